@@ -1,6 +1,55 @@
 //! Macros that declare XDR types with their codec. Both directions follow the order of the declaration, so they cannot
 //! differ.
 
+/// Declares types in the manner of an XDR specification (RFC 4506 section 6):
+///
+/// - `pub type`: another name of a type.
+/// - `pub enum`: an enumeration with its numbers.
+/// - `pub struct`: a structure. Its last field may be `opaque name max LIMIT`.
+/// - `pub struct Name(Type);`: a distinct type for a number or an array that is an identifier.
+/// - `pub union`: a discriminated union.
+/// - `pub opaque Name max LIMIT;`: bytes whose contents the server judges.
+/// - `pub handle Name max LIMIT;`: a file handle, printed in hexadecimal.
+macro_rules! xdr {
+    () => {};
+    ($(#[$meta:meta])* pub type $name:ident $(<$life:lifetime>)? = $type:ty; $($rest:tt)*) => {
+        $(#[$meta])* pub type $name $(<$life>)? = $type;
+        xdr! { $($rest)* }
+    };
+    ($(#[$meta:meta])* pub enum $name:ident { $($body:tt)* } $($rest:tt)*) => {
+        xdr_enum! { $(#[$meta])* pub enum $name { $($body)* } }
+        xdr! { $($rest)* }
+    };
+    ($(#[$meta:meta])* pub struct $name:ident<$life:lifetime> { $($body:tt)* } $($rest:tt)*) => {
+        xdr_struct! { [$(#[$meta])*] $name [<$life>] [$life] { $($body)* } }
+        xdr! { $($rest)* }
+    };
+    ($(#[$meta:meta])* pub struct $name:ident { $($body:tt)* } $($rest:tt)*) => {
+        xdr_struct! { [$(#[$meta])*] $name [] ['input] { $($body)* } }
+        xdr! { $($rest)* }
+    };
+    ($(#[$meta:meta])* pub struct $name:ident($inner:ty); $($rest:tt)*) => {
+        xdr_newtype! { $(#[$meta])* pub struct $name($inner) }
+        xdr! { $($rest)* }
+    };
+    ($(#[$meta:meta])* pub union $name:ident<$life:lifetime> { $($body:tt)* } $($rest:tt)*) => {
+        xdr_union! { [$(#[$meta])*] $name [<$life>] [$life] { $($body)* } }
+        xdr! { $($rest)* }
+    };
+    ($(#[$meta:meta])* pub union $name:ident { $($body:tt)* } $($rest:tt)*) => {
+        xdr_union! { [$(#[$meta])*] $name [] ['input] { $($body)* } }
+        xdr! { $($rest)* }
+    };
+    ($(#[$meta:meta])* pub opaque $name:ident max $limit:expr; $($rest:tt)*) => {
+        xdr_bytes! { $(#[$meta])* pub struct $name max $limit }
+        xdr! { $($rest)* }
+    };
+    ($(#[$meta:meta])* pub handle $name:ident max $limit:expr; $($rest:tt)*) => {
+        xdr_handle! { $(#[$meta])* pub struct $name max $limit }
+        xdr! { $($rest)* }
+    };
+}
+
 /// Declares an enumeration with its numbers on the wire. Unknown numbers are decoding errors.
 macro_rules! xdr_enum {
     ($(#[$meta:meta])* pub enum $name:ident {
@@ -60,77 +109,39 @@ macro_rules! xdr_enum {
 
 /// Declares a structure whose fields are on the wire in the order of the declaration.
 macro_rules! xdr_struct {
-    ($(#[$meta:meta])* pub struct $name:ident<$life:lifetime> { $($body:tt)* }) => {
-        xdr_struct!(@ [$(#[$meta])*] $name [<$life>] [$life] { $($body)* });
-    };
-    ($(#[$meta:meta])* pub struct $name:ident { $($body:tt)* }) => {
-        xdr_struct!(@ [$(#[$meta])*] $name [] ['input] { $($body)* });
-    };
-    (@ [$($meta:tt)*] $name:ident [$($params:tt)*] [$life:lifetime] {
-        $($(#[$field_meta:meta])* pub $field:ident: $type:ty),* $(,)?
+    ([$($meta:tt)*] $name:ident [$($params:tt)*] [$life:lifetime] {
+        $($(#[$field_meta:meta])* pub $field:ident: $type:ty,)*
+        $(opaque $opaque:ident max $limit:expr $(,)?)?
     }) => {
         $($meta)*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct $name $($params)* {
-            $($(#[$field_meta])* pub $field: $type),*
+            $($(#[$field_meta])* pub $field: $type,)*
+            $(
+                #[doc = concat!("At most `", stringify!($limit), "` bytes.")]
+                pub $opaque: &$life [u8],
+            )?
         }
 
         impl $($params)* $crate::xdr::Encode for $name $($params)* {
             #[inline]
             fn encode(&self, out: &mut $crate::xdr::Encoder<'_>) {
                 $($crate::xdr::Encode::encode(&self.$field, out);)*
+                $(out.opaque(self.$opaque);)?
             }
         }
 
         impl<$life> $crate::xdr::Decode<$life> for $name $($params)* {
             #[inline]
             fn decode(input: &mut $crate::xdr::Decoder<$life>) -> Result<Self, $crate::xdr::DecodeError> {
-                Ok(Self { $($field: $crate::xdr::Decode::decode(input)?),* })
+                Ok(Self { $($field: $crate::xdr::Decode::decode(input)?,)* $($opaque: input.opaque($limit)?)? })
             }
         }
 
         #[cfg(test)]
         impl $($params)* $crate::sample::Sample for $name $($params)* {
             fn sample(rng: &mut $crate::sample::Rng) -> Self {
-                Self { $($field: $crate::sample::Sample::sample(rng)),* }
-            }
-        }
-    };
-}
-
-/// Declares a structure whose last field is an opaque of at most `max` bytes.
-macro_rules! xdr_struct_opaque {
-    ($(#[$meta:meta])* pub struct $name:ident<$life:lifetime> {
-        $($(#[$field_meta:meta])* pub $field:ident: $type:ty,)*
-        opaque $opaque:ident max $limit:expr $(,)?
-    }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub struct $name<$life> {
-            $($(#[$field_meta])* pub $field: $type,)*
-            #[doc = concat!("At most `", stringify!($limit), "` bytes.")]
-            pub $opaque: &$life [u8],
-        }
-
-        impl $crate::xdr::Encode for $name<'_> {
-            #[inline]
-            fn encode(&self, out: &mut $crate::xdr::Encoder<'_>) {
-                $($crate::xdr::Encode::encode(&self.$field, out);)*
-                out.opaque(self.$opaque);
-            }
-        }
-
-        impl<$life> $crate::xdr::Decode<$life> for $name<$life> {
-            #[inline]
-            fn decode(input: &mut $crate::xdr::Decoder<$life>) -> Result<Self, $crate::xdr::DecodeError> {
-                Ok(Self { $($field: $crate::xdr::Decode::decode(input)?,)* $opaque: input.opaque($limit)? })
-            }
-        }
-
-        #[cfg(test)]
-        impl $crate::sample::Sample for $name<'_> {
-            fn sample(rng: &mut $crate::sample::Rng) -> Self {
-                Self { $($field: $crate::sample::Sample::sample(rng),)* $opaque: rng.bytes(200) }
+                Self { $($field: $crate::sample::Sample::sample(rng),)* $($opaque: rng.bytes(200))? }
             }
         }
     };
@@ -139,13 +150,7 @@ macro_rules! xdr_struct_opaque {
 /// Declares a union: a discriminant, then the body of its arm, which is empty, one named value, or fields in the order of
 /// the declaration. Unknown discriminants are decoding errors.
 macro_rules! xdr_union {
-    ($(#[$meta:meta])* pub enum $name:ident<$life:lifetime> { $($body:tt)* }) => {
-        xdr_union!(@ [$(#[$meta])*] $name [<$life>] [$life] { $($body)* });
-    };
-    ($(#[$meta:meta])* pub enum $name:ident { $($body:tt)* }) => {
-        xdr_union!(@ [$(#[$meta])*] $name [] ['input] { $($body)* });
-    };
-    (@ [$($meta:tt)*] $name:ident [$($params:tt)*] [$life:lifetime] {
+    ([$($meta:tt)*] $name:ident [$($params:tt)*] [$life:lifetime] {
         $(
             $(#[$arm_meta:meta])* $arm:ident
             $(($value:ident: $type:ty))?

@@ -17,7 +17,7 @@ pub const PROGRAM: u32 = 100_005;
 /// The version number.
 pub const VERSION: u32 = 3;
 
-xdr_enum! {
+xdr! {
     /// The procedures (RFC 1813 section 5.2).
     ///
     /// | procedure | arguments | results |
@@ -59,7 +59,7 @@ impl Procedure {
     }
 }
 
-xdr_enum! {
+xdr! {
     /// The status of MNT (RFC 1813 section 5.1.5, mountstat3).
     pub enum MountStat3 {
         /// It succeeded.
@@ -83,19 +83,13 @@ xdr_enum! {
         /// The server failed.
         ServerFault = 10_006,
     }
-}
 
-xdr_bytes! {
     /// The path of an export (dirpath).
-    pub struct DirPath max MOUNT_PATH_BYTES_MAX
-}
+    pub opaque DirPath max MOUNT_PATH_BYTES_MAX;
 
-xdr_bytes! {
     /// The name of a host or of a group of hosts (name).
-    pub struct Name max MOUNT_NAME_BYTES_MAX
-}
+    pub opaque Name max MOUNT_NAME_BYTES_MAX;
 
-xdr_struct! {
     /// MNT succeeded (RFC 1813 section 5.2.1, mountres3_ok).
     pub struct MntOk<'a> {
         /// The handle of the directory.
@@ -132,7 +126,7 @@ impl<'a> Decode<'a> for MntRes<'a> {
     }
 }
 
-xdr_struct! {
+xdr! {
     /// A mount entry (RFC 1813 section 5.2.2, mountbody).
     pub struct MountBody<'a> {
         /// The client.
@@ -140,12 +134,10 @@ xdr_struct! {
         /// The mounted path.
         pub directory: DirPath<'a>,
     }
-}
 
-/// The result of DUMP (RFC 1813 section 5.2.2, mountlist).
-pub type MountList<'a> = List<'a, MountBody<'a>>;
+    /// The result of DUMP (RFC 1813 section 5.2.2, mountlist).
+    pub type MountList<'a> = List<'a, MountBody<'a>>;
 
-xdr_struct! {
     /// An export (RFC 1813 section 5.2.5, exportnode).
     pub struct ExportNode<'a> {
         /// The path.

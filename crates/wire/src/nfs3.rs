@@ -56,7 +56,7 @@ pub const PROGRAM: u32 = 100_003;
 /// The version number.
 pub const VERSION: u32 = 3;
 
-xdr_enum! {
+xdr! {
     /// The procedures (RFC 1813 section 3). NULL has no arguments and no results.
     pub enum Procedure {
         /// Do nothing.

@@ -63,7 +63,7 @@ pub const PROGRAM: u32 = 100_003;
 /// The version number.
 pub const VERSION: u32 = 4;
 
-xdr_enum! {
+xdr! {
     /// The procedures (RFC 8881 section 16). NULL has no arguments and no results.
     pub enum Procedure {
         /// Do nothing.

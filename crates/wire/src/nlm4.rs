@@ -15,7 +15,7 @@ pub const PROGRAM: u32 = 100_021;
 /// The version number; versions 1 to 3 belong to NFSv2.
 pub const VERSION: u32 = 4;
 
-xdr_enum! {
+xdr! {
     /// The procedures (XNFS section 10.3).
     ///
     /// | procedure | arguments | result |
@@ -74,9 +74,7 @@ xdr_enum! {
         /// A client that is not monitored has restarted.
         FreeAll = 23,
     }
-}
 
-xdr_enum! {
     /// The status of a request (XNFS section 10.2, nlm4_stats).
     pub enum Nlm4Stats {
         /// It succeeded.
@@ -100,19 +98,13 @@ xdr_enum! {
         /// Any other failure.
         Failed = 9,
     }
-}
 
-xdr_bytes! {
     /// Opaque bytes: a cookie, a file handle, a lock owner (XNFS section 10.2, netobj).
-    pub struct Netobj max NETOBJ_BYTES_MAX
-}
+    pub opaque Netobj max NETOBJ_BYTES_MAX;
 
-xdr_bytes! {
     /// The name of a host (XNFS section 10.2, caller_name).
-    pub struct HostName max NLM_STRING_BYTES_MAX
-}
+    pub opaque HostName max NLM_STRING_BYTES_MAX;
 
-xdr_struct! {
     /// A lock and its holder (XNFS section 10.2, nlm4_holder).
     pub struct Nlm4Holder<'a> {
         /// Whether the lock is exclusive.
@@ -126,9 +118,7 @@ xdr_struct! {
         /// The length in bytes; 0 means no upper bound.
         pub l_len: u64,
     }
-}
 
-xdr_struct! {
     /// A lock (XNFS section 10.2, nlm4_lock).
     pub struct Nlm4Lock<'a> {
         /// The client's name for itself, by which it is monitored.
@@ -144,9 +134,7 @@ xdr_struct! {
         /// The length in bytes; 0 means no upper bound.
         pub l_len: u64,
     }
-}
 
-xdr_struct! {
     /// The arguments of TEST and GRANTED (nlm4_testargs).
     pub struct TestArgs<'a> {
         /// Chosen by the caller and repeated in the result.
@@ -156,9 +144,7 @@ xdr_struct! {
         /// The lock.
         pub alock: Nlm4Lock<'a>,
     }
-}
 
-xdr_struct! {
     /// The arguments of LOCK and NM_LOCK (nlm4_lockargs).
     pub struct LockArgs<'a> {
         /// Chosen by the caller and repeated in the result.
@@ -174,9 +160,7 @@ xdr_struct! {
         /// The state of the client's status monitor.
         pub state: i32,
     }
-}
 
-xdr_struct! {
     /// The arguments of CANCEL (nlm4_cancargs).
     pub struct CancelArgs<'a> {
         /// Chosen by the caller and repeated in the result.
@@ -188,9 +172,7 @@ xdr_struct! {
         /// As in LOCK.
         pub alock: Nlm4Lock<'a>,
     }
-}
 
-xdr_struct! {
     /// The arguments of UNLOCK (nlm4_unlockargs).
     pub struct UnlockArgs<'a> {
         /// Chosen by the caller and repeated in the result.
@@ -198,9 +180,7 @@ xdr_struct! {
         /// The lock to release.
         pub alock: Nlm4Lock<'a>,
     }
-}
 
-xdr_struct! {
     /// The result of the procedures other than TEST, SHARE and UNSHARE (nlm4_res).
     pub struct Res<'a> {
         /// As in the arguments.
@@ -243,7 +223,7 @@ impl<'a> Decode<'a> for TestReply<'a> {
     }
 }
 
-xdr_struct! {
+xdr! {
     /// The result of TEST (nlm4_testres).
     pub struct TestRes<'a> {
         /// As in the arguments.
@@ -251,9 +231,7 @@ xdr_struct! {
         /// The outcome.
         pub stat: TestReply<'a>,
     }
-}
 
-xdr_enum! {
     /// The access that a share denies to others (XNFS section 10.2, fsh4_mode).
     pub enum Fsh4Mode {
         /// Nothing.
@@ -265,9 +243,7 @@ xdr_enum! {
         /// Both.
         DenyReadWrite = 3,
     }
-}
 
-xdr_enum! {
     /// The access of a share (XNFS section 10.2, fsh4_access).
     pub enum Fsh4Access {
         /// None.
@@ -279,9 +255,7 @@ xdr_enum! {
         /// Both.
         ReadWrite = 3,
     }
-}
 
-xdr_struct! {
     /// A share reservation (XNFS section 10.2, nlm4_share).
     pub struct Nlm4Share<'a> {
         /// The client's name for itself.
@@ -295,9 +269,7 @@ xdr_struct! {
         /// Its access.
         pub access: Fsh4Access,
     }
-}
 
-xdr_struct! {
     /// The arguments of SHARE and UNSHARE (nlm4_shareargs).
     pub struct ShareArgs<'a> {
         /// Chosen by the caller and repeated in the result.
@@ -307,9 +279,7 @@ xdr_struct! {
         /// Whether the client reclaims it after a restart of the server.
         pub reclaim: bool,
     }
-}
 
-xdr_struct! {
     /// The result of SHARE and UNSHARE (nlm4_shareres).
     pub struct ShareRes<'a> {
         /// As in the arguments.
@@ -319,9 +289,7 @@ xdr_struct! {
         /// Unused.
         pub sequence: i32,
     }
-}
 
-xdr_struct! {
     /// The arguments of FREE_ALL (nlm4_notify).
     pub struct Notify<'a> {
         /// The restarted client.

@@ -13,7 +13,7 @@ pub const PROGRAM: u32 = 100_024;
 /// The version number.
 pub const VERSION: u32 = 1;
 
-xdr_enum! {
+xdr! {
     /// The procedures (XNFS section 11.3). All but NULL, STAT and NOTIFY are for programs of the same host and have no
     /// messages here.
     ///
@@ -38,22 +38,16 @@ xdr_enum! {
         /// A host has restarted.
         Notify = 6,
     }
-}
 
-xdr_bytes! {
     /// The name of a host.
-    pub struct HostName max NLM_STRING_BYTES_MAX
-}
+    pub opaque HostName max NLM_STRING_BYTES_MAX;
 
-xdr_struct! {
     /// The arguments of STAT (sm_name).
     pub struct SmName<'a> {
         /// The host.
         pub mon_name: HostName<'a>,
     }
-}
 
-xdr_enum! {
     /// Whether a host is monitored (XNFS section 11.2, res).
     pub enum SmRes {
         /// The host is monitored.
@@ -61,9 +55,7 @@ xdr_enum! {
         /// The host cannot be monitored.
         Fail = 1,
     }
-}
 
-xdr_struct! {
     /// The result of STAT and MON (sm_stat_res).
     pub struct SmStatRes {
         /// Whether the host is monitored.
@@ -71,9 +63,7 @@ xdr_struct! {
         /// The state of this status monitor.
         pub state: i32,
     }
-}
 
-xdr_struct! {
     /// The arguments of NOTIFY (stat_chge).
     pub struct StatChge<'a> {
         /// The name by which the restarted host calls itself.

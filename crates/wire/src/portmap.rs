@@ -26,7 +26,7 @@ pub const PROTOCOL_TCP: u32 = 6;
 /// UDP, in [`Mapping::protocol`].
 pub const PROTOCOL_UDP: u32 = 17;
 
-xdr_enum! {
+xdr! {
     /// The procedures, which differ between versions only in their arguments (RFC 1833 sections 2.2 and 3.2).
     ///
     /// | procedure | arguments, results in version 2 | in versions 3 and 4 |
@@ -48,9 +48,7 @@ xdr_enum! {
         /// List the registrations.
         Dump = 4,
     }
-}
 
-xdr_struct! {
     /// A registration of version 2 (RFC 1833 section 3.1, mapping).
     pub struct Mapping {
         /// The program.
@@ -62,17 +60,13 @@ xdr_struct! {
         /// Its port; unused in UNSET and GETPORT.
         pub port: u32,
     }
-}
 
-/// The result of DUMP in version 2 (RFC 1833 section 3.1, pmaplist).
-pub type MappingList<'a> = List<'a, Mapping>;
+    /// The result of DUMP in version 2 (RFC 1833 section 3.1, pmaplist).
+    pub type MappingList<'a> = List<'a, Mapping>;
 
-xdr_bytes! {
     /// A string in rpcbind: a network id, a universal address, an owner.
-    pub struct RpcbString max RPCBIND_STRING_BYTES_MAX
-}
+    pub opaque RpcbString max RPCBIND_STRING_BYTES_MAX;
 
-xdr_struct! {
     /// A registration of versions 3 and 4 (RFC 1833 section 2.1, rpcb).
     pub struct Rpcb<'a> {
         /// The program.

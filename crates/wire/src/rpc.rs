@@ -136,7 +136,7 @@ pub fn decode_call(record: &[u8]) -> Result<(CallHeader<'_>, Decoder<'_>), CallE
     Ok((CallHeader { xid, program, version, procedure, credential, verifier }, input))
 }
 
-xdr_enum! {
+xdr! {
     /// Why authentication failed (RFC 5531 section 9, auth_stat).
     pub enum AuthStat {
         /// Success; never in a rejection.
@@ -170,11 +170,9 @@ xdr_enum! {
         /// RPCSEC_GSS: problem with the context.
         GssCtxProblem = 14,
     }
-}
 
-xdr_union! {
     /// The status of an accepted call (RFC 5531 section 9, accept_stat). Results follow only [`Self::Success`].
-    pub enum AcceptStat {
+    pub union AcceptStat {
         /// The procedure ran; its results follow.
         Success = 0,
         /// The program is not available.
@@ -193,11 +191,9 @@ xdr_union! {
         /// The server failed, for example for lack of memory.
         SystemErr = 5,
     }
-}
 
-xdr_union! {
     /// Why a call was rejected (RFC 5531 section 9, rejected_reply).
-    pub enum RejectedReply {
+    pub union RejectedReply {
         /// The version of RPC is not 2.
         RpcMismatch {
             /// The lowest supported version.

@@ -105,7 +105,7 @@ impl Decode<'_> for Fattr3 {
 /// Attributes after an operation, which a server may omit (RFC 1813 section 2.6, post_op_attr).
 pub type PostOpAttr = Option<Fattr3>;
 
-xdr_struct! {
+xdr! {
     /// The attributes before an operation by which a client detects other changes (RFC 1813 section 2.6, wcc_attr).
     pub struct WccAttr {
         /// The size in bytes.
@@ -126,7 +126,7 @@ impl From<Fattr3> for WccAttr {
 /// Attributes before an operation, which a server may omit (RFC 1813 section 2.6, pre_op_attr).
 pub type PreOpAttr = Option<WccAttr>;
 
-xdr_struct! {
+xdr! {
     /// Attributes before and after an operation, for weak cache consistency (RFC 1813 section 2.6, wcc_data).
     pub struct WccData {
         /// Read atomically with the operation.
@@ -141,10 +141,10 @@ impl WccData {
     pub const NONE: Self = Self { before: None, after: None };
 }
 
-xdr_union! {
+xdr! {
     /// How to set a time (RFC 1813 section 2.6, set_atime and set_mtime).
     #[derive(Default)]
-    pub enum SetTime {
+    pub union SetTime {
         /// Do not change it.
         #[default]
         DontChange = 0,
@@ -153,9 +153,7 @@ xdr_union! {
         /// Set it to this time.
         SetToClientTime(time: NfsTime3) = 2,
     }
-}
 
-xdr_struct! {
     /// Attributes to set (RFC 1813 section 2.6, sattr3). `None` leaves one as it is.
     #[derive(Default)]
     pub struct Sattr3 {
@@ -172,31 +170,25 @@ xdr_struct! {
         /// The time of the last modification.
         pub mtime: SetTime,
     }
-}
 
-xdr_struct! {
     /// The arguments of GETATTR (RFC 1813 section 3.3.1).
     pub struct GetattrArgs<'a> {
         /// The object.
         pub object: FileHandle3<'a>,
     }
-}
 
-xdr_struct! {
     /// GETATTR succeeded.
     pub struct GetattrOk {
         /// The attributes.
         pub obj_attributes: Fattr3,
     }
-}
 
-/// The result of GETATTR.
-pub type GetattrRes = Res3<GetattrOk, ()>;
+    /// The result of GETATTR.
+    pub type GetattrRes = Res3<GetattrOk, ()>;
 
-/// The guard of SETATTR (RFC 1813 section 3.3.2, sattrguard3): the ctime that the object must have.
-pub type SattrGuard3 = Option<NfsTime3>;
+    /// The guard of SETATTR (RFC 1813 section 3.3.2, sattrguard3): the ctime that the object must have.
+    pub type SattrGuard3 = Option<NfsTime3>;
 
-xdr_struct! {
     /// The arguments of SETATTR (RFC 1813 section 3.3.2).
     pub struct SetattrArgs<'a> {
         /// The object.
@@ -206,17 +198,13 @@ xdr_struct! {
         /// The condition.
         pub guard: SattrGuard3,
     }
-}
 
-xdr_struct! {
     /// SETATTR succeeded.
     pub struct SetattrOk {
         /// The object before and after.
         pub obj_wcc: WccData,
     }
-}
 
-xdr_struct! {
     /// SETATTR failed.
     pub struct SetattrFail {
         /// The object before and after.

@@ -9,9 +9,9 @@ use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 /// The verifier by which a retransmitted exclusive CREATE is recognized (RFC 1813 section 2.5, createverf3).
 pub type CreateVerf3 = [u8; VERIFIER_BYTES];
 
-xdr_union! {
+xdr! {
     /// What CREATE does if the name exists (RFC 1813 section 3.3.8, createhow3).
-    pub enum CreateHow3 {
+    pub union CreateHow3 {
         /// It uses the existing file, and sets its size if one is given.
         Unchecked(attributes: Sattr3) = 0,
         /// It fails.
@@ -19,9 +19,7 @@ xdr_union! {
         /// It fails, unless the file was created with the same verifier.
         Exclusive(verifier: CreateVerf3) = 2,
     }
-}
 
-xdr_struct! {
     /// The arguments of CREATE (RFC 1813 section 3.3.8).
     pub struct CreateArgs<'a> {
         /// The name to create.
@@ -29,9 +27,7 @@ xdr_struct! {
         /// How to create it.
         pub how: CreateHow3,
     }
-}
 
-xdr_struct! {
     /// CREATE, MKDIR, SYMLINK or MKNOD succeeded.
     pub struct CreateOk<'a> {
         /// The new object.
@@ -41,20 +37,16 @@ xdr_struct! {
         /// The directory before and after.
         pub dir_wcc: WccData,
     }
-}
 
-xdr_struct! {
     /// CREATE, MKDIR, SYMLINK or MKNOD failed.
     pub struct CreateFail {
         /// The directory before and after.
         pub dir_wcc: WccData,
     }
-}
 
-/// The result of CREATE.
-pub type CreateRes<'a> = Res3<CreateOk<'a>, CreateFail>;
+    /// The result of CREATE.
+    pub type CreateRes<'a> = Res3<CreateOk<'a>, CreateFail>;
 
-xdr_struct! {
     /// The arguments of MKDIR (RFC 1813 section 3.3.9).
     pub struct MkdirArgs<'a> {
         /// The name to create.
@@ -62,12 +54,10 @@ xdr_struct! {
         /// The attributes of the directory.
         pub attributes: Sattr3,
     }
-}
 
-/// The result of MKDIR.
-pub type MkdirRes<'a> = CreateRes<'a>;
+    /// The result of MKDIR.
+    pub type MkdirRes<'a> = CreateRes<'a>;
 
-xdr_struct! {
     /// A symbolic link to create (RFC 1813 section 3.3.10, symlinkdata3).
     pub struct SymlinkData3<'a> {
         /// Its attributes.
@@ -75,9 +65,7 @@ xdr_struct! {
         /// The text of the link.
         pub symlink_data: NfsPath3<'a>,
     }
-}
 
-xdr_struct! {
     /// The arguments of SYMLINK (RFC 1813 section 3.3.10).
     pub struct SymlinkArgs<'a> {
         /// The name to create.
@@ -85,12 +73,10 @@ xdr_struct! {
         /// The new object.
         pub symlink: SymlinkData3<'a>,
     }
-}
 
-/// The result of SYMLINK.
-pub type SymlinkRes<'a> = CreateRes<'a>;
+    /// The result of SYMLINK.
+    pub type SymlinkRes<'a> = CreateRes<'a>;
 
-xdr_struct! {
     /// A device to create (RFC 1813 section 3.3.11, devicedata3).
     pub struct DeviceData3 {
         /// Its attributes.
@@ -152,7 +138,7 @@ impl Decode<'_> for MknodData3 {
     }
 }
 
-xdr_struct! {
+xdr! {
     /// The arguments of MKNOD (RFC 1813 section 3.3.11).
     pub struct MknodArgs<'a> {
         /// The name to create.

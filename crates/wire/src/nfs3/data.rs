@@ -5,7 +5,7 @@ use crate::limits::{DATA_BYTES_MAX, VERIFIER_BYTES};
 use crate::payload::PayloadEncoder;
 use crate::xdr::{block, length_u32};
 
-xdr_struct! {
+xdr! {
     /// The arguments of READ (RFC 1813 section 3.3.6).
     pub struct ReadArgs<'a> {
         /// The file.
@@ -15,9 +15,7 @@ xdr_struct! {
         /// The number of bytes requested.
         pub count: u32,
     }
-}
 
-xdr_struct_opaque! {
     /// READ succeeded.
     pub struct ReadOk<'a> {
         /// The attributes of the file.
@@ -28,9 +26,7 @@ xdr_struct_opaque! {
         pub eof: bool,
         opaque data max DATA_BYTES_MAX,
     }
-}
 
-xdr_struct! {
     /// READ failed.
     pub struct ReadFail {
         /// The attributes of the file.
@@ -73,7 +69,7 @@ impl ReadEncoder<'_> {
     }
 }
 
-xdr_enum! {
+xdr! {
     /// The stability of a WRITE (RFC 1813 section 3.3.7, stable_how).
     pub enum StableHow {
         /// Memory is sufficient.
@@ -83,12 +79,10 @@ xdr_enum! {
         /// The data and all metadata are stable.
         FileSync = 2,
     }
-}
 
-/// The write verifier, which changes when unstable data may have been lost (RFC 1813 section 2.5, writeverf3).
-pub type WriteVerf3 = [u8; VERIFIER_BYTES];
+    /// The write verifier, which changes when unstable data may have been lost (RFC 1813 section 2.5, writeverf3).
+    pub type WriteVerf3 = [u8; VERIFIER_BYTES];
 
-xdr_struct_opaque! {
     /// The arguments of WRITE (RFC 1813 section 3.3.7).
     pub struct WriteArgs<'a> {
         /// The file.
@@ -101,9 +95,7 @@ xdr_struct_opaque! {
         pub stable: StableHow,
         opaque data max DATA_BYTES_MAX,
     }
-}
 
-xdr_struct! {
     /// WRITE succeeded.
     pub struct WriteOk {
         /// The file before and after.
@@ -115,20 +107,16 @@ xdr_struct! {
         /// The write verifier at the time the data was accepted.
         pub verf: WriteVerf3,
     }
-}
 
-xdr_struct! {
     /// WRITE failed.
     pub struct WriteFail {
         /// The file before and after.
         pub file_wcc: WccData,
     }
-}
 
-/// The result of WRITE.
-pub type WriteRes = Res3<WriteOk, WriteFail>;
+    /// The result of WRITE.
+    pub type WriteRes = Res3<WriteOk, WriteFail>;
 
-xdr_struct! {
     /// The arguments of COMMIT (RFC 1813 section 3.3.21).
     pub struct CommitArgs<'a> {
         /// The file.
@@ -138,9 +126,7 @@ xdr_struct! {
         /// The length in bytes; 0 means everything from `offset` on.
         pub count: u32,
     }
-}
 
-xdr_struct! {
     /// COMMIT succeeded.
     pub struct CommitOk {
         /// The file before and after.
@@ -148,9 +134,7 @@ xdr_struct! {
         /// The write verifier, to be compared with those of the writes.
         pub verf: WriteVerf3,
     }
-}
 
-xdr_struct! {
     /// COMMIT failed.
     pub struct CommitFail {
         /// The file before and after.

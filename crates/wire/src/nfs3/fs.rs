@@ -2,15 +2,13 @@
 
 use super::{FileHandle3, NfsTime3, PostOpAttr, Res3};
 
-xdr_struct! {
+xdr! {
     /// The arguments of FSSTAT (RFC 1813 section 3.3.18).
     pub struct FsstatArgs<'a> {
         /// Any object; usually the root.
         pub fsroot: FileHandle3<'a>,
     }
-}
 
-xdr_struct! {
     /// FSSTAT succeeded.
     pub struct FsstatOk {
         /// The attributes of the object.
@@ -30,9 +28,7 @@ xdr_struct! {
         /// The seconds for which these values are expected not to change; 0 for no promise.
         pub invarsec: u32,
     }
-}
 
-xdr_struct! {
     /// FSSTAT failed.
     pub struct FsstatFail {
         /// The attributes of the object.
@@ -55,15 +51,13 @@ pub mod properties {
     pub const CANSETTIME: u32 = 0x10;
 }
 
-xdr_struct! {
+xdr! {
     /// The arguments of FSINFO (RFC 1813 section 3.3.19).
     pub struct FsinfoArgs<'a> {
         /// Any object; usually the root.
         pub fsroot: FileHandle3<'a>,
     }
-}
 
-xdr_struct! {
     /// FSINFO succeeded.
     pub struct FsinfoOk {
         /// The attributes of the object.
@@ -89,28 +83,22 @@ xdr_struct! {
         /// Bits of [`properties`].
         pub properties: u32,
     }
-}
 
-xdr_struct! {
     /// FSINFO failed.
     pub struct FsinfoFail {
         /// The attributes of the object.
         pub obj_attributes: PostOpAttr,
     }
-}
 
-/// The result of FSINFO.
-pub type FsinfoRes = Res3<FsinfoOk, FsinfoFail>;
+    /// The result of FSINFO.
+    pub type FsinfoRes = Res3<FsinfoOk, FsinfoFail>;
 
-xdr_struct! {
     /// The arguments of PATHCONF (RFC 1813 section 3.3.20).
     pub struct PathconfArgs<'a> {
         /// The object.
         pub object: FileHandle3<'a>,
     }
-}
 
-xdr_struct! {
     /// PATHCONF succeeded.
     pub struct PathconfOk {
         /// The attributes of the object.
@@ -128,9 +116,7 @@ xdr_struct! {
         /// Names keep their case.
         pub case_preserving: bool,
     }
-}
 
-xdr_struct! {
     /// PATHCONF failed.
     pub struct PathconfFail {
         /// The attributes of the object.

@@ -2,15 +2,13 @@
 
 use super::{DirOpArgs3, FileHandle3, NfsPath3, PostOpAttr, Res3};
 
-xdr_struct! {
+xdr! {
     /// The arguments of LOOKUP (RFC 1813 section 3.3.3).
     pub struct LookupArgs<'a> {
         /// The name to look up.
         pub what: DirOpArgs3<'a>,
     }
-}
 
-xdr_struct! {
     /// LOOKUP succeeded.
     pub struct LookupOk<'a> {
         /// The object.
@@ -20,9 +18,7 @@ xdr_struct! {
         /// The attributes of the directory.
         pub dir_attributes: PostOpAttr,
     }
-}
 
-xdr_struct! {
     /// LOOKUP failed.
     pub struct LookupFail {
         /// The attributes of the directory.
@@ -51,7 +47,7 @@ pub mod access {
     pub const ALL: u32 = 0x3f;
 }
 
-xdr_struct! {
+xdr! {
     /// The arguments of ACCESS (RFC 1813 section 3.3.4).
     pub struct AccessArgs<'a> {
         /// The object.
@@ -59,9 +55,7 @@ xdr_struct! {
         /// The bits of [`access`] to check.
         pub access: u32,
     }
-}
 
-xdr_struct! {
     /// ACCESS succeeded.
     pub struct AccessOk {
         /// The attributes of the object.
@@ -69,28 +63,22 @@ xdr_struct! {
         /// The bits that are granted.
         pub access: u32,
     }
-}
 
-xdr_struct! {
     /// ACCESS failed.
     pub struct AccessFail {
         /// The attributes of the object.
         pub obj_attributes: PostOpAttr,
     }
-}
 
-/// The result of ACCESS.
-pub type AccessRes = Res3<AccessOk, AccessFail>;
+    /// The result of ACCESS.
+    pub type AccessRes = Res3<AccessOk, AccessFail>;
 
-xdr_struct! {
     /// The arguments of READLINK (RFC 1813 section 3.3.5).
     pub struct ReadlinkArgs<'a> {
         /// The symbolic link.
         pub symlink: FileHandle3<'a>,
     }
-}
 
-xdr_struct! {
     /// READLINK succeeded.
     pub struct ReadlinkOk<'a> {
         /// The attributes of the link.
@@ -98,9 +86,7 @@ xdr_struct! {
         /// The text of the link.
         pub data: NfsPath3<'a>,
     }
-}
 
-xdr_struct! {
     /// READLINK failed.
     pub struct ReadlinkFail {
         /// The attributes of the object.

@@ -12,7 +12,7 @@ use crate::xdr::{Encode, Encoder};
 /// The verifier of the cookies of a directory (RFC 1813 section 2.5, cookieverf3).
 pub type CookieVerf3 = [u8; VERIFIER_BYTES];
 
-xdr_struct! {
+xdr! {
     /// The arguments of READDIR (RFC 1813 section 3.3.16).
     pub struct ReaddirArgs<'a> {
         /// The directory.
@@ -24,9 +24,7 @@ xdr_struct! {
         /// The largest resok body in bytes.
         pub count: u32,
     }
-}
 
-xdr_struct! {
     /// An entry of a directory in READDIR (entry3).
     pub struct Entry3<'a> {
         /// The file id of the object.
@@ -36,9 +34,7 @@ xdr_struct! {
         /// The cookie to continue after this entry.
         pub cookie: u64,
     }
-}
 
-xdr_struct! {
     /// READDIR succeeded.
     pub struct ReaddirOk<'a> {
         /// The attributes of the directory.
@@ -50,20 +46,16 @@ xdr_struct! {
         /// Whether no entries follow.
         pub eof: bool,
     }
-}
 
-xdr_struct! {
     /// READDIR or READDIRPLUS failed.
     pub struct ReaddirFail {
         /// The attributes of the directory.
         pub dir_attributes: PostOpAttr,
     }
-}
 
-/// The result of READDIR.
-pub type ReaddirRes<'a> = Res3<ReaddirOk<'a>, ReaddirFail>;
+    /// The result of READDIR.
+    pub type ReaddirRes<'a> = Res3<ReaddirOk<'a>, ReaddirFail>;
 
-xdr_struct! {
     /// The arguments of READDIRPLUS (RFC 1813 section 3.3.17).
     pub struct ReaddirplusArgs<'a> {
         /// The directory.
@@ -77,9 +69,7 @@ xdr_struct! {
         /// The largest resok body in bytes.
         pub maxcount: u32,
     }
-}
 
-xdr_struct! {
     /// An entry of a directory in READDIRPLUS (entryplus3).
     pub struct EntryPlus3<'a> {
         /// The file id of the object.
@@ -93,9 +83,7 @@ xdr_struct! {
         /// Its handle.
         pub name_handle: PostOpFh3<'a>,
     }
-}
 
-xdr_struct! {
     /// READDIRPLUS succeeded.
     pub struct ReaddirplusOk<'a> {
         /// The attributes of the directory.

@@ -2,45 +2,37 @@
 
 use super::{DirOpArgs3, FileHandle3, PostOpAttr, Res3, WccData};
 
-xdr_struct! {
+xdr! {
     /// The arguments of REMOVE (RFC 1813 section 3.3.12).
     pub struct RemoveArgs<'a> {
         /// The name to remove.
         pub object: DirOpArgs3<'a>,
     }
-}
 
-xdr_struct! {
     /// REMOVE or RMDIR succeeded.
     pub struct RemoveOk {
         /// The directory before and after.
         pub dir_wcc: WccData,
     }
-}
 
-xdr_struct! {
     /// REMOVE or RMDIR failed.
     pub struct RemoveFail {
         /// The directory before and after.
         pub dir_wcc: WccData,
     }
-}
 
-/// The result of REMOVE.
-pub type RemoveRes = Res3<RemoveOk, RemoveFail>;
+    /// The result of REMOVE.
+    pub type RemoveRes = Res3<RemoveOk, RemoveFail>;
 
-xdr_struct! {
     /// The arguments of RMDIR (RFC 1813 section 3.3.13).
     pub struct RmdirArgs<'a> {
         /// The name to remove.
         pub object: DirOpArgs3<'a>,
     }
-}
 
-/// The result of RMDIR.
-pub type RmdirRes = RemoveRes;
+    /// The result of RMDIR.
+    pub type RmdirRes = RemoveRes;
 
-xdr_struct! {
     /// The arguments of RENAME (RFC 1813 section 3.3.14).
     pub struct RenameArgs<'a> {
         /// The old name.
@@ -48,9 +40,7 @@ xdr_struct! {
         /// The new name.
         pub to: DirOpArgs3<'a>,
     }
-}
 
-xdr_struct! {
     /// RENAME succeeded.
     pub struct RenameOk {
         /// The old directory before and after.
@@ -58,9 +48,7 @@ xdr_struct! {
         /// The new directory before and after.
         pub todir_wcc: WccData,
     }
-}
 
-xdr_struct! {
     /// RENAME failed.
     pub struct RenameFail {
         /// The old directory before and after.
@@ -68,12 +56,10 @@ xdr_struct! {
         /// The new directory before and after.
         pub todir_wcc: WccData,
     }
-}
 
-/// The result of RENAME.
-pub type RenameRes = Res3<RenameOk, RenameFail>;
+    /// The result of RENAME.
+    pub type RenameRes = Res3<RenameOk, RenameFail>;
 
-xdr_struct! {
     /// The arguments of LINK (RFC 1813 section 3.3.15).
     pub struct LinkArgs<'a> {
         /// The existing object.
@@ -81,9 +67,7 @@ xdr_struct! {
         /// Its new name.
         pub link: DirOpArgs3<'a>,
     }
-}
 
-xdr_struct! {
     /// LINK succeeded.
     pub struct LinkOk {
         /// The attributes of the object.
@@ -91,9 +75,7 @@ xdr_struct! {
         /// The directory before and after.
         pub linkdir_wcc: WccData,
     }
-}
 
-xdr_struct! {
     /// LINK failed.
     pub struct LinkFail {
         /// The attributes of the object.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::limits::{HANDLE_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX};
 
-xdr_enum! {
+xdr! {
     /// The status of a call (RFC 1813 section 2.6, nfsstat3).
     pub enum NfsStat3 {
         /// It succeeded.
@@ -74,7 +74,7 @@ impl fmt::Display for NfsStat3 {
     }
 }
 
-xdr_enum! {
+xdr! {
     /// The type of a file (RFC 1813 section 2.5, ftype3).
     pub enum FileType3 {
         /// A regular file.
@@ -92,27 +92,19 @@ xdr_enum! {
         /// A named pipe.
         Fifo = 7,
     }
-}
 
-xdr_handle! {
     /// A file handle (RFC 1813 section 2.5, nfs_fh3): opaque, at most [`HANDLE_BYTES_MAX`] bytes.
-    pub struct FileHandle3 max HANDLE_BYTES_MAX
-}
+    pub handle FileHandle3 max HANDLE_BYTES_MAX;
 
-/// A handle that a server may omit (RFC 1813 section 2.5, post_op_fh3).
-pub type PostOpFh3<'a> = Option<FileHandle3<'a>>;
+    /// A handle that a server may omit (RFC 1813 section 2.5, post_op_fh3).
+    pub type PostOpFh3<'a> = Option<FileHandle3<'a>>;
 
-xdr_bytes! {
     /// The name of a file in its directory (RFC 1813 section 2.4, filename3). The server sets the real limit.
-    pub struct Filename3 max NAME_BYTES_MAX
-}
+    pub opaque Filename3 max NAME_BYTES_MAX;
 
-xdr_bytes! {
     /// The text of a symbolic link (RFC 1813 section 2.4, nfspath3). The server sets the real limit.
-    pub struct NfsPath3 max PATH_BYTES_MAX
-}
+    pub opaque NfsPath3 max PATH_BYTES_MAX;
 
-xdr_struct! {
     /// A time since 1970 (RFC 1813 section 2.5, nfstime3).
     pub struct NfsTime3 {
         /// Seconds; unsigned, so the range ends in 2106.
@@ -120,9 +112,7 @@ xdr_struct! {
         /// Nanoseconds; not checked to be below 10^9.
         pub nanoseconds: u32,
     }
-}
 
-xdr_struct! {
     /// The numbers of a device (RFC 1813 section 2.5, specdata3).
     pub struct SpecData3 {
         /// The major number.
@@ -130,9 +120,7 @@ xdr_struct! {
         /// The minor number.
         pub minor: u32,
     }
-}
 
-xdr_struct! {
     /// A name in a directory (RFC 1813 section 2.5, diropargs3).
     pub struct DirOpArgs3<'a> {
         /// The directory.

@@ -226,7 +226,7 @@ impl std::error::Error for FattrError {}
 /// Declares the attributes, in the order of their numbers.
 macro_rules! attributes {
     ($($(#[$meta:meta])* $variant:ident = $code:literal, $field:ident: $type:ty;)*) => {
-        xdr_enum! {
+        xdr! {
             /// The known attributes (FATTR4_ and the name).
             pub enum Attr4 {
                 $($(#[$meta])* $variant = $code,)*

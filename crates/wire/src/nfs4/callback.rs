@@ -16,7 +16,7 @@ use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 /// The version of the program. The client chooses its number in SETCLIENTID or CREATE_SESSION.
 pub const CALLBACK_VERSION: u32 = 1;
 
-xdr_enum! {
+xdr! {
     /// The procedures of the callback program. CB_NULL has no arguments and no results.
     pub enum CbProcedure {
         /// Do nothing.
@@ -24,9 +24,7 @@ xdr_enum! {
         /// Execute operations in order until one fails.
         Compound = 1,
     }
-}
 
-xdr_struct! {
     /// The arguments of CB_RECALL (RFC 8881 section 20.2).
     pub struct CbRecallArgs<'a> {
         /// The delegation.
@@ -36,12 +34,10 @@ xdr_struct! {
         /// The file.
         pub fh: FileHandle4<'a>,
     }
-}
 
-/// The result of CB_RECALL.
-pub type CbRecallRes = Res4<()>;
+    /// The result of CB_RECALL.
+    pub type CbRecallRes = Res4<()>;
 
-xdr_struct! {
     /// A request to which a callback refers (RFC 8881 section 20.9, referring_call4).
     pub struct ReferringCall4 {
         /// Its sequence id.
@@ -49,9 +45,7 @@ xdr_struct! {
         /// Its slot.
         pub slotid: SlotId4,
     }
-}
 
-xdr_struct! {
     /// The requests of one session to which a callback refers (RFC 8881 section 20.9, referring_call_list4).
     pub struct ReferringCallList4<'a> {
         /// The session.
@@ -59,9 +53,7 @@ xdr_struct! {
         /// The requests.
         pub referring_calls: Array<'a, ReferringCall4, REFERRING_CALLS_MAX>,
     }
-}
 
-xdr_struct! {
     /// The arguments of CB_SEQUENCE (RFC 8881 section 20.9).
     pub struct CbSequenceArgs<'a> {
         /// The session.
@@ -77,9 +69,7 @@ xdr_struct! {
         /// Requests whose replies should arrive before the callback is executed.
         pub referring_call_lists: Array<'a, ReferringCallList4<'a>, REFERRING_LISTS_MAX>,
     }
-}
 
-xdr_struct! {
     /// CB_SEQUENCE succeeded.
     pub struct CbSequenceOk {
         /// As in the arguments.
@@ -93,12 +83,10 @@ xdr_struct! {
         /// The highest slot that the client wants the server to use.
         pub target_highest_slotid: SlotId4,
     }
-}
 
-/// The result of CB_SEQUENCE.
-pub type CbSequenceRes = Res4<CbSequenceOk>;
+    /// The result of CB_SEQUENCE.
+    pub type CbSequenceRes = Res4<CbSequenceOk>;
 
-xdr_struct! {
     /// The arguments of CB_NOTIFY_LOCK (RFC 8881 section 20.11).
     pub struct CbNotifyLockArgs<'a> {
         /// The file.
@@ -134,7 +122,7 @@ impl<'a> Failure<'a> for OffloadFail {
     }
 }
 
-xdr_struct! {
+xdr! {
     /// The arguments of CB_OFFLOAD (RFC 7862 section 16.1).
     pub struct CbOffloadArgs<'a> {
         /// The destination.

@@ -2,7 +2,7 @@
 
 use super::{ClientId4, Netaddr4, NfsStat4, OwnerId4, Res4, Verifier4};
 
-xdr_struct! {
+xdr! {
     /// A client (RFC 7530 section 9.1.1, nfs_client_id4).
     pub struct NfsClientId4<'a> {
         /// Changes when the client restarts.
@@ -10,9 +10,7 @@ xdr_struct! {
         /// The client's name for itself.
         pub id: OwnerId4<'a>,
     }
-}
 
-xdr_struct! {
     /// The address of a callback program (RFC 7530 section 2.2.11, cb_client4).
     pub struct CbClient4<'a> {
         /// The program number.
@@ -20,9 +18,7 @@ xdr_struct! {
         /// The address.
         pub cb_location: Netaddr4<'a>,
     }
-}
 
-xdr_struct! {
     /// The arguments of SETCLIENTID (RFC 7530 section 16.33).
     pub struct SetClientIdArgs<'a> {
         /// The client.
@@ -32,9 +28,7 @@ xdr_struct! {
         /// The identifier to send with each callback.
         pub callback_ident: u32,
     }
-}
 
-xdr_struct! {
     /// SETCLIENTID succeeded.
     pub struct SetClientIdOk {
         /// The id of the client.
@@ -55,7 +49,7 @@ xdr_failure! {
 /// The result of SETCLIENTID.
 pub type SetClientIdRes<'a> = Res4<SetClientIdOk, SetClientIdFail<'a>>;
 
-xdr_struct! {
+xdr! {
     /// The arguments of SETCLIENTID_CONFIRM (RFC 7530 section 16.34).
     pub struct SetClientIdConfirmArgs {
         /// The id of the client.
@@ -63,12 +57,10 @@ xdr_struct! {
         /// The verifier that SETCLIENTID returned.
         pub setclientid_confirm: Verifier4,
     }
-}
 
-/// The result of SETCLIENTID_CONFIRM.
-pub type SetClientIdConfirmRes = Res4<()>;
+    /// The result of SETCLIENTID_CONFIRM.
+    pub type SetClientIdConfirmRes = Res4<()>;
 
-xdr_struct! {
     /// The arguments of RENEW (RFC 7530 section 16.29).
     pub struct RenewArgs {
         /// The client whose lease is renewed.

@@ -4,7 +4,7 @@ use super::{Netaddr4, NfsStat4, NfsTime4, Res4, StableHow4, Stateid4, Utf8Str4, 
 use crate::array::Array;
 use crate::limits::LOCATIONS_MAX;
 
-xdr_struct! {
+xdr! {
     /// The arguments of CLONE (RFC 7862 section 15.13), from the saved file to the current one.
     pub struct CloneArgs {
         /// The stateid to read with.
@@ -18,14 +18,12 @@ xdr_struct! {
         /// The length in bytes; 0 means up to the end of the source.
         pub count: u64,
     }
-}
 
-/// The result of CLONE.
-pub type CloneRes = Res4<()>;
+    /// The result of CLONE.
+    pub type CloneRes = Res4<()>;
 
-xdr_union! {
     /// The location of a server (RFC 7862 section 15.2, netloc4).
-    pub enum Netloc4<'a> {
+    pub union Netloc4<'a> {
         /// A name.
         Name(name: Utf8Str4<'a>) = 1,
         /// A URL.
@@ -33,12 +31,10 @@ xdr_union! {
         /// An address.
         Netaddr(address: Netaddr4<'a>) = 3,
     }
-}
 
-/// Equivalent locations of a server.
-pub type Netlocs4<'a> = Array<'a, Netloc4<'a>, LOCATIONS_MAX>;
+    /// Equivalent locations of a server.
+    pub type Netlocs4<'a> = Array<'a, Netloc4<'a>, LOCATIONS_MAX>;
 
-xdr_struct! {
     /// The arguments of COPY (RFC 7862 section 15.2), from the saved file to the current one.
     pub struct CopyArgs<'a> {
         /// The stateid to read with.
@@ -58,9 +54,7 @@ xdr_struct! {
         /// The server of the source; empty for this server.
         pub source_server: Netlocs4<'a>,
     }
-}
 
-xdr_struct! {
     /// The requirements of a copy (RFC 7862 section 15.2, copy_requirements4).
     pub struct CopyRequirements4 {
         /// Whether the copied bytes are contiguous from the start of the range.
@@ -68,9 +62,7 @@ xdr_struct! {
         /// Whether the copy is complete before the reply.
         pub synchronous: bool,
     }
-}
 
-xdr_struct! {
     /// The outcome of a write (RFC 7862 section 7.1, write_response4).
     pub struct WriteResponse4 {
         /// The copy, if it continues in the background.
@@ -82,9 +74,7 @@ xdr_struct! {
         /// The write verifier at the time the data was accepted.
         pub writeverf: Verifier4,
     }
-}
 
-xdr_struct! {
     /// COPY succeeded.
     pub struct CopyOk {
         /// The outcome of the write.
@@ -105,7 +95,7 @@ xdr_failure! {
 /// The result of COPY.
 pub type CopyRes = Res4<CopyOk, CopyFail>;
 
-xdr_struct! {
+xdr! {
     /// The arguments of COPY_NOTIFY (RFC 7862 section 15.3).
     pub struct CopyNotifyArgs<'a> {
         /// The stateid to read with.
@@ -113,9 +103,7 @@ xdr_struct! {
         /// The server that will read the source.
         pub destination_server: Netloc4<'a>,
     }
-}
 
-xdr_struct! {
     /// COPY_NOTIFY succeeded.
     pub struct CopyNotifyOk<'a> {
         /// The time within which the other server must begin to read.
@@ -125,31 +113,25 @@ xdr_struct! {
         /// The locations of the source for the other server.
         pub source_server: Netlocs4<'a>,
     }
-}
 
-/// The result of COPY_NOTIFY.
-pub type CopyNotifyRes<'a> = Res4<CopyNotifyOk<'a>>;
+    /// The result of COPY_NOTIFY.
+    pub type CopyNotifyRes<'a> = Res4<CopyNotifyOk<'a>>;
 
-xdr_struct! {
     /// The arguments of OFFLOAD_CANCEL (RFC 7862 section 15.8).
     pub struct OffloadCancelArgs {
         /// The copy.
         pub stateid: Stateid4,
     }
-}
 
-/// The result of OFFLOAD_CANCEL.
-pub type OffloadCancelRes = Res4<()>;
+    /// The result of OFFLOAD_CANCEL.
+    pub type OffloadCancelRes = Res4<()>;
 
-xdr_struct! {
     /// The arguments of OFFLOAD_STATUS (RFC 7862 section 15.9).
     pub struct OffloadStatusArgs {
         /// The copy.
         pub stateid: Stateid4,
     }
-}
 
-xdr_struct! {
     /// OFFLOAD_STATUS succeeded.
     pub struct OffloadStatusOk {
         /// The number of bytes copied.

@@ -5,7 +5,7 @@ use crate::limits::DATA_BYTES_MAX;
 use crate::payload::PayloadEncoder;
 use crate::xdr::{block, length_u32};
 
-xdr_struct! {
+xdr! {
     /// The arguments of READ (RFC 8881 section 18.22).
     pub struct ReadArgs {
         /// The stateid to read with.
@@ -15,9 +15,7 @@ xdr_struct! {
         /// The most bytes to read.
         pub count: u32,
     }
-}
 
-xdr_struct_opaque! {
     /// READ succeeded.
     pub struct ReadOk<'a> {
         /// Whether the data reaches the end of the file.
@@ -59,7 +57,7 @@ impl ReadEncoder<'_> {
     }
 }
 
-xdr_struct_opaque! {
+xdr! {
     /// The arguments of WRITE (RFC 8881 section 18.32).
     pub struct WriteArgs<'a> {
         /// The stateid to write with.
@@ -70,9 +68,7 @@ xdr_struct_opaque! {
         pub stable: StableHow4,
         opaque data max DATA_BYTES_MAX,
     }
-}
 
-xdr_struct! {
     /// WRITE succeeded.
     pub struct WriteOk {
         /// The number of bytes written.
@@ -82,12 +78,10 @@ xdr_struct! {
         /// The write verifier at the time the data was accepted.
         pub writeverf: Verifier4,
     }
-}
 
-/// The result of WRITE.
-pub type WriteRes = Res4<WriteOk>;
+    /// The result of WRITE.
+    pub type WriteRes = Res4<WriteOk>;
 
-xdr_struct! {
     /// The arguments of COMMIT (RFC 8881 section 18.3).
     pub struct CommitArgs {
         /// The offset in bytes.
@@ -95,9 +89,7 @@ xdr_struct! {
         /// The length in bytes; 0 means everything from `offset` on.
         pub count: u32,
     }
-}
 
-xdr_struct! {
     /// COMMIT succeeded.
     pub struct CommitOk {
         /// The write verifier, to be compared with those of the writes.

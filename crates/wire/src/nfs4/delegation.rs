@@ -2,7 +2,7 @@
 
 use super::{Bitmap4, ClientId4, NfsTime4, Nfsace4, Res4, Stateid4};
 
-xdr_enum! {
+xdr! {
     /// A kind of delegation (RFC 8881 section 18.16, open_delegation_type4; RFC 9754).
     pub enum OpenDelegationType4 {
         /// None.
@@ -18,9 +18,7 @@ xdr_enum! {
         /// To write, with the times.
         WriteAttrsDeleg = 5,
     }
-}
 
-xdr_struct! {
     /// A delegation to read (RFC 8881 section 18.16, open_read_delegation4).
     pub struct OpenReadDelegation4<'a> {
         /// The delegation.
@@ -30,11 +28,9 @@ xdr_struct! {
         /// The users that may read without an ACCESS.
         pub permissions: Nfsace4<'a>,
     }
-}
 
-xdr_union! {
     /// The limit up to which the holder of a delegation may delay writes (RFC 8881 section 18.16, nfs_space_limit4).
-    pub enum NfsSpaceLimit4 {
+    pub union NfsSpaceLimit4 {
         /// The size of the file in bytes.
         Filesize(bytes: u64) = 1,
         /// The number of modified blocks.
@@ -45,9 +41,7 @@ xdr_union! {
             bytes_per_block: u32,
         } = 2,
     }
-}
 
-xdr_struct! {
     /// A delegation to write (RFC 8881 section 18.16, open_write_delegation4).
     pub struct OpenWriteDelegation4<'a> {
         /// The delegation.
@@ -59,11 +53,9 @@ xdr_struct! {
         /// The users that may open without an ACCESS.
         pub permissions: Nfsace4<'a>,
     }
-}
 
-xdr_union! {
     /// Why no delegation was granted (RFC 8881 section 18.16, open_none_delegation4).
-    pub enum OpenNoneDelegation4 {
+    pub union OpenNoneDelegation4 {
         /// The client did not request one.
         NotWanted = 0,
         /// Other clients use the file.
@@ -89,11 +81,9 @@ xdr_union! {
         /// The object is a directory.
         IsDir = 8,
     }
-}
 
-xdr_union! {
     /// A delegation, or the reason for none (RFC 8881 section 18.16, open_delegation4).
-    pub enum OpenDelegation4<'a> {
+    pub union OpenDelegation4<'a> {
         /// None.
         None = 0,
         /// To read.
@@ -107,33 +97,27 @@ xdr_union! {
         /// To write, with the times (RFC 9754).
         WriteAttrs(delegation: OpenWriteDelegation4<'a>) = 5,
     }
-}
 
-xdr_struct! {
     /// The arguments of DELEGPURGE (RFC 8881 section 18.5).
     pub struct DelegpurgeArgs {
         /// The client whose delegations from before its restart are released.
         pub clientid: ClientId4,
     }
-}
 
-/// The result of DELEGPURGE.
-pub type DelegpurgeRes = Res4<()>;
+    /// The result of DELEGPURGE.
+    pub type DelegpurgeRes = Res4<()>;
 
-xdr_struct! {
     /// The arguments of DELEGRETURN (RFC 8881 section 18.6).
     pub struct DelegreturnArgs {
         /// The delegation.
         pub deleg_stateid: Stateid4,
     }
-}
 
-/// The result of DELEGRETURN.
-pub type DelegreturnRes = Res4<()>;
+    /// The result of DELEGRETURN.
+    pub type DelegreturnRes = Res4<()>;
 
-xdr_union! {
     /// The claim of WANT_DELEGATION (RFC 8881 section 18.49, deleg_claim4).
-    pub enum DelegClaim4 {
+    pub union DelegClaim4 {
         /// The current file, whose delegation is reclaimed after a restart of the server.
         Previous(delegate_type: OpenDelegationType4) = 1,
         /// The current file.
@@ -141,9 +125,7 @@ xdr_union! {
         /// The current file, delegated before a restart of the client.
         DelegPrevFh = 6,
     }
-}
 
-xdr_struct! {
     /// The arguments of WANT_DELEGATION (RFC 8881 section 18.49).
     pub struct WantDelegationArgs {
         /// Delegation requests of [`share_access`](super::share_access).
@@ -151,9 +133,7 @@ xdr_struct! {
         /// The claim.
         pub claim: DelegClaim4,
     }
-}
 
-xdr_struct! {
     /// The arguments of GET_DIR_DELEGATION (RFC 8881 section 18.39).
     pub struct GetDirDelegationArgs {
         /// Whether the client requests a signal when a delegation becomes available.

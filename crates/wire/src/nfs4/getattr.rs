@@ -2,26 +2,22 @@
 
 use super::{AttrMask, Fattr4, NfsStat4, Outcome, Res4, Stateid4};
 
-xdr_struct! {
+xdr! {
     /// The arguments of GETATTR (RFC 8881 section 18.7).
     pub struct GetattrArgs {
         /// The attributes.
         pub attr_request: AttrMask,
     }
-}
 
-xdr_struct! {
     /// GETATTR succeeded.
     pub struct GetattrOk<'a> {
         /// The supported ones of the requested attributes. A server encodes [`Attributes4`](super::Attributes4) instead.
         pub obj_attributes: Fattr4<'a>,
     }
-}
 
-/// The result of GETATTR.
-pub type GetattrRes<'a> = Res4<GetattrOk<'a>>;
+    /// The result of GETATTR.
+    pub type GetattrRes<'a> = Res4<GetattrOk<'a>>;
 
-xdr_struct! {
     /// The arguments of SETATTR (RFC 8881 section 18.30).
     pub struct SetattrArgs<'a> {
         /// The stateid to change the size with.
@@ -29,9 +25,7 @@ xdr_struct! {
         /// The new attributes.
         pub obj_attributes: Fattr4<'a>,
     }
-}
 
-xdr_struct! {
     /// The result of SETATTR, which has attributes in failures, too.
     pub struct SetattrRes {
         /// The status.
@@ -53,7 +47,7 @@ impl From<NfsStat4> for SetattrRes {
     }
 }
 
-xdr_struct! {
+xdr! {
     /// The arguments of VERIFY (RFC 8881 section 18.31) and NVERIFY (section 18.15).
     pub struct VerifyArgs<'a> {
         /// The attributes to compare with.

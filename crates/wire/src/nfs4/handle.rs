@@ -28,15 +28,13 @@ pub mod access {
     pub const XALIST: u32 = 0x100;
 }
 
-xdr_struct! {
+xdr! {
     /// The arguments of ACCESS (RFC 8881 section 18.1).
     pub struct AccessArgs {
         /// Bits of [`access`] to check.
         pub access: u32,
     }
-}
 
-xdr_struct! {
     /// ACCESS succeeded.
     pub struct AccessOk {
         /// The bits that the server can check.
@@ -44,90 +42,76 @@ xdr_struct! {
         /// The bits that are granted.
         pub access: u32,
     }
-}
 
-/// The result of ACCESS.
-pub type AccessRes = Res4<AccessOk>;
+    /// The result of ACCESS.
+    pub type AccessRes = Res4<AccessOk>;
 
-xdr_struct! {
     /// GETFH succeeded (RFC 8881 section 18.8).
     pub struct GetfhOk<'a> {
         /// The current file handle.
         pub object: FileHandle4<'a>,
     }
-}
 
-/// The result of GETFH.
-pub type GetfhRes<'a> = Res4<GetfhOk<'a>>;
+    /// The result of GETFH.
+    pub type GetfhRes<'a> = Res4<GetfhOk<'a>>;
 
-xdr_struct! {
     /// The arguments of LOOKUP (RFC 8881 section 18.13).
     pub struct LookupArgs<'a> {
         /// The name to find in the current directory.
         pub objname: Component4<'a>,
     }
-}
 
-/// The result of LOOKUP.
-pub type LookupRes = Res4<()>;
+    /// The result of LOOKUP.
+    pub type LookupRes = Res4<()>;
 
-/// The result of LOOKUPP (RFC 8881 section 18.14).
-pub type LookuppRes = Res4<()>;
+    /// The result of LOOKUPP (RFC 8881 section 18.14).
+    pub type LookuppRes = Res4<()>;
 
-xdr_struct! {
     /// The arguments of OPENATTR (RFC 8881 section 18.17).
     pub struct OpenattrArgs {
         /// Whether to create the directory of named attributes.
         pub createdir: bool,
     }
-}
 
-/// The result of OPENATTR.
-pub type OpenattrRes = Res4<()>;
+    /// The result of OPENATTR.
+    pub type OpenattrRes = Res4<()>;
 
-xdr_struct! {
     /// The arguments of PUTFH (RFC 8881 section 18.19).
     pub struct PutfhArgs<'a> {
         /// The new current file handle.
         pub object: FileHandle4<'a>,
     }
-}
 
-/// The result of PUTFH.
-pub type PutfhRes = Res4<()>;
+    /// The result of PUTFH.
+    pub type PutfhRes = Res4<()>;
 
-/// The result of PUTPUBFH (RFC 8881 section 18.20).
-pub type PutpubfhRes = Res4<()>;
+    /// The result of PUTPUBFH (RFC 8881 section 18.20).
+    pub type PutpubfhRes = Res4<()>;
 
-/// The result of PUTROOTFH (RFC 8881 section 18.21).
-pub type PutrootfhRes = Res4<()>;
+    /// The result of PUTROOTFH (RFC 8881 section 18.21).
+    pub type PutrootfhRes = Res4<()>;
 
-/// The result of RESTOREFH (RFC 8881 section 18.27).
-pub type RestorefhRes = Res4<()>;
+    /// The result of RESTOREFH (RFC 8881 section 18.27).
+    pub type RestorefhRes = Res4<()>;
 
-/// The result of SAVEFH (RFC 8881 section 18.28).
-pub type SavefhRes = Res4<()>;
+    /// The result of SAVEFH (RFC 8881 section 18.28).
+    pub type SavefhRes = Res4<()>;
 
-xdr_struct! {
     /// READLINK succeeded (RFC 8881 section 18.24).
     pub struct ReadlinkOk<'a> {
         /// The text of the link.
         pub link: Linktext4<'a>,
     }
-}
 
-/// The result of READLINK.
-pub type ReadlinkRes<'a> = Res4<ReadlinkOk<'a>>;
+    /// The result of READLINK.
+    pub type ReadlinkRes<'a> = Res4<ReadlinkOk<'a>>;
 
-xdr_struct! {
     /// The arguments of SECINFO (RFC 8881 section 18.29).
     pub struct SecinfoArgs<'a> {
         /// A name in the current directory.
         pub name: Component4<'a>,
     }
-}
 
-xdr_enum! {
     /// The service of RPCSEC_GSS for a call (RFC 2203, rpc_gss_svc_t).
     pub enum RpcGssSvc {
         /// Authentication.
@@ -137,9 +121,7 @@ xdr_enum! {
         /// Authentication, integrity and encryption.
         Privacy = 3,
     }
-}
 
-xdr_struct! {
     /// A variant of RPCSEC_GSS (RFC 8881 section 18.29, rpcsec_gss_info).
     pub struct RpcsecGssInfo<'a> {
         /// The mechanism, an object identifier in DER.
@@ -190,7 +172,7 @@ pub type SecinfoOk<'a> = Array<'a, Secinfo4<'a>, SECURITY_FLAVORS_MAX>;
 /// The result of SECINFO.
 pub type SecinfoRes<'a> = Res4<SecinfoOk<'a>>;
 
-xdr_enum! {
+xdr! {
     /// The arguments of SECINFO_NO_NAME (RFC 8881 section 18.45, secinfo_style4).
     pub enum SecinfoStyle4 {
         /// The flavors of the current file handle.

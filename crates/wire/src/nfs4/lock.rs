@@ -2,7 +2,7 @@
 
 use super::{NfsStat4, Res4, Seqid4, StateOwner4, Stateid4};
 
-xdr_enum! {
+xdr! {
     /// The kind of a lock (RFC 8881 section 3.2, nfs_lock_type4).
     pub enum NfsLockType4 {
         /// Shared.
@@ -30,7 +30,7 @@ impl NfsLockType4 {
     }
 }
 
-xdr_struct! {
+xdr! {
     /// A lock owner without locks on the file (RFC 8881 section 18.10, open_to_lock_owner4).
     pub struct OpenToLockOwner4<'a> {
         /// The open owner's next seqid. Only NFSv4.0.
@@ -42,9 +42,7 @@ xdr_struct! {
         /// The lock owner.
         pub lock_owner: StateOwner4<'a>,
     }
-}
 
-xdr_struct! {
     /// A lock owner with locks on the file (RFC 8881 section 18.10, exist_lock_owner4).
     pub struct ExistLockOwner4 {
         /// The locks of this owner on the file.
@@ -52,19 +50,15 @@ xdr_struct! {
         /// The lock owner's next seqid. Only NFSv4.0.
         pub lock_seqid: Seqid4,
     }
-}
 
-xdr_union! {
     /// The owner of a lock (RFC 8881 section 18.10, locker4).
-    pub enum Locker4<'a> {
+    pub union Locker4<'a> {
         /// An owner without locks on the file.
         OpenOwner(owner: OpenToLockOwner4<'a>) = 1,
         /// An owner with locks on the file.
         LockOwner(owner: ExistLockOwner4) = 0,
     }
-}
 
-xdr_struct! {
     /// The arguments of LOCK (RFC 8881 section 18.10).
     pub struct LockArgs<'a> {
         /// The kind.
@@ -78,9 +72,7 @@ xdr_struct! {
         /// The owner.
         pub locker: Locker4<'a>,
     }
-}
 
-xdr_struct! {
     /// The conflicting lock (RFC 8881 section 18.10, LOCK4denied).
     pub struct LockDenied<'a> {
         /// The offset in bytes.
@@ -92,9 +84,7 @@ xdr_struct! {
         /// The owner.
         pub owner: StateOwner4<'a>,
     }
-}
 
-xdr_struct! {
     /// LOCK succeeded.
     pub struct LockOk {
         /// The locks of this owner on the file.
@@ -113,7 +103,7 @@ xdr_failure! {
 /// The result of LOCK.
 pub type LockRes<'a> = Res4<LockOk, LockFail<'a>>;
 
-xdr_struct! {
+xdr! {
     /// The arguments of LOCKT (RFC 8881 section 18.11), which tests whether a lock would be denied.
     pub struct LocktArgs<'a> {
         /// The kind.
@@ -125,12 +115,10 @@ xdr_struct! {
         /// The owner.
         pub owner: StateOwner4<'a>,
     }
-}
 
-/// The result of LOCKT.
-pub type LocktRes<'a> = Res4<(), LockFail<'a>>;
+    /// The result of LOCKT.
+    pub type LocktRes<'a> = Res4<(), LockFail<'a>>;
 
-xdr_struct! {
     /// The arguments of LOCKU (RFC 8881 section 18.12).
     pub struct LockuArgs {
         /// The kind; unused.
@@ -144,20 +132,16 @@ xdr_struct! {
         /// The length in bytes; `u64::MAX` means no upper bound.
         pub length: u64,
     }
-}
 
-xdr_struct! {
     /// LOCKU succeeded.
     pub struct LockuOk {
         /// The locks of this owner on the file.
         pub lock_stateid: Stateid4,
     }
-}
 
-/// The result of LOCKU.
-pub type LockuRes = Res4<LockuOk>;
+    /// The result of LOCKU.
+    pub type LockuRes = Res4<LockuOk>;
 
-xdr_struct! {
     /// The arguments of RELEASE_LOCKOWNER (RFC 7530 section 16.37). Only NFSv4.0.
     pub struct ReleaseLockownerArgs<'a> {
         /// The lock owner whose state is released.

@@ -62,7 +62,7 @@ impl<'a> Decode<'a> for CreateType4<'a> {
     }
 }
 
-xdr_struct! {
+xdr! {
     /// The arguments of CREATE (RFC 8881 section 18.4), for all types but regular files.
     pub struct CreateArgs<'a> {
         /// The type of the object.
@@ -72,9 +72,7 @@ xdr_struct! {
         /// Its attributes.
         pub createattrs: Fattr4<'a>,
     }
-}
 
-xdr_struct! {
     /// CREATE succeeded. The new object is the current one.
     pub struct CreateOk {
         /// The directory before and after.
@@ -82,50 +80,40 @@ xdr_struct! {
         /// The attributes that were set.
         pub attrset: AttrMask,
     }
-}
 
-/// The result of CREATE.
-pub type CreateRes = Res4<CreateOk>;
+    /// The result of CREATE.
+    pub type CreateRes = Res4<CreateOk>;
 
-xdr_struct! {
     /// The arguments of LINK (RFC 8881 section 18.9), which names the saved object in the current directory.
     pub struct LinkArgs<'a> {
         /// The name.
         pub newname: Component4<'a>,
     }
-}
 
-xdr_struct! {
     /// LINK succeeded.
     pub struct LinkOk {
         /// The directory before and after.
         pub cinfo: ChangeInfo4,
     }
-}
 
-/// The result of LINK.
-pub type LinkRes = Res4<LinkOk>;
+    /// The result of LINK.
+    pub type LinkRes = Res4<LinkOk>;
 
-xdr_struct! {
     /// The arguments of REMOVE (RFC 8881 section 18.25), for files and directories.
     pub struct RemoveArgs<'a> {
         /// The name in the current directory.
         pub target: Component4<'a>,
     }
-}
 
-xdr_struct! {
     /// REMOVE succeeded.
     pub struct RemoveOk {
         /// The directory before and after.
         pub cinfo: ChangeInfo4,
     }
-}
 
-/// The result of REMOVE.
-pub type RemoveRes = Res4<RemoveOk>;
+    /// The result of REMOVE.
+    pub type RemoveRes = Res4<RemoveOk>;
 
-xdr_struct! {
     /// The arguments of RENAME (RFC 8881 section 18.26), from the saved directory to the current one.
     pub struct RenameArgs<'a> {
         /// The name in the saved directory.
@@ -133,9 +121,7 @@ xdr_struct! {
         /// The name in the current directory.
         pub newname: Component4<'a>,
     }
-}
 
-xdr_struct! {
     /// RENAME succeeded.
     pub struct RenameOk {
         /// The source directory before and after the operation.

@@ -59,7 +59,7 @@ pub mod open_result {
     pub const MAY_NOTIFY_LOCK: u32 = 0x20;
 }
 
-xdr_struct! {
+xdr! {
     /// An exclusive create with attributes (RFC 8881 section 18.16, creatverfattr).
     pub struct CreateVerfAttr<'a> {
         /// Identifies the create in retransmissions.
@@ -67,11 +67,9 @@ xdr_struct! {
         /// The attributes.
         pub attrs: Fattr4<'a>,
     }
-}
 
-xdr_union! {
     /// How OPEN creates a file (RFC 8881 section 18.16, createhow4).
-    pub enum CreateHow4<'a> {
+    pub union CreateHow4<'a> {
         /// Opens the file if it exists.
         Unchecked(attributes: Fattr4<'a>) = 0,
         /// Fails if the file exists.
@@ -81,9 +79,7 @@ xdr_union! {
         /// The same with attributes. Not in NFSv4.0.
         Exclusive41(both: CreateVerfAttr<'a>) = 3,
     }
-}
 
-xdr_struct! {
     /// A claim by a delegation (RFC 8881 section 18.16, open_claim_delegate_cur4).
     pub struct OpenClaimDelegateCur4<'a> {
         /// The delegation.
@@ -91,11 +87,9 @@ xdr_struct! {
         /// The name in the current directory.
         pub file: Component4<'a>,
     }
-}
 
-xdr_union! {
     /// The file to open and the claim to it (RFC 8881 section 18.16, open_claim4).
-    pub enum OpenClaim4<'a> {
+    pub union OpenClaim4<'a> {
         /// A name in the current directory.
         Null(file: Component4<'a>) = 0,
         /// The current file, reclaimed after a restart of the server with this delegation.
@@ -121,7 +115,7 @@ impl OpenClaim4<'_> {
     }
 }
 
-xdr_struct! {
+xdr! {
     /// The arguments of OPEN (RFC 8881 section 18.16).
     pub struct OpenArgs<'a> {
         /// The owner's next seqid. Only NFSv4.0.
@@ -137,9 +131,7 @@ xdr_struct! {
         /// The file to open, and the claim to it.
         pub claim: OpenClaim4<'a>,
     }
-}
 
-xdr_struct! {
     /// OPEN succeeded. The file is the current one.
     pub struct OpenOk<'a> {
         /// The open.
@@ -153,12 +145,10 @@ xdr_struct! {
         /// The delegation.
         pub delegation: OpenDelegation4<'a>,
     }
-}
 
-/// The result of OPEN.
-pub type OpenRes<'a> = Res4<OpenOk<'a>>;
+    /// The result of OPEN.
+    pub type OpenRes<'a> = Res4<OpenOk<'a>>;
 
-xdr_struct! {
     /// The arguments of OPEN_CONFIRM (RFC 7530 section 16.18). Only NFSv4.0.
     pub struct OpenConfirmArgs {
         /// The open.
@@ -166,20 +156,16 @@ xdr_struct! {
         /// The next sequence id of the owner.
         pub seqid: Seqid4,
     }
-}
 
-xdr_struct! {
     /// OPEN_CONFIRM succeeded.
     pub struct OpenConfirmOk {
         /// The open.
         pub open_stateid: Stateid4,
     }
-}
 
-/// The result of OPEN_CONFIRM.
-pub type OpenConfirmRes = Res4<OpenConfirmOk>;
+    /// The result of OPEN_CONFIRM.
+    pub type OpenConfirmRes = Res4<OpenConfirmOk>;
 
-xdr_struct! {
     /// The arguments of OPEN_DOWNGRADE (RFC 8881 section 18.18).
     pub struct OpenDowngradeArgs {
         /// The open.
@@ -191,20 +177,16 @@ xdr_struct! {
         /// Bits of [`share_deny`] to keep.
         pub share_deny: u32,
     }
-}
 
-xdr_struct! {
     /// OPEN_DOWNGRADE succeeded.
     pub struct OpenDowngradeOk {
         /// The open.
         pub open_stateid: Stateid4,
     }
-}
 
-/// The result of OPEN_DOWNGRADE.
-pub type OpenDowngradeRes = Res4<OpenDowngradeOk>;
+    /// The result of OPEN_DOWNGRADE.
+    pub type OpenDowngradeRes = Res4<OpenDowngradeOk>;
 
-xdr_struct! {
     /// The arguments of CLOSE (RFC 8881 section 18.2).
     pub struct CloseArgs {
         /// The owner's next seqid. Only NFSv4.0.
@@ -212,9 +194,7 @@ xdr_struct! {
         /// The open.
         pub open_stateid: Stateid4,
     }
-}
 
-xdr_struct! {
     /// CLOSE succeeded.
     pub struct CloseOk {
         /// The closed open; [`Stateid4::INVALID`] since NFSv4.1.

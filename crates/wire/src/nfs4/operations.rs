@@ -9,7 +9,7 @@ macro_rules! operations {
         $(#[$res_meta:meta])* enum $res:ident $(<$res_life:lifetime>)?;
         $($code:literal $name:literal $minor:literal $variant:ident $(($args:ident: $args_type:ty))? -> $res_type:ty;)*
     ) => {
-        xdr_enum! {
+        xdr! {
             $(#[$num_meta])*
             pub enum $num {
                 $(#[doc = $name] $variant = $code,)*

@@ -7,7 +7,7 @@ use super::{Bitmap4, DeviceId4, NfsStat4, NfsTime4, Opaque4, Stateid4, Verifier4
 use crate::array::Array;
 use crate::limits::LOCATIONS_MAX;
 
-xdr_struct! {
+xdr! {
     /// The arguments of GETDEVICEINFO (RFC 8881 section 18.40).
     pub struct GetdeviceinfoArgs {
         /// The device.
@@ -19,9 +19,7 @@ xdr_struct! {
         /// The notifications that the client requests.
         pub notify_types: Bitmap4,
     }
-}
 
-xdr_struct! {
     /// Data of a layout type (RFC 8881 section 3.3.18, layoutupdate4).
     pub struct LayoutBody4<'a> {
         /// The layout type.
@@ -29,9 +27,7 @@ xdr_struct! {
         /// The data.
         pub body: Opaque4<'a>,
     }
-}
 
-xdr_struct! {
     /// The arguments of GETDEVICELIST (RFC 8881 section 18.41).
     pub struct GetdevicelistArgs {
         /// The layout type.
@@ -43,9 +39,7 @@ xdr_struct! {
         /// The verifier returned with the cookie.
         pub cookieverf: Verifier4,
     }
-}
 
-xdr_struct! {
     /// The arguments of LAYOUTCOMMIT (RFC 8881 section 18.42).
     pub struct LayoutcommitArgs<'a> {
         /// The offset in bytes.
@@ -63,9 +57,7 @@ xdr_struct! {
         /// Data of the layout type.
         pub layoutupdate: LayoutBody4<'a>,
     }
-}
 
-xdr_enum! {
     /// The I/O mode of a layout (RFC 8881 section 3.3.20, layoutiomode4).
     pub enum LayoutIomode4 {
         /// Reading.
@@ -75,9 +67,7 @@ xdr_enum! {
         /// Any, in LAYOUTRETURN.
         Any = 3,
     }
-}
 
-xdr_struct! {
     /// The arguments of LAYOUTGET (RFC 8881 section 18.43).
     pub struct LayoutgetArgs {
         /// Whether the client requests a signal when a layout becomes available.
@@ -97,9 +87,7 @@ xdr_struct! {
         /// The largest size of the layouts in bytes.
         pub maxcount: u32,
     }
-}
 
-xdr_struct! {
     /// A range of a file whose layouts are returned (RFC 8881 section 18.44, layoutreturn_file4).
     pub struct LayoutReturnFile4<'a> {
         /// The offset in bytes.
@@ -111,11 +99,9 @@ xdr_struct! {
         /// Data of the layout type.
         pub body: Opaque4<'a>,
     }
-}
 
-xdr_union! {
     /// The layouts to return (RFC 8881 section 18.44, layoutreturn4).
-    pub enum LayoutReturn4<'a> {
+    pub union LayoutReturn4<'a> {
         /// Those of a range of the current file.
         File(file: LayoutReturnFile4<'a>) = 1,
         /// Those of the current file system.
@@ -123,9 +109,7 @@ xdr_union! {
         /// All.
         All = 3,
     }
-}
 
-xdr_struct! {
     /// The arguments of LAYOUTRETURN (RFC 8881 section 18.44).
     pub struct LayoutreturnArgs<'a> {
         /// Whether the layouts are from before a restart of the server.
@@ -137,9 +121,7 @@ xdr_struct! {
         /// The layouts to return.
         pub layoutreturn: LayoutReturn4<'a>,
     }
-}
 
-xdr_struct! {
     /// An error of a device (RFC 7862 section 15.6, device_error4).
     pub struct DeviceError4 {
         /// The device.
@@ -149,9 +131,7 @@ xdr_struct! {
         /// The number of the operation.
         pub opnum: u32,
     }
-}
 
-xdr_struct! {
     /// The arguments of LAYOUTERROR (RFC 7862 section 15.6).
     pub struct LayouterrorArgs<'a> {
         /// The offset of the range in bytes.
@@ -163,9 +143,7 @@ xdr_struct! {
         /// The errors.
         pub errors: Array<'a, DeviceError4, LOCATIONS_MAX>,
     }
-}
 
-xdr_struct! {
     /// A volume of I/O (RFC 7862 section 15.7, io_info4).
     pub struct IoInfo4 {
         /// The number of operations.
@@ -173,9 +151,7 @@ xdr_struct! {
         /// The number of bytes.
         pub bytes: u64,
     }
-}
 
-xdr_struct! {
     /// The arguments of LAYOUTSTATS (RFC 7862 section 15.7).
     pub struct LayoutstatsArgs<'a> {
         /// The offset of the range in bytes.

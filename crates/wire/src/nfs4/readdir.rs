@@ -8,7 +8,7 @@ use crate::entries::EntriesEncoder;
 use crate::list::List;
 use crate::xdr::{Encode, Encoder};
 
-xdr_struct! {
+xdr! {
     /// The arguments of READDIR.
     pub struct ReaddirArgs {
         /// The cookie to continue after; 0 to start. 1 and 2 are reserved.
@@ -22,9 +22,7 @@ xdr_struct! {
         /// The attributes of the entries to return.
         pub attr_request: AttrMask,
     }
-}
 
-xdr_struct! {
     /// An entry of a directory (entry4).
     pub struct Entry4<'a> {
         /// The cookie to continue after this entry.
@@ -34,9 +32,7 @@ xdr_struct! {
         /// The attributes.
         pub attrs: Fattr4<'a>,
     }
-}
 
-xdr_struct! {
     /// READDIR succeeded.
     pub struct ReaddirOk<'a> {
         /// The verifier to send with the next cookie.

@@ -38,7 +38,7 @@ pub mod exchange_id_flag {
         | UPD_CONFIRMED_REC_A;
 }
 
-xdr_struct! {
+xdr! {
     /// A client (RFC 8881 section 18.35, client_owner4).
     pub struct ClientOwner4<'a> {
         /// Changes when the client restarts.
@@ -46,9 +46,7 @@ xdr_struct! {
         /// The client's name for itself.
         pub ownerid: OwnerId4<'a>,
     }
-}
 
-xdr_struct! {
     /// A server (RFC 8881 section 18.35, server_owner4).
     pub struct ServerOwner4<'a> {
         /// Sessions can be used on connections to all servers for which both ids are equal.
@@ -56,9 +54,7 @@ xdr_struct! {
         /// Client ids can be used with all servers for which this id is equal.
         pub major_id: OwnerId4<'a>,
     }
-}
 
-xdr_struct! {
     /// Sets of operations by their numbers (RFC 8881 section 18.35, state_protect_ops4).
     pub struct StateProtectOps4 {
         /// The operations that only the machine credential may execute.
@@ -66,12 +62,10 @@ xdr_struct! {
         /// The operations that the machine credential may also execute.
         pub must_allow: Bitmap4,
     }
-}
 
-/// Object identifiers of algorithms in DER.
-pub type SecOids4<'a> = Array<'a, Opaque4<'a>, SECURITY_FLAVORS_MAX>;
+    /// Object identifiers of algorithms in DER.
+    pub type SecOids4<'a> = Array<'a, Opaque4<'a>, SECURITY_FLAVORS_MAX>;
 
-xdr_struct! {
     /// A client's parameters for SSV (RFC 8881 section 18.35, ssv_sp_parms4).
     pub struct SsvSpParms4<'a> {
         /// The operations.
@@ -85,11 +79,9 @@ xdr_struct! {
         /// The number of GSS handles that the server should create.
         pub num_gss_handles: u32,
     }
-}
 
-xdr_union! {
     /// How a client asks for its state to be protected (RFC 8881 section 18.35, state_protect4_a).
-    pub enum StateProtect4A<'a> {
+    pub union StateProtect4A<'a> {
         /// No protection.
         None = 0,
         /// By the machine credential.
@@ -97,11 +89,9 @@ xdr_union! {
         /// By a shared secret.
         Ssv(parms: SsvSpParms4<'a>) = 2,
     }
-}
 
-xdr_union! {
     /// How the server protects a client's state (RFC 8881 section 18.35, state_protect4_r).
-    pub enum StateProtect4R<'a> {
+    pub union StateProtect4R<'a> {
         /// No protection.
         None = 0,
         /// By the machine credential.
@@ -109,9 +99,7 @@ xdr_union! {
         /// By a shared secret.
         Ssv(info: SsvProtInfo4<'a>) = 2,
     }
-}
 
-xdr_struct! {
     /// The arguments of EXCHANGE_ID (RFC 8881 section 18.35).
     pub struct ExchangeIdArgs<'a> {
         /// The client.
@@ -123,9 +111,7 @@ xdr_struct! {
         /// Its software.
         pub client_impl_id: Option<NfsImplId4<'a>>,
     }
-}
 
-xdr_struct! {
     /// The server's parameters for SSV (RFC 8881 section 18.35, ssv_prot_info4).
     pub struct SsvProtInfo4<'a> {
         /// The operations.
@@ -141,9 +127,7 @@ xdr_struct! {
         /// GSS handles.
         pub handles: SecOids4<'a>,
     }
-}
 
-xdr_struct! {
     /// EXCHANGE_ID succeeded.
     pub struct ExchangeIdOk<'a> {
         /// The id of the client.
@@ -161,23 +145,19 @@ xdr_struct! {
         /// The server's software.
         pub server_impl_id: Option<NfsImplId4<'a>>,
     }
-}
 
-/// The result of EXCHANGE_ID.
-pub type ExchangeIdRes<'a> = Res4<ExchangeIdOk<'a>>;
+    /// The result of EXCHANGE_ID.
+    pub type ExchangeIdRes<'a> = Res4<ExchangeIdOk<'a>>;
 
-xdr_struct! {
     /// The arguments of DESTROY_CLIENTID (RFC 8881 section 18.50).
     pub struct DestroyClientIdArgs {
         /// The client.
         pub clientid: ClientId4,
     }
-}
 
-/// The result of DESTROY_CLIENTID.
-pub type DestroyClientIdRes = Res4<()>;
+    /// The result of DESTROY_CLIENTID.
+    pub type DestroyClientIdRes = Res4<()>;
 
-xdr_struct! {
     /// The limits of a channel of a session (RFC 8881 section 18.36, channel_attrs4).
     pub struct ChannelAttrs4 {
         /// The requested padding before payloads in bytes. Only for RDMA.
@@ -209,7 +189,7 @@ pub mod create_session_flag {
     pub const MASK: u32 = PERSIST | CONN_BACK_CHAN | CONN_RDMA;
 }
 
-xdr_struct! {
+xdr! {
     /// The handles of a callback with RPCSEC_GSS (RFC 8881 section 18.33, gss_cb_handles4).
     pub struct GssCbHandles4<'a> {
         /// The service of GSS.
@@ -219,11 +199,9 @@ xdr_struct! {
         /// The handle that the client uses.
         pub handle_from_client: Opaque4<'a>,
     }
-}
 
-xdr_union! {
     /// A credential for callbacks (RFC 8881 section 18.33, callback_sec_parms4).
-    pub enum CallbackSecParms4<'a> {
+    pub union CallbackSecParms4<'a> {
         /// AUTH_NONE.
         None = AUTH_NONE,
         /// AUTH_SYS.
@@ -231,12 +209,10 @@ xdr_union! {
         /// RPCSEC_GSS.
         Gss(handles: GssCbHandles4<'a>) = RPCSEC_GSS,
     }
-}
 
-/// The credentials that a server may use for callbacks.
-pub type SecParms4<'a> = Array<'a, CallbackSecParms4<'a>, SECURITY_FLAVORS_MAX>;
+    /// The credentials that a server may use for callbacks.
+    pub type SecParms4<'a> = Array<'a, CallbackSecParms4<'a>, SECURITY_FLAVORS_MAX>;
 
-xdr_struct! {
     /// The arguments of CREATE_SESSION (RFC 8881 section 18.36).
     pub struct CreateSessionArgs<'a> {
         /// The client.
@@ -254,9 +230,7 @@ xdr_struct! {
         /// The credentials of calls to the client.
         pub sec_parms: SecParms4<'a>,
     }
-}
 
-xdr_struct! {
     /// CREATE_SESSION succeeded.
     pub struct CreateSessionOk {
         /// The session.
@@ -270,23 +244,19 @@ xdr_struct! {
         /// The limits of calls to the client.
         pub back_chan_attrs: ChannelAttrs4,
     }
-}
 
-/// The result of CREATE_SESSION.
-pub type CreateSessionRes = Res4<CreateSessionOk>;
+    /// The result of CREATE_SESSION.
+    pub type CreateSessionRes = Res4<CreateSessionOk>;
 
-xdr_struct! {
     /// The arguments of DESTROY_SESSION (RFC 8881 section 18.37).
     pub struct DestroySessionArgs {
         /// The session.
         pub sessionid: SessionId4,
     }
-}
 
-/// The result of DESTROY_SESSION.
-pub type DestroySessionRes = Res4<()>;
+    /// The result of DESTROY_SESSION.
+    pub type DestroySessionRes = Res4<()>;
 
-xdr_enum! {
     /// The channels that a client requests for a connection (RFC 8881 section 18.34, channel_dir_from_client4).
     pub enum ChannelDirFromClient4 {
         /// For calls to the server.
@@ -298,9 +268,7 @@ xdr_enum! {
         /// For calls to the client, or for both if the server prefers that.
         BackOrBoth = 7,
     }
-}
 
-xdr_enum! {
     /// The channels of a connection (RFC 8881 section 18.34, channel_dir_from_server4).
     pub enum ChannelDirFromServer4 {
         /// For calls to the server.
@@ -310,9 +278,7 @@ xdr_enum! {
         /// For both.
         Both = 3,
     }
-}
 
-xdr_struct! {
     /// The arguments of BIND_CONN_TO_SESSION (RFC 8881 section 18.34).
     pub struct BindConnToSessionArgs {
         /// The session.
@@ -322,9 +288,7 @@ xdr_struct! {
         /// Whether the connection changes to RDMA.
         pub use_conn_in_rdma_mode: bool,
     }
-}
 
-xdr_struct! {
     /// BIND_CONN_TO_SESSION succeeded.
     pub struct BindConnToSessionOk {
         /// The session.
@@ -334,12 +298,10 @@ xdr_struct! {
         /// Whether the connection changes to RDMA.
         pub use_conn_in_rdma_mode: bool,
     }
-}
 
-/// The result of BIND_CONN_TO_SESSION.
-pub type BindConnToSessionRes = Res4<BindConnToSessionOk>;
+    /// The result of BIND_CONN_TO_SESSION.
+    pub type BindConnToSessionRes = Res4<BindConnToSessionOk>;
 
-xdr_struct! {
     /// The arguments of BACKCHANNEL_CTL (RFC 8881 section 18.33).
     pub struct BackchannelCtlArgs<'a> {
         /// The program number of calls to the client.
@@ -347,12 +309,10 @@ xdr_struct! {
         /// The credentials of calls to the client.
         pub sec_parms: SecParms4<'a>,
     }
-}
 
-/// The result of BACKCHANNEL_CTL.
-pub type BackchannelCtlRes = Res4<()>;
+    /// The result of BACKCHANNEL_CTL.
+    pub type BackchannelCtlRes = Res4<()>;
 
-xdr_struct! {
     /// The arguments of SEQUENCE (RFC 8881 section 18.46).
     pub struct SequenceArgs {
         /// The session.
@@ -380,7 +340,7 @@ pub mod sequence_status {
     pub const BACKCHANNEL_FAULT: u32 = 0x0400;
 }
 
-xdr_struct! {
+xdr! {
     /// SEQUENCE succeeded.
     pub struct SequenceOk {
         /// As in the arguments.
@@ -396,53 +356,43 @@ xdr_struct! {
         /// Bits of [`sequence_status`].
         pub status_flags: u32,
     }
-}
 
-/// The result of SEQUENCE.
-pub type SequenceRes = Res4<SequenceOk>;
+    /// The result of SEQUENCE.
+    pub type SequenceRes = Res4<SequenceOk>;
 
-xdr_struct! {
     /// The arguments of RECLAIM_COMPLETE (RFC 8881 section 18.51).
     pub struct ReclaimCompleteArgs {
         /// Whether only the current file system is reclaimed.
         pub one_fs: bool,
     }
-}
 
-/// The result of RECLAIM_COMPLETE.
-pub type ReclaimCompleteRes = Res4<()>;
+    /// The result of RECLAIM_COMPLETE.
+    pub type ReclaimCompleteRes = Res4<()>;
 
-xdr_struct! {
     /// The arguments of TEST_STATEID (RFC 8881 section 18.48).
     pub struct TestStateidArgs<'a> {
         /// The stateids to test.
         pub stateids: Array<'a, Stateid4, TEST_STATEIDS_MAX>,
     }
-}
 
-xdr_struct! {
     /// TEST_STATEID succeeded.
     pub struct TestStateidOk<'a> {
         /// The status of each stateid.
         pub status_codes: Array<'a, NfsStat4, TEST_STATEIDS_MAX>,
     }
-}
 
-/// The result of TEST_STATEID.
-pub type TestStateidRes<'a> = Res4<TestStateidOk<'a>>;
+    /// The result of TEST_STATEID.
+    pub type TestStateidRes<'a> = Res4<TestStateidOk<'a>>;
 
-xdr_struct! {
     /// The arguments of FREE_STATEID (RFC 8881 section 18.38).
     pub struct FreeStateidArgs {
         /// The stateid to free.
         pub stateid: Stateid4,
     }
-}
 
-/// The result of FREE_STATEID.
-pub type FreeStateidRes = Res4<()>;
+    /// The result of FREE_STATEID.
+    pub type FreeStateidRes = Res4<()>;
 
-xdr_struct! {
     /// The arguments of SET_SSV (RFC 8881 section 18.47).
     pub struct SetSsvArgs<'a> {
         /// The value to be combined with the secret.

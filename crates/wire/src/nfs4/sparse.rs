@@ -5,7 +5,7 @@ use crate::array::Array;
 use crate::limits::{DATA_BYTES_MAX, READ_PLUS_SEGMENTS_MAX};
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, length_u32};
 
-xdr_struct! {
+xdr! {
     /// The arguments of ALLOCATE (RFC 7862 section 15.1).
     pub struct AllocateArgs {
         /// The stateid to write with.
@@ -15,12 +15,10 @@ xdr_struct! {
         /// The length in bytes.
         pub length: u64,
     }
-}
 
-/// The result of ALLOCATE.
-pub type AllocateRes = Res4<()>;
+    /// The result of ALLOCATE.
+    pub type AllocateRes = Res4<()>;
 
-xdr_struct! {
     /// The arguments of DEALLOCATE (RFC 7862 section 15.4).
     pub struct DeallocateArgs {
         /// The stateid to write with.
@@ -30,12 +28,10 @@ xdr_struct! {
         /// The length in bytes.
         pub length: u64,
     }
-}
 
-/// The result of DEALLOCATE.
-pub type DeallocateRes = Res4<()>;
+    /// The result of DEALLOCATE.
+    pub type DeallocateRes = Res4<()>;
 
-xdr_enum! {
     /// The content of a part of a file (RFC 7862 section 15.11, data_content4).
     pub enum DataContent4 {
         /// Data.
@@ -43,9 +39,7 @@ xdr_enum! {
         /// A hole.
         Hole = 1,
     }
-}
 
-xdr_struct! {
     /// The arguments of SEEK (RFC 7862 section 15.11).
     pub struct SeekArgs {
         /// The stateid to read with.
@@ -55,9 +49,7 @@ xdr_struct! {
         /// The content to find, a number of [`DataContent4`]. Others are NFS4ERR_UNION_NOTSUPP.
         pub what: u32,
     }
-}
 
-xdr_struct! {
     /// SEEK succeeded.
     pub struct SeekOk {
         /// Whether the file ends before any such content.
@@ -65,12 +57,10 @@ xdr_struct! {
         /// The offset in bytes.
         pub offset: u64,
     }
-}
 
-/// The result of SEEK.
-pub type SeekRes = Res4<SeekOk>;
+    /// The result of SEEK.
+    pub type SeekRes = Res4<SeekOk>;
 
-xdr_struct! {
     /// The arguments of READ_PLUS (RFC 7862 section 15.10).
     pub struct ReadPlusArgs {
         /// The stateid to read with.
@@ -127,7 +117,7 @@ impl<'a> Decode<'a> for ReadPlusContent<'a> {
     }
 }
 
-xdr_struct! {
+xdr! {
     /// READ_PLUS succeeded.
     pub struct ReadPlusOk<'a> {
         /// Whether the contents reach the end of the file.
@@ -199,7 +189,7 @@ impl<'b> ReadPlusEncoder<'b> {
     }
 }
 
-xdr_struct! {
+xdr! {
     /// Blocks that differ only in a number (RFC 7862 section 8.1, app_data_block4).
     pub struct AppDataBlock4<'a> {
         /// The offset of the first block in bytes.
@@ -217,9 +207,7 @@ xdr_struct! {
         /// The pattern.
         pub pattern: Opaque4<'a>,
     }
-}
 
-xdr_struct! {
     /// The arguments of WRITE_SAME (RFC 7862 section 15.12).
     pub struct WriteSameArgs<'a> {
         /// The stateid to write with.
@@ -229,9 +217,7 @@ xdr_struct! {
         /// The blocks to write.
         pub adb: AppDataBlock4<'a>,
     }
-}
 
-xdr_struct! {
     /// The arguments of IO_ADVISE (RFC 7862 section 15.5).
     pub struct IoAdviseArgs {
         /// The open.
@@ -243,9 +229,7 @@ xdr_struct! {
         /// Numbers of hints (IO_ADVISE_type4).
         pub hints: Bitmap4,
     }
-}
 
-xdr_struct! {
     /// IO_ADVISE succeeded.
     pub struct IoAdviseOk {
         /// The hints that the server follows.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-xdr_enum! {
+xdr! {
     /// The status of an operation or a COMPOUND (RFC 7530 section 13, RFC 8881 section 15, RFC 7862 section 11,
     /// RFC 8276 section 8.5; nfsstat4).
     pub enum NfsStat4 {

@@ -5,26 +5,22 @@ use crate::array::Array;
 use crate::limits::{XATTR_NAMES_MAX, XATTR_VALUE_BYTES_MAX};
 use crate::xdr::{Encode, Encoder, length_u32};
 
-xdr_bytes! {
+xdr! {
     /// The value of an extended attribute (RFC 8276 section 8.2, xattrvalue4).
-    pub struct Xattrvalue4 max XATTR_VALUE_BYTES_MAX
-}
+    pub opaque Xattrvalue4 max XATTR_VALUE_BYTES_MAX;
 
-/// The name of an extended attribute, without `user.` (RFC 8276 section 8.2, xattrkey4).
-pub type Xattrkey4<'a> = Component4<'a>;
+    /// The name of an extended attribute, without `user.` (RFC 8276 section 8.2, xattrkey4).
+    pub type Xattrkey4<'a> = Component4<'a>;
 
-xdr_struct! {
     /// The arguments of GETXATTR (RFC 8276 section 8.4.1).
     pub struct GetxattrArgs<'a> {
         /// The name.
         pub name: Xattrkey4<'a>,
     }
-}
 
-/// The result of GETXATTR: the value.
-pub type GetxattrRes<'a> = Res4<Xattrvalue4<'a>>;
+    /// The result of GETXATTR: the value.
+    pub type GetxattrRes<'a> = Res4<Xattrvalue4<'a>>;
 
-xdr_enum! {
     /// Whether SETXATTR creates or replaces (RFC 8276 section 8.4.2, setxattr_option4).
     pub enum SetxattrOption4 {
         /// Create or replace.
@@ -34,9 +30,7 @@ xdr_enum! {
         /// Replace.
         Replace = 2,
     }
-}
 
-xdr_struct! {
     /// The arguments of SETXATTR (RFC 8276 section 8.4.2).
     pub struct SetxattrArgs<'a> {
         /// Whether to create or to replace.
@@ -46,12 +40,10 @@ xdr_struct! {
         /// The value.
         pub value: Xattrvalue4<'a>,
     }
-}
 
-/// The result of SETXATTR: the object before and after.
-pub type SetxattrRes = Res4<ChangeInfo4>;
+    /// The result of SETXATTR: the object before and after.
+    pub type SetxattrRes = Res4<ChangeInfo4>;
 
-xdr_struct! {
     /// The arguments of LISTXATTRS (RFC 8276 section 8.4.3).
     pub struct ListxattrsArgs {
         /// The cookie to continue from; 0 to start.
@@ -59,9 +51,7 @@ xdr_struct! {
         /// The largest resok body in bytes.
         pub maxcount: u32,
     }
-}
 
-xdr_struct! {
     /// LISTXATTRS succeeded.
     pub struct ListxattrsOk<'a> {
         /// The cookie to continue from.
@@ -138,7 +128,7 @@ impl<'b> ListxattrsEncoder<'b> {
     }
 }
 
-xdr_struct! {
+xdr! {
     /// The arguments of REMOVEXATTR (RFC 8276 section 8.4.4).
     pub struct RemovexattrArgs<'a> {
         /// The name.

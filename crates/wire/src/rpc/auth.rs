@@ -75,7 +75,7 @@ impl<const N: usize> Decode<'_> for Integers<N> {
     }
 }
 
-xdr_struct_opaque! {
+xdr! {
     /// A credential or verifier in its encoded form (RFC 5531 section 8.2).
     pub struct OpaqueAuth<'a> {
         /// The format of `body`, for example [`AUTH_SYS`].

@@ -4,7 +4,7 @@ use crate::array::Array;
 use crate::limits::{ACES_MAX, LOCATIONS_MAX};
 use crate::nfs4::{Bitmap4, NfsTime4, Opaque4, Pathname4, Utf8Str4};
 
-xdr_struct! {
+xdr! {
     /// A file system (RFC 8881 section 3.3.5, fsid4).
     #[derive(Hash)]
     pub struct Fsid4 {
@@ -29,7 +29,7 @@ pub mod acl_support {
     pub const DENY: u32 = 2;
 }
 
-xdr_enum! {
+xdr! {
     /// What an entry of an ACL does (RFC 8881 section 6.2.1.1, acetype4).
     pub enum Ace4 {
         /// It allows access.
@@ -79,7 +79,7 @@ pub mod ace_mask {
     pub const SYNCHRONIZE: u32 = 0x0010_0000;
 }
 
-xdr_struct! {
+xdr! {
     /// An entry of an ACL (RFC 8881 section 6.2.1, nfsace4).
     pub struct Nfsace4<'a> {
         /// A number of [`Ace4`]; the server refuses others.
@@ -91,9 +91,7 @@ xdr_struct! {
         /// The user or group to which it applies.
         pub who: Utf8Str4<'a>,
     }
-}
 
-xdr_struct! {
     /// An ACL with flags (RFC 8881 section 6.4.3.2, nfsacl41).
     pub struct Nfsacl41<'a> {
         /// Flags for automatic inheritance.
@@ -101,9 +99,7 @@ xdr_struct! {
         /// The entries.
         pub aces: Array<'a, Nfsace4<'a>, ACES_MAX>,
     }
-}
 
-xdr_struct! {
     /// A change of some bits of a mode (RFC 8881 section 6.2.5, mode_masked4).
     pub struct ModeMasked4 {
         /// Their values.
@@ -111,9 +107,7 @@ xdr_struct! {
         /// The bits to change.
         pub mask_bits: u32,
     }
-}
 
-xdr_struct! {
     /// The mode of a new object and its umask, which a default ACL overrides (RFC 8275 section 4, mode_umask4).
     pub struct ModeUmask4 {
         /// The mode.
@@ -121,9 +115,7 @@ xdr_struct! {
         /// The umask.
         pub umask: u32,
     }
-}
 
-xdr_struct! {
     /// Numbers that change with the properties of a file system (RFC 8881 section 3.3.6, change_policy4).
     pub struct ChangePolicy4 {
         /// The first number.
@@ -131,9 +123,7 @@ xdr_struct! {
         /// The second number.
         pub minor: u64,
     }
-}
 
-xdr_struct! {
     /// A location of a file system (RFC 8881 section 11.16, fs_location4).
     pub struct FsLocation4<'a> {
         /// The servers.
@@ -141,9 +131,7 @@ xdr_struct! {
         /// The path on these servers.
         pub rootpath: Pathname4<'a>,
     }
-}
 
-xdr_struct! {
     /// The locations of a file system (RFC 8881 section 11.16, fs_locations4).
     pub struct FsLocations4<'a> {
         /// The path on this server.
@@ -151,9 +139,7 @@ xdr_struct! {
         /// All locations.
         pub locations: Array<'a, FsLocation4<'a>, LOCATIONS_MAX>,
     }
-}
 
-xdr_enum! {
     /// The semantics of the change attribute (RFC 7862 section 12.2.3, change_attr_type4).
     pub enum ChangeAttrType4 {
         /// It increases with each change.
@@ -167,9 +153,7 @@ xdr_enum! {
         /// Undefined.
         Undefined = 4,
     }
-}
 
-xdr_struct! {
     /// A hint for the layouts of a new file (RFC 8881 section 3.3.17, layouthint4).
     pub struct LayoutHint4<'a> {
         /// The layout type.
@@ -177,9 +161,7 @@ xdr_struct! {
         /// The hint.
         pub body: Opaque4<'a>,
     }
-}
 
-xdr_struct! {
     /// The arguments that OPEN supports (RFC 9754 section 3, open_arguments4), as sets of their numbers.
     pub struct OpenArguments4 {
         /// Values of `share_access`.
@@ -193,11 +175,9 @@ xdr_struct! {
         /// Create modes.
         pub create_mode: Bitmap4,
     }
-}
 
-xdr_union! {
     /// How to set a time (RFC 8881 section 3.3.2, settime4).
-    pub enum SetTime4 {
+    pub union SetTime4 {
         /// Set it to the server's time.
         SetToServerTime = 0,
         /// Set it to this time.
