@@ -35,9 +35,6 @@ xdr! {
         pub fh: FileHandle4<'a>,
     }
 
-    /// The result of CB_RECALL.
-    pub type CbRecallRes = Res4<()>;
-
     /// A request to which a callback refers (RFC 8881 section 20.9, referring_call4).
     pub struct ReferringCall4 {
         /// Its sequence id.
@@ -84,9 +81,6 @@ xdr! {
         pub target_highest_slotid: SlotId4,
     }
 
-    /// The result of CB_SEQUENCE.
-    pub type CbSequenceRes = Res4<CbSequenceOk>;
-
     /// The arguments of CB_NOTIFY_LOCK (RFC 8881 section 20.11).
     pub struct CbNotifyLockArgs<'a> {
         /// The file.
@@ -95,9 +89,6 @@ xdr! {
         pub lock_owner: StateOwner4<'a>,
     }
 }
-
-/// The result of CB_NOTIFY_LOCK.
-pub type CbNotifyLockRes = Res4<()>;
 
 /// A copy that failed (RFC 7862 section 16.1, offload_info4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,12 +125,6 @@ xdr! {
     }
 }
 
-/// The result of CB_OFFLOAD.
-pub type CbOffloadRes = Res4<()>;
-
-/// The result of an illegal callback operation, always NFS4ERR_OP_ILLEGAL.
-pub type CbIllegalRes = Res4<()>;
-
 operations! {
     /// The callback operations (nfs_cb_opnum4).
     enum CbOpNum4;
@@ -148,11 +133,11 @@ operations! {
     /// A callback operation with its result (nfs_cb_resop4).
     enum CbResOp4;
 
-    4 "CB_RECALL" 0 Recall(args: CbRecallArgs<'a>) -> CbRecallRes;
-    11 "CB_SEQUENCE" 1 Sequence(args: CbSequenceArgs<'a>) -> CbSequenceRes;
-    13 "CB_NOTIFY_LOCK" 1 NotifyLock(args: CbNotifyLockArgs<'a>) -> CbNotifyLockRes;
-    15 "CB_OFFLOAD" 2 Offload(args: CbOffloadArgs<'a>) -> CbOffloadRes;
-    10044 "CB_ILLEGAL" 0 Illegal -> CbIllegalRes;
+    4 "CB_RECALL" 0 Recall(args: CbRecallArgs<'a>) -> CbRecallRes = Res4<()>;
+    11 "CB_SEQUENCE" 1 Sequence(args: CbSequenceArgs<'a>) -> CbSequenceRes = Res4<CbSequenceOk>;
+    13 "CB_NOTIFY_LOCK" 1 NotifyLock(args: CbNotifyLockArgs<'a>) -> CbNotifyLockRes = Res4<()>;
+    15 "CB_OFFLOAD" 2 Offload(args: CbOffloadArgs<'a>) -> CbOffloadRes = Res4<()>;
+    10044 "CB_ILLEGAL" 0 Illegal -> CbIllegalRes = Res4<()>; // always NFS4ERR_OP_ILLEGAL
 }
 
 /// Encodes the arguments of a CB_COMPOUND, one operation at a time (CB_COMPOUND4args).

@@ -1,6 +1,6 @@
 //! Clients and their leases in NFSv4.0: SETCLIENTID, SETCLIENTID_CONFIRM, RENEW.
 
-use super::{ClientId4, Netaddr4, NfsStat4, OwnerId4, Res4, Verifier4};
+use super::{ClientId4, Netaddr4, NfsStat4, OwnerId4, Verifier4};
 
 xdr! {
     /// A client (RFC 7530 section 9.1.1, nfs_client_id4).
@@ -46,9 +46,6 @@ xdr_failure! {
     }
 }
 
-/// The result of SETCLIENTID.
-pub type SetClientIdRes<'a> = Res4<SetClientIdOk, SetClientIdFail<'a>>;
-
 xdr! {
     /// The arguments of SETCLIENTID_CONFIRM (RFC 7530 section 16.34).
     pub struct SetClientIdConfirmArgs {
@@ -58,15 +55,9 @@ xdr! {
         pub setclientid_confirm: Verifier4,
     }
 
-    /// The result of SETCLIENTID_CONFIRM.
-    pub type SetClientIdConfirmRes = Res4<()>;
-
     /// The arguments of RENEW (RFC 7530 section 16.29).
     pub struct RenewArgs {
         /// The client whose lease is renewed.
         pub clientid: ClientId4,
     }
 }
-
-/// The result of RENEW.
-pub type RenewRes = Res4<()>;

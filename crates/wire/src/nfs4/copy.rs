@@ -1,6 +1,6 @@
 //! Copying within and between servers (RFC 7862): CLONE, COPY, COPY_NOTIFY, OFFLOAD_CANCEL, OFFLOAD_STATUS.
 
-use super::{Netaddr4, NfsStat4, NfsTime4, Res4, StableHow4, Stateid4, Utf8Str4, Verifier4};
+use super::{Netaddr4, NfsStat4, NfsTime4, StableHow4, Stateid4, Utf8Str4, Verifier4};
 use crate::array::Array;
 use crate::limits::LOCATIONS_MAX;
 
@@ -18,9 +18,6 @@ xdr! {
         /// The length in bytes; 0 means up to the end of the source.
         pub count: u64,
     }
-
-    /// The result of CLONE.
-    pub type CloneRes = Res4<()>;
 
     /// The location of a server (RFC 7862 section 15.2, netloc4).
     pub union Netloc4<'a> {
@@ -92,9 +89,6 @@ xdr_failure! {
     }
 }
 
-/// The result of COPY.
-pub type CopyRes = Res4<CopyOk, CopyFail>;
-
 xdr! {
     /// The arguments of COPY_NOTIFY (RFC 7862 section 15.3).
     pub struct CopyNotifyArgs<'a> {
@@ -114,17 +108,11 @@ xdr! {
         pub source_server: Netlocs4<'a>,
     }
 
-    /// The result of COPY_NOTIFY.
-    pub type CopyNotifyRes<'a> = Res4<CopyNotifyOk<'a>>;
-
     /// The arguments of OFFLOAD_CANCEL (RFC 7862 section 15.8).
     pub struct OffloadCancelArgs {
         /// The copy.
         pub stateid: Stateid4,
     }
-
-    /// The result of OFFLOAD_CANCEL.
-    pub type OffloadCancelRes = Res4<()>;
 
     /// The arguments of OFFLOAD_STATUS (RFC 7862 section 15.9).
     pub struct OffloadStatusArgs {
@@ -140,6 +128,3 @@ xdr! {
         pub complete: Option<NfsStat4>,
     }
 }
-
-/// The result of OFFLOAD_STATUS.
-pub type OffloadStatusRes = Res4<OffloadStatusOk>;

@@ -1,6 +1,6 @@
 //! READ, WRITE and COMMIT.
 
-use super::{NfsStat4, Res4, StableHow4, Stateid4, Verifier4};
+use super::{NfsStat4, StableHow4, Stateid4, Verifier4};
 use crate::limits::DATA_BYTES_MAX;
 use crate::payload::PayloadEncoder;
 use crate::xdr::{block, length_u32};
@@ -23,9 +23,6 @@ xdr! {
         opaque data max DATA_BYTES_MAX,
     }
 }
-
-/// The result of READ.
-pub type ReadRes<'a> = Res4<ReadOk<'a>>;
 
 /// The bytes before the data of READ: status, eof, length.
 const READ_HEADER_BYTES: usize = 4 + 4 + 4;
@@ -79,9 +76,6 @@ xdr! {
         pub writeverf: Verifier4,
     }
 
-    /// The result of WRITE.
-    pub type WriteRes = Res4<WriteOk>;
-
     /// The arguments of COMMIT (RFC 8881 section 18.3).
     pub struct CommitArgs {
         /// The offset in bytes.
@@ -96,6 +90,3 @@ xdr! {
         pub writeverf: Verifier4,
     }
 }
-
-/// The result of COMMIT.
-pub type CommitRes = Res4<CommitOk>;

@@ -1,6 +1,6 @@
 //! Delegations: what OPEN grants, DELEGPURGE, DELEGRETURN, WANT_DELEGATION, GET_DIR_DELEGATION.
 
-use super::{Bitmap4, ClientId4, NfsTime4, Nfsace4, Res4, Stateid4};
+use super::{Bitmap4, ClientId4, NfsTime4, Nfsace4, Stateid4};
 
 xdr! {
     /// A kind of delegation (RFC 8881 section 18.16, open_delegation_type4; RFC 9754).
@@ -104,17 +104,11 @@ xdr! {
         pub clientid: ClientId4,
     }
 
-    /// The result of DELEGPURGE.
-    pub type DelegpurgeRes = Res4<()>;
-
     /// The arguments of DELEGRETURN (RFC 8881 section 18.6).
     pub struct DelegreturnArgs {
         /// The delegation.
         pub deleg_stateid: Stateid4,
     }
-
-    /// The result of DELEGRETURN.
-    pub type DelegreturnRes = Res4<()>;
 
     /// The claim of WANT_DELEGATION (RFC 8881 section 18.49, deleg_claim4).
     pub union DelegClaim4 {

@@ -1,6 +1,6 @@
 //! GETATTR, SETATTR, VERIFY and NVERIFY.
 
-use super::{AttrMask, Fattr4, NfsStat4, Outcome, Res4, Stateid4};
+use super::{AttrMask, Fattr4, NfsStat4, Outcome, Stateid4};
 
 xdr! {
     /// The arguments of GETATTR (RFC 8881 section 18.7).
@@ -14,9 +14,6 @@ xdr! {
         /// The supported ones of the requested attributes. A server encodes [`Attributes4`](super::Attributes4) instead.
         pub obj_attributes: Fattr4<'a>,
     }
-
-    /// The result of GETATTR.
-    pub type GetattrRes<'a> = Res4<GetattrOk<'a>>;
 
     /// The arguments of SETATTR (RFC 8881 section 18.30).
     pub struct SetattrArgs<'a> {
@@ -54,9 +51,3 @@ xdr! {
         pub obj_attributes: Fattr4<'a>,
     }
 }
-
-/// The result of VERIFY.
-pub type VerifyRes = Res4<()>;
-
-/// The result of NVERIFY.
-pub type NverifyRes = Res4<()>;

@@ -1,7 +1,7 @@
 //! File handles and lookups: ACCESS, GETFH, LOOKUP, LOOKUPP, OPENATTR, PUTFH, PUTPUBFH, PUTROOTFH, READLINK, RESTOREFH,
 //! SAVEFH, SECINFO, SECINFO_NO_NAME.
 
-use super::{Component4, FileHandle4, Linktext4, Opaque4, Res4};
+use super::{Component4, FileHandle4, Linktext4, Opaque4};
 use crate::array::Array;
 use crate::limits::SECURITY_FLAVORS_MAX;
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
@@ -43,17 +43,11 @@ xdr! {
         pub access: u32,
     }
 
-    /// The result of ACCESS.
-    pub type AccessRes = Res4<AccessOk>;
-
     /// GETFH succeeded (RFC 8881 section 18.8).
     pub struct GetfhOk<'a> {
         /// The current file handle.
         pub object: FileHandle4<'a>,
     }
-
-    /// The result of GETFH.
-    pub type GetfhRes<'a> = Res4<GetfhOk<'a>>;
 
     /// The arguments of LOOKUP (RFC 8881 section 18.13).
     pub struct LookupArgs<'a> {
@@ -61,20 +55,11 @@ xdr! {
         pub objname: Component4<'a>,
     }
 
-    /// The result of LOOKUP.
-    pub type LookupRes = Res4<()>;
-
-    /// The result of LOOKUPP (RFC 8881 section 18.14).
-    pub type LookuppRes = Res4<()>;
-
     /// The arguments of OPENATTR (RFC 8881 section 18.17).
     pub struct OpenattrArgs {
         /// Whether to create the directory of named attributes.
         pub createdir: bool,
     }
-
-    /// The result of OPENATTR.
-    pub type OpenattrRes = Res4<()>;
 
     /// The arguments of PUTFH (RFC 8881 section 18.19).
     pub struct PutfhArgs<'a> {
@@ -82,29 +67,11 @@ xdr! {
         pub object: FileHandle4<'a>,
     }
 
-    /// The result of PUTFH.
-    pub type PutfhRes = Res4<()>;
-
-    /// The result of PUTPUBFH (RFC 8881 section 18.20).
-    pub type PutpubfhRes = Res4<()>;
-
-    /// The result of PUTROOTFH (RFC 8881 section 18.21).
-    pub type PutrootfhRes = Res4<()>;
-
-    /// The result of RESTOREFH (RFC 8881 section 18.27).
-    pub type RestorefhRes = Res4<()>;
-
-    /// The result of SAVEFH (RFC 8881 section 18.28).
-    pub type SavefhRes = Res4<()>;
-
     /// READLINK succeeded (RFC 8881 section 18.24).
     pub struct ReadlinkOk<'a> {
         /// The text of the link.
         pub link: Linktext4<'a>,
     }
-
-    /// The result of READLINK.
-    pub type ReadlinkRes<'a> = Res4<ReadlinkOk<'a>>;
 
     /// The arguments of SECINFO (RFC 8881 section 18.29).
     pub struct SecinfoArgs<'a> {
@@ -169,9 +136,6 @@ impl<'a> Decode<'a> for Secinfo4<'a> {
 /// SECINFO or SECINFO_NO_NAME succeeded: the security flavors, preferred ones first.
 pub type SecinfoOk<'a> = Array<'a, Secinfo4<'a>, SECURITY_FLAVORS_MAX>;
 
-/// The result of SECINFO.
-pub type SecinfoRes<'a> = Res4<SecinfoOk<'a>>;
-
 xdr! {
     /// The arguments of SECINFO_NO_NAME (RFC 8881 section 18.45, secinfo_style4).
     pub enum SecinfoStyle4 {
@@ -181,9 +145,6 @@ xdr! {
         Parent = 1,
     }
 }
-
-/// The result of SECINFO_NO_NAME.
-pub type SecinfoNoNameRes<'a> = SecinfoRes<'a>;
 
 #[cfg(test)]
 impl crate::sample::Sample for Secinfo4<'_> {

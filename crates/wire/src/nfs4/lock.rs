@@ -1,6 +1,6 @@
 //! Locks of byte ranges: LOCK, LOCKT, LOCKU, RELEASE_LOCKOWNER.
 
-use super::{NfsStat4, Res4, Seqid4, StateOwner4, Stateid4};
+use super::{NfsStat4, Seqid4, StateOwner4, Stateid4};
 
 xdr! {
     /// The kind of a lock (RFC 8881 section 3.2, nfs_lock_type4).
@@ -100,9 +100,6 @@ xdr_failure! {
     }
 }
 
-/// The result of LOCK.
-pub type LockRes<'a> = Res4<LockOk, LockFail<'a>>;
-
 xdr! {
     /// The arguments of LOCKT (RFC 8881 section 18.11), which tests whether a lock would be denied.
     pub struct LocktArgs<'a> {
@@ -115,9 +112,6 @@ xdr! {
         /// The owner.
         pub owner: StateOwner4<'a>,
     }
-
-    /// The result of LOCKT.
-    pub type LocktRes<'a> = Res4<(), LockFail<'a>>;
 
     /// The arguments of LOCKU (RFC 8881 section 18.12).
     pub struct LockuArgs {
@@ -139,15 +133,9 @@ xdr! {
         pub lock_stateid: Stateid4,
     }
 
-    /// The result of LOCKU.
-    pub type LockuRes = Res4<LockuOk>;
-
     /// The arguments of RELEASE_LOCKOWNER (RFC 7530 section 16.37). Only NFSv4.0.
     pub struct ReleaseLockownerArgs<'a> {
         /// The lock owner whose state is released.
         pub lock_owner: StateOwner4<'a>,
     }
 }
-
-/// The result of RELEASE_LOCKOWNER.
-pub type ReleaseLockownerRes = Res4<()>;

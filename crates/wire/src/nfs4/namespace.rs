@@ -1,6 +1,6 @@
 //! CREATE, LINK, REMOVE and RENAME.
 
-use super::{AttrMask, ChangeInfo4, Component4, Fattr4, Linktext4, NfsFtype4, Res4, SpecData4};
+use super::{AttrMask, ChangeInfo4, Component4, Fattr4, Linktext4, NfsFtype4, SpecData4};
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
 /// The object that CREATE creates (RFC 8881 section 18.4, createtype4).
@@ -81,9 +81,6 @@ xdr! {
         pub attrset: AttrMask,
     }
 
-    /// The result of CREATE.
-    pub type CreateRes = Res4<CreateOk>;
-
     /// The arguments of LINK (RFC 8881 section 18.9), which names the saved object in the current directory.
     pub struct LinkArgs<'a> {
         /// The name.
@@ -96,9 +93,6 @@ xdr! {
         pub cinfo: ChangeInfo4,
     }
 
-    /// The result of LINK.
-    pub type LinkRes = Res4<LinkOk>;
-
     /// The arguments of REMOVE (RFC 8881 section 18.25), for files and directories.
     pub struct RemoveArgs<'a> {
         /// The name in the current directory.
@@ -110,9 +104,6 @@ xdr! {
         /// The directory before and after.
         pub cinfo: ChangeInfo4,
     }
-
-    /// The result of REMOVE.
-    pub type RemoveRes = Res4<RemoveOk>;
 
     /// The arguments of RENAME (RFC 8881 section 18.26), from the saved directory to the current one.
     pub struct RenameArgs<'a> {
@@ -130,9 +121,6 @@ xdr! {
         pub target_cinfo: ChangeInfo4,
     }
 }
-
-/// The result of RENAME.
-pub type RenameRes = Res4<RenameOk>;
 
 #[cfg(test)]
 impl crate::sample::Sample for CreateType4<'_> {

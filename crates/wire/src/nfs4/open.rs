@@ -1,7 +1,7 @@
 //! Opening files: OPEN, OPEN_CONFIRM, OPEN_DOWNGRADE, CLOSE.
 
 use super::{AttrMask, ChangeInfo4, Component4, Fattr4, OpenDelegation4, OpenDelegationType4};
-use super::{Res4, Seqid4, StateOwner4, Stateid4, Verifier4};
+use super::{Seqid4, StateOwner4, Stateid4, Verifier4};
 
 /// The access of an open, and requests for a delegation (RFC 8881 section 18.16, share_access; RFC 9754).
 pub mod share_access {
@@ -146,9 +146,6 @@ xdr! {
         pub delegation: OpenDelegation4<'a>,
     }
 
-    /// The result of OPEN.
-    pub type OpenRes<'a> = Res4<OpenOk<'a>>;
-
     /// The arguments of OPEN_CONFIRM (RFC 7530 section 16.18). Only NFSv4.0.
     pub struct OpenConfirmArgs {
         /// The open.
@@ -162,9 +159,6 @@ xdr! {
         /// The open.
         pub open_stateid: Stateid4,
     }
-
-    /// The result of OPEN_CONFIRM.
-    pub type OpenConfirmRes = Res4<OpenConfirmOk>;
 
     /// The arguments of OPEN_DOWNGRADE (RFC 8881 section 18.18).
     pub struct OpenDowngradeArgs {
@@ -184,9 +178,6 @@ xdr! {
         pub open_stateid: Stateid4,
     }
 
-    /// The result of OPEN_DOWNGRADE.
-    pub type OpenDowngradeRes = Res4<OpenDowngradeOk>;
-
     /// The arguments of CLOSE (RFC 8881 section 18.2).
     pub struct CloseArgs {
         /// The owner's next seqid. Only NFSv4.0.
@@ -201,6 +192,3 @@ xdr! {
         pub open_stateid: Stateid4,
     }
 }
-
-/// The result of CLOSE.
-pub type CloseRes = Res4<CloseOk>;

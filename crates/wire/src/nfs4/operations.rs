@@ -1,14 +1,18 @@
 //! A macro that declares the operations of a program with the unions of their arguments and of their results, so that none
 //! of them can omit an operation.
 
-/// Declares the operations of a program: number, name, first minor version, arguments if any, result.
+/// Declares the operations of a program: number, name, first minor version, arguments if any, result with its definition
+/// unless that is elsewhere.
 macro_rules! operations {
     (
         $(#[$num_meta:meta])* enum $num:ident;
         $(#[$arg_meta:meta])* enum $arg:ident<$life:lifetime>;
         $(#[$res_meta:meta])* enum $res:ident $(<$res_life:lifetime>)?;
-        $($code:literal $name:literal $minor:literal $variant:ident $(($args:ident: $args_type:ty))? -> $res_type:ty;)*
+        $($code:literal $name:literal $minor:literal $variant:ident $(($args:ident: $args_type:ty))?
+            -> $op_res:ident $(<$op_life:lifetime>)? $(= $definition:ty)?;)*
     ) => {
+        $(operations! { @res $name $op_res [$(<$op_life>)?] $($definition)? })*
+
         xdr! {
             $(#[$num_meta])*
             pub enum $num {
@@ -80,7 +84,7 @@ macro_rules! operations {
         $(#[$res_meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $res $(<$res_life>)? {
-            $(#[doc = $name] $variant($res_type),)*
+            $(#[doc = $name] $variant($op_res $(<$op_life>)?),)*
         }
 
         impl $(<$res_life>)? $res $(<$res_life>)? {
@@ -138,5 +142,10 @@ macro_rules! operations {
                 }
             }
         }
+    };
+    (@res $name:literal $res:ident [$($params:tt)*]) => {};
+    (@res $name:literal $res:ident [$($params:tt)*] $definition:ty) => {
+        #[doc = concat!("The result of ", $name, ".")]
+        pub type $res $($params)* = $definition;
     };
 }

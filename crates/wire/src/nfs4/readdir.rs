@@ -3,7 +3,7 @@
 //! The client limits the result: `maxcount` applies to READDIR4resok with its XDR overhead. [`ReaddirEncoder`] accepts
 //! entries up to the limit; if not even one fits, the result is NFS4ERR_TOOSMALL.
 
-use super::{AttrMask, Attributes4, Component4, Fattr4, NfsStat4, Res4, Verifier4};
+use super::{AttrMask, Attributes4, Component4, Fattr4, NfsStat4, Verifier4};
 use crate::entries::EntriesEncoder;
 use crate::list::List;
 use crate::xdr::{Encode, Encoder};
@@ -43,9 +43,6 @@ xdr! {
         pub eof: bool,
     }
 }
-
-/// The result of READDIR.
-pub type ReaddirRes<'a> = Res4<ReaddirOk<'a>>;
 
 /// Builds a successful result of READDIR in place.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 //! Fields have the names of the RFC without their prefixes.
 
 use super::{
-    Bitmap4, ClientId4, NfsImplId4, NfsStat4, Opaque4, OwnerId4, RPCSEC_GSS, Res4, RpcGssSvc, SequenceId4,
+    Bitmap4, ClientId4, NfsImplId4, NfsStat4, Opaque4, OwnerId4, RPCSEC_GSS, RpcGssSvc, SequenceId4,
     SessionId4, SlotId4, Stateid4, Verifier4,
 };
 use crate::array::Array;
@@ -146,17 +146,11 @@ xdr! {
         pub server_impl_id: Option<NfsImplId4<'a>>,
     }
 
-    /// The result of EXCHANGE_ID.
-    pub type ExchangeIdRes<'a> = Res4<ExchangeIdOk<'a>>;
-
     /// The arguments of DESTROY_CLIENTID (RFC 8881 section 18.50).
     pub struct DestroyClientIdArgs {
         /// The client.
         pub clientid: ClientId4,
     }
-
-    /// The result of DESTROY_CLIENTID.
-    pub type DestroyClientIdRes = Res4<()>;
 
     /// The limits of a channel of a session (RFC 8881 section 18.36, channel_attrs4).
     pub struct ChannelAttrs4 {
@@ -245,17 +239,11 @@ xdr! {
         pub back_chan_attrs: ChannelAttrs4,
     }
 
-    /// The result of CREATE_SESSION.
-    pub type CreateSessionRes = Res4<CreateSessionOk>;
-
     /// The arguments of DESTROY_SESSION (RFC 8881 section 18.37).
     pub struct DestroySessionArgs {
         /// The session.
         pub sessionid: SessionId4,
     }
-
-    /// The result of DESTROY_SESSION.
-    pub type DestroySessionRes = Res4<()>;
 
     /// The channels that a client requests for a connection (RFC 8881 section 18.34, channel_dir_from_client4).
     pub enum ChannelDirFromClient4 {
@@ -299,9 +287,6 @@ xdr! {
         pub use_conn_in_rdma_mode: bool,
     }
 
-    /// The result of BIND_CONN_TO_SESSION.
-    pub type BindConnToSessionRes = Res4<BindConnToSessionOk>;
-
     /// The arguments of BACKCHANNEL_CTL (RFC 8881 section 18.33).
     pub struct BackchannelCtlArgs<'a> {
         /// The program number of calls to the client.
@@ -309,9 +294,6 @@ xdr! {
         /// The credentials of calls to the client.
         pub sec_parms: SecParms4<'a>,
     }
-
-    /// The result of BACKCHANNEL_CTL.
-    pub type BackchannelCtlRes = Res4<()>;
 
     /// The arguments of SEQUENCE (RFC 8881 section 18.46).
     pub struct SequenceArgs {
@@ -357,17 +339,11 @@ xdr! {
         pub status_flags: u32,
     }
 
-    /// The result of SEQUENCE.
-    pub type SequenceRes = Res4<SequenceOk>;
-
     /// The arguments of RECLAIM_COMPLETE (RFC 8881 section 18.51).
     pub struct ReclaimCompleteArgs {
         /// Whether only the current file system is reclaimed.
         pub one_fs: bool,
     }
-
-    /// The result of RECLAIM_COMPLETE.
-    pub type ReclaimCompleteRes = Res4<()>;
 
     /// The arguments of TEST_STATEID (RFC 8881 section 18.48).
     pub struct TestStateidArgs<'a> {
@@ -381,17 +357,11 @@ xdr! {
         pub status_codes: Array<'a, NfsStat4, TEST_STATEIDS_MAX>,
     }
 
-    /// The result of TEST_STATEID.
-    pub type TestStateidRes<'a> = Res4<TestStateidOk<'a>>;
-
     /// The arguments of FREE_STATEID (RFC 8881 section 18.38).
     pub struct FreeStateidArgs {
         /// The stateid to free.
         pub stateid: Stateid4,
     }
-
-    /// The result of FREE_STATEID.
-    pub type FreeStateidRes = Res4<()>;
 
     /// The arguments of SET_SSV (RFC 8881 section 18.47).
     pub struct SetSsvArgs<'a> {

@@ -1,6 +1,6 @@
 //! Holes and hints (RFC 7862): ALLOCATE, DEALLOCATE, SEEK, READ_PLUS, WRITE_SAME, IO_ADVISE.
 
-use super::{Bitmap4, NfsStat4, Opaque4, Res4, StableHow4, Stateid4};
+use super::{Bitmap4, NfsStat4, Opaque4, StableHow4, Stateid4};
 use crate::array::Array;
 use crate::limits::{DATA_BYTES_MAX, READ_PLUS_SEGMENTS_MAX};
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, length_u32};
@@ -16,9 +16,6 @@ xdr! {
         pub length: u64,
     }
 
-    /// The result of ALLOCATE.
-    pub type AllocateRes = Res4<()>;
-
     /// The arguments of DEALLOCATE (RFC 7862 section 15.4).
     pub struct DeallocateArgs {
         /// The stateid to write with.
@@ -28,9 +25,6 @@ xdr! {
         /// The length in bytes.
         pub length: u64,
     }
-
-    /// The result of DEALLOCATE.
-    pub type DeallocateRes = Res4<()>;
 
     /// The content of a part of a file (RFC 7862 section 15.11, data_content4).
     pub enum DataContent4 {
@@ -57,9 +51,6 @@ xdr! {
         /// The offset in bytes.
         pub offset: u64,
     }
-
-    /// The result of SEEK.
-    pub type SeekRes = Res4<SeekOk>;
 
     /// The arguments of READ_PLUS (RFC 7862 section 15.10).
     pub struct ReadPlusArgs {
@@ -126,9 +117,6 @@ xdr! {
         pub contents: Array<'a, ReadPlusContent<'a>, READ_PLUS_SEGMENTS_MAX>,
     }
 }
-
-/// The result of READ_PLUS.
-pub type ReadPlusRes<'a> = Res4<ReadPlusOk<'a>>;
 
 /// Builds a successful result of READ_PLUS in place: data is appended to the reply.
 #[derive(Debug)]
@@ -236,9 +224,6 @@ xdr! {
         pub hints: Bitmap4,
     }
 }
-
-/// The result of IO_ADVISE.
-pub type IoAdviseRes = Res4<IoAdviseOk>;
 
 #[cfg(test)]
 impl crate::sample::Sample for ReadPlusContent<'_> {

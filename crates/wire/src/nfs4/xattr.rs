@@ -1,6 +1,6 @@
 //! Extended attributes (RFC 8276): GETXATTR, SETXATTR, LISTXATTRS, REMOVEXATTR.
 
-use super::{ChangeInfo4, Component4, NfsStat4, Res4};
+use super::{Component4, NfsStat4};
 use crate::array::Array;
 use crate::limits::{XATTR_NAMES_MAX, XATTR_VALUE_BYTES_MAX};
 use crate::xdr::{Encode, Encoder, length_u32};
@@ -17,9 +17,6 @@ xdr! {
         /// The name.
         pub name: Xattrkey4<'a>,
     }
-
-    /// The result of GETXATTR: the value.
-    pub type GetxattrRes<'a> = Res4<Xattrvalue4<'a>>;
 
     /// Whether SETXATTR creates or replaces (RFC 8276 section 8.4.2, setxattr_option4).
     pub enum SetxattrOption4 {
@@ -41,9 +38,6 @@ xdr! {
         pub value: Xattrvalue4<'a>,
     }
 
-    /// The result of SETXATTR: the object before and after.
-    pub type SetxattrRes = Res4<ChangeInfo4>;
-
     /// The arguments of LISTXATTRS (RFC 8276 section 8.4.3).
     pub struct ListxattrsArgs {
         /// The cookie to continue from; 0 to start.
@@ -62,9 +56,6 @@ xdr! {
         pub eof: bool,
     }
 }
-
-/// The result of LISTXATTRS.
-pub type ListxattrsRes<'a> = Res4<ListxattrsOk<'a>>;
 
 /// Builds a successful result of LISTXATTRS in place. The client limits the resok body to `maxcount` bytes; if not even one
 /// name fits, the result is NFS4ERR_TOOSMALL.
@@ -135,6 +126,3 @@ xdr! {
         pub name: Xattrkey4<'a>,
     }
 }
-
-/// The result of REMOVEXATTR: the object before and after.
-pub type RemovexattrRes = Res4<ChangeInfo4>;
