@@ -1,4 +1,5 @@
-//! Sans-I/O servers of NFS version 3 and MOUNT version 3 (RFC 1813), and a minimal portmapper (RFC 1833).
+//! Sans-I/O servers of NFS versions 3 (RFC 1813), 4.0, 4.1 and 4.2 (RFC 7530, 8881, 7862), of their companions MOUNT, NLM
+//! and NSM, and a minimal portmapper (RFC 1833).
 //!
 //! The bytes of a call and a clock reading go in, operations run on a [`volume::volume::Volume`], the bytes of the reply
 //! come out. [`service::Service::handle`] is the only entrance.
@@ -23,8 +24,9 @@
 //! | `attributes`, `status` | the engine's attributes and errors as those of NFSv3, and back |
 //! | [`limits`] | every limit, with its reason |
 //!
-//! What is deliberately absent: sockets, threads, clocks, and any state of a client but the list of mounts, which only
-//! informs. The caller of this crate parks a reply until what it shows is durable.
+//! What is deliberately absent: sockets, threads and clocks. State of clients is in `state`; a client of NFSv3 has none
+//! but its locks and the list of mounts, which only informs. The caller of this crate parks a reply until what it shows
+//! is durable.
 
 #![deny(clippy::indexing_slicing)]
 
