@@ -24,9 +24,28 @@ impl Host {
     }
 }
 
+/// Returns the memory of this machine, if the system reports it.
+#[must_use]
+pub fn memory_bytes() -> Option<u64> {
+    std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text))
+}
+
+/// Returns MemTotal of `/proc/meminfo`, which is in KiB.
+fn total(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn total_memory_is_parsed() {
+        assert_eq!(total("MemFree: 1 kB\n"), None);
+        assert_eq!(total("MemTotal:       24681012 kB\nMemFree: 1 kB\n"), Some(24_681_012 * 1024));
+        assert_eq!(total("MemTotal: many kB"), None);
+    }
 
     #[test]
     fn loopback_is_local_and_a_documentation_address_is_not() {

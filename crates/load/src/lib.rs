@@ -41,5 +41,5 @@ mod text;
 mod verify;
 pub mod workload;
 
-pub use host::has_address;
+pub use host::{has_address, memory_bytes};
 pub use random::fresh_seed;

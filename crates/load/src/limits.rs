@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::client::Server;
 use crate::error::LoadError;
 use crate::hosts::{Coordinator, Direction, Peer};
-use crate::result::{FractionOfLimit, LimitKind, Limits, Measurement};
+use crate::result::{FractionOfLimit, LimitKind, Limits, Measurement, Report};
 use crate::run::Observer;
 use crate::tcp_rate;
 use crate::workload::{RateProcedure, Stability, Workload};
@@ -59,17 +59,104 @@ pub fn measure(
         tcp_sent_bytes_per_s: sent,
         tcp_peer: scope.peer.map(|peer| peer.address.to_string()),
         directory: scope.directory.map(|path| directory::measure(path, length)).transpose()?,
+        not_valid: Vec::new(),
     })
 }
 
 /// Calls limit operations on blocks up to this size, bytes limit larger ones.
 const SMALL_BLOCK_BYTES: u64 = 16 << 10;
 
+/// A result above this fraction of a limit shows that the limit is not one.
+pub const FRACTION_MAX: f64 = 1.05;
+
+/// Adds a result with its fraction of a limit. If the result is above the limit, measures the limits again and keeps the
+/// higher ones; a limit that is still exceeded is marked as not valid, and no result is given as a fraction of it.
+pub fn add_result(
+    measurement: Measurement,
+    report: &mut Report,
+    server: &Server,
+    scope: &Scope<'_>,
+    hosts: Option<&mut Coordinator>,
+    observer: &mut dyn Observer,
+) {
+    let limit = report.limits.fraction(&measurement);
+    report.results.push(Measurement { limit, ..measurement });
+    let kinds = exceeded(report);
+    if kinds.is_empty() {
+        return;
+    }
+    if !observer.is_interrupted() {
+        let is_device = kinds.iter().any(|kind| {
+            matches!(kind, LimitKind::DirectoryRead | LimitKind::DirectoryWrite | LimitKind::DirectorySync)
+        });
+        let scope = Scope { directory: scope.directory.filter(|_| is_device), ..*scope };
+        match measure(server, &scope, hosts, observer) {
+            Ok(again) => report.limits.raise(&again),
+            Err(error) => report.notes.push(format!("The limits could not be measured again: {error}")),
+        }
+        for it in &mut report.results {
+            it.limit = report.limits.fraction(it);
+        }
+    }
+    mark_invalid(report);
+}
+
+/// Returns the limits that results exceed.
+fn exceeded(report: &Report) -> Vec<LimitKind> {
+    let mut kinds = Vec::new();
+    let mut add = |kind: LimitKind, fraction: f64| {
+        if fraction > FRACTION_MAX && !kinds.contains(&kind) && !report.limits.not_valid.contains(&kind) {
+            kinds.push(kind);
+        }
+    };
+    for it in &report.results {
+        it.limit.iter().for_each(|limit| add(limit.limit, limit.fraction));
+        // Each phase of such work has the server to itself, and none is faster than a NULL call.
+        if let (Workload::Metadata { .. } | Workload::SmallFiles { .. }, Some(calls)) =
+            (it.workload, report.limits.null_calls_per_s)
+        {
+            it.phases.iter().for_each(|phase| add(LimitKind::NullCalls, phase.operations_per_s / calls));
+        }
+    }
+    kinds
+}
+
+/// Marks limits that results exceed as not valid, and removes the fractions of them.
+pub(crate) fn mark_invalid(report: &mut Report) {
+    let kinds = exceeded(report);
+    report.limits.not_valid.extend(kinds);
+    for it in &mut report.results {
+        it.limit = it.limit.take().filter(|limit| !report.limits.not_valid.contains(&limit.limit));
+    }
+}
+
 impl Limits {
-    /// Returns a result as a fraction of the limit it reaches first, if that limit was measured. The device limits
-    /// stable writes if a directory was measured.
+    /// Keeps the higher one of each limit.
+    fn raise(&mut self, again: &Self) {
+        let higher = |old: &mut Option<f64>, new: Option<f64>| {
+            if new > *old {
+                *old = new;
+            }
+        };
+        higher(&mut self.null_calls_per_s, again.null_calls_per_s);
+        higher(&mut self.tcp_bytes_per_s, again.tcp_bytes_per_s);
+        higher(&mut self.tcp_sent_bytes_per_s, again.tcp_sent_bytes_per_s);
+        if let (Some(old), Some(new)) = (&mut self.directory, &again.directory) {
+            old.read_bytes_per_s = old.read_bytes_per_s.max(new.read_bytes_per_s);
+            old.write_bytes_per_s = old.write_bytes_per_s.max(new.write_bytes_per_s);
+            old.syncs_per_s = old.syncs_per_s.max(new.syncs_per_s);
+        }
+    }
+
+    /// Returns a result as a fraction of the limit it reaches first, if that limit was measured and is valid.
     #[must_use]
     pub fn fraction(&self, measurement: &Measurement) -> Option<FractionOfLimit> {
+        self.nearest(measurement).filter(|it| !self.not_valid.contains(&it.limit))
+    }
+
+    /// Returns a result as a fraction of the limit it reaches first, if that limit was measured. The device limits
+    /// stable writes if a directory was measured.
+    pub(crate) fn nearest(&self, measurement: &Measurement) -> Option<FractionOfLimit> {
         let of = |limit, rate: f64, max: Option<f64>| {
             let max = max.filter(|max| *max > 0.0)?;
             Some(FractionOfLimit { limit, fraction: rate / max })

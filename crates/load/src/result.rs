@@ -25,6 +25,9 @@ pub struct Report {
     pub target: Target,
     /// The machine that measured or coordinated.
     pub host: Host,
+    /// The memory of the server's machine, if it is this one.
+    #[serde(default)]
+    pub server_memory_bytes: Option<u64>,
     /// The client hosts, if agents measured.
     pub agents: Vec<Host>,
     /// The most that the machine can do.
@@ -50,6 +53,7 @@ impl Report {
             started_unix_s,
             target,
             host,
+            server_memory_bytes: None,
             agents: Vec::new(),
             limits: Limits::default(),
             caches,
@@ -99,6 +103,9 @@ pub struct Limits {
     pub tcp_peer: Option<String>,
     /// A directory of the server, measured without the server.
     pub directory: Option<DirectoryLimits>,
+    /// Limits that a result exceeded by more than 5 %, although they were measured again. There are no fractions of them.
+    #[serde(default)]
+    pub not_valid: Vec<LimitKind>,
 }
 
 /// The limits of a directory's file system and device.

@@ -9,7 +9,7 @@ use crate::error::LoadError;
 use crate::hosts::{Combined, Coordinator, Peer, measure_on};
 use crate::limits::{self, Scope};
 use crate::published;
-use crate::result::Report;
+use crate::result::{Measurement, Report};
 use crate::run::{Length, Observer, Options};
 use crate::workload::{Workload, size};
 
@@ -121,11 +121,10 @@ pub fn published(
                 notes.iter().for_each(|note| observer.note(note));
                 report.notes.extend(notes);
                 failures += combined.failures.len();
-                let mut measurement = combined.measurement;
-                measurement.limit = report.limits.fraction(&measurement);
-                measurement.published = step.published.iter().map(|id| (*id).to_owned()).collect();
-                observer.measured(&measurement);
-                report.results.push(measurement);
+                let published = step.published.iter().map(|id| (*id).to_owned()).collect();
+                let measurement = Measurement { published, ..combined.measurement };
+                limits::add_result(measurement, report, server, &scope, hosts.as_deref_mut(), observer);
+                report.results.last().into_iter().for_each(|measurement| observer.measured(measurement));
                 failures_in_a_row = 0;
             }
             Err(error) => {

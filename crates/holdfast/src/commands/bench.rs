@@ -116,7 +116,7 @@ impl ServerOptions {
 
     /// Returns a report without results.
     fn report(&self, server: &Server) -> Report {
-        new_report(target(server, self.label.clone()), self.caller.caches.clone())
+        new_report(server, target(server, self.label.clone()), self.caller.caches.clone())
     }
 }
 
@@ -134,9 +134,11 @@ fn target(server: &Server, label: Option<String>) -> Target {
 }
 
 /// Returns a report without results, with this machine and the current time.
-fn new_report(target: Target, caches: String) -> Report {
+fn new_report(server: &Server, target: Target, caches: String) -> Report {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    Report::new(target, Host::this(), caches, since.map_or(0, |since| since.as_secs()))
+    let mut report = Report::new(target, Host::this(), caches, since.map_or(0, |since| since.as_secs()));
+    report.server_memory_bytes = load::memory_bytes().filter(|_| load::has_address(server.address.ip()));
+    report
 }
 
 /// The options of limits.

@@ -25,6 +25,7 @@ const SCRIPT: &str = include_str!("html/page.js");
 /// Returns the report as a page of HTML.
 #[must_use]
 pub fn page(report: &Report) -> String {
+    let report = &super::settled(report);
     let mut out = String::with_capacity(64 << 10);
     let _ = write!(
         out,

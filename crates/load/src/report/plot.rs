@@ -6,7 +6,7 @@ mod scale;
 
 use std::fmt::Write as _;
 
-pub(crate) use bars::{bar, interval, spark, strip};
+pub(crate) use bars::{bar, interval, limited_bar, spark, strip};
 pub(crate) use scale::{AxisKind, AxisScale};
 
 use crate::report::markup::{coordinate, escape};

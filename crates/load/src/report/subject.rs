@@ -2,7 +2,7 @@
 
 use crate::published::{Row, Shape, Unit};
 use crate::report::units;
-use crate::result::{Comparison, LimitKind, Limits, Measurement, Target};
+use crate::result::{Comparison, LimitKind, Limits, Measurement, Report, Target};
 use crate::workload::{RateProcedure, Stability, Workload};
 
 /// The kind of a workload; each kind has plots of its own.
@@ -171,6 +171,16 @@ pub fn limit_name(kind: LimitKind) -> &'static str {
     }
 }
 
+/// Returns the name of a limit, and says so if TCP was measured within one machine only.
+pub(crate) fn limit_label(kind: LimitKind, report: &Report) -> &'static str {
+    let is_loopback =
+        report.target.address.parse::<std::net::SocketAddr>().is_ok_and(|address| address.ip().is_loopback());
+    match kind {
+        LimitKind::TcpLineRate if is_loopback && report.limits.tcp_peer.is_none() => "TCP rate on loopback",
+        kind => limit_name(kind),
+    }
+}
+
 /// Returns a name that fits a column.
 pub(crate) fn limit_short_name(kind: LimitKind) -> &'static str {
     match kind {
@@ -259,6 +269,7 @@ pub(crate) fn against(measurement: &Measurement, row: &Row, limits: &Limits) -> 
 
 /// Returns a phase's rate as a fraction of the NULL-call rate, which bounds every call.
 pub(crate) fn phase_fraction(rate: f64, limits: &Limits) -> Option<f64> {
-    let calls = limits.null_calls_per_s.filter(|calls| *calls > 0.0)?;
+    let is_valid = !limits.not_valid.contains(&LimitKind::NullCalls);
+    let calls = limits.null_calls_per_s.filter(|calls| *calls > 0.0 && is_valid)?;
     Some(rate / calls)
 }

@@ -8,6 +8,7 @@ use crate::text;
 /// Returns the whole report as lines of text.
 #[must_use]
 pub fn render(report: &Report) -> String {
+    let report = &super::settled(report);
     let mut out = String::new();
     head(report, &mut out);
     if !report.results.is_empty() {
@@ -49,6 +50,7 @@ fn head(report: &Report, out: &mut String) {
         }
     }
     line(out, "caches", &report.caches);
+    line(out, "memory", &notes::server_memory(report));
     let limits = &report.limits;
     if let Some(rate) = limits.null_calls_per_s {
         let p50 = limits.null_p50_ns.map(|ns| format!(", p50 {}", units::nanoseconds(ns as f64)));
@@ -90,6 +92,7 @@ fn printable(text: &str) -> String {
 fn results(report: &Report) -> Table {
     let mut table = Table::new(&[
         "workload",
+        "working set",
         "threads",
         "depth",
         "rate",
@@ -103,7 +106,7 @@ fn results(report: &Report) -> Table {
         "",
     ]);
     for measurement in &report.results {
-        table.rows.push(row(measurement));
+        table.rows.push(row(measurement, report));
         if measurement.phases.len() > 1 {
             table.rows.extend(measurement.phases.iter().map(phase_row));
         }
@@ -111,7 +114,7 @@ fn results(report: &Report) -> Table {
     table
 }
 
-fn row(measurement: &Measurement) -> Vec<String> {
+fn row(measurement: &Measurement, report: &Report) -> Vec<String> {
     let limit = measurement
         .limit
         .as_ref()
@@ -121,6 +124,11 @@ fn row(measurement: &Measurement) -> Vec<String> {
         if measurement.bytes > 0 { units::bytes_per_second(measurement.bytes_per_s) } else { String::new() };
     let mut cells = vec![
         printable(&measurement.name),
+        if measurement.working_set_bytes > 0 {
+            units::block(measurement.working_set_bytes)
+        } else {
+            String::new()
+        },
         units::count(u64::from(measurement.threads)),
         units::count(u64::from(measurement.depth)),
         units::operations(measurement.operations_per_s),
@@ -129,12 +137,13 @@ fn row(measurement: &Measurement) -> Vec<String> {
     cells.extend(latencies(&measurement.latency));
     cells.push(limit.unwrap_or_default());
     cells.push(cost.unwrap_or_default());
-    cells.push(notes::marks(measurement));
+    cells.push(notes::marks(measurement, report));
     cells
 }
 
 fn phase_row(phase: &Phase) -> Vec<String> {
-    let mut cells = vec![format!("  {}", printable(&phase.procedure)), String::new(), String::new()];
+    let mut cells =
+        vec![format!("  {}", printable(&phase.procedure)), String::new(), String::new(), String::new()];
     cells.push(units::operations(phase.operations_per_s));
     cells.push(String::new());
     cells.extend(latencies(&phase.latency));

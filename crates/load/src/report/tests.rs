@@ -106,6 +106,42 @@ fn a_comparison_names_both_servers_counts_its_measurements_and_claims_no_differe
     assert!(page(&report).contains("<td class=\"words\">A is faster</td>"));
 }
 
+/// The largest number of a page was once "161 % of TCP line rate".
+#[test]
+fn a_rate_above_its_limit_is_shown_without_a_fraction() {
+    let mut report = sample::report();
+    report.comparison = None;
+    report.results.retain(|it| it.name.starts_with("sequential read"));
+    report.results.truncate(1);
+    let it = &mut report.results[0];
+    it.limit =
+        Some(crate::result::FractionOfLimit { limit: crate::result::LimitKind::TcpLineRate, fraction: 1.61 });
+    let rate = units::bytes_per_second(it.bytes_per_s);
+    let page = page(&report);
+    assert!(!page.contains("161 %") && page.contains(&format!("<p class=\"big rate\">{rate}</p>")));
+    assert!(page.contains("is not valid as a limit"));
+    let table = table::render(&report);
+    assert!(!table.contains("161 %") && table.contains("Not valid as a limit"), "{table}");
+}
+
+#[test]
+fn results_that_fit_the_servers_memory_are_marked_whatever_they_are_called() {
+    let mut report = sample::report();
+    report.results.iter_mut().for_each(|it| it.working_set_bytes = 256 << 20);
+    report.server_memory_bytes = Some(24 << 30);
+    assert!(page(&report).contains("in memory: 256 MiB of 24 GiB"));
+    assert!(table::render(&report).contains("in memory: 256 MiB of 24 GiB"));
+    report.results.iter_mut().for_each(|it| it.working_set_bytes = 48 << 30);
+    assert!(!page(&report).contains("in memory:"));
+}
+
+#[test]
+fn bars_share_a_scale_and_none_is_cut_at_the_limit() {
+    let bar = crate::report::plot::limited_bar(1.2, 1.5, "fill");
+    assert!(bar.contains("class=\"fill\" width=\"80\""), "{bar}");
+    assert!(bar.contains("class=\"limit\" x=\"66.4\""), "{bar}");
+}
+
 #[test]
 fn a_page_is_self_contained() {
     let page = page(&sample::report());

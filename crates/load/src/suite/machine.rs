@@ -4,6 +4,7 @@ use wire::nfs3::{FsstatArgs, FsstatRes, Procedure};
 
 use crate::client::{BlockingClient, Server, decode};
 use crate::error::LoadError;
+use crate::host::memory_bytes;
 
 /// Assumed if the system does not report its memory.
 const MEMORY_UNKNOWN: u64 = 4 << 30;
@@ -31,29 +32,10 @@ impl Machine {
         let space = decode::<FsstatRes>("FSSTAT", &results)?
             .map_err(|failed| LoadError::status("FSSTAT of the export", failed.status))?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let memory = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| memory(&text));
         Ok(Self {
             cores: u32::try_from(cores).unwrap_or(u32::MAX),
-            memory_bytes: memory.unwrap_or(MEMORY_UNKNOWN),
+            memory_bytes: memory_bytes().unwrap_or(MEMORY_UNKNOWN),
             free_bytes: space.abytes,
         })
-    }
-}
-
-/// Returns MemTotal of `/proc/meminfo`, which is in KiB.
-fn memory(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::memory;
-
-    #[test]
-    fn total_memory_is_parsed() {
-        assert_eq!(memory("MemFree: 1 kB\n"), None);
-        assert_eq!(memory("MemTotal:       24681012 kB\nMemFree: 1 kB\n"), Some(24_681_012 * 1024));
-        assert_eq!(memory("MemTotal: many kB"), None);
     }
 }

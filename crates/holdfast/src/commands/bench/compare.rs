@@ -97,7 +97,7 @@ pub(crate) fn run(command: &Compare) -> Outcome {
         .iter()
         .flat_map(|workload| threads.iter().map(|threads| (*workload, command.options.for_threads(*threads))))
         .collect();
-    let mut result = new_report(a.target.clone(), command.caller.caches.clone());
+    let mut result = new_report(&a.server, a.target.clone(), command.caller.caches.clone());
     let mut watch = Watch::new()?;
     watch.prints_results = !command.json;
     let compared = compare(&a, &b, &work, command.rounds, &mut watch);

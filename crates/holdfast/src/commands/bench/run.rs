@@ -66,10 +66,10 @@ pub(crate) fn run(run: &Run) -> Outcome {
     let mut hosts = run.hosts.coordinator(&server)?;
     report.agents = hosts.as_ref().map(Coordinator::hosts).unwrap_or_default();
     let mut watch = Watch::new()?;
+    let (peer, length) = (run.hosts.limits.peer()?, Duration::from_secs(2));
+    let scope = Scope { directory: run.hosts.limits.directory.as_deref(), peer: peer.as_ref(), length };
     if run.limits || run.hosts.limits.is_given() {
         watch.title = "limits".to_owned();
-        let (peer, length) = (run.hosts.limits.peer()?, Duration::from_secs(2));
-        let scope = Scope { directory: run.hosts.limits.directory.as_deref(), peer: peer.as_ref(), length };
         let measured = load::limits::measure(&server, &scope, hosts.as_mut(), &mut watch);
         watch.clear();
         report.limits = measured.map_err(failed)?;
@@ -77,7 +77,7 @@ pub(crate) fn run(run: &Run) -> Outcome {
             print(&(limits::format_limits(&report.limits) + "\n"));
         }
     }
-    let measured = measure_all(run, &server, &workloads, hosts.as_mut(), &mut report, &mut watch);
+    let measured = measure_all(run, &server, &workloads, &scope, hosts.as_mut(), &mut report, &mut watch);
     conclude(run, &report, measured)
 }
 
@@ -87,6 +87,7 @@ fn measure_all(
     run: &Run,
     server: &Server,
     workloads: &[Workload],
+    scope: &Scope<'_>,
     mut hosts: Option<&mut Coordinator>,
     report: &mut Report,
     watch: &mut Watch,
@@ -108,14 +109,20 @@ fn measure_all(
             }
             is_whole &= combined.failures.is_empty();
             let notes = combined.sentences();
-            let mut measurement = combined.measurement;
             notes.iter().for_each(|note| eprintln!("holdfast: {note}"));
             report.notes.extend(notes);
-            measurement.limit = report.limits.fraction(&measurement);
-            if !run.json {
-                print(&format_measurement(&measurement));
+            load::limits::add_result(
+                combined.measurement,
+                report,
+                server,
+                scope,
+                hosts.as_deref_mut(),
+                watch,
+            );
+            watch.clear();
+            if let Some(measurement) = report.results.last().filter(|_| !run.json) {
+                print(&format_measurement(measurement));
             }
-            report.results.push(measurement);
         }
     }
     Ok(is_whole)

@@ -104,7 +104,9 @@ fn rate_chart(report: &Report, family: Family, lines: &[Series<'_>]) -> String {
 /// Describes the best rate and its number of threads.
 fn peak(measurement: &Measurement) -> String {
     let unit = Family::of(&measurement.workload).unit();
-    let limit = measurement.limit.as_ref().map(|limit| format!(" · {}", units::percent(limit.fraction)));
+    let limit = measurement.limit.as_ref().map(|limit| {
+        format!(" · {} of {}", units::percent(limit.fraction), subject::limit_short_name(limit.limit))
+    });
     let rate = subject::rate_text(unit, subject::rate(measurement));
     format!("{rate} at {}{}", measurement.threads, limit.unwrap_or_default())
 }
@@ -150,8 +152,9 @@ fn rate_bars(family: Family, single: &[Series<'_>]) -> String {
     let most =
         measurements().map(|(_, it)| subject::rate(it)).filter(|it| it.is_finite()).fold(0.0, f64::max);
     let mut out = format!(
-        "<figure class=\"chart\"><figcaption><h3>{}</h3></figcaption><div class=\"bars\">",
-        family.title()
+        "<figure class=\"chart\"><figcaption><h3>{}</h3><p>From 0 to {}.</p></figcaption><div class=\"bars\">",
+        family.title(),
+        subject::rate_text(family.unit(), most)
     );
     for (line, measurement) in measurements() {
         let rate = subject::rate(measurement);

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::report::markup::escape;
-use crate::report::units;
-use crate::result::{Host, Report, Target, Totals};
+use crate::report::{notes, subject, units};
+use crate::result::{Host, LimitKind, Report, Target, Totals};
 
 pub(super) fn write(report: &Report, out: &mut String) {
     super::section(out, "conditions", "What ran, and where", "");
@@ -22,6 +22,7 @@ pub(super) fn write(report: &Report, out: &mut String) {
     for (i, agent) in report.agents.iter().enumerate() {
         fact(out, &format!("Client {}", i + 1), &host(agent));
     }
+    fact(out, "Memory", &notes::server_memory(report));
     let totals = totals(report);
     fact(out, "Measured", &amount(&totals));
     fact(out, "Load", &load(&totals));
@@ -85,7 +86,7 @@ fn limits(report: &Report, out: &mut String) {
         fact(out, "One NULL call, p50", &units::nanoseconds(ns as f64));
     }
     if let Some(rate) = limits.tcp_bytes_per_s {
-        fact(out, "TCP, same client code", &units::bytes_per_second(rate));
+        fact(out, subject::limit_label(LimitKind::TcpLineRate, report), &units::bytes_per_second(rate));
     }
     if let Some(rate) = limits.tcp_sent_bytes_per_s {
         fact(out, "– sent", &units::bytes_per_second(rate));
@@ -99,6 +100,13 @@ fn limits(report: &Report, out: &mut String) {
         fact(out, "– writes", &units::bytes_per_second(directory.write_bytes_per_s));
         let syncs = units::operations(directory.syncs_per_s);
         fact(out, "– syncs", &format!("{syncs}, p50 {}", units::nanoseconds(directory.sync_p50_ns as f64)));
+    }
+    for kind in &limits.not_valid {
+        fact(
+            out,
+            "Not valid",
+            &format!("{}: a result is more than 5 % above it", subject::limit_name(*kind)),
+        );
     }
     if out.len() == before {
         fact(out, "None", "no limit was measured, so there are no fractions");

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use crate::report::markup::escape;
-use crate::report::plot;
 use crate::report::subject::{self, Family};
 use crate::report::units;
+use crate::report::{notes, plot};
 use crate::result::{Latency, LimitKind, Measurement, Report};
 use crate::workload::Workload;
 
@@ -17,9 +17,9 @@ struct Tile {
     label: String,
     rate: String,
     /// Below the rate: threads and latency.
-    detail: [String; 2],
+    detail: Vec<String>,
     fraction: Option<f64>,
-    /// The limit, in words and figures.
+    /// The limit, in words and figures, or why there is none.
     of: String,
 }
 
@@ -32,6 +32,7 @@ pub(super) fn write(report: &Report, out: &mut String) {
         return;
     }
     out.push_str("<section id=\"headline\" class=\"tiles\" aria-label=\"Headline figures\">\n");
+    let reach = tiles.iter().filter_map(|tile| tile.fraction).fold(1.0, f64::max);
     for tile in tiles {
         let _ = write!(out, "<div class=\"tile\"><h3>{}</h3>", escape(&tile.label));
         match tile.fraction {
@@ -42,23 +43,24 @@ pub(super) fn write(report: &Report, out: &mut String) {
                     "<p class=\"big\">{}<small>{}</small></p>{}<p class=\"of\">of {}</p>",
                     escape(&number),
                     escape(&sign),
-                    plot::bar(fraction, "fill"),
+                    plot::limited_bar(fraction, reach, "fill"),
                     escape(&tile.of)
                 );
             }
             None => {
                 let _ = write!(
                     out,
-                    "<p class=\"big rate\">{}</p><p class=\"of\">no limit was measured</p>",
-                    escape(&tile.rate)
+                    "<p class=\"big rate\">{}</p><p class=\"of\">{}</p>",
+                    escape(&tile.rate),
+                    escape(&tile.of)
                 );
             }
         }
         if tile.fraction.is_some() {
             let _ = write!(out, "<p class=\"reached\">{}</p>", escape(&tile.rate));
         }
-        let [threads, times] = tile.detail;
-        let _ = writeln!(out, "<p class=\"detail\">{}<br/>{}</p></div>", escape(&threads), escape(&times));
+        let detail: Vec<String> = tile.detail.iter().map(|line| escape(line)).collect();
+        let _ = writeln!(out, "<p class=\"detail\">{}</p></div>", detail.join("<br/>"));
     }
     out.push_str("</section>\n");
 }
@@ -106,8 +108,14 @@ fn best(report: &Report, wanted: impl Fn(&Workload) -> bool) -> Option<&Measurem
     found.max_by(|a, b| subject::rate(a).total_cmp(&subject::rate(b)))
 }
 
-/// Returns the threads and the latency of a measurement.
-fn detail(measurement: &Measurement, latency: &Latency) -> [String; 2] {
+/// Returns the threads and the latency of a measurement, and whether its data fits the server's memory.
+fn detail(report: &Report, measurement: &Measurement, latency: &Latency) -> Vec<String> {
+    let mut lines = threads_and_latency(measurement, latency).to_vec();
+    lines.extend(notes::from_memory(measurement, report));
+    lines
+}
+
+fn threads_and_latency(measurement: &Measurement, latency: &Latency) -> [String; 2] {
     let threads = format!("threads: {}", units::count(u64::from(measurement.threads)));
     if latency.count == 0 {
         return [threads, String::new()];
@@ -120,16 +128,21 @@ fn detail(measurement: &Measurement, latency: &Latency) -> [String; 2] {
 fn whole(report: &Report, measurement: &Measurement) -> Tile {
     let unit = Family::of(&measurement.workload).unit();
     let limit = measurement.limit.as_ref();
-    let of = limit.map(|limit| {
-        let value = subject::limit_text(limit.limit, &report.limits).map(|text| format!(", {text}"));
-        format!("the {}{}", subject::limit_name(limit.limit), value.unwrap_or_default())
-    });
+    let named = |kind: LimitKind| {
+        let value = subject::limit_text(kind, &report.limits).map(|text| format!(", {text}"));
+        format!("the {}{}", subject::limit_label(kind, report), value.unwrap_or_default())
+    };
+    let of = match (limit, report.limits.nearest(measurement)) {
+        (Some(limit), _) => named(limit.limit),
+        (None, Some(limit)) => format!("{}, is not valid as a limit", named(limit.limit)),
+        (None, None) => "no limit was measured".to_owned(),
+    };
     Tile {
         label: subject::label(&measurement.workload),
         rate: subject::rate_text(unit, subject::rate(measurement)),
-        detail: detail(measurement, &measurement.latency),
+        detail: detail(report, measurement, &measurement.latency),
         fraction: limit.map(|limit| limit.fraction).filter(|fraction| fraction.is_finite()),
-        of: of.unwrap_or_default(),
+        of,
     }
 }
 
@@ -149,11 +162,18 @@ fn phase(report: &Report, procedure: &str) -> Option<Tile> {
         .filter(|(_, phase)| phase.procedure == procedure && phase.operations_per_s.is_finite())
         .max_by(|a, b| a.1.operations_per_s.total_cmp(&b.1.operations_per_s))?;
     let calls = subject::limit_text(LimitKind::NullCalls, &report.limits).unwrap_or_default();
+    let fraction =
+        subject::phase_fraction(phase.operations_per_s, &report.limits).filter(|it| it.is_finite());
+    let of = match (fraction, calls.as_str()) {
+        (Some(_), _) => format!("the NULL-call rate, {calls}"),
+        (None, "") => "no limit was measured".to_owned(),
+        (None, _) => format!("the NULL-call rate, {calls}, is not valid as a limit"),
+    };
     Some(Tile {
         label: format!("{procedure}, {}", files(&measurement.workload)),
         rate: units::operations(phase.operations_per_s),
-        detail: detail(measurement, &phase.latency),
-        fraction: subject::phase_fraction(phase.operations_per_s, &report.limits).filter(|it| it.is_finite()),
-        of: format!("the NULL-call rate, {calls}"),
+        detail: detail(report, measurement, &phase.latency),
+        fraction,
+        of,
     })
 }

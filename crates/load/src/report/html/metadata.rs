@@ -43,10 +43,11 @@ fn bars(report: &Report, line: &Series<'_>) -> Option<String> {
         others.iter().flat_map(|(phase, row)| [phase.operations_per_s, row.map_or(0.0, |row| row.figure)]);
     let most = rates.filter(|it| it.is_finite()).fold(0.0, f64::max);
     let mut out = format!(
-        "<figure class=\"chart\"><figcaption><h3>{}, threads: {}</h3><p>{}</p></figcaption><div class=\"bars\">",
+        "<figure class=\"chart\"><figcaption><h3>{}, threads: {}</h3><p>{}. Measured and published rates from 0 to {}.</p></figcaption><div class=\"bars\">",
         escape(&line.label),
         step.threads,
-        escape(&subject::parameters(&step.workload))
+        escape(&subject::parameters(&step.workload)),
+        units::operations(most)
     );
     for (phase, row) in others {
         let fraction = subject::phase_fraction(phase.operations_per_s, &report.limits);

@@ -21,7 +21,7 @@ pub(super) fn write(report: &Report, out: &mut String) {
             series::of_family(report, family).into_iter().flat_map(|line| line.steps).collect();
         if !members.is_empty() {
             let _ = write!(out, "<h3>{}</h3>", family.title());
-            measurements(&members, out);
+            measurements(&members, report, out);
         }
     }
     errors(report, out);
@@ -50,14 +50,14 @@ const HEAD: [&str; 19] = [
     "Marks",
 ];
 
-fn measurements(members: &[&Measurement], out: &mut String) {
+fn measurements(members: &[&Measurement], report: &Report, out: &mut String) {
     out.push_str("<div class=\"scroll\"><table><thead><tr>");
     for head in HEAD {
         let _ = write!(out, "<th>{head}</th>");
     }
     out.push_str("</tr></thead><tbody>\n");
     for measurement in members {
-        row(measurement, out);
+        row(measurement, report, out);
         if measurement.phases.len() > 1 {
             phases(measurement, out);
         }
@@ -69,7 +69,7 @@ fn cell(out: &mut String, text: &str) {
     let _ = write!(out, "<td>{}</td>", escape(text));
 }
 
-fn row(measurement: &Measurement, out: &mut String) {
+fn row(measurement: &Measurement, report: &Report, out: &mut String) {
     let _ = write!(
         out,
         "<tr title=\"{}\"><td class=\"words\">{}</td>",
@@ -95,7 +95,7 @@ fn row(measurement: &Measurement, out: &mut String) {
     cell(out, &server.and_then(|it| it.cpu_seconds_per_gib).map(units::seconds).unwrap_or_default());
     cell(out, &units::count(measurement.operations));
     cell(out, &units::seconds(measurement.seconds));
-    let _ = writeln!(out, "<td class=\"words\">{}</td></tr>", escape(&notes::marks(measurement)));
+    let _ = writeln!(out, "<td class=\"words\">{}</td></tr>", escape(&notes::marks(measurement, report)));
 }
 
 fn phases(measurement: &Measurement, out: &mut String) {

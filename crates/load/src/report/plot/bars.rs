@@ -27,6 +27,14 @@ pub(crate) fn bar(share: f64, class: &str) -> String {
     )
 }
 
+/// Draws a fraction of a limit on a scale from 0 to `reach`, which is at least 1, with a mark at the limit.
+pub(crate) fn limited_bar(fraction: f64, reach: f64, class: &str) -> String {
+    let drawn = bar(fraction / reach, class);
+    let mark = coordinate(100.0 / reach - 0.3);
+    drawn
+        .replace("</svg>", &format!("<rect class=\"limit\" x=\"{mark}\" width=\"0.6\" height=\"10\"/></svg>"))
+}
+
 /// Draws an interval from low to high with a mark between them, all as shares, and a line at `even`.
 pub(crate) fn interval(low: f64, middle: f64, high: f64, even: f64, class: &str) -> String {
     let place = |share: f64| if share.is_finite() { share.clamp(0.0, 1.0) * 100.0 } else { 0.0 };

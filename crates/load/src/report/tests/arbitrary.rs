@@ -254,6 +254,7 @@ impl Arbitrary {
             started_unix_s: self.whole(),
             target: self.target(),
             host: self.host(),
+            server_memory_bytes: self.maybe(Self::whole),
             agents: self.several(3, Self::host),
             limits: Limits {
                 null_calls_per_s: self.maybe(Self::figure),
@@ -268,6 +269,7 @@ impl Arbitrary {
                     syncs_per_s: it.figure(),
                     sync_p50_ns: it.whole(),
                 }),
+                not_valid: self.several(2, |_| LimitKind::NullCalls),
             },
             caches: self.text(),
             results: self.several(24, Self::measurement),

@@ -262,6 +262,7 @@ pub(crate) fn report() -> Report {
         started_unix_s: 1_795_246_200,
         target: target("Holdfast on two NVMe drives"),
         host: host("client-1"),
+        server_memory_bytes: None,
         agents: vec![host("client-2"), host("client-3")],
         limits: Limits {
             null_calls_per_s: Some(NULL_CALLS),
@@ -276,6 +277,7 @@ pub(crate) fn report() -> Report {
                 syncs_per_s: 41_000.0,
                 sync_p50_ns: 22_000,
             }),
+            not_valid: Vec::new(),
         },
         caches: "The client has none. The server's memory is 64 GiB, the working set 256 GiB; the server was restarted \
                  before each test."
