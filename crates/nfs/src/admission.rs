@@ -19,7 +19,7 @@ use crate::limits::{DIRECTORY_BYTES_MAX, SMALL_REPLY_BYTES_MAX, SMALL_RESULT_BYT
 /// The limit of a volume that a change may have to wait for. Changes that wait for the same are served in the order in
 /// which they came; changes that wait for different ones are independent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resource {
+pub enum AwaitedLimit {
     /// Room for unstable data.
     Data,
     /// Room in the journal and in the memtables.
@@ -28,32 +28,33 @@ pub enum Resource {
     Truncation,
 }
 
-impl Resource {
-    /// The number of resources.
+impl AwaitedLimit {
+    /// The number of limits.
     pub const COUNT: usize = 3;
 
-    /// Returns a number below [`Resource::COUNT`].
+    /// Returns a number below [`AwaitedLimit::COUNT`].
     #[must_use]
     pub fn number(self) -> usize {
         match self {
-            Resource::Data => 0,
-            Resource::Journal => 1,
-            Resource::Truncation => 2,
+            AwaitedLimit::Data => 0,
+            AwaitedLimit::Journal => 1,
+            AwaitedLimit::Truncation => 2,
         }
     }
 
-    /// A WRITE of `length` bytes: data goes to the journal if it is stable and small.
-    fn of_write(unstable: bool, length: usize) -> Resource {
-        if unstable || length > INLINE_WRITE_BYTES_MAX { Resource::Data } else { Resource::Journal }
+    /// Returns the limit for a WRITE of `length` bytes: data goes to the journal if it is stable and small.
+    fn of_write(unstable: bool, length: usize) -> AwaitedLimit {
+        if unstable || length > INLINE_WRITE_BYTES_MAX { AwaitedLimit::Data } else { AwaitedLimit::Journal }
     }
 
-    /// An operation of a COMPOUND; none for one that changes nothing.
-    fn of_operation(operation: &ArgOp4<'_>) -> Option<Resource> {
+    /// Returns the limit for an operation of a COMPOUND; none for one that changes no object. COMMIT, and operations that
+    /// change only state of clients, may find the journal full too, but keep no order among calls.
+    fn of_operation(operation: &ArgOp4<'_>) -> Option<AwaitedLimit> {
         match operation {
             ArgOp4::Write(args) => {
-                Some(Resource::of_write(args.stable == StableHow4::Unstable, args.data.len()))
+                Some(AwaitedLimit::of_write(args.stable == StableHow4::Unstable, args.data.len()))
             }
-            ArgOp4::Setattr(_) => Some(Resource::Truncation),
+            ArgOp4::Setattr(_) => Some(AwaitedLimit::Truncation),
             ArgOp4::Allocate(_)
             | ArgOp4::Deallocate(_)
             | ArgOp4::Clone(_)
@@ -64,7 +65,7 @@ impl Resource {
             | ArgOp4::Open(_)
             | ArgOp4::Remove(_)
             | ArgOp4::Rename(_)
-            | ArgOp4::Link(_) => Some(Resource::Journal),
+            | ArgOp4::Link(_) => Some(AwaitedLimit::Journal),
             _ => None,
         }
     }
@@ -80,8 +81,8 @@ const _: () = assert!(XATTR_BYTES as usize >= volume::limits::XATTR_VALUE_BYTES_
 pub struct Needs<'r> {
     /// The most bytes that the reply may have, its record mark included.
     pub reply_bytes_max: usize,
-    /// For a call that changes something: a handle of the volume, and the limit the call may have to wait for.
-    pub change: Option<(&'r [u8], Resource)>,
+    /// For a call that changes an object: a handle of the volume, and the limit the call may have to wait for.
+    pub change: Option<(&'r [u8], AwaitedLimit)>,
 }
 
 impl<'r> Needs<'r> {
@@ -104,12 +105,11 @@ impl<'r> Needs<'r> {
         needs.unwrap_or(Needs::SMALL)
     }
 
-    /// Returns the volume that the call changes and the limit the call may have to wait for; none for a call that changes
-    /// nothing.
+    /// Returns the volume whose objects the call changes, and the limit the call may have to wait for; none for other calls.
     #[must_use]
-    pub fn awaited(&self) -> Option<(VolumeId, Resource)> {
-        let (handle, resource) = self.change?;
-        Some((Handle::parse(handle)?.volume, resource))
+    pub fn awaited(&self) -> Option<(VolumeId, AwaitedLimit)> {
+        let (handle, limit) = self.change?;
+        Some((Handle::parse(handle)?.volume, limit))
     }
 
     /// A reply with up to `bytes` of data or names.
@@ -120,7 +120,7 @@ impl<'r> Needs<'r> {
 
     fn of_nfs3(procedure: u32, arguments: &'r [u8]) -> Option<Needs<'r>> {
         let mut input = Decoder::new(arguments);
-        let resource = match Procedure::from_code(procedure)? {
+        let limit = match Procedure::from_code(procedure)? {
             Procedure::Read => {
                 return Needs::large(ReadArgs::decode(&mut input).ok()?.count.min(TRANSFER_BYTES_MAX));
             }
@@ -134,9 +134,9 @@ impl<'r> Needs<'r> {
             }
             Procedure::Write => {
                 let write = WriteArgs::decode(&mut Decoder::new(arguments)).ok()?;
-                Resource::of_write(write.stable == StableHow::Unstable, write.data.len())
+                AwaitedLimit::of_write(write.stable == StableHow::Unstable, write.data.len())
             }
-            Procedure::Setattr => Resource::Truncation,
+            Procedure::Setattr => AwaitedLimit::Truncation,
             Procedure::Create
             | Procedure::Mkdir
             | Procedure::Symlink
@@ -144,15 +144,15 @@ impl<'r> Needs<'r> {
             | Procedure::Remove
             | Procedure::Rmdir
             | Procedure::Rename
-            | Procedure::Link => Resource::Journal,
+            | Procedure::Link => AwaitedLimit::Journal,
             _ => return None,
         };
         // The arguments of each of them begin with the handle of a file or directory of the volume.
         let handle = FileHandle3::decode(&mut input).ok()?;
-        Some(Needs { change: Some((handle.as_bytes(), resource)), ..Needs::SMALL })
+        Some(Needs { change: Some((handle.as_bytes(), limit)), ..Needs::SMALL })
     }
 
-    /// Walks the operations once. The first one that changes something says what the COMPOUND waits for.
+    /// Walks the operations once. The first one that changes an object says what the COMPOUND waits for.
     fn of_compound(arguments: &'r [u8]) -> Option<Needs<'r>> {
         let operations = CompoundReader::new(Decoder::new(arguments)).ok()?;
         let (mut bytes, mut current, mut change) = (SMALL_REPLY_BYTES_MAX, None, None);
@@ -161,9 +161,9 @@ impl<'r> Needs<'r> {
                 current = Some(args.object.as_bytes());
             }
             if change.is_none()
-                && let Some(resource) = Resource::of_operation(&operation)
+                && let Some(limit) = AwaitedLimit::of_operation(&operation)
             {
-                change = Some((current, resource));
+                change = Some((current, limit));
             }
             let wanted = match operation {
                 ArgOp4::Read(args) => args.count.min(TRANSFER_BYTES_MAX),
@@ -175,7 +175,7 @@ impl<'r> Needs<'r> {
             };
             bytes += SMALL_RESULT_BYTES + usize::try_from(wanted).unwrap_or(RECORD_BYTES_MAX);
         }
-        let change = change.and_then(|(handle, resource)| Some((handle?, resource)));
+        let change = change.and_then(|(handle, limit)| Some((handle?, limit)));
         Some(Needs { reply_bytes_max: bytes.min(RECORD_BYTES_MAX), change })
     }
 }
@@ -212,7 +212,7 @@ mod tests {
         Needs::of(&IncomingRecord::decode(record)).reply_bytes_max
     }
 
-    fn awaited(record: &[u8]) -> Option<(VolumeId, Resource)> {
+    fn awaited(record: &[u8]) -> Option<(VolumeId, AwaitedLimit)> {
         Needs::of(&IncomingRecord::decode(record)).awaited()
     }
 
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_wait_for_the_resource_they_take() {
+    fn changes_wait_for_the_limit_they_meet() {
         let bytes = handle();
         let file = FileHandle3::new(&bytes).unwrap();
         let write = |stable, length| {
@@ -260,11 +260,14 @@ mod tests {
             awaited(&call(nfs3::PROGRAM, Procedure::Write as u32, |out| args.encode(out)))
         };
         let volume = VolumeId(7);
-        assert_eq!(write(StableHow::Unstable, 10), Some((volume, Resource::Data)));
-        assert_eq!(write(StableHow::FileSync, INLINE_WRITE_BYTES_MAX), Some((volume, Resource::Journal)));
-        assert_eq!(write(StableHow::FileSync, INLINE_WRITE_BYTES_MAX + 1), Some((volume, Resource::Data)));
+        assert_eq!(write(StableHow::Unstable, 10), Some((volume, AwaitedLimit::Data)));
+        assert_eq!(write(StableHow::FileSync, INLINE_WRITE_BYTES_MAX), Some((volume, AwaitedLimit::Journal)));
+        assert_eq!(
+            write(StableHow::FileSync, INLINE_WRITE_BYTES_MAX + 1),
+            Some((volume, AwaitedLimit::Data))
+        );
         let remove = call(nfs3::PROGRAM, Procedure::Remove as u32, |out| file.encode(out));
-        assert_eq!(awaited(&remove), Some((volume, Resource::Journal)));
+        assert_eq!(awaited(&remove), Some((volume, AwaitedLimit::Journal)));
         let attributes = call(nfs3::PROGRAM, Procedure::Getattr as u32, |out| file.encode(out));
         assert_eq!(awaited(&attributes), None);
     }

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nfs::admission::{Needs, Resource};
+use nfs::admission::{AwaitedLimit, Needs};
 use nfs::service::{
     CallId, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Service, Wait,
 };
@@ -72,13 +72,13 @@ impl Calls for Protocol {
     }
 
     fn queues(&self) -> usize {
-        self.volumes.len() * Resource::COUNT
+        self.volumes.len() * AwaitedLimit::COUNT
     }
 
     fn queue_of(&self, needs: &Needs<'_>) -> Option<usize> {
-        let (id, resource) = needs.awaited()?;
+        let (id, limit) = needs.awaited()?;
         let volume = self.volumes.iter().position(|volume| volume.id() == id)?;
-        Some(volume * Resource::COUNT + resource.number())
+        Some(volume * AwaitedLimit::COUNT + limit.number())
     }
 
     fn connection_closed(&self, connection: ConnectionId) {

@@ -31,8 +31,8 @@ pub(super) enum Placement {
     Sessionless,
     /// It changes something, so it must not begin without room for its result.
     Change,
-    /// It changes nothing.
-    ReadOnly,
+    /// Anywhere. It changes nothing or can be repeated, so it may begin without room for its result.
+    Anywhere,
 }
 
 impl Placement {
@@ -64,7 +64,7 @@ impl Placement {
             | OpNum4::Rename
             | OpNum4::Setattr
             | OpNum4::Write => Placement::Change,
-            _ => Placement::ReadOnly,
+            _ => Placement::Anywhere,
         }
     }
 }

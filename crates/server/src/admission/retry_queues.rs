@@ -1,7 +1,7 @@
 //! Calls that wait for a limit of a volume, in the order in which they came, over all event loops.
 //!
-//! A call that finds a limit reached joins the queue of the resource it needs, for example a volume's journal. Only the
-//! first call in a queue is tried again; a new call that needs the same resource joins without a try, so it never
+//! A call that finds a limit reached joins the queue of that limit, for example that of a volume's journal. Only the
+//! first call in a queue is tried again; a new call that awaits the same limit joins without a try, so it never
 //! overtakes. The loops hold the calls; the queues hold tickets. While no call waits, all this costs reading one counter.
 
 use std::collections::BTreeMap;

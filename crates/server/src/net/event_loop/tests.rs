@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::AtomicU64;
 
-use nfs::admission::{Needs, Resource};
+use nfs::admission::{AwaitedLimit, Needs};
 use nfs::service::{CallId, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Wait};
 use parking_lot::Mutex;
 use volume::ids::{Seq, VolumeId};
@@ -176,7 +176,7 @@ impl Calls for Fake {
             LARGE | SLOW => usize::try_from(word(call, ARGUMENT)).unwrap() + 100,
             _ => 100,
         };
-        let change = (word(call, 5) == TAKE).then_some((&call[..0], Resource::Data));
+        let change = (word(call, 5) == TAKE).then_some((&call[..0], AwaitedLimit::Data));
         Needs { reply_bytes_max, change }
     }
 
