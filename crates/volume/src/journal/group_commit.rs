@@ -26,8 +26,8 @@ const TIME_LEAD: Duration = Duration::from_secs(2);
 /// checkpoints and write-back must not wait for each other.
 const BUSY_PERCENT: u64 = 80;
 
-/// Largest batch, bytes: bounds the duration of a sync.
-const BATCH_BYTES_MAX: usize = 8 << 20;
+/// A batch takes no further entry beyond this many bytes, which bounds the duration of a sync.
+const BATCH_BYTES_TARGET: usize = 8 << 20;
 
 /// With more than this queued, only the committer writes a batch, as that takes longer than waking it.
 const SMALL_BATCH_BYTES_MAX: u64 = 64 << 10;
@@ -261,7 +261,7 @@ impl Committer {
         }
         let max = usize::try_from(ring.largest_batch_bytes())
             .unwrap_or(usize::MAX)
-            .min(BATCH_BYTES_MAX)
+            .min(BATCH_BYTES_TARGET)
             .min(self.batch_bytes());
         let first = queue.first;
         queue.fences.retain(|fence| fence.0 >= first);
