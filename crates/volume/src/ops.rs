@@ -1,4 +1,6 @@
-//! The operations that protocols call, one per file, named as RFC 1813 names them.
+//! The operations that protocols call. A file is named after its operation in RFC 1813, RFC 7862 or RFC 8276; operations
+//! that share most of their code share a file: [`create`] also makes directories, symbolic links and nodes, [`remove`]
+//! removes directories, [`deallocate`] has ALLOCATE, and [`xattr`] all of extended attributes.
 //!
 //! Each finds what it needs, decides, journals and answers, under the locks of the inodes that it touches.
 //! [`crate::transaction::attempt`] explains what happens when something is not in memory.
@@ -8,6 +10,7 @@ mod clone;
 mod commit;
 mod create;
 mod deallocate;
+mod fsstat;
 mod getattr;
 mod link;
 mod lookup;
@@ -19,7 +22,6 @@ mod rename;
 mod seek;
 mod setattr;
 pub mod state;
-mod status;
 mod write;
 mod xattr;
 
