@@ -1,6 +1,6 @@
-//! Lossy caches: verified blocks, names, and proofs that a name is absent.
+//! Lossy caches: verified blocks, names, and a filter that proves names absent.
 
 pub(crate) mod blocks;
 pub(crate) mod duplicate_requests;
 pub(crate) mod names;
-pub(crate) mod negative_names;
+pub(crate) mod negative_lookups;

@@ -16,7 +16,7 @@ use crate::background::Progress;
 use crate::cache::blocks;
 use crate::cache::duplicate_requests::DuplicateRequestCache;
 use crate::cache::names::NameCache;
-use crate::cache::negative_names::NegativeLookupFilter;
+use crate::cache::negative_lookups::NegativeLookupFilter;
 use crate::encoding::codec::Malformed;
 use crate::encoding::entry::{Entry, Slot};
 use crate::encoding::key;
@@ -341,7 +341,7 @@ fn assemble(
         committer: Committer::new(Arc::clone(&media), ring, recovered.last_seq, generation, floor),
         inodes: Inodes::new(limits.inode_bytes, limits.window_bytes),
         records: blocks::records(limits.record_cache_bytes, hasher.clone()),
-        absent_names: NegativeLookupFilter::new(limits.names_bytes, hasher.clone()),
+        negative_lookups: NegativeLookupFilter::new(limits.negative_lookup_bytes, hasher.clone()),
         name_cache: NameCache::new(limits.name_cache_bytes, hasher.clone()),
         blocks: blocks::blocks(limits.block_cache_bytes - limits.pool_bytes(), hasher),
         segments,

@@ -44,8 +44,8 @@ pub struct MemoryLimits {
     pub record_cache_bytes: u64,
     /// The index library's cache.
     pub index_cache_bytes: u64,
-    /// Hashes of names, which prove other names absent.
-    pub names_bytes: u64,
+    /// The negative lookup filter: hashes of names, which prove other names absent.
+    pub negative_lookup_bytes: u64,
     /// Names and what they refer to.
     pub name_cache_bytes: u64,
     /// Inodes in memory.
@@ -68,7 +68,7 @@ impl MemoryLimits {
             block_cache_bytes: memory / 4,
             record_cache_bytes: memory / 32,
             index_cache_bytes: memory / 6,
-            names_bytes: memory / 64,
+            negative_lookup_bytes: memory / 64,
             name_cache_bytes: memory / 32,
             inode_bytes: memory / 10,
             window_bytes: memory / 40,

@@ -15,7 +15,7 @@ use crate::bytes::Bytes;
 use crate::cache::blocks::{BlockCache, GROUP_BLOCKS, RecordCache, WHOLE_EXTENT};
 use crate::cache::duplicate_requests::DuplicateRequestCache;
 use crate::cache::names::NameCache;
-use crate::cache::negative_names::NegativeLookupFilter;
+use crate::cache::negative_lookups::NegativeLookupFilter;
 use crate::encoding::codec::Malformed;
 use crate::encoding::entry::Slot;
 use crate::encoding::key;
@@ -52,7 +52,7 @@ pub struct Volume {
     pub(crate) committer: Committer,
     pub(crate) inodes: Inodes,
     pub(crate) records: RecordCache,
-    pub(crate) absent_names: NegativeLookupFilter,
+    pub(crate) negative_lookups: NegativeLookupFilter,
     pub(crate) name_cache: NameCache,
     pub(crate) blocks: BlockCache,
     pub(crate) segments: Segments,
@@ -176,7 +176,7 @@ impl Volume {
             ("map_window_bytes", self.inodes.window_bytes()),
             ("block_cache_bytes", self.blocks.weight()),
             ("record_cache_bytes", self.records.weight()),
-            ("names_known", self.absent_names.len() as u64),
+            ("names_known", self.negative_lookups.len() as u64),
             ("names_cached", self.name_cache.len() as u64),
             ("replies_remembered", self.duplicate_requests.len() as u64),
             ("index_cold_reads", cold.reads),

@@ -275,7 +275,7 @@ impl Volume {
         };
         let seq = change.commit_answered(request, held.durability(), &created, encode);
         if record.file_type == FileType::Directory {
-            self.absent_names.directory_created(ino);
+            self.negative_lookups.directory_created(ino);
         }
         state.presence = Presence::Present(record);
         state.seq = seq;

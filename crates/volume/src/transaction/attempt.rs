@@ -315,7 +315,7 @@ impl Attempt<'_> {
         let key = key::name(directory, name);
         let slot = match view.recent(&key) {
             Some(slot) => slot,
-            None if self.volume.absent_names.is_absent(directory, name) => None,
+            None if self.volume.negative_lookups.is_absent(directory, name) => None,
             None => self.older_record(&view, &key)?,
         };
         slot.map(|bytes| Ok(self.volume.decode(NameRecord::decode(&bytes))?)).transpose()

@@ -211,7 +211,7 @@ impl Change<'_> {
         #[cfg(test)]
         self.volume.hooks.reach(crate::hooks::Point::NamesFollowed);
         apply::apply(entry, after, active, &self.volume.usage, &self.volume.duplicate_requests);
-        self.volume.absent_names.note(&names);
+        self.volume.negative_lookups.note(&names);
         let full = active.bytes() >= self.volume.limits.memtable_bytes;
         drop(self.view);
         if full {

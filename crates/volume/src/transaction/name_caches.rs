@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::api::ids::Ino;
-use crate::cache::negative_names::NameChange;
+use crate::cache::negative_lookups::NameChange;
 use crate::encoding::entry::Slot;
 use crate::encoding::key;
 use crate::encoding::key::{Key, Table};
@@ -23,7 +23,7 @@ impl Volume {
                     Some(Ok(record)) => self.name_cache.put(directory, name, &record),
                     _ => self.name_cache.remove(directory, name),
                 }
-                let hash = self.absent_names.hash(name);
+                let hash = self.negative_lookups.hash(name);
                 Some(match slot {
                     Some(_) => NameChange::Added(directory, hash),
                     None => NameChange::Removed(directory, hash),
@@ -44,9 +44,9 @@ impl Volume {
             Presence::Present(record) => record.entries,
             _ => return,
         };
-        if let Some(reading) = self.absent_names.note_miss(directory, entries) {
+        if let Some(reading) = self.negative_lookups.note_miss(directory, entries) {
             let hashes = self.hashes_of(directory);
-            self.absent_names.fill(directory, reading, hashes.as_deref());
+            self.negative_lookups.fill(directory, reading, hashes.as_deref());
         }
     }
 
@@ -56,7 +56,7 @@ impl Volume {
         let (from, to) = (key::name(directory, b""), key::name(Ino(directory.0 + 1), b""));
         let mut hashes = Vec::new();
         let mut take = |key: &[u8]| {
-            hashes.push(self.absent_names.hash(key.get(from.len()..).unwrap_or_default()));
+            hashes.push(self.negative_lookups.hash(key.get(from.len()..).unwrap_or_default()));
             ControlFlow::Continue(())
         };
         for memtable in [Some(&view.active), view.frozen.as_ref()].into_iter().flatten() {

@@ -5,9 +5,9 @@
 //! of active directories. A missing hash proves the name absent; a present one proves nothing.
 //!
 //! The hashes of a directory are always a superset of its names in the read view: a name enters after it was applied
-//! to the memtable, while its directory is locked, and a lookup consults the memtables first. Hashes are counted, so
-//! that of two names with the same hash one may be removed; counting a name twice is harmless, as it then only seems
-//! present.
+//! to the memtable, while its directory is locked, and a lookup consults the memtables first. Hashes are counted,
+//! so that removing one of two colliding names leaves the other's hash in place; counting a name twice is harmless, as it
+//! then only seems present.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
