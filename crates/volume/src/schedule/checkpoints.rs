@@ -14,10 +14,10 @@ use crate::encoding::record::UsageRecord;
 use crate::tables::memtable::Memtable;
 
 /// A memtable that is not empty is checkpointed after this long, so that a restart replays little.
-const AGE: Duration = Duration::from_secs(60);
+const CHECKPOINT_AGE_MAX: Duration = Duration::from_secs(60);
 
 /// On a device without room for the index, removals are checkpointed after this long.
-const AGE_WHEN_FULL: Duration = Duration::from_secs(1);
+const CHECKPOINT_AGE_WHEN_FULL: Duration = Duration::from_secs(1);
 
 /// On a full device, how often at least an index is searched for free pages, and a settled one is committed again.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
@@ -164,10 +164,10 @@ impl Checkpoints {
             return false;
         }
         let last = *state.last.get_or_insert(now);
-        let full = load.is_index_full && now.since(last) >= AGE_WHEN_FULL;
+        let full = load.is_index_full && now.since(last) >= CHECKPOINT_AGE_WHEN_FULL;
         let kicked = std::mem::take(&mut state.kicked) || load.is_short || full;
         // Pages that the last transactions freed can be used again only after another one.
-        let pause = if state.settled { LOOK_AGAIN } else { AGE_WHEN_FULL };
+        let pause = if state.settled { LOOK_AGAIN } else { CHECKPOINT_AGE_WHEN_FULL };
         let settle = load.is_index_full && now.since(last) >= pause;
         if state.frozen.is_some()
             || state.more_to_reap
@@ -177,7 +177,7 @@ impl Checkpoints {
         {
             return true;
         }
-        !load.is_empty && (force || kicked || now.since(last) >= AGE)
+        !load.is_empty && (force || kicked || now.since(last) >= CHECKPOINT_AGE_MAX)
     }
 
     /// Returns what is frozen and not in the index yet; if nothing is, freezes what `freeze` returns.

@@ -11,7 +11,7 @@ use crate::api::time::Time;
 use crate::file::inodes::{InodeState, SharedInode};
 
 /// Unstable data is written back at this age at the latest.
-const AGE: Duration = Duration::from_secs(2);
+const DIRTY_AGE_MAX: Duration = Duration::from_secs(2);
 
 /// Failed flushes that are remembered: replies wait for a flush no longer than a few seconds.
 const FAILED_FLUSHES_MAX: usize = 1024;
@@ -138,7 +138,9 @@ impl WriteBack {
         let mut state = self.state.lock();
         let everything = std::mem::take(&mut state.pressed) || everything;
         let requested = std::mem::take(&mut state.requested);
-        let due = |ino: &Ino, since: &Time| everything || requested.contains(ino) || now.since(*since) >= AGE;
+        let due = |ino: &Ino, since: &Time| {
+            everything || requested.contains(ino) || now.since(*since) >= DIRTY_AGE_MAX
+        };
         let files: Vec<(Ino, SharedInode)> = state
             .files
             .iter()
