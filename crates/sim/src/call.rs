@@ -110,13 +110,13 @@ pub enum Call {
     Limits { object: Obj },
     Configuration { object: Obj },
     Nothing,
-    Nfs4(Nfs4Op),
+    EngineOnly(EngineOnlyOp),
 }
 
 /// A call that NFSv3 lacks: every client makes it by calling the engine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are the arguments of the engine's operations")]
-pub enum Nfs4Op {
+pub enum EngineOnlyOp {
     /// Puts or deletes a record of protocol state.
     ChangeState {
         key: u8,
@@ -183,29 +183,36 @@ pub enum Nfs4Op {
     },
 }
 
-impl Nfs4Op {
+impl EngineOnlyOp {
     /// Whether a retransmission must not be executed again.
     #[must_use]
     pub fn is_remembered(&self) -> bool {
-        matches!(self, Nfs4Op::CreateExclusive { .. } | Nfs4Op::SetXattr { .. } | Nfs4Op::RemoveXattr { .. })
+        matches!(
+            self,
+            EngineOnlyOp::CreateExclusive { .. }
+                | EngineOnlyOp::SetXattr { .. }
+                | EngineOnlyOp::RemoveXattr { .. }
+        )
     }
 
     /// Returns the objects that the call names; the root if it names none.
     #[must_use]
     pub fn objects(&self) -> (Obj, Obj) {
         let object = match *self {
-            Nfs4Op::Clone { object, to, .. } => return (object, to),
-            Nfs4Op::Hold { object }
-            | Nfs4Op::Release { object }
-            | Nfs4Op::Seek { object, .. }
-            | Nfs4Op::GetXattr { object, .. }
-            | Nfs4Op::SetXattr { object, .. }
-            | Nfs4Op::RemoveXattr { object, .. }
-            | Nfs4Op::ListXattrs { object }
-            | Nfs4Op::Allocate { object, .. }
-            | Nfs4Op::Deallocate { object, .. } => object,
-            Nfs4Op::LookupParent { directory } | Nfs4Op::CreateExclusive { directory, .. } => directory,
-            Nfs4Op::ChangeState { .. } | Nfs4Op::ReapOrphan => Obj(0),
+            EngineOnlyOp::Clone { object, to, .. } => return (object, to),
+            EngineOnlyOp::Hold { object }
+            | EngineOnlyOp::Release { object }
+            | EngineOnlyOp::Seek { object, .. }
+            | EngineOnlyOp::GetXattr { object, .. }
+            | EngineOnlyOp::SetXattr { object, .. }
+            | EngineOnlyOp::RemoveXattr { object, .. }
+            | EngineOnlyOp::ListXattrs { object }
+            | EngineOnlyOp::Allocate { object, .. }
+            | EngineOnlyOp::Deallocate { object, .. } => object,
+            EngineOnlyOp::LookupParent { directory } | EngineOnlyOp::CreateExclusive { directory, .. } => {
+                directory
+            }
+            EngineOnlyOp::ChangeState { .. } | EngineOnlyOp::ReapOrphan => Obj(0),
         };
         (object, object)
     }
@@ -213,7 +220,7 @@ impl Nfs4Op {
     /// Whether the call changes the times of an object.
     #[must_use]
     pub fn is_timed(&self) -> bool {
-        !matches!(self, Nfs4Op::ChangeState { .. } | Nfs4Op::ReapOrphan)
+        !matches!(self, EngineOnlyOp::ChangeState { .. } | EngineOnlyOp::ReapOrphan)
     }
 }
 
@@ -221,7 +228,7 @@ impl Call {
     /// Whether a retransmission must not be executed again.
     #[must_use]
     pub fn is_remembered(&self) -> bool {
-        matches!(self, Call::Nfs4(op) if op.is_remembered())
+        matches!(self, Call::EngineOnly(op) if op.is_remembered())
             || matches!(
                 self,
                 Call::SetAttributes { .. }

@@ -12,12 +12,12 @@
 //! Every other attribute must be equal; ctime is exactly `max(now, previous + 1 ns)`.
 
 mod content;
+mod engine_only_ops;
 mod files;
 mod inode;
 mod judged;
 mod listing;
 mod names;
-mod nfs4_ops;
 pub mod recovery;
 
 use std::collections::BTreeMap;
@@ -226,7 +226,7 @@ impl Model {
             }
             Call::Status => self.status(call),
             Call::Limits { object } | Call::Configuration { object } => self.limits(call, object),
-            Call::Nfs4(op) => self.judge_nfs4_op(call, op),
+            Call::EngineOnly(op) => self.judge_engine_only_op(call, op),
             Call::Nothing => Ok(Observed::default()),
         }
     }

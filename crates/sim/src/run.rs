@@ -360,7 +360,7 @@ impl Run {
             | Call::ReadDirectory { directory, .. } => (directory, directory),
             Call::Rename { from, to, .. } => (from, to),
             Call::Link { object, directory, .. } => (object, directory),
-            Call::Nfs4(op) => op.objects(),
+            Call::EngineOnly(op) => op.objects(),
             Call::Status | Call::Nothing => (crate::call::Obj(0), crate::call::Obj(0)),
         };
         Some((self.model.ino(object)?, self.model.ino(other)?))
@@ -466,7 +466,7 @@ impl Run {
         }
         self.model.change_state(&state);
         let written = matches!(operation.call, Call::Write { length: 1.., .. }) && outcome.is_ok();
-        let timed = !matches!(operation.call, Call::Nfs4(op) if !op.is_timed());
+        let timed = !matches!(operation.call, Call::EngineOnly(op) if !op.is_timed());
         self.floor_known |= written || timed && self.model.mutations > before.mutations;
         if self.model.mutations > before.mutations {
             (before.mutations..self.model.mutations).for_each(|mutation| {

@@ -5,7 +5,7 @@ use volume::results::{SetXattr, SoughtContent, Stability};
 use volume::time::Time;
 
 use crate::call::{
-    Call, CreateHow, Guard, ListingStart, Name, Nfs4Op, NodeKind, Obj, Operation, OperationId, User,
+    Call, CreateHow, EngineOnlyOp, Guard, ListingStart, Name, NodeKind, Obj, Operation, OperationId, User,
 };
 use crate::model::Model;
 use crate::model::recovery::WINDOWS;
@@ -430,12 +430,12 @@ impl Workload {
             CallKind::Limits => Call::Limits { object: self.any(model) },
             CallKind::Configuration => Call::Configuration { object: self.any(model) },
             CallKind::Nothing => Call::Nothing,
-            _ => Call::Nfs4(self.nfs4_op(kind, model)),
+            _ => Call::EngineOnly(self.engine_only_op(kind, model)),
         }
     }
 
     /// Returns a CLONE, mostly of whole blocks or to the end of the file, or a COPY.
-    fn clone_call(&mut self, model: &Model) -> Nfs4Op {
+    fn clone_call(&mut self, model: &Model) -> EngineOnlyOp {
         let (object, to) = (self.file(model), self.file(model));
         let copy = self.random.chance(1, 2);
         let aligned = !copy && !self.random.chance(1, 12);
@@ -447,7 +447,7 @@ impl Workload {
         if aligned {
             (offset, at, count) = (offset / 4096 * 4096, at / 4096 * 4096, count.div_ceil(4096) * 4096);
         }
-        Nfs4Op::Clone { object, offset, to, at, count, copy }
+        EngineOnlyOp::Clone { object, offset, to, at, count, copy }
     }
 
     /// Returns one of a few extended attributes.
@@ -467,21 +467,21 @@ impl Workload {
     }
 
     /// Returns a call that NFSv3 lacks.
-    fn nfs4_op(&mut self, kind: CallKind, model: &Model) -> Nfs4Op {
+    fn engine_only_op(&mut self, kind: CallKind, model: &Model) -> EngineOnlyOp {
         match kind {
             CallKind::ChangeState => {
                 let key = self.random.below(6).to_le_bytes()[0];
                 let value = self.random.weighted(&[(4, Some(60)), (1, Some(2048)), (1, Some(0)), (2, None)]);
-                Nfs4Op::ChangeState { key, length: value }
+                EngineOnlyOp::ChangeState { key, length: value }
             }
-            CallKind::Hold => Nfs4Op::Hold { object: self.file(model) },
+            CallKind::Hold => EngineOnlyOp::Hold { object: self.file(model) },
             CallKind::Release => {
                 let held = model.held_objects();
                 let object = if held.is_empty() { self.file(model) } else { *self.random.pick(&held) };
-                Nfs4Op::Release { object }
+                EngineOnlyOp::Release { object }
             }
-            CallKind::LookupParent => Nfs4Op::LookupParent { directory: self.directory(model) },
-            CallKind::CreateExclusive => Nfs4Op::CreateExclusive {
+            CallKind::LookupParent => EngineOnlyOp::LookupParent { directory: self.directory(model) },
+            CallKind::CreateExclusive => EngineOnlyOp::CreateExclusive {
                 directory: self.directory(model),
                 name: self.name(),
                 verifier: [self.random.below(3).to_le_bytes()[0]; 8],
@@ -489,18 +489,18 @@ impl Workload {
             },
             CallKind::Seek => {
                 let content = *self.random.pick(&[SoughtContent::Data, SoughtContent::Hole]);
-                Nfs4Op::Seek { object: self.file(model), offset: self.read_offset(), content }
+                EngineOnlyOp::Seek { object: self.file(model), offset: self.read_offset(), content }
             }
             CallKind::Allocate => {
                 let (offset, length) = self.range();
-                Nfs4Op::Allocate { object: self.file(model), offset, length }
+                EngineOnlyOp::Allocate { object: self.file(model), offset, length }
             }
             CallKind::Deallocate => {
                 let (offset, length) = self.range();
-                Nfs4Op::Deallocate { object: self.file(model), offset, length }
+                EngineOnlyOp::Deallocate { object: self.file(model), offset, length }
             }
             CallKind::Clone => self.clone_call(model),
-            CallKind::GetXattr => Nfs4Op::GetXattr { object: self.any(model), key: self.key() },
+            CallKind::GetXattr => EngineOnlyOp::GetXattr { object: self.any(model), key: self.key() },
             CallKind::SetXattr => {
                 let length = self.random.weighted(&[(6, 50), (1, 0), (2, 5000), (1, 40_000), (1, u16::MAX)]);
                 let how = *self.random.pick(&[
@@ -509,11 +509,11 @@ impl Workload {
                     SetXattr::Create,
                     SetXattr::Replace,
                 ]);
-                Nfs4Op::SetXattr { object: self.any(model), key: self.key(), length, how }
+                EngineOnlyOp::SetXattr { object: self.any(model), key: self.key(), length, how }
             }
-            CallKind::RemoveXattr => Nfs4Op::RemoveXattr { object: self.any(model), key: self.key() },
-            CallKind::ListXattrs => Nfs4Op::ListXattrs { object: self.any(model) },
-            _ => Nfs4Op::ReapOrphan,
+            CallKind::RemoveXattr => EngineOnlyOp::RemoveXattr { object: self.any(model), key: self.key() },
+            CallKind::ListXattrs => EngineOnlyOp::ListXattrs { object: self.any(model) },
+            _ => EngineOnlyOp::ReapOrphan,
         }
     }
 }

@@ -6,7 +6,7 @@ use volume::request::{Access, Credentials, Error, Journaled, Request};
 use volume::time::Time;
 
 use super::crash::judge;
-use crate::call::{Call, Nfs4Op};
+use crate::call::{Call, EngineOnlyOp};
 use crate::engine::Sizes;
 use crate::media::Fault;
 use crate::random::Random;
@@ -104,14 +104,14 @@ fn remove_one(run: &mut Run, workload: &mut Workload) -> Result<bool, String> {
 /// Releases all held files, so that orphans are removed.
 fn release_all(run: &mut Run, workload: &mut Workload) -> Result<(), String> {
     while let Some(object) = run.model.held_objects().first().copied() {
-        let call = Call::Nfs4(Nfs4Op::Release { object });
+        let call = Call::EngineOnly(EngineOnlyOp::Release { object });
         run.step(Event::Call(workload.operation(call)))?;
     }
     for _ in 0..1000 {
         if run.volume().orphans().is_empty() {
             return Ok(());
         }
-        run.step(Event::Call(workload.operation(Call::Nfs4(Nfs4Op::ReapOrphan))))?;
+        run.step(Event::Call(workload.operation(Call::EngineOnly(EngineOnlyOp::ReapOrphan))))?;
         run.step(Event::Step(Step::Checkpoint(true)))?;
     }
     Err("orphans that nobody holds stay on a full device".to_owned())
@@ -234,9 +234,9 @@ mod tests {
         let object = Obj(create.id);
         let set = |key| {
             let how = SetXattr::Either;
-            Call::Nfs4(Nfs4Op::SetXattr { object, key, length: u16::MAX, how })
+            Call::EngineOnly(EngineOnlyOp::SetXattr { object, key, length: u16::MAX, how })
         };
-        let too_much = Call::Nfs4(Nfs4Op::Allocate { object, offset: 0, length: 2 << 30 });
+        let too_much = Call::EngineOnly(EngineOnlyOp::Allocate { object, offset: 0, length: 2 << 30 });
         for call in [set(0), set(1), set(2), too_much] {
             run.step(Event::Call(workload.operation(call))).unwrap();
         }

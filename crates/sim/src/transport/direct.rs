@@ -12,7 +12,7 @@ use volume::time::Time;
 
 use super::{CallStatus, Replayed, Reply, ResolvedCall, Transport};
 use crate::call::{
-    Attrs, Call, CallResult, CreateHow, Listed, Nfs4Op, Operation, OperationId, Success, Wcc, payload,
+    Attrs, Call, CallResult, CreateHow, EngineOnlyOp, Listed, Operation, OperationId, Success, Wcc, payload,
     target, xattr_name,
 };
 use crate::engine::read_bytes;
@@ -22,8 +22,8 @@ fn done(outcome: CallResult, state: Vec<StateChange>, after: Durability, replaye
 }
 
 /// Returns the change of protocol state that the call itself asks for.
-fn state_changes(id: OperationId, op: Nfs4Op) -> Vec<StateChange> {
-    let Nfs4Op::ChangeState { key, length } = op else { return Vec::new() };
+fn state_changes(id: OperationId, op: EngineOnlyOp) -> Vec<StateChange> {
+    let EngineOnlyOp::ChangeState { key, length } = op else { return Vec::new() };
     let value = length.map(|length| payload(id, length.into()).into());
     vec![StateChange { key: [b's', key].into(), value }]
 }
@@ -33,15 +33,15 @@ fn idempotent_nfs4(
     volume: &Volume,
     request: &Request<'_>,
     call: &ResolvedCall,
-    op: Nfs4Op,
+    op: EngineOnlyOp,
     changes: &[StateChange],
 ) -> Executed<Success> {
     let ino = Ino(call.object);
     match op {
-        Nfs4Op::ChangeState { .. } => {
+        EngineOnlyOp::ChangeState { .. } => {
             volume.change_state(changes).map(|after| (Success::Nothing, after)).map_err(Failure::from)
         }
-        Nfs4Op::Hold { .. } => {
+        EngineOnlyOp::Hold { .. } => {
             // The hold comes first: the file may lose its last name at any moment.
             volume.hold(ino);
             let found = volume.attributes(request, ino);
@@ -50,33 +50,33 @@ fn idempotent_nfs4(
             }
             map_promised(found, |seen| Success::Attributes((&seen).into()))
         }
-        Nfs4Op::Release { .. } => {
+        EngineOnlyOp::Release { .. } => {
             volume.release(ino);
             Ok((Success::Nothing, Durability::NOW))
         }
-        Nfs4Op::ReapOrphan => {
+        EngineOnlyOp::ReapOrphan => {
             let before = volume.orphans().len();
             volume.step_orphans(request.now);
             let gone = before - volume.orphans().len();
             Ok((Success::Reaped(gone), Durability::NOW))
         }
-        Nfs4Op::LookupParent { .. } => map_promised(volume.lookup_parent(request, ino), |found| {
+        EngineOnlyOp::LookupParent { .. } => map_promised(volume.lookup_parent(request, ino), |found| {
             Success::Found { object: (&found.attributes).into(), directory: Some((&found.directory).into()) }
         }),
-        Nfs4Op::Seek { offset, content, .. } => {
+        EngineOnlyOp::Seek { offset, content, .. } => {
             map_promised(volume.seek(request, ino, offset, content), Success::Sought)
         }
-        Nfs4Op::Allocate { offset, length, .. } => {
+        EngineOnlyOp::Allocate { offset, length, .. } => {
             map_promised(volume.allocate(request, ino, offset, length), |wcc| Success::Set {
                 object: (&wcc).into(),
             })
         }
-        Nfs4Op::Deallocate { offset, length, .. } => {
+        EngineOnlyOp::Deallocate { offset, length, .. } => {
             map_promised(volume.deallocate(request, ino, offset, length), |wcc| Success::Set {
                 object: (&wcc).into(),
             })
         }
-        Nfs4Op::Clone { offset, at, count, copy, .. } => {
+        EngineOnlyOp::Clone { offset, at, count, copy, .. } => {
             let (from, to) = ((ino, offset), (Ino(call.other), at));
             let answer = match copy {
                 true => volume.copy_range(request, from, to, count),
@@ -84,16 +84,16 @@ fn idempotent_nfs4(
             };
             map_promised(answer, |told| Success::Cloned { count: told.count, object: (&told.file).into() })
         }
-        Nfs4Op::GetXattr { key, .. } => {
+        EngineOnlyOp::GetXattr { key, .. } => {
             let name = xattr_name(key);
             map_promised(volume.get_xattr(request, ino, &name), |value| Success::Xattr(value.to_vec()))
         }
-        Nfs4Op::ListXattrs { .. } => map_promised(volume.list_xattrs(request, ino, 0, 100), |told| {
+        EngineOnlyOp::ListXattrs { .. } => map_promised(volume.list_xattrs(request, ino, 0, 100), |told| {
             Success::Xattrs(told.names.iter().map(|name| name.to_vec()).collect())
         }),
-        Nfs4Op::CreateExclusive { .. } | Nfs4Op::SetXattr { .. } | Nfs4Op::RemoveXattr { .. } => {
-            Err(Error::Invalid.into())
-        }
+        EngineOnlyOp::CreateExclusive { .. }
+        | EngineOnlyOp::SetXattr { .. }
+        | EngineOnlyOp::RemoveXattr { .. } => Err(Error::Invalid.into()),
     }
 }
 
@@ -161,7 +161,7 @@ impl Transport for DirectTransport {
             | Call::Limits { .. }
             | Call::Configuration { .. }
             | Call::Nothing => idempotent(volume, &request, call),
-            Call::Nfs4(op) if !remembered => {
+            Call::EngineOnly(op) if !remembered => {
                 let changes = state_changes(call.operation.id, op);
                 let answer = idempotent_nfs4(volume, &request, call, op, &changes);
                 state.extend(changes);
@@ -259,29 +259,29 @@ fn idempotent(volume: &Volume, request: &Request<'_>, call: &ResolvedCall) -> Ex
 }
 
 /// Executes a call that NFSv3 lacks and whose answer is remembered.
-fn non_idempotent_nfs4(
+fn non_idempotent_engine_only(
     volume: &Volume,
     request: &Request<'_>,
     call: &ResolvedCall,
-    op: Nfs4Op,
+    op: EngineOnlyOp,
     note: &mut dyn FnMut(Success) -> Journaled,
 ) -> Executed<Success> {
     let ino = Ino(call.object);
     let set = |value: &volume::attributes::Wcc| Success::Set { object: value.into() };
     match op {
-        Nfs4Op::CreateExclusive { name, verifier, set, .. } => {
+        EngineOnlyOp::CreateExclusive { name, verifier, set, .. } => {
             let how = CreateHow::ExclusiveWith(verifier, set);
             let mut encode = |value: &Created| note(created(value));
             let answer = volume.create_file(request, ino, &name.bytes(), &how, &mut encode);
             map_promised(answer, |value| created(&value))
         }
-        Nfs4Op::SetXattr { key, length, how, .. } => {
+        EngineOnlyOp::SetXattr { key, length, how, .. } => {
             let (name, value) = (xattr_name(key), payload(call.operation.id, length.into()));
             let mut encode = |value: &volume::attributes::Wcc| note(set(value));
             let answer = volume.set_xattr(request, ino, &name, &value, how, &mut encode);
             map_promised(answer, |value| set(&value))
         }
-        Nfs4Op::RemoveXattr { key, .. } => {
+        EngineOnlyOp::RemoveXattr { key, .. } => {
             let mut encode = |value: &volume::attributes::Wcc| note(set(value));
             let answer = volume.remove_xattr(request, ino, &xattr_name(key), &mut encode);
             map_promised(answer, |value| set(&value))
@@ -359,7 +359,7 @@ impl DirectTransport {
                 let answer = volume.create_file(request, ino, &name.bytes(), &how, &mut note_created);
                 map_promised(answer, |value| created(&value))
             }
-            Call::Nfs4(op) => non_idempotent_nfs4(volume, request, call, op, &mut note),
+            Call::EngineOnly(op) => non_idempotent_engine_only(volume, request, call, op, &mut note),
             Call::MakeDirectory { name, set, .. } => {
                 let answer = volume.make_directory(request, ino, &name.bytes(), &set, &mut note_created);
                 map_promised(answer, |value| created(&value))

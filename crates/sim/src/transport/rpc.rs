@@ -228,7 +228,7 @@ impl RpcTransport {
 
 impl Transport for RpcTransport {
     fn attempt(&mut self, volume: &Arc<Volume>, call: &ResolvedCall, now: i64, access: Access) -> CallStatus {
-        if let Call::Nfs4(_) = call.operation.call {
+        if let Call::EngineOnly(_) = call.operation.call {
             let attempt = self.engine.attempt(volume, call, now, access);
             if let CallStatus::Done(reply) = &attempt
                 && let Ok(Success::Created { object, .. }) = &reply.outcome

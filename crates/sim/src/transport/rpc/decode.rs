@@ -307,7 +307,7 @@ impl Reader {
 
     fn read(&mut self, call: &Call, bytes: &[u8]) -> Result<CallResult, String> {
         match call {
-            Call::Nfs4(_) => Err("not a procedure of NFSv3".to_owned()),
+            Call::EngineOnly(_) => Err("not a procedure of NFSv3".to_owned()),
             Call::Nothing if bytes.is_empty() => Ok(Ok(Success::Nothing)),
             Call::Nothing => Err(format!("{} bytes of results", bytes.len())),
             Call::GetAttributes { .. } => match whole::<GetattrRes>(bytes)? {

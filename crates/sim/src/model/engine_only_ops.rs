@@ -10,17 +10,21 @@ use volume::results::{SetXattr, Sought, SoughtContent};
 use super::files::{FILE_BYTES_MAX, observed_by_refusal, without_privileges};
 use super::inode::{ChangeKind, Inode};
 use super::{End, Expected, Judged, Model, Observed};
-use crate::call::{CreateHow, Name, Nfs4Op, Obj, Success, payload, xattr_name};
+use crate::call::{CreateHow, EngineOnlyOp, Name, Obj, Success, payload, xattr_name};
 
 /// The name `..`.
 const PARENT: Name = Name(11);
 
 impl Model {
     /// Judges the result of a call that NFSv3 lacks, and applies the call.
-    pub(super) fn judge_nfs4_op(&mut self, call: &Judged<'_>, op: Nfs4Op) -> Result<Observed, End> {
+    pub(super) fn judge_engine_only_op(
+        &mut self,
+        call: &Judged<'_>,
+        op: EngineOnlyOp,
+    ) -> Result<Observed, End> {
         let Judged { id, .. } = *call;
         match op {
-            Nfs4Op::ChangeState { .. } => {
+            EngineOnlyOp::ChangeState { .. } => {
                 let observed = Observed { mutation: self.mutations, ..Observed::default() };
                 let mut expected = Expected::of_growth();
                 expected.observed = observed;
@@ -28,47 +32,47 @@ impl Model {
                 self.mutations += 1;
                 Ok(Observed { mutation: self.mutations, ..Observed::default() })
             }
-            Nfs4Op::Hold { object } => {
+            EngineOnlyOp::Hold { object } => {
                 let observed = self.get_attributes(call, object)?;
                 if let (Some(ino), true) = (self.ino(object), call.result.is_ok()) {
                     self.edit(ino).held += 1;
                 }
                 Ok(observed)
             }
-            Nfs4Op::Release { object } => {
+            EngineOnlyOp::Release { object } => {
                 let ino = self.ino(object).filter(|ino| self.inodes.contains_key(ino));
                 if let Some(ino) = ino.filter(|ino| self.inodes[ino].held > 0) {
                     self.edit(ino).held -= 1;
                 }
                 Ok(Observed::default())
             }
-            Nfs4Op::ReapOrphan => self.reap_orphan(call),
-            Nfs4Op::LookupParent { directory } if self.ino(directory) == self.ino(Obj(0)) => {
+            EngineOnlyOp::ReapOrphan => self.reap_orphan(call),
+            EngineOnlyOp::LookupParent { directory } if self.ino(directory) == self.ino(Obj(0)) => {
                 let mut expected = Expected::default();
                 expected.must(true, Error::NoEntry);
                 self.decide(call, expected)?;
                 Ok(Observed::default())
             }
-            Nfs4Op::Clone { object, offset, to, at, count, copy } => {
+            EngineOnlyOp::Clone { object, offset, to, at, count, copy } => {
                 let unit = if copy { 1 } else { 4096 };
                 self.clone_range(call, ((object, offset), (to, at), count, unit))
             }
-            Nfs4Op::GetXattr { object, key } => self.get_xattr(call, (object, key)),
-            Nfs4Op::ListXattrs { object } => self.list_xattrs(call, object),
-            Nfs4Op::SetXattr { object, key, length, how } => {
+            EngineOnlyOp::GetXattr { object, key } => self.get_xattr(call, (object, key)),
+            EngineOnlyOp::ListXattrs { object } => self.list_xattrs(call, object),
+            EngineOnlyOp::SetXattr { object, key, length, how } => {
                 let value = payload(id, length.into());
                 self.change_xattr(call, (object, key, Some((value, how))))
             }
-            Nfs4Op::RemoveXattr { object, key } => self.change_xattr(call, (object, key, None)),
-            Nfs4Op::Seek { object, offset, content } => self.seek(call, (object, offset, content)),
-            Nfs4Op::Allocate { object, offset, length } => {
+            EngineOnlyOp::RemoveXattr { object, key } => self.change_xattr(call, (object, key, None)),
+            EngineOnlyOp::Seek { object, offset, content } => self.seek(call, (object, offset, content)),
+            EngineOnlyOp::Allocate { object, offset, length } => {
                 self.change_range(call, (object, offset, length, true))
             }
-            Nfs4Op::Deallocate { object, offset, length } => {
+            EngineOnlyOp::Deallocate { object, offset, length } => {
                 self.change_range(call, (object, offset, length, false))
             }
-            Nfs4Op::LookupParent { directory } => self.lookup(call, directory, PARENT),
-            Nfs4Op::CreateExclusive { directory, name, verifier, set } => {
+            EngineOnlyOp::LookupParent { directory } => self.lookup(call, directory, PARENT),
+            EngineOnlyOp::CreateExclusive { directory, name, verifier, set } => {
                 let how = CreateHow::ExclusiveWith(verifier, set);
                 self.create(call, (directory, name, &how))
             }
