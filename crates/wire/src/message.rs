@@ -4,8 +4,8 @@
 /// Declares types in the manner of an XDR specification (RFC 4506 section 6):
 ///
 /// - `pub type`: another name of a type.
-/// - `pub enum`: an enumeration with its numbers.
-/// - `pub struct`: a structure. Its last field may be `opaque name max LIMIT`.
+/// - `pub enum`: an enumeration with its numbers, and the names in the RFC if it has any.
+/// - `pub struct`: a structure. One field may be `opaque name max LIMIT`.
 /// - `pub struct Name(Type);`: a distinct type for a number or an array that is an identifier.
 /// - `pub union`: a discriminated union.
 /// - `pub opaque Name max LIMIT;`: bytes whose contents the server judges.
@@ -53,7 +53,7 @@ macro_rules! xdr {
 /// Declares an enumeration with its numbers on the wire. Unknown numbers are decoding errors.
 macro_rules! xdr_enum {
     ($(#[$meta:meta])* pub enum $name:ident {
-        $($(#[$variant_meta:meta])* $variant:ident = $code:literal),* $(,)?
+        $($(#[$variant_meta:meta])* $variant:ident = $code:literal $($label:literal)?),* $(,)?
     }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,6 +71,8 @@ macro_rules! xdr_enum {
             pub const fn code(self) -> u32 {
                 self as u32
             }
+
+            xdr_enum! { @name $($($variant $label)?)* }
 
             /// Returns the value with this number, if any.
             #[must_use]
@@ -105,13 +107,26 @@ macro_rules! xdr_enum {
             }
         }
     };
+    (@name) => {};
+    (@name $($variant:ident $label:literal)+) => {
+        /// Returns the name in the RFC.
+        #[must_use]
+        pub const fn name(self) -> &'static str {
+            match self {
+                $(Self::$variant => $label,)+
+            }
+        }
+    };
 }
 
 /// Declares a structure whose fields are on the wire in the order of the declaration.
 macro_rules! xdr_struct {
     ([$($meta:tt)*] $name:ident [$($params:tt)*] [$life:lifetime] {
         $($(#[$field_meta:meta])* pub $field:ident: $type:ty,)*
-        $(opaque $opaque:ident max $limit:expr $(,)?)?
+        $(
+            opaque $opaque:ident max $limit:expr,
+            $($(#[$tail_meta:meta])* pub $tail:ident: $tail_type:ty,)*
+        )?
     }) => {
         $($meta)*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +135,7 @@ macro_rules! xdr_struct {
             $(
                 #[doc = concat!("At most `", stringify!($limit), "` bytes.")]
                 pub $opaque: &$life [u8],
+                $($(#[$tail_meta])* pub $tail: $tail_type,)*
             )?
         }
 
@@ -127,28 +143,38 @@ macro_rules! xdr_struct {
             #[inline]
             fn encode(&self, out: &mut $crate::xdr::Encoder<'_>) {
                 $($crate::xdr::Encode::encode(&self.$field, out);)*
-                $(out.opaque(self.$opaque);)?
+                $(
+                    out.opaque(self.$opaque);
+                    $($crate::xdr::Encode::encode(&self.$tail, out);)*
+                )?
             }
         }
 
         impl<$life> $crate::xdr::Decode<$life> for $name $($params)* {
             #[inline]
             fn decode(input: &mut $crate::xdr::Decoder<$life>) -> Result<Self, $crate::xdr::DecodeError> {
-                Ok(Self { $($field: $crate::xdr::Decode::decode(input)?,)* $($opaque: input.opaque($limit)?)? })
+                Ok(Self {
+                    $($field: $crate::xdr::Decode::decode(input)?,)*
+                    $($opaque: input.opaque($limit)?, $($tail: $crate::xdr::Decode::decode(input)?,)*)?
+                })
             }
         }
 
         #[cfg(test)]
         impl $($params)* $crate::sample::Sample for $name $($params)* {
             fn sample(rng: &mut $crate::sample::Rng) -> Self {
-                Self { $($field: $crate::sample::Sample::sample(rng),)* $($opaque: rng.bytes(200))? }
+                Self {
+                    $($field: $crate::sample::Sample::sample(rng),)*
+                    $($opaque: rng.bytes(200), $($tail: $crate::sample::Sample::sample(rng),)*)?
+                }
             }
         }
     };
 }
 
 /// Declares a union: a discriminant, then the body of its arm, which is empty, one named value, or fields in the order of
-/// the declaration. Unknown discriminants are decoding errors.
+/// the declaration. Unknown discriminants are decoding errors, unless `; default Arm(u32)` receives
+/// them.
 macro_rules! xdr_union {
     ([$($meta:tt)*] $name:ident [$($params:tt)*] [$life:lifetime] {
         $(
@@ -157,11 +183,13 @@ macro_rules! xdr_union {
             $({ $($(#[$field_meta:meta])* $field:ident: $field_type:ty),* $(,)? })?
             = $code:tt
         ),* $(,)?
+        $(; $(#[$default_meta:meta])* default $default:ident(u32))?
     }) => {
         $($meta)*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $name $($params)* {
-            $($(#[$arm_meta])* $arm $(($type))? $({ $($(#[$field_meta])* $field: $field_type),* })?),*
+            $($(#[$arm_meta])* $arm $(($type))? $({ $($(#[$field_meta])* $field: $field_type),* })?,)*
+            $($(#[$default_meta])* $default(u32))?
         }
 
         impl $($params)* $crate::xdr::Encode for $name $($params)* {
@@ -172,6 +200,7 @@ macro_rules! xdr_union {
                         $($crate::xdr::Encode::encode($value, out);)?
                         $($($crate::xdr::Encode::encode($field, out);)*)?
                     })*
+                    $(Self::$default(code) => out.u32(*code),)?
                 }
             }
         }
@@ -182,7 +211,7 @@ macro_rules! xdr_union {
                     $($code => Self::$arm
                         $((<$type as $crate::xdr::Decode>::decode(input)?))?
                         $({ $($field: $crate::xdr::Decode::decode(input)?),* })?,)*
-                    value => return Err($crate::xdr::DecodeError::BadEnum { name: stringify!($name), value }),
+                    value => xdr_union!(@unknown value $name $($default)?),
                 })
             }
         }
@@ -190,16 +219,30 @@ macro_rules! xdr_union {
         #[cfg(test)]
         impl $($params)* $crate::sample::Sample for $name $($params)* {
             fn sample(rng: &mut $crate::sample::Rng) -> Self {
-                let arms: &[fn(&mut $crate::sample::Rng) -> Self] = &[$(|rng| {
-                    let _ = &rng;
-                    Self::$arm
-                        $((<$type as $crate::sample::Sample>::sample(rng)))?
-                        $({ $($field: $crate::sample::Sample::sample(rng)),* })?
-                }),*];
+                const KNOWN: &[u32] = &[$($code),*];
+                let _ = KNOWN;
+                let arms: &[fn(&mut $crate::sample::Rng) -> Self] = &[
+                    $(|rng| {
+                        let _ = &rng;
+                        Self::$arm
+                            $((<$type as $crate::sample::Sample>::sample(rng)))?
+                            $({ $($field: $crate::sample::Sample::sample(rng)),* })?
+                    },)*
+                    $(|rng| loop {
+                        let code: u32 = $crate::sample::Sample::sample(rng);
+                        if !KNOWN.contains(&code) {
+                            return Self::$default(code);
+                        }
+                    },)?
+                ];
                 arms[rng.below(arms.len())](rng)
             }
         }
     };
+    (@unknown $value:ident $name:ident) => {
+        return Err($crate::xdr::DecodeError::BadEnum { name: stringify!($name), value: $value })
+    };
+    (@unknown $value:ident $name:ident $default:ident) => { Self::$default($value) };
 }
 
 /// Implements the codec of a tuple struct of opaque bytes with a limit.

@@ -30,36 +30,19 @@ xdr! {
     /// | EXPORT | – | [`Exports`] |
     pub enum Procedure {
         /// Do nothing.
-        Null = 0,
+        Null = 0 "NULL",
         /// Add a mount entry and get a handle.
-        Mnt = 1,
+        Mnt = 1 "MNT",
         /// List the mount entries.
-        Dump = 2,
+        Dump = 2 "DUMP",
         /// Remove a mount entry.
-        Umnt = 3,
+        Umnt = 3 "UMNT",
         /// Remove all mount entries of the caller.
-        Umntall = 4,
+        Umntall = 4 "UMNTALL",
         /// List the exports.
-        Export = 5,
+        Export = 5 "EXPORT",
     }
-}
 
-impl Procedure {
-    /// The name in the RFC.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Null => "NULL",
-            Self::Mnt => "MNT",
-            Self::Dump => "DUMP",
-            Self::Umnt => "UMNT",
-            Self::Umntall => "UMNTALL",
-            Self::Export => "EXPORT",
-        }
-    }
-}
-
-xdr! {
     /// The status of MNT (RFC 1813 section 5.1.5, mountstat3).
     pub enum MountStat3 {
         /// It succeeded.
@@ -94,7 +77,7 @@ xdr! {
     pub struct MntOk<'a> {
         /// The handle of the directory.
         pub fhandle: FileHandle3<'a>,
-    /// The accepted flavors of credentials, preferred ones first.
+        /// The accepted flavors of credentials, preferred ones first.
         pub auth_flavors: AuthFlavors,
     }
 }

@@ -17,37 +17,14 @@ mod remove;
 mod tests;
 mod types;
 
-pub use attributes::{
-    Fattr3, GetattrArgs, GetattrOk, GetattrRes, PostOpAttr, PreOpAttr, Sattr3, SattrGuard3, SetTime,
-    SetattrArgs, SetattrFail, SetattrOk, SetattrRes, WccAttr, WccData,
-};
-pub use create::{
-    CreateArgs, CreateFail, CreateHow3, CreateOk, CreateRes, CreateVerf3, DeviceData3, MkdirArgs, MkdirRes,
-    MknodArgs, MknodData3, MknodRes, SymlinkArgs, SymlinkData3, SymlinkRes,
-};
-pub use data::{
-    CommitArgs, CommitFail, CommitOk, CommitRes, ReadArgs, ReadEncoder, ReadFail, ReadOk, ReadRes, StableHow,
-    WriteArgs, WriteFail, WriteOk, WriteRes, WriteVerf3,
-};
-pub use fs::{
-    FsinfoArgs, FsinfoFail, FsinfoOk, FsinfoRes, FsstatArgs, FsstatFail, FsstatOk, FsstatRes, PathconfArgs,
-    PathconfFail, PathconfOk, PathconfRes, properties,
-};
-pub use lookup::{
-    AccessArgs, AccessFail, AccessOk, AccessRes, LookupArgs, LookupFail, LookupOk, LookupRes, ReadlinkArgs,
-    ReadlinkFail, ReadlinkOk, ReadlinkRes, access,
-};
-pub use readdir::{
-    CookieVerf3, Entry3, EntryPlus3, ReaddirArgs, ReaddirEncoder, ReaddirFail, ReaddirOk, ReaddirRes,
-    ReaddirplusArgs, ReaddirplusOk, ReaddirplusRes,
-};
-pub use remove::{
-    LinkArgs, LinkFail, LinkOk, LinkRes, RemoveArgs, RemoveFail, RemoveOk, RemoveRes, RenameArgs, RenameFail,
-    RenameOk, RenameRes, RmdirArgs, RmdirRes,
-};
-pub use types::{
-    DirOpArgs3, FileHandle3, FileType3, Filename3, NfsPath3, NfsStat3, NfsTime3, PostOpFh3, SpecData3,
-};
+pub use attributes::*;
+pub use create::*;
+pub use data::*;
+pub use fs::*;
+pub use lookup::*;
+pub use readdir::*;
+pub use remove::*;
+pub use types::*;
 
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
@@ -60,80 +37,49 @@ xdr! {
     /// The procedures (RFC 1813 section 3). NULL has no arguments and no results.
     pub enum Procedure {
         /// Do nothing.
-        Null = 0,
+        Null = 0 "NULL",
         /// Get file attributes.
-        Getattr = 1,
+        Getattr = 1 "GETATTR",
         /// Set file attributes.
-        Setattr = 2,
+        Setattr = 2 "SETATTR",
         /// Look up a name.
-        Lookup = 3,
+        Lookup = 3 "LOOKUP",
         /// Check access permission.
-        Access = 4,
+        Access = 4 "ACCESS",
         /// Read from a symbolic link.
-        Readlink = 5,
+        Readlink = 5 "READLINK",
         /// Read from a file.
-        Read = 6,
+        Read = 6 "READ",
         /// Write to a file.
-        Write = 7,
+        Write = 7 "WRITE",
         /// Create a file.
-        Create = 8,
+        Create = 8 "CREATE",
         /// Create a directory.
-        Mkdir = 9,
+        Mkdir = 9 "MKDIR",
         /// Create a symbolic link.
-        Symlink = 10,
+        Symlink = 10 "SYMLINK",
         /// Create a special device.
-        Mknod = 11,
+        Mknod = 11 "MKNOD",
         /// Remove a file.
-        Remove = 12,
+        Remove = 12 "REMOVE",
         /// Remove a directory.
-        Rmdir = 13,
+        Rmdir = 13 "RMDIR",
         /// Rename a file or directory.
-        Rename = 14,
+        Rename = 14 "RENAME",
         /// Create a link to an object.
-        Link = 15,
+        Link = 15 "LINK",
         /// Read from a directory.
-        Readdir = 16,
+        Readdir = 16 "READDIR",
         /// Extended read from a directory.
-        Readdirplus = 17,
+        Readdirplus = 17 "READDIRPLUS",
         /// Get dynamic file system information.
-        Fsstat = 18,
+        Fsstat = 18 "FSSTAT",
         /// Get static file system information.
-        Fsinfo = 19,
+        Fsinfo = 19 "FSINFO",
         /// Retrieve POSIX information.
-        Pathconf = 20,
+        Pathconf = 20 "PATHCONF",
         /// Commit cached data on a server to stable storage.
-        Commit = 21,
-    }
-}
-
-impl Procedure {
-    /// Returns the name in the RFC.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Null => "NULL",
-            Self::Getattr => "GETATTR",
-            Self::Setattr => "SETATTR",
-            Self::Lookup => "LOOKUP",
-            Self::Access => "ACCESS",
-            Self::Readlink => "READLINK",
-            Self::Read => "READ",
-            Self::Write => "WRITE",
-            Self::Create => "CREATE",
-            Self::Mkdir => "MKDIR",
-            Self::Symlink => "SYMLINK",
-            Self::Mknod => "MKNOD",
-            Self::Remove => "REMOVE",
-            Self::Rmdir => "RMDIR",
-            Self::Rename => "RENAME",
-            Self::Link => "LINK",
-            Self::Readdir => "READDIR",
-            Self::Readdirplus => "READDIRPLUS",
-            Self::Fsstat => "FSSTAT",
-            Self::Fsinfo => "FSINFO",
-            Self::Pathconf => "PATHCONF",
-            Self::Commit => "COMMIT",
-        }
+        Commit = 21 "COMMIT",
     }
 }
 

@@ -204,20 +204,19 @@ xdr! {
         /// Authentication failed.
         AuthError(stat: AuthStat) = 1,
     }
-}
 
-/// Whether a call was accepted (RFC 5531 section 9, reply_body).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReplyBody<'a> {
-    /// The call was accepted.
-    Accepted {
-        /// Authenticates the server; empty.
-        verifier: OpaqueAuth<'a>,
-        /// The status.
-        stat: AcceptStat,
-    },
-    /// The call was rejected.
-    Denied(RejectedReply),
+    /// Whether a call was accepted (RFC 5531 section 9, reply_body).
+    pub union ReplyBody<'a> {
+        /// The call was accepted.
+        Accepted {
+            /// Authenticates the server; empty.
+            verifier: OpaqueAuth<'a>,
+            /// The status.
+            stat: AcceptStat,
+        } = 0,
+        /// The call was rejected.
+        Denied(denied: RejectedReply) = 1,
+    }
 }
 
 /// The header of a reply (RFC 5531 section 9). Results follow an accepted, successful one.
@@ -255,17 +254,7 @@ impl Encode for ReplyHeader<'_> {
     fn encode(&self, out: &mut Encoder<'_>) {
         out.u32(self.xid);
         out.u32(MESSAGE_REPLY);
-        match &self.body {
-            ReplyBody::Accepted { verifier, stat } => {
-                out.u32(0);
-                verifier.encode(out);
-                stat.encode(out);
-            }
-            ReplyBody::Denied(denied) => {
-                out.u32(1);
-                denied.encode(out);
-            }
-        }
+        self.body.encode(out);
     }
 }
 
@@ -276,13 +265,7 @@ impl<'a> Decode<'a> for ReplyHeader<'a> {
         if message != MESSAGE_REPLY {
             return Err(DecodeError::BadEnum { name: "msg_type of a reply", value: message });
         }
-        let body = match input.u32()? {
-            0 => {
-                ReplyBody::Accepted { verifier: OpaqueAuth::decode(input)?, stat: AcceptStat::decode(input)? }
-            }
-            1 => ReplyBody::Denied(RejectedReply::decode(input)?),
-            value => return Err(DecodeError::BadEnum { name: "reply_stat", value }),
-        };
+        let body = ReplyBody::decode(input)?;
         Ok(Self { xid, body })
     }
 }

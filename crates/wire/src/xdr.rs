@@ -344,61 +344,25 @@ impl Decode<'_> for () {
     }
 }
 
-impl Encode for u32 {
-    #[inline]
-    fn encode(&self, out: &mut Encoder<'_>) {
-        out.u32(*self);
-    }
+macro_rules! integers {
+    ($($integer:ty),*) => {$(
+        impl Encode for $integer {
+            #[inline]
+            fn encode(&self, out: &mut Encoder<'_>) {
+                out.raw(&self.to_be_bytes());
+            }
+        }
+
+        impl Decode<'_> for $integer {
+            #[inline]
+            fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+                input.array().map(Self::from_be_bytes)
+            }
+        }
+    )*};
 }
 
-impl Decode<'_> for u32 {
-    #[inline]
-    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        input.u32()
-    }
-}
-
-impl Encode for u64 {
-    #[inline]
-    fn encode(&self, out: &mut Encoder<'_>) {
-        out.u64(*self);
-    }
-}
-
-impl Decode<'_> for u64 {
-    #[inline]
-    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        input.u64()
-    }
-}
-
-impl Encode for i32 {
-    #[inline]
-    fn encode(&self, out: &mut Encoder<'_>) {
-        out.raw(&self.to_be_bytes());
-    }
-}
-
-impl Decode<'_> for i32 {
-    #[inline]
-    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        input.array().map(Self::from_be_bytes)
-    }
-}
-
-impl Encode for i64 {
-    #[inline]
-    fn encode(&self, out: &mut Encoder<'_>) {
-        out.raw(&self.to_be_bytes());
-    }
-}
-
-impl Decode<'_> for i64 {
-    #[inline]
-    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        input.array().map(Self::from_be_bytes)
-    }
-}
+integers!(u32, u64, i32, i64);
 
 impl Encode for bool {
     #[inline]

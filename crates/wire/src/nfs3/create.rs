@@ -2,9 +2,8 @@
 //!
 //! Their results have the same bodies, [`CreateOk`] and [`CreateFail`].
 
-use super::{DirOpArgs3, FileType3, NfsPath3, PostOpAttr, PostOpFh3, Res3, Sattr3, SpecData3, WccData};
+use super::{DirOpArgs3, NfsPath3, PostOpAttr, PostOpFh3, Res3, Sattr3, SpecData3, WccData};
 use crate::limits::VERIFIER_BYTES;
-use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
 /// The verifier by which a retransmitted exclusive CREATE is recognized (RFC 1813 section 2.5, createverf3).
 pub type CreateVerf3 = [u8; VERIFIER_BYTES];
@@ -84,61 +83,21 @@ xdr! {
         /// Its numbers.
         pub spec: SpecData3,
     }
-}
 
-/// The object that MKNOD creates (RFC 1813 section 3.3.11, mknoddata3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MknodData3 {
-    /// A character device.
-    Chr(DeviceData3),
-    /// A block device.
-    Blk(DeviceData3),
-    /// A socket.
-    Sock(Sattr3),
-    /// A named pipe.
-    Fifo(Sattr3),
-    /// A type that MKNOD cannot create, or an unknown one: NFS3ERR_BADTYPE.
-    BadType(u32),
-}
-
-impl Encode for MknodData3 {
-    fn encode(&self, out: &mut Encoder<'_>) {
-        match self {
-            Self::Chr(device) => {
-                FileType3::Chr.encode(out);
-                device.encode(out);
-            }
-            Self::Blk(device) => {
-                FileType3::Blk.encode(out);
-                device.encode(out);
-            }
-            Self::Sock(attributes) => {
-                FileType3::Sock.encode(out);
-                attributes.encode(out);
-            }
-            Self::Fifo(attributes) => {
-                FileType3::Fifo.encode(out);
-                attributes.encode(out);
-            }
-            Self::BadType(code) => out.u32(*code),
-        }
+    /// The object that MKNOD creates (RFC 1813 section 3.3.11, mknoddata3). The discriminants are those of [`FileType3`](super::FileType3).
+    pub union MknodData3 {
+        /// A character device.
+        Chr(device: DeviceData3) = 4,
+        /// A block device.
+        Blk(device: DeviceData3) = 3,
+        /// A socket.
+        Sock(attributes: Sattr3) = 6,
+        /// A named pipe.
+        Fifo(attributes: Sattr3) = 7;
+        /// A type that MKNOD cannot create, or an unknown one: NFS3ERR_BADTYPE.
+        default BadType(u32)
     }
-}
 
-impl Decode<'_> for MknodData3 {
-    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        let code = input.u32()?;
-        match FileType3::from_code(code) {
-            Some(FileType3::Chr) => DeviceData3::decode(input).map(Self::Chr),
-            Some(FileType3::Blk) => DeviceData3::decode(input).map(Self::Blk),
-            Some(FileType3::Sock) => Sattr3::decode(input).map(Self::Sock),
-            Some(FileType3::Fifo) => Sattr3::decode(input).map(Self::Fifo),
-            Some(FileType3::Reg | FileType3::Dir | FileType3::Lnk) | None => Ok(Self::BadType(code)),
-        }
-    }
-}
-
-xdr! {
     /// The arguments of MKNOD (RFC 1813 section 3.3.11).
     pub struct MknodArgs<'a> {
         /// The name to create.
@@ -150,21 +109,3 @@ xdr! {
 
 /// The result of MKNOD.
 pub type MknodRes<'a> = CreateRes<'a>;
-
-#[cfg(test)]
-mod samples {
-    use super::MknodData3;
-    use crate::sample::{Rng, Sample};
-
-    impl Sample for MknodData3 {
-        fn sample(rng: &mut Rng) -> Self {
-            match rng.below(5) {
-                0 => Self::Chr(Sample::sample(rng)),
-                1 => Self::Blk(Sample::sample(rng)),
-                2 => Self::Sock(Sample::sample(rng)),
-                3 => Self::Fifo(Sample::sample(rng)),
-                _ => Self::BadType([0, 1, 2, 5, 8, u32::MAX][rng.below(6)]),
-            }
-        }
-    }
-}

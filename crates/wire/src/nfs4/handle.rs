@@ -4,7 +4,6 @@
 use super::{Component4, FileHandle4, Linktext4, Opaque4};
 use crate::array::Array;
 use crate::limits::SECURITY_FLAVORS_MAX;
-use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
 /// The permissions in ACCESS (RFC 8881 section 18.1, RFC 8276 section 8.6).
 pub mod access {
@@ -98,45 +97,18 @@ xdr! {
         /// The service.
         pub service: RpcGssSvc,
     }
-}
 
-/// The flavor of [`Secinfo4::RpcsecGss`].
-pub const RPCSEC_GSS: u32 = 6;
-
-/// A security flavor (RFC 8881 section 18.29, secinfo4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Secinfo4<'a> {
-    /// A variant of RPCSEC_GSS.
-    RpcsecGss(RpcsecGssInfo<'a>),
-    /// Another flavor, for example [`crate::rpc::AUTH_SYS`]; never [`RPCSEC_GSS`].
-    Flavor(u32),
-}
-
-impl Encode for Secinfo4<'_> {
-    fn encode(&self, out: &mut Encoder<'_>) {
-        match self {
-            Self::RpcsecGss(info) => {
-                out.u32(RPCSEC_GSS);
-                info.encode(out);
-            }
-            Self::Flavor(flavor) => out.u32(*flavor),
-        }
+    /// A security flavor (RFC 8881 section 18.29, secinfo4).
+    pub union Secinfo4<'a> {
+        /// A variant of RPCSEC_GSS, whose flavor is [`RPCSEC_GSS`].
+        RpcsecGss(info: RpcsecGssInfo<'a>) = 6;
+        /// Another flavor, for example [`crate::rpc::AUTH_SYS`]; never [`RPCSEC_GSS`].
+        default Flavor(u32)
     }
-}
 
-impl<'a> Decode<'a> for Secinfo4<'a> {
-    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
-        match input.u32()? {
-            RPCSEC_GSS => RpcsecGssInfo::decode(input).map(Self::RpcsecGss),
-            flavor => Ok(Self::Flavor(flavor)),
-        }
-    }
-}
+    /// SECINFO or SECINFO_NO_NAME succeeded: the security flavors, preferred ones first.
+    pub type SecinfoOk<'a> = Array<'a, Secinfo4<'a>, SECURITY_FLAVORS_MAX>;
 
-/// SECINFO or SECINFO_NO_NAME succeeded: the security flavors, preferred ones first.
-pub type SecinfoOk<'a> = Array<'a, Secinfo4<'a>, SECURITY_FLAVORS_MAX>;
-
-xdr! {
     /// The arguments of SECINFO_NO_NAME (RFC 8881 section 18.45, secinfo_style4).
     pub enum SecinfoStyle4 {
         /// The flavors of the current file handle.
@@ -146,12 +118,5 @@ xdr! {
     }
 }
 
-#[cfg(test)]
-impl crate::sample::Sample for Secinfo4<'_> {
-    fn sample(rng: &mut crate::sample::Rng) -> Self {
-        match rng.below(2) {
-            0 => Self::RpcsecGss(crate::sample::Sample::sample(rng)),
-            _ => Self::Flavor([0, 1, 5, 7, 390_003][rng.below(5)]),
-        }
-    }
-}
+/// The flavor of [`Secinfo4::RpcsecGss`].
+pub const RPCSEC_GSS: u32 = 6;

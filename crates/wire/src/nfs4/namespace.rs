@@ -1,68 +1,27 @@
 //! CREATE, LINK, REMOVE and RENAME.
 
-use super::{AttrMask, ChangeInfo4, Component4, Fattr4, Linktext4, NfsFtype4, SpecData4};
-use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
-
-/// The object that CREATE creates (RFC 8881 section 18.4, createtype4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CreateType4<'a> {
-    /// A symbolic link.
-    Lnk(Linktext4<'a>),
-    /// A block device.
-    Blk(SpecData4),
-    /// A character device.
-    Chr(SpecData4),
-    /// A socket.
-    Sock,
-    /// A named pipe.
-    Fifo,
-    /// A directory.
-    Dir,
-    /// A type that CREATE cannot create, or an unknown one: NFS4ERR_BADTYPE.
-    BadType(u32),
-}
-
-impl Encode for CreateType4<'_> {
-    fn encode(&self, out: &mut Encoder<'_>) {
-        match self {
-            Self::Lnk(linkdata) => {
-                NfsFtype4::Lnk.encode(out);
-                linkdata.encode(out);
-            }
-            Self::Blk(devdata) => {
-                NfsFtype4::Blk.encode(out);
-                devdata.encode(out);
-            }
-            Self::Chr(devdata) => {
-                NfsFtype4::Chr.encode(out);
-                devdata.encode(out);
-            }
-            Self::Sock => NfsFtype4::Sock.encode(out),
-            Self::Fifo => NfsFtype4::Fifo.encode(out),
-            Self::Dir => NfsFtype4::Dir.encode(out),
-            Self::BadType(code) => out.u32(*code),
-        }
-    }
-}
-
-impl<'a> Decode<'a> for CreateType4<'a> {
-    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
-        let code = input.u32()?;
-        match NfsFtype4::from_code(code) {
-            Some(NfsFtype4::Lnk) => Linktext4::decode(input).map(Self::Lnk),
-            Some(NfsFtype4::Blk) => SpecData4::decode(input).map(Self::Blk),
-            Some(NfsFtype4::Chr) => SpecData4::decode(input).map(Self::Chr),
-            Some(NfsFtype4::Sock) => Ok(Self::Sock),
-            Some(NfsFtype4::Fifo) => Ok(Self::Fifo),
-            Some(NfsFtype4::Dir) => Ok(Self::Dir),
-            Some(NfsFtype4::Reg | NfsFtype4::AttrDir | NfsFtype4::NamedAttr) | None => {
-                Ok(Self::BadType(code))
-            }
-        }
-    }
-}
+use super::{AttrMask, ChangeInfo4, Component4, Fattr4, Linktext4, SpecData4};
 
 xdr! {
+    /// The object that CREATE creates (RFC 8881 section 18.4, createtype4). The discriminants are those of
+    /// [`NfsFtype4`](super::NfsFtype4).
+    pub union CreateType4<'a> {
+        /// A symbolic link.
+        Lnk(linkdata: Linktext4<'a>) = 5,
+        /// A block device.
+        Blk(devdata: SpecData4) = 3,
+        /// A character device.
+        Chr(devdata: SpecData4) = 4,
+        /// A socket.
+        Sock = 6,
+        /// A named pipe.
+        Fifo = 7,
+        /// A directory.
+        Dir = 2;
+        /// A type that CREATE cannot create, or an unknown one: NFS4ERR_BADTYPE.
+        default BadType(u32)
+    }
+
     /// The arguments of CREATE (RFC 8881 section 18.4), for all types but regular files.
     pub struct CreateArgs<'a> {
         /// The type of the object.
@@ -119,21 +78,5 @@ xdr! {
         pub source_cinfo: ChangeInfo4,
         /// The target directory before and after the operation.
         pub target_cinfo: ChangeInfo4,
-    }
-}
-
-#[cfg(test)]
-impl crate::sample::Sample for CreateType4<'_> {
-    fn sample(rng: &mut crate::sample::Rng) -> Self {
-        use crate::sample::Sample;
-        match rng.below(7) {
-            0 => Self::Lnk(Sample::sample(rng)),
-            1 => Self::Blk(Sample::sample(rng)),
-            2 => Self::Chr(Sample::sample(rng)),
-            3 => Self::Sock,
-            4 => Self::Fifo,
-            5 => Self::Dir,
-            _ => Self::BadType([0, 1, 8, 9, 10, u32::MAX][rng.below(6)]),
-        }
     }
 }

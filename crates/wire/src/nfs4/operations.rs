@@ -16,19 +16,11 @@ macro_rules! operations {
         xdr! {
             $(#[$num_meta])*
             pub enum $num {
-                $(#[doc = $name] $variant = $code,)*
+                $(#[doc = $name] $variant = $code $name,)*
             }
         }
 
         impl $num {
-            /// Returns the name in the RFC.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-
             /// Returns the minor version that introduced the operation.
             #[must_use]
             pub const fn since_minor(self) -> u32 {

@@ -89,40 +89,19 @@ impl OpaqueAuth<'_> {
     pub const NONE: Self = Self { flavor: AUTH_NONE, body: &[] };
 }
 
-/// The identity that a client claims for its user (RFC 5531 appendix A).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AuthSys<'a> {
-    /// An arbitrary number chosen by the client.
-    pub stamp: u32,
-    /// The client's name for itself, at most [`MACHINE_NAME_BYTES_MAX`] bytes. Not proof of anything.
-    pub machine_name: &'a [u8],
-    /// The effective user.
-    pub uid: u32,
-    /// The effective group.
-    pub gid: u32,
-    /// The supplementary groups.
-    pub groups: Groups,
-}
-
-impl Encode for AuthSys<'_> {
-    fn encode(&self, out: &mut Encoder<'_>) {
-        out.u32(self.stamp);
-        out.opaque(self.machine_name);
-        out.u32(self.uid);
-        out.u32(self.gid);
-        self.groups.encode(out);
-    }
-}
-
-impl<'a> Decode<'a> for AuthSys<'a> {
-    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            stamp: input.u32()?,
-            machine_name: input.opaque(MACHINE_NAME_BYTES_MAX)?,
-            uid: input.u32()?,
-            gid: input.u32()?,
-            groups: Groups::decode(input)?,
-        })
+xdr! {
+    /// The identity that a client claims for its user (RFC 5531 appendix A). `machine_name` is the client's name for itself,
+    /// not proof of anything.
+    pub struct AuthSys<'a> {
+        /// An arbitrary number chosen by the client.
+        pub stamp: u32,
+        opaque machine_name max MACHINE_NAME_BYTES_MAX,
+        /// The effective user.
+        pub uid: u32,
+        /// The effective group.
+        pub gid: u32,
+        /// The supplementary groups.
+        pub groups: Groups,
     }
 }
 
@@ -168,25 +147,13 @@ impl Encode for Credential<'_> {
 
 #[cfg(test)]
 mod samples {
-    use super::{AUTH_SYS, AuthSys, Credential, Integers, OpaqueAuth};
+    use super::{AUTH_SYS, Credential, Integers, OpaqueAuth};
     use crate::sample::{Rng, Sample};
 
     impl<const N: usize> Sample for Integers<N> {
         fn sample(rng: &mut Rng) -> Self {
             let values: Vec<u32> = (0..rng.below(N + 1)).map(|_| u32::sample(rng)).collect();
             Self::new(&values).expect("at most N")
-        }
-    }
-
-    impl Sample for AuthSys<'_> {
-        fn sample(rng: &mut Rng) -> Self {
-            Self {
-                stamp: Sample::sample(rng),
-                machine_name: rng.bytes(30),
-                uid: Sample::sample(rng),
-                gid: Sample::sample(rng),
-                groups: Sample::sample(rng),
-            }
         }
     }
 
