@@ -18,8 +18,8 @@ pub(crate) mod outbox;
 mod reply_reader;
 mod sweep;
 
+pub(crate) use blocking::mode;
 pub use blocking::{BlockingClient, TransferSizes};
-pub(crate) use blocking::{decode, mode};
 pub(crate) use connection::{Connection, Received};
 pub(crate) use sweep::SweepOutcome;
 

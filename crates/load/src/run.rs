@@ -12,7 +12,7 @@ use crate::random::fresh_seed;
 use crate::result::{Latency, Measurement};
 use crate::server_cost::Processes;
 use crate::steady::SteadyRule;
-use crate::workload::{Plan, Setup, Workload};
+use crate::workload::{Plan, Setup, Workload, size};
 
 mod event_loop;
 mod stages;
@@ -245,6 +245,10 @@ pub fn measure(
     let root = BlockingClient::mount(server)?;
     let mut client = BlockingClient::connect(server)?;
     let sizes = client.sizes(&root)?;
+    let working_set_bytes = workload.working_set_bytes(options.working_set_bytes);
+    if working_set_bytes > 0 {
+        check_space(working_set_bytes, client.free_bytes(&root)?)?;
+    }
     let name = leftovers::new_name();
     let directory = client.make_directory(&root, &name)?;
     let mut setup = Setup {
@@ -262,6 +266,25 @@ pub fn measure(
         .and_then(|plan| run(server, workload, options, seed, plan, &processes, observer));
     clean_up(server, &root, &name, options, observer);
     result
+}
+
+/// Refuses a working set that the server has no space for, and names one that fits.
+pub(crate) fn check_space(working_set_bytes: u64, free_bytes: u64) -> Result<(), LoadError> {
+    // Servers without such a figure, and full or read-only ones, answer the first write with their status.
+    if working_set_bytes <= free_bytes || free_bytes == 0 {
+        return Ok(());
+    }
+    // A tenth is left for the server's own needs.
+    let fitting = free_bytes / 10 * 9;
+    let unit = if fitting >> 33 > 0 { 1 << 30 } else { 1 << 20 };
+    let advice = match fitting / unit * unit {
+        0 => "the file system is almost full".to_owned(),
+        fitting => format!("--working-set {} fits", size(fitting).replace(' ', "")),
+    };
+    Err(LoadError::new(format!(
+        "the working set of {} is larger than the server's free space: {advice}",
+        size(working_set_bytes)
+    )))
 }
 
 /// Removes the files of a measurement. A failure becomes a note; the result counts.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use wire::limits::RECORD_BYTES_MAX;
 use wire::mount3::{self, DirPath, MntRes};
 use wire::nfs3::{
-    self, CreateArgs, CreateHow3, CreateRes, DirOpArgs3, Filename3, FsinfoArgs, FsinfoRes, LookupArgs,
-    LookupRes, MkdirArgs, MkdirRes, NfsStat3, Procedure, Sattr3,
+    self, CreateArgs, CreateHow3, CreateRes, DirOpArgs3, Filename3, FsinfoArgs, FsinfoRes, FsstatArgs,
+    FsstatRes, LookupArgs, LookupRes, MkdirArgs, MkdirRes, NfsStat3, Procedure, Sattr3,
 };
 use wire::portmap::{self, Mapping, PROTOCOL_TCP};
 use wire::record::{Peek, RecordReader, peek, write_record};
@@ -146,6 +146,17 @@ impl BlockingClient {
             read_bytes: found.rtmax.clamp(512, bytes_max) / 512 * 512,
             write_bytes: found.wtmax.clamp(512, bytes_max) / 512 * 512,
         })
+    }
+
+    /// Asks for the free space of the export (FSSTAT, RFC 1813 section 3.3.18).
+    ///
+    /// # Errors
+    /// If FSSTAT fails.
+    pub fn free_bytes(&mut self, root: &Handle) -> Result<u64, LoadError> {
+        let results = self.nfs(Procedure::Fsstat, &FsstatArgs { fsroot: root.wire() })?;
+        let space = decode::<FsstatRes>("FSSTAT", &results)?
+            .map_err(|failed| LoadError::status("FSSTAT of the export", failed.status))?;
+        Ok(space.abytes)
     }
 
     /// Makes a directory.

@@ -9,11 +9,11 @@ use super::line::Direction;
 use super::merge::merge;
 use super::protocol::{Request, Response};
 use super::token::Token;
-use crate::client::Server;
+use crate::client::{BlockingClient, Server};
 use crate::error::LoadError;
 use crate::random::fresh_seed;
 use crate::result::{Host, Measurement, Steady};
-use crate::run::{Length, Observer, Options, Progress, RoundCount, measure};
+use crate::run::{Length, Observer, Options, Progress, RoundCount, check_space, measure};
 use crate::workload::Workload;
 
 mod cpu_meter;
@@ -121,6 +121,13 @@ impl Coordinator {
         observer: &mut dyn Observer,
     ) -> Result<Combined, LoadError> {
         options.length.check(workload)?;
+        // Agents compare only their shares. A coordinator may be unable to reach the server.
+        if workload.working_set_bytes(options.working_set_bytes) > 0
+            && let Ok(root) = BlockingClient::mount(server)
+            && let Ok(free) = BlockingClient::connect(server).and_then(|mut client| client.free_bytes(&root))
+        {
+            check_space(options.working_set_bytes, free)?;
+        }
         let rounds = match options.length {
             Length::Steady(rule) | Length::Joint(rule) => Some(JointRounds::new(rule, self.links.len())),
             Length::Time(_) | Length::Operations(_) => None,

@@ -234,6 +234,20 @@ fn a_broken_server_ends_the_measurement() {
 }
 
 #[test]
+fn a_working_set_that_does_not_fit_is_refused_before_anything_is_written() {
+    let fake = Fake::start(Fault::SmallDisk);
+    let large = Options { working_set_bytes: 1 << 40, ..options(2, 2, 10) };
+    let why = run(&fake, RANDOM, &large).unwrap_err().to_string();
+    let said = "the working set of 1 TiB is larger than the server's free space: --working-set 18GiB fits";
+    assert_eq!(why, said);
+    assert_eq!((fake.calls(Procedure::Mkdir), fake.calls(Procedure::Write)), (0, 0));
+    // Work without file data does not need the space.
+    assert!(run(&fake, Workload::Rate { procedure: RateProcedure::Getattr }, &large).is_ok());
+    assert!(check_space(9, 8).unwrap_err().to_string().contains("almost full"));
+    assert!(check_space(5, 5).is_ok() && check_space(1, 0).is_ok());
+}
+
+#[test]
 fn silence_ends_a_measurement() {
     let fake = Fake::start(Fault::Mute);
     let options = Options { reply_timeout: Duration::from_millis(200), ..options(1, 1, 10) };

@@ -1,8 +1,6 @@
 //! What bounds the scale of tests: processors and memory of this machine, and the server's free space.
 
-use wire::nfs3::{FsstatArgs, FsstatRes, Procedure};
-
-use crate::client::{BlockingClient, Server, decode};
+use crate::client::{BlockingClient, Server};
 use crate::error::LoadError;
 use crate::host::memory_bytes;
 
@@ -28,14 +26,12 @@ impl Machine {
     pub fn of(server: &Server) -> Result<Self, LoadError> {
         let root = BlockingClient::mount(server)?;
         let mut client = BlockingClient::connect(server)?;
-        let results = client.nfs(Procedure::Fsstat, &FsstatArgs { fsroot: root.wire() })?;
-        let space = decode::<FsstatRes>("FSSTAT", &results)?
-            .map_err(|failed| LoadError::status("FSSTAT of the export", failed.status))?;
+        let free_bytes = client.free_bytes(&root)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
             cores: u32::try_from(cores).unwrap_or(u32::MAX),
             memory_bytes: memory_bytes().unwrap_or(MEMORY_UNKNOWN),
-            free_bytes: space.abytes,
+            free_bytes,
         })
     }
 }

@@ -16,7 +16,7 @@ const RATIO_MAX: f64 = 1000.0;
 pub(super) fn write(report: &Report, out: &mut String) {
     let Some(comparison) = &report.comparison else { return };
     let about = format!(
-        "Measured in turn, A B A B …, rounds: {}. A mark is the ratio of the medians, the line around it reaches from the lowest to \
+        "A against B, measured in turn, A B A B …, rounds: {}. A mark is the ratio of the medians, the line around it reaches from the lowest to \
          the highest ratio of neighbouring runs. A server is called faster if it was faster in every one of at least \
          {VERDICT_ROUNDS_MIN} rounds; with two equal servers, {VERDICT_ROUNDS_MIN} rounds agree by chance once in 16 rows. \
          CPU is the server's processor time for an operation, or for a GiB.",

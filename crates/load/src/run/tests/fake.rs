@@ -23,6 +23,8 @@ pub(crate) enum Fault {
     OtherBlocks,
     /// READ and WRITE move a third of the requested bytes.
     Short,
+    /// FSSTAT reports 20 GiB.
+    SmallDisk,
     /// WRITE fails with NFS3ERR_NOSPC.
     NoSpace,
     /// Some REMOVEs fail.
@@ -180,6 +182,7 @@ impl Volume {
             Procedure::Readdir => self.readdir(args(input), out),
             Procedure::Readdirplus => self.readdirplus(args(input), out),
             Procedure::Fsinfo => self.fsinfo(out),
+            Procedure::Fsstat => self.fsstat(out),
             other => panic!("{other:?}"),
         }
     }
@@ -201,6 +204,21 @@ impl Volume {
             maxfilesize: u64::MAX,
             time_delta: NfsTime3 { seconds: 0, nanoseconds: 1 },
             properties: 0,
+        });
+        result.encode(out);
+    }
+
+    fn fsstat(&self, out: &mut Encoder<'_>) {
+        let bytes = if self.fault == Fault::SmallDisk { 20 << 30 } else { 1 << 50 };
+        let result: FsstatRes = Ok(FsstatOk {
+            obj_attributes: None,
+            tbytes: bytes,
+            fbytes: bytes,
+            abytes: bytes,
+            tfiles: 1 << 40,
+            ffiles: 1 << 40,
+            afiles: 1 << 40,
+            invarsec: 0,
         });
         result.encode(out);
     }
