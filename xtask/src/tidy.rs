@@ -22,7 +22,7 @@ cargo xtask tidy: check the rules that no compiler checks, over all files that g
   rooms       a file imports only its own room of its crate and rooms below (the tables of ARCHITECTURE.md)
   sources     no file over 800 lines, no mod.rs, no module named util or the like; no sockets, files, threads
               or clocks in wire, nfs and volume; no paths of a particular machine
-  documents   every path in backticks exists; docs/dependencies.md has a reason for every dependency
+  documents   every path in backticks exists, and every test named in proofs and results; docs/dependencies.md has a reason for every dependency
   commits     subjects have at most 72 characters and begin with an area, as in `tidy: check subjects`
 
 Prints each violation with its place. Ends with `N passed, N failed`, counting rules.
@@ -57,6 +57,7 @@ const RULES: &[(&str, Rule)] = &[
     ("sources: no I/O", |tree| tree.files.iter().flat_map(sources::no_io).collect()),
     ("sources: portable", |tree| tree.files.iter().flat_map(sources::portable).collect()),
     ("documents: paths", |tree| documents::paths(&tree.files, &|path| tree.root.join(path).exists())),
+    ("documents: tests", |tree| documents::tests(&tree.files)),
     ("documents: dependencies", |tree| documents::dependencies(&tree.metadata, &tree.files)),
     ("commits", |tree| commits::commits(&tree.root)),
 ];
