@@ -22,7 +22,8 @@ cargo xtask tidy: check the rules that no compiler checks, over all files that g
   rooms       a file imports only its own room of its crate and rooms below (the tables of ARCHITECTURE.md)
   sources     no file over 800 lines, no mod.rs, no module named util or the like; no sockets, files, threads
               or clocks in wire, nfs and volume; no paths of a particular machine
-  documents   every path in backticks exists, and every test named in proofs and results; docs/dependencies.md has a reason for every dependency
+  documents   every path in backticks exists, and every test that docs/proofs.md and docs/results.md name;
+              docs/dependencies.md has a reason for every dependency
   commits     subjects have at most 72 characters and begin with an area, as in `tidy: check subjects`
 
 Prints each violation with its place. Ends with `N passed, N failed`, counting rules.
