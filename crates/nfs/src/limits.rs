@@ -6,8 +6,8 @@ pub const MOUNTS_MAX: usize = 1024;
 /// Shards of the set of calls in progress, so that threads rarely contend for a lock.
 pub const IN_PROGRESS_SHARDS: usize = 16;
 
-/// Non-idempotent calls in progress in one shard. A call is there only while a thread executes it, so it takes as many
-/// threads to reach this; further calls are then run again.
+/// Non-idempotent calls in progress in one shard. A call is there only while a thread executes it, so reaching
+/// the limit takes that many threads; further calls are then run again.
 pub const IN_PROGRESS_PER_SHARD_MAX: usize = 64;
 
 /// Bytes of one READDIR or READDIRPLUS, whatever the client allows: the same as one READ.

@@ -1,4 +1,4 @@
-//! Every limit of the engine, with its reason.
+//! Limits of the engine that documents or several modules use, with their reasons. Others are at the top of their module.
 
 /// Longest name in a directory, bytes (POSIX `NAME_MAX`, RFC 1813 section 3.3.20 `name_max`).
 pub const NAME_BYTES_MAX: usize = 255;
@@ -14,7 +14,9 @@ pub const XATTR_VALUE_BYTES_MAX: usize = 64 << 10;
 pub const XATTR_BYTES_PER_FILE_MAX: u32 = 128 << 10;
 /// See [`XATTR_BYTES_PER_FILE_MAX`].
 pub const XATTR_OVERHEAD_BYTES: usize = 32;
-/// Longest key of a cached request, bytes: address 16, xid 4, program, version and procedure 12, checksum 8.
+/// Longest key of a cached request, bytes. NFSv3: address 16, xid 4, program, version and procedure 12, checksum 8.
+/// NFSv4: session 16, slot and sequence 8, or without a session the same as NFSv3; index 4, checksum 8. The sum is 44;
+/// the rest is room to spare.
 pub const REQUEST_KEY_BYTES_MAX: usize = 64;
 /// Longest cached reply, bytes; RENAME's two `wcc_data` and a handle take less than 400.
 pub const REQUEST_ANSWER_BYTES_MAX: usize = 1024;

@@ -1,6 +1,6 @@
 //! The operations that protocols call. A file is named after its operation in RFC 1813, RFC 7862 or RFC 8276; operations
-//! that share most of their code share a file: [`create`] also makes directories, symbolic links and nodes, [`remove`]
-//! removes directories, [`deallocate`] has ALLOCATE, and [`xattr`] all of extended attributes.
+//! that share most of their code share a file: `create` also makes directories, symbolic links and nodes, `remove`
+//! removes directories, `deallocate` has ALLOCATE, and `xattr` all of extended attributes.
 //!
 //! Each finds what it needs, decides, journals and answers, under the locks of the inodes that it touches.
 //! [`crate::transaction::attempt`] explains what happens when something is not in memory.

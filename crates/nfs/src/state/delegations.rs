@@ -116,7 +116,7 @@ impl SharedState {
     }
 
     /// Recalls delegations that conflict with a change that is done already: it met another file than the one that was
-    /// checked. No reply waits.
+    /// checked. No reply is delayed.
     pub(crate) fn recall_late(&self, context: &Context<'_>, client: Option<&Arc<Client>>, file: FileId) {
         // The recall goes on, or the next conflicting operation repeats it.
         let _late = self.recall_from_others(context, client, file, ConflictKind::Modify);

@@ -366,7 +366,7 @@ impl SharedState {
     /// OPEN_DOWNGRADE: reduces the modes of an open (RFC 7530 section 16.19).
     ///
     /// # Errors
-    /// [`StateError::NeverOpenedSo`] if `to` is no union of modes that were opened.
+    /// [`StateError::NeverOpenedSo`] if `to` is not a union of access modes that this owner opened.
     pub(crate) fn downgrade(
         &self,
         context: &Context<'_>,

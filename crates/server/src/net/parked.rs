@@ -1,4 +1,4 @@
-//! Replies that wait: for durability, in the order in which it is reached, then for as long as the volume slows changes.
+//! Replies that wait: for durability, in the order in which it is reached, then until the throttling delay has passed.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

@@ -1,4 +1,5 @@
-//! Write-back: unstable data goes to segments, and the mappings that find it into the journal.
+//! Write-back: unstable data goes to segments, and the journal receives the mappings that locate it. Small amounts go
+//! into the journal itself.
 //!
 //! It runs in flushes, each with a generation. A caller that needs data stable (COMMIT, a large stable WRITE) waits
 //! for the next flush; one flush serves all callers that asked before it began. The order within a flush is rule 2 of

@@ -1,4 +1,5 @@
-//! Group commit: entries queue while a batch syncs, then all of them leave in the next batch.
+//! Group commit: entries queue while a batch syncs, then leave in the next batch, all of them unless they exceed its
+//! bound or a fence ends it.
 //!
 //! The committer is either syncing or idle; there are no timers. One caller in flight pays for one sync, 512 callers
 //! share one. Callers decide when to wake the committer ([`Committer::wake`]): a thread that executes many calls in a

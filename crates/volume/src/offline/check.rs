@@ -141,7 +141,7 @@ pub enum FaultKind {
     Number,
     /// A name that names nothing, or that LOOKUP and READDIR see differently.
     Name,
-    /// An object without a name, or directories that do not hang together.
+    /// An object without a name, or directories that are not connected to the root.
     Tree,
     /// A wrong count of links.
     Links,

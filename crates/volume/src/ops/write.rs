@@ -26,8 +26,8 @@ const _: () = assert!(REPLACED_ENTRY_BYTES_MAX <= MAP_BYTES_PER_ENTRY_MAX);
 
 impl Volume {
     /// Writes `data`, at most [`TRANSFER_BYTES_MAX`], at `offset`. A small stable write travels in the journal. A
-    /// large one, or one that replaces very many mappings, is unstable until the next flush made it stable; its reply
-    /// waits for that.
+    /// large one, or one that replaces very many mappings, stays unstable until the next flush makes it stable; its
+    /// reply waits for that.
     pub fn write(
         &self,
         request: &Request<'_>,

@@ -94,8 +94,8 @@ pub struct Pressure {
     pub is_index_full: bool,
 }
 
-/// Returns how long not to search an index file again, most of which is in use: about twenty times the duration of a
-/// search at 160 MiB per second.
+/// Returns how long to wait before searching a mostly used index file again: about twenty times the duration of a search
+/// at 160 MiB per second.
 fn look_again(file: u64) -> Duration {
     const BYTES_PER_SECOND: u64 = 8 << 20;
     Duration::from_secs(file / BYTES_PER_SECOND).clamp(Duration::from_secs(1), LOOK_AGAIN)

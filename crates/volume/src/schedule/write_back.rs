@@ -111,7 +111,8 @@ impl WriteBack {
         state.started + 2
     }
 
-    /// Requests that everything be written back soon, and returns what to wait for: reached once that was tried.
+    /// Requests that everything be written back soon, to slow callers down. Returns the flush generation to wait for; it
+    /// counts as reached even if the flush fails.
     pub fn pace(&self) -> u64 {
         let mut state = self.state.lock();
         (state.pressed, state.paced) = (true, true);
@@ -119,7 +120,7 @@ impl WriteBack {
         state.started + 1
     }
 
-    /// Requests that everything be written back soon.
+    /// Requests that everything be written back soon, without a caller that waits.
     pub fn press(&self) {
         self.state.lock().pressed = true;
         self.wanted.notify_one();

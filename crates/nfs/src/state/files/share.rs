@@ -98,7 +98,8 @@ impl Modes {
         self.iter().filter(|mode| mode.access | mode.deny != 0).reduce(Mode::join)
     }
 
-    /// Returns the modes that remain after a downgrade to `to`; none if `to` is no union of modes that were opened.
+    /// Returns the modes that remain after a downgrade to `to`; `None` if `to` is not a union of modes that were
+    /// opened.
     pub(crate) fn downgraded(self, to: Mode) -> Option<Modes> {
         let left = self.iter().filter(|mode| to.covers(*mode)).fold(Modes::default(), Modes::with);
         (left.union() == Some(to)).then_some(left)
