@@ -5,6 +5,7 @@
 //! | [`table`] | the report as aligned text |
 //! | [`json`] | the report as JSON, written and read |
 //! | [`html`] | the report as one self-contained page |
+//! | [`units`] | figures as text |
 //!
 //! Nothing here does I/O, and no report makes it panic: a figure that is not a number is shown as a dash.
 
@@ -16,7 +17,7 @@ mod plot;
 mod series;
 pub(crate) mod subject;
 pub mod table;
-mod units;
+pub mod units;
 
 pub use subject::limit_name;
 

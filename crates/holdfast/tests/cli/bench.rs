@@ -140,6 +140,28 @@ fn a_signal_does_not_break_a_waiting_call() {
     assert_eq!(said, "holdfast: the server closed the connection\n");
 }
 
+#[test]
+fn a_run_prints_the_table_of_its_report_and_reads_sizes_like_fio() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.path("data"), &scratch.config(""), &[]);
+    let target = format!("{}:/main", server.address);
+    let small = ["--block", "4k,64K", "--working-set", "8M", "--operations", "40"];
+    let said = succeed(&[&["bench", "run", &target, "random"][..], &small].concat());
+    assert!(
+        said.starts_with("target  ") && said.contains("random 64 KiB") && said.contains("p99.9"),
+        "{said}"
+    );
+    let result = scratch.path("result.json");
+    let json = succeed(&[&["bench", "run", &target, "random", "--json"][..], &small].concat());
+    std::fs::write(&result, json).unwrap();
+    let again = succeed(&["bench", "report", result.to_str().unwrap()]);
+    let head = |text: &str| {
+        text.lines().find(|line| line.starts_with("workload")).map(|line| line.split_whitespace().count())
+    };
+    assert_eq!(head(&said), head(&again));
+    drop(server);
+}
+
 /// Counts the directories of measurements in the export.
 fn leftovers(target: &str) -> usize {
     let said = succeed(&["bench", "clean", target, "--dry-run"]);

@@ -71,11 +71,24 @@ pub(crate) fn of(report: &Report) -> Vec<String> {
     if let Some(names) = named(&|it| !it.failed_hosts.is_empty()) {
         notes.push(format!("Hosts failed, and the result is that of the others: {names}."));
     }
-    if let Some(names) = named(&|it| it.steady.as_ref().is_some_and(|steady| !steady.reached)) {
-        notes.push(format!("The rate did not become steady: {names}."));
+    for it in results {
+        let Some(steady) = &it.steady else { continue };
+        let (word, [spread, slope]) = (
+            if steady.reached { "Steady" } else { "NOT steady" },
+            [steady.spread, steady.slope].map(units::percent),
+        );
+        let window_s = steady.window_s;
+        notes.push(format!(
+            "{word}: {} (threads: {}), spread {spread}, slope {slope} over {window_s:.1} s.",
+            it.name, it.threads
+        ));
     }
     if let Some(names) = named(&|it| !it.errors.is_empty()) {
+        let causes = results.iter().flat_map(|it| &it.errors);
+        let causes: Vec<String> =
+            causes.map(|error| format!("{} × {}", units::count(error.count), error.cause)).collect();
         notes.push(format!("Operations failed, and are not counted in rates: {names}."));
+        notes.extend(enumerate(&causes).map(|causes| format!("Failed: {causes}.")));
     }
     for kind in &report.limits.not_valid {
         let value = subject::limit_text(*kind, &report.limits).unwrap_or_default();

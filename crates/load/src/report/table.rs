@@ -56,12 +56,12 @@ fn head(report: &Report, out: &mut String) {
         let p50 = limits.null_p50_ns.map(|ns| format!(", p50 {}", units::nanoseconds(ns as f64)));
         line(out, "limit", &format!("NULL calls {}{}", units::operations(rate), p50.unwrap_or_default()));
     }
-    let peer = limits.tcp_peer.as_ref().map(|peer| format!(" with {peer}")).unwrap_or_default();
+    let peer = limits.tcp_peer.as_ref().map(|peer| format!(", with {peer}")).unwrap_or_default();
     if let Some(rate) = limits.tcp_bytes_per_s {
-        line(out, "limit", &format!("TCP{peer} {}", units::bytes_per_second(rate)));
+        line(out, "limit", &format!("TCP {}{peer}", units::bytes_per_second(rate)));
     }
     if let Some(rate) = limits.tcp_sent_bytes_per_s {
-        line(out, "limit", &format!("TCP{peer}, sent {}", units::bytes_per_second(rate)));
+        line(out, "limit", &format!("TCP, sent {}{peer}", units::bytes_per_second(rate)));
     }
     if let Some(directory) = &limits.directory {
         let text = format!(
@@ -103,6 +103,7 @@ fn results(report: &Report) -> Table {
         "max",
         "of limit",
         "server CPU/op",
+        "seed",
         "",
     ]);
     for measurement in &report.results {
@@ -137,6 +138,7 @@ fn row(measurement: &Measurement, report: &Report) -> Vec<String> {
     cells.extend(latencies(&measurement.latency));
     cells.push(limit.unwrap_or_default());
     cells.push(cost.unwrap_or_default());
+    cells.push(measurement.seed.to_string());
     cells.push(notes::marks(measurement, report));
     cells
 }

@@ -85,13 +85,15 @@ fn short_whole(value: f64) -> String {
 }
 
 /// Formats operations per second.
-pub(crate) fn operations(per_second: f64) -> String {
+#[must_use]
+pub fn operations(per_second: f64) -> String {
     let text = short(per_second);
     if text == NOTHING { text } else { format!("{text}/s") }
 }
 
 /// Formats bytes per second in decimal units, as networks and drives are specified.
-pub(crate) fn bytes_per_second(value: f64) -> String {
+#[must_use]
+pub fn bytes_per_second(value: f64) -> String {
     scaled(value, &[(1e12, " TB/s"), (1e9, " GB/s"), (1e6, " MB/s"), (1e3, " kB/s")], " B/s")
 }
 
@@ -113,7 +115,8 @@ pub(crate) fn block(bytes: u64) -> String {
 }
 
 /// Formats a time.
-pub(crate) fn nanoseconds(value: f64) -> String {
+#[must_use]
+pub fn nanoseconds(value: f64) -> String {
     scaled(value, &[(1e9, " s"), (1e6, " ms"), (1e3, " µs")], " ns")
 }
 
@@ -127,7 +130,8 @@ pub(crate) fn seconds(value: f64) -> String {
 }
 
 /// Formats a fraction as a percentage.
-pub(crate) fn percent(fraction: f64) -> String {
+#[must_use]
+pub fn percent(fraction: f64) -> String {
     let value = fraction * 100.0;
     if !value.is_finite() {
         NOTHING.to_owned()

@@ -113,7 +113,7 @@ pub(crate) fn run(command: &Compare) -> Outcome {
     if let Some(path) = &command.report {
         report::write_page(path, &result)?;
     }
-    print(&if command.json { json(&result)? } else { format!("\n{}", table::render(&result)) });
+    print(&if command.json { json(&result)? } else { table::render(&result) });
     if errors > 0 {
         return Err(Error::failed(format!("{errors} operations failed")));
     }

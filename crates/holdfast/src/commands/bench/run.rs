@@ -1,6 +1,5 @@
 //! `holdfast bench run`: one kind of workload, at one or more numbers of threads, block sizes and mixes.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,15 +8,15 @@ use clap::Args;
 use load::client::Server;
 use load::hosts::{Coordinator, measure_on};
 use load::limits::Scope;
-use load::report::limit_name;
-use load::result::{Measurement, Report};
-use load::run::Options;
+use load::report::table;
+use load::result::Report;
+use load::run::{Length, Observer as _, Options};
 use load::workload::Workload;
 use server::error::Error;
 
-use super::watch::{Watch, bytes, count, time};
+use super::watch::Watch;
 use super::work::{RunOptions, WorkloadOptions};
-use super::{HostOptions, TargetOptions, failed, json, limits};
+use super::{HostOptions, TargetOptions, failed, json};
 use crate::report::{Outcome, print};
 
 const EXAMPLES: &str = "Examples:
@@ -66,6 +65,7 @@ pub(crate) fn run(run: &Run) -> Outcome {
     let mut hosts = run.hosts.coordinator(&server)?;
     report.agents = hosts.as_ref().map(Coordinator::hosts).unwrap_or_default();
     let mut watch = Watch::new()?;
+    watch.prints_results = !run.json && workloads.len() * run.options.threads.0.len() > 1;
     let (peer, length) = (run.hosts.limits.peer()?, Duration::from_secs(2));
     let scope = Scope { directory: run.hosts.limits.directory.as_deref(), peer: peer.as_ref(), length };
     if run.limits || run.hosts.limits.is_given() {
@@ -73,9 +73,6 @@ pub(crate) fn run(run: &Run) -> Outcome {
         let measured = load::limits::measure(&server, &scope, hosts.as_mut(), &mut watch);
         watch.clear();
         report.limits = measured.map_err(failed)?;
-        if !run.json {
-            print(&(limits::format_limits(&report.limits) + "\n"));
-        }
     }
     let measured = measure_all(run, &server, &workloads, &scope, hosts.as_mut(), &mut report, &mut watch);
     conclude(run, &report, measured)
@@ -93,14 +90,20 @@ fn measure_all(
     watch: &mut Watch,
 ) -> Result<bool, Error> {
     let mut is_whole = true;
+    let count = workloads.len() * run.options.threads.0.len();
     for workload in workloads {
         for threads in &run.options.threads.0 {
             if watch.was_interrupted() && !report.results.is_empty() {
                 return Ok(is_whole);
             }
-            watch.title = format!("{}, {threads} threads", workload.name());
+            let number = report.results.len() + 1;
+            watch.title = format!("{number}/{count} {}, threads: {threads}", workload.name());
             let options =
                 Options { server_pids: run.hosts.server_pid.clone(), ..run.options.for_threads(*threads) };
+            watch.length = match options.length {
+                Length::Time(length) => Some(length),
+                _ => None,
+            };
             let measured = measure_on(hosts.as_deref_mut(), server, workload, &options, watch);
             watch.clear();
             let combined = measured.map_err(failed)?;
@@ -120,9 +123,7 @@ fn measure_all(
                 watch,
             );
             watch.clear();
-            if let Some(measurement) = report.results.last().filter(|_| !run.json) {
-                print(&format_measurement(measurement));
-            }
+            report.results.last().into_iter().for_each(|measurement| watch.measured(measurement));
         }
     }
     Ok(is_whole)
@@ -137,9 +138,7 @@ fn conclude(run: &Run, report: &Report, measured: Result<bool, Error>) -> Outcom
     if let Some(path) = &run.report {
         super::report::write_page(path, report)?;
     }
-    if run.json {
-        print(&json(report)?);
-    }
+    print(&if run.json { json(report)? } else { table::render(report) });
     if !measured? {
         return Err(Error::failed("the result is incomplete; the notes say why"));
     }
@@ -149,68 +148,4 @@ fn conclude(run: &Run, report: &Report, measured: Result<bool, Error>) -> Outcom
         return Err(Error::failed(format!("{failures} operations failed")));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Formats a measurement in a few lines.
-fn format_measurement(measurement: &Measurement) -> String {
-    let latency = &measurement.latency;
-    let mut out = format!(
-        "{}, {} threads x {} in flight, {} connections, seed {}\n  {}/s",
-        measurement.name,
-        measurement.threads,
-        measurement.depth,
-        measurement.connections,
-        measurement.seed,
-        count(measurement.operations_per_s)
-    );
-    if measurement.bytes > 0 {
-        out += &format!("  {}/s", bytes(measurement.bytes_per_s));
-    }
-    out += &format!(
-        "  p50 {}  p99 {}  p99.9 {}  max {}  ({} operations in {:.1} s{})\n",
-        time(latency.p50_ns),
-        time(latency.p99_ns),
-        time(latency.p999_ns),
-        time(latency.max_ns),
-        measurement.operations,
-        measurement.seconds,
-        if measurement.interrupted { ", interrupted" } else { "" }
-    );
-    details(measurement, &mut out);
-    out
-}
-
-/// Appends what only some measurements have.
-fn details(measurement: &Measurement, out: &mut String) {
-    let mut line = |text: String| writeln!(out, "  {text}").expect("a String takes any text");
-    for phase in &measurement.phases {
-        line(format!(
-            "{:8} {}/s  p50 {}  p99 {}",
-            phase.procedure,
-            count(phase.operations_per_s),
-            time(phase.latency.p50_ns),
-            time(phase.latency.p99_ns)
-        ));
-    }
-    if let Some(server) = &measurement.server {
-        let per_gib = server.cpu_seconds_per_gib.map(|cost| format!(", {cost:.3} s/GiB")).unwrap_or_default();
-        line(format!(
-            "server processor time: {:.2} µs per operation{per_gib}",
-            server.cpu_ns_per_operation / 1e3
-        ));
-    }
-    if let Some(limit) = &measurement.limit {
-        line(format!("{:.1} % of the {}", limit.fraction * 100.0, limit_name(limit.limit)));
-    }
-    if let Some(steady) = &measurement.steady {
-        let word = if steady.reached { "steady" } else { "NOT steady" };
-        let (spread, slope) = (steady.spread * 100.0, steady.slope * 100.0);
-        line(format!("{word}: spread {spread:.1} %, slope {slope:.1} % over {:.1} s", steady.window_s));
-    }
-    if let Some(blocks) = measurement.verified_blocks {
-        line(format!("{blocks} blocks verified"));
-    }
-    for error in &measurement.errors {
-        line(format!("FAILED {} x {}", error.count, error.cause));
-    }
 }

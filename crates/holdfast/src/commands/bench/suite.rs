@@ -15,8 +15,8 @@ use crate::report::{Outcome, print};
 
 const EXAMPLES: &str = "Examples:
   holdfast bench suite published --target 127.0.0.1:/main --quick
-  holdfast bench suite published --target filer:/export --report page.html --json result.json \\
-      --caches 'restarted before the run; 64 GiB of memory'
+  holdfast bench suite published --target filer:/export --report page.html --json \\
+      --caches 'restarted before the run; 64 GiB of memory' > result.json
 
 Runs every test of the published reports that docs/bench.md names, at a scale that fits this machine and the server's \
 free space, and measures the limits in the same run. If a test fails, the next one runs. Files are removed at the end. \
@@ -51,9 +51,9 @@ pub(crate) struct SuiteCommand {
     /// Write an HTML page to this file
     #[arg(long, value_name = "PAGE.html")]
     report: Option<PathBuf>,
-    /// Write JSON to this file (docs/bench.md describes it)
-    #[arg(long, value_name = "RESULT.json")]
-    json: Option<PathBuf>,
+    /// Print JSON (docs/bench.md describes it)
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -101,17 +101,13 @@ pub(crate) fn run(command: &SuiteCommand) -> Outcome {
     let mut hosts = command.hosts.coordinator(&server)?;
     result.agents = hosts.as_ref().map(Coordinator::hosts).unwrap_or_default();
     let mut watch = Watch::new()?;
-    watch.prints_results = true;
+    watch.prints_results = !command.json;
     let ran = published(&server, &suite, hosts.as_mut(), &mut result, &mut watch);
     watch.clear();
     // Results so far are kept even if the run failed.
-    print(&format!("\n{}", table::render(&result)));
+    print(&if command.json { json(&result)? } else { table::render(&result) });
     if let Some(path) = &command.report {
         report::write_page(path, &result)?;
-    }
-    if let Some(path) = &command.json {
-        let written = std::fs::write(path, json(&result)?);
-        written.map_err(|error| Error::failed(format!("cannot write {}: {error}", path.display())))?;
     }
     let lost = ran.map_err(failed)?;
     if result.results.is_empty() {

@@ -6,13 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use load::report::units;
 use load::result::Measurement;
 use load::run::{Observer, Progress};
 use server::error::Error;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-
-use crate::report::print;
 
 /// The exit code after a second signal, as shells report an interrupted program.
 const INTERRUPTED: i32 = 130;
@@ -45,8 +44,10 @@ pub(crate) fn signals() -> Result<Arc<AtomicBool>, Error> {
 pub(crate) struct Watch {
     /// The title in front of the line.
     pub(crate) title: String,
-    /// Whether to print each measurement when it is over.
+    /// Whether to say the result of each measurement when it is over.
     pub(crate) prints_results: bool,
+    /// The length of a measurement, if it is known.
+    pub(crate) length: Option<Duration>,
     is_terminal: bool,
     has_line: bool,
     interrupted: Arc<AtomicBool>,
@@ -59,6 +60,7 @@ impl Watch {
         Ok(Watch {
             title: String::new(),
             prints_results: false,
+            length: None,
             is_terminal: stderr().is_terminal(),
             has_line: false,
             interrupted,
@@ -85,7 +87,7 @@ impl Observer for Watch {
     fn measured(&mut self, measurement: &Measurement) {
         self.clear();
         if self.prints_results {
-            print(&format!("{}: {}\n", self.title, brief(measurement)));
+            eprintln!("{}: {}", self.title, brief(measurement));
         }
     }
 
@@ -94,21 +96,19 @@ impl Observer for Watch {
             return;
         }
         self.has_line = true;
-        let mut line = format!("{}: ", self.title);
+        let mut line = format!("{}: {} {:.0} s", self.title, progress.stage, progress.elapsed_s);
         if progress.is_measured {
-            line += &format!(
-                "{} {:.1} s  {}/s",
-                progress.stage,
-                progress.elapsed_s,
-                count(progress.operations_per_s)
-            );
-            if progress.bytes_per_s > 0.0 {
-                line += &format!("  {}/s", bytes(progress.bytes_per_s));
+            if let Some(length) = self.length {
+                line += &format!(" of {}", length.as_secs_f64());
             }
-            line += &format!("  p50 {}  p99 {}", time(progress.p50_ns), time(progress.p99_ns));
-        } else {
-            line +=
-                &format!("{} {:.1} s  {}/s", progress.stage, progress.elapsed_s, bytes(progress.bytes_per_s));
+            line += &format!("  {}", units::operations(progress.operations_per_s));
+        }
+        if progress.bytes_per_s > 0.0 {
+            line += &format!("  {}", units::bytes_per_second(progress.bytes_per_s));
+        }
+        if progress.is_measured {
+            let [p50, p99] = [progress.p50_ns, progress.p99_ns].map(|ns| units::nanoseconds(ns as f64));
+            line += &format!("  p50 {p50}  p99 {p99}");
         }
         if progress.errors > 0 {
             line += &format!("  {} failed", progress.errors);
@@ -129,48 +129,19 @@ impl Observer for Watch {
 
 /// Formats a measurement in one line.
 fn brief(measurement: &Measurement) -> String {
-    let mut line = format!("{}/s", count(measurement.operations_per_s));
+    let mut line = units::operations(measurement.operations_per_s);
     if measurement.bytes > 0 {
-        line += &format!("  {}/s", bytes(measurement.bytes_per_s));
+        line += &format!("  {}", units::bytes_per_second(measurement.bytes_per_s));
     }
-    line += &format!("  p50 {}  p99 {}", time(measurement.latency.p50_ns), time(measurement.latency.p99_ns));
+    let latency = &measurement.latency;
+    let [p50, p99] = [latency.p50_ns, latency.p99_ns].map(|ns| units::nanoseconds(ns as f64));
+    line += &format!("  p50 {p50}  p99 {p99}");
     if let Some(limit) = &measurement.limit {
-        line += &format!("  {:.1} % of its limit", limit.fraction * 100.0);
+        line += &format!("  {} of its limit", units::percent(limit.fraction));
     }
     let failed: u64 = measurement.errors.iter().map(|error| error.count).sum();
     if failed > 0 {
         line += &format!("  FAILED {failed}");
     }
     line
-}
-
-/// Formats a number of operations.
-pub(crate) fn count(value: f64) -> String {
-    match value {
-        value if value >= 1e6 => format!("{:.2} M", value / 1e6),
-        value if value >= 1e4 => format!("{:.1} k", value / 1e3),
-        value if value >= 100.0 => format!("{value:.0}"),
-        value => format!("{value:.1}"),
-    }
-}
-
-/// Formats a number of bytes.
-pub(crate) fn bytes(value: f64) -> String {
-    for (unit, name) in [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
-        let unit = unit as f64;
-        if value >= unit {
-            return format!("{:.1} {name}", value / unit);
-        }
-    }
-    format!("{value:.0} B")
-}
-
-/// Formats a time.
-pub(crate) fn time(ns: u64) -> String {
-    let ns = ns as f64;
-    match ns {
-        ns if ns >= 1e9 => format!("{:.2} s", ns / 1e9),
-        ns if ns >= 1e6 => format!("{:.2} ms", ns / 1e6),
-        ns => format!("{:.1} µs", ns / 1e3),
-    }
 }

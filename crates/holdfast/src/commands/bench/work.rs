@@ -14,7 +14,7 @@ pub(super) struct WorkloadOptions {
     /// Workload to run
     workload: WorkloadName,
     /// Bytes per operation of sequential-read, sequential-write and random; a list makes several measurements
-    #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "4KiB")]
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "4KiB", value_parser = parse_size)]
     block: Vec<Size>,
     /// Percentage of reads of random; a list makes several measurements
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "100", value_parser = clap::value_parser!(u8).range(0..=100))]
@@ -32,7 +32,7 @@ pub(super) struct WorkloadOptions {
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     directories: u64,
     /// Bytes per file, for metadata [default: 0] and small-files [default: 4 KiB]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     file_size: Option<Size>,
     /// Names in the directory, for readdir and readdirplus
     #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
@@ -58,7 +58,7 @@ pub(super) struct RunOptions {
     #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
     event_loops: u32,
     /// Bytes of files that all threads together read and write
-    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_size)]
     working_set: Size,
     /// Seed of random numbers [default: a new one, which is printed]
     #[arg(long, value_name = "NUMBER")]
@@ -168,6 +168,16 @@ pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
+/// Parses sizes as fio, dd and mdtest write them, such as `4k`, `64K`, `1M` or `4 GiB`: a single letter is a binary unit.
+fn parse_size(text: &str) -> Result<Size, String> {
+    let trimmed = text.trim();
+    let has_letter = trimmed.ends_with(|c: char| "kmgtKMGT".contains(c));
+    let whole = if has_letter { format!("{trimmed}iB") } else { trimmed.to_owned() };
+    whole.parse().map_err(|_| {
+        format!("{text:?} is not a size: write a whole number and a unit, such as 4k, 1M or 4GiB")
+    })
+}
+
 /// Parses threads such as `16`, `1,4,16` or `1..1024`.
 fn parse_threads(text: &str) -> Result<Threads, String> {
     let number = |text: &str| {
@@ -273,6 +283,27 @@ impl WorkloadOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_those_of_fio_dd_and_mdtest() {
+        for (text, bytes) in [
+            ("4k", 4 << 10),
+            ("64K", 64 << 10),
+            ("1M", 1 << 20),
+            ("2g", 2 << 30),
+            ("1T", 1 << 40),
+            ("4 GiB", 4 << 30),
+            ("256MiB", 256 << 20),
+            ("1MB", 1_000_000),
+            ("1kB", 1000),
+            ("512", 512),
+        ] {
+            assert_eq!(parse_size(text), Ok(Size(bytes)), "{text}");
+        }
+        for text in ["", "k", "4x", "1.5M", "-1", "99999999T"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn threads_are_numbers_lists_and_powers() {

@@ -32,6 +32,18 @@ fn every_measurement_has_a_row_with_its_fraction() {
     }
 }
 
+/// `bench run` prints this table, so that it must say all that users act on.
+#[test]
+fn seeds_causes_of_failures_and_steadiness_are_printed() {
+    let report = sample::report();
+    let text = render(&report);
+    let it =
+        report.results.iter().find(|it| it.steady.as_ref().is_some_and(|steady| !steady.reached)).unwrap();
+    assert!(text.contains(&it.seed.to_string()) && text.contains("NOT steady: "), "{text}");
+    let error = report.results.iter().flat_map(|it| &it.errors).next().unwrap();
+    assert!(text.contains(&format!("{} × {}", error.count, error.cause)), "{text}");
+}
+
 #[test]
 fn control_characters_do_not_reach_the_terminal() {
     let mut report = sample::report();
