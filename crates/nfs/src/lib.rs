@@ -22,7 +22,7 @@
 //! | [`exports`] | which clients reach which volume, with what rights; the pseudo file system |
 //! | `credentials` | AUTH_SYS credentials after squashing |
 //! | `attributes`, `status` | the engine's attributes and errors as those of NFSv3, and back |
-//! | [`limits`] | every limit, with its reason |
+//! | [`limits`] | limits that documents or several modules use, with their reasons |
 //!
 //! What is deliberately absent: sockets, threads and clocks. State of clients is in `state`; a client of NFSv3 has none
 //! but its locks and the list of mounts, which only informs. The caller of this crate parks a reply until what it shows

@@ -10,7 +10,7 @@
 //! | `protocol` | the NFS service, its clock and its commits |
 //! | [`volumes`], `exports` | opens volumes, resolves exports |
 //! | [`config`] | the configuration file and the shares of memory |
-//! | [`limits`] | every limit, with its reason |
+//! | [`limits`] | limits that documents or several modules use, with their reasons |
 //!
 //! It knows nothing of the protocols beyond their records, and nothing of what volumes store.
 

@@ -13,7 +13,7 @@
 //! | [`nsm`] | the Network Status Monitor | XNFS version 3W chapter 11 |
 //! | [`mount3`] | MOUNT version 3 | RFC 1813 appendix I |
 //! | [`portmap`] | portmapper version 2, rpcbind versions 3 and 4 | RFC 1833 |
-//! | [`limits`] | every limit, with its reason | |
+//! | [`limits`] | limits that documents or several modules use, with their reasons | |
 //!
 //! Decoding borrows: a payload or a name is a slice of its record, and decoding never allocates. Every length is compared
 //! with its limit and with the remaining bytes before it is used. Encoding appends to the caller's buffer.

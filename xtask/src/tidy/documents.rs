@@ -70,7 +70,7 @@ fn path(quoted: &str) -> Option<&str> {
         return None;
     }
     let begins = BEGINNINGS.iter().any(|beginning| quoted.starts_with(beginning));
-    let source = quoted.contains('/') && (quoted.ends_with(".rs") || quoted.ends_with(".md"));
+    let source = quoted.contains('/') && [".rs", ".md", ".toml"].iter().any(|end| quoted.ends_with(end));
     let document = quoted.ends_with(".md") && quoted.starts_with(|first: char| first.is_ascii_uppercase());
     (begins || source || document).then_some(quoted)
 }
