@@ -1,7 +1,7 @@
 use volume::handle::Handle;
 use volume::ids::{Ino, SnapshotId, VolumeId};
 use volume::request::Access;
-use wire::nfs3::{self, FileHandle3, GetattrArgs, GetattrRes, Procedure, ReadFail, RenameFail};
+use wire::nfs3::{self, FileHandle3, GetattrArgs, GetattrRes, PostOpAttr, Procedure, RenameFail};
 use wire::record::{Peek, peek};
 use wire::rpc::{AuthSys, Groups, OpaqueAuth, RejectedReply, ReplyBody};
 use wire::xdr::{Decode, decode_all};
@@ -221,7 +221,7 @@ fn failure_replies_have_the_form_of_their_procedure() {
         (accepted(AcceptStat::Success), bytes)
     };
     let read = failure(&nfs(Procedure::Read, &()));
-    assert_eq!(read, io(&|out| ReadFail { file_attributes: None }.encode(out)));
+    assert_eq!(read, io(&|out| PostOpAttr::None.encode(out)));
     let wcc = nfs3::WccData::NONE;
     let rename = failure(&nfs(Procedure::Rename, &()));
     assert_eq!(rename, io(&|out| RenameFail { fromdir_wcc: wcc, todir_wcc: wcc }.encode(out)));

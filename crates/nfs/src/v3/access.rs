@@ -1,7 +1,7 @@
 //! ACCESS (RFC 1813 section 3.3.4): checks permissions of the caller.
 
 use volume::results::AccessMask;
-use wire::nfs3::{AccessArgs, AccessFail, AccessOk, AccessRes, NfsStat3, access};
+use wire::nfs3::{AccessArgs, AccessOk, AccessRes, NfsStat3, PostOpAttr, access};
 use wire::xdr::{Encode, Encoder};
 
 use crate::call::{Call, Handled};
@@ -21,10 +21,10 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
             AccessRes::Ok(AccessOk { obj_attributes, access }).encode(out);
             Ok(object.after(promised.after))
         }
-        Err(failure) => object.fail(&failure, out, |obj_attributes| AccessFail { obj_attributes }),
+        Err(failure) => object.fail(&failure, out, |attributes| attributes),
     }
 }
 
 pub(super) fn failed(status: NfsStat3, out: &mut Encoder<'_>) {
-    super::fail(out, status, AccessFail { obj_attributes: None });
+    super::fail(out, status, PostOpAttr::None);
 }

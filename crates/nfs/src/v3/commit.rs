@@ -1,6 +1,6 @@
 //! COMMIT (RFC 1813 section 3.3.21): makes unstable data stable. The reply waits for it.
 
-use wire::nfs3::{CommitArgs, CommitFail, CommitOk, CommitRes, NfsStat3, WccData};
+use wire::nfs3::{CommitArgs, CommitOk, CommitRes, NfsStat3, WccData};
 use wire::xdr::{Encode, Encoder};
 
 use crate::attributes::unchanged;
@@ -16,10 +16,10 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
                 .encode(out);
             Ok(file.after(promised.after))
         }
-        Err(failure) => file.fail(&failure, out, |attributes| CommitFail { file_wcc: unchanged(attributes) }),
+        Err(failure) => file.fail(&failure, out, unchanged),
     }
 }
 
 pub(super) fn failed(status: NfsStat3, out: &mut Encoder<'_>) {
-    super::fail(out, status, CommitFail { file_wcc: WccData::NONE });
+    super::fail(out, status, WccData::NONE);
 }

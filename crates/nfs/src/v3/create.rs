@@ -3,7 +3,7 @@
 use volume::ids::Ino;
 use volume::request::{Error, Request};
 use volume::results::{CreateHow, Created};
-use wire::nfs3::{CreateArgs, CreateFail, CreateHow3, CreateOk, CreateRes, NfsStat3, WccData};
+use wire::nfs3::{CreateArgs, CreateHow3, CreateOk, CreateRes, NfsStat3, WccData};
 use wire::xdr::{Encode, Encoder};
 
 use crate::attributes::{set_attributes, unchanged};
@@ -26,7 +26,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
             directory.volume.create_file(request, directory.ino, args.place.name.0, &how, encode)
         },
         succeed: |created: &_, out: &mut Encoder<'_>| succeeded(&directory, created, out),
-        fail: |after: &mut _| Ok(CreateFail { dir_wcc: unchanged(directory.shown(after)?) }),
+        fail: |after: &mut _| Ok(unchanged(directory.shown(after)?)),
     };
     once(call, &directory, out, operation)
 }
@@ -55,5 +55,5 @@ pub(super) fn succeeded(directory: &Object<'_>, created: &Created, out: &mut Enc
 }
 
 pub(super) fn failed(status: NfsStat3, out: &mut Encoder<'_>) {
-    super::fail(out, status, CreateFail { dir_wcc: WccData::NONE });
+    super::fail(out, status, WccData::NONE);
 }

@@ -1,7 +1,7 @@
 //! FSINFO (RFC 1813 section 3.3.19): capabilities and preferred sizes.
 
 use volume::limits::{FILE_BYTES_MAX, TRANSFER_BYTES_MAX};
-use wire::nfs3::{FsinfoArgs, FsinfoFail, FsinfoOk, FsinfoRes, NfsStat3, NfsTime3, properties};
+use wire::nfs3::{FsinfoArgs, FsinfoOk, FsinfoRes, NfsStat3, NfsTime3, PostOpAttr, properties};
 use wire::xdr::{Encode, Encoder};
 
 use crate::call::{Call, Handled};
@@ -31,10 +31,10 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
             .encode(out);
             Ok(object.after(promised.after))
         }
-        Err(failure) => object.fail(&failure, out, |obj_attributes| FsinfoFail { obj_attributes }),
+        Err(failure) => object.fail(&failure, out, |attributes| attributes),
     }
 }
 
 pub(super) fn failed(status: NfsStat3, out: &mut Encoder<'_>) {
-    super::fail(out, status, FsinfoFail { obj_attributes: None });
+    super::fail(out, status, PostOpAttr::None);
 }

@@ -2,7 +2,7 @@
 
 use volume::request::{Answer, Promised};
 use volume::results::VolumeStatus;
-use wire::nfs3::{Fattr3, FsstatArgs, FsstatFail, FsstatOk, FsstatRes, NfsStat3};
+use wire::nfs3::{Fattr3, FsstatArgs, FsstatOk, FsstatRes, NfsStat3, PostOpAttr};
 use wire::xdr::{Encode, Encoder};
 
 use crate::call::{Call, Handled, Object};
@@ -26,7 +26,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
             .encode(out);
             Ok(object.after(promised.after))
         }
-        Err(failure) => object.fail(&failure, out, |obj_attributes| FsstatFail { obj_attributes }),
+        Err(failure) => object.fail(&failure, out, |attributes| attributes),
     }
 }
 
@@ -40,5 +40,5 @@ fn status(object: &Object<'_>) -> Answer<(Fattr3, VolumeStatus)> {
 }
 
 pub(super) fn failed(status: NfsStat3, out: &mut Encoder<'_>) {
-    super::fail(out, status, FsstatFail { obj_attributes: None });
+    super::fail(out, status, PostOpAttr::None);
 }

@@ -1,6 +1,6 @@
 //! LOOKUP (RFC 1813 section 3.3.3): finds the handle of a name.
 
-use wire::nfs3::{LookupArgs, LookupFail, LookupOk, LookupRes, NfsStat3};
+use wire::nfs3::{LookupArgs, LookupOk, LookupRes, NfsStat3, PostOpAttr};
 use wire::xdr::{Encode, Encoder};
 
 use crate::call::{Call, Handled, file_handle};
@@ -20,10 +20,10 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
             .encode(out);
             Ok(directory.after(promised.after))
         }
-        Err(failure) => directory.fail(&failure, out, |dir_attributes| LookupFail { dir_attributes }),
+        Err(failure) => directory.fail(&failure, out, |attributes| attributes),
     }
 }
 
 pub(super) fn failed(status: NfsStat3, out: &mut Encoder<'_>) {
-    super::fail(out, status, LookupFail { dir_attributes: None });
+    super::fail(out, status, PostOpAttr::None);
 }

@@ -1,7 +1,7 @@
 //! MKDIR (RFC 1813 section 3.3.9): creates a directory.
 
 use volume::request::Request;
-use wire::nfs3::{CreateFail, MkdirArgs};
+use wire::nfs3::MkdirArgs;
 use wire::xdr::Encoder;
 
 use crate::attributes::{set_attributes, unchanged};
@@ -19,7 +19,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
             directory.volume.make_directory(request, directory.ino, args.place.name.0, &set, encode)
         },
         succeed: |created: &_, out: &mut Encoder<'_>| create::succeeded(&directory, created, out),
-        fail: |after: &mut _| Ok(CreateFail { dir_wcc: unchanged(directory.shown(after)?) }),
+        fail: |after: &mut _| Ok(unchanged(directory.shown(after)?)),
     };
     once(call, &directory, out, operation)
 }

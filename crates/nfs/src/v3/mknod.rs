@@ -3,7 +3,7 @@
 use volume::attributes::Device;
 use volume::request::{Error, Request};
 use volume::results::NodeKind;
-use wire::nfs3::{CreateFail, DeviceData3, MknodArgs, MknodData3, Sattr3};
+use wire::nfs3::{DeviceData3, MknodArgs, MknodData3, Sattr3};
 use wire::xdr::Encoder;
 
 use crate::attributes::{set_attributes, unchanged};
@@ -22,7 +22,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
             directory.volume.make_node(request, directory.ino, args.place.name.0, kind, &set, encode)
         },
         succeed: |created: &_, out: &mut Encoder<'_>| create::succeeded(&directory, created, out),
-        fail: |after: &mut _| Ok(CreateFail { dir_wcc: unchanged(directory.shown(after)?) }),
+        fail: |after: &mut _| Ok(unchanged(directory.shown(after)?)),
     };
     once(call, &directory, out, operation)
 }

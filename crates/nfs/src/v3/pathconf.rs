@@ -1,7 +1,7 @@
 //! PATHCONF (RFC 1813 section 3.3.20): POSIX limits of names and links.
 
 use volume::limits::{LINKS_MAX, NAME_BYTES_MAX};
-use wire::nfs3::{NfsStat3, PathconfArgs, PathconfFail, PathconfOk, PathconfRes};
+use wire::nfs3::{NfsStat3, PathconfArgs, PathconfOk, PathconfRes, PostOpAttr};
 use wire::xdr::{Encode, Encoder};
 
 use crate::call::{Call, Handled};
@@ -23,10 +23,10 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
             .encode(out);
             Ok(object.after(promised.after))
         }
-        Err(failure) => object.fail(&failure, out, |obj_attributes| PathconfFail { obj_attributes }),
+        Err(failure) => object.fail(&failure, out, |attributes| attributes),
     }
 }
 
 pub(super) fn failed(status: NfsStat3, out: &mut Encoder<'_>) {
-    super::fail(out, status, PathconfFail { obj_attributes: None });
+    super::fail(out, status, PostOpAttr::None);
 }

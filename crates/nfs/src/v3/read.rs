@@ -3,7 +3,7 @@
 
 use volume::limits::TRANSFER_BYTES_MAX;
 use volume::results::{Piece, ReadData};
-use wire::nfs3::{NfsStat3, ReadArgs, ReadEncoder, ReadFail};
+use wire::nfs3::{NfsStat3, PostOpAttr, ReadArgs, ReadEncoder};
 use wire::xdr::Encoder;
 
 use crate::call::{Call, Handled};
@@ -41,7 +41,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
             result.finish(&file.fattr3(&read.attributes), read.eof);
             Ok(file.after(promised.after))
         }
-        Err(failure) => file.fail(&failure, out, |file_attributes| ReadFail { file_attributes }),
+        Err(failure) => file.fail(&failure, out, |attributes| attributes),
     }
 }
 
@@ -50,5 +50,5 @@ fn has_no_hole(read: &ReadData) -> bool {
 }
 
 pub(super) fn failed(status: NfsStat3, out: &mut Encoder<'_>) {
-    super::fail(out, status, ReadFail { file_attributes: None });
+    super::fail(out, status, PostOpAttr::None);
 }

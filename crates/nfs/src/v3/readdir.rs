@@ -6,7 +6,7 @@ use volume::attributes::Attributes;
 use volume::ids::Cookie;
 use volume::request::{Answer, Durability, Promised};
 use volume::results::Entry;
-use wire::nfs3::{Entry3, Filename3, NfsStat3, ReaddirArgs, ReaddirEncoder, ReaddirFail};
+use wire::nfs3::{Entry3, Filename3, NfsStat3, PostOpAttr, ReaddirArgs, ReaddirEncoder};
 use wire::xdr::Encoder;
 
 use crate::call::{Call, Handled, Object};
@@ -61,13 +61,13 @@ pub(super) fn answer<'a>(
             } else {
                 // The client has no room for even one name.
                 result.abandon();
-                super::fail(out, NfsStat3::TooSmall, ReaddirFail { dir_attributes: Some(attributes) });
+                super::fail(out, NfsStat3::TooSmall, Some(attributes));
             }
             Ok(directory.after(after))
         }
         Err(failure) => {
             result.abandon();
-            directory.fail(&failure, out, |dir_attributes| ReaddirFail { dir_attributes })
+            directory.fail(&failure, out, |attributes| attributes)
         }
     }
 }
@@ -108,5 +108,5 @@ fn list(directory: &Object<'_>, asked: &Asked, mut take: impl FnMut(&Entry) -> b
 }
 
 pub(super) fn failed(status: NfsStat3, out: &mut Encoder<'_>) {
-    super::fail(out, status, ReaddirFail { dir_attributes: None });
+    super::fail(out, status, PostOpAttr::None);
 }

@@ -3,7 +3,7 @@
 //! `maxcount` bounds the whole result. `dircount` bounds names and cookies alone; RFC 1813 calls it a hint, so at least one
 //! name is returned whatever its value.
 
-use wire::nfs3::{EntryPlus3, Fattr3, Filename3, NfsStat3, ReaddirFail, ReaddirplusArgs};
+use wire::nfs3::{EntryPlus3, Fattr3, Filename3, NfsStat3, PostOpAttr, ReaddirplusArgs};
 use wire::xdr::Encoder;
 
 use crate::call::{Call, Handled, file_handle};
@@ -37,5 +37,5 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
 }
 
 pub(super) fn failed(status: NfsStat3, out: &mut Encoder<'_>) {
-    super::fail(out, status, ReaddirFail { dir_attributes: None });
+    super::fail(out, status, PostOpAttr::None);
 }

@@ -1,6 +1,6 @@
 //! READLINK (RFC 1813 section 3.3.5): reads a symbolic link.
 
-use wire::nfs3::{NfsPath3, NfsStat3, ReadlinkArgs, ReadlinkFail, ReadlinkOk, ReadlinkRes};
+use wire::nfs3::{NfsPath3, NfsStat3, PostOpAttr, ReadlinkArgs, ReadlinkOk, ReadlinkRes};
 use wire::xdr::{Encode, Encoder};
 
 use crate::call::{Call, Handled};
@@ -17,10 +17,10 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
             .encode(out);
             Ok(link.after(promised.after))
         }
-        Err(failure) => link.fail(&failure, out, |symlink_attributes| ReadlinkFail { symlink_attributes }),
+        Err(failure) => link.fail(&failure, out, |attributes| attributes),
     }
 }
 
 pub(super) fn failed(status: NfsStat3, out: &mut Encoder<'_>) {
-    super::fail(out, status, ReadlinkFail { symlink_attributes: None });
+    super::fail(out, status, PostOpAttr::None);
 }

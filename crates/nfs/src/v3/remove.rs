@@ -3,7 +3,7 @@
 
 use volume::request::Request;
 use volume::results::Removed;
-use wire::nfs3::{NfsStat3, RemoveArgs, RemoveFail, RemoveOk, RemoveRes, WccData};
+use wire::nfs3::{NfsStat3, RemoveArgs, RemoveOk, RemoveRes, WccData};
 use wire::xdr::{Encode, Encoder};
 
 use crate::attributes::unchanged;
@@ -21,7 +21,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
             removed.inspect(|removed| post_op.removed(&removed.value))
         },
         succeed: |removed: &_, out: &mut Encoder<'_>| succeeded(&directory, removed, out),
-        fail: |after: &mut _| Ok(RemoveFail { dir_wcc: unchanged(directory.shown(after)?) }),
+        fail: |after: &mut _| Ok(unchanged(directory.shown(after)?)),
     };
     once(call, &directory, out, operation)
 }
@@ -32,5 +32,5 @@ pub(super) fn succeeded(directory: &Object<'_>, removed: &Removed, out: &mut Enc
 }
 
 pub(super) fn failed(status: NfsStat3, out: &mut Encoder<'_>) {
-    super::fail(out, status, RemoveFail { dir_wcc: WccData::NONE });
+    super::fail(out, status, WccData::NONE);
 }

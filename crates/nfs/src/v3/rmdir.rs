@@ -1,7 +1,7 @@
 //! RMDIR (RFC 1813 section 3.3.13): removes an empty directory.
 
 use volume::request::Request;
-use wire::nfs3::{RemoveFail, RmdirArgs};
+use wire::nfs3::RmdirArgs;
 use wire::xdr::Encoder;
 
 use crate::attributes::unchanged;
@@ -18,7 +18,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
             directory.volume.remove_directory(request, directory.ino, args.object.name.0, encode)
         },
         succeed: |removed: &_, out: &mut Encoder<'_>| remove::succeeded(&directory, removed, out),
-        fail: |after: &mut _| Ok(RemoveFail { dir_wcc: unchanged(directory.shown(after)?) }),
+        fail: |after: &mut _| Ok(unchanged(directory.shown(after)?)),
     };
     once(call, &directory, out, operation)
 }

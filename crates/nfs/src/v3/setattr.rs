@@ -1,7 +1,7 @@
 //! SETATTR (RFC 1813 section 3.3.2): sets attributes, guarded by a ctime if the client gives one.
 
 use volume::request::Request;
-use wire::nfs3::{NfsStat3, SetattrArgs, SetattrFail, SetattrOk, SetattrRes, WccData};
+use wire::nfs3::{NfsStat3, SetattrArgs, SetattrOk, SetattrRes, WccData};
 use wire::xdr::{Encode, Encoder};
 
 use crate::attributes::{set_attributes, time, unchanged};
@@ -26,11 +26,11 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
         succeed: |changed: &_, out: &mut Encoder<'_>| {
             SetattrRes::Ok(SetattrOk { obj_wcc: object.wcc(changed) }).encode(out);
         },
-        fail: |after: &mut _| Ok(SetattrFail { obj_wcc: unchanged(object.shown(after)?) }),
+        fail: |after: &mut _| Ok(unchanged(object.shown(after)?)),
     };
     once(call, &object, out, operation)
 }
 
 pub(super) fn failed(status: NfsStat3, out: &mut Encoder<'_>) {
-    super::fail(out, status, SetattrFail { obj_wcc: WccData::NONE });
+    super::fail(out, status, WccData::NONE);
 }

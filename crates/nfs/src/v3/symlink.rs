@@ -1,7 +1,7 @@
 //! SYMLINK (RFC 1813 section 3.3.10): creates a symbolic link.
 
 use volume::request::Request;
-use wire::nfs3::{CreateFail, SymlinkArgs};
+use wire::nfs3::SymlinkArgs;
 use wire::xdr::Encoder;
 
 use crate::attributes::{set_attributes, unchanged};
@@ -20,7 +20,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
             directory.volume.make_symlink(request, directory.ino, name, target, &set, encode)
         },
         succeed: |created: &_, out: &mut Encoder<'_>| create::succeeded(&directory, created, out),
-        fail: |after: &mut _| Ok(CreateFail { dir_wcc: unchanged(directory.shown(after)?) }),
+        fail: |after: &mut _| Ok(unchanged(directory.shown(after)?)),
     };
     once(call, &directory, out, operation)
 }

@@ -2,7 +2,7 @@
 
 use volume::request::{Answer, Error};
 use volume::results::{Stability, Written};
-use wire::nfs3::{NfsStat3, StableHow, WccData, WriteArgs, WriteFail, WriteOk, WriteRes};
+use wire::nfs3::{NfsStat3, StableHow, WccData, WriteArgs, WriteOk, WriteRes};
 use wire::xdr::{Encode, Encoder};
 
 use crate::attributes::unchanged;
@@ -26,7 +26,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
             .encode(out);
             Ok(file.after(promised.after))
         }
-        Err(failure) => file.fail(&failure, out, |attributes| WriteFail { file_wcc: unchanged(attributes) }),
+        Err(failure) => file.fail(&failure, out, unchanged),
     }
 }
 
@@ -60,5 +60,5 @@ fn stable_how(stability: Stability) -> StableHow {
 }
 
 pub(super) fn failed(status: NfsStat3, out: &mut Encoder<'_>) {
-    super::fail(out, status, WriteFail { file_wcc: WccData::NONE });
+    super::fail(out, status, WccData::NONE);
 }

@@ -111,7 +111,7 @@ fn changes_fail_with_io_when_media_fail() {
         &CreateArgs { place: place(dir, "new"), how: CreateHow3::Guarded(Sattr3::default()) },
     );
     let failed = created.unwrap_err();
-    assert_eq!((failed.status, failed.body.dir_wcc), (NfsStat3::Io, WccData::NONE));
+    assert_eq!((failed.status, failed.body), (NfsStat3::Io, WccData::NONE));
     let refused = server.write(file, 0, b"x").unwrap_err();
     assert!(matches!(refused.status, NfsStat3::Rofs | NfsStat3::Io), "{}", refused.status);
     assert_eq!(server.read(file, 0, 10).unwrap().data, b"", "durable contents are still served");

@@ -36,18 +36,18 @@ fn read_only_exports_refuse_changes() {
         &SetattrArgs { object: dir, new_attributes: set, guard: None },
     );
     let failed = res.unwrap_err();
-    refused(failed.status, failed.body.obj_wcc);
+    refused(failed.status, failed.body);
     let to = place(dir, "new");
     let res: CreateRes<'_> =
         server.call(root(), Procedure::Create, &CreateArgs { place: to, how: CreateHow3::Guarded(set) });
     let failed = res.unwrap_err();
-    refused(failed.status, failed.body.dir_wcc);
+    refused(failed.status, failed.body);
     let res: MkdirRes<'_> = server.call(root(), Procedure::Mkdir, &MkdirArgs { place: to, attributes: set });
     let failed = res.unwrap_err();
-    refused(failed.status, failed.body.dir_wcc);
+    refused(failed.status, failed.body);
     let res: RemoveRes = server.call(root(), Procedure::Remove, &RemoveArgs { object: place(dir, "file") });
     let failed = res.unwrap_err();
-    refused(failed.status, failed.body.dir_wcc);
+    refused(failed.status, failed.body);
     let args = RenameArgs { from: place(dir, "file"), to };
     let res: RenameRes = server.call(root(), Procedure::Rename, &args);
     let failed = res.unwrap_err();
@@ -58,7 +58,7 @@ fn read_only_exports_refuse_changes() {
     assert_eq!(failed.body.file_attributes, Some(file_now));
     let failed = server.write(file, 0, b"x").unwrap_err();
     assert_eq!(failed.status, NfsStat3::Rofs);
-    assert_eq!(assert_unchanged(failed.body.file_wcc), file_now);
+    assert_eq!(assert_unchanged(failed.body), file_now);
     let access = access::ALL;
     let res: AccessRes = server.call(root(), Procedure::Access, &AccessArgs { object: dir, access });
     assert_eq!(res.unwrap().access, access::READ | access::LOOKUP);
@@ -78,7 +78,7 @@ fn handles_are_useless_to_clients_that_are_not_admitted() {
     let args = RemoveArgs { object: place(dir, "file") };
     let removed: RemoveRes = server.call(root(), Procedure::Remove, &args);
     let removed = removed.unwrap_err();
-    assert_eq!((removed.status, removed.body.dir_wcc), (NfsStat3::Acces, WccData::NONE));
+    assert_eq!((removed.status, removed.body), (NfsStat3::Acces, WccData::NONE));
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn writes_whose_count_differs_from_the_data_are_invalid() {
         let refused: WriteRes = server.call(root(), Procedure::Write, &args);
         let refused = refused.unwrap_err();
         assert_eq!(refused.status, NfsStat3::Inval);
-        assert_eq!(assert_unchanged(refused.body.file_wcc).size, 0);
+        assert_eq!(assert_unchanged(refused.body).size, 0);
     }
 }
 
@@ -107,7 +107,7 @@ fn files_have_a_maximum_size() {
     for offset in [largest, largest - 4, u64::MAX, u64::MAX - 4] {
         let refused = server.write(file, offset, b"hello").unwrap_err();
         assert_eq!(refused.status, NfsStat3::Fbig, "{offset}");
-        assert_unchanged(refused.body.file_wcc);
+        assert_unchanged(refused.body);
     }
     assert_eq!(server.write(file, largest - 5, b"hello").unwrap().file_wcc.after.unwrap().size, largest);
 }
@@ -118,13 +118,13 @@ fn reads_and_writes_need_a_regular_file() {
     let dir = server.mkdir(root(), server.root(), "dir", 0o755);
     let read = server.read(dir, 0, 10).unwrap_err();
     assert!(matches!(read.status, NfsStat3::IsDir | NfsStat3::Inval));
-    assert_eq!(read.body.file_attributes.unwrap().file_type, FileType3::Dir);
+    assert_eq!(read.body.unwrap().file_type, FileType3::Dir);
     let written = server.write(dir, 0, b"hello").unwrap_err();
     assert!(matches!(written.status, NfsStat3::IsDir | NfsStat3::Inval));
-    assert_unchanged(written.body.file_wcc);
+    assert_unchanged(written.body);
     let args = CommitArgs { file: dir, offset: 0, count: 0 };
     let committed: CommitRes = server.call(root(), Procedure::Commit, &args);
-    assert_unchanged(committed.unwrap_err().body.file_wcc);
+    assert_unchanged(committed.unwrap_err().body);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn modes_guard_data() {
     let read: ReadRes<'_> = server.call(client(7, 7), Procedure::Read, &args);
     let read = read.unwrap_err();
     assert_eq!(read.status, NfsStat3::Acces);
-    assert_eq!(read.body.file_attributes.unwrap().mode, 0o600);
+    assert_eq!(read.body.unwrap().mode, 0o600);
     let args = write_args(file, 0, b"hello", StableHow::FileSync);
     let written: WriteRes = server.call(client(7, 7), Procedure::Write, &args);
     assert_eq!(written.unwrap_err().status, NfsStat3::Acces);
@@ -150,7 +150,7 @@ fn removed_files_are_stale() {
         server.call(root(), Procedure::Remove, &RemoveArgs { object: place(dir, "file") });
     removed.unwrap();
     let read = server.read(file, 0, 1).unwrap_err();
-    assert_eq!((read.status, read.body.file_attributes), (NfsStat3::Stale, None));
+    assert_eq!((read.status, read.body), (NfsStat3::Stale, None));
     let written = server.write(file, 0, b"x").unwrap_err();
-    assert_eq!((written.status, written.body.file_wcc), (NfsStat3::Stale, WccData::NONE));
+    assert_eq!((written.status, written.body), (NfsStat3::Stale, WccData::NONE));
 }

@@ -204,16 +204,10 @@ xdr! {
         /// The object before and after.
         pub obj_wcc: WccData,
     }
-
-    /// SETATTR failed.
-    pub struct SetattrFail {
-        /// The object before and after.
-        pub obj_wcc: WccData,
-    }
 }
 
-/// The result of SETATTR.
-pub type SetattrRes = Res3<SetattrOk, SetattrFail>;
+/// The result of SETATTR. A failure has the object before and after.
+pub type SetattrRes = Res3<SetattrOk, WccData>;
 
 #[cfg(test)]
 mod samples {

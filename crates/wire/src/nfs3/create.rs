@@ -1,6 +1,6 @@
 //! CREATE, MKDIR, SYMLINK and MKNOD (RFC 1813 sections 3.3.8 to 3.3.11).
 //!
-//! Their results have the same bodies, [`CreateOk`] and [`CreateFail`].
+//! Their results have the same bodies, [`CreateOk`] and [`WccData`].
 
 use super::{DirOpArgs3, NfsPath3, PostOpAttr, PostOpFh3, Res3, Sattr3, SpecData3, WccData};
 use crate::limits::VERIFIER_BYTES;
@@ -37,14 +37,8 @@ xdr! {
         pub dir_wcc: WccData,
     }
 
-    /// CREATE, MKDIR, SYMLINK or MKNOD failed.
-    pub struct CreateFail {
-        /// The directory before and after.
-        pub dir_wcc: WccData,
-    }
-
-    /// The result of CREATE.
-    pub type CreateRes<'a> = Res3<CreateOk<'a>, CreateFail>;
+    /// The result of CREATE. A failure has the directory before and after.
+    pub type CreateRes<'a> = Res3<CreateOk<'a>, WccData>;
 
     /// The arguments of MKDIR (RFC 1813 section 3.3.9).
     pub struct MkdirArgs<'a> {
@@ -84,7 +78,8 @@ xdr! {
         pub spec: SpecData3,
     }
 
-    /// The object that MKNOD creates (RFC 1813 section 3.3.11, mknoddata3). The discriminants are those of [`FileType3`](super::FileType3).
+    /// The object that MKNOD creates (RFC 1813 section 3.3.11, mknoddata3). The discriminants are those of
+    /// [`FileType3`](super::FileType3).
     pub union MknodData3 {
         /// A character device.
         Chr(device: DeviceData3) = 4,

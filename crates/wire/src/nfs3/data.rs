@@ -26,16 +26,10 @@ xdr! {
         pub eof: bool,
         opaque data max DATA_BYTES_MAX,
     }
-
-    /// READ failed.
-    pub struct ReadFail {
-        /// The attributes of the file.
-        pub file_attributes: PostOpAttr,
-    }
 }
 
-/// The result of READ.
-pub type ReadRes<'a> = Res3<ReadOk<'a>, ReadFail>;
+/// The result of READ. A failure has the attributes of the file.
+pub type ReadRes<'a> = Res3<ReadOk<'a>, PostOpAttr>;
 
 /// The bytes before the data of READ: status, attributes, count, eof, length.
 const READ_HEADER_BYTES: usize = 4 + 4 + Fattr3::BYTES + 4 + 4 + 4;
@@ -108,14 +102,8 @@ xdr! {
         pub verf: WriteVerf3,
     }
 
-    /// WRITE failed.
-    pub struct WriteFail {
-        /// The file before and after.
-        pub file_wcc: WccData,
-    }
-
-    /// The result of WRITE.
-    pub type WriteRes = Res3<WriteOk, WriteFail>;
+    /// The result of WRITE. A failure has the file before and after.
+    pub type WriteRes = Res3<WriteOk, WccData>;
 
     /// The arguments of COMMIT (RFC 1813 section 3.3.21).
     pub struct CommitArgs<'a> {
@@ -134,13 +122,7 @@ xdr! {
         /// The write verifier, to be compared with those of the writes.
         pub verf: WriteVerf3,
     }
-
-    /// COMMIT failed.
-    pub struct CommitFail {
-        /// The file before and after.
-        pub file_wcc: WccData,
-    }
 }
 
-/// The result of COMMIT.
-pub type CommitRes = Res3<CommitOk, CommitFail>;
+/// The result of COMMIT. A failure has the file before and after.
+pub type CommitRes = Res3<CommitOk, WccData>;

@@ -28,16 +28,10 @@ xdr! {
         /// The seconds for which these values are expected not to change; 0 for no promise.
         pub invarsec: u32,
     }
-
-    /// FSSTAT failed.
-    pub struct FsstatFail {
-        /// The attributes of the object.
-        pub obj_attributes: PostOpAttr,
-    }
 }
 
-/// The result of FSSTAT.
-pub type FsstatRes = Res3<FsstatOk, FsstatFail>;
+/// The result of FSSTAT. A failure has the attributes of the object.
+pub type FsstatRes = Res3<FsstatOk, PostOpAttr>;
 
 /// The properties in FSINFO (RFC 1813 section 3.3.19).
 pub mod properties {
@@ -84,14 +78,8 @@ xdr! {
         pub properties: u32,
     }
 
-    /// FSINFO failed.
-    pub struct FsinfoFail {
-        /// The attributes of the object.
-        pub obj_attributes: PostOpAttr,
-    }
-
-    /// The result of FSINFO.
-    pub type FsinfoRes = Res3<FsinfoOk, FsinfoFail>;
+    /// The result of FSINFO. A failure has the attributes of the object.
+    pub type FsinfoRes = Res3<FsinfoOk, PostOpAttr>;
 
     /// The arguments of PATHCONF (RFC 1813 section 3.3.20).
     pub struct PathconfArgs<'a> {
@@ -116,13 +104,7 @@ xdr! {
         /// Names keep their case.
         pub case_preserving: bool,
     }
-
-    /// PATHCONF failed.
-    pub struct PathconfFail {
-        /// The attributes of the object.
-        pub obj_attributes: PostOpAttr,
-    }
 }
 
-/// The result of PATHCONF.
-pub type PathconfRes = Res3<PathconfOk, PathconfFail>;
+/// The result of PATHCONF. A failure has the attributes of the object.
+pub type PathconfRes = Res3<PathconfOk, PostOpAttr>;

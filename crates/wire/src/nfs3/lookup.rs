@@ -18,16 +18,10 @@ xdr! {
         /// The attributes of the directory.
         pub dir_attributes: PostOpAttr,
     }
-
-    /// LOOKUP failed.
-    pub struct LookupFail {
-        /// The attributes of the directory.
-        pub dir_attributes: PostOpAttr,
-    }
 }
 
-/// The result of LOOKUP.
-pub type LookupRes<'a> = Res3<LookupOk<'a>, LookupFail>;
+/// The result of LOOKUP. A failure has the attributes of the directory.
+pub type LookupRes<'a> = Res3<LookupOk<'a>, PostOpAttr>;
 
 /// The bits of ACCESS (RFC 1813 section 3.3.4).
 pub mod access {
@@ -64,14 +58,8 @@ xdr! {
         pub access: u32,
     }
 
-    /// ACCESS failed.
-    pub struct AccessFail {
-        /// The attributes of the object.
-        pub obj_attributes: PostOpAttr,
-    }
-
-    /// The result of ACCESS.
-    pub type AccessRes = Res3<AccessOk, AccessFail>;
+    /// The result of ACCESS. A failure has the attributes of the object.
+    pub type AccessRes = Res3<AccessOk, PostOpAttr>;
 
     /// The arguments of READLINK (RFC 1813 section 3.3.5).
     pub struct ReadlinkArgs<'a> {
@@ -86,13 +74,7 @@ xdr! {
         /// The text of the link.
         pub data: NfsPath3<'a>,
     }
-
-    /// READLINK failed.
-    pub struct ReadlinkFail {
-        /// The attributes of the object.
-        pub symlink_attributes: PostOpAttr,
-    }
 }
 
-/// The result of READLINK.
-pub type ReadlinkRes<'a> = Res3<ReadlinkOk<'a>, ReadlinkFail>;
+/// The result of READLINK. A failure has the attributes of the object.
+pub type ReadlinkRes<'a> = Res3<ReadlinkOk<'a>, PostOpAttr>;

@@ -47,14 +47,8 @@ xdr! {
         pub eof: bool,
     }
 
-    /// READDIR or READDIRPLUS failed.
-    pub struct ReaddirFail {
-        /// The attributes of the directory.
-        pub dir_attributes: PostOpAttr,
-    }
-
-    /// The result of READDIR.
-    pub type ReaddirRes<'a> = Res3<ReaddirOk<'a>, ReaddirFail>;
+    /// The result of READDIR. A failure has the attributes of the directory.
+    pub type ReaddirRes<'a> = Res3<ReaddirOk<'a>, PostOpAttr>;
 
     /// The arguments of READDIRPLUS (RFC 1813 section 3.3.17).
     pub struct ReaddirplusArgs<'a> {
@@ -97,8 +91,8 @@ xdr! {
     }
 }
 
-/// The result of READDIRPLUS.
-pub type ReaddirplusRes<'a> = Res3<ReaddirplusOk<'a>, ReaddirFail>;
+/// The result of READDIRPLUS. A failure has the attributes of the directory.
+pub type ReaddirplusRes<'a> = Res3<ReaddirplusOk<'a>, PostOpAttr>;
 
 /// Builds a successful result of READDIR or READDIRPLUS in place. The attributes of the directory are filled in at the end.
 #[derive(Debug)]

@@ -15,14 +15,8 @@ xdr! {
         pub dir_wcc: WccData,
     }
 
-    /// REMOVE or RMDIR failed.
-    pub struct RemoveFail {
-        /// The directory before and after.
-        pub dir_wcc: WccData,
-    }
-
-    /// The result of REMOVE.
-    pub type RemoveRes = Res3<RemoveOk, RemoveFail>;
+    /// The result of REMOVE. A failure has the directory before and after.
+    pub type RemoveRes = Res3<RemoveOk, WccData>;
 
     /// The arguments of RMDIR (RFC 1813 section 3.3.13).
     pub struct RmdirArgs<'a> {

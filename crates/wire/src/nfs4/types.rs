@@ -87,18 +87,10 @@ xdr! {
 impl Stateid4 {
     /// No state (RFC 8881 section 8.2.3), for I/O without a share reservation or lock.
     pub const ANONYMOUS: Self = Self { seqid: 0, other: [0; 12] };
-    /// Like [`Self::ANONYMOUS`]; a READ may also ignore locks.
-    pub const READ_BYPASS: Self = Self { seqid: u32::MAX, other: [0xff; 12] };
     /// The current stateid of the COMPOUND (RFC 8881 section 16.2.3.1.2).
     pub const CURRENT: Self = Self { seqid: 1, other: [0; 12] };
     /// Never valid (RFC 8881 section 8.2.3).
     pub const INVALID: Self = Self { seqid: u32::MAX, other: [0; 12] };
-
-    /// Whether this is a special stateid (RFC 8881 section 8.2.3): `other` is all zeros or all ones.
-    #[must_use]
-    pub fn is_special(&self) -> bool {
-        self.other == [0; 12] || self.other == [0xff; 12]
-    }
 }
 
 xdr! {

@@ -261,7 +261,7 @@ impl Volume {
     fn lookup(&mut self, asked: LookupArgs<'_>, out: &mut Encoder<'_>) {
         let found = self.names(asked.what.dir).get(asked.what.name.0).copied();
         let Some(node) = found else {
-            let failed = Failed { status: NfsStat3::NoEnt, body: LookupFail { dir_attributes: None } };
+            let failed = Failed { status: NfsStat3::NoEnt, body: PostOpAttr::None };
             let result: LookupRes<'_> = Err(failed);
             return result.encode(out);
         };
@@ -278,7 +278,7 @@ impl Volume {
             _ => self.names(place.dir).contains_key(place.name.0).then_some(NfsStat3::Exist),
         };
         if let Some(status) = status {
-            let result: CreateRes<'_> = Err(Failed { status, body: CreateFail { dir_wcc: NO_WCC } });
+            let result: CreateRes<'_> = Err(Failed { status, body: NO_WCC });
             return result.encode(out);
         }
         let id = self.next;
@@ -303,7 +303,7 @@ impl Volume {
             }
             Some(_) => NfsStat3::Ok,
         };
-        let body = RemoveFail { dir_wcc: NO_WCC };
+        let body = NO_WCC;
         let result: RemoveRes = if status == NfsStat3::Ok {
             self.names(object.dir).remove(object.name.0);
             self.nodes.remove(&found.unwrap());
@@ -340,7 +340,7 @@ impl Volume {
 
     fn write(&mut self, asked: WriteArgs<'_>, out: &mut Encoder<'_>) {
         if self.fault == Fault::NoSpace {
-            let failed = Failed { status: NfsStat3::NoSpc, body: WriteFail { file_wcc: NO_WCC } };
+            let failed = Failed { status: NfsStat3::NoSpc, body: NO_WCC };
             let result: WriteRes = Err(failed);
             return result.encode(out);
         }

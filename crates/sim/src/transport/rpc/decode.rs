@@ -158,7 +158,7 @@ impl Reader {
                 self.handles.push((object.ino, handle.as_bytes().to_vec()));
                 Ok(Ok(Success::Created { object, directory: self.wcc(created.dir_wcc)? }))
             }
-            Err(failed) => self.failed(&failed, &[failed.body.dir_wcc]),
+            Err(failed) => self.failed(&failed, &[failed.body]),
         }
     }
 
@@ -175,7 +175,7 @@ impl Reader {
                 let directory = Some(self.shown(listing.dir_attributes)?);
                 Ok(Ok(Success::Listing { entries, end: listing.eof, directory }))
             }
-            Err(failed) => self.failed_showing(&failed, failed.body.dir_attributes),
+            Err(failed) => self.failed_showing(&failed, failed.body),
         }
     }
 
@@ -194,7 +194,7 @@ impl Reader {
                 let directory = Some(self.shown(listing.dir_attributes)?);
                 Ok(Ok(Success::Listing { entries, end: listing.eof, directory }))
             }
-            Err(failed) => self.failed_showing(&failed, failed.body.dir_attributes),
+            Err(failed) => self.failed_showing(&failed, failed.body),
         }
     }
 
@@ -210,7 +210,7 @@ impl Reader {
                     eof: read.eof,
                     object: Some(self.shown(read.file_attributes)?),
                 })),
-                Err(failed) => self.failed_showing(&failed, failed.body.file_attributes),
+                Err(failed) => self.failed_showing(&failed, failed.body),
             },
             Call::Write { .. } => match whole::<WriteRes>(bytes)? {
                 Ok(written) => Ok(Ok(Success::Written {
@@ -219,14 +219,14 @@ impl Reader {
                     verifier: written.verf,
                     object: self.wcc(written.file_wcc)?,
                 })),
-                Err(failed) => self.failed(&failed, &[failed.body.file_wcc]),
+                Err(failed) => self.failed(&failed, &[failed.body]),
             },
             _ => match whole::<CommitRes>(bytes)? {
                 Ok(committed) => Ok(Ok(Success::Committed {
                     verifier: committed.verf,
                     object: self.wcc(committed.file_wcc)?,
                 })),
-                Err(failed) => self.failed(&failed, &[failed.body.file_wcc]),
+                Err(failed) => self.failed(&failed, &[failed.body]),
             },
         }
     }
@@ -236,7 +236,7 @@ impl Reader {
         match call {
             Call::Remove { .. } | Call::RemoveDirectory { .. } => match whole::<RemoveRes>(bytes)? {
                 Ok(removed) => Ok(Ok(Success::Removed { directory: self.wcc(removed.dir_wcc)? })),
-                Err(failed) => self.failed(&failed, &[failed.body.dir_wcc]),
+                Err(failed) => self.failed(&failed, &[failed.body]),
             },
             Call::Rename { .. } => match whole::<RenameRes>(bytes)? {
                 Ok(renamed) => {
@@ -251,7 +251,7 @@ impl Reader {
                     self.handles.push((object.ino, found.object.as_bytes().to_vec()));
                     Ok(Ok(Success::Found { object, directory: Some(self.shown(found.dir_attributes)?) }))
                 }
-                Err(failed) => self.failed_showing(&failed, failed.body.dir_attributes),
+                Err(failed) => self.failed_showing(&failed, failed.body),
             },
             _ => match whole::<LinkRes>(bytes)? {
                 Ok(linked) => Ok(Ok(Success::Linked {
@@ -278,7 +278,7 @@ impl Reader {
                     bytes_used: Some(status.tbytes - status.fbytes),
                     inodes_used: status.tfiles - status.ffiles,
                 })),
-                Err(failed) => self.failed_showing(&failed, failed.body.obj_attributes),
+                Err(failed) => self.failed_showing(&failed, failed.body),
             },
             Call::Limits { .. } => match whole::<FsinfoRes>(bytes)? {
                 Ok(info) => Ok(Ok(Success::Limits {
@@ -287,7 +287,7 @@ impl Reader {
                     file_bytes: info.maxfilesize,
                     properties: info.properties,
                 })),
-                Err(failed) => self.failed_showing(&failed, failed.body.obj_attributes),
+                Err(failed) => self.failed_showing(&failed, failed.body),
             },
             _ => match whole::<PathconfRes>(bytes)? {
                 Ok(told) => Ok(Ok(Success::Configuration {
@@ -300,7 +300,7 @@ impl Reader {
                         told.case_preserving,
                     ],
                 })),
-                Err(failed) => self.failed_showing(&failed, failed.body.obj_attributes),
+                Err(failed) => self.failed_showing(&failed, failed.body),
             },
         }
     }
@@ -316,21 +316,21 @@ impl Reader {
             },
             Call::SetAttributes { .. } => match whole::<SetattrRes>(bytes)? {
                 Ok(set) => Ok(Ok(Success::Set { object: self.wcc(set.obj_wcc)? })),
-                Err(failed) => self.failed(&failed, &[failed.body.obj_wcc]),
+                Err(failed) => self.failed(&failed, &[failed.body]),
             },
             Call::Access { .. } => match whole::<AccessRes>(bytes)? {
                 Ok(told) => {
                     let object = Some(self.shown(told.obj_attributes)?);
                     Ok(Ok(Success::Accessible { granted: told.access, object }))
                 }
-                Err(failed) => self.failed_showing(&failed, failed.body.obj_attributes),
+                Err(failed) => self.failed_showing(&failed, failed.body),
             },
             Call::ReadLink { .. } => match whole::<ReadlinkRes<'_>>(bytes)? {
                 Ok(link) => {
                     let object = Some(self.shown(link.symlink_attributes)?);
                     Ok(Ok(Success::Target { target: link.data.0.to_vec(), object }))
                 }
-                Err(failed) => self.failed_showing(&failed, failed.body.symlink_attributes),
+                Err(failed) => self.failed_showing(&failed, failed.body),
             },
             Call::Read { .. } | Call::Write { .. } | Call::Commit { .. } => self.data(call, bytes),
             Call::Create { .. }

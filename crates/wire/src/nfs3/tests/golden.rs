@@ -71,15 +71,13 @@ fn setattr() {
     same(&args, &words(&[&HANDLE_WORDS[..], &tail].concat()));
     let result = SetattrRes::Err(Failed {
         status: NfsStat3::NotSync,
-        body: SetattrFail {
-            obj_wcc: WccData {
-                before: Some(WccAttr {
-                    size: 0x1_0000_0002,
-                    mtime: NfsTime3 { seconds: 3, nanoseconds: 4 },
-                    ctime: NfsTime3 { seconds: 5, nanoseconds: 6 },
-                }),
-                after: None,
-            },
+        body: WccData {
+            before: Some(WccAttr {
+                size: 0x1_0000_0002,
+                mtime: NfsTime3 { seconds: 3, nanoseconds: 4 },
+                ctime: NfsTime3 { seconds: 5, nanoseconds: 6 },
+            }),
+            after: None,
         },
     });
     same(&result, &words(&[10_002, 1, 1, 2, 3, 4, 5, 6, 0]));
@@ -92,10 +90,7 @@ fn lookup() {
     let found =
         LookupRes::Ok(LookupOk { object: handle(), obj_attributes: Some(ATTRIBUTES), dir_attributes: None });
     same(&found, &words(&[&[0][..], &HANDLE_WORDS, &[1], &ATTRIBUTE_WORDS, &[0]].concat()));
-    let missing = LookupRes::Err(Failed {
-        status: NfsStat3::NoEnt,
-        body: LookupFail { dir_attributes: Some(ATTRIBUTES) },
-    });
+    let missing = LookupRes::Err(Failed { status: NfsStat3::NoEnt, body: Some(ATTRIBUTES) });
     same(&missing, &words(&[&[2, 1], &ATTRIBUTE_WORDS[..]].concat()));
 }
 
