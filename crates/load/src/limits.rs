@@ -66,9 +66,6 @@ pub fn measure(
 /// Calls limit operations on blocks up to this size, bytes limit larger ones.
 const SMALL_BLOCK_BYTES: u64 = 16 << 10;
 
-/// A result above this fraction of a limit shows that the limit is not one.
-pub const FRACTION_MAX: f64 = 1.05;
-
 /// Adds a result with its fraction of a limit. If the result is above the limit, measures the limits again and keeps the
 /// higher ones; a limit that is still exceeded is marked as not valid, and no result is given as a fraction of it.
 pub fn add_result(
@@ -81,7 +78,7 @@ pub fn add_result(
 ) {
     let limit = report.limits.fraction(&measurement);
     report.results.push(Measurement { limit, ..measurement });
-    let kinds = exceeded(report);
+    let kinds = report.exceeded_limits();
     if kinds.is_empty() {
         return;
     }
@@ -98,36 +95,7 @@ pub fn add_result(
             it.limit = report.limits.fraction(it);
         }
     }
-    mark_invalid(report);
-}
-
-/// Returns the limits that results exceed.
-fn exceeded(report: &Report) -> Vec<LimitKind> {
-    let mut kinds = Vec::new();
-    let mut add = |kind: LimitKind, fraction: f64| {
-        if fraction > FRACTION_MAX && !kinds.contains(&kind) && !report.limits.not_valid.contains(&kind) {
-            kinds.push(kind);
-        }
-    };
-    for it in &report.results {
-        it.limit.iter().for_each(|limit| add(limit.limit, limit.fraction));
-        // Each phase of such work has the server to itself, and none is faster than a NULL call.
-        if let (Workload::Metadata { .. } | Workload::SmallFiles { .. }, Some(calls)) =
-            (it.workload, report.limits.null_calls_per_s)
-        {
-            it.phases.iter().for_each(|phase| add(LimitKind::NullCalls, phase.operations_per_s / calls));
-        }
-    }
-    kinds
-}
-
-/// Marks limits that results exceed as not valid, and removes the fractions of them.
-pub(crate) fn mark_invalid(report: &mut Report) {
-    let kinds = exceeded(report);
-    report.limits.not_valid.extend(kinds);
-    for it in &mut report.results {
-        it.limit = it.limit.take().filter(|limit| !report.limits.not_valid.contains(&limit.limit));
-    }
+    report.mark_exceeded_limits();
 }
 
 impl Limits {

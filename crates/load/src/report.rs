@@ -19,15 +19,12 @@ pub(crate) mod subject;
 pub mod table;
 pub mod units;
 
-pub use subject::limit_name;
-
-use crate::limits;
 use crate::result::Report;
 
 /// Returns a report without fractions of limits that a result exceeds, as older versions wrote them.
 fn settled(report: &Report) -> Report {
     let mut report = report.clone();
-    limits::mark_invalid(&mut report);
+    report.mark_exceeded_limits();
     report
 }
 

@@ -64,6 +64,40 @@ impl Report {
     }
 }
 
+/// A result above this fraction of a limit shows that the limit is not one.
+const FRACTION_MAX: f64 = 1.05;
+
+impl Report {
+    /// Returns the limits that results exceed, and that are not marked yet.
+    pub(crate) fn exceeded_limits(&self) -> Vec<LimitKind> {
+        let mut kinds = Vec::new();
+        let mut add = |kind: LimitKind, fraction: f64| {
+            if fraction > FRACTION_MAX && !kinds.contains(&kind) && !self.limits.not_valid.contains(&kind) {
+                kinds.push(kind);
+            }
+        };
+        for it in &self.results {
+            it.limit.iter().for_each(|limit| add(limit.limit, limit.fraction));
+            // Each phase of such work has the server to itself, and none is faster than a NULL call.
+            if let (Workload::Metadata { .. } | Workload::SmallFiles { .. }, Some(calls)) =
+                (it.workload, self.limits.null_calls_per_s)
+            {
+                it.phases.iter().for_each(|phase| add(LimitKind::NullCalls, phase.operations_per_s / calls));
+            }
+        }
+        kinds
+    }
+
+    /// Marks limits that results exceed as not valid, and removes the fractions of them.
+    pub(crate) fn mark_exceeded_limits(&mut self) {
+        let kinds = self.exceeded_limits();
+        self.limits.not_valid.extend(kinds);
+        for it in &mut self.results {
+            it.limit = it.limit.take().filter(|limit| !self.limits.not_valid.contains(&limit.limit));
+        }
+    }
+}
+
 /// A server and its export.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {

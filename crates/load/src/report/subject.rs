@@ -159,8 +159,7 @@ pub(crate) fn parameters(workload: &Workload) -> String {
 }
 
 /// Returns the name of a limit.
-#[must_use]
-pub fn limit_name(kind: LimitKind) -> &'static str {
+pub(crate) fn limit_name(kind: LimitKind) -> &'static str {
     match kind {
         LimitKind::NullCalls => "NULL-call rate",
         LimitKind::TcpLineRate => "TCP line rate",
