@@ -1,5 +1,6 @@
 //! The data directory: creates, opens, lists, describes and deletes volumes.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,9 @@ const VOLUMES: &str = "volumes";
 const NEW: &str = ".new-";
 /// Prefix of the directory of a volume under deletion.
 const DELETED: &str = ".deleted-";
+/// Prefix of the empty file that says that a volume exists. Without it, a volume whose directory is empty or gone, for
+/// instance because its file system is not mounted, would be taken for a stray.
+const KNOWN: &str = ".volume-";
 
 /// Directory that some file systems have in their root.
 const LOST_AND_FOUND: &str = "lost+found";
@@ -98,6 +102,9 @@ impl Directory {
         let lease = Lease::take(&root.join(names::LOCK), &what)?;
         let directory = Directory { root, _lease: lease };
         directory.sweep()?;
+        for name in directory.volumes()? {
+            directory.note_volume(&name)?;
+        }
         Ok(directory)
     }
 
@@ -106,7 +113,7 @@ impl Directory {
         &self.root
     }
 
-    /// Returns the names of its volumes, sorted.
+    /// Returns the names of its volumes, sorted, missing ones included.
     pub fn volumes(&self) -> Result<Vec<String>, Error> {
         list(&self.root)
     }
@@ -114,14 +121,21 @@ impl Directory {
     /// Returns the names of the entries among its volumes that are not volumes, sorted. Hidden entries and `lost+found` are
     /// left out.
     pub fn strays(&self) -> Result<Vec<String>, Error> {
-        let volumes = self.root.join(VOLUMES);
-        let mut strays = names_in(&volumes)?;
-        strays.retain(|name| {
-            !(name.starts_with('.') || name == LOST_AND_FOUND)
-                && (check_name(name).is_err() || !is_volume(&volumes.join(name)))
-        });
+        let volumes = self.volumes()?;
+        let mut strays = names_in(&self.root.join(VOLUMES))?;
+        strays.retain(|name| !(name.starts_with('.') || name == LOST_AND_FOUND || volumes.contains(name)));
         strays.sort();
         Ok(strays)
+    }
+
+    fn note_volume(&self, name: &str) -> Result<(), Error> {
+        let file = known_file(&self.root, name);
+        if file.exists() {
+            return Ok(());
+        }
+        create_file(&file, b"")
+            .and_then(|()| sync_directory(parent(&file)))
+            .map_err(|error| Error::io("create", &file, &error))
     }
 
     fn volume_path(&self, name: &str) -> PathBuf {
@@ -137,6 +151,7 @@ impl Directory {
     ) -> Result<(), Error> {
         check_name(new.name)?;
         let path = self.volume_path(new.name);
+        check_not_missing(&self.root, new.name)?;
         if path.exists() {
             let sentence = if is_volume(&path) {
                 format!("there is a volume {:?} already; choose another name, or delete it first", new.name)
@@ -160,7 +175,8 @@ impl Directory {
         let format = Format { id: new.id, journal_files: files };
         let fresh = self.volume_path(&format!("{NEW}{}", new.name));
         let created = build(&fresh, new, &format, initialize)
-            .and_then(|()| rename(&fresh, &path).map_err(|error| Error::io("create", &path, &error)));
+            .and_then(|()| rename(&fresh, &path).map_err(|error| Error::io("create", &path, &error)))
+            .and_then(|()| self.note_volume(new.name));
         if created.is_err() {
             // The first error is the one to report. What remains here is removed at the next start.
             let _ = sweep_one(&fresh);
@@ -215,6 +231,11 @@ impl Directory {
     pub fn delete(&self, name: &str) -> Result<(), Error> {
         let path = self.existing(name)?;
         let _lease = Lease::take(&path.join(names::LOCK), &format!("the volume {name:?}"))?;
+        // A crash before the directory is renamed leaves the volume, and the next start notes it again.
+        let known = known_file(&self.root, name);
+        fs::remove_file(&known)
+            .and_then(|()| sync_directory(parent(&known)))
+            .map_err(|error| Error::io("remove", &known, &error))?;
         let gone = self.volume_path(&format!("{DELETED}{name}"));
         rename(&path, &gone).map_err(|error| Error::io("delete", &path, &error))?;
         sweep_one(&gone)
@@ -235,14 +256,15 @@ impl Directory {
     }
 }
 
-/// Returns the names of the volumes in the data directory at `root`, sorted. Needs no lock.
+/// Returns the names of the volumes in the data directory at `root`, sorted, missing ones included. Needs no lock.
 pub fn list(root: &Path) -> Result<Vec<String>, Error> {
     check_root(root)?;
     let volumes = root.join(VOLUMES);
-    let mut names = names_in(&volumes)?;
-    names.retain(|name| check_name(name).is_ok() && is_volume(&volumes.join(name)));
-    names.sort();
-    Ok(names)
+    let entries = names_in(&volumes)?;
+    let known = entries.iter().filter_map(|entry| entry.strip_prefix(KNOWN));
+    let found = entries.iter().map(String::as_str).filter(|name| is_volume(&volumes.join(name)));
+    let names: BTreeSet<&str> = known.chain(found).filter(|name| check_name(name).is_ok()).collect();
+    Ok(names.into_iter().map(str::to_owned).collect())
 }
 
 /// Describes a volume in the data directory at `root`. Needs no lock.
@@ -293,8 +315,29 @@ fn check_root(root: &Path) -> Result<(), Error> {
     Err(Error::new(ErrorKind::NotFound, sentence))
 }
 
+fn known_file(root: &Path, name: &str) -> PathBuf {
+    root.join(VOLUMES).join(format!("{KNOWN}{name}"))
+}
+
+/// Refuses a volume that is known but whose directory has none of its files.
+fn check_not_missing(root: &Path, name: &str) -> Result<(), Error> {
+    let path = root.join(VOLUMES).join(name);
+    let known = known_file(root, name);
+    if is_volume(&path) || !known.exists() {
+        return Ok(());
+    }
+    let sentence = format!(
+        "the volume {name:?} is missing: {} has none of its files; mount the file system that holds it, or restore it; \
+         if it is gone for good, remove {}",
+        path.display(),
+        known.display()
+    );
+    Err(Error::new(ErrorKind::NotFound, sentence))
+}
+
 fn existing(root: &Path, name: &str) -> Result<PathBuf, Error> {
     check_name(name)?;
+    check_not_missing(root, name)?;
     let path = root.join(VOLUMES).join(name);
     if is_volume(&path) {
         return Ok(path);

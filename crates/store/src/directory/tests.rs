@@ -94,6 +94,7 @@ fn a_failed_or_interrupted_creation_leaves_no_files() {
 
     // An interrupted creation is removed when the directory is next opened.
     directory.create(&new, nothing).unwrap();
+    fs::remove_file(root.join("volumes/.volume-main")).unwrap();
     fs::rename(root.join("volumes/main"), root.join("volumes/.new-main")).unwrap();
     drop(directory);
     let directory = Directory::open(&root).unwrap();
@@ -147,4 +148,52 @@ fn another_format_version_is_refused() {
     let error = directory.open_volume("main", None).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::WrongFormat);
     assert!(error.to_string().contains("format version 9"), "{error}");
+}
+
+#[test]
+fn a_volume_whose_directory_is_empty_or_gone_is_missed() {
+    let scratch = Scratch::new();
+    let elsewhere = scratch.path().join("elsewhere");
+    let root = scratch.path().join("data");
+    let directory = Directory::open_or_create(&root).unwrap();
+    directory.create(&new("main"), nothing).unwrap();
+    directory.create(&new("data"), nothing).unwrap();
+    let volume = root.join("volumes/data");
+    let is_missed = || {
+        assert_eq!(list(&root).unwrap(), ["data", "main"]);
+        assert!(directory.strays().unwrap().is_empty());
+        let error = directory.open_volume("data", None).err().unwrap();
+        assert!(error.to_string().contains("\"data\" is missing"), "{error}");
+        assert!(directory.create(&new("data"), nothing).is_err());
+    };
+    fs::rename(&volume, &elsewhere).unwrap();
+    is_missed();
+    fs::create_dir(&volume).unwrap();
+    is_missed();
+    fs::remove_dir(&volume).unwrap();
+    std::os::unix::fs::symlink("missing", &volume).unwrap();
+    is_missed();
+    fs::remove_file(&volume).unwrap();
+    fs::rename(&elsewhere, &volume).unwrap();
+    assert!(directory.open_volume("data", None).is_ok());
+
+    fs::remove_dir_all(&volume).unwrap();
+    assert_eq!(directory.delete("data").unwrap_err().kind(), ErrorKind::NotFound);
+    fs::remove_file(root.join("volumes/.volume-data")).unwrap();
+    assert_eq!(list(&root).unwrap(), ["main"]);
+    directory.create(&new("data"), nothing).unwrap();
+    directory.delete("data").unwrap();
+    assert_eq!(list(&root).unwrap(), ["main"]);
+}
+
+#[test]
+fn a_volume_without_a_marker_gets_one_when_the_data_directory_is_opened() {
+    let scratch = Scratch::new();
+    let directory = Directory::open_or_create(scratch.path()).unwrap();
+    directory.create(&new("main"), nothing).unwrap();
+    drop(directory);
+    let marker = scratch.path().join("volumes/.volume-main");
+    fs::remove_file(&marker).unwrap();
+    drop(Directory::open(scratch.path()).unwrap());
+    assert!(marker.exists());
 }

@@ -4,7 +4,7 @@
 //! What is missing there is either the tail that a crash tore, which nobody was promised, or damage to what was promised.
 //! Every batch states the last sequence that was durable when it was written. A batch of this journal with a higher
 //! sequence that states the missing entry durable is a *witness* of damage: the journal is not opened. Without a witness,
-//! nothing that was acknowledged is missing.
+//! and unless damage is as large as a window of the search, nothing that was acknowledged is missing.
 //!
 //! # Where a witness lies
 //! Not all of the ring is searched, only [`SEARCH_BYTES`] from the break and as much from the ring's start:
@@ -18,8 +18,9 @@
 //!   the two batches wrapped: a batch that wraps leaves the distance from the ring's start no longer than those of
 //!   the batches since.
 //!
-//! By the same argument the n-th batch behind the missing one begins within n times that distance, so that damage must hit
-//! the headers of several batches in a row before it is taken for a torn tail. And a crash leaves no more than one torn
+//! By the same argument the n-th batch behind the missing one begins within n times that distance. Damage is taken for a
+//! torn tail only if it hits the header of every batch in both windows: all of [`SEARCH_BYTES`] of the ring behind the
+//! break, as when several files of the log were replaced by older ones. And a crash leaves no more than one torn
 //! batch, the missing one itself, so all that recovery must erase lies there too.
 //!
 //! Batches of earlier laps do not disturb: a checkpoint covers their sequences, which are below every one in the chain. A
