@@ -65,7 +65,7 @@ mod tests {
         }
         let many: Vec<_> = (0..100).map(|number| (root, format!("a{number}"))).collect();
         client.make_many(Procedure::Create, &many).unwrap();
-        assert_eq!(find(&fake.server).unwrap(), [ours.clone()]);
+        assert_eq!(find(&fake.server).unwrap(), std::slice::from_ref(&ours));
         assert!(remove(&fake.server, &ours, Instant::now() + Duration::from_secs(60)).unwrap());
         assert_eq!(fake.objects(), 104);
         assert!(find(&fake.server).unwrap().is_empty());
