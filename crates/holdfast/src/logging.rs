@@ -12,7 +12,7 @@ pub(crate) struct Log {
     /// Format of log events [default: human]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) log_format: Option<Format>,
-    /// Least severe level to log [default: info]
+    /// Minimum level to log [default: info]
     #[arg(long, value_name = "LEVEL")]
     pub(crate) log_level: Option<Level>,
 }
@@ -68,6 +68,6 @@ pub(crate) fn start(log: Log, config: &Config) {
         tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).with_target(false);
     match format {
         LogFormat::Human => builder.with_ansi(std::io::stderr().is_terminal()).init(),
-        LogFormat::Json => builder.json().flatten_event(true).init(),
+        LogFormat::Json => builder.json().flatten_event(true).with_span_list(false).init(),
     }
 }

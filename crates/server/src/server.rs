@@ -38,7 +38,7 @@ pub const FIRST_VOLUME: &str = "main";
 pub struct Settings {
     /// The data directory; created if it does not exist.
     pub data: PathBuf,
-    /// Addresses to listen at.
+    /// Addresses to listen on.
     pub listen: Vec<SocketAddr>,
     /// Directory of journals.
     pub journal: Option<PathBuf>,
@@ -172,7 +172,7 @@ impl Server {
             .ok()
     }
 
-    /// Returns the addresses it listens at, with the ports that the system chose.
+    /// Returns the addresses it listens on, with the ports that the system chose.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -207,7 +207,7 @@ impl Server {
         }
         let mut result = Ok(());
         for Served { name, volume } in self.volumes {
-            match volume.close(now()) {
+            match volumes::span(&name).in_scope(|| volume.close(now())) {
                 Ok(()) => tracing::info!(volume = name, "volume closed"),
                 Err(error) => {
                     let sentence = format!("the volume {name:?} was not closed cleanly: {error}");
@@ -246,7 +246,7 @@ fn local_addresses(listeners: &[TcpListener]) -> Result<Vec<SocketAddr>, Error> 
 fn open_volumes(directory: &Directory, settings: &Settings) -> Result<Vec<Served>, Error> {
     let mut names = directory.volumes()?;
     for name in directory.strays()? {
-        tracing::warn!(name, "ignored in the directory of volumes: it is not a volume; move it elsewhere");
+        tracing::warn!(name, "ignoring an entry among the volumes that is not a volume; consider moving it");
     }
     if names.is_empty() {
         volumes::create(directory, FIRST_VOLUME, settings.journal.as_deref(), settings.journal_bytes)?;

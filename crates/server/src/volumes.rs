@@ -21,6 +21,11 @@ pub(crate) struct Served {
     pub(crate) volume: Arc<Volume>,
 }
 
+/// Returns a span that names the volume in the events of one thread, whatever the log level.
+pub(crate) fn span(name: &str) -> tracing::Span {
+    tracing::error_span!("engine", volume = name)
+}
+
 fn random<const N: usize>() -> Result<[u8; N], Error> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| {
@@ -62,7 +67,7 @@ pub fn create(
     directory.create(&new, |media| Volume::create(media, &options).map_err(|error| error.0))?;
     tracing::info!(
         volume = name,
-        id = format_args!("{id:016x}"),
+        volume_id = format_args!("{id:016x}"),
         journal_size = %Size(journal_bytes),
         milliseconds = milliseconds_since(start),
         "volume created"
@@ -86,11 +91,12 @@ pub(crate) fn open(
         media.space().map_err(|error| Error::failed(format!("cannot examine {name:?}: {error}")))?.total;
     let options =
         Options { memory, segment_bytes: Options::segment_bytes_for(device_bytes), cache_seed: None };
-    let volume = Volume::open(media, &options, now())
+    let volume = span(name)
+        .in_scope(|| Volume::open(media, &options, now()))
         .map_err(|error| Error::failed(format!("cannot open the volume {name:?}: {error}")))?;
     tracing::info!(
         volume = name,
-        id = %volume.id(),
+        volume_id = %volume.id(),
         journal = %journal.display(),
         memory = %Size(memory),
         milliseconds = milliseconds_since(start),

@@ -178,7 +178,7 @@ impl Volume {
         })?;
         let generation = Generation(recovered.generation.max(loaded.meta.generation).0 + 1);
         tracing::info!(
-            id = %loaded.meta.volume,
+            volume_id = %loaded.meta.volume,
             generation = generation.0,
             entries = recovered.entries,
             bytes = recovered.bytes,

@@ -207,7 +207,7 @@ impl Volume {
 
     /// Logs damage found while reading, and returns the I/O error for the client.
     pub(crate) fn report(&self, error: &dyn std::fmt::Display) -> Error {
-        tracing::error!(volume = %self.id(), %error, "stored data could not be read");
+        tracing::error!(volume_id = %self.id(), %error, "stored data could not be read");
         Error::Io
     }
 

@@ -11,7 +11,7 @@ use volume::{Progress, Volume};
 
 use crate::clock::now;
 use crate::protocol::commits::Commits;
-use crate::volumes::Served;
+use crate::volumes::{self, Served};
 
 /// The longest sleep of a thread before it checks whether it must end.
 const WAIT: Duration = Duration::from_millis(100);
@@ -61,7 +61,8 @@ impl Drivers {
     /// Starts the threads of a volume.
     pub(crate) fn start(served: &Served, commits: &Arc<Commits>) -> io::Result<Drivers> {
         let spawn = |role: &str, run: Box<dyn FnOnce() + Send>| {
-            thread::Builder::new().name(format!("{role} {}", served.name)).spawn(run)
+            let span = volumes::span(&served.name);
+            thread::Builder::new().name(format!("{role} {}", served.name)).spawn(move || span.in_scope(run))
         };
         let committer_stop = Arc::new(AtomicBool::new(false));
         let (volume, commits) = (Arc::clone(&served.volume), Arc::clone(commits));
@@ -127,7 +128,7 @@ fn clean(volume: &Volume, stop: &StopFlag) {
         }
         if !logged && let Some(reason) = volume.refuses_changes() {
             logged = true;
-            tracing::error!(volume = %volume.id(), reason, "changes are refused; restart the server");
+            tracing::error!(reason, "changes are refused; restart the server");
         }
         stop.sleep(CLEAN_INTERVAL);
     }

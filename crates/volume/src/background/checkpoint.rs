@@ -92,10 +92,10 @@ impl Volume {
         }
         match self.checkpoint(now) {
             Ok(()) => Progress::Worked,
-            Err(undone) => {
-                tracing::error!(%undone, "a checkpoint could not be made; it will be tried again");
+            Err(error) => {
+                tracing::error!(%error, "checkpoint failed; retrying unless the volume refuses changes");
                 self.checkpoints.note_failure(now);
-                self.recover_index(&undone);
+                self.recover_index(&error);
                 Progress::Idle
             }
         }
@@ -103,8 +103,8 @@ impl Volume {
 
     /// Recovers from a failed checkpoint. After a full device the index is reopened and the checkpoint retried. After
     /// any other failure the index may be inconsistent, so the volume refuses changes.
-    fn recover_index(&self, undone: &CheckpointError) {
-        let CheckpointError::Index(error) = undone else { return };
+    fn recover_index(&self, failure: &CheckpointError) {
+        let CheckpointError::Index(error) = failure else { return };
         if !matches!(error, IndexError::Full) {
             self.committer
                 .fail(format!("the index failed, restart the server and run `holdfast check`: {error}"));
@@ -126,8 +126,10 @@ impl Volume {
                 *view = Arc::new(ReadView { index: Arc::new(snapshot), ..ReadView::clone(&view) });
                 return true;
             }
-            Err(_) if is_full => tracing::error!("the index waits for room on the device to be opened again"),
-            Err(error) => self.committer.fail(format!("the index could not be opened again: {error}")),
+            Err(_) if is_full => {
+                tracing::error!("the index cannot be reopened until the device has free space")
+            }
+            Err(error) => self.committer.fail(format!("the index could not be reopened: {error}")),
         }
         false
     }
