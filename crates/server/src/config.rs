@@ -50,7 +50,7 @@ pub struct Config {
     /// What is logged.
     #[serde(default)]
     pub log: Log,
-    /// Exports; if there are none, every volume is exported at its name.
+    /// Exports; if there are none, every volume is exported at `/NAME`.
     #[serde(default)]
     pub export: Vec<Export>,
 }

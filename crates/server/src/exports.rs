@@ -8,7 +8,7 @@ use crate::config;
 use crate::error::Error;
 use crate::volumes::Served;
 
-/// Resolves the configured exports; without any, exports every volume at its name.
+/// Resolves the configured exports; without any, exports every volume at `/NAME`.
 pub(crate) fn resolve(
     configured: &[config::Export],
     volumes: &[Served],
@@ -49,7 +49,7 @@ fn default_exports(volumes: &[Served], addresses: &[SocketAddr]) -> Vec<Export> 
     let squash = if local { Squash::None } else { Squash::Root };
     tracing::info!(
         squash = if local { "none" } else { "root" },
-        "no exports are configured: each volume is exported at its name, to every client that can reach the server"
+        "no exports are configured: each volume is exported at /NAME, to every client that can reach the server"
     );
     let export =
         |served: &Served| Export { squash, ..Export::new(format!("/{}", served.name), served.volume.id()) };

@@ -13,7 +13,7 @@ use nfs::service::{
 };
 use volume::Volume;
 use volume::request::Durable;
-use wire::mount3;
+use wire::mount3::{self, MountStat3};
 use wire::record::MARK_BYTES;
 use wire::rpc::SUCCESS_BYTES;
 use wire::xdr::{Decode as _, Decoder};
@@ -120,8 +120,11 @@ fn log_mount(incoming: &Incoming<'_>, reply: &[u8]) {
     let client = incoming.connection.peer.ip();
     match reply.get(MARK_BYTES + SUCCESS_BYTES..).and_then(|result| result.first_chunk()) {
         Some([0, 0, 0, 0]) => tracing::info!(%client, %path, "export mounted"),
-        Some(status) => {
-            tracing::warn!(%client, %path, status = u32::from_be_bytes(*status), "mount refused");
+        Some(code) => {
+            // The variants are the names of RFC 1813 without their prefix.
+            let status = MountStat3::from_code(u32::from_be_bytes(*code))
+                .map(|status| format!("MNT3ERR_{status:?}").to_uppercase());
+            tracing::warn!(%client, %path, status, "mount refused");
         }
         None => {}
     }

@@ -54,7 +54,7 @@ pub(crate) struct Shared {
 }
 
 /// The peer broke a rule; its connection is closed.
-struct Refused;
+struct Evicted;
 
 /// An event loop before and while it runs.
 pub(crate) struct EventLoop {
@@ -229,7 +229,7 @@ impl EventLoop {
     }
 
     /// Closes a connection because of what it sent or holds.
-    fn refuse(&mut self, connection: Box<Connection>) {
+    fn evict(&mut self, connection: Box<Connection>) {
         add(&self.counters.refused, 1);
         self.close(connection);
     }
@@ -306,7 +306,7 @@ impl EventLoop {
             if is_short && silent > STALL_MAX && connection.waits_for_peer() {
                 let peer = connection.ends.peer;
                 tracing::warn!(%peer, "connection closed: stalled while memory was short");
-                self.refuse(connection);
+                self.evict(connection);
                 continue;
             }
             if silent > TICK && connection.reader.is_between_records() {

@@ -7,7 +7,7 @@ use nfs::service::{ConnectionId, Incoming, Outcome, Progress, ReplyBuffer, Wait}
 use volume::request::Access;
 
 use super::input::Arrival;
-use super::{EventLoop, Refused};
+use super::{EventLoop, Evicted};
 use crate::admission::ConnectionKey;
 use crate::clock::now;
 use crate::counters::add;
@@ -18,7 +18,7 @@ use crate::net::parked::ParkedReply;
 
 impl EventLoop {
     /// Executes a call that has arrived, for whose reply there is room.
-    pub(super) fn call(&mut self, connection: &mut Connection, arrival: &Arrival<'_>) -> Result<(), Refused> {
+    pub(super) fn call(&mut self, connection: &mut Connection, arrival: &Arrival<'_>) -> Result<(), Evicted> {
         let id = arrival.record.id();
         self.counters.count(id);
         let queues = &self.shared.retry_queues;
@@ -57,8 +57,8 @@ impl EventLoop {
             }
             Outcome::WouldBlock | Outcome::Busy => self.defer(connection, arrival, outcome, progress),
             Outcome::Close => {
-                tracing::debug!(peer = %connection.ends.peer, "connection refused: no call, or over a limit");
-                return Err(Refused);
+                tracing::debug!(peer = %connection.ends.peer, "connection closed: malformed record or limit exceeded");
+                return Err(Evicted);
             }
         }
         self.count_output(connection);
@@ -149,7 +149,7 @@ impl EventLoop {
             Outcome::Close => {
                 self.release(&call);
                 if let Some(connection) = self.connections.take_owner(owner) {
-                    self.refuse(connection);
+                    self.evict(connection);
                 }
             }
         }
