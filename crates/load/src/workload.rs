@@ -37,7 +37,7 @@ pub enum Workload {
         block_bytes: u64,
         /// Whether threads write their own parts of one file (N-1) instead of a file each (N-N).
         shared_file: bool,
-        /// When written data must be stable.
+        /// Stability of writes.
         stability: Stability,
     },
     /// Reads and writes at random offsets. Each thread has its own file.
@@ -46,7 +46,7 @@ pub enum Workload {
         block_bytes: u64,
         /// The percentage of operations that read.
         read_percent: u8,
-        /// When written data must be stable.
+        /// Stability of writes.
         stability: Stability,
     },
     /// Like mdtest: creates, stats, reads and removes files, in phases with a barrier between them.
@@ -96,7 +96,7 @@ pub enum RateProcedure {
     WriteCommit,
 }
 
-/// When written data must be stable.
+/// Stability of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stability {

@@ -38,11 +38,11 @@ enum Action {
     Compare(Box<compare::Compare>),
     /// Run the tests of published reports, at a scale that fits this machine
     Suite(Box<suite::SuiteCommand>),
-    /// Measure on this host for a coordinator: `bench run --agents`
+    /// Run an agent that generates load for `bench run --agents`
     Agent(agent::AgentCommand),
     /// Remove the files of measurements that were killed
     Clean(clean::Clean),
-    /// Show a result again, as a table or as a page
+    /// Render a saved result as a table or as a page
     Report(report::Report),
 }
 

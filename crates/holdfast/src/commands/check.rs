@@ -30,7 +30,7 @@ pub(crate) struct Check {
     #[arg(long)]
     no_data: bool,
     /// List at most this many faults of each volume, and count the others
-    #[arg(long, value_name = "COUNT", alias = "most-faults", default_value_t = 1000)]
+    #[arg(long, value_name = "COUNT", default_value_t = 1000)]
     max_faults: usize,
     /// Print JSON
     #[arg(long)]

@@ -32,8 +32,7 @@ enum Part {
     Records {
         #[command(flatten)]
         source: Source,
-        /// Print only this table: inode, name, cookie, map, reap, usage, symlink, extent, segment, reply or meta
-        #[arg(long, value_parser = parse_table)]
+        #[arg(long, value_parser = parse_table, help = format!("Print only this table: {}", tables()))]
         table: Option<Table>,
     },
     /// Print the extents of a segment
@@ -62,7 +61,12 @@ struct Source {
 
 fn parse_table(text: &str) -> Result<Table, String> {
     let named = |table: &Table| format!("{table:?}").eq_ignore_ascii_case(text);
-    Table::ALL.into_iter().find(named).ok_or_else(|| "there is no such table".to_owned())
+    Table::ALL.into_iter().find(named).ok_or_else(|| format!("no such table; the tables are {}", tables()))
+}
+
+/// Returns the names of all tables, separated by commas.
+fn tables() -> String {
+    Table::ALL.map(|table| format!("{table:?}").to_lowercase()).join(", ")
 }
 
 fn parse_segment(text: &str) -> Result<SegmentId, String> {

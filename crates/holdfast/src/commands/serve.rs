@@ -37,7 +37,8 @@ pub(crate) struct Serve {
     /// Configuration file; `holdfast config example` prints one
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Memory limit of the server, such as "4 GiB" [default: a quarter of the machine's memory]
+    /// Memory limit of the server, such as "4 GiB" [default: a quarter of the machine's memory, or of the control group's
+    /// limit if that is lower]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
     /// Register with the system's rpcbind, so that clients find the port
@@ -172,7 +173,7 @@ fn greeting(server: &Server) -> String {
     let mut text = String::new();
     let mut line = |line: &str| writeln!(text, "{line}").expect("a String takes any text");
     for address in server.addresses() {
-        line(&format!("Listening at {address}"));
+        line(&format!("Listening on {address}"));
     }
     line(&format!("Data is in {}", server.root().display()));
     if let Some(address) = server.addresses().first() {

@@ -105,7 +105,7 @@ impl Server {
                 panic!("the server did not start: {said}");
             }
         }
-        let address = greeting.lines().find_map(|line| line.strip_prefix("Listening at ")).unwrap();
+        let address = greeting.lines().find_map(|line| line.strip_prefix("Listening on ")).unwrap();
         Server { address: address.parse().unwrap(), child, greeting }
     }
 

@@ -211,7 +211,7 @@ fn a_server_has_several_addresses_and_configured_exports() {
                    [[export]]\npath = \"/b\"\nvolume = \"main\"\nclients = [\"192.0.2.0/24\"]\n";
     let (data, config) = (scratch.path("data"), scratch.config(exports));
     let server = Server::start(&data, &config, &["--listen", "[::1]:0", "--listen", "127.0.0.1:0"]);
-    assert_eq!(server.greeting.matches("Listening at").count(), 2);
+    assert_eq!(server.greeting.matches("Listening on").count(), 2);
     assert!(
         server.greeting.contains("[::1]:/a") && server.greeting.contains("proto=tcp6"),
         "{}",

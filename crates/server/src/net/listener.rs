@@ -17,7 +17,7 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(120);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 const KEEPALIVE_PROBES: u32 = 6;
 
-/// Listens at `address`.
+/// Listens on `address`.
 ///
 /// # Errors
 /// A sentence that says what to do.
@@ -35,7 +35,7 @@ pub(crate) fn listen_at(address: SocketAddr) -> Result<TcpListener, String> {
             }
             _ => "choose another address with --listen ADDR:PORT",
         };
-        format!("cannot listen at {address}: {error}; {advice}")
+        format!("cannot listen on {address}: {error}; {advice}")
     })
 }
 
@@ -45,7 +45,7 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
     if address.is_ipv6() {
-        // So that a server can listen at [::] and 0.0.0.0 together, and IPv4 clients have IPv4 addresses.
+        // So that a server can listen on [::] and 0.0.0.0 together, and IPv4 clients have IPv4 addresses.
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
     bind(&socket, &address)?;

@@ -33,7 +33,7 @@ files, and ends the agent.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AgentCommand {
-    /// Address to listen at
+    /// Address to listen on
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: SocketAddr,
     /// File with the secret that coordinators must know; other users must not be able to read it

@@ -22,7 +22,7 @@ pub(super) struct WorkloadOptions {
     /// Let all threads share one file (N-1), each using its own part
     #[arg(long)]
     shared_file: bool,
-    /// When written data must be stable
+    /// Stability of writes
     #[arg(long, value_name = "WHEN", default_value = "unstable")]
     stability: StabilityName,
     /// Files per directory, for metadata and small-files
