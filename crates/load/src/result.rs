@@ -338,7 +338,7 @@ pub struct Totals {
     pub measurements: u64,
     /// The measured time.
     pub seconds: f64,
-    /// The time before, which is not part of the results.
+    /// Warm-up time, excluded from results.
     pub warmup_seconds: f64,
     /// Operations that succeeded.
     pub operations: u64,

@@ -81,15 +81,15 @@ pub struct Options {
     pub working_set_bytes: u64,
     /// The seed of random numbers. Chosen afresh if absent.
     pub seed: Option<u64>,
-    /// How long operations run before they count.
+    /// The time that operations run before results include them.
     pub warmup: Duration,
     /// When the measurement ends.
     pub length: Length,
-    /// Whether to check the data that is read.
+    /// Whether reads verify the data.
     pub verify: bool,
-    /// Local processes of the server, for its processor time.
+    /// Process ids of local servers whose processor time is measured.
     pub server_pids: Vec<u32>,
-    /// Whether to keep the files.
+    /// Whether the files stay after the measurement.
     pub keep: bool,
     /// The time limit for clean-up.
     pub cleanup: Duration,

@@ -17,11 +17,11 @@ pub use rpc::RpcTransport;
 /// An operation whose objects are resolved to inode numbers.
 #[derive(Clone, Debug)]
 pub struct ResolvedCall {
-    /// The operation.
+    /// The operation, with its arguments that are not objects.
     pub operation: Operation,
-    /// The first object.
+    /// The inode number of the file or directory that the operation names first.
     pub object: u64,
-    /// The second object: the target directory of a name.
+    /// The inode number of the second object: the target directory of a name.
     pub other: u64,
     /// The ctime that guards a SETATTR.
     pub guard: Option<i64>,
@@ -32,9 +32,9 @@ pub struct ResolvedCall {
 /// Whether an answer is the remembered one of an earlier transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replayed {
-    /// It is.
+    /// The answer is remembered: the call was not executed again.
     Yes,
-    /// No: the call was executed.
+    /// The call was executed.
     No,
     /// Unknown: clients cannot see it.
     Unknown,
@@ -43,7 +43,7 @@ pub enum Replayed {
 /// A reply; it may leave once `after` is durable.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// The result.
+    /// What the client sees: a status, and the results of a success.
     pub outcome: CallResult,
     /// The attributes that a failure shows.
     pub failure_attributes: Vec<Wcc>,

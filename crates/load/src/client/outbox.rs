@@ -153,7 +153,7 @@ pub(crate) struct Outbox<'l> {
 
 impl Outbox<'_> {
     /// Whether the current reply is the operation's last and no call failed.
-    pub(crate) fn all_is_well(&self) -> bool {
+    pub(crate) fn is_complete_success(&self) -> bool {
         *self.outstanding == 0 && !self.failed
     }
 

@@ -75,19 +75,19 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Listens at an address.
+    /// Listens on an address.
     ///
     /// # Errors
     /// If the address cannot be bound.
     pub fn bind(address: SocketAddr, token: Token, allowed: Allowed) -> Result<Self, LoadError> {
-        let failed = |error: std::io::Error| LoadError::new(format!("cannot listen at {address}: {error}"));
+        let failed = |error: std::io::Error| LoadError::new(format!("cannot listen on {address}: {error}"));
         let listener = TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let (connections, busy) = (AtomicUsize::new(0), Mutex::new(()));
         Ok(Self { listener, token, allowed, connections, busy, timeouts: Timeouts::DEFAULT })
     }
 
-    /// Returns the address it listens at.
+    /// Returns the address it listens on.
     ///
     /// # Errors
     /// If the system call fails.
@@ -207,7 +207,7 @@ impl Agent {
             _ => return Err(refuse("the first message must be a greeting".to_owned())),
         };
         match purpose {
-            _ if !self.token.is(&token) => Err(refuse("the token is wrong".to_owned())),
+            _ if !self.token.matches(&token) => Err(refuse("the token is wrong".to_owned())),
             _ if version != VERSION => {
                 Err(refuse(format!("the agent speaks version {VERSION} of the protocol, not {version}")))
             }

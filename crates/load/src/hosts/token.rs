@@ -56,7 +56,7 @@ impl Token {
     }
 
     /// Compares in constant time, so timing does not reveal where two tokens differ.
-    pub(super) fn is(&self, other: &str) -> bool {
+    pub(super) fn matches(&self, other: &str) -> bool {
         let (ours, theirs) = (self.0.as_bytes(), other.as_bytes());
         let mut difference = u8::from(ours.len() != theirs.len());
         for (index, byte) in theirs.iter().take(TOKEN_BYTES_MAX).enumerate() {
@@ -80,9 +80,9 @@ mod tests {
     #[test]
     fn only_the_same_token_is_the_same() {
         let token = Token::new("  0123456789abcdef\n").unwrap();
-        assert!(token.is("0123456789abcdef"));
+        assert!(token.matches("0123456789abcdef"));
         for other in ["", "0123456789abcdeF", "0123456789abcdef0123456789abcdef", "0123456789abcde", "x"] {
-            assert!(!token.is(other), "{other}");
+            assert!(!token.matches(other), "{other}");
         }
         assert_eq!(format!("{token:?}"), "Token(..)");
     }

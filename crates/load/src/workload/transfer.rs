@@ -283,7 +283,7 @@ impl Transfer {
         if written.committed == StableHow::Unstable {
             self.uncommitted = true;
         }
-        if self.stage == MEASURE && self.pattern.stability == Stability::Commit && out.all_is_well() {
+        if self.stage == MEASURE && self.pattern.stability == Stability::Commit && out.is_complete_success() {
             self.uncommitted = false;
             self.send_commit(lane, Some(COMMIT), out);
         }

@@ -113,7 +113,7 @@ impl CopyJob {
         *self.progress.lock()
     }
 
-    /// Keeps it from being cancelled while a part is copied. None if it is not running.
+    /// Locks the copy against cancellation while a part is copied. None if the copy is not running.
     pub(crate) fn work(&self) -> Option<MutexGuard<'_, ()>> {
         let working = self.working.lock();
         (self.progress().phase == Phase::Running).then_some(working)

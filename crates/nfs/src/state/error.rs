@@ -22,7 +22,7 @@ pub(crate) enum StateError {
     /// The open does not allow this access.
     OpenMode,
     /// A downgrade to modes that were never opened.
-    NeverOpenedSo,
+    ModeNeverOpened,
     /// The lock owner still has locks.
     LocksHeld,
     /// There is nothing to reclaim.

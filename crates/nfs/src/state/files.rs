@@ -366,7 +366,7 @@ impl SharedState {
     /// OPEN_DOWNGRADE: reduces the modes of an open (RFC 7530 section 16.19).
     ///
     /// # Errors
-    /// [`StateError::NeverOpenedSo`] if `to` is not a union of access modes that this owner opened.
+    /// [`StateError::ModeNeverOpened`] if `to` is not a union of access modes that this owner opened.
     pub(crate) fn downgrade(
         &self,
         context: &Context<'_>,
@@ -375,7 +375,7 @@ impl SharedState {
     ) -> Result<(StateId, DurabilityToken), StateError> {
         let StateKind::Open(open) = &entry.kind else { return Err(StateError::BadStateId) };
         let _files = self.files.write(&entry.file);
-        let modes = open.modes().downgraded(to).ok_or(StateError::NeverOpenedSo)?;
+        let modes = open.modes().downgraded(to).ok_or(StateError::ModeNeverOpened)?;
         self.change_open(context, entry, modes)
     }
 

@@ -506,7 +506,7 @@ impl SharedState {
         }
     }
 
-    /// After a start: advances the status monitor, and notifies all hosts, so that they ask again for what they wait
+    /// After a start: advances the NSM state number, and notifies all hosts, so that they ask again for what they wait
     /// for.
     pub(super) fn start_monitor(&self, context: &Context<'_>, recorded: Option<u32>) {
         let Some(before) = recorded else { return };

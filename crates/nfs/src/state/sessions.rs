@@ -244,7 +244,7 @@ pub(crate) struct SlotRequest {
 pub(crate) enum Sequenced {
     /// The request is to be executed; the status flags of the session.
     Execute(SlotGuard, u32),
-    /// It was answered before.
+    /// The request was executed before; its reply is repeated.
     Replay(SlotReply),
 }
 

@@ -184,8 +184,8 @@ impl SharedState {
         }
     }
 
-    /// Begins the modification before state is looked up: its holder may expire or return it, and the file be delegated
-    /// to another client, before the data is changed.
+    /// Begins the modification before state is looked up: before the data is changed, the holder of an open or a
+    /// delegation may expire or return it, and the file may be delegated to another client.
     fn using(&self, file: FileId, wanted: IoMode) -> InFlightModification<'_> {
         match wanted {
             IoMode::Read => InFlightModification::NONE,

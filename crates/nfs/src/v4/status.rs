@@ -16,7 +16,7 @@ impl From<StateError> for NfsStat4 {
             StateError::ShareDenied => NfsStat4::ShareDenied,
             StateError::ShareLocked => NfsStat4::Locked,
             StateError::OpenMode => NfsStat4::OpenMode,
-            StateError::NeverOpenedSo => NfsStat4::Inval,
+            StateError::ModeNeverOpened => NfsStat4::Inval,
             StateError::LocksHeld => NfsStat4::LocksHeld,
             StateError::NothingToReclaim => NfsStat4::NoGrace,
             StateError::AlreadyReclaimed => NfsStat4::CompleteAlready,

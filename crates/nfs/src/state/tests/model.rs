@@ -146,7 +146,7 @@ impl Model {
             let (stateid, _) = result.unwrap_or_else(|error| panic!("seed {}: {error:?}", self.seed));
             self.opens.insert(key, Opened { stateid: Some(stateid), ..left });
         } else {
-            assert_eq!(refused(result), StateError::NeverOpenedSo, "seed {}", self.seed);
+            assert_eq!(refused(result), StateError::ModeNeverOpened, "seed {}", self.seed);
         }
     }
 
