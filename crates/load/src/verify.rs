@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_of_a_block_is_told_apart() {
+    fn every_fault_of_a_block_is_distinguished() {
         let mut data = vec![0; BLOCK_BYTES];
         assert_eq!(check(&data, 9, 4096, 2), Err(BlockError::NotABlock));
         fill(&mut data, 9, 4096, 2);

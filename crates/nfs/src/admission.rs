@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_wait_for_the_limit_they_meet() {
+    fn changes_wait_for_the_limit_that_applies_to_them() {
         let bytes = handle();
         let file = FileHandle3::new(&bytes).unwrap();
         let write = |stable, length| {

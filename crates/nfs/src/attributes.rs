@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_show_the_nearest_that_nfs_can_count() {
+    fn times_beyond_nfs_are_clamped() {
         let show = |seconds, nanos| {
             let shown = time3(Time::from_parts(seconds, nanos));
             (shown.seconds, shown.nanoseconds)
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_comes_back_as_it_was_shown() {
+    fn shown_times_convert_back_unchanged() {
         for (seconds, nanoseconds) in [(0, 0), (5, 999_999_999), (u32::MAX, 1)] {
             let shown = NfsTime3 { seconds, nanoseconds };
             assert_eq!(time3(time(shown).unwrap()), shown);

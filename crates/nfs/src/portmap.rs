@@ -74,7 +74,7 @@ fn refuse_rpcb<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
 fn get_address<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let wanted: Rpcb<'_> = call.arguments()?;
     let local = local(call);
-    // Without a network id, the network of the connection is meant.
+    // An empty network id means the network of the connection.
     let here = matches!(wanted.netid.0, b"" | b"tcp" | b"tcp6") && serves(wanted.program);
     let address = if here { universal_address(&local) } else { String::new() };
     RpcbString(address.as_bytes()).encode(out);

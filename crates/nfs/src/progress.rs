@@ -30,7 +30,7 @@ impl Drop for Progress {
         if let Some(slot) = suspended.slot.take() {
             let wait = suspended.waits.first().copied();
             let reply = suspended.delayed();
-            // A slot has room for no more than a reply that it must keep.
+            // A longer reply does not fit the slot, which then caches none.
             let kept = (reply.len() <= slot.reply_bytes_cached_max()).then_some(&reply[..]);
             slot.finish(kept, wait);
         }
@@ -78,7 +78,7 @@ impl Suspended {
 
 /// Writes the rest of a failed result, after its status.
 pub(crate) fn failure_body(operation: OpNum4, out: &mut Encoder<'_>) {
-    // A failed SETATTR returns the attributes it set: none.
+    // A failed SETATTR returns the bitmap of the attributes that it set: an empty one.
     if operation == OpNum4::Setattr {
         out.u32(0);
     }

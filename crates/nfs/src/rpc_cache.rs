@@ -149,7 +149,7 @@ mod tests {
         let mut expected = vec![0; 10];
         expected.extend_from_slice(&[0xff, 0xff, 192, 0, 2, 1]);
         expected.extend_from_slice(&[0, 0, 0, 5, 0, 1, 0x86, 0xa3, 0, 0, 0, 3, 0, 0, 0, 12]);
-        // SipHash-2-4 of nothing with a key of zeros.
+        // SipHash-2-4 of the empty input with a zero key.
         expected.extend_from_slice(&[0x1e, 0x92, 0x4b, 0x9d, 0x73, 0x77, 0x00, 0xd7]);
         assert_eq!(&*key("192.0.2.1", 5, 12, b"").0, expected.as_slice());
         assert_eq!(key("::ffff:192.0.2.1", 5, 12, b""), key("192.0.2.1", 5, 12, b""));

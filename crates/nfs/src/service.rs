@@ -129,7 +129,7 @@ impl Service {
             volume.remembered_keys(&mut |key| records.remember_key(&key.0));
         }
         self.context.shared.state.restore(&self.context.state_context(now), records);
-        // All files that clients hold are held again by now.
+        // All files that clients held before the restart are held again.
         self.volumes().for_each(|volume| volume.reap_orphans());
         Ok(())
     }

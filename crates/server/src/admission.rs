@@ -155,7 +155,7 @@ impl Admission {
         while let Some(index) = self.read_blocked.pop_front() {
             let Some(found) = candidate(index) else { continue };
             if self.budget.is_full_of_replies() && found.is_between_records {
-                // Another call would add to them, and no connection behind it has begun a record.
+                // Another call would add replies, and no later connection in the queue has begun a record.
                 self.read_blocked.push_front(index);
                 return;
             }

@@ -98,8 +98,8 @@ pub const OUTBOUND_KEPT_MAX: usize = 64;
 /// The longest reply of a client to such a call, bytes.
 pub const OUTBOUND_ANSWER_BYTES_MAX: usize = 4096;
 
-// A loop can always read one request of the largest size and reply to it. With the blocks that it is made from, a reply
-// takes twice its size.
+// A loop can always read one request of the largest size and reply to it. A reply takes twice its size, because the
+// blocks that it is made from count too.
 const _: () = assert!(LOOP_BYTES_MIN / 2 > REQUEST_SLACK_BYTES + RECORD_BYTES_MAX);
 const _: () = assert!(LOOP_BYTES_MIN / 2 >= SMALL_REPLIES_BYTES + 2 * RECORD_BYTES_MAX);
 // One read is less than a portion.

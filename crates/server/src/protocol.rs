@@ -35,7 +35,7 @@ impl Protocol {
     /// Lets time pass for the service. Returns when to call it again at the latest.
     pub(crate) fn tick(&self) -> Duration {
         let next = self.service.tick(now());
-        // Leases that ended are journaled.
+        // Commits the journal entries of expired leases.
         self.commit(false);
         next
     }

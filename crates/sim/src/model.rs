@@ -363,8 +363,8 @@ impl Model {
         let inode = self.edit(ino);
         let (read, write, search) = (inode.grants(who, 4), inode.grants(who, 2), inode.grants(who, 1));
         let directory = inode.is_directory();
-        // Bit, the value that the mode bits give, and whether the other value is valid, too: an owner may always read
-        // and write, DELETE concerns the parent, and files have no entries to look up.
+        // Each bit, its value by the mode, and whether the opposite is valid too: an owner may always read and write,
+        // DELETE concerns the parent, and files have no entries to look up.
         let owner = who.uid == inode.uid && !directory;
         let bits = [
             (0x01, read, owner),

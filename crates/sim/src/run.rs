@@ -405,11 +405,11 @@ impl Run {
 
     fn repeat(&mut self, id: OperationId) -> Result<(), String> {
         let Some(call) = self.calls.get(&id).cloned() else { return Ok(()) };
-        // The inode number of an object that a crash took back may belong to another now.
+        // A crash may have undone the creation of the object, and another may have its inode number.
         if self.resolve(&call.operation.call) != Some((call.object, call.other)) {
             return Ok(());
         }
-        // Executed anew, the guard may not match.
+        // If the call is executed again, its guard may not match.
         if call.guard.is_some() {
             return Ok(());
         }

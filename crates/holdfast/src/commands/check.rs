@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &Check) -> Outcome {
     let mut clean = true;
     let mut reports = Vec::new();
     for name in names {
-        // A volume that cannot be checked is not clean. The others are checked nevertheless.
+        // A volume that cannot be checked is not clean. The others are still checked.
         let result = check_volume(&directory, &name, &options);
         clean &= result.as_ref().is_ok_and(Report::is_clean);
         if arguments.json {

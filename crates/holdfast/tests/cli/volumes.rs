@@ -83,7 +83,7 @@ fn check_finds_a_fault_and_dump_prints_the_contents() {
     client.write_file("precious", &vec![0x5a; 600_000]);
     server.kill();
 
-    // The state that the kill left.
+    // The volume as the kill left it.
     assert!(succeed(&["check", directory]).contains("main: no faults"));
     assert!(succeed(&["dump", "journal", directory]).contains("entry seq="));
     Server::start(&data, &config, &[]).stop();

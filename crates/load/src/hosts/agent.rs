@@ -369,7 +369,7 @@ impl Observer for RemoteObserver<'_, '_> {
     }
 
     fn note(&mut self, words: &str) {
-        // For people only: the measurement goes on if this does not arrive.
+        // Informative only: the measurement goes on if this does not arrive.
         let _ = self.writer.respond(&Response::Note { words: words.to_owned() });
     }
 }

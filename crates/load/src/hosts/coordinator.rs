@@ -255,7 +255,7 @@ impl Coordinator {
             Ok(Response::Begun) => link.began_at = Some(Instant::now()),
             Ok(Response::Ended) if link.is_running() => {
                 link.state = AgentState::Ended;
-                // Its rates are over; its errors are not.
+                // Its rates no longer count; its errors do.
                 link.progress = link.progress.take().map(|last| Progress { errors: last.errors, ..IDLE });
             }
             Ok(Response::Done { measurement }) if link.is_working() && run.is_early(&measurement) => {
@@ -338,7 +338,7 @@ impl Coordinator {
 
     /// Gives up agents that are silent or do not end in time.
     fn give_up_silent_and_late(&mut self, run: &mut JointRun, options: &Options) {
-        // Phases and counts of operations take as long as they take; an agent ends them if the server stops answering.
+        // Phases and counts of operations have no time limit; an agent ends them if the server stops answering.
         let time = match options.length {
             Length::Time(time) => Some(options.warmup + time),
             Length::Steady(rule) | Length::Joint(rule) => Some(options.warmup + rule.duration_max),

@@ -123,7 +123,7 @@ impl Response {
                 measurement.errors.iter_mut().for_each(|error| name(&mut error.cause));
                 measurement.phases.iter_mut().for_each(|phase| name(&mut phase.procedure));
             }
-            // Listed one by one, so that a new response is not forgotten.
+            // Exhaustive, so that a new response is not forgotten.
             Self::Pong { .. } | Self::Begun | Self::Round { .. } => {}
             Self::Ended | Self::Progress { .. } | Self::LineRate { .. } => {}
         }

@@ -182,7 +182,7 @@ fn until_steady(bound: f64, duration_max: Duration) -> Options {
 }
 
 #[test]
-fn hosts_become_steady_together_or_say_that_they_did_not() {
+fn hosts_become_steady_together_or_report_that_they_did_not() {
     let fake = Fake::start(Fault::None);
     let agents = [TestAgent::start(&[&fake.server]), TestAgent::start(&[&fake.server])];
     let names = agents.each_ref().map(|agent| agent.address.to_string());
@@ -318,7 +318,7 @@ fn a_stopped_agent_has_no_part_in_the_result() {
 }
 
 #[test]
-fn a_silent_agent_is_given_up() {
+fn a_silent_agent_is_dropped() {
     let fake = Fake::start(Fault::None);
     let (keep, kept) = std::sync::mpsc::channel();
     let mute = impostor(move |stream| keep.send(stream).unwrap());
@@ -563,7 +563,7 @@ fn an_agent_that_sends_notes_without_end_is_lost_and_the_rest_counts() {
 }
 
 #[test]
-fn nonsense_ends_a_connection_and_nothing_else() {
+fn malformed_input_closes_only_its_connection() {
     let fake = Fake::start(Fault::None);
     let agent = TestAgent::start(&[&fake.server]);
     let seed = fresh_seed();

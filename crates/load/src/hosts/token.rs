@@ -78,7 +78,7 @@ mod tests {
     use super::Token;
 
     #[test]
-    fn only_the_same_token_is_the_same() {
+    fn only_equal_tokens_match() {
         let token = Token::new("  0123456789abcdef\n").unwrap();
         assert!(token.matches("0123456789abcdef"));
         for other in ["", "0123456789abcdeF", "0123456789abcdef0123456789abcdef", "0123456789abcde", "x"] {

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_has_limits_and_is_left_as_it_was() {
+    fn limits_of_a_directory_are_measured_without_changing_it() {
         let path = std::env::temp_dir().join(format!("holdfast-limits-{:016x}", fresh_seed()));
         std::fs::create_dir(&path).unwrap();
         let limits = measure(&path, Duration::from_millis(20)).unwrap();

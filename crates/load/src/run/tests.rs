@@ -32,7 +32,7 @@ const RANDOM: Workload =
 
 /// Every workload runs exactly the requested operations and leaves no files.
 #[test]
-fn every_workload_counts_right_and_cleans_up() {
+fn every_workload_counts_correctly_and_cleans_up() {
     let (block_bytes, shared_file) = (4096, true);
     for workload in [
         Workload::Null,
@@ -308,7 +308,7 @@ impl Observer for Hasty {
 }
 
 #[test]
-fn nothing_measured_is_an_error_and_no_row_of_zeros() {
+fn an_empty_measurement_is_an_error_not_a_row_of_zeros() {
     let fake = Fake::start(Fault::None);
     let long = Options { length: Length::Time(Duration::from_secs(3600)), ..options(2, 2, 0) };
     let why = measure(&fake.server, &RANDOM, &long, &mut Hasty).unwrap_err().to_string();

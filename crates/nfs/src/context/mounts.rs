@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_mounts_give_way() {
+    fn the_oldest_mounts_are_dropped_first() {
         let mounts = Mounts::default();
         let client: IpAddr = "192.0.2.1".parse().unwrap();
         for number in 0..=MOUNTS_MAX {

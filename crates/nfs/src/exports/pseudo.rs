@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_admitted_sees_nothing() {
+    fn clients_that_are_not_admitted_see_nothing() {
         let closed =
             Export { clients: vec!["198.51.100.0/24".parse().unwrap()], ..Export::new("/a/b", VolumeId(1)) };
         let exports = Exports::new(vec![closed, Export::new("/c", VolumeId(2))]).unwrap();

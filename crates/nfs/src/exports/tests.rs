@@ -17,14 +17,14 @@ fn located<'p>(exports: &Exports, path: &'p str) -> Option<(VolumeId, &'p [u8])>
 }
 
 #[test]
-fn without_networks_everybody_is_admitted() {
+fn without_networks_all_clients_are_admitted() {
     let export = Export::new("/main", ONE);
     assert!(export.admits(at("192.0.2.1:2000")));
     assert!(export.admits(at("[2001:db8::1]:2000")));
 }
 
 #[test]
-fn networks_admit_their_members_only() {
+fn networks_admit_only_their_members() {
     let export = Export { clients: networks(&["10.0.0.0/8", "2001:db8::/32"]), ..Export::new("/main", ONE) };
     assert!(export.admits(at("10.255.0.1:700")));
     assert!(export.admits(at("[::ffff:10.0.0.1]:700")), "an IPv6 socket shows IPv4 clients mapped");
@@ -35,7 +35,7 @@ fn networks_admit_their_members_only() {
 }
 
 #[test]
-fn a_mapped_network_admits_ipv4_and_the_whole_of_ipv6_does_not() {
+fn mapped_networks_admit_ipv4_clients_and_other_ipv6_networks_do_not() {
     let export = Export { clients: networks(&["::ffff:10.0.0.0/104"]), ..Export::new("/main", ONE) };
     assert!(export.admits(at("10.0.0.1:700")));
     assert!(!export.admits(at("11.0.0.1:700")));

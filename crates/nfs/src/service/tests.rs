@@ -97,7 +97,7 @@ fn results(record: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn null_of_every_program_replies_to_everybody() {
+fn null_of_every_program_replies_to_all_clients() {
     for (program, version) in dispatch::served() {
         for credential in [sys(), Credential::None] {
             let record = record_as(credential, program, version, NULL, &());

@@ -310,9 +310,9 @@ impl SharedState {
                 let address = client.inner.lock().callback.clone().map(|(_, address)| address);
                 return Err(SetClientIdError::InUse(address));
             }
-            // The same client, perhaps with another callback address.
+            // The same client, perhaps with a new callback address.
             Some(client) if client.verifier == who.verifier && client.principal == who.principal => client.id,
-            // It restarted, or is unknown.
+            // An unknown client, or one that restarted.
             _ => self.next_client(now),
         };
         if !table.make_room(self.config.clients) {

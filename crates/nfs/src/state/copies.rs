@@ -203,8 +203,8 @@ impl SharedState {
         copies.insert(other, copy);
         drop(copies);
         Counters::up(&self.counters.copies_begun);
-        // Removing a client marks it gone first, and then ends its copies: either that sees this copy, or this sees the
-        // mark.
+        // Removing a client first marks it gone, then ends its copies. So either the removal sees this copy, or this
+        // check sees the mark.
         if client.inner.lock().gone {
             self.end_copies(context, client)?;
             return Err(StateError::UnknownSession);
@@ -229,7 +229,7 @@ impl SharedState {
     pub(super) fn restore_copy(&self, file: FileId, other: Other) -> bool {
         let Some(client) = self.clients.confirmed(other.client()) else { return false };
         client.known(other);
-        // The client asks again for all of it.
+        // The client repeats the whole copy.
         let phase = Phase::Ended(CopyEnd::Interrupted);
         let progress = CopyProgress { phase, done: 0, after: Durability::NOW, verifier: Default::default() };
         let copy = CopyJob {

@@ -34,7 +34,7 @@ pub(crate) enum ConflictKind {
 
 impl From<LockKind> for ConflictKind {
     fn from(kind: LockKind) -> ConflictKind {
-        // The holder of a read delegation locks by itself, shared with others; that of a write delegation exclusively.
+        // The holder of a read delegation grants itself shared locks, that of a write delegation exclusive ones.
         match kind {
             LockKind::Read => ConflictKind::Read,
             LockKind::Write => ConflictKind::Modify,
@@ -118,7 +118,7 @@ impl SharedState {
     /// Recalls delegations that conflict with a change that is done already: it met another file than the one that was
     /// checked. No reply is delayed.
     pub(crate) fn recall_late(&self, context: &Context<'_>, client: Option<&Arc<Client>>, file: FileId) {
-        // The recall goes on, or the next conflicting operation repeats it.
+        // An error is ignored: the recall goes on, or the next conflicting operation repeats it.
         let _late = self.recall_from_others(context, client, file, ConflictKind::Modify);
     }
 
@@ -246,7 +246,7 @@ impl SharedState {
         };
         // A read delegation for a client that writes would promise that nothing changes.
         let contradicts = if write { !mode.writes() } else { mode.writes() };
-        // The holder of a delegation locks by itself.
+        // The holder of a delegation grants itself locks, so it would overtake the waiters.
         let waited_for = !state.waiters.is_empty();
         if lately || others_open || contradicts || waited_for || state.delegations.iter().any(delegated) {
             return None;

@@ -170,7 +170,7 @@ impl SharedState {
 
     /// Returns the clients whose opens conflict. An owner's own open of the file conflicts too (RFC 7530 section 9.9).
     fn open_conflicts(&self, now: Time, file: &File, opening: &OpenRequest<'_>) -> ConflictHolders {
-        // NLM adds to its owner's open.
+        // In NLM, a share extends the open of its owner.
         let own = match opening.client.version {
             ClientProtocol::Nlm => file.open_of(opening.client, opening.owner),
             ClientProtocol::V40 | ClientProtocol::Sessions => None,
@@ -330,7 +330,7 @@ impl SharedState {
     ) -> Result<(StateId, DurabilityToken), StateError> {
         let StateKind::Open(open) = &entry.kind else { return Err(StateError::BadStateId) };
         if entry.liveness() != Liveness::Live {
-            // It was closed meanwhile: a record would bring it back after a restart.
+            // It has been closed: a record would bring it back after a restart.
             return Err(StateError::BadStateId);
         }
         let seqid = entry.next_seqid();

@@ -309,7 +309,7 @@ impl SharedState {
         let Some(state) = files.get_mut(&file) else { return Ok(None) };
         state.waiters.retain(|waiter| waiter.owner != *owner || !waiter.range.overlaps(range));
         let Some(entry) = state.locks_of(owner).cloned() else {
-            // Its queue position may have held up others.
+            // Its place in the queue may have blocked others.
             self.wake(context, state, file);
             return Ok(None);
         };
@@ -446,7 +446,7 @@ impl SharedState {
         let queue = std::mem::take(&mut *self.hosts.queue.lock());
         for message in queue {
             match message.after.map_or(Durable::Yes, |token| context.store.durability(token)) {
-                // What it reports is lost.
+                // The change that it reports is lost.
                 Durable::Failed => {}
                 Durable::NotYet => {
                     soon = SOON;
@@ -494,7 +494,7 @@ impl SharedState {
     pub(super) fn nlm_failed(&self, context: &Context<'_>, mut message: Message) {
         let tried = context.now.since(message.first_due);
         let over = match &message.kind {
-            // The host repeats a message that was not answered.
+            // The host repeats its own request if no result arrives.
             MessageKind::Result => true,
             MessageKind::Granted(grant) if grant.known.load(Ordering::Relaxed) => true,
             MessageKind::Granted(grant) => tried > self.config.lease && self.refused(context, grant).is_ok(),

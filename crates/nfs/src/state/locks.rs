@@ -191,7 +191,7 @@ impl SharedState {
         loop {
             let mut files = self.files.write(&file);
             if !locker.is_held() {
-                // It was closed meanwhile: nothing would free the lock.
+                // The open was closed, so nothing would ever free the lock.
                 return Err(StateError::BadStateId.into());
             }
             let state = enter(&mut files, context, file);
@@ -286,7 +286,7 @@ impl SharedState {
         };
         let change = state.locks.plan(owner, wanted.range, Some(wanted.kind));
         self.check_ranges(state, &open.client, &change)?;
-        // The open of NLM's locks comes and goes with them.
+        // The open of NLM locks is created and removed with them.
         let opened = (known.is_none() && open.client.version == ClientProtocol::Nlm).then_some(open);
         let token = self.journal_ranges(context, &entry, opened, &change)?;
         if let Some(open) = opened {
@@ -340,7 +340,7 @@ impl SharedState {
         let record = LockStateRecord { owner: locks.owner.name().into(), open: locks.open.other, seqid };
         let mut changes: Vec<StateChange> = opened.and_then(|open| open.to_change()).into_iter().collect();
         changes.push(Key::LockState(ino, other).put(&record));
-        // A crash may keep only the first of very many changes: what is locked both before and after stays locked.
+        // A crash may keep only the first of many changes. Bytes locked before and after must stay locked throughout.
         changes.extend(change.added.iter().map(|lock| {
             let record = RangeRecord { last: lock.range.last, kind: lock.kind };
             Key::Range(ino, other, lock.range.first).put(&record)
@@ -574,7 +574,7 @@ impl SharedState {
         let wanted = LockRequest { range: waiter.range, kind: waiter.kind, waits: true };
         match self.lock_range(context, state, (open, &waiter.owner), &wanted) {
             Ok((_, token, _)) => self.send_granted(context, waiter, open, token),
-            // It asks again, or it is gone.
+            // The waiter asks again, or is gone.
             Err(_) => {
                 state.waiters.retain(|other| other.owner != waiter.owner || other.range != waiter.range)
             }

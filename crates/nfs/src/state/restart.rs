@@ -203,7 +203,7 @@ impl SharedState {
         }
         records.clients.retain(|(volume, id, _)| *volume == home || !known.contains(&Key::Client(*id)));
         records.sessions.retain(|(volume, id, _)| *volume == home || !known.contains(&Key::Session(*id)));
-        // Home first: nothing is deleted before it is there.
+        // The home volume first: no record is deleted before its copy exists.
         if let Some(changes) = moved.remove(&home)
             && context.change(home, &changes).is_err()
         {

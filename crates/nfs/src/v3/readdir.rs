@@ -59,7 +59,7 @@ pub(super) fn answer<'a>(
             if result.entries() > 0 || nothing_to_list {
                 result.finish(&attributes, COOKIE_VERIFIER, listed.eof);
             } else {
-                // The client has no room for even one name.
+                // The client has no room for a single entry.
                 result.abandon();
                 super::fail(out, NfsStat3::TooSmall, Some(attributes));
             }

@@ -53,7 +53,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
 
 /// Encodes the reply for changes that were lost: no operation has a result.
 pub(super) fn failed(status: nfs3::NfsStat3, out: &mut Encoder<'_>) {
-    // NFS4ERR_IO has the number of NFS3ERR_IO, as all statuses that both versions have.
+    // NFS4ERR_IO equals NFS3ERR_IO, like every status that both versions have.
     status.encode(out);
     out.opaque(b"");
     out.u32(0);

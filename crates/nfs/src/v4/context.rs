@@ -192,7 +192,7 @@ impl<'c> Compound<'c> {
             self.index += 1;
         }
         self.status = suspended.status;
-        // The configuration may have changed. A handle that is not valid any more counts as none.
+        // The configuration may have changed. A handle that is no longer valid counts as none.
         let again = |handle: &Option<Box<[u8]>>| handle.as_ref().and_then(|handle| self.resolve(handle).ok());
         (self.current, self.saved) = (again(&suspended.current), again(&suspended.saved));
         self.current_stateid = suspended.current_stateid;

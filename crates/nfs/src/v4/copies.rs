@@ -44,7 +44,7 @@ impl ServiceContext {
     fn step_copy(&self, copy: &Arc<CopyJob>, now: Time) -> Step {
         let volume = self.volume(copy.file.volume);
         let (Some(volume), Some(order)) = (volume, &copy.order) else {
-            // The volume is not served any more.
+            // The volume is no longer served.
             copy.stop();
             return self.end(copy, CopyEnd::NotServed, now);
         };
@@ -78,7 +78,7 @@ impl ServiceContext {
                 Step::After(volume.throttle())
             }
             Err(failure) if matches!(failure.error, Error::Busy | Error::WouldBlock) => Step::After(SOON),
-            // The source became shorter, or there is no room: it ends as a shorter copy. A client that continues from
+            // The source was truncated, or the volume is full: the copy ends short. A client that continues from
             // there gets the error.
             Ok(_) | Err(_) => {
                 copy.stop();

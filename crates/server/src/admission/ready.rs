@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn light_connections_are_served_before_one_heavy_one() {
+    fn light_connections_are_served_before_a_heavy_one() {
         let mut ready = Ready::default();
         for index in [10, 11, 1, 12, 2] {
             ready.push(index, index >= 10);

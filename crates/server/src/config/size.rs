@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_and_shown() {
+    fn sizes_are_parsed_and_formatted() {
         let cases = [
             ("4 GiB", 4 << 30, "4 GiB"),
             ("256MiB", 256 << 20, "256 MiB"),

@@ -236,7 +236,7 @@ impl EventLoop {
 
     /// Puts a connection back into its place and into the queue it belongs to.
     fn put_back(&mut self, mut connection: Box<Connection>) {
-        // While memory is plentiful, that of the next record is kept.
+        // Unless memory is tight, the buffer is kept for the next record.
         if self.admission.budget.is_tight() && connection.reader.is_between_records() {
             connection.reader.release();
         }

@@ -45,7 +45,7 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
     if address.is_ipv6() {
-        // So that a server can listen on [::] and 0.0.0.0 together, and IPv4 clients have IPv4 addresses.
+        // Lets a server listen on both [::] and 0.0.0.0, and gives IPv4 clients IPv4 addresses.
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
     bind(&socket, &address)?;

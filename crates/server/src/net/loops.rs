@@ -59,7 +59,7 @@ impl Loops {
             polls.push(poll);
         }
         let shared = Arc::new(Shared {
-            // One more for calls that keep no order.
+            // One more for calls that need no order.
             retry_queues: RetryQueues::new(calls.queues() + 1),
             calls,
             workers: Arc::clone(&workers),

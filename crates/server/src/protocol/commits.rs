@@ -48,7 +48,7 @@ impl Commits {
         let start = Instant::now();
         if self.pace.is_short() && self.volume.try_step_commit(now()) == Progress::Worked {
             self.pace.took(start.elapsed());
-            // For entries queued meanwhile, and those behind a fence.
+            // For entries queued since, and those behind a fence.
             self.volume.wake_commit();
             return true;
         }

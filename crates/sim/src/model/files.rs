@@ -42,7 +42,7 @@ impl Model {
         expected.must(set.uid.is_some_and(|uid| uid != inode.uid) && !root, Error::NotPermitted);
         let foreign = set.gid.is_some_and(|gid| gid != inode.gid && !(owner && who.in_group(gid)));
         expected.must(foreign && !root, Error::NotPermitted);
-        // An owner may set the owner to itself; whether others may is open.
+        // An owner may set the owner to itself; for others this is left open.
         expected.may((set.uid.is_some() || set.gid.is_some()) && !owner, Error::NotPermitted);
         let explicit = [set.atime, set.mtime].iter().any(|time| matches!(time, SetTime::To(_)));
         expected.must(explicit && !owner, Error::NotPermitted);
@@ -205,7 +205,7 @@ impl Model {
             self.edit(ino).mtime.0.append(&mut mtime.0);
         }
         let observed = self.compare_wcc(&before, ino, object, "WRITE")?;
-        // The journal has one order: stable data proves all mutations before it.
+        // The journal is ordered: stable data proves all earlier mutations durable.
         let mutation = if stable && length > 0 { self.mutations } else { observed };
         let bytes = (stable && length > 0).then_some((ino, offset, end));
         Ok(Observed { mutation, bytes, committed: false })

@@ -75,7 +75,7 @@ impl World {
             let first = Results::parse(before, call.xid)?;
             let repeatable = op.is_read_only() || matches!(op, Op::Exchange | Op::Bind | Op::Commit { .. });
             let is_nfs40 = self.clients[client].minor == 0;
-            // A server of NFSv4.0 cannot know that it was asked to take the delegation before.
+            // An NFSv4.0 server cannot recognize a repeated DELEGRETURN.
             let returned = matches!(op, Op::Return { .. }) && is_bad_stateid(status);
             let gone = self.clients[client].overdue || self.clients[client].phase == Phase::Gone;
             let expired = (is_state_lost(status) || is_bad_stateid(status)) && gone;
@@ -83,10 +83,10 @@ impl World {
             let delayed = status == NfsStat4::Delay;
             let again = is_nfs40 && (first.status == status || returned || expired || delayed);
             if let (true, NfsStat4::Ok, Op::Write { file, region, value, .. }) = (is_nfs40, status, &op) {
-                // The server cannot know that it wrote this before, and writes again.
+                // An NFSv4.0 server cannot recognize a repeated WRITE, and writes again.
                 self.files[*file].regions[*region].values.push(*value);
             }
-            // The server forgets owners that were unused for a lease, with their answers.
+            // The server forgets owners unused for a lease, and their cached replies.
             let anew = is_nfs40 && self.clients[client].overdue && first.status != NfsStat4::Ok;
             if same || repeatable || again {
                 return Ok(());
@@ -176,7 +176,7 @@ impl World {
 
     fn judge_success(&mut self, number: usize, op: &Op, results: &Results<'_>) -> Result<(), String> {
         let (client, slot) = (self.calls[number].client, self.calls[number].slot);
-        // What returns state may have done so before a crash; and a crash may bring back a delegation.
+        // An operation that returns state may have done so before a crash, and a crash may restore a delegation.
         let again = match op {
             Op::Close { .. } => self.calls[number].answered_before_crash,
             Op::Return { .. } => self.tally.crashes > 0,
@@ -347,7 +347,7 @@ impl World {
             self.note_recall(call.client, op);
             return Ok(());
         }
-        // A client that is gone may ask for anything.
+        // Any failure is allowed for a client that is gone.
         if client.phase == Phase::Gone || is_state_lost(status) && client.overdue {
             return Ok(());
         }
@@ -361,7 +361,7 @@ impl World {
             _ if status == NfsStat4::Stale => !surely,
             Op::Exchange | Op::CreateSession | Op::SetClient | Op::ConfirmClient => is_state_lost(status),
             Op::Bind => is_state_lost(status) && client.overdue,
-            // A server that crashed knows only that it was done, not that this is a retransmission.
+            // After a crash the server knows that it was done, but not that this is a retransmission.
             Op::Complete => status == NfsStat4::CompleteAlready && self.tally.crashes > 0,
             Op::Renew => status == NfsStat4::CbPathDown,
             Op::Open { name, .. } => status == NfsStat4::ShareDenied && !name.starts_with("own"),
@@ -563,7 +563,7 @@ impl World {
             held.certain &=
                 durable && !held.not_yet_durable && !undelivered.contains(&(held.client, held.slot));
             held.recalled = None;
-            // The crash may have taken back the change that the state was revoked for.
+            // The crash may have undone the change for which the state was revoked.
             held.revoked = false;
         }
         self.forget_undelivered();

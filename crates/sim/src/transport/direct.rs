@@ -253,7 +253,7 @@ fn idempotent(volume: &Volume, request: &Request<'_>, call: &ResolvedCall) -> Ex
             bytes_used: Some(status.bytes_used),
             inodes_used: status.inodes_used,
         }),
-        // Only protocols have these; attributes will do.
+        // Only protocols have these calls; reading the attributes stands in for them.
         _ => map_promised(volume.attributes(request, ino), |seen| Success::Attributes((&seen).into())),
     }
 }

@@ -106,20 +106,20 @@ mod tests {
     }
 
     #[test]
-    fn only_counted_time_costs() {
+    fn only_counted_time_is_charged() {
         // A stage of known length ends by itself.
         let mut timed = meter(Workload::Null, Length::Time(Duration::from_millis(1)), Duration::ZERO);
         timed.begin().unwrap();
         work(&mut timed);
         assert!(timed.began.is_none());
-        // Nothing counts during a warm-up.
+        // A warm-up is not counted.
         let mut early =
             meter(Workload::Null, Length::Time(Duration::from_secs(9)), Duration::from_secs(3600));
         early.begin().unwrap();
         work(&mut early);
         early.mark().unwrap();
         assert_eq!(early.cost(1, 0).unwrap().cpu_seconds, 0.0);
-        // Stages add up; nothing counts after the last mark.
+        // Stages are added up; time after the last mark is not counted.
         let tree = Workload::Metadata { files_per_directory: 1, directories_per_thread: 1, file_bytes: 0 };
         let mut phases = meter(tree, Length::Time(Duration::ZERO), Duration::from_secs(3600));
         for _ in 0..2 {

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_is_far_behind_is_waited_for() {
+    fn a_lagging_agent_is_waited_for() {
         let joint = joint([&[100; 8], &[100; 3]]);
         assert_eq!(joint.complete(&[0, 1]), None);
         assert_eq!(joint.complete(&[]), None);

@@ -86,7 +86,7 @@ impl Link {
         stream.set_read_timeout(None).map_err(failed)?;
         let (from, messages) = (stream.try_clone().map_err(failed)?, messages.clone());
         let (permits, queued) = sync_channel(QUEUED_MAX);
-        // Ends when the connection or the coordinator does.
+        // Ends with the connection or the coordinator.
         std::thread::spawn(move || read_responses(from, index, &permits, &messages));
         Ok(Self {
             name: name.to_owned(),
@@ -105,7 +105,7 @@ impl Link {
     /// Notes that a response was taken from the queue.
     pub(super) fn on_message(&mut self) {
         self.heard_at = Instant::now();
-        // There is a token for each response, so one is there.
+        // There is a token for each response, so one is available.
         let _ = self.queued.try_recv();
     }
 

@@ -54,7 +54,7 @@ impl Body {
         Some(match self {
             Body::Null => return None,
             Body::Recall { stateid, handle } => {
-                // The file is not about to be truncated.
+                // A hint that a truncation causes the recall; never given.
                 CbArgOp4::Recall(CbRecallArgs {
                     stateid: stateid4(*stateid),
                     truncate: false,
@@ -101,7 +101,7 @@ fn offload_info(progress: &CopyProgress) -> Res4<WriteResponse4, OffloadFail> {
             });
         }
         Phase::Ended(end) => end.into(),
-        // It was cancelled meanwhile; its stateid names nothing any more.
+        // The copy was cancelled in the meantime, which ended its stateid.
         Phase::Running | Phase::Syncing | Phase::Gone => NfsStat4::BadStateId,
     };
     Err(OffloadFail { status, bytes_copied: progress.done })

@@ -164,7 +164,7 @@ impl SharedState {
                     entry.end();
                     self.forget(client, entry.other);
                 }
-                // Its locks go with it.
+                // Closing it also frees its locks.
                 StateKind::Open(_) => match self.close(context, entry) {
                     Err(error @ StateError::Engine(_)) => return Err(error),
                     Ok(_) | Err(_) => self.forget(client, entry.other),
@@ -174,7 +174,7 @@ impl SharedState {
         }
         let token = context.change_home(&[Key::Client(client.id).deleted()])?;
         self.clients.remove(client);
-        // The stateids that owners closed last cannot be asked for any more.
+        // No request can name the stateids that its owners closed last.
         let owners: Vec<_> = client.inner.lock().open_owners.drain().map(|(_, owner)| owner).collect();
         owners
             .iter()

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_reply_counts_with_its_owner() {
+    fn the_last_reply_is_counted_with_its_owner() {
         let counter = Arc::new(AtomicU64::new(0));
         let sequence = OwnerSequence::new(Time::EPOCH).counted(CountedBytes::new(&counter, 7));
         let count = || counter.load(Ordering::Relaxed);

@@ -159,7 +159,7 @@ impl<O: Clone + PartialEq> Ranges<O> {
 
     /// Applies a change of [`Ranges::plan`]. Nothing may change in between.
     pub(crate) fn apply(&mut self, change: &Change<O>) {
-        // They are in the order of the table.
+        // Removed locks are in the order of the table.
         let mut removed = change.removed.iter().peekable();
         self.locks.retain(|lock| removed.next_if(|gone| *gone == lock).is_none());
         for lock in &change.added {

@@ -62,7 +62,7 @@ fn called_client(world: &World, name: &[u8]) -> Arc<Client> {
 }
 
 #[test]
-fn v40_clients_hear_of_a_revocation_until_they_acknowledge_it() {
+fn v40_clients_are_told_of_a_revocation_until_they_acknowledge_it() {
     let mut world = World::new();
     let one = called_client(&world, b"one");
     let Delegated::Read(stateid) = delegate(&world, &one, DelegationWant::NoPreference, (1, 0)) else {

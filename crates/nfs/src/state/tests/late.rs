@@ -180,7 +180,7 @@ fn meanwhile(operation: impl Fn(&Server) -> u32 + Sync) -> (u32, usize) {
     server.create("free");
     server.delegate(delegated);
     let status = thread::scope(|scope| {
-        // Keeps the operation from looking whether the file is delegated.
+        // Keeps the operation from checking for delegations of the file.
         let looked_at = server.state().files.write(&known);
         let notifying = scope.spawn(|| operation(&server));
         wait_for_change(server.state(), known);

@@ -29,7 +29,7 @@ fn ranges_split_by_unlocking_are_bounded() {
     let failed = (1..100).find_map(|number| unlock(number * 2).err());
     assert_eq!(failed, Some(StateError::TooManyRanges), "no other client can make room");
     assert!(gauge(&world, "nfs4_locked_ranges") <= 8);
-    // Changes that need no room still work.
+    // Changes that add no range still work.
     unlock(0).unwrap();
     world.state.unlock(&world.context(), &locks, Range { first: 0, last: u64::MAX }).unwrap();
     assert_eq!(gauge(&world, "nfs4_locked_ranges"), 0);
@@ -46,7 +46,7 @@ fn ranges_of_all_files_are_bounded() {
     assert_eq!(lock(&world, &two, file(9), 0), Err(LockError::Failed(StateError::TryLater)));
     // In a file that already has the maximum.
     lock(&world, &client, file(1), 0).unwrap();
-    // Time helps: idle clients give way.
+    // Idle clients are expired at the limit.
     world.pass(61);
     two.renew(world.now);
     world.state.tick(&world.context());
@@ -72,7 +72,7 @@ fn cached_replies_of_all_sessions_are_bounded() {
 }
 
 #[test]
-fn idle_clients_give_way_when_there_are_too_many() {
+fn idle_clients_are_expired_at_the_limit_of_clients() {
     let mut world = World::with(Config { clients: 3, ..Config::default() });
     let all: Vec<_> = [b"1", b"2", b"3"].iter().map(|name| world.client(*name, 1, 0)).collect();
     assert_eq!(refused(world.exchange_id(b"4", 1, 0)), StateError::TryLater);
@@ -85,7 +85,7 @@ fn idle_clients_give_way_when_there_are_too_many() {
 }
 
 #[test]
-fn opens_of_idle_clients_give_way_when_there_are_too_many() {
+fn idle_clients_are_expired_at_the_limit_of_opens() {
     let mut world = World::with(Config { entries: 8, ..Config::default() });
     let ((one, _), (two, _)) = (world.client(b"one", 1, 0), world.client(b"two", 1, 0));
     for number in 0..8 {
@@ -102,7 +102,7 @@ fn opens_of_idle_clients_give_way_when_there_are_too_many() {
 }
 
 #[test]
-fn unconfirmed_clients_keep_nobody_out() {
+fn unconfirmed_clients_do_not_exclude_others() {
     let world = World::with(Config { clients: 16, ..Config::default() });
     for number in 0..100_u8 {
         world.exchange_id(&[number], 1, 0).unwrap();

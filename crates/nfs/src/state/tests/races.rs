@@ -64,7 +64,7 @@ fn a_renewal_just_before_expiry_keeps_the_state() {
 
 /// The journal is full halfway.
 #[test]
-fn a_half_removed_client_can_start_anew() {
+fn a_half_removed_client_can_register_again() {
     let mut world = World::new();
     let (one, _) = world.client(b"one", 1, 0);
     world.open(&one, b"o", file(1), (3, 2)).unwrap();
@@ -202,7 +202,7 @@ fn files_are_not_delegated_while_a_write_is_checked() {
 
 /// It took the name that was removed or replaced after the check for delegations of the earlier file.
 #[test]
-fn files_that_lost_their_name_unforeseen_are_recalled_late() {
+fn files_that_unexpectedly_lost_their_name_are_recalled_late() {
     let world = World::new();
     let (one, _) = world.client(b"one", 1, wire::nfs4::create_session_flag::CONN_BACK_CHAN);
     let opened = world.open(&one, b"o", file(1), (1, 0)).unwrap();

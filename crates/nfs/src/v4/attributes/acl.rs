@@ -60,7 +60,7 @@ impl Aces {
         };
         let mut aces =
             Aces { entries: [ace(Ace4::AccessAllowed, false, 0, EVERYONE); ENTRIES_MAX], count: 0 };
-        // The caller's first class decides, so what later classes allow is denied first.
+        // The first matching class decides, so permissions that only later classes have are denied first.
         let denied = (group | other) & !owner;
         if denied != 0 {
             aces.push(ace(Ace4::AccessDenied, false, mask(denied, file_type), OWNER));

@@ -25,7 +25,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CloneArgs, out: &mut Encod
     }
     compound.note_change();
     let mut done = 0;
-    // In parts, each as large as one journal entry.
+    // Each part fits one journal entry.
     while done < count {
         let (source, target) = ((from.ino, offset + done), (to.ino, at + done));
         let part = to.volume.clone_range(&to.request(), source, target, count - done);

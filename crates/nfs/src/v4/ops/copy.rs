@@ -40,7 +40,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CopyArgs<'_>, out: &mut En
     CopyRes::Ok(CopyOk {
         response: WriteResponse4 {
             callback_id: left,
-            // CB_OFFLOAD counts what is done so far.
+            // CB_OFFLOAD reports the count of an asynchronous copy.
             count: if left.is_none() { count } else { 0 },
             // The reply waits for the journal.
             committed: StableHow4::FileSync,
@@ -71,7 +71,7 @@ fn first_parts<'c>(
         match compound.answered(to.volume, part) {
             Ok(part) if part.count > 0 => done += part.count,
             Ok(_) => break,
-            // What was done stands, and is reported.
+            // The parts already copied are reported.
             Err(_) if done > 0 => break,
             Err(stop) => return Err(stop),
         }
@@ -116,7 +116,7 @@ fn continue_after_reply(
             compound.wait_for_token(token);
             Some(stateid.into())
         }
-        // A part was copied, which is reported.
+        // The part already copied is reported.
         Ok(None) | Err(_) => None,
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &ExchangeIdArgs<'_>, out: &
     };
     let update = args.flags & exchange_id_flag::UPD_CONFIRMED_REC_A != 0;
     let exchanged = compound.state().exchange_id(&compound.state_context(), &who, compound.minor, update)?;
-    // The same on all addresses and after every restart, so that clients see one server.
+    // Equal on all addresses and after every restart, so that clients see one server.
     let name = format!("holdfast {}", compound.service.home());
     let owner = OwnerId4(name.as_bytes());
     let confirmed = if exchanged.confirmed { exchange_id_flag::CONFIRMED_R } else { 0 };

@@ -228,7 +228,7 @@ fn check_file<'c>(
         return Err(NfsStat4::Rofs.into());
     }
     let granted = found.granted.0;
-    // A client reads what it executes.
+    // To execute a file, a client reads it.
     let may_read = granted & (AccessMask::READ | AccessMask::EXECUTE) != 0;
     let may_write = granted & AccessMask::MODIFY != 0;
     if (mode.reads() && !may_read) || (writes && !may_write) {

@@ -36,7 +36,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &ReaddirArgs, out: &mut Enc
         return Err(NfsStat4::BadCookie.into());
     }
     let maxcount = usize::try_from(args.maxcount.min(DIRECTORY_BYTES_MAX)).expect("1 MiB fits");
-    // The status does not count.
+    // `maxcount` does not include the status.
     let maxcount = maxcount.min(compound.room(out.position() + 4));
     if maxcount < ReaddirEncoder::EMPTY_BYTES {
         return Err(NfsStat4::TooSmall.into());
@@ -48,7 +48,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &ReaddirArgs, out: &mut Enc
         Target::Stored(directory) => list(compound, directory, args, maxcount, &mut result),
     };
     match listed {
-        // The client left no room for even one name.
+        // The client left no room for a single entry.
         Ok(false) if result.entries() == 0 => {
             result.abandon();
             Err(NfsStat4::TooSmall.into())
@@ -94,9 +94,9 @@ fn list<'c>(
 ) -> Result<bool, OpStop> {
     let request = args.attr_request;
     let covered = compound.covered(directory.volume.id(), directory.ino);
-    // The listing has the numbers; other attributes are those of the objects.
+    // The listing has the inode numbers; other attributes must be read from the objects.
     let plus = !(request - AttrMask::of(&[Attr4::Fileid, Attr4::RdattrError])).is_empty();
-    // After `.` and `..`.
+    // Skips `.` and `..`, which NFSv4 does not list.
     let mut cookie = Cookie(args.cookie.max(COOKIES_RESERVED - 1));
     let (guess, mut taken) = (maxcount / USUAL_ENTRY_BYTES, 0);
     loop {
@@ -117,7 +117,7 @@ fn list<'c>(
                     let shown = Shown::stored(compound, directory, attributes, request)?;
                     result.push(cookie.0, Component4(&entry.name), &shown.attributes(), request)
                 }
-                // The object was removed meanwhile.
+                // The object has been removed since.
                 (None, None) if plus => continue,
                 (None, None) => {
                     let attributes = attributes::of_number(entry.ino);

@@ -9,7 +9,7 @@ use crate::v4::context::{Compound, Done};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &ReclaimCompleteArgs, out: &mut Encoder<'_>) -> Done {
     if args.one_fs {
-        // For a file system that migrated here; none ever does.
+        // For a migrated file system; this server has none.
         compound.target()?;
     } else {
         let client = compound.session_client().ok_or(NfsStat4::OpNotInSession)?;

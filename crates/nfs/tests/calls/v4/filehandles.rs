@@ -98,7 +98,7 @@ fn foreign_handles_are_bad() {
     for bad in [&b""[..], b"x", &[1; 36], &[0; 128]] {
         assert_eq!(status_of(&server, &[putfh(bad)]), NfsStat4::BadHandle, "{bad:?}");
     }
-    // A directory of the pseudo file system that is gone.
+    // A directory that the pseudo file system no longer has.
     assert_eq!(status_of(&server, &[putfh(&[0, 0, 0, 2, 9, 9, 9, 9, 9, 9, 9, 9])]), NfsStat4::Stale);
 }
 

@@ -19,7 +19,7 @@ fn link(name: &str) -> ArgOp4<'_> {
 }
 
 #[test]
-fn create_makes_everything_but_files() {
+fn create_makes_every_type_except_files() {
     let server = Server::new();
     let numbers = SpecData4 { major: 4, minor: 64 };
     let cases = [

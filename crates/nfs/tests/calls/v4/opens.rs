@@ -187,7 +187,7 @@ fn files_that_appear_meanwhile_are_not_truncated() {
         (denied, sized)
     });
     for ((name, denied), sized) in names.iter().zip(denied).zip(sized) {
-        // The one that did not find it created it.
+        // The OPEN that did not find the file created it.
         let expected = if denied == NfsStat4::Exist { 4096 } else { 0 };
         let found = size(&server, handle_at(&server, &[lookup(name)]));
         assert_eq!(found, expected, "{name}: {denied:?}, {sized:?}");

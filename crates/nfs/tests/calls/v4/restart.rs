@@ -48,7 +48,7 @@ fn clients_keep_their_state_across_a_restart() {
     let (stateid, handle) = (open_ok.stateid, handle.object.as_bytes());
     let (id, sequence) = session.known();
 
-    // The reply was lost, and the request is repeated: the reply is the same, though the file exists by now.
+    // The reply was lost. The repeated request gets the same reply, although the file exists now.
     let server = server.restarted();
     let session = Session::resumed(&server, (id, sequence - 1));
     let again = session.compound(&opening);
@@ -182,7 +182,7 @@ fn changes_of_opens_and_locks_are_replayed_after_a_restart() {
     let close = ArgOp4::Close(CloseArgs { seqid: 0, open_stateid: down.open_stateid });
     let (server, first, second) = twice(server, &mut known, &[putfh(handle), close], |_| {});
     assert_eq!(second.last(), first.last());
-    // Not a second time.
+    // It is not executed twice.
     let session = Session::resumed(&server, known);
     assert_eq!(session.on(handle, &[close]).status, NfsStat4::BadStateId);
 }

@@ -82,7 +82,7 @@ impl EventLoop {
             access: Access::Cached,
             progress,
             reply_bytes: arrival.reply_bytes,
-            // Calls that need not keep any order have the last queue.
+            // The last queue is for calls that need no order.
             queue: calls.queue_of(&arrival.needs).unwrap_or_else(|| calls.queues()),
             ticket: None,
         };
@@ -115,7 +115,7 @@ impl EventLoop {
             return;
         }
         add(&self.counters.busy, 1);
-        // What it needs of media has most likely been read.
+        // The media that it needs have most likely been read.
         call.access = Access::Cached;
         let ticket = self.shared.retry_queues.join(call.queue, call.ticket, self.number);
         call.ticket = Some(ticket);
@@ -193,7 +193,7 @@ impl EventLoop {
             }
             let call = self.deferred.remove(ticket).expect("it was found there");
             if self.connections.get_owner(call.owner).is_none() {
-                // The client is gone, and nothing was done.
+                // The client is gone, and the call changed nothing.
                 self.shared.retry_queues.leave(ticket);
                 self.release(&call);
                 continue;
@@ -261,7 +261,7 @@ impl EventLoop {
         connection.end_call(held);
         connection.output.push(reply, &mut self.buffers);
         self.count_output(&mut connection);
-        // Even without a reply: the connection may be read again, or be over.
+        // Needed even without a reply: the connection may become readable, or close.
         self.touch(&mut connection);
         self.connections.put(connection);
     }

@@ -27,14 +27,14 @@ impl EventLoop {
         }
         let is_tight = self.admission.budget.is_tight();
         if let Some(waiting) = &connection.waiting {
-            // If the call may not begin, a reply of the same connection must be sent first, and then it comes here again.
+            // A call that may not begin waits for a reply of its connection to be sent, which queues it here again.
             connection.is_queued = connection.may_begin(waiting.reply_bytes, is_tight);
             if connection.is_queued {
                 self.admission.queue_reply(connection.candidate());
             }
             return;
         }
-        // While memory is tight, a peer that does not take replies gets no more memory for them.
+        // While memory is tight, a peer that does not read its replies gets no memory for more.
         let is_stuck = connection.unsent() > 0 && is_tight;
         if connection.has_input() && !connection.is_full() && !is_stuck {
             connection.is_queued = true;
@@ -65,7 +65,7 @@ impl EventLoop {
             self.take_portion(&mut connection)
         };
         connection.is_heavy = connection.portion_bytes >= HEAVY_BYTES;
-        // Large output is sent at once, so that it does not pile up; an error shows again at the end of the turn.
+        // Large output is sent at once, so that it does not pile up; an error recurs at the end of the turn.
         if connection.unsent() >= SEND_EARLY_BYTES {
             let _ = connection.send(&mut self.buffers);
         }
@@ -98,7 +98,7 @@ impl EventLoop {
             return self.take_part(connection);
         }
         let mut buffer = std::mem::take(&mut self.read_buffer);
-        // While others wait to be read, a connection that completes a record does not begin another along with it.
+        // While others wait to be read, a connection may complete its record, but not begin the next one.
         let most = match connection.reader.missing() {
             1.. if self.admission.is_reading_blocked() => connection.reader.missing().min(buffer.len()),
             _ => buffer.len(),
@@ -156,11 +156,11 @@ impl EventLoop {
                 break;
             }
             if connection.portion_bytes >= PORTION_BYTES && !input.is_empty() {
-                // Others have their turn before it goes on.
+                // Other connections are served before this one continues.
                 break;
             }
             if connection.unsent() >= SEND_EARLY_BYTES && connection.send(&mut self.buffers).is_err() {
-                // The end of the turn finds the same and closes it.
+                // The error recurs at the end of the turn, which closes the connection.
                 break;
             }
             result = match reader.next(&mut input) {

@@ -423,7 +423,7 @@ fn clients_that_do_not_read_cost_bounded_memory() {
 }
 
 #[test]
-fn short_memory_completes_records_one_by_one() {
+fn records_complete_one_at_a_time_when_memory_is_short() {
     let harness = Harness::new(1);
     let size = 1 << 20;
     let whole = call(1, ECHO, 5, size);

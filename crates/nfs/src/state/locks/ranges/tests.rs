@@ -37,7 +37,7 @@ fn unlocking_the_middle_splits() {
 }
 
 #[test]
-fn only_neighbours_of_one_kind_join() {
+fn only_neighbours_of_the_same_kind_are_joined() {
     let mut locks = Ranges::default();
     locks.set(1, 25, 99, Some(Write));
     locks.set(1, 50, 124, Some(Write));
@@ -61,7 +61,7 @@ fn part_of_a_lock_can_change_its_kind() {
 }
 
 #[test]
-fn the_ends_of_64_bits_hold() {
+fn ranges_work_at_both_ends_of_64_bits() {
     let mut locks = Ranges::default();
     locks.set(1, 0, u64::MAX, Some(Write));
     locks.set(1, 0, 0, None);

@@ -38,7 +38,7 @@ pub(super) fn run(
     compound.check_directory(&directory)?;
     let new = new_attributes(how, compound.minor)?;
     if directory.volume.lookup_request(&compound.request_key()).is_some() {
-        // This very request created it, before a restart.
+        // This request created the file before a restart.
         return create(compound, &directory, name, how, new, request, out);
     }
     match file_hold::find(compound, &directory, name) {
@@ -46,11 +46,11 @@ pub(super) fn run(
         Ok((Target::Stored(file), _hold)) => match how {
             CreateHow4::Unchecked(_) => {
                 let cinfo = unchanged(compound, &directory)?;
-                // For an existing file, only a size of zero counts among the attributes.
+                // Of the attributes, only a size of zero applies to an existing file.
                 let size = new.0.size.filter(|size| *size == 0);
                 open_file(compound, &file, size, cinfo, request, out)
             }
-            // This very request may have created it.
+            // This request may have created the file.
             CreateHow4::Guarded(_) | CreateHow4::Exclusive(_) | CreateHow4::Exclusive41(_) => {
                 create(compound, &directory, name, how, new, request, out)
             }

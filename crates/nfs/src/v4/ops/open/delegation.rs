@@ -31,7 +31,7 @@ pub(super) fn shown(delegated: Delegated, minor: u32) -> OpenDelegation4<'static
         Delegated::Write(stateid) => OpenDelegation4::Write(OpenWriteDelegation4 {
             stateid: stateid.into(),
             recall: false,
-            // Space is not reserved: WRITE reports that there is none.
+            // Space is not reserved: WRITE reports a full volume.
             space_limit: NfsSpaceLimit4::Filesize(u64::MAX),
             permissions: NOBODY,
         }),
