@@ -17,7 +17,7 @@ pub use value::Value;
 /// Most bytes of unused buffers that a pool keeps.
 pub(crate) const POOL_BYTES_MAX: usize = 16 << 20;
 
-/// Smallest length that gets a pooled buffer, bytes: so little of it is wasted.
+/// Smallest length that gets a pooled buffer, bytes; shorter data would waste most of it.
 const POOLED_BYTES_MIN: usize = EXTENT_BYTES_MAX - EXTENT_BYTES_MAX / 16;
 
 /// Immutable bytes; a clone shares them.

@@ -1,4 +1,4 @@
-//! Where a test steps in between two steps of the engine.
+//! Points at which a test can act between two steps of the engine.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 pub(crate) enum Point {
     /// A rename is about to move a directory.
     MoveBegins,
-    /// It looked at all directories above the new place.
+    /// The rename has checked all directories above the new place.
     AncestorsKnown,
-    /// Who locks what names name let go of all locks, to take more in order.
+    /// An operation that locks the objects of names released all locks, to take more in order.
     NamesUnlocked,
-    /// An object of one of those names is gone, and the names were looked up again.
+    /// The object of such a name was gone, and the names were looked up again.
     NamesCompared,
     /// The cache of names follows a change that is not applied yet.
     NamesFollowed,
@@ -21,7 +21,7 @@ pub(crate) enum Point {
     IndexChanged,
 }
 
-/// What is done there.
+/// The action at a point.
 type Hook = Arc<dyn Fn(Point) + Send + Sync>;
 
 /// The hook of one volume.
@@ -29,12 +29,12 @@ type Hook = Arc<dyn Fn(Point) + Send + Sync>;
 pub(crate) struct Hooks(Mutex<Option<Hook>>);
 
 impl Hooks {
-    /// Sets what is done from now on.
+    /// Replaces the action.
     pub(crate) fn set(&self, hook: impl Fn(Point) + Send + Sync + 'static) {
         *self.0.lock() = Some(Arc::new(hook));
     }
 
-    /// Says that the code is there.
+    /// Runs the action for a point that was reached.
     pub(crate) fn reach(&self, point: Point) {
         let hook = self.0.lock().clone();
         if let Some(hook) = hook {

@@ -28,7 +28,7 @@ pub const SECTOR_BYTES: u64 = 512;
 /// Alignment of direct I/O: offsets and lengths of log and blob writes are multiples of it.
 pub const BLOCK_BYTES: u64 = 4096;
 
-/// A file that is read and written anywhere.
+/// A file that is read and written at any offset.
 #[expect(
     clippy::len_without_is_empty,
     reason = "nobody asks: a log never is, an index is when it is created"

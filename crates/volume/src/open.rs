@@ -105,7 +105,7 @@ impl From<std::io::Error> for OpenError {
     }
 }
 
-/// What the index and the journal say of the whole volume, gathered while it is opened.
+/// Facts about the whole volume from the index and the journal, gathered while it is opened.
 pub(crate) struct Loaded {
     pub meta: MetaRecord,
     pub memtable: Memtable,
@@ -212,7 +212,7 @@ impl Volume {
     pub fn close(&self, now: Time) -> Result<(), OpenError> {
         while self.step_write_back(now, true, true) == Progress::Worked {}
         while self.committer.step() {}
-        // The first only finishes one that failed before, if there is such.
+        // If an earlier checkpoint failed, the first one only finishes it.
         while self.step_checkpoint(now, true) == Progress::Worked && !self.view().active.is_empty() {}
         self.segments.drop_spares();
         if let Some(reason) = self.refuses_changes() {
@@ -319,10 +319,10 @@ fn assemble(
     segments: Segments,
     (ring, recovered, generation, now): (Ring, &Recovered, Generation, Time),
 ) -> Volume {
-    // Unless the clock was set back, times that were handed out, the ceiling itself among them, are in the past.
+    // Unless the clock was set back, all times handed out, up to the ceiling, are in the past.
     let ceiling = recovered.time_ceiling.max(loaded.meta.time_ceiling);
     let floor = if now <= ceiling { ceiling.next() } else { Time::from_nanos(i64::MIN) };
-    // Inline data that the journal holds needs room in segments, as when it was accepted.
+    // Inline data in the journal reserves room in segments, as it did when it was accepted.
     let space = SpaceLedger::default();
     space.extend(loaded.memtable.inline_bytes());
     loaded.duplicate_requests.bound(limits.duplicate_requests);
@@ -461,7 +461,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// Keeps numbers from being reused, and collects what else records say of the whole volume.
+    /// Keeps numbers from being reused, and collects other facts about the whole volume.
     fn count_record(&mut self, key: &[u8], slot: &Slot) -> Result<(), Malformed> {
         let Some((_, table, fields)) = key::parse(key) else { return Ok(()) };
         let number = key::number(fields).unwrap_or(0);
@@ -475,7 +475,7 @@ impl Loaded {
             }
             (Table::Extent, Some(value)) => {
                 self.next_extent = self.next_extent.max(number.saturating_add(1));
-                // The cleaner leaves alone what a memtable may name; the rest it may clean at once.
+                // The cleaner must not touch what a memtable may name; it may clean the rest at once.
                 if let Some(info) = self.segments.get_mut(&ExtentRecord::decode(value)?.segment) {
                     info.newest_layer = self.memtable.layer;
                 }

@@ -83,7 +83,7 @@ impl Registry {
     /// Keeps a segment open, closing another if there are too many.
     fn keep_open(&mut self, id: SegmentId, blob: &Arc<dyn Blob>) {
         if self.blobs.len() >= OPEN_BLOBS_MAX {
-            // Which one goes matters little: opening one again costs less than the read that wants it.
+            // Any victim will do: reopening a segment costs less than the read that needs it.
             let victim = self.blobs.keys().next().copied();
             victim.and_then(|victim| self.blobs.remove(&victim));
         }

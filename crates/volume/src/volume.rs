@@ -93,7 +93,7 @@ impl Volume {
         self.identity.handle(ino)
     }
 
-    /// Returns the object of a handle. Whether the object still exists shows in the operation ([`Error::Stale`]).
+    /// Returns the object of a handle. Operations return [`Error::Stale`] if it no longer exists.
     ///
     /// # Errors
     /// [`Error::BadHandle`] for a handle that no server of this volume made, [`Error::Stale`] for a deleted snapshot.
@@ -101,7 +101,7 @@ impl Volume {
         self.identity.resolve(handle)
     }
 
-    /// Checks whether a reply may leave.
+    /// Checks whether a reply may be sent.
     pub fn durability(&self, wanted: Durability) -> Durable {
         if self.write_back.has_failed(wanted.flush_generation) {
             return Durable::Failed;

@@ -1,8 +1,8 @@
 //! ONC RPC version 2 (RFC 5531): the headers of calls and replies.
 //!
-//! A server decodes calls with [`decode_call`]; [`CallError::reply`] is the reply to what is not a valid call, if any. A reply
-//! begins with [`ReplyHeader`], or with [`encode_success`] if it is accepted and successful. Results follow the header in the
-//! same record.
+//! A server decodes calls with [`decode_call`]; [`CallError::reply`] is the reply to an invalid call, if any. A reply
+//! begins with [`ReplyHeader`], or with [`encode_success`] if it is accepted and successful. Results follow the
+//! header in the same record.
 
 mod auth;
 #[cfg(test)]

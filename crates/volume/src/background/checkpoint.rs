@@ -3,10 +3,10 @@
 //! Order: freeze, entries durable, inline data to segments and synced, index transaction, switch of the read view,
 //! trim.
 //!
-//! Operations continue meanwhile on a new memtable. Before the index's commit, a crash loses nothing: the journal has
-//! everything; after it, the index has. The commit holds the journal position that it covers. Everything that changes
-//! the index's content happens here: replaced mappings, the maps of removed and truncated files (in bounded
-//! portions), reference counts, live bytes of segments.
+//! Operations continue meanwhile on a new memtable. A crash before the index's commit loses nothing, as the journal
+//! has everything; after the commit, the index does. The commit holds the journal position that it covers. Everything
+//! that changes the index's content happens here: replaced mappings, the maps of removed and truncated files (in
+//! bounded portions), reference counts, live bytes of segments.
 
 mod destage;
 mod merge;
@@ -64,7 +64,7 @@ impl From<IndexError> for CheckpointError {
 pub struct Merged {
     /// Files whose map in the index changed.
     pub maps: std::collections::HashSet<Ino>,
-    /// Files whose truncations, up to this count, are cleared out of the index.
+    /// Files, each with the truncation count up to which the index holds no hidden mappings.
     pub cleared: Vec<(Ino, u32)>,
     /// Extents without references, with an upper bound of their bytes.
     pub freed: Vec<(ExtentId, usize)>,
@@ -134,8 +134,8 @@ impl Volume {
         false
     }
 
-    /// Measures the room inside the index when none is left outside: an index that grew and was emptied keeps its
-    /// length. Reads the whole tree.
+    /// Measures the free space inside the index file when the device has none: a file that grew and was emptied keeps
+    /// its length. Reads the whole tree.
     fn look_for_room_in_index(&self, now: Time) {
         /// An object has at least its inode, a name and a cookie.
         const BYTES_PER_OBJECT: u64 = 256;
@@ -263,8 +263,8 @@ impl Volume {
         }
     }
 
-    /// Keeps enough empty segments allocated for what was accepted and what may come, and room for a checkpoint;
-    /// updates the ledger.
+    /// Keeps enough empty segments allocated for accepted and upcoming data, and room for a checkpoint; updates the
+    /// ledger.
     pub(crate) fn maintain_space(&self) {
         /// Segments kept ready for new data beyond what is reserved.
         const AHEAD: u64 = 2;
@@ -273,7 +273,7 @@ impl Volume {
         }
         let usable = self.segments.usable_bytes();
         let wanted = self.space.reserved().div_ceil(usable) + SPARES_SET_ASIDE + AHEAD;
-        // Without room for a checkpoint nothing new is accepted, so that removing always works (rule 13 of
+        // Without room for a checkpoint, new data is refused, so that removals always work (rule 13 of
         // `docs/design.md`).
         let index = self.media.index();
         let inside = self.checkpoints.free_in_index();
@@ -281,7 +281,7 @@ impl Volume {
             Err(std::io::ErrorKind::StorageFull.into())
         } else {
             index.len().and_then(|length| {
-                // Of the room inside only half counts, as the tree may not be able to use it all.
+                // Only half of the free space inside the file counts, as the tree may not be able to use all of it.
                 let needed = self.limits.checkpoint_bytes(length.saturating_sub(inside));
                 index.reserve(needed.saturating_sub(inside / 2))
             })

@@ -1,8 +1,8 @@
 //! The cleaner: moves live extents out of segments that are mostly dead, so that these can be deleted.
 //!
-//! Moving an extent changes one row of the extent table (rule 1 of `docs/design.md`). Only the cleaner changes
-//! places, and only checkpoints change reference counts, in the index: a checkpoint that applies a moved row takes
-//! the count from the index, and drops the row if the extent was freed meanwhile. So a move needs no lock.
+//! Moving an extent changes one row of the extent table (rule 1 of `docs/design.md`). Only the cleaner changes the
+//! place of an extent, and only checkpoints change reference counts, in the index: a checkpoint that applies a moved
+//! row takes the count from the index, and drops the row if the extent was freed meanwhile. So a move needs no lock.
 
 use std::io;
 
@@ -56,7 +56,7 @@ impl Volume {
                     self.checkpoints.kick();
                 }
             }
-            // A checkpoint found it dead meanwhile and deleted it.
+            // Meanwhile a checkpoint found the segment dead and deleted it.
             Err(_) if self.segments.info(id).is_none() => self.cleaner.stop(),
             Err(error) => {
                 tracing::error!(segment = id.0, %error, "a segment could not be cleaned");

@@ -1,8 +1,8 @@
 //! Files that protocols hold open. If the last name of one is removed, the file stays as an *orphan*: without a name,
 //! reached by its handle, until its last holder releases it.
 //!
-//! Holders are in memory only. That a file is an orphan is a record, so that it is found again after a restart, when
-//! the protocol declares anew what it holds.
+//! Holders are kept in memory only. An orphan has a record, so a restart finds it, and the protocol declares its
+//! holders again.
 
 use crate::api::ids::Ino;
 use crate::api::request::{Access, Durability, Error, Failure, Promised};
@@ -13,8 +13,8 @@ use crate::transaction::attempt::Stop;
 use crate::volume::Volume;
 
 impl Volume {
-    /// Keeps a file from being removed with its last name, until [`Volume::release`] was called as often. Hold first,
-    /// then look: a file that an operation finds after this call stays.
+    /// Keeps a file when its last name is removed, until [`Volume::release`] has been called as often. Call this
+    /// before looking the file up: a file found after this call stays.
     ///
     /// Costs some 50 bytes of memory for each held file; the caller bounds their number.
     pub fn hold(&self, ino: Ino) {
@@ -67,7 +67,7 @@ impl Volume {
             Ok(_) => Progress::Worked,
             Err(Failure { error: Error::Busy | Error::ReadOnly, .. }) => Progress::Idle,
             Err(_) => {
-                // It cannot be read, which was reported. The next start tries again.
+                // The file cannot be read, which was logged. The next start tries again.
                 self.orphans.give_up(ino);
                 Progress::Worked
             }

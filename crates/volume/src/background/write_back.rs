@@ -4,7 +4,7 @@
 //! It runs in flushes, each with a generation. A caller that needs data stable (COMMIT, a large stable WRITE) waits
 //! for the next flush; one flush serves all callers that asked before it began. The order within a flush is rule 2 of
 //! `docs/design.md`: bytes to segments, sync, then the journal entry that names them, then its sync. Writes,
-//! truncations and stable writes go on meanwhile; what they replaced is found out when the mappings are journaled,
+//! truncations and stable writes go on meanwhile; what they replaced is detected when the mappings are journaled,
 //! under the inode's lock.
 
 use std::io;
@@ -43,8 +43,8 @@ struct Planned {
 struct FlushFailed;
 
 impl Volume {
-    /// Runs one flush: of what is requested or old, or of everything. With `drive_commit` it runs the commits that it
-    /// waits for; otherwise another thread must.
+    /// Runs one flush, of the files that are requested or old, or of all. With `drive_commit` it runs the commits
+    /// that it waits for; otherwise another thread must.
     pub fn step_write_back(&self, now: Time, everything: bool, drive_commit: bool) -> Progress {
         self.maintain_space();
         let Some(Flush { generation: flush_generation, files, requested }) =
@@ -54,7 +54,7 @@ impl Volume {
         };
         let failed = self.write_back_files(&files, now, drive_commit).is_err();
         if failed {
-            // What was accepted is still in memory, but a client may have been told that it could not be made stable.
+            // Accepted data is still in memory, but a client may have been told that it could not be made stable.
             self.losses.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
             // Callers that wait for this generation get an error. Later readers see unstable data again, or what an
             // earlier flush made stable.
@@ -92,7 +92,7 @@ impl Volume {
             return Err(FlushFailed);
         }
         let mut large = Vec::new();
-        // What goes into the journal must stay small beside the ring: it is written although callers may have to wait.
+        // Data for the journal must be small compared with the ring: it is written even when callers have to wait.
         let (used, capacity) = (self.committer.used_bytes(), self.committer.capacity_bytes());
         let inline_left = if used * 5 > capacity * 4 { 0 } else { capacity / 16 };
         let mut inline_left = usize::try_from(inline_left).unwrap_or(usize::MAX);
@@ -204,8 +204,8 @@ impl Volume {
         Ok(state.seq)
     }
 
-    /// Journals where the unstable data of a file went, as far as it is still the newest, in entries of bounded size.
-    /// A crash between two of them leaves a part of an unstable write.
+    /// Journals where a file's unstable data was written, if it is still the newest, in entries of bounded size. A
+    /// crash between two entries leaves part of an unstable write.
     fn save_extents(&self, ino: Ino, planned: &[Planned], now: Time) -> Result<(), FlushFailed> {
         loop {
             self.make_room_in_journal(now);
@@ -220,8 +220,8 @@ impl Volume {
         }
     }
 
-    /// Makes a checkpoint if the ring is nearly full: background work journals beyond the limit for callers, and a
-    /// ring that is completely full would stay so.
+    /// Makes a checkpoint if the ring is nearly full: background work journals beyond the limit for callers, and
+    /// nothing could empty a ring that is completely full.
     pub(crate) fn make_room_in_journal(&self, now: Time) {
         if self.committer.is_busy() {
             self.step_checkpoint(now, true);
@@ -263,7 +263,8 @@ impl Volume {
         let mut change = self.begin_background()?;
         let layer = change.view().active.layer;
         for (plan, _) in planned.iter().zip(used).filter(|(_, used)| *used) {
-            // In every portion: a checkpoint between two may have found the extent replaced and dropped its row.
+            // Put the row with every portion: a checkpoint between two portions may have found the extent replaced
+            // and dropped its row.
             change.put(key::extent(plan.id), plan.record.encode());
             self.put_segment(&mut change, plan.record.segment);
             self.segments.resolve_pending(plan.record.segment, 0, Some(layer));

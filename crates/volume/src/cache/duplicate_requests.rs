@@ -104,7 +104,7 @@ impl DuplicateRequestCache {
             || state.stored.len() > state.max
         {
             let (time, key) = state.stored.pop_front().expect("checked to be there");
-            // A key that was used again since has a newer answer in its row.
+            // A key that was reused has a newer answer in its row.
             if state.rows.get(&key) == Some(&time) {
                 state.rows.remove(&key);
                 changes.delete.push(key);
@@ -182,7 +182,7 @@ impl Tables {
         self.answers.remove(&key);
         let client = key.0.get(..CLIENT_BYTES).unwrap_or(&key.0);
         if let Some(of_client) = self.clients.get_mut(client) {
-            // The oldest of all is the oldest of its client, unless its key was used again.
+            // The oldest key of all is also the oldest of its client, unless it was reused.
             if of_client.front() == Some(&key) {
                 of_client.pop_front();
             } else {

@@ -27,7 +27,7 @@ const HASH_BYTES: u64 = 20;
 /// Overhead of a directory, in names.
 const DIRECTORY_NAMES: usize = 8;
 
-/// A directory's names are read once there was a failed lookup for each this many of them.
+/// A directory's names are read after one failed lookup for every this many names.
 const NAMES_PER_MISS: u64 = 512;
 
 /// Hashes of the names of directories, bounded in memory.
@@ -46,7 +46,7 @@ struct Shard {
     hand: Ino,
     /// Names of all directories, and [`DIRECTORY_NAMES`] for each.
     names: usize,
-    /// Numbers the readings, so that one of a directory evicted meanwhile is not mistaken for a later one.
+    /// Numbers the readings: one that outlived the eviction of its directory is not mistaken for a later one.
     readings: u64,
 }
 
@@ -142,7 +142,7 @@ impl NegativeLookupFilter {
     /// Ends a reading with all hashes of the directory's names, or `None` if it failed.
     pub fn fill(&self, directory: Ino, reading: u64, hashes: Option<&[u64]>) {
         let mut shard = self.shard(directory).lock();
-        // If it was forgotten meanwhile, so was what changed since.
+        // If the directory was evicted meanwhile, so were its changes since.
         if shard.directories.get(&directory).is_none_or(|known| known.learning != reading) {
             return;
         }

@@ -46,8 +46,8 @@ pub struct Entry {
     /// Records to put and delete, in order.
     pub records: Vec<(Key, Slot)>,
     /// Indices of records put where no layer holds the key, or deleted without need of a tombstone: see
-    /// [`crate::tables::memtable::Memtable::apply`]. Known to the transaction only and not encoded: replay does
-    /// without.
+    /// [`crate::tables::memtable::Memtable::apply`]. Known only to the transaction and not encoded, as replay does
+    /// not need them.
     pub fresh: Vec<usize>,
     /// Usage to add.
     pub usage: Vec<UsageDelta>,

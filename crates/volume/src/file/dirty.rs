@@ -12,7 +12,7 @@ pub struct DirtyRange {
     pub start: u64,
     /// Offset in the file after the last byte.
     pub end: u64,
-    /// The WRITE that brought it: tells write-back whether what it wrote is still the newest.
+    /// Identifies the WRITE, so that write-back knows whether what it wrote is still the newest.
     pub write: u64,
     /// A buffer that contains the bytes.
     bytes: Bytes,
@@ -85,7 +85,7 @@ impl Dirty {
         if self.is_empty() {
             return 0;
         }
-        // What a piece keeps of a longer buffer is less than it is long itself; that is not counted.
+        // A range pins fewer unused bytes of a longer buffer than its own length; these are not counted.
         self.bytes() + self.count() as u64 * DIRTY_RANGE_BYTES + DIRTY_FILE_BYTES
     }
 

@@ -270,7 +270,7 @@ pub fn replaceable(memtable: &Memtable, ino: Ino, range: (u64, u64), max: u64) -
     encoded_while(memtable, ino, range, &mut |old_start, old_end, value| {
         bytes += DELETE_ENTRY_BYTES;
         if old_start < start || old_end > end {
-            // What is left of it at either side is put again.
+            // The parts that remain on either side are put again.
             bytes += 2 * MAPPING_ENTRY_BYTES + value.len() as u64;
         }
         if bytes >= max && old_end < end {

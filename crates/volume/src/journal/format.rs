@@ -5,9 +5,9 @@
 //! `docs/format.md` describes the fields.
 //!
 //! The header has a checksum of its own, so that a torn batch still proves what it says of its predecessors: that
-//! they were durable. It lies within one sector, which media keep or lose as a whole. Because of the position in it,
-//! a copy of a journal block inside an entry is worthless: nobody who stores a file can make recovery mistake its
-//! bytes for a batch.
+//! they were durable. It lies within one sector, which media keep or lose as a whole. It includes the position, so a
+//! copy of a journal block inside an entry is invalid: a client cannot store a file whose bytes recovery mistakes for
+//! a batch.
 
 use std::fmt;
 

@@ -338,7 +338,7 @@ impl Committer {
         self.kick();
     }
 
-    /// Whether so much of the ring is used or queued for that only background work may continue, with care.
+    /// Whether the ring, with the queued entries, is so full that only background work may continue, with care.
     pub fn is_busy(&self) -> bool {
         (self.used_bytes() + self.queued_bytes()) * 100 > self.capacity_bytes * BUSY_PERCENT
     }

@@ -1,10 +1,11 @@
 //! Reading a journal after a crash, and telling a torn tail from damage.
 //!
-//! Recovery follows the chain of batches from the anchor to the *break*: the first batch that is absent or does not verify.
-//! What is missing there is either the tail that a crash tore, which nobody was promised, or damage to what was promised.
-//! Every batch states the last sequence that was durable when it was written. A batch of this journal with a higher
-//! sequence that states the missing entry durable is a *witness* of damage: the journal is not opened. Without a witness,
-//! and unless damage is as large as a window of the search, nothing that was acknowledged is missing.
+//! Recovery follows the chain of batches from the anchor to the *break*: the first batch that is absent or does not
+//! verify. The missing part is either the tail that a crash tore, which was never promised, or damage to something
+//! promised. Every batch states the last sequence that was durable when it was written. A batch of this journal with
+//! a higher sequence that states the missing entry durable is a *witness* of damage: the journal is not opened.
+//! Without a witness, and unless damage is as large as a window of the search, nothing that was acknowledged is
+//! missing.
 //!
 //! # Where a witness lies
 //! Not all of the ring is searched, only [`SEARCH_BYTES`] from the break and as much from the ring's start:
@@ -18,19 +19,19 @@
 //!   the two batches wrapped: a batch that wraps leaves the distance from the ring's start no longer than those of
 //!   the batches since.
 //!
-//! By the same argument the n-th batch behind the missing one begins within n times that distance. Damage is taken for a
-//! torn tail only if it hits the header of every batch in both windows: all of [`SEARCH_BYTES`] of the ring behind the
-//! break, as when several files of the log were replaced by older ones. And a crash leaves no more than one torn
+//! By the same argument the n-th batch after the missing one begins within n times that distance. Damage is taken for
+//! a torn tail only if it hits the header of every batch in both windows: all of [`SEARCH_BYTES`] of the ring after
+//! the break, as when several files of the log were replaced by older ones. And a crash leaves no more than one torn
 //! batch, the missing one itself, so all that recovery must erase lies there too.
 //!
-//! Batches of earlier laps do not disturb: a checkpoint covers their sequences, which are below every one in the chain. A
+//! Batches of earlier laps do no harm: a checkpoint covers their sequences, which are below every one in the chain. A
 //! torn batch that an earlier recovery cut was erased, durably, before another with the same sequence was written.
 //!
 //! # What is made durable first
-//! - The last batches of the chain, which may have been written but not synced when the crash came: a reply could show
-//!   them, and the next crash take them back. They are written again with the bytes that they have, so a crash meanwhile
-//!   tears nothing.
-//! - The erasure of what was cut: a batch whose predecessor is gone must not be found by a later recovery, behind new
+//! - The last batches of the chain, which may have been written but not synced when the crash came: a reply could
+//!   show them, and the next crash lose them. They are written again with the same bytes, so a crash meanwhile tears
+//!   nothing.
+//! - The erasure of what was cut: a batch whose predecessor is gone must not be found by a later recovery, after new
 //!   batches.
 
 use std::collections::VecDeque;
@@ -164,7 +165,7 @@ pub(super) fn inspect(
     read(log, anchor, visit).map(|found| found.summary)
 }
 
-/// Everything that recovery decides from, before it changes anything.
+/// What recovery reads before it changes anything; it decides from this alone.
 struct Found {
     length: u64,
     links: VecDeque<Link>,
@@ -350,7 +351,7 @@ impl<'a> Reader<'a> {
             let left = self.length.saturating_sub(position);
             let wanted = left.min(bytes.max(PIECE_BYTES as u64));
             let wanted = usize::try_from(wanted).expect("a batch fits memory");
-            // Nothing of the old piece may be taken for the new one if this fails.
+            // If the read fails, the old bytes must not be taken for the new piece.
             self.piece.clear();
             self.start = position;
             let mut piece = std::mem::take(&mut self.piece);

@@ -5,9 +5,9 @@
 //! anything. The check covers what the next opening would see: the journal's records over the index's.
 //!
 //! The checks go from the bottom to the top. First every record must decode. An index that cannot be read to its end
-//! is reported as that and nothing more, as everything else would follow from it. Then come the tree of names, each
-//! inode's claims about itself, the maps of files, extents and segments, with [`CheckOptions::read_data`] all file
-//! data, and the usage counters.
+//! is the only fault reported then, as all others would follow from it. Then come the tree of names, each inode's
+//! claims about itself, the maps of files, extents and segments, with [`CheckOptions::read_data`] all file data, and
+//! the usage counters.
 //!
 //! Neither a torn tail of the journal nor a segment file that nothing names is a fault: a crash leaves both.
 //!
@@ -65,9 +65,9 @@ pub struct Report {
     pub faults: Vec<Fault>,
     /// Faults beyond those listed.
     pub more_faults: u64,
-    /// What is remarkable, but no fault: plain sentences.
+    /// Remarks that are not faults, as plain sentences.
     pub notes: Vec<String>,
-    /// What there is.
+    /// What the volume contains.
     pub summary: Summary,
 }
 
@@ -112,8 +112,8 @@ pub struct Summary {
 pub struct Fault {
     /// What it is about.
     pub kind: FaultKind,
-    /// The path that it hurts, from the volume's root; of an object with several names, one of them. Bytes that are not
-    /// UTF-8 are shown as U+FFFD. `None` if it hurts no path, or there is none.
+    /// The affected path, from the volume's root: one of the names if the object has several. Bytes that are not
+    /// UTF-8 are shown as U+FFFD. `None` if no path is affected, or the object has none.
     pub path: Option<String>,
     /// What is wrong, in plain words.
     pub what: String,
@@ -137,7 +137,7 @@ pub enum FaultKind {
     Journal,
     /// A record does not decode, or belongs to no table.
     Record,
-    /// A counter of numbers would hand one out again.
+    /// A counter would hand out a number again.
     Number,
     /// A name that names nothing, or that LOOKUP and READDIR see differently.
     Name,
@@ -145,9 +145,9 @@ pub enum FaultKind {
     Tree,
     /// A wrong count of links.
     Links,
-    /// What a directory says of itself.
+    /// A wrong field in the record of a directory.
     Directory,
-    /// What another object says of itself.
+    /// A wrong field in the record of another object.
     Inode,
     /// A symbolic link without a proper target.
     Symlink,

@@ -58,7 +58,7 @@ impl fmt::Display for Value {
 pub struct Line {
     /// What it is about.
     pub word: &'static str,
-    /// More of it, in the order in which it is shown.
+    /// Further fields, in the order in which they are shown.
     pub fields: Vec<(&'static str, Value)>,
 }
 
@@ -182,7 +182,7 @@ pub fn records(media: &dyn Media, table: Option<Table>, visit: Visit<'_>) -> Res
     let view = View::open(media)?;
     let (from, to) = match table {
         Some(table) => key::table_range(crate::offline::check::records::member_of(table), table),
-        // Behind all keys: members are counted from zero.
+        // After all keys: members are counted from zero.
         None => (Key::from(&[][..]), Key::from(&[0xff; 5][..])),
     };
     view.index()
@@ -197,9 +197,9 @@ pub fn records(media: &dyn Media, table: Option<Table>, visit: Visit<'_>) -> Res
 /// The index does not open, neither it nor the journal knows the segment, or its file cannot be read.
 pub fn segment(media: &Arc<dyn Media>, id: SegmentId, visit: Visit<'_>) -> Result<(), OpenError> {
     let mut view = View::open(media.as_ref())?;
-    // What the journal cannot say any more, only makes extents look unused.
+    // An unreadable part of the journal only makes extents look unused.
     view.replay(media.log().as_ref(), &mut Findings::new(0), &mut Summary::default());
-    // The index counts live bytes, the journal only says that there is a segment.
+    // The index counts live bytes; the journal only records that the segment exists.
     let key = key::segment(id);
     let row = match view.index().and_then(|index| index.get(&key)).map_err(unreadable)? {
         Some(row) => Some(row.into()),

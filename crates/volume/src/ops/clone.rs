@@ -21,7 +21,7 @@ use crate::transaction::objects::signed;
 use crate::transaction::permission::check_read;
 use crate::volume::Volume;
 
-/// What to share: `count` bytes of one file, from an offset on, at an offset of another or the same.
+/// The range to share: `count` bytes from an offset of one file, at an offset of the same or another file.
 #[derive(Clone, Copy)]
 struct Share {
     from: (Ino, u64),
@@ -61,7 +61,7 @@ impl Volume {
     /// Like [`Volume::clone_range`] at any offset: mappings begin and end at any byte.
     ///
     /// # Errors
-    /// Those of [`Volume::clone_range`], except for offsets.
+    /// The errors of [`Volume::clone_range`], except those about offsets.
     pub fn copy_range(
         &self,
         request: &Request<'_>,
@@ -90,7 +90,7 @@ impl Volume {
         })
     }
 
-    /// Checks whether this may be done; returns the number of bytes.
+    /// Checks the arguments and permissions, and returns the number of bytes.
     fn check_share(
         &self,
         request: &Request<'_>,
@@ -198,8 +198,8 @@ impl Volume {
     }
 }
 
-/// Returns what a range of the source, which shows these runs, becomes at offset `at` of the target, as far as one
-/// entry takes it.
+/// Returns the mappings of the target, from offset `at` on, that share a range of the source with these runs, as far
+/// as one entry takes them.
 fn part<'r>(runs: &'r [Run], (start, end): (u64, u64), at: u64, target: &InodeRecord) -> Part<'r> {
     let moved = |offset: u64| at + (offset - start);
     let mut part = Part { length: 0, mappings: Vec::new(), data: 0 };

@@ -13,8 +13,8 @@ use crate::transaction::objects::signed;
 use crate::volume::Volume;
 
 impl Volume {
-    /// Makes a range of a file usable: the file grows to its end, and the device has room for its holes at the
-    /// moment. That room is not set aside, as a log has no place for data before it is written. The range reads as
+    /// Makes a range of a file usable: the file grows to its end, and the device has room for its holes at this
+    /// moment. That room is not reserved, as segments have no place for data before it is written. The range reads as
     /// before, with zeros where there was nothing.
     pub fn allocate(&self, request: &Request<'_>, ino: Ino, offset: u64, length: u64) -> Answer<Wcc> {
         self.run(request.access, |attempt| {
@@ -118,7 +118,7 @@ impl Volume {
         let mut record = self.written_record(request, state.record(), stamp);
         record.used -= freed;
         if is_tail {
-            // What a truncation does, but for the size.
+            // Does the same as a truncation, except for the size.
             if from < record.mapped_end {
                 record.truncate(from);
                 record.mapped_end = from;

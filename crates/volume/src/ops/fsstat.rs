@@ -19,12 +19,12 @@ impl Volume {
     pub fn status(&self, _request: &Request<'_>) -> Answer<VolumeStatus> {
         let usage = self.usage.get(UsageKind::Volume, 0);
         let device = self.space.device();
-        // Whole segments only, and those set aside and the rests of the open ones left out.
+        // Counts whole segments only, without those set aside and the unused ends of the open ones.
         let (infos, spares) = (self.segments.infos(), self.segments.spares() as u64);
         let segments = device.available / self.segments.capacity_bytes() + infos.len() as u64 + spares;
         let room = segments.saturating_sub(SPARES_SET_ASIDE + STREAMS) * self.segments.usable_bytes();
-        // What files share is counted to each of them, but takes room once: never more than segments hold. What only
-        // memtables name may be anything that was written there.
+        // Shared data counts for each of its files but takes room once, so the sum is capped by what segments hold.
+        // Memtables may name anything written to a segment that is not settled.
         let oldest_in_memory = self.view().oldest_in_memory();
         let stored =
             |info: &SegmentInfo| if info.is_settled(oldest_in_memory) { info.live } else { info.written };

@@ -35,7 +35,7 @@ impl Volume {
                     attempt.name(directory, name)?.ok_or_else(|| fail(Error::NoEntry))?.ino
                 }
             };
-            // Two inodes are locked at once only in order, so the name may be gone before its object is locked.
+            // Two inodes are locked together only in order, so the name may be gone before its object is locked.
             drop(state);
             let object = match attempt.lock(ino) {
                 Ok(object) => object,

@@ -57,7 +57,7 @@ impl Volume {
         if plus {
             after = after.and(self.add_attributes(request, &mut entries)?);
         }
-        // Only now, as each name that was seen was entered under the directory's lock, with its entry noted there.
+        // Read last: each name that was seen was added under the directory's lock, which also noted its entry there.
         let own = self.attributes(request, directory)?;
         let listing = Listing { entries, end, directory: own.value };
         Ok(Promised { value: listing, after: after.and(own.after) })

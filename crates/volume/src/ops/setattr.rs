@@ -43,7 +43,7 @@ impl Volume {
             }
             apply(request.credentials, &mut record, set, stamp);
             if (record.uid, record.gid) != (old.uid, old.gid) {
-                // What is counted to the owner changes hands with the file.
+                // The file's usage moves with it to the new owner and group.
                 change.add_usage(&old, -signed(record.used), -1);
                 change.add_usage(&record, signed(record.used), 1);
             }

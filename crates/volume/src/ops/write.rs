@@ -160,7 +160,7 @@ impl Volume {
         state.reserved_bytes += reserved;
         state.unstable_size = Some(state.size().max(end));
         let write = self.write_back.new_write();
-        // Split into ranges that become extents as they are.
+        // Split into ranges that become extents unchanged.
         let mut rest = data;
         while !rest.is_empty() {
             let start = end - rest.len() as u64;
@@ -179,7 +179,7 @@ impl Volume {
         if is_stable {
             state.flush_generation = self.write_back.request(state.ino);
         }
-        // A reply that waits slows its client smoothly, long before memory is exhausted and calls have to be retried.
+        // A delayed reply slows its client smoothly, long before memory is exhausted and calls have to be retried.
         let waits = is_large && held + data.len() as u64 > (2 * PORTION_BYTES).min(limit / 2);
         let shown = state.durability();
         let flush_generation = if waits && shown.flush_generation <= self.flushed_generation() {

@@ -25,7 +25,7 @@ impl Volume {
     /// Returns the value of an extended attribute. `name` excludes the prefix `user.`.
     ///
     /// # Errors
-    /// `NoEntry` if there is none of that name.
+    /// `NoEntry` if no attribute has this name.
     pub fn get_xattr(&self, request: &Request<'_>, ino: Ino, name: &[u8]) -> Answer<Arc<[u8]>> {
         check_name(name)?;
         self.run(request.access, |attempt| {
@@ -41,8 +41,8 @@ impl Volume {
     /// Sets an extended attribute: a value of at most [`XATTR_VALUE_BYTES_MAX`].
     ///
     /// # Errors
-    /// `Exists` and `NoEntry` as `how` wants; `FileTooLarge` if the value is too long, `NoSpace` if those of the file
-    /// together are.
+    /// `Exists` or `NoEntry` as `how` requires; `FileTooLarge` if the value is too long, `NoSpace` if the file's
+    /// attributes together are.
     pub fn set_xattr(
         &self,
         request: &Request<'_>,
@@ -83,7 +83,7 @@ impl Volume {
     /// Removes an extended attribute.
     ///
     /// # Errors
-    /// `NoEntry` if there is none of that name.
+    /// `NoEntry` if no attribute has this name.
     pub fn remove_xattr(
         &self,
         request: &Request<'_>,
@@ -147,7 +147,7 @@ impl Volume {
             .take(max)
             .map(|(key, _)| key.get(from.len()..).unwrap_or_default().into());
         let names = XattrNames { names: names.collect(), end: found.len() <= skip + max };
-        // Only now, as each change that was seen was entered under the file's lock, with its entry noted there.
+        // Looked up last: each change that was seen was made under the file's lock, which also noted its entry there.
         Ok(Promised { value: names, after: before.after.and(look()?.after) })
     }
 

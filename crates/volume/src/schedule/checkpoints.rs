@@ -60,7 +60,7 @@ struct Timing {
     last_failure: Option<Time>,
     /// Whether maps of removed or truncated files remain to be freed.
     more_to_reap: bool,
-    /// Whether nothing had changed before the last checkpoint, which was made for what its predecessor freed.
+    /// Whether the last checkpoint had no changes to write and only released what its predecessor freed.
     settled: bool,
     /// Number of checkpoints at the last call of [`Checkpoints::may_help`].
     looked_at: u64,
@@ -166,7 +166,7 @@ impl Checkpoints {
         let last = *state.last.get_or_insert(now);
         let full = load.is_index_full && now.since(last) >= CHECKPOINT_AGE_WHEN_FULL;
         let kicked = std::mem::take(&mut state.kicked) || load.is_short || full;
-        // Pages that the last transactions freed can be used again only after another one.
+        // Pages freed by the last transactions can be reused only after another transaction.
         let pause = if state.settled { LOOK_AGAIN } else { CHECKPOINT_AGE_WHEN_FULL };
         let settle = load.is_index_full && now.since(last) >= pause;
         if state.frozen.is_some()

@@ -29,7 +29,7 @@ struct Work {
     failed: HashMap<SegmentId, Time>,
 }
 
-/// Delay before a segment is tried again that could not be cleaned, for lack of room or as media failed.
+/// Delay before retrying a segment that could not be cleaned, for lack of room or because media failed.
 const TRY_AGAIN: Duration = Duration::from_secs(60);
 
 impl Cleaner {

@@ -42,7 +42,7 @@ struct Requests {
     /// The last generation begun. Generations are even: a caller that waits for the odd number before one waits for
     /// the same flush, but not for its success.
     started: u64,
-    /// Files that somebody waits for.
+    /// Files that callers wait for.
     requested: BTreeSet<Ino>,
     /// Whether the device or memory is short: write everything back.
     pressed: bool,

@@ -127,7 +127,7 @@ impl Memtable {
         let mut locked: Option<(usize, RwLockWriteGuard<'_, Shard>)> = None;
         for (place, (key, slot)) in records.into_iter().enumerate() {
             let number = key::shard(&key, SHARDS);
-            // Never two at a time.
+            // Never lock two shards at a time.
             let mut shard = match locked.take() {
                 Some((other, shard)) if other == number => shard,
                 other => {

@@ -39,7 +39,7 @@ impl Volume {
     /// Begins a caller's transaction that adds something.
     ///
     /// # Errors
-    /// Those of [`Volume::begin_freeing`], and `NoSpace` if there is no room to checkpoint what it adds.
+    /// The errors of [`Volume::begin_freeing`], and `NoSpace` if there is no room to checkpoint what it adds.
     pub(crate) fn begin(&self) -> Result<Change<'_>, Error> {
         if !self.space.can_checkpoint() {
             return Err(Error::NoSpace);
@@ -147,9 +147,9 @@ impl Change<'_> {
             let (Some((_, first)), Some((last_end, _))) = (run.first(), run.last()) else { continue };
             let run = (first.start, *last_end);
             memtable_mappings(&self.view.active, ino, run, &mut |start, end, value| {
-                // One that reaches over two runs is met twice.
+                // A mapping that spans two runs is visited twice.
                 if older.last().is_none_or(|last| last.end < end) {
-                    // Mostly nothing is left of it, and then its data need not be looked at.
+                    // Usually nothing remains of it, and then its data need not be read.
                     let value = (start < run.0 || end > run.1).then(|| value.clone());
                     older.push(Older { end, value });
                 }
@@ -177,7 +177,7 @@ impl Change<'_> {
         }
     }
 
-    /// Replaces an older mapping by what newer ones leave of it.
+    /// Replaces an older mapping with what newer ones leave of it.
     fn cut_back<B>(&mut self, ino: Ino, old: &Older, newer: &[(u64, ExtentMapping<B>)]) {
         // A newer mapping that ends there replaces the record.
         if newer.binary_search_by_key(&old.end, |(end, _)| *end).is_err() {

@@ -1,4 +1,4 @@
-//! What makes a volume the one it is: its id, the key of its handles, its format, and the numbers it hands out.
+//! The identity of a volume: its id, the key of its handles, its format, and the counters for new numbers.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -20,7 +20,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Returns the identity that a checkpoint stored, with counters moved on by the journal.
+    /// Returns the identity that a checkpoint stored, with counters advanced by the journal.
     pub(crate) fn new(meta: &MetaRecord, next_ino: u64, next_extent: u64) -> Identity {
         Identity {
             id: meta.volume,

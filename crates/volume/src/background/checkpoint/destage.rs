@@ -1,4 +1,4 @@
-//! Destaging: inline data leaves the journal. What is still live of it goes to segments, in file order.
+//! Destaging: moves the live inline data out of the journal into segments, in file order.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -79,7 +79,7 @@ impl Destager<'_> {
             for (end, mapping) in mappings {
                 match &mapping.source {
                     Source::Inline(bytes) => {
-                        // A cut may have hidden the end of the piece.
+                        // A truncation may have hidden the end of the mapping.
                         let visible =
                             usize::try_from(end - mapping.start).expect("inline data is far below 4 GiB");
                         let bytes = &bytes[..visible];

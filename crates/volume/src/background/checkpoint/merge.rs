@@ -112,7 +112,8 @@ impl Merge<'_> {
                 self.index.delete(&key::segment(id))?;
                 self.outcome.dead.push(id);
             } else if delta != 0 || info.newest_layer >= layer || destaged_to.contains(&id) {
-                // Also when only a newer memtable names it: the entry that journaled its creation may be trimmed now.
+                // Write the row even if only a newer memtable names the segment: the entry that journaled its
+                // creation may be trimmed now.
                 self.index
                     .put(&key::segment(id), &SegmentRecord { capacity: info.capacity, live: now }.encode())?;
             }
@@ -147,7 +148,7 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// Replaces older mappings by newer ones.
+    /// Replaces older mappings with newer ones.
     fn apply_maps(&mut self, destaged: &Destaged) -> Result<(), CheckpointError> {
         for (ino, mappings) in &destaged.maps {
             self.outcome.maps.insert(*ino);
@@ -290,7 +291,7 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// Frees the maps of removed files, and continues with truncations that were too much for an earlier checkpoint.
+    /// Frees the maps of removed files, and continues with truncations that were too large for an earlier checkpoint.
     fn reap(&mut self) -> Result<(), CheckpointError> {
         for ino in self.waiting_to_be_reaped()? {
             if self.budget == 0 {
@@ -376,7 +377,7 @@ impl Merge<'_> {
         let mut live: BTreeMap<SegmentId, i64> = BTreeMap::new();
         for of_extent in changes.chunk_by(|(id, _), (next, _)| id == next) {
             let id = of_extent[0].0;
-            // The index has no row of extents that this checkpoint wrote.
+            // The index has no rows yet for extents that this checkpoint wrote.
             let new = written.next_if(|(written, _)| *written == id).map(|(_, row)| Cow::Borrowed(row));
             let old = match &new {
                 Some(_) => None,
@@ -402,7 +403,7 @@ impl Merge<'_> {
                 None if references > 0 => {
                     return Err(corrupt(id, "named by a map, but not in the extent table").into());
                 }
-                // Its row was taken.
+                // No references remain, and the index no longer has the row.
                 row => self.outcome.freed.push((id, row.map_or(EXTENT_BYTES_MAX, |row| row.length as usize))),
             }
         }

@@ -11,8 +11,8 @@ use crate::encoding::record::ExtentMapping;
 /// Typical overhead of an entry with file data, bytes: it is kept as long as the data.
 const BESIDE_DATA_BYTES: usize = 320;
 
-/// An entry that is encoded while it is built, if it contains file data: the data is copied once, to where the
-/// journal takes it from and where lookups find it. Other entries are encoded at the end, when their length is known.
+/// An entry that, if it contains file data, is encoded while it is built: the data is copied once, into the buffer
+/// that both the journal and lookups read. Other entries are encoded at the end, when their length is known.
 #[derive(Debug, Default)]
 pub struct Draft {
     entry: Entry,

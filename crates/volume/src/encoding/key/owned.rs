@@ -93,11 +93,11 @@ impl PartialOrd for Key {
     }
 }
 
-/// That of the bytes.
+/// Orders keys like their bytes.
 impl Ord for Key {
     fn cmp(&self, other: &Key) -> Ordering {
         match (&self.0, &other.0) {
-            // Behind a short key are zeros: so one that goes on with zeros behind the other differs in length only.
+            // Short keys are padded with zeros, so a key and the same key extended by zeros differ in length only.
             (Repr::Short { length, bytes }, Repr::Short { length: other_length, bytes: other_bytes }) => {
                 numbers(bytes).cmp(&numbers(other_bytes)).then(length.cmp(other_length))
             }
@@ -109,12 +109,12 @@ impl Ord for Key {
 /// Returns numbers that are ordered like the bytes.
 fn numbers(bytes: &[u8; SHORT_BYTES]) -> (u128, u64) {
     let first = bytes.first_chunk().expect("22 bytes are more than 16");
-    // What it repeats of the first is equal where the rest is compared.
+    // The two numbers overlap; the second decides only if the first are equal, and then so is the overlap.
     let last = bytes.last_chunk().expect("22 bytes are more than 8");
     (u128::from_be_bytes(*first), u64::from_be_bytes(*last))
 }
 
-/// As that of the bytes, so that tables find keys by them.
+/// Hashes a key like its bytes, so that tables can look keys up by bytes.
 impl Hash for Key {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (**self).hash(state);

@@ -5,8 +5,7 @@ use crate::api::ids::{Cookie, Epoch, Ino};
 use crate::api::time::Time;
 use crate::encoding::codec::{Malformed, Reader, Write};
 
-/// A truncation whose victims may still be in the map: hides what older mappings say about offsets at and after
-/// `from`.
+/// A truncation whose dead mappings may still be in the map: it hides older mappings at and after offset `from`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PendingTruncation {
     /// The size that the file was truncated to, bytes.

@@ -20,7 +20,7 @@ pub(super) struct CopyOnWrite {
 
 struct Blocks {
     length: u64,
-    /// Below this the file's own bytes are seen, behind it zeros.
+    /// Below this offset the view shows the file's own bytes, beyond it zeros.
     original: u64,
     /// Blocks that were written, by their number.
     blocks: BTreeMap<u64, Vec<u8>>,

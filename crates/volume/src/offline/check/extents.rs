@@ -42,7 +42,7 @@ impl Placed {
 #[derive(Debug, Default)]
 pub(super) struct Placement {
     row: Option<SegmentRecord>,
-    /// Whether the index has the row; the journal's says nothing of live bytes.
+    /// Whether the index has the row; a row of the journal does not state live bytes.
     is_in_index: bool,
     /// Bytes of the extents that the index places here.
     live: u64,
@@ -77,7 +77,7 @@ pub(super) fn check_extents(
     })?;
     for (fields, slot) in view.recent_of(FAMILY, Table::Extent) {
         let Some((id, row)) = slot.as_ref().and_then(|value| decode(fields, value)) else { continue };
-        // Without a use it was freed, or placed above already.
+        // An extent without a use was freed, or placed above already.
         if let Some(used) = uses.remove(&id) {
             place(&mut placements, id, row, Some(used), findings);
             summary.extents += 1;

@@ -1,4 +1,4 @@
-//! Checks what each inode says of itself against what was counted.
+//! Checks each inode's record against what was counted.
 
 use std::collections::BTreeMap;
 

@@ -16,11 +16,11 @@ use crate::tables::index::IndexError;
 /// The mappings that refer to an extent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Use {
-    /// Mappeds in the index: what the extent's reference count counts.
+    /// Mappings in the index: what the extent's reference count counts.
     pub references: u32,
     /// The first file found.
     pub ino: Ino,
-    /// Where that file's piece begins, in the file and in the extent.
+    /// Where that file's mapping begins, in the file and in the extent.
     pub start: (u64, u32),
     /// How far mappings extend into the extent, bytes.
     pub reach: u64,

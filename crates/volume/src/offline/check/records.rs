@@ -37,7 +37,7 @@ pub(crate) fn member_of(table: Table) -> Member {
 
 /// Reads the whole index, once. Returns whether that was possible.
 pub(super) fn check_index(view: &mut View, findings: &mut Findings) -> bool {
-    // The ranges of all tables in key order, and what lies between them.
+    // The ranges of all tables in key order, and the gaps between them.
     let mut ranges: Vec<(Key, Key, Option<Table>)> = Vec::new();
     let mut tables: Vec<(Key, Key, Table)> = Table::ALL
         .map(|table| (key::table_range(member_of(table), table), table))

@@ -12,7 +12,7 @@ use crate::encoding::key::{FIRST, Table};
 use crate::encoding::record::{CookieRecord, InodeRecord};
 use crate::tables::index::IndexError;
 
-/// Most directories on a path. More is a cycle, or a path of no use in a report.
+/// Most directories on a path. More means a cycle, or a path too long for a report.
 const DEPTH_MAX: usize = 4096;
 
 /// An inode: parts of its record, and what was counted elsewhere.
@@ -34,7 +34,7 @@ pub(super) struct Node {
     pub mapped: u64,
     /// Extended attributes that it has, and what they count towards their limit.
     pub xattrs: (u32, u64),
-    /// Whether it is said to be without a name.
+    /// Whether the table of orphans lists it.
     pub orphan: bool,
     /// Whether the root was found above it, if it is a directory.
     connected: Connected,

@@ -26,7 +26,7 @@ pub(crate) struct View {
     index: Index,
     /// The index as of its last checkpoint; `None` after it could not be opened again.
     snapshot: Option<Snapshot>,
-    /// What the journal says since then.
+    /// The journal's records since then.
     recent: BTreeMap<Key, Slot>,
     /// The record about the family.
     pub(crate) meta: MetaRecord,
@@ -83,7 +83,7 @@ impl View {
                 summary.journal_bytes = recovered.bytes;
                 summary.journal_cut_bytes = recovered.cut_bytes;
             }
-            // What was replayed up to the damage is a state that the volume was in, so it can be checked.
+            // The entries before the damage leave a state that the volume was in, so it can be checked.
             Err(error) => findings.add(FaultKind::Journal, None, error.to_string()),
         }
         self.recent = memtable.sorted().into_iter().collect();

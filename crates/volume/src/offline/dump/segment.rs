@@ -39,7 +39,7 @@ pub(super) fn extents(
         if is_last {
             return Ok(());
         }
-        // Always on, even where no extent ends in a whole piece.
+        // Always advance, even if no extent ends within a whole piece.
         offset += (scanned as u64).max(BLOCK as u64);
     }
     Ok(())

@@ -11,33 +11,33 @@
 //! | | 16..2048 seals of the group's 254 blocks, 8 bytes each |
 //! | | 2048..4096 unused; then those blocks |
 //!
-//! Which group lies in which slot is the affair of [`super::slots`].
+//! [`super::slots`] decides which group lies in which slot.
 //!
-//! A seal is CRC32C over the block's number (8 bytes) and its data, and a mark ([`MARK`]), both big-endian. A seal that is
-//! all zeros belongs to a block that was never written, which is refused like any other that does not verify: the library
-//! reads only what it wrote. The number catches a block that was written to another's place. What no checksum of a block
-//! can catch is an old version of both, kept by a device that lost writes after their sync returned; media promise not to.
-//! Seals lie apart so that blocks stay aligned: a page that the library writes is whole pages to the kernel and the device,
-//! which need to read nothing to write it.
+//! A seal is CRC32C over the block's number (8 bytes) and its data, and a mark ([`MARK`]), both big-endian. A seal
+//! that is all zeros belongs to a block that was never written, which is refused like any other that does not verify:
+//! the library reads only what it wrote. The number catches a block that was written to another's place. No checksum
+//! of a block can catch an old version of both, left by a device that lost writes after their sync returned; media
+//! promise not to. Seals lie apart so that blocks stay aligned: a page that the library writes consists of whole
+//! pages of the kernel and the device, which need not read to write it.
 //!
 //! # What a crash may leave
 //!
-//! The library (redb 4.4) never overwrites a page that the last commit can reach, with one exception: the first 320 bytes
-//! of page 0, its header. A torn write of any other page leaves a block that does not match its seal, which nobody reads:
-//! the next open begins from the header, and that names only pages synced before it was written. This needs the library's
-//! two-phase commit, which `quick_repair` sets: first all pages and the unused of the header's two commit slots are
-//! written and synced, then one byte of the header is switched and synced. With it a reopening takes the slot that the
-//! byte names and the record of free pages that belongs to it, and looks at no half-written tree.
-//! Several seals share a sector. A write of one rewrites the bytes of the others as they are; so whichever version of the
-//! sector is kept, the seals of blocks that were not written are right in it.
+//! The library (redb 4.4) never overwrites a page that the last commit can reach, with one exception: the first 320
+//! bytes of page 0, its header. A torn write of any other page leaves a block that does not match its seal, which
+//! nobody reads: the next open begins from the header, and that names only pages synced before it was written. This
+//! needs the library's two-phase commit, which `quick_repair` sets: first all pages and the unused one of the
+//! header's two commit slots are written and synced, then one byte of the header is switched and synced. With it a
+//! reopening takes the slot that the byte names and the record of free pages that belongs to it, and looks at no
+//! half-written tree. Several seals share a sector. A write of one rewrites the bytes of the others as they are; so
+//! whichever version of the sector is kept, the seals of blocks that were not written are right in it.
 //!
-//! The header is overwritten in place: god byte (which slot is valid, whether the last process closed the file), counts
-//! of regions, two commit slots with a checksum each. Its bytes, the length and their seal lie together within the first
-//! [`SECTOR_BYTES`] of the file, which media keep or lose as one. So there is always an old header or a new one, never a
-//! mixture; and a flipped bit in the god byte, which the library could not see and which would turn it back to an older
-//! commit whose pages were reused since, does not verify. Everything in the two versions that differs was made durable in
-//! the right order by the library: a new slot before the god byte that points to it, a new length before the counts that
-//! need it, a shorter one after the counts that do not.
+//! The header is overwritten in place: god byte (which slot is valid, whether the last process closed the file),
+//! counts of regions, two commit slots with a checksum each. Its bytes, the length and their seal lie together within
+//! the first [`SECTOR_BYTES`] of the file, which media keep or lose as one. So there is always an old header or a new
+//! one, never a mixture; and a flipped bit in the god byte, which the library could not see and which would turn it
+//! back to an older commit whose pages were reused since, does not verify. The library made everything that differs
+//! between the two versions durable in the right order: a new slot before the god byte that points to it, a new
+//! length before the counts that need it, a shorter one after the counts that do not.
 
 use std::fmt;
 use std::io;
@@ -160,7 +160,7 @@ impl CheckedFile {
             return Ok(());
         }
         let ahead = needed.saturating_add((needed / 16).min(GROWTH_BYTES)).next_multiple_of(BLOCK_BYTES);
-        // What is ahead of the need may be more than there is room for.
+        // The device may lack room for growth ahead of need.
         let (length, result) = match self.file.set_len(ahead) {
             Err(error) if error.kind() == io::ErrorKind::StorageFull => (needed, self.file.set_len(needed)),
             result => (ahead, result),
@@ -237,7 +237,7 @@ impl StorageBackend for CheckedFile {
         let mut stored = self.stored.lock();
         let enough = slots.shrink(&*self.file, *stored, len.div_ceil(BLOCK_BYTES))?;
         if enough < *stored {
-            // A crash before this is durable only leaves a file that is longer than it need be.
+            // A crash before this is durable only leaves a file that is longer than necessary.
             self.file.set_len(enough)?;
             *stored = enough;
         }

@@ -12,7 +12,7 @@ pub enum IndexError {
     Corrupt(String),
     /// Reading, writing or syncing failed.
     Io(String),
-    /// An earlier error closed it, or this snapshot is of before a reopening.
+    /// An earlier error closed it, or this snapshot predates a reopening.
     Closed,
 }
 

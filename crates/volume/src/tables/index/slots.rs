@@ -81,7 +81,7 @@ impl Slots {
                     slots.free.insert(number);
                     continue;
                 }
-                // Damaged: what it holds is missing, and refused when it is asked for. Nothing is written there.
+                // Damaged: reads of the group that it held are refused. Nothing is written there.
                 None => continue,
             };
             if group >= groups(blocks) || slots.of_group.contains_key(&group) {
