@@ -2,7 +2,7 @@
 //! which runs the same tests at a scale that fits the machine.
 //!
 //! Machines differ, so figures are compared as fractions of a limit that each system states for itself (its drives,
-//! its network, its service level), never as bare rates. If a report states no limit there is no fraction. Every
+//! its network, its service level), never as bare rates. A report without a limit has no fraction. Every
 //! figure names its source ([`Source`]), also if it was computed from other figures.
 
 mod rows;

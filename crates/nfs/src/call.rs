@@ -76,8 +76,8 @@ pub(crate) type Handled<'a> = Result<After<'a>, Stop>;
 
 /// A procedure of a program.
 pub(crate) struct Operation {
-    /// Executes a call and writes its result behind the header of an accepted reply. If it stops, what it wrote is
-    /// removed.
+    /// Executes a call and writes its result after the header of an accepted reply. If it stops, the caller removes
+    /// the partial result.
     pub(crate) run: for<'a> fn(&Call<'a>, &mut Encoder<'_>) -> Handled<'a>,
     /// Writes the result of a failure that shows no attributes; none for procedures that cannot fail.
     pub(crate) failed: Option<fn(NfsStat3, &mut Encoder<'_>)>,

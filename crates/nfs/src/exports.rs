@@ -23,9 +23,9 @@ pub enum Squash {
     /// Those of user 0 and group 0.
     #[default]
     Root,
-    /// Those of everybody.
+    /// Those of all users.
     All,
-    /// Those of nobody.
+    /// Those of no user.
     None,
 }
 

@@ -1,5 +1,5 @@
 //! The Network Status Monitor, version 1 (XNFS chapter 11), as far as other hosts use it: they report their restarts.
-//! Its procedures for programs on the same host are not offered, as there is none but this server.
+//! Its procedures for programs on the same host are not offered: this server is the only one.
 
 use wire::nsm::{SmName, SmRes, SmStatRes, StatChge};
 use wire::xdr::{Encode as _, Encoder};

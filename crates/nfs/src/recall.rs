@@ -1,7 +1,7 @@
 //! Recalls the delegations of NFSv4 clients that an operation of any version conflicts with.
 //!
 //! The operation is refused until they are gone, and its client tries again. NFSv3 data operations respect share
-//! reservations in the same way. While nothing is delegated and nobody denies anything, this costs a look at two counters.
+//! reservations in the same way. Without delegations and share denials, this costs two loads of counters.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(crate) struct Recaller<'a, 'c> {
 }
 
 impl<'a> Recaller<'a, '_> {
-    /// Recalls delegations that conflict with an operation on `object`. Hold what is returned until a change is done.
+    /// Recalls delegations that conflict with an operation on `object`. Hold the guard until a change is done.
     ///
     /// # Errors
     /// [`StateError::TryLater`] until they are gone.
@@ -79,7 +79,7 @@ impl<'a> Recaller<'a, '_> {
     }
 }
 
-/// The object that was looked up. None if there is none: then nothing is recalled, and the operation reports the error.
+/// Returns the object that was looked up. If there is none, nothing is recalled, and the operation reports the error.
 ///
 /// # Errors
 /// [`Error::WouldBlock`] and [`Error::Busy`]: it is not known yet.
@@ -93,8 +93,8 @@ fn found(looked: Answer<Found>) -> Result<Option<Ino>, Error> {
 
 /// Recalls delegations after an operation on a name.
 ///
-/// Another file may have taken the name since it was looked up, and may have been delegated. Its holder no longer asks what
-/// the name stands for, so a late recall is better than none.
+/// Since the lookup, another file may have taken the name and been delegated. The holder of that delegation does not
+/// look up the name again, so a late recall is better than none.
 pub(crate) struct PostOpRecall<'a> {
     state: &'a SharedState,
     context: Context<'a>,

@@ -42,7 +42,7 @@ pub enum Outcome {
         /// The reply may be sent when this is durable, or at once if there is nothing to wait for. If it can never become
         /// durable, [`Service::failure_reply`] must be sent instead.
         after: Option<Wait>,
-        /// How long to delay the reply besides, so that changes do not outrun checkpoints; normally zero.
+        /// An additional delay of the reply, so that changes do not outrun checkpoints; normally zero.
         hold: Duration,
     },
     /// Media must be read. Nothing was appended. Run the same call again with [`volume::request::Access::Blocking`], and with its
@@ -235,7 +235,7 @@ impl Service {
         self.context.shared.state.on_callbacks(notify);
     }
 
-    /// Appends the reply, with its record mark, that must be sent when what the real reply showed can never become durable:
+    /// Appends the reply, with its record mark, that replaces a reply whose effects can never become durable:
     /// NFS3ERR_IO in the form of the procedure. Appends nothing for a procedure that does not exist.
     pub fn failure_reply(&self, call: CallId, out: &mut Vec<u8>) {
         let Ok(operation) = dispatch::find(call.program, call.version, call.procedure) else { return };
@@ -248,7 +248,7 @@ impl Service {
 /// Finds the operation of a call.
 ///
 /// # Errors
-/// The reply that says why there is none.
+/// The reply that reports the reason.
 fn find(header: &CallHeader<'_>) -> Result<&'static Operation, ReplyHeader<'static>> {
     if matches!(header.credential, Credential::Other(_)) {
         return Err(ReplyHeader::auth_error(header.xid, AuthStat::BadCred));
@@ -298,7 +298,7 @@ impl<'o> OpenReply<'o> {
         (self.operation.run)(call, &mut encoder)
     }
 
-    /// Finds out what a result that was written waits for; replaces one that can never become durable.
+    /// Determines what a written result waits for, and replaces a result that can never become durable.
     #[inline]
     fn promise(&mut self, after: After<'_>, changed: bool, tail: &mut Vec<Slice>) -> Outcome {
         let Some((volume, durability)) = after.0 else { return Outcome::REPLY_NOW };
@@ -316,7 +316,7 @@ impl<'o> OpenReply<'o> {
         Outcome::Reply { after, hold }
     }
 
-    /// Answers a call whose operation wrote no result.
+    /// Replies to a call whose operation wrote no result.
     fn stop(&mut self, stop: Stop) -> Outcome {
         let header = match stop {
             Stop::WouldBlock => return Outcome::WouldBlock,
@@ -336,7 +336,7 @@ impl<'o> OpenReply<'o> {
         Outcome::REPLY_NOW
     }
 
-    /// Replaces what was written by a failure without attributes.
+    /// Replaces the written result by a failure without attributes.
     fn fail(&mut self, status: NfsStat3) {
         self.out.truncate(self.start);
         let mut encoder = Encoder::new(self.out);

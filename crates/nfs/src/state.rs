@@ -154,8 +154,7 @@ pub(crate) struct SharedState {
     config: Config,
     /// The second in which this instance started; part of the ids that it hands out.
     instance: OnceLock<u32>,
-    /// The first instance of which anything is known. Ids of earlier instances are stale; unknown ids of later ones
-    /// have expired.
+    /// The first instance with known ids. Ids of earlier instances are stale; unknown ids of later ones have expired.
     oldest: AtomicU32,
     /// The number of the last client or session.
     numbers: AtomicU32,

@@ -1,6 +1,6 @@
 //! The order in which connections and calls are served, and the memory they may hold.
 //!
-//! [`Admission`] belongs to one event loop. Before a call runs whose reply may be large, the size of the reply is reserved;
+//! [`Admission`] belongs to one event loop. Before a call with a large reply runs, the size of the reply is reserved;
 //! until it fits, the call waits in its connection, which is *reply-blocked*. While requests exceed their part of the
 //! budget, connections are *read-blocked*: no socket is read, except for that of one connection at most, which is
 //! *exempt*. Without the exemption, connections that have each received half a record would wait for each other. Blocked

@@ -40,7 +40,7 @@ impl Protocol {
         next
     }
 
-    /// Takes the reply to a callback that came by a connection of our own, or notes that there is none.
+    /// Takes the reply to a callback over a connection that the server made, or notes that none arrived.
     pub(crate) fn callback_ended(&self, callback: u64, reply: io::Result<Vec<u8>>) {
         match reply {
             Ok(record) => {

@@ -4,7 +4,7 @@
 //! writes, creates, renames and removes, with several requests in flight: each in a slot of its session, or, in
 //! NFSv4.0, of an open owner and a lock owner of its own. Requests and replies are lost, repeated and reordered;
 //! connections close; clients are partitioned or die; and the server crashes at boundaries of its media, with any part
-//! of the unsynced data surviving. After a crash clients retransmit what was not answered, and continue.
+//! of the unsynced data surviving. After a crash clients retransmit unanswered requests, and continue.
 //!
 //! The checker sees each request executed and each reply received. It demands:
 //! - A request is executed once: a retransmission gets the same reply, and a name is created, renamed or removed once,

@@ -33,7 +33,7 @@ pub enum Event {
 pub enum Step {
     /// Commits one batch of journal entries.
     Commit,
-    /// Runs one round of write-back: of everything, or of what is due.
+    /// Runs one round of write-back: of all data, or of due data.
     WriteBack(bool),
     /// Runs a checkpoint: always, or if one is due.
     Checkpoint(bool),

@@ -25,8 +25,8 @@ fn retransmissions_after_a_crash_are_judged_by_their_effect() {
     }
 }
 
-/// The checker once believed in opens and locks that no client was told of and that a crash took back, when their owner
-/// opened or locked anew.
+/// The checker once assumed that opens and locks existed that were never reported to a client and that a crash had
+/// undone, when their owner opened or locked again.
 #[test]
 fn opens_and_locks_lost_in_a_crash_exclude_no_client() {
     for seed in [459_594_924_497, 700_044_253] {

@@ -1,4 +1,4 @@
-//! The proofs find what they exist to find: each test breaks a promise on purpose.
+//! The proofs detect planted faults: each test breaks a promise on purpose.
 
 use sim::media::{Action, Effect, Fault, MediaPart};
 use sim::proofs::planted::{Planted, is_detected};

@@ -1,4 +1,4 @@
-//! The load generator against a real server: it runs exactly what was requested.
+//! Runs the load generator against a real server, and checks that it executes exactly the requested work.
 
 use std::io::Read as _;
 use std::net::{Shutdown, TcpListener};

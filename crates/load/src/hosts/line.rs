@@ -1,5 +1,5 @@
 //! The TCP line rate between a client host and the server's host: an agent that runs there sends or receives for
-//! whoever knows the token, with the code that also measures TCP within a machine.
+//! any peer that has the token, with the code that also measures TCP within a machine.
 //!
 //! A stream is a connection of its own. It begins with [`Request::Stream`], is let in, and waits for [`Request::Go`];
 //! filler bytes follow. The receiving end measures, and the other one sends until the receiver has enough. An agent that
@@ -21,7 +21,7 @@ use crate::tcp_rate;
 /// Streams of each client host at once: one alone may not fill a fast line.
 const STREAMS: usize = 4;
 
-/// A stream is measured for no longer than this, whoever asks.
+/// The maximum duration of a stream.
 pub(super) const DURATION_MAX: Duration = Duration::from_secs(60);
 
 /// Where bytes go, as the client host sees it.

@@ -26,7 +26,7 @@ pub(crate) fn marks(measurement: &Measurement, report: &Report) -> String {
     marks.join(", ")
 }
 
-/// Returns the size of the working set beside that of the server's memory, if data was read that fits it.
+/// Returns the sizes of the working set and of the server's memory, if data was read that fits that memory.
 pub(crate) fn from_memory(measurement: &Measurement, report: &Report) -> Option<String> {
     let memory = report.server_memory_bytes?;
     let bytes = measurement.working_set_bytes;

@@ -17,7 +17,7 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 18.0;
 const TOP: f64 = 16.0;
 const BOTTOM: f64 = 46.0;
-/// The width beside the axis for points without a position on it.
+/// The width of the area next to the axis for points without a position on it.
 const UNPLACED: f64 = 106.0;
 /// The gap between those points and the axis.
 const GAP: f64 = 26.0;
@@ -35,7 +35,7 @@ pub(crate) struct Axis {
     pub(crate) format: fn(f64) -> String,
 }
 
-/// A point. Without x it is drawn beside the axis.
+/// A point. Without x it is drawn next to the axis.
 #[derive(Clone, Debug)]
 pub(crate) struct Point {
     pub(crate) x: Option<f64>,

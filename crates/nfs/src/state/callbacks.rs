@@ -1,9 +1,9 @@
 //! Calls to clients: CB_NULL, CB_RECALL, CB_NOTIFY_LOCK, CB_OFFLOAD. NFSv4.0 clients are called over a connection that
 //! the server makes, later ones over the backchannel of a session (RFC 8881 section 2.10.3.1).
 //!
-//! A call is encoded when it can be sent, queued for whoever drives the service, and matched to its reply by its xid. A
-//! call waits while no backchannel is bound or all its slots are in use. Recalls are repeated until the delegation is
-//! returned or revoked, and CB_OFFLOAD until it is answered.
+//! A call is encoded when it can be sent, queued for the driver of the service, and matched to its reply by its xid.
+//! A call waits while no backchannel is bound or all its slots are in use. Recalls are repeated until the delegation
+//! is returned or revoked, and CB_OFFLOAD until it is answered.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;

@@ -66,9 +66,9 @@ pub(crate) enum Phase {
 pub(crate) enum CopyEnd {
     /// All that was copied is durable.
     Complete,
-    /// Nothing could be copied, or what was is lost.
+    /// Nothing could be copied, or the copied data is lost.
     Failed,
-    /// The volume is not served any more.
+    /// The volume is no longer served.
     NotServed,
     /// The server restarted; the client has to ask again.
     Interrupted,
@@ -166,8 +166,8 @@ impl CopyJobs {
 }
 
 impl SharedState {
-    /// Lets a copy continue whose first `done` bytes are copied. None if it must be answered now: there are too many,
-    /// or its client cannot be called.
+    /// Continues a copy asynchronously after its first `done` bytes. Returns none if it must be answered now: there
+    /// are too many copies, or its client cannot be called.
     ///
     /// # Errors
     /// Those of the journal.

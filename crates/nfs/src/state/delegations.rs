@@ -96,7 +96,7 @@ impl SharedState {
     }
 
     /// Recalls delegations that conflict with an operation of `client`. Call it before every operation that reads or
-    /// modifies a file without an open that did so already. Hold what is returned until a change is done.
+    /// modifies a file without an open that did so already. Hold the guard until a change is done.
     ///
     /// # Errors
     /// [`StateError::TryLater`] until they are gone.
@@ -122,12 +122,12 @@ impl SharedState {
         let _late = self.recall_from_others(context, client, file, ConflictKind::Modify);
     }
 
-    /// Keeps a file from being delegated until what is returned is dropped.
+    /// Keeps a file from being delegated until the guard is dropped.
     pub(crate) fn begin_modification(&self, file: FileId) -> InFlightModification<'_> {
         self.modifications.of(file)
     }
 
-    /// Does the same for the object that a name in `directory` stands for, as long as there are no delegations.
+    /// Does the same for the object of a name in `directory`, as long as there are no delegations.
     pub(crate) fn begin_modification_of_name(&self, directory: FileId) -> InFlightModification<'_> {
         self.modifications.of_name(directory)
     }
@@ -193,9 +193,9 @@ impl SharedState {
     /// Grants a delegation with an open if nothing conflicts (RFC 8881 section 10.4). `created` says that the OPEN
     /// created the file: it is about to be written and closed, which a delegation would only make slower.
     ///
-    /// Returns with it what the reply waits for. A read delegation waits for nothing: if a crash loses it, the client
-    /// is told to test what it has ([`Client::may_have_lost_delegations`]). A write delegation lets a client lock
-    /// exclusively by itself, and NFSv4.0 clients cannot be told.
+    /// Also returns the durability that the reply waits for. A read delegation need not be durable: if a crash loses
+    /// it, the client is told to test its delegations ([`Client::may_have_lost_delegations`]). A write delegation must
+    /// be, since its holder grants itself exclusive locks, and so must those of NFSv4.0 clients, which cannot be told.
     pub(crate) fn delegate(
         &self,
         context: &Context<'_>,
@@ -370,7 +370,7 @@ impl SharedState {
         Ok(())
     }
 
-    /// FREE_STATEID (RFC 8881 section 18.38): the client knows that this was revoked, or does not use it any more.
+    /// FREE_STATEID (RFC 8881 section 18.38): the client knows that this was revoked, or no longer uses it.
     ///
     /// # Errors
     /// [`StateError::LocksHeld`] if it is still held; [`StateError::BadStateId`], [`StateError::OldStateId`].

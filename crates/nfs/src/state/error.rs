@@ -33,7 +33,7 @@ pub(crate) enum StateError {
     BadStateId,
     /// The stateid was superseded by a later one.
     OldStateId,
-    /// An instance of the server gave out the stateid of which nothing is known.
+    /// An unknown instance of the server handed out the stateid.
     StaleStateId,
     /// What the stateid names was revoked.
     Revoked,

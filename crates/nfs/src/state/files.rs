@@ -244,9 +244,9 @@ impl SharedState {
         PreparedOpen { stateid, modes, record }
     }
 
-    /// Returns the record of an open for the journal entry that creates its file: the file has a number now, but no
-    /// name. Hold the modification until the open is adopted, so that whoever finds the name first gets no delegation
-    /// of the file.
+    /// Returns the record of an open for the journal entry that creates its file: the file has an inode number, but no
+    /// name yet. Hold the modification until the open is adopted, so that no client that finds the name first gets a
+    /// delegation of the file.
     pub(crate) fn record_of_created(
         &self,
         prepared: &PreparedOpen,
@@ -457,7 +457,7 @@ impl SharedState {
     /// Checks that share reservations allow I/O without a stateid. `host` is the address of an NFSv3 caller. The host's
     /// own SHAREs do not bind it: its READs and WRITEs do not name their process.
     ///
-    /// Costs a look at one counter while nobody denies anything.
+    /// Costs the load of one counter while no share denies anything.
     ///
     /// # Errors
     /// [`StateError::ShareLocked`].

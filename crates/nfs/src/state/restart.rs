@@ -1,7 +1,7 @@
 //! Restores the state from the records of all volumes, so that clients continue as if nothing had happened.
 //!
-//! Every lease starts anew. Records without their basis are deleted: state of a client that is gone, locks whose open
-//! is gone. There is no grace period: nothing has to be reclaimed.
+//! Every lease is renewed. Orphaned records are deleted: state of a client that is gone, locks whose open is gone.
+//! There is no grace period: nothing has to be reclaimed.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;

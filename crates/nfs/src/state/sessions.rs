@@ -135,7 +135,7 @@ impl Session {
         }
     }
 
-    /// Returns what the client must know (`sr_status_flags`).
+    /// Returns the flags for the reply to SEQUENCE (`sr_status_flags`).
     fn status_flags(&self) -> u32 {
         let mut flags = 0;
         let mut raise = |when: bool, flag: u32| flags |= if when { flag } else { 0 };
@@ -182,7 +182,7 @@ impl SlotGuard {
         self.cache_this
     }
 
-    /// Returns whether it may have been executed before a restart, so that its effects may be there already.
+    /// Returns whether it may have been executed before a restart, so that its effects may already exist.
     pub(crate) fn may_have_run_before(&self) -> bool {
         self.may_have_run_before
     }
@@ -447,7 +447,7 @@ impl SharedState {
         Ok(token)
     }
 
-    /// Forgets a closed connection: no callback can use it any more.
+    /// Forgets a closed connection, so that no callback uses it.
     pub(crate) fn connection_closed(&self, connection: ConnectionId) {
         let sessions = self.bound.write(&connection).remove(&connection).unwrap_or_default();
         for id in sessions {

@@ -406,7 +406,7 @@ fn set_time(set: Option<SetTime4>) -> Result<SetTime, OpStop> {
     })
 }
 
-/// Returns the attributes of an object of which only the number is requested.
+/// Returns the attributes of an object if only its inode number is requested.
 pub(crate) fn of_number(ino: Ino) -> Attributes4<'static> {
     Attributes4 { fileid: Some(ino.0), rdattr_error: Some(NfsStat4::Ok), ..Attributes4::default() }
 }

@@ -30,8 +30,7 @@ impl From<StateId> for Stateid4 {
     }
 }
 
-/// Checks that a stateid allows this I/O, and that no state of others conflicts. Hold what is returned until the I/O is
-/// done.
+/// Checks that a stateid allows this I/O, and that no other state conflicts. Hold the guard until the I/O is done.
 pub(crate) fn check_io<'c>(
     compound: &Compound<'c>,
     stateid: Stateid4,

@@ -67,8 +67,8 @@ pub struct Shares {
 /// Stacks, code, descriptors and tables, bytes, resident before the first request.
 const FIXED_BYTES: u64 = 16 << 20;
 
-/// The divisor of the part of all memory that is not shared out: what the allocator holds beyond what was requested, as
-/// measured; see `docs/decisions/2026-11-21-system-allocator.md`.
+/// The divisor of the part of all memory that is not shared out: the measured overhead of the allocator beyond the
+/// requested bytes; see `docs/decisions/2026-11-21-system-allocator.md`.
 const ALLOCATOR_SHARE: u64 = 4;
 
 /// Divides `memory` bytes: first the fixed part and that of the allocator, then an eighth for requests and a sixteenth for

@@ -199,8 +199,8 @@ impl Connection {
                 Ok(0) => return Received::End,
                 Ok(count) => {
                     self.moved = Instant::now();
-                    // A short read drained the socket, and more input raises a new event. An end of stream reported with
-                    // these bytes raises none, so it is read at once.
+                    // A short read drained the socket, and more input raises a new event. An end of stream reported
+                    // with these bytes raises none, so it is read at once.
                     self.is_readable = count == buffer.len() || self.is_closing;
                     return Received::Bytes(count);
                 }

@@ -42,7 +42,7 @@ impl ConnectionTable {
         self.places.get_mut(index)?.take()
     }
 
-    /// Takes a connection out of its place, unless the place has another one by now.
+    /// Takes a connection out of its place, unless another one has taken the place.
     pub(crate) fn take_owner(&mut self, owner: ConnectionKey) -> Option<Box<Connection>> {
         self.get_owner(owner)?;
         self.take(owner.index)
@@ -64,7 +64,7 @@ impl ConnectionTable {
         self.places.get(index)?.as_deref()
     }
 
-    /// Returns a connection, unless its place has another one by now.
+    /// Returns a connection, unless another one has taken its place.
     pub(crate) fn get_owner(&mut self, owner: ConnectionKey) -> Option<&mut Connection> {
         self.places.get_mut(owner.index)?.as_deref_mut().filter(|connection| connection.key == owner)
     }

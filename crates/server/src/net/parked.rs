@@ -28,9 +28,9 @@ impl ParkedReply {
     }
 }
 
-/// The order of replies that wait for the same volume. Durability is two counters that only grow, so a reply that waits
-/// for less comes first. One whose flush generation is reached and whose sequence number is not delays those behind it, but
-/// no longer than the next sync.
+/// The order of replies that wait for the same volume. Durability is two counters that only grow, so the reply
+/// with the lower ones comes first. A reply whose flush generation is reached but whose sequence number is not delays
+/// the replies after it, but only until the next sync.
 type Order = (VolumeId, u64, u64, u64);
 
 /// The waiting replies of one loop.
@@ -75,8 +75,8 @@ impl Parked {
         self.next
     }
 
-    /// Hands `release` the replies that are durable and whose time has come, with true, and those whose effect was lost,
-    /// with false.
+    /// Passes to `release` the durable replies whose hold is over, with true, and those whose effect was lost, with
+    /// false.
     pub(crate) fn release(
         &mut self,
         is_durable: impl Fn(&Wait) -> Durable,

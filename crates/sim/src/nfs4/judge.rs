@@ -528,7 +528,7 @@ impl World {
         }
     }
 
-    /// Judges the state after a crash: what was acknowledged exists, and what exists was asked for.
+    /// Judges the state after a crash: all acknowledged state exists, and all existing state was requested.
     pub(super) fn judge_crash(&mut self) -> Result<(), String> {
         for file in 0..self.files.len() {
             let Some(handle) = self.files[file].handle.clone() else { continue };

@@ -32,12 +32,12 @@ pub(super) struct HeldState {
 }
 
 impl HeldState {
-    /// Revokes the state: another client got what it excludes.
+    /// Revokes the state: another client was granted conflicting state.
     pub(super) fn revoke(&mut self) {
         (self.certain, self.revoked) = (false, true);
     }
 
-    /// Clears what a crash may have taken back: only what is told now is certain.
+    /// Clears state that a crash may have undone: only the state reported now is certain.
     fn forget_uncertain(&mut self) {
         match &mut self.kind {
             _ if self.certain => {}

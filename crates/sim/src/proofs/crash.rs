@@ -1,6 +1,6 @@
 //! Crashes at every boundary. A run of a workload is recorded. At each of its boundaries the device is crashed, opened,
-//! read completely, and compared with what the replies that had left had shown. Then the run continues from one of the
-//! recovered volumes.
+//! read completely, and compared with the replies sent before. Then the run continues from one of the recovered
+//! volumes.
 
 use std::sync::Arc;
 

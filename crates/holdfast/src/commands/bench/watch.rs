@@ -17,7 +17,7 @@ use signal_hook::iterator::Signals;
 const INTERRUPTED: i32 = 130;
 
 /// Signals that follow the first one within this time count as the same: terminals and supervisors may both pass one
-/// on, and people press keys twice. Files are removed meanwhile.
+/// on, and people press keys twice. Files are being removed during this time.
 const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
 /// Returns a flag that the first signal sets. A later signal ends the program.

@@ -19,7 +19,7 @@ struct Tile {
     /// Below the rate: threads and latency.
     detail: Vec<String>,
     fraction: Option<f64>,
-    /// The limit, in words and figures, or why there is none.
+    /// The limit, in words and figures, or the reason for its absence.
     of: String,
 }
 

@@ -32,7 +32,7 @@ fn every_measurement_has_a_row_with_its_fraction() {
     }
 }
 
-/// `bench run` prints this table, so that it must say all that users act on.
+/// `bench run` prints this table, so it must contain everything that users act on.
 #[test]
 fn seeds_causes_of_failures_and_steadiness_are_printed() {
     let report = sample::report();

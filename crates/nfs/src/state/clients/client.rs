@@ -143,7 +143,7 @@ pub(crate) struct Client {
 /// What a client holds.
 #[derive(Debug)]
 pub(crate) struct ClientState {
-    /// Nothing may be added any more.
+    /// The client is being removed: nothing may be added.
     pub(crate) gone: bool,
     /// Every stateid of the client, with its file.
     pub(crate) entries: HashMap<Other, FileId>,
@@ -337,7 +337,7 @@ impl Client {
         idle && held.lock_owners.remove(owner.name()).is_some()
     }
 
-    /// Returns whether nothing can be added to the client any more.
+    /// Returns whether the client is being removed, so that nothing can be added.
     pub(crate) fn is_gone(&self) -> bool {
         self.inner.lock().gone
     }

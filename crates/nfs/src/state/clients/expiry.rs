@@ -109,7 +109,7 @@ impl SharedState {
         closed.into_iter().for_each(|other| self.forget(client, other));
     }
 
-    /// Expires clients: frees all that they hold. A client that renewed its lease meanwhile stays.
+    /// Expires clients: frees all that they hold. A client that has renewed its lease stays.
     ///
     /// # Errors
     /// Those of the journal; call it again to finish.

@@ -129,7 +129,7 @@ impl OwnerSequence {
         SequenceCheck::Execute(SequenceGuard { sequence: self, seqid })
     }
 
-    /// Accepts any seqid next, unless `seqid` repeats the last request: an owner that was never confirmed starts anew.
+    /// Accepts any next seqid unless `seqid` repeats the last request, so that an unconfirmed owner can start again.
     pub(crate) fn restart_unless(&self, seqid: u32) {
         let mut inner = self.0.lock();
         if inner.last.as_ref().is_none_or(|(last, _)| *last != seqid) {

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! After a restart a slot is `Restored`: the journals name the highest sequence with a remembered modification, and any
-//! sequence from that one on is accepted. An equal one is executed again, and finds what it changed remembered,
-//! operation by operation.
+//! sequence from that one on is accepted. A request with that sequence is executed again; each operation that
+//! completed before finds its remembered result.
 
 use std::sync::Arc;
 

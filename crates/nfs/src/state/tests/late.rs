@@ -171,8 +171,8 @@ fn place<'a>(directory: &'a [u8], name: &'a str) -> DirOpArgs3<'a> {
     DirOpArgs3 { dir: FileHandle3::new(directory).unwrap(), name: Filename3(name.as_bytes()) }
 }
 
-/// Runs an operation on the name `known`, whose file is not delegated when it looks. Before it goes on, a delegated
-/// file takes the name, and `coming` names another file. Returns the status, and the number of recalls.
+/// Runs an operation on the name `known`, whose file is not delegated at the check. Before the operation continues, a
+/// delegated file takes the name, and `coming` names another file. Returns the status, and the number of recalls.
 fn meanwhile(operation: impl Fn(&Server) -> u32 + Sync) -> (u32, usize) {
     let server = Server::new();
     let known = server.create("known");

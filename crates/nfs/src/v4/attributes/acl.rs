@@ -1,7 +1,7 @@
 //! Access control lists, as far as modes can express them (RFC 8881 section 6).
 //!
-//! The engine stores only a mode. A list that is read says what the mode does. A list that is set is accepted if a mode
-//! says exactly the same, and refused otherwise; it is never weakened or strengthened.
+//! The engine stores only a mode. Reading a list returns the equivalent of the mode. Setting a list succeeds only if
+//! a mode expresses it exactly; a list is never weakened or strengthened.
 
 use volume::attributes::FileType;
 use wire::nfs4::{Ace4, NfsStat4, Nfsace4, Utf8Str4, ace_flag, ace_mask};
@@ -15,7 +15,7 @@ const EVERYONE: &[u8] = b"EVERYONE@";
 /// Entries of a mode's list: two that deny, three that allow.
 const ENTRIES_MAX: usize = 5;
 
-/// Permissions that everybody has, whatever the mode.
+/// Permissions that all users have, whatever the mode.
 const ALWAYS: u32 = ace_mask::READ_ATTRIBUTES | ace_mask::READ_ACL | ace_mask::SYNCHRONIZE;
 
 /// Permissions that the owner always has.

@@ -237,7 +237,7 @@ fn check_file<'c>(
     Ok(())
 }
 
-/// Truncates a file once. If the request is repeated after a restart, others may have written meanwhile.
+/// Truncates a file once. If the request is repeated after a restart, others may have written since.
 fn truncate<'c>(compound: &mut Compound<'c>, file: &Object<'c>, size: u64) -> Result<(), OpStop> {
     let key = compound.request_key_besides();
     if let Some((_, after)) = file.volume.lookup_request(&key) {

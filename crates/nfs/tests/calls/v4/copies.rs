@@ -18,7 +18,7 @@ use crate::support::{Server, root};
 
 const ANY: Stateid4 = Stateid4::ANONYMOUS;
 const SIZE: usize = 2 << 20;
-/// The distance of holes: so many mappings that the journal entries before a reply do not cover all.
+/// The distance of holes, small enough that the journal entries before a reply do not cover all mappings.
 const STRIDE: usize = 256;
 
 /// Creates a file of many mappings, and an empty one. Returns the content of the first.

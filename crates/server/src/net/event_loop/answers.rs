@@ -17,7 +17,7 @@ use crate::net::deferred::{DeferredCall, ExecutedCall};
 use crate::net::parked::ParkedReply;
 
 impl EventLoop {
-    /// Executes a call that has arrived, for whose reply there is room.
+    /// Executes a call that has arrived and whose reply has room.
     pub(super) fn call(&mut self, connection: &mut Connection, arrival: &Arrival<'_>) -> Result<(), Evicted> {
         let id = arrival.record.id();
         self.counters.count(id);
@@ -164,8 +164,8 @@ impl EventLoop {
         }
     }
 
-    /// Tries again, in order, the calls that met a limit, if there was progress or it is time: in each queue those whose
-    /// turn it is, until one meets the limit again or a portion was moved and others have their turn.
+    /// Retries, in order, the calls that met a limit, after progress or when a retry is due: in each queue those whose
+    /// turn it is, until one meets the limit again, or a portion has been moved and other work has its turn.
     pub(super) fn retry_busy(&mut self, progress: bool) {
         if !self.deferred.take_due(progress) {
             return;

@@ -60,8 +60,8 @@ pub(super) fn run(
     }
 }
 
-/// Returns what the engine must do. It never touches an existing file: [`run`] opens that, after checking what others
-/// hold.
+/// Returns the mode of creation for the engine. It never touches an existing file: [`run`] opens that, after checking
+/// the state of other clients.
 fn how_to(how: &CreateHow4<'_>, set: &SetAttributes) -> CreateHow {
     match how {
         CreateHow4::Unchecked(_) | CreateHow4::Guarded(_) => CreateHow::Guarded(*set),
@@ -70,7 +70,7 @@ fn how_to(how: &CreateHow4<'_>, set: &SetAttributes) -> CreateHow {
     }
 }
 
-/// Maps a failure. If a file appeared meanwhile that may be opened, the operation starts again and finds it.
+/// Maps a failure. If a file that may be opened has appeared, the operation starts again and finds it.
 fn not_created(how: &CreateHow4<'_>, failure: Failure) -> Failure {
     match (how, failure.error) {
         (CreateHow4::Unchecked(_), Error::Exists) => Failure { error: Error::Busy, ..failure },
