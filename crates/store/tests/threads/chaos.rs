@@ -14,7 +14,7 @@ use crate::world::{Caller, encode};
 /// Directories that callers use; removed ones are replaced.
 const DIRECTORIES: usize = 8;
 const NAMES: u64 = 6;
-/// The most bytes of a file, except for rare large holes.
+/// Largest file in bytes, except for rare large holes.
 const BYTES: u64 = 2 << 20;
 
 /// The objects that callers work on.

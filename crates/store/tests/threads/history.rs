@@ -117,7 +117,7 @@ impl History {
             self.attempt(step);
             return;
         };
-        match self.open.take().expect("something was tried") {
+        match self.open.take().expect("no step was attempted") {
             Step::Create(name) => {
                 self.names.insert(name, ino);
                 self.files.insert(ino, File::new());
@@ -197,5 +197,5 @@ fn an_overwritten_unstable_write_may_survive_up_to_the_new_one() {
     history.record(Step::Commit(9));
     history.record(Step::Done(0));
     history.record(Step::Write(9, 30, 10, 3, false));
-    assert_eq!(history.files[&9].sizes, [70], "what is durable is not cut");
+    assert_eq!(history.files[&9].sizes, [70], "a durable size was reduced");
 }

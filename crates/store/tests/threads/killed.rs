@@ -1,4 +1,4 @@
-//! A process that is killed while many callers work: what it recorded survives.
+//! Steps that a process recorded survive killing it while many callers work.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -12,13 +12,13 @@ use crate::random::{Random, duration, seed};
 use crate::verifier::verify;
 use crate::world::{Scratch, World, check};
 
-/// Makes the test below the process to be killed: directory, seed and round.
+/// Makes this program the process to be killed: seed, round and directory.
 const CHILD: &str = "HOLDFAST_STRESS_CHILD";
 
 /// Prefix of recorded steps; the test harness prints other lines, too.
 const MARK: &str = "@ ";
 
-/// The longest life of a process in milliseconds.
+/// Longest life of a process in milliseconds.
 const LIFE: u64 = 1500;
 
 #[test]
@@ -41,7 +41,7 @@ fn recorded_steps_survive_the_kill_of_the_process() {
         for history in &mut all {
             verify(&world.caller(99), history);
         }
-        // Half of the times it is not closed either.
+        // In half of the rounds the volume is not closed either.
         if random.one_in(2) {
             world.close();
             check(scratch.path());

@@ -13,7 +13,7 @@ use crate::world::{Caller, encode};
 const DIRECTORIES: u64 = 2;
 /// The names in each.
 const NAMES: u64 = 4;
-/// The most units of a file: some writes are far larger than what is journaled.
+/// Largest file in units. Some writes are far larger than inline writes may be.
 const UNITS: u64 = 2048;
 
 pub struct Verifier<'a> {
@@ -49,7 +49,7 @@ impl<'a> Verifier<'a> {
         self.history.record(step);
     }
 
-    /// Does a random operation.
+    /// Runs a random operation.
     pub fn step(&mut self) {
         let (name, other) = (self.any_name(), self.any_name());
         let Some(&ino) = self.history.names.get(&name) else { return self.create(name) };
@@ -234,7 +234,7 @@ fn read(caller: &Caller, ino: u64) -> Vec<u8> {
                 Piece::Zeros(count) => bytes.resize(bytes.len() + count, 0),
             }
         }
-        assert!(data.eof || data.count > 0, "file {ino}: nothing at {offset}");
+        assert!(data.eof || data.count > 0, "file {ino}: empty read at {offset}");
         if data.eof {
             return bytes;
         }
