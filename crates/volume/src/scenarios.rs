@@ -1,4 +1,4 @@
-//! Tests of whole volumes in memory: what clients may rely on, and each fault that was found once.
+//! Tests of whole volumes in memory: the guarantees for clients, and regressions.
 
 mod clones;
 mod files;

@@ -17,7 +17,7 @@ impl World {
         Err(Error::Busy)
     }
 
-    /// Copies all of a range, call by call.
+    /// Copies a whole range in as many calls as it takes.
     fn copy(&mut self, from: (Ino, u64), to: (Ino, u64), count: u64) {
         let mut done = 0;
         while done < count {
@@ -39,7 +39,7 @@ fn pattern(length: usize, seed: u8) -> Vec<u8> {
 }
 
 #[test]
-fn a_clone_shares_what_is_in_segments_and_neither_file_changes_the_other() {
+fn a_clone_shares_segment_data_but_no_later_changes() {
     let mut world = World::new();
     let (source, clone) = (world.file("source"), world.file("clone"));
     let bytes = pattern(600_000, 1);
@@ -56,7 +56,7 @@ fn a_clone_shares_what_is_in_segments_and_neither_file_changes_the_other() {
     world.background();
     assert_eq!(world.live_bytes(), live, "nothing was copied");
     assert_eq!(world.attributes(clone).unwrap().used, 600_000);
-    // Each goes its own way.
+    // Later changes are not shared.
     world.write(source, 10, b"source").unwrap();
     world.write(clone, 20, b"clone").unwrap();
     world.truncate(clone, 500_000).unwrap();
@@ -68,7 +68,7 @@ fn a_clone_shares_what_is_in_segments_and_neither_file_changes_the_other() {
     expected[20..25].copy_from_slice(b"clone");
     assert!(world.read(clone).unwrap() == expected);
     world.check();
-    // The last one frees it.
+    // Removing the last file frees the data.
     world.remove(Ino::ROOT, "source").unwrap();
     world.background();
     assert!(world.read(clone).unwrap() == expected);
@@ -99,14 +99,14 @@ fn shared_extents_take_space_once() {
         world.background();
     }
     world.remove(Ino::ROOT, "source").unwrap();
-    assert!(before.bytes_free - status(&mut world).bytes_free < 10_000, "the clones need all of it");
+    assert!(before.bytes_free - status(&mut world).bytes_free < 10_000, "the clones still use the data");
     (0..10).for_each(|number| world.remove(Ino::ROOT, &format!("clone {number}")).unwrap());
-    assert!(status(&mut world).bytes_free >= before.bytes_free + 600_000, "nobody needs it");
+    assert!(status(&mut world).bytes_free >= before.bytes_free + 600_000, "unreferenced data is freed");
 }
 
 #[test]
-fn a_clone_holds_whatever_happens_to_its_source_around_a_checkpoint() {
-    // When the source was written, and what happens to it then: in the same memtable, in the next, after a checkpoint.
+fn a_clone_survives_changes_of_its_source_around_a_checkpoint() {
+    // The layer of the source data, the checkpoints before the clone, and the change of the source after it.
     for case in 0..27_u64 {
         let (written, before_clone, after_clone) = (case % 3, case / 3 % 3, case / 9);
         let mut world = World::new();
@@ -148,12 +148,12 @@ fn a_clone_holds_whatever_happens_to_its_source_around_a_checkpoint() {
         world.crash(case + 100);
         look(&mut world, "after another crash");
         world.background();
-        look(&mut world, "in the end");
+        look(&mut world, "after more background work");
     }
 }
 
 #[test]
-fn the_cleaner_moves_what_clones_share() {
+fn the_cleaner_moves_extents_that_clones_share() {
     let mut world = World::new();
     let files: Vec<Ino> = (0..12).map(|number| world.file(&number.to_string())).collect();
     for (file, seed) in files.iter().zip(0..) {

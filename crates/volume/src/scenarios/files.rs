@@ -1,4 +1,4 @@
-//! What the bytes, sizes and times of files do.
+//! Contents, sizes and times of files.
 
 use super::world::World;
 use crate::api::attributes::{SetAttributes, SetTime};
@@ -10,17 +10,17 @@ use crate::background::Progress;
 use crate::limits::FILE_BYTES_MAX;
 use crate::media::memory::Random;
 
-/// Where the tests of huge files write.
+/// Offset at which the tests of huge files write.
 const FAR: u64 = 1 << 62;
 
 #[test]
-fn any_order_of_writes_and_truncations_reads_as_in_an_array() {
+fn random_writes_and_truncations_agree_with_an_array() {
     for seed in 0..12 {
         println!("seed {seed}");
         let random = &mut Random::new(seed);
         let mut world = World::new();
         let file = world.file("f");
-        // Half of the files are far out, where offsets need all their bits.
+        // Half of the seeds write at offsets that use the high bits.
         let base = if seed % 2 == 0 { 0 } else { FAR };
         let mut model: Vec<u8> = Vec::new();
         if base > 0 {
@@ -73,7 +73,7 @@ fn any_order_of_writes_and_truncations_reads_as_in_an_array() {
 }
 
 #[test]
-fn a_file_is_as_large_as_the_largest_offset_and_no_larger() {
+fn a_file_grows_to_the_largest_offset_and_no_further() {
     let mut world = World::new();
     let file = world.file("f");
     world.write(file, FILE_BYTES_MAX - 4, b"last").unwrap();
@@ -85,7 +85,7 @@ fn a_file_is_as_large_as_the_largest_offset_and_no_larger() {
     assert_eq!(world.read_at(file, FILE_BYTES_MAX - 6, 100).unwrap(), b"\0\0last");
     assert_eq!(world.read_at(file, u64::MAX, 100).unwrap(), b"");
     assert_eq!(world.attributes(file).unwrap().used, 9);
-    // Counting what a truncation frees does not go hole by hole.
+    // Counting the bytes that a truncation frees skips holes instead of walking them.
     world.truncate(file, FAR).unwrap();
     assert_eq!(world.attributes(file).unwrap().used, 5);
     world.truncate(file, 12).unwrap();
@@ -105,7 +105,7 @@ fn truncated_data_does_not_reappear() {
         let file = world.file(&number.to_string());
         world.write(file, 0, &[1; 10_000]).unwrap();
         world.write_unstable(file, 10_000, &[2; 100_000]);
-        // The pieces are unstable, or in a memtable, or in the index when the file is cut.
+        // The truncated data is unstable, in a memtable, or in the index.
         if steps > 0 {
             world.write_back();
         }
@@ -152,7 +152,7 @@ fn reading_updates_the_access_time_as_relatime_does() {
     assert!(third > second);
     let shown = world.attributes(file).unwrap();
     assert!(shown.mtime < third && shown.ctime < third, "nothing but the access time changed");
-    // It is saved with the next write-back, and is not worth a wait before.
+    // The next write-back saves it; replies do not wait for that.
     world.commit();
     world.read(file).unwrap();
     let answer = world.answer(|v, r| v.attributes(r, file)).unwrap();
@@ -160,7 +160,7 @@ fn reading_updates_the_access_time_as_relatime_does() {
     world.write_back();
     world.crash(1);
     assert_eq!(world.attributes(file).unwrap().atime, third);
-    // A clock set back does not turn it back.
+    // Setting the clock back does not move the access time back.
     world.set_clock(Time::from_parts(500, 0));
     assert_eq!(atime(&mut world), third);
 }
@@ -179,7 +179,7 @@ fn clients_set_atime_and_mtime_but_not_ctime() {
     assert!(after.ctime > before.ctime && after.change > before.change);
     world.write(file, 0, b"x").unwrap();
     assert!(world.attributes(file).unwrap().mtime > before.mtime);
-    // A guard lets nothing pass that came meanwhile.
+    // The guard refuses a ctime that has changed since.
     let set = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
     let guarded = |world: &mut World, guard| {
         let result =
@@ -203,7 +203,7 @@ fn unstable_data_is_visible_counted_and_ordered_with_stable_data() {
     let expected = [&[1; 500][..], &[2; 50], &[3; 100], &[1; 350]].concat();
     assert_eq!(world.read(file).unwrap(), expected);
     assert_eq!(world.attributes(file).unwrap().used, 1000);
-    // Only what was stable is sure to be there after a crash.
+    // Only stable data is certain to survive a crash.
     world.commit();
     let mut crashed = World::open(world.disk.after_kill(), Time::from_parts(2_000, 0));
     assert_eq!(crashed.attributes(file).unwrap().size, 600);
@@ -231,7 +231,7 @@ fn cached_access_changes_nothing_when_it_would_block() {
     assert_eq!(volume.read(&request, file, 0, 10).unwrap_err().error, Error::WouldBlock);
     assert_eq!(volume.committer.last_queued(), queued);
     assert_eq!(world.read(file).unwrap(), [5; 9000]);
-    // What was read is in memory now.
+    // The read has loaded the data into memory.
     assert!(volume.read(&request, file, 0, 10).is_ok());
     assert!(volume.write(&request, file, 10, b"x", Stability::FileSync).is_ok());
 }

@@ -22,11 +22,11 @@ impl World {
     }
 }
 
-/// Data and holes of a file by SEEK alone.
+/// Returns the data ranges of a file as SEEK reports them.
 fn data(world: &mut World, ino: Ino) -> Vec<(u64, u64)> {
     let (mut found, mut at) = (Vec::new(), 0);
     while let Sought::At(start) = world.seek(ino, at, SoughtContent::Data) {
-        let Sought::At(end) = world.seek(ino, start, SoughtContent::Hole) else { panic!("there is an end") };
+        let Sought::At(end) = world.seek(ino, start, SoughtContent::Hole) else { panic!("no end of data") };
         assert!(end > start);
         found.push((start, end));
         at = end;
@@ -36,7 +36,7 @@ fn data(world: &mut World, ino: Ino) -> Vec<(u64, u64)> {
 
 #[test]
 fn a_hole_over_data_in_any_layer_reads_as_zeros_and_takes_no_space() {
-    // Where the data is when the hole is made: unstable, in the journal, in a segment, in the index.
+    // The data is unstable, in the journal, in a segment, or in the index.
     for place in 0..4 {
         let mut world = World::new();
         let file = world.file("file");
@@ -67,7 +67,7 @@ fn a_hole_over_data_in_any_layer_reads_as_zeros_and_takes_no_space() {
         world.checkpoint();
         look(&mut world, "after a checkpoint");
         world.reopen();
-        look(&mut world, "after all");
+        look(&mut world, "after a restart");
     }
 }
 
@@ -103,7 +103,7 @@ fn a_hole_at_the_end_keeps_the_size() {
     assert_eq!(world.attributes(file).map(|seen| (seen.size, seen.used)), Ok((300_000, 100_000)));
     assert_eq!(world.seek(file, 100_000, SoughtContent::Data), Sought::End);
     assert_eq!(world.seek(file, 100_000, SoughtContent::Hole), Sought::At(100_000));
-    // Unstable data behind what is mapped goes too, and leaves the size.
+    // Unstable data beyond the mappings is discarded too; the size stays.
     world.write_unstable(file, 290_000, &[2; 20_000]);
     world.deallocate(file, 200_000, 1 << 40).unwrap();
     assert_eq!(world.attributes(file).map(|seen| (seen.size, seen.used)), Ok((310_000, 100_000)));
@@ -130,7 +130,7 @@ fn the_space_of_a_hole_is_freed() {
         world.background();
     }
     let left = world.volume.segments.infos().len();
-    assert!(left < segments / 2, "{left} of {segments} segments are left");
+    assert!(left < segments / 2, "{left} of {segments} segments remain");
     assert!(world.read_at(file, 39 << 20, 1 << 20).unwrap() == vec![7; 1 << 20]);
     world.check();
 }
@@ -158,7 +158,7 @@ fn seek_handles_both_ends_of_the_file() {
 fn a_seek_through_many_mappings_proceeds_in_steps() {
     let mut world = World::new();
     let file = world.file("file");
-    // Every second page, in the index; then all of it but one.
+    // Maps every second page, then the others; the index holds all mappings.
     for page in 0..3000 {
         world.write(file, page * 8192, &[1; 4096]).unwrap();
         if page % 100 == 0 {

@@ -1,4 +1,4 @@
-//! Small disks, small rings and large requests: what does not fit is refused by name, and what was full works again.
+//! Small disks, small rings and large requests: exact errors when full, and recovery once there is space.
 
 use super::world::{OPTIONS, World};
 use crate::api::ids::{Ino, VolumeId};
@@ -12,11 +12,11 @@ use crate::open::CreateOptions;
 use crate::options::Options;
 use crate::volume::Volume;
 
-/// Bytes of the range that is covered by many pieces.
+/// Length of the range that many small mappings cover.
 const COVERED: usize = 64 << 10;
 
 #[test]
-fn a_commit_leaves_the_mappings_between_its_ranges() {
+fn a_commit_does_not_rewrite_mappings_between_its_ranges() {
     const PIECE: u64 = 4096;
     let mut world = World::on(MemoryMedia::with_log(32 << 20));
     let file = world.file("scattered");
@@ -34,7 +34,7 @@ fn a_commit_leaves_the_mappings_between_its_ranges() {
     let before = world.volume.committer.queued_bytes();
     world.run(|v, r| v.commit(r, file, 0, 0)).unwrap();
     let entry = world.volume.committer.queued_bytes() - before;
-    assert!(entry < 4 * PIECE, "{entry} bytes for two pieces, one of them cut");
+    assert!(entry < 4 * PIECE, "{entry} bytes for two pieces, one of them split");
     world.commit();
     let expected: Vec<u8> = (0..400 * PIECE)
         .map(|at| match (at / PIECE, at % PIECE) {
@@ -50,7 +50,7 @@ fn a_commit_leaves_the_mappings_between_its_ranges() {
     world.check();
 }
 
-/// Writes to new files until there is no room; returns their names and how many bytes were taken.
+/// Writes to new files until the disk is full. Returns their names and the number of bytes accepted.
 fn fill(world: &mut World, turn: usize) -> (Vec<String>, usize) {
     let (mut names, mut taken, mut waits) = (Vec::new(), 0, 0);
     for number in 0.. {
@@ -64,7 +64,7 @@ fn fill(world: &mut World, turn: usize) -> (Vec<String>, usize) {
                 Ok(_) => taken += bytes,
                 Err(Error::Busy) => {
                     waits += 1;
-                    assert!(waits < 1000, "it is never told that there is no space");
+                    assert!(waits < 1000, "NoSpace is never reported");
                     world.background();
                     continue;
                 }
@@ -81,7 +81,7 @@ fn fill(world: &mut World, turn: usize) -> (Vec<String>, usize) {
 }
 
 #[test]
-fn a_disk_of_a_few_segments_takes_data_again_after_everything_was_removed() {
+fn a_full_disk_accepts_data_again_after_removals() {
     for room in 4..9 {
         let disk = MemoryMedia::new();
         disk.set_room_for_segments(room);
@@ -100,7 +100,7 @@ fn a_disk_of_a_few_segments_takes_data_again_after_everything_was_removed() {
                     world.background();
                 }
             }
-            // Whoever writes now is not told that there is no room before it was looked for.
+            // NoSpace is not reported before background work has looked for space.
             let file = world.file("at once");
             assert_ne!(world.write(file, 0, &[1; 60_000]), Err(Error::NoSpace));
             world.remove(Ino::ROOT, "at once").unwrap();
@@ -126,7 +126,7 @@ fn the_cleaner_works_after_a_restart_before_anything_changes() {
     world.reopen();
     let before = world.disk.segments();
     while world.clean() == Progress::Worked {}
-    assert!(world.volume.cleaner.cleaned() > 0, "it waits for a checkpoint");
+    assert!(world.volume.cleaner.cleaned() > 0, "nothing was cleaned before a checkpoint");
     world.background();
     assert!(world.disk.segments() < before + 4, "{} of {before}", world.disk.segments());
     world.crash(1);
@@ -137,7 +137,7 @@ fn the_cleaner_works_after_a_restart_before_anything_changes() {
     world.check();
 }
 
-/// A file with so many pieces in the memtable that naming all of them is more than the ring takes at once.
+/// Returns a file with more mappings in the memtable than one entry of the ring can hold.
 fn file_of_pieces() -> (World, Ino) {
     let mut world = World::new();
     let file = world.file("f");
@@ -148,7 +148,7 @@ fn file_of_pieces() -> (World, Ino) {
         }
     }
     world.write_back();
-    assert_eq!(world.volume.view().version, 1, "no checkpoint came");
+    assert_eq!(world.volume.view().version, 1, "a checkpoint ran");
     (world, file)
 }
 
@@ -165,7 +165,7 @@ fn assert_overwritten(world: &mut World, file: Ino) {
 }
 
 #[test]
-fn unstable_data_over_very_many_pieces_is_written_back_in_a_small_ring() {
+fn unstable_data_over_many_mappings_is_written_back_in_a_small_ring() {
     let (mut world, file) = file_of_pieces();
     world.write_unstable(file, 0, &[2; COVERED]);
     assert_eq!(world.write_back(), Progress::Worked);
@@ -242,7 +242,7 @@ fn a_ring_too_small_for_the_largest_entry_is_refused_at_creation() {
 }
 
 #[test]
-fn a_write_beyond_the_largest_is_refused() {
+fn a_write_larger_than_the_maximum_is_refused() {
     let mut world = World::new();
     let file = world.file("f");
     let data = vec![1; TRANSFER_BYTES_MAX as usize + 1];
@@ -279,7 +279,7 @@ fn an_index_reuses_the_space_of_removed_names() {
             world.background();
         }
     }
-    // Within seconds: people wait for the room that they made.
+    // The space is available again within seconds.
     for _ in 0..4 {
         world.background();
         world.set_clock(Time::from_nanos(world.now.nanos() + 4_000_000_000));
@@ -297,7 +297,7 @@ fn an_index_reuses_the_space_of_removed_names() {
 }
 
 #[test]
-fn an_index_closed_for_lack_of_space_reopens_when_there_is_some() {
+fn an_index_closed_for_lack_of_space_reopens_once_space_is_free() {
     let mut world = World::new();
     for number in 0..100 {
         world.file(&number.to_string());
@@ -307,8 +307,8 @@ fn an_index_closed_for_lack_of_space_reopens_when_there_is_some() {
     world.commit();
     world.disk.index.set_full(true);
     assert_eq!(world.checkpoint(), Progress::Idle);
-    assert_eq!(world.volume.refuses_changes(), None, "a full disk is no reason to give up");
-    // What is in memory is served, what is not has to wait, and nothing new is accepted.
+    assert_eq!(world.volume.refuses_changes(), None, "a full disk is not a failure");
+    // Lookups in memory succeed, others have to wait, and new names are refused.
     assert_eq!(world.lookup(Ino::ROOT, "kept"), Ok(kept));
     assert!(matches!(world.lookup(Ino::ROOT, "77"), Ok(_) | Err(Error::Busy)));
     assert_eq!(world.create(Ino::ROOT, "new"), Err(Error::NoSpace));

@@ -1,4 +1,4 @@
-//! Who may wait for whom, tried at the very moment at which it matters.
+//! Locks and waits between operations, tested by interleaving threads at hook points.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use crate::hooks::Point;
 use crate::limits::ENTRY_BYTES_MAX;
 use crate::volume::Volume;
 
-/// A hung test says so instead of hanging.
+/// After this long, a waiting test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn rename(volume: &Volume, from: (Ino, &[u8]), to: (Ino, &[u8])) -> Result<(), Error> {
@@ -43,7 +43,7 @@ fn two_directories_cannot_be_moved_below_each_other_at_once() {
         if point != Point::AncestorsKnown || began.swap(true, Ordering::AcqRel) {
             return;
         }
-        // The first knows what is above its new place. Now comes the second: it either waits, or gets through.
+        // The first rename has checked its ancestors. The second starts now: it must wait or finish.
         let volume = volume.upgrade().expect("the volume is open");
         let other = Arc::clone(&volume);
         let thread = std::thread::spawn(move || rename(&other, (Ino::ROOT, b"b"), (a, b"b")));
@@ -56,18 +56,18 @@ fn two_directories_cannot_be_moved_below_each_other_at_once() {
         *slot.lock() = Some(thread);
     });
     let first = rename(&world.volume, (Ino::ROOT, b"a"), (b, b"a"));
-    let second = second.lock().take().expect("the first went by the hook").join().unwrap();
+    let second = second.lock().take().expect("the first rename ran the hook").join().unwrap();
     assert_eq!((first, second), (Ok(()), Err(Error::Invalid)));
     world.check();
     assert_eq!(world.lookup(b, "a"), Ok(a));
 }
 
-/// A name that another changes is out of the cache before it is out of the layers: who found it there without a lock, and
-/// remembered it, would bring it back for good.
+/// A changed name leaves the cache before it leaves the layers. Caching a name found without the lock would therefore
+/// bring back a removed one permanently.
 #[test]
 fn names_are_cached_only_under_the_lock_of_their_directory() {
     let mut world = World::new();
-    // Older than the directories, so that these have to be let go of to lock it; and the first to be locked.
+    // Created before the directories, so that the lock order requires releasing their locks first.
     let removed = world.create(Ino::ROOT, "removed").unwrap();
     let replaced = world.create(Ino::ROOT, "replaced").unwrap();
     let [from, to] = ["from", "to"].map(|name| world.mkdir(Ino::ROOT, name).unwrap());
@@ -80,7 +80,7 @@ fn names_are_cached_only_under_the_lock_of_their_directory() {
     let wait_for = |flag: &AtomicBool| {
         let since = Instant::now();
         while !flag.load(Ordering::Acquire) {
-            assert!(since.elapsed() < PATIENCE, "somebody does not come where he should");
+            assert!(since.elapsed() < PATIENCE, "a hook point was not reached");
             std::thread::yield_now();
         }
     };
@@ -101,13 +101,13 @@ fn names_are_cached_only_under_the_lock_of_their_directory() {
         _ => {}
     });
     assert_eq!(rename(&world.volume, (from, b"a"), (to, b"b")), Err(Error::NoEntry));
-    let other = other.lock().take().expect("the first went by the hook").join().unwrap();
+    let other = other.lock().take().expect("the first rename ran the hook").join().unwrap();
     assert_eq!(other, Ok(()));
     assert_eq!((world.lookup(to, "b"), world.lookup(to, "c")), (Err(Error::NoEntry), Ok(replaced)));
     world.check();
 }
 
-/// What clients do, each with its own request, and the commit that their replies wait for.
+/// Runs one operation of each kind, and the commit that their replies wait for.
 fn clients_work(volume: &Volume, turn: usize) {
     let who = Credentials::root();
     let now = Time::from_parts(4_000, 0);
@@ -140,7 +140,7 @@ fn operations_continue_while_a_checkpoint_frees_a_huge_file() {
     let before = world.volume.committer.queued_bytes();
     world.remove(Ino::ROOT, "f").unwrap();
     let entry = world.volume.committer.queued_bytes() - before;
-    assert!(entry < 1024, "removing takes {entry} bytes of the journal, however large the file is");
+    assert!(entry < 1024, "removing a large file took {entry} bytes of the journal");
     world.commit();
     let (volume, turns) = (Arc::downgrade(&world.volume), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&turns);
@@ -154,7 +154,7 @@ fn operations_continue_while_a_checkpoint_frees_a_huge_file() {
         let begun = Instant::now();
         while !thread.is_finished() {
             if begun.elapsed() > PATIENCE {
-                eprintln!("clients wait for a checkpoint");
+                eprintln!("operations wait for a checkpoint");
                 std::process::abort();
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -165,10 +165,10 @@ fn operations_continue_while_a_checkpoint_frees_a_huge_file() {
     while left > 0 {
         let used = world.volume.committer.used_bytes();
         assert_eq!(world.checkpoint(), Progress::Worked);
-        // A portion journals nothing: what it frees is in the index's transaction. The rest is the clients'.
+        // A portion journals nothing, since the index transaction records what it frees; the clients' entries remain.
         assert!(world.volume.committer.used_bytes() < used + ENTRY_BYTES_MAX);
         left = pieces(&world, file);
     }
-    assert!(turns.load(Ordering::Relaxed) >= 3, "it took portions");
+    assert!(turns.load(Ordering::Relaxed) >= 3, "the file was freed in too few portions");
     world.check();
 }

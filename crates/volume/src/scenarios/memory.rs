@@ -1,4 +1,4 @@
-//! What a volume holds in memory is bounded, whatever clients do.
+//! Bounds on the memory of a volume.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn the_overhead_of_dirty_files_counts_towards_the_limit() {
     let refused = files.iter().position(|file| {
         world.write_how(*file, 0, &[1], Stability::Unstable).is_err_and(|error| error == Error::Busy)
     });
-    let taken = refused.expect("each keeps an inode in memory, and that is counted");
+    let taken = refused.expect("the inodes of dirty files were not counted");
     assert!(taken > 50, "{taken}");
     assert_eq!(world.write_back(), Progress::Worked);
     assert_eq!(world.volume.write_back.dirty_bytes(), 0);
@@ -81,7 +81,7 @@ fn a_file_of_many_mappings_is_read_overwritten_and_counted_in_parts() {
         reads += 1;
     }
     assert!(found == expected && reads > 3, "{reads} reads");
-    // Over all of them: how many bytes of that were holes has to be counted.
+    // Overwriting all mappings has to count the bytes that were holes.
     world.write_how(file, 0, &vec![3; expected.len()], Stability::Unstable).unwrap();
     world.background();
     world.truncate(file, 1000).unwrap();
@@ -107,7 +107,7 @@ fn the_history_of_index_versions_is_bounded() {
 }
 
 #[test]
-fn replies_to_large_writes_wait_before_memory_is_short() {
+fn replies_to_large_writes_wait_before_memory_runs_short() {
     let mut world = World::new();
     let file = world.file("f");
     let data = vec![1; EXTENT_BYTES_MAX];
@@ -144,13 +144,13 @@ fn an_overwritten_file_takes_little_more_than_its_length() {
     }
     world.checkpoint();
     let cached = world.volume.blocks.weight();
-    assert!(cached < (1 << 20) + (64 << 10), "{cached} bytes of blocks, one MiB of which is alive");
+    assert!(cached < (1 << 20) + (64 << 10), "{cached} bytes of cached blocks for 1 MiB of live data");
     assert!(world.read(file).unwrap().iter().all(|byte| *byte == 39));
     world.check();
 }
 
 #[test]
-fn an_index_that_is_in_memory_is_read_in_place() {
+fn an_index_in_memory_is_read_in_place() {
     let mut world = World::new();
     let file = world.file("f");
     world.reopen();
@@ -172,7 +172,7 @@ fn listing_a_large_directory_does_not_load_its_inodes() {
     let directory = world.mkdir(Ino::ROOT, "d").unwrap();
     for number in 0..100 {
         let file = world.create(directory, &format!("f{number}")).unwrap();
-        // Far from its neighbours, and with names of its own.
+        // Some inode numbers are far apart, and some inodes have a second name.
         if number % 10 == 0 {
             world.link(file, directory, &format!("also {number}")).unwrap();
             for other in 0..10 {
@@ -189,7 +189,7 @@ fn listing_a_large_directory_does_not_load_its_inodes() {
     world.remove(directory, "f51").unwrap();
     let before = world.volume.inodes.len();
     let listing = world.run(|v, r| v.read_directory(r, directory, Cookie(0), 1000, true)).unwrap();
-    assert!(world.volume.inodes.len() <= before + 1, "the parent at most");
+    assert!(world.volume.inodes.len() <= before + 1, "the listing loaded inodes other than the parent");
     assert!(listing.end);
     assert_eq!(listing.entries.len(), 2 + 100 + 10 - 15 - 1);
     for entry in listing.entries {

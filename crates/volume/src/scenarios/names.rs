@@ -1,4 +1,4 @@
-//! What names, links, owners and modes do.
+//! Names, links, owners and modes.
 
 use super::world::{World, nothing};
 use crate::api::attributes::SetAttributes;
@@ -11,7 +11,7 @@ fn user(uid: u32, gid: u32) -> Credentials {
     Credentials { uid, gid, groups: Vec::new() }
 }
 
-/// A directory in the root that everybody may write to.
+/// Creates a directory with this mode in the root.
 fn open_directory(world: &mut World, name: &str, mode: u32) -> Ino {
     let directory = world.mkdir(Ino::ROOT, name).unwrap();
     world.chmod(directory, mode);
@@ -28,7 +28,7 @@ fn in_a_sticky_directory_only_owners_remove_and_rename() {
     world.create(tmp, "b").unwrap();
     assert_eq!(world.remove(tmp, "a"), Err(Error::NotPermitted));
     assert_eq!(world.rename((tmp, "a"), (tmp, "c")), Err(Error::NotPermitted));
-    assert_eq!(world.rename((tmp, "b"), (tmp, "a")), Err(Error::NotPermitted), "it would replace it");
+    assert_eq!(world.rename((tmp, "b"), (tmp, "a")), Err(Error::NotPermitted), "this removes the target");
     world.rename((tmp, "b"), (tmp, "c")).unwrap();
     world.who = user(10, 10);
     assert_eq!(world.remove(tmp, "c"), Err(Error::NotPermitted));
@@ -40,7 +40,7 @@ fn in_a_sticky_directory_only_owners_remove_and_rename() {
 }
 
 #[test]
-fn a_setgid_directory_gives_its_group_to_what_is_made_in_it() {
+fn new_objects_inherit_the_group_of_a_setgid_directory() {
     let mut world = World::new();
     let shared = open_directory(&mut world, "shared", 0o777);
     let set = SetAttributes { gid: Some(50), mode: Some(0o2777), ..SetAttributes::default() };
@@ -50,10 +50,10 @@ fn a_setgid_directory_gives_its_group_to_what_is_made_in_it() {
     let below = world.mkdir(shared, "d").unwrap();
     let (file, below) = (world.attributes(file).unwrap(), world.attributes(below).unwrap());
     assert_eq!((file.uid, file.gid, file.mode & 0o2000), (10, 50, 0));
-    assert_eq!((below.gid, below.mode & 0o2000), (50, 0o2000), "and a directory hands it on");
+    assert_eq!((below.gid, below.mode & 0o2000), (50, 0o2000), "directories inherit the setgid bit");
     let plain = world.mkdir(shared, "e").unwrap();
     world.chmod(plain, 0o755);
-    assert_eq!(world.attributes(plain).unwrap().mode & 0o2000, 0, "not a member: no setgid");
+    assert_eq!(world.attributes(plain).unwrap().mode & 0o2000, 0, "only members set setgid");
 }
 
 #[test]
@@ -77,13 +77,13 @@ fn privilege_bits_are_cleared_when_others_write_or_the_owner_changes() {
             }
         }
         assert_eq!(mode(&mut world), 0o777, "change {change}");
-        // A mode is not unstable, even if unstable data changed it.
+        // The mode change is durable even if an unstable write caused it.
         world.commit();
         world.crash(change);
         assert_eq!(mode(&mut world), 0o777);
         world.who = user(10, 10);
     }
-    // The superuser writes without that.
+    // A write of the superuser clears nothing.
     world.chmod(file, 0o4755);
     world.who = Credentials::root();
     world.write(file, 0, b"x").unwrap();
@@ -91,7 +91,7 @@ fn privilege_bits_are_cleared_when_others_write_or_the_owner_changes() {
 }
 
 #[test]
-fn only_the_superuser_gives_files_away() {
+fn only_the_superuser_changes_the_owner_of_a_file() {
     let mut world = World::new();
     let directory = open_directory(&mut world, "d", 0o777);
     world.who = Credentials { uid: 10, gid: 10, groups: vec![20] };
@@ -107,13 +107,13 @@ fn only_the_superuser_gives_files_away() {
     world.set(file, &owner(Some(11), None)).unwrap();
     let of = |world: &World, uid| world.volume.usage.get(crate::encoding::record::UsageKind::User, uid);
     assert_eq!((of(&world, 10).bytes, of(&world, 10).inodes), (0, 0));
-    assert_eq!((of(&world, 11).bytes, of(&world, 11).inodes), (100, 1), "what it uses goes along");
+    assert_eq!((of(&world, 11).bytes, of(&world, 11).inodes), (100, 1), "usage moves to the new owner");
     world.reopen();
     assert_eq!((of(&world, 11).bytes, of(&world, 11).inodes), (100, 1));
 }
 
 #[test]
-fn no_directory_is_moved_below_itself() {
+fn a_directory_cannot_be_moved_below_itself() {
     let mut world = World::new();
     let a = world.mkdir(Ino::ROOT, "a").unwrap();
     let b = world.mkdir(a, "b").unwrap();
@@ -122,7 +122,7 @@ fn no_directory_is_moved_below_itself() {
         assert_eq!(world.rename((Ino::ROOT, "a"), (target, "x")), Err(Error::Invalid));
     }
     assert_eq!(world.rename((a, "b"), (c, "x")), Err(Error::Invalid));
-    // Upwards is fine, and then the other way round too.
+    // Moving a directory up is allowed, and its former ancestor can then move below it.
     world.rename((b, "c"), (Ino::ROOT, "c")).unwrap();
     world.rename((Ino::ROOT, "a"), (c, "a")).unwrap();
     assert_eq!(world.rename((Ino::ROOT, "c"), (b, "x")), Err(Error::Invalid));
@@ -135,7 +135,7 @@ fn no_directory_is_moved_below_itself() {
 }
 
 #[test]
-fn concurrent_renames_make_no_cycle() {
+fn concurrent_renames_create_no_cycle() {
     let mut world = World::new();
     for round in 0..40 {
         let [x, y] = ["x", "y"].map(|name| world.mkdir(Ino::ROOT, &format!("{name}{round}")).unwrap());
@@ -157,13 +157,13 @@ fn concurrent_renames_make_no_cycle() {
             });
             threads.map(|thread| thread.join().unwrap())
         });
-        assert_eq!(moved.iter().filter(|moved| **moved).count(), 1, "one of them must find the other above");
+        assert_eq!(moved.iter().filter(|moved| **moved).count(), 1, "exactly one rename succeeds");
     }
     world.check();
 }
 
 #[test]
-fn a_rename_replaces_what_fits() {
+fn a_rename_replaces_only_compatible_targets() {
     let mut world = World::new();
     let [a, b] = ["a", "b"].map(|name| world.mkdir(Ino::ROOT, name).unwrap());
     let file = world.create(a, "file").unwrap();
@@ -191,7 +191,7 @@ fn a_rename_replaces_what_fits() {
 }
 
 #[test]
-fn hard_links_share_one_file_until_the_last_goes() {
+fn hard_links_share_one_file_until_the_last_is_removed() {
     let mut world = World::new();
     let [a, b] = ["a", "b"].map(|name| world.mkdir(Ino::ROOT, name).unwrap());
     let file = world.create(a, "one").unwrap();
@@ -202,13 +202,13 @@ fn hard_links_share_one_file_until_the_last_goes() {
     world.write(file, 0, b"shared").unwrap();
     let ctime = world.attributes(file).unwrap().ctime;
     world.rename((b, "two"), (b, "three")).unwrap();
-    assert_eq!(world.list(b, Cookie(0), 100).0.len(), 4, "two names of one file: nothing happens");
+    assert_eq!(world.list(b, Cookie(0), 100).0.len(), 4, "links of one file: no change");
     assert_eq!(world.attributes(file).unwrap().ctime, ctime);
     world.remove(a, "one").unwrap();
     world.remove(b, "two").unwrap();
     let shown = world.attributes(file).unwrap();
     assert_eq!(shown.links, 1);
-    assert!(shown.ctime > ctime, "a link that goes is a change");
+    assert!(shown.ctime > ctime, "removing a link updates ctime");
     world.commit();
     world.crash(1);
     assert_eq!(world.read(file).unwrap(), b"shared");
@@ -222,7 +222,7 @@ fn hard_links_share_one_file_until_the_last_goes() {
 }
 
 #[test]
-fn names_are_checked_before_anything_happens() {
+fn invalid_names_and_wrong_types_are_refused() {
     let mut world = World::new();
     let directory = world.mkdir(Ino::ROOT, "d").unwrap();
     let file = world.file("f");
@@ -271,7 +271,7 @@ fn access_follows_the_mode() {
     assert_eq!(listed.map(drop), Err(Error::AccessDenied));
 }
 
-/// Asks for a name twice, the second time when it is in memory.
+/// Looks a name up twice; the second lookup finds it in memory.
 fn look(world: &mut World, directory: Ino, name: &str) -> Result<Ino, Error> {
     let found = world.lookup(directory, name);
     assert_eq!(world.lookup(directory, name), found, "{name}");
@@ -299,7 +299,7 @@ fn cached_names_follow_every_change() {
             assert_eq!(look(&mut world, here, name), Ok(second));
             world.rename((there, name), (here, name)).unwrap();
             between(&mut world);
-            assert_eq!(look(&mut world, here, name), Ok(first), "it replaced the second");
+            assert_eq!(look(&mut world, here, name), Ok(first), "the rename replaced the second file");
             world.link(first, there, name).unwrap();
             assert_eq!(look(&mut world, there, name), Ok(first));
             world.remove(here, name).unwrap();
@@ -328,7 +328,7 @@ fn a_cached_name_needs_no_lookup_in_the_read_view() {
     world.reopen();
     assert_eq!(world.lookup(Ino::ROOT, "f"), Ok(file));
     assert_eq!(world.volume.name_cache.len(), 1);
-    // What is only in the layers is not what is answered: while a directory is locked nothing else changes them.
+    // A planted cache entry is answered without reading the layers.
     let other = world.file("g");
     let record = world.volume.name_cache.get(Ino::ROOT, b"g").unwrap();
     assert_eq!(record.ino, other);
@@ -338,7 +338,6 @@ fn a_cached_name_needs_no_lookup_in_the_read_view() {
     assert_eq!(world.lookup(Ino::ROOT, "f"), Ok(file));
 }
 
-/// Whoever else gives the name to something else meanwhile.
 #[test]
 fn removals_and_renames_return_the_object() {
     let mut world = World::new();
@@ -349,7 +348,7 @@ fn removals_and_renames_return_the_object() {
             world.run(|v, r| v.rename(r, (Ino::ROOT, from), (Ino::ROOT, to), &mut nothing)).unwrap();
         (renamed.object, renamed.replaced)
     };
-    assert_eq!(rename(b"a", b"c"), (a, None), "two names of one");
+    assert_eq!(rename(b"a", b"c"), (a, None), "two links of one file");
     assert_eq!(rename(b"a", b"d"), (a, None));
     assert_eq!(rename(b"d", b"b"), (a, Some(b)));
     let removed = world.run(|v, r| v.remove(r, Ino::ROOT, b"b", &mut nothing)).unwrap();

@@ -1,4 +1,4 @@
-//! Files that are held, and creation as NFSv4 does it.
+//! Held files, orphans, and creation for NFSv4.
 
 use super::world::{World, nothing};
 use crate::api::attributes::SetAttributes;
@@ -42,7 +42,7 @@ fn a_held_file_outlives_its_last_name_until_it_is_released() {
 }
 
 #[test]
-fn orphans_survive_a_crash_until_unheld_ones_are_released() {
+fn orphans_survive_crashes_until_they_are_reaped() {
     let mut world = World::new();
     let files = ["kept", "left"].map(|name| {
         let file = world.file(name);
@@ -105,12 +105,12 @@ fn holding_again_in_time_keeps_an_orphan() {
 }
 
 #[test]
-fn a_nameless_file_that_is_no_orphan_is_a_fault() {
+fn a_nameless_file_without_an_orphan_record_is_a_fault() {
     let mut world = World::new();
     let file = world.file("file");
     world.volume.hold(file);
     world.remove(Ino::ROOT, "file").unwrap();
-    // As a program would leave it that knows nothing of orphans.
+    // The state that a program without orphan support would leave.
     let mut change = world.volume.begin().unwrap();
     change.delete(crate::encoding::key::orphan(file));
     change.put(crate::encoding::key::orphan(Ino(77)), Vec::new());

@@ -1,4 +1,4 @@
-//! Removing and cutting files with very many pieces goes on in bounded portions.
+//! Files with very many mappings are removed and truncated in bounded portions.
 
 use super::world::World;
 use crate::api::ids::Ino;
@@ -12,14 +12,14 @@ use crate::media::Media;
 use crate::media::memory::MemoryMedia;
 use crate::tables::index::Index;
 
-/// Pieces of the file: more than two checkpoints free.
+/// Mappings of the file: more than two checkpoints can free.
 pub(super) const PIECES: u64 = 2 * REAPED_MAPPINGS_MAX as u64 + 5_000;
 
-/// Bytes between the beginnings of two pieces.
+/// Bytes between the starts of two mappings.
 const APART: u64 = 8192;
 
-/// A volume with one file of [`PIECES`] pieces, all of one extent: written straight into the index, as writing that many
-/// pieces through operations would take minutes.
+/// Returns a volume with one file of [`PIECES`] mappings of one extent. They are written directly into the index,
+/// since writing them through operations would take minutes.
 pub(super) fn world_with_a_file_in_pieces() -> (World, Ino) {
     let mut world = World::on(MemoryMedia::new());
     let file = world.file("f");
@@ -38,7 +38,7 @@ pub(super) fn world_with_a_file_in_pieces() -> (World, Ino) {
         std::ops::ControlFlow::Continue(())
     })
     .unwrap();
-    let Source::Extent { id, .. } = old[0].1.source else { panic!("a piece of an extent") };
+    let Source::Extent { id, .. } = old[0].1.source else { panic!("not an extent") };
     let mut extent = ExtentRecord::decode(&view.get(&key::extent(id)).unwrap().unwrap()).unwrap();
     let update = index.begin().unwrap();
     for (key, _) in &old {
@@ -51,7 +51,7 @@ pub(super) fn world_with_a_file_in_pieces() -> (World, Ino) {
     }
     extent.references = u32::try_from(PIECES).unwrap();
     for (key, old) in &old[1..] {
-        let Source::Extent { id: other, .. } = old.source else { panic!("a piece of an extent: {key:?}") };
+        let Source::Extent { id: other, .. } = old.source else { panic!("not an extent: {key:?}") };
         assert_eq!(other, id, "the file is one extent");
     }
     record.size = (PIECES - 1) * APART + 1;
@@ -71,7 +71,7 @@ pub(super) fn world_with_a_file_in_pieces() -> (World, Ino) {
     (world, file)
 }
 
-/// Pieces of a file in the index.
+/// Returns the number of mappings of a file in the index.
 pub(super) fn pieces(world: &World, file: Ino) -> u64 {
     let mut count = 0;
     let view = world.volume.view();
@@ -89,7 +89,7 @@ fn a_removed_file_is_freed_in_portions_that_survive_a_crash() {
     let (mut world, file) = world_with_a_file_in_pieces();
     world.remove(Ino::ROOT, "f").unwrap();
     world.commit();
-    assert_eq!(pieces(&world, file), PIECES, "removing itself does not touch them");
+    assert_eq!(pieces(&world, file), PIECES, "the removal itself deletes no mappings");
     let (mut left, mut checkpoints) = (PIECES, 0);
     while left > 0 {
         world.checkpoint();
@@ -114,7 +114,7 @@ fn a_removed_file_is_freed_in_portions_that_survive_a_crash() {
 fn a_truncated_file_is_cleared_in_portions_and_reads_correctly() {
     let (mut world, file) = world_with_a_file_in_pieces();
     world.truncate(file, APART + 1).unwrap();
-    // It grows again at once, over what is not cleared yet.
+    // The file grows again over mappings that are not cleared yet.
     world.write(file, (PIECES - 2) * APART, b"new").unwrap();
     let size = (PIECES - 2) * APART + 3;
     for turn in 0..6 {

@@ -1,4 +1,4 @@
-//! What survives a crash, and what must never come again after one.
+//! Data that survives crashes, and values that must not repeat after one.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn two_memtables_are_replayed_into_one() {
             }
             world.commit();
             if round == 0 {
-                // A checkpoint freezes and then fails, so what comes now goes into a second memtable.
+                // The checkpoint freezes the memtable and then fails, so later writes go into a second one.
                 world.disk.refuse_appends(true);
                 assert_eq!(world.checkpoint(), Progress::Idle);
                 assert!(world.volume.view().frozen.is_some());
@@ -93,7 +93,7 @@ fn synced_data_survives_power_loss_at_any_time() {
                     world.commit();
                 }
                 2 => {
-                    // Something that is not synced when the power goes may be there or not, but harms nothing.
+                    // Unsynced changes may or may not survive a power loss, and do no harm.
                     world.create(Ino::ROOT, "unsynced").ok();
                     let file = world.lookup(Ino::ROOT, "unsynced").unwrap();
                     world.write_unstable(file, 0, &vec![9; length]);
@@ -118,7 +118,7 @@ fn an_exclusive_create_is_repeated_only_with_its_verifier() {
     let directory_created = world.create_how(Ino::ROOT, "f", &own).unwrap().value.attributes.ino;
     world.commit();
     for _ in 0..2 {
-        // Also when the request comes again after a crash, and from the index.
+        // A retransmission succeeds also after a crash, and from the index.
         assert_eq!(world.create_how(Ino::ROOT, "f", &own).unwrap().value.attributes.ino, directory_created);
         assert_eq!(world.create_how(Ino::ROOT, "f", &foreign).unwrap_err().error, Error::Exists);
         let guarded = CreateHow::Guarded(SetAttributes::default());
@@ -126,10 +126,10 @@ fn an_exclusive_create_is_repeated_only_with_its_verifier() {
         world.crash(1);
         world.checkpoint();
     }
-    // SETATTR, which follows an exclusive create, ends that.
+    // The SETATTR that follows an exclusive create discards the verifier.
     world.chmod(directory_created, 0o600);
     assert_eq!(world.create_how(Ino::ROOT, "f", &own).unwrap_err().error, Error::Exists);
-    // A directory is never taken.
+    // An unchecked create never opens a directory.
     world.mkdir(Ino::ROOT, "d").unwrap();
     let unchecked = CreateHow::Unchecked(SetAttributes::default());
     assert_eq!(world.create_how(Ino::ROOT, "d", &unchecked).unwrap_err().error, Error::Exists);
@@ -150,7 +150,7 @@ fn an_unchecked_create_truncates_only_the_file_it_checked() {
     }
     assert_eq!(world.read(file).unwrap(), b"data");
     assert_eq!(world.create_how(Ino::ROOT, "f", &cut(Some(file))).unwrap().value.attributes.size, 0);
-    // What it knew is gone: there is nothing to cut.
+    // The name is new, so there is nothing to truncate.
     assert!(world.create_how(Ino::ROOT, "new", &cut(Some(file))).unwrap().value.is_new);
 }
 
@@ -170,7 +170,7 @@ fn a_retransmission_is_answered_after_a_restart_and_executes_once() {
     };
     let (answer, waits) = cached(&world, 1).unwrap();
     assert_eq!(answer, b"renamed");
-    assert_eq!((waits.seq, world.durable(waits)), (after.seq, Durable::NotYet), "it waits like the first");
+    assert_eq!((waits.seq, world.durable(waits)), (after.seq, Durable::NotYet), "the repeat waits too");
     world.commit();
     // From the journal, from the index, and after a close.
     world.crash(1);
@@ -182,14 +182,14 @@ fn a_retransmission_is_answered_after_a_restart_and_executes_once() {
     let (answer, waits) = cached(&world, 1).unwrap();
     assert_eq!((&answer[..], world.durable(waits)), (&b"renamed"[..], Durable::Yes));
     assert!(cached(&world, 2).is_none());
-    // What failed changed nothing and is forgotten with the process.
+    // Failed requests changed nothing, so their replies are kept in memory only.
     let now = world.now();
     world.volume.remember_unchanged(&key(3), Arc::from(&b"no entry"[..]), Durability::NOW, now);
     assert_eq!(cached(&world, 3).unwrap().0, b"no entry");
     world.checkpoint();
     world.crash(3);
     assert!(cached(&world, 3).is_none());
-    // After the window a checkpoint drops it.
+    // A checkpoint after the retention time drops the reply.
     world.set_clock(Time::from_parts(5_000, 0));
     world.file("later");
     world.checkpoint();
@@ -198,7 +198,7 @@ fn a_retransmission_is_answered_after_a_restart_and_executes_once() {
 }
 
 #[test]
-fn the_write_verifier_changes_whenever_unstable_data_may_be_lost_and_only_then() {
+fn the_write_verifier_changes_exactly_when_unstable_data_may_be_lost() {
     let mut world = World::new();
     let file = world.file("f");
     let first = world.write_unstable(file, 0, b"data");
@@ -225,7 +225,7 @@ fn the_write_verifier_changes_whenever_unstable_data_may_be_lost_and_only_then()
 }
 
 #[test]
-fn a_time_just_at_the_ceiling_does_not_repeat_after_a_crash() {
+fn a_time_at_the_ceiling_does_not_repeat_after_a_crash() {
     let mut world = World::new();
     let file = world.file("f");
     world.commit();
@@ -258,14 +258,14 @@ fn no_change_value_or_time_repeats_after_a_crash_with_the_clock_set_back() {
                 2 => world.chmod(file, 0o600),
                 _ => world.truncate(file, turn).unwrap(),
             }
-            // Others see the unstable change as soon as the ceiling of times is durable.
+            // Unstable changes become visible once the time ceiling is durable.
             world.commit();
             let now = world.attributes(file).unwrap();
             assert!(now.ctime > last.ctime && now.change > last.change && now.mtime <= now.ctime);
             assert!(changes.insert(now.change) && times.insert(now.ctime), "{round} {turn}");
             last = now;
         }
-        // The unstable data, and the times that it was given, are lost.
+        // The unstable data and its times are lost.
         world.write_unstable(file, 0, b"lost");
         world.commit();
         let lost = world.attributes(file).unwrap();
@@ -286,7 +286,7 @@ fn no_change_value_or_time_repeats_after_a_crash_with_the_clock_set_back() {
 }
 
 #[test]
-fn a_stopped_clock_repeats_no_time() {
+fn times_do_not_repeat_while_the_clock_is_stopped() {
     let mut world = World::new();
     world.tick = 0;
     let file = world.file("f");
@@ -298,7 +298,7 @@ fn a_stopped_clock_repeats_no_time() {
 }
 
 #[test]
-fn cookies_are_never_given_twice_and_a_listing_neither_skips_nor_repeats() {
+fn cookies_are_never_reused_and_listings_neither_skip_nor_repeat() {
     let mut world = World::new();
     let directory = world.mkdir(Ino::ROOT, "d").unwrap();
     let random = &mut Random::new(8);
@@ -313,7 +313,7 @@ fn cookies_are_never_given_twice_and_a_listing_neither_skips_nor_repeats() {
         let stays = there.clone();
         let (mut after, mut seen) = (Cookie(0), HashSet::new());
         loop {
-            // Others create and remove meanwhile, and the layers change.
+            // Names are created and removed and layers change during the listing.
             let name = format!("meanwhile {round} {}", after.0);
             world.create(directory, &name).unwrap();
             if random.below(2) == 0 {
@@ -327,7 +327,7 @@ fn cookies_are_never_given_twice_and_a_listing_neither_skips_nor_repeats() {
                 let name = String::from_utf8(entry.name.to_vec()).unwrap();
                 assert!(entry.cookie > after && seen.insert(name.clone()), "{name} again");
                 let known = given.entry(entry.cookie.0).or_insert_with(|| name.clone());
-                assert_eq!(*known, name, "a cookie means one name for ever");
+                assert_eq!(*known, name, "a cookie never names another entry");
                 after = entry.cookie;
             }
             if end {

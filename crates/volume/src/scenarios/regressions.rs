@@ -1,4 +1,4 @@
-//! Faults that were found once, each by what it did to clients.
+//! Regression tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,19 +14,19 @@ use crate::background::Progress;
 use crate::limits::PENDING_TRUNCATIONS_MAX;
 use crate::media::memory::MemoryMedia;
 
-/// Bytes that go to a segment.
+/// Length of a write that is stored in a segment.
 const LARGE: usize = 200 << 10;
 
 #[test]
-fn segments_named_only_after_a_checkpoint_are_kept() {
+fn segments_referenced_only_after_a_checkpoint_are_kept() {
     let mut world = World::new();
     let [first, second] = ["first", "second"].map(|name| world.file(name));
     world.write_unstable(first, 0, &vec![1; LARGE]);
     world.write_back();
-    // What made the segment known dies before the checkpoint sees it.
+    // The only reference to the segment is removed before the checkpoint.
     world.remove(Ino::ROOT, "first").unwrap();
     world.write_unstable(second, 0, &vec![2; LARGE]);
-    // The checkpoint freezes, then commits; just then the second file is written back, to the same segment.
+    // Between the freeze and the commit of the checkpoint, the second file is written back to the same segment.
     let (volume, now, ran) = (Arc::downgrade(&world.volume), world.now(), AtomicBool::new(false));
     world.volume.on_progress(Box::new(move || {
         if !ran.swap(true, Ordering::Relaxed) {
@@ -35,7 +35,7 @@ fn segments_named_only_after_a_checkpoint_are_kept() {
         }
     }));
     assert_eq!(world.checkpoint(), Progress::Worked);
-    assert!(!world.volume.view().active.is_empty(), "the write-back came behind the freeze");
+    assert!(!world.volume.view().active.is_empty(), "the write-back ran before the freeze");
     world.crash(1);
     assert!(world.read(second).unwrap() == vec![2; LARGE]);
     world.check();
@@ -83,18 +83,18 @@ fn checkpoints_and_writers_short_of_space_do_not_deadlock() {
             done.store(true, Ordering::Relaxed);
             finished.store(true, Ordering::Relaxed);
         });
-        // A deadlock would leave the test hanging without a word.
+        // Aborts on a deadlock, which would hang the test silently.
         let begun = Instant::now();
         while !finished.load(Ordering::Relaxed) {
             if begun.elapsed() > Duration::from_secs(50) {
-                eprintln!("a checkpoint and writers wait for each other for ever");
+                eprintln!("deadlock between a checkpoint and writers");
                 std::process::abort();
             }
             std::thread::sleep(Duration::from_millis(20));
         }
     });
     assert!(world.volume.refuses_changes().is_none());
-    // Removing works, and gives room again.
+    // Removing works and frees space.
     for number in 0..4 {
         world.remove(Ino::ROOT, &number.to_string()).unwrap();
     }
@@ -108,7 +108,7 @@ fn checkpoints_and_writers_short_of_space_do_not_deadlock() {
 fn reads_continue_after_a_checkpoint_on_a_full_device() {
     let mut world = World::on(MemoryMedia::with_log(8 << 20));
     let [old, new] = ["old", "new"].map(|name| world.mkdir(Ino::ROOT, name).unwrap());
-    // More than the index's cache takes.
+    // More names than the cache of the index holds.
     let count = 3000;
     for number in 0..count {
         world.create(old, &format!("{number:0>200}")).unwrap();
@@ -121,7 +121,7 @@ fn reads_continue_after_a_checkpoint_on_a_full_device() {
     world.commit();
     let length = world.disk.index.bytes().len();
     world.disk.index.set_room(Some(length));
-    assert_eq!(world.checkpoint(), Progress::Idle, "no room for it");
+    assert_eq!(world.checkpoint(), Progress::Idle, "the checkpoint found space");
     // None of these was read since the crash.
     for number in 0..count {
         world.lookup(old, &format!("{number:0>200}")).unwrap();
@@ -160,7 +160,7 @@ fn close_ends_after_the_journal_failed() {
 }
 
 #[test]
-fn a_full_index_refuses_new_names_and_lets_old_ones_be_removed() {
+fn a_full_index_refuses_new_names_but_permits_removals() {
     let mut world = World::new();
     for number in 0..50 {
         world.file(&number.to_string());
@@ -168,7 +168,7 @@ fn a_full_index_refuses_new_names_and_lets_old_ones_be_removed() {
     world.background();
     let length = world.disk.index.bytes().len();
     world.disk.index.set_room(Some(length));
-    // Background work looks at the room that there is.
+    // Background work notices that space is short.
     world.background();
     assert_eq!(world.create(Ino::ROOT, "new"), Err(Error::NoSpace));
     assert_eq!(world.mkdir(Ino::ROOT, "new"), Err(Error::NoSpace));
@@ -197,7 +197,7 @@ fn a_full_disk_reports_no_space_and_keeps_accepted_data() {
             Ok(()) => size += 60_000,
             Err(Error::Busy) => {
                 waits += 1;
-                assert!(waits < 100, "it is never told that there is no space");
+                assert!(waits < 100, "NoSpace is never reported");
                 world.background();
             }
             Err(error) => break error,
@@ -232,10 +232,10 @@ fn reads_succeed_after_a_failed_flush() {
     assert_eq!(world.durable(written.after), Durable::NotYet);
     world.disk.refuse_appends(true);
     world.write_back();
-    assert_eq!(world.durable(written.after), Durable::Failed, "who waits is told");
+    assert_eq!(world.durable(written.after), Durable::Failed, "the waiting reply fails");
     let shown = world.answer(|v, r| v.attributes(r, file)).unwrap();
     assert_eq!(world.durable(shown.after), Durable::Yes);
-    assert_eq!(world.read_at(file, 0, 10).unwrap(), [1; 10], "it is still in memory");
+    assert_eq!(world.read_at(file, 0, 10).unwrap(), [1; 10], "the data is still in memory");
     world.disk.refuse_appends(false);
     let again = world.write_how(file, 0, &vec![2; LARGE], Stability::FileSync).unwrap();
     assert_ne!(again.value.verifier, written.value.verifier);
@@ -250,7 +250,7 @@ fn reads_succeed_after_a_failed_flush() {
 fn the_cleaner_moves_thousands_of_small_extents_in_a_small_ring() {
     let mut world = World::new();
     let file = world.file("f");
-    // So many that the rows of all of them are more than one entry of this ring can hold.
+    // One entry of this ring cannot hold the rows of all of them.
     let count = 8000;
     for number in 0..count {
         world.write(file, number * 8192, &number.to_be_bytes()).unwrap();
@@ -260,7 +260,7 @@ fn the_cleaner_moves_thousands_of_small_extents_in_a_small_ring() {
     }
     world.background();
     world.reopen();
-    // The cleaner leaves alone what the memtable that it begins with may name.
+    // The cleaner skips extents that its first memtable may refer to, so start a new one.
     world.file("new");
     for _ in 0..4 {
         world.background();
@@ -279,7 +279,7 @@ fn pending_truncations_are_bounded_and_cleared_by_checkpoints() {
     let file = world.file("f");
     let mut sizes = Vec::new();
     let refused = (0..2 * PENDING_TRUNCATIONS_MAX as u64).find_map(|turn| {
-        // Ever larger sizes, so that no cut makes an older one superfluous.
+        // Increasing sizes, so that no truncation supersedes an older one.
         let size = 10 + turn * 10;
         if let Err(error) = world.write(file, size, &[1; 5]).and_then(|()| world.truncate(file, size)) {
             return Some(error);
@@ -302,7 +302,7 @@ fn pending_truncations_are_bounded_and_cleared_by_checkpoints() {
 }
 
 #[test]
-fn a_listing_skips_no_tombstones_of_short_lived_names() {
+fn short_lived_names_leave_no_tombstones_to_scan() {
     let mut world = World::new();
     let directory = world.mkdir(Ino::ROOT, "d").unwrap();
     for number in 0..400 {
@@ -339,7 +339,7 @@ fn a_volume_that_lost_its_lease_changes_nothing() {
     assert_eq!(world.durable(directory_created.after), Durable::Failed);
     assert_eq!(world.create(Ino::ROOT, "b"), Err(Error::ReadOnly));
     assert_eq!(world.checkpoint(), Progress::Idle);
-    assert_eq!(world.lookup(Ino::ROOT, "missing"), Err(Error::NoEntry), "reading goes on");
+    assert_eq!(world.lookup(Ino::ROOT, "missing"), Err(Error::NoEntry), "reads still work");
     let set = SetAttributes::default();
     let refused = world.run(|v, r| v.make_directory(r, Ino::ROOT, b"c", &set, &mut nothing));
     assert_eq!(refused.err(), Some(Error::ReadOnly));
@@ -349,7 +349,7 @@ fn a_volume_that_lost_its_lease_changes_nothing() {
 fn a_large_entry_of_inline_data_fits_a_ring_of_one_mebibyte() {
     let mut world = World::new();
     let file = world.file("f");
-    // A piece of one byte each, then one unstable write over all of them.
+    // Many mappings of one byte, then an unstable write over all of them.
     for at in 0..2000 {
         world.write(file, at * 2, &[1]).unwrap();
         if at % 100 == 0 {
@@ -381,19 +381,19 @@ fn a_repeated_reply_waits_for_the_same_flush_as_the_first() {
     world.key = Some(key(2));
     let how = CreateHow::Unchecked(SetAttributes { size: Some(100), ..SetAttributes::default() });
     world.create_how(Ino::ROOT, "f", &how).unwrap();
-    // One that changes nothing.
+    // A reply to a request that changes nothing.
     let shown = world.answer(|v, r| v.attributes(r, file)).unwrap();
     let now = world.now();
     world.volume.remember_unchanged(&key(3), Arc::from(&[][..]), shown.after, now);
     world.commit();
     for number in 1..=3 {
-        assert_eq!(cached(&world, number), Durable::NotYet, "{number}: the size it shows is not on media");
+        assert_eq!(cached(&world, number), Durable::NotYet, "{number}: it shows a size not durable yet");
     }
     world.write_back();
     for number in 1..=3 {
         assert_eq!(cached(&world, number), Durable::Yes, "{number}");
     }
-    // Of two rounds the earlier fails. Who was promised its data is told; who only shows the file is not held up.
+    // The first of two flushes fails. The reply that promised its data fails; later ones are unaffected.
     let other = world.file("other");
     let lost = world.write_how(file, 0, &vec![2; LARGE], Stability::FileSync).unwrap();
     world.disk.refuse_appends(true);
@@ -411,7 +411,7 @@ fn a_failed_flush_does_not_affect_files_made_stable_before() {
     let mut world = World::new();
     let [stable, other] = ["stable", "other"].map(|name| world.file(name));
     world.commit();
-    // A COMMIT asked while the round before was writing the file: nothing is left for the next one.
+    // A COMMIT arrived while a flush was writing the file, and leaves nothing for the next flush.
     let cell = world.volume.inodes.peek(stable).unwrap();
     cell.lock().flush_generation = world.volume.write_back.request(stable);
     world.write_unstable(other, 0, &vec![1; LARGE]);
@@ -422,7 +422,7 @@ fn a_failed_flush_does_not_affect_files_made_stable_before() {
 }
 
 #[test]
-fn a_segment_that_could_not_be_cleaned_is_tried_again() {
+fn cleaning_a_segment_is_retried_after_a_failure() {
     let mut world = World::new();
     for number in 0..8 {
         let file = world.file(&number.to_string());
@@ -457,7 +457,7 @@ fn access_times_of_many_files_do_not_fill_a_small_ring() {
         })
         .collect();
     world.background();
-    // As if all of them had been read, with a ring that is nearly full already.
+    // Marks all files as read while the ring is nearly full.
     let mut entries = 0;
     while !world.volume.committer.is_busy() {
         world.write(files[entries % 2], 0, &[1; 40_000]).unwrap();
@@ -496,6 +496,6 @@ fn the_cleaner_terminates_with_extents_smaller_than_their_headers() {
     let cleaned = world.volume.cleaner.cleaned();
     assert!(cleaned > 0);
     (0..4).for_each(|_| world.background());
-    assert_eq!(world.volume.cleaner.cleaned(), cleaned, "it moves what it moved before");
+    assert_eq!(world.volume.cleaner.cleaned(), cleaned, "the cleaner moved the same extents again");
     world.check();
 }

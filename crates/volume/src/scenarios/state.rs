@@ -27,7 +27,7 @@ fn all(world: &World) -> BTreeMap<Vec<u8>, Vec<u8>> {
     world
         .volume
         .scan_state(&mut |key, value| {
-            assert!(last.as_deref().is_none_or(|last| last < key), "in order");
+            assert!(last.as_deref().is_none_or(|last| last < key), "keys are not in order");
             last = Some(key.to_vec());
             all.insert(key.to_vec(), value.to_vec());
         })
@@ -80,14 +80,14 @@ fn a_crash_keeps_the_state_of_an_entry_atomic() {
 }
 
 #[test]
-fn state_is_bounded_and_long_lists_take_several_entries() {
+fn state_records_are_bounded_and_long_lists_span_several_entries() {
     let world = World::new();
     let value = vec![7; STATE_VALUE_BYTES_MAX];
     let longest = put(&[1; STATE_KEY_BYTES_MAX], &value);
     for wrong in [put(&[1; STATE_KEY_BYTES_MAX + 1], b""), put(b"k", &[0; STATE_VALUE_BYTES_MAX + 1])] {
         assert_eq!(world.volume.change_state(&[longest.clone(), wrong]), Err(Error::Invalid));
     }
-    assert_eq!(all(&world).len(), 0, "all or nothing");
+    assert_eq!(all(&world).len(), 0, "a refused list stores no record");
     let many: Vec<StateChange> =
         (0..100_u8).map(|number| put(&[number; STATE_KEY_BYTES_MAX], &value)).collect();
     let before = world.volume.committer.last_queued().0;
@@ -117,7 +117,7 @@ fn an_operation_journals_state_with_its_effect() {
         world.answer(|v, r| v.create_file(r, Ino::ROOT, b"file", &how, &mut encode)).unwrap().value;
     assert_eq!(calls, 1);
     let lost = World::open(world.disk.after_kill(), world.now);
-    assert_eq!(all(&lost), expected(&[]), "neither the file nor that it is open");
+    assert_eq!(all(&lost), expected(&[]), "uncommitted state is lost with its operation");
     world.commit();
     world.crash(1);
     assert_eq!(all(&world), expected(&[(b"open", &directory_created.attributes.ino.0.to_be_bytes())]));
@@ -139,7 +139,7 @@ fn a_volume_has_the_first_format_until_it_holds_state() {
     assert_eq!(format(&world), MetaRecord::FORMAT_FIRST);
     world.volume.change_state(&[put(b"a", b"1")]).unwrap();
     world.commit();
-    // Known from the journal alone.
+    // The state is in the journal only.
     world.crash(1);
     assert_eq!(format(&world), MetaRecord::FORMAT_FIRST);
     world.checkpoint();
@@ -148,5 +148,5 @@ fn a_volume_has_the_first_format_until_it_holds_state() {
     world.reopen();
     world.file("another");
     world.checkpoint();
-    assert_eq!(format(&world), 2, "for ever");
+    assert_eq!(format(&world), 2, "the format is never lowered");
 }

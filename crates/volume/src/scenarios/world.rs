@@ -24,15 +24,15 @@ pub(super) fn nothing<T>(_: &T) -> Journaled {
     Journaled::default()
 }
 
-/// The world of one test. Each look at its clock moves it on.
+/// The volume, clock and caller of one test. Each reading of the clock advances it.
 pub(super) struct World {
     pub disk: Arc<MemoryMedia>,
     pub volume: Arc<Volume>,
     pub who: Credentials,
     pub key: Option<RequestKey>,
-    /// Its clock.
+    /// The current time.
     pub now: Time,
-    /// How far the clock goes on with each operation, nanoseconds.
+    /// Nanoseconds by which each operation advances the clock.
     pub tick: i64,
 }
 
@@ -41,7 +41,7 @@ impl World {
         World::on(MemoryMedia::new())
     }
 
-    /// A new volume on that disk.
+    /// Creates a volume on `disk`.
     pub(super) fn on(disk: Arc<MemoryMedia>) -> World {
         let create = CreateOptions {
             id: VolumeId(77),
@@ -60,14 +60,14 @@ impl World {
         World { disk, volume: Arc::new(volume), who: Credentials::root(), key: None, now, tick: 1_000_000 }
     }
 
-    /// Loses power and opens again. What was acknowledged must be committed before.
+    /// Loses power and reopens the volume. Commit acknowledged changes before.
     pub(super) fn crash(&mut self, seed: u64) {
         let disk = self.disk.after_power_loss(&mut Random::new(seed));
         let now = self.now();
         *self = World { who: self.who.clone(), tick: self.tick, ..World::open(disk, now) };
     }
 
-    /// Closes, checks and opens again.
+    /// Closes, checks and reopens the volume.
     pub(super) fn reopen(&mut self) {
         let now = self.now();
         self.volume.close(now).unwrap();
@@ -76,7 +76,7 @@ impl World {
         *self = World { who: self.who.clone(), tick: self.tick, ..World::open(disk, now) };
     }
 
-    /// Commits all, and has the offline checker look at what a crash would leave.
+    /// Commits everything, and runs the offline checker on the state that a crash would leave.
     #[track_caller]
     pub(super) fn check(&self) {
         while self.volume.step_commit(self.now) == Progress::Worked {}
@@ -94,7 +94,7 @@ impl World {
         self.now = now;
     }
 
-    /// Runs an operation: its whole answer.
+    /// Runs an operation and returns its whole answer.
     pub(super) fn answer<T>(&mut self, work: impl FnOnce(&Volume, &Request<'_>) -> Answer<T>) -> Answer<T> {
         let now = self.now();
         let key = self.key.take();
@@ -102,7 +102,7 @@ impl World {
         work(&self.volume, &request)
     }
 
-    /// Runs an operation: its result.
+    /// Runs an operation and returns its result.
     pub(super) fn run<T>(
         &mut self,
         work: impl FnOnce(&Volume, &Request<'_>) -> Answer<T>,
@@ -162,7 +162,7 @@ impl World {
         self.answer(|v, r| v.write(r, ino, offset, data, how)).map_err(|failure| failure.error)
     }
 
-    /// Writes in the journal.
+    /// Writes stable data.
     pub(super) fn write(&mut self, ino: Ino, offset: u64, data: &[u8]) -> Result<(), Error> {
         self.write_how(ino, offset, data, Stability::FileSync).map(drop)
     }
@@ -202,7 +202,7 @@ impl World {
 
     pub(super) fn read(&mut self, ino: Ino) -> Result<Vec<u8>, Error> {
         let mut bytes = self.read_at(ino, 0, 1 << 20)?;
-        // A file in very many pieces is read in parts.
+        // A file of many mappings is read in parts.
         while bytes.len() < 1 << 20 {
             let more =
                 self.read_at(ino, bytes.len() as u64, (1 << 20) - u32::try_from(bytes.len()).unwrap())?;
@@ -245,7 +245,7 @@ impl World {
         self.volume.step_clean(now, true)
     }
 
-    /// All background work, a few times: as a server does it in a second or so.
+    /// Runs all background work a few times, as a server does in about a second.
     pub(super) fn background(&mut self) {
         for _ in 0..4 {
             self.write_back();

@@ -33,7 +33,7 @@ impl World {
         names
     }
 
-    /// Rows of extended attributes in the index.
+    /// Returns the number of rows of extended attributes in the index.
     fn xattr_rows(&self, ino: Ino) -> usize {
         let view = self.volume.view();
         let mut rows = 0;
@@ -48,7 +48,7 @@ impl World {
 }
 
 #[test]
-fn attributes_are_set_listed_and_removed_in_all_layers_and_survive() {
+fn attributes_survive_crashes_in_every_layer_until_removed() {
     let mut world = World::new();
     let directory = world.mkdir(Ino::ROOT, "d").unwrap();
     for ino in [world.file("file"), directory] {
@@ -95,7 +95,7 @@ fn attributes_are_removed_with_their_object() {
     for ino in [file, directory] {
         world.set_xattr(ino, "new", &[1; 100], SetXattr::Either).unwrap();
     }
-    // A file that another one replaces, and a directory.
+    // A rename replaces the file, and the directory is removed.
     let other = world.file("other");
     world.set_xattr(other, "kept", b"value", SetXattr::Either).unwrap();
     world.rename((Ino::ROOT, "other"), (Ino::ROOT, "file")).unwrap();
@@ -111,7 +111,7 @@ fn attributes_are_removed_with_their_object() {
 }
 
 #[test]
-fn a_change_shows_in_ctime_and_version_and_is_remembered() {
+fn setting_an_attribute_updates_ctime_and_change_and_keeps_its_reply() {
     let mut world = World::new();
     let file = world.file("file");
     let before = world.attributes(file).unwrap();
@@ -161,7 +161,7 @@ fn attributes_are_bounded_and_guarded_by_the_mode() {
 }
 
 #[test]
-fn cached_access_blocks_only_for_what_is_not_in_memory() {
+fn cached_access_blocks_only_for_attributes_not_in_memory() {
     let mut world = World::new();
     let (bare, file) = (world.file("bare"), world.file("file"));
     world.set_xattr(file, "a", b"1", SetXattr::Either).unwrap();

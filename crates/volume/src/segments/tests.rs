@@ -19,7 +19,7 @@ fn appended_extents_are_read_back_and_verified() {
         let length = usize::try_from(1 + random.below(EXTENT_BYTES_MAX as u64)).unwrap();
         let bytes = random.bytes(length);
         let record = stream.append(&segments, ExtentId(number), &bytes).unwrap();
-        assert!(record.offset + u64::from(record.stored) <= CAPACITY, "it fits its segment");
+        assert!(record.offset + u64::from(record.stored) <= CAPACITY, "the extent exceeds its segment");
         written.push((bytes, record));
         if random.below(4) == 0 {
             stream.flush(&segments).unwrap();
@@ -33,7 +33,7 @@ fn appended_extents_are_read_back_and_verified() {
         let range = last as usize * BLOCK..bytes.len().min((last as usize + 1) * BLOCK);
         assert_eq!(*segments.read(record, last, last).unwrap(), bytes[range]);
     }
-    // A flipped bit anywhere in a block is refused, and only there.
+    // A flipped bit makes only its block unreadable.
     let (bytes, record) = &written[7];
     let place = usize::try_from(record.offset).unwrap() + bytes.len() - 1;
     disk.blob(record.segment).flip(place, 4);
@@ -42,13 +42,13 @@ fn appended_extents_are_read_back_and_verified() {
     if last > 0 {
         assert!(segments.read(record, 0, last - 1).is_ok());
     }
-    // So are the right bytes in the wrong place.
+    // The right bytes in the wrong place are refused too.
     let moved = ExtentRecord { segment: SegmentId(record.segment.0 + 1), ..written[6].1.clone() };
     assert!(segments.read(&moved, 0, 0).is_err());
 }
 
 #[test]
-fn extents_are_found_in_a_segment_read_piece_by_piece() {
+fn extents_are_found_in_a_segment_read_in_parts() {
     let random = &mut Random::new(4);
     let (disk, segments) = segments();
     let mut stream = Stream::default();
@@ -57,7 +57,7 @@ fn extents_are_found_in_a_segment_read_piece_by_piece() {
         let length = usize::try_from(1 + random.below(30_000)).unwrap();
         let mut bytes = random.bytes(length);
         if number == 20 {
-            // File data that looks like a header of an extent far too large.
+            // File data that looks like the header of an oversized extent.
             bytes[..ExtentHeader::BYTES]
                 .copy_from_slice(&ExtentHeader { id: ExtentId(9), length: u32::MAX }.encode());
         }
@@ -81,7 +81,7 @@ fn extents_are_found_in_a_segment_read_piece_by_piece() {
             if is_last {
                 break;
             }
-            assert!(scanned > 0, "it goes on");
+            assert!(scanned > 0, "the scan made no progress");
             at += scanned;
         }
     }
@@ -114,13 +114,13 @@ fn a_failed_append_leaves_nothing_pending() {
     let mut stream = Stream::default();
     segments.add_spare().unwrap();
     disk.refuse_appends(true);
-    // More than is gathered, so that the append itself writes.
+    // More than the stream buffers, so that the append itself writes.
     let bytes = vec![5; EXTENT_BYTES_MAX];
     let failed = (1..20).find_map(|number| stream.append(&segments, ExtentId(number), &bytes).err());
     assert!(failed.is_some() || stream.flush(&segments).is_err());
     let (id, info) = segments.infos()[0];
     let settled = u64::from(failed.is_none());
-    assert!(info.pending + settled <= 8, "those before it are the caller's to settle: {info:?}");
+    assert!(info.pending + settled <= 8, "the caller settles the extents before it: {info:?}");
     disk.refuse_appends(false);
     stream.seal(&segments);
     let record = stream.append(&segments, ExtentId(50), &bytes).unwrap();

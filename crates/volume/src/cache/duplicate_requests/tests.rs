@@ -40,7 +40,7 @@ fn the_replies_of_all_clients_are_bounded() {
     assert_eq!(cache.len(), REPLIES_MAX);
     assert!(cache.lookup(&key(0, 0)).is_none());
     assert!(cache.lookup(&key(0, each - 1)).is_some());
-    // What is queued does not grow with one key that is used again and again.
+    // Reusing one key does not grow the queue.
     for seq in 0..3 * REPLIES_MAX as u64 {
         cache.insert(key(200, 0), answer(0, 1_000_000 + seq), 0, false);
     }
@@ -58,7 +58,7 @@ fn checkpoints_carry_replies_over_until_they_expire() {
     let changes = cache.take_changes(at(1001));
     assert_eq!(changes.put, [(key(1, 1), answer(1000, 1))], "a failure is remembered in memory only");
     assert!(changes.delete.is_empty());
-    // An answer that was old before it could be stored is not stored.
+    // A reply that expires before the next checkpoint is not stored.
     cache.insert(key(1, 3), answer(900, 3), 0, true);
     let changes = cache.take_changes(at(1250));
     assert!(changes.put.is_empty() && changes.delete.is_empty());
@@ -72,7 +72,7 @@ fn an_answer_from_the_index_expires_too() {
     let cache = DuplicateRequestCache::default();
     cache.load(key(1, 1), answer(1000, 1));
     assert_eq!(cache.lookup(&key(1, 1)).unwrap().1.seq, Seq(1));
-    assert!(cache.take_changes(at(1100)).put.is_empty(), "it is stored already");
+    assert!(cache.take_changes(at(1100)).put.is_empty(), "it is already stored");
     assert_eq!(cache.take_changes(at(1400)).delete, [key(1, 1)]);
 }
 
@@ -83,13 +83,13 @@ fn a_reused_key_keeps_its_new_reply_when_the_old_one_expires() {
     assert_eq!(cache.take_changes(at(1000)).put.len(), 1);
     cache.insert(key(1, 1), answer(1200, 2), 0, true);
     assert_eq!(cache.take_changes(at(1200)).put, [(key(1, 1), answer(1200, 2))]);
-    // The first is older than the window, the second is not, and they share a row.
+    // The old reply has expired, the new one has not, and both use the same row.
     assert!(cache.take_changes(at(1301)).delete.is_empty());
     assert_eq!(cache.take_changes(at(1501)).delete, [key(1, 1)]);
 }
 
 #[test]
-fn the_number_of_replies_follows_the_memory() {
+fn lowering_the_bound_evicts_the_oldest_replies() {
     let cache = DuplicateRequestCache::default();
     for request in 0..10 {
         cache.insert(key(1, request), answer(0, request), 0, true);

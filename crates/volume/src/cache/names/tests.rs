@@ -14,7 +14,7 @@ fn record(number: u64) -> NameRecord {
 }
 
 #[test]
-fn a_name_is_kept_changed_and_removed() {
+fn names_are_cached_replaced_and_removed() {
     let names = NameCache::new(1 << 20, blocks::hasher(None));
     assert_eq!(names.get(DIRECTORY, b"a"), None);
     names.put(DIRECTORY, b"a", &record(10));
@@ -36,7 +36,7 @@ fn similar_names_are_distinguished() {
     names.put(DIRECTORY, &longest, &record(1));
     names.put(DIRECTORY, &longest[1..], &record(2));
     names.put(Ino(8), &longest, &record(3));
-    // No name contains a NUL; one that did would be another than the same without.
+    // Names contain no NUL, but the cache would distinguish them.
     names.put(DIRECTORY, b"a", &record(4));
     names.put(DIRECTORY, b"a\0", &record(5));
     assert_eq!(names.get(DIRECTORY, &longest), Some(record(1)));
@@ -47,7 +47,7 @@ fn similar_names_are_distinguished() {
 }
 
 #[test]
-fn a_long_name_is_not_kept() {
+fn long_names_are_not_cached() {
     let names = NameCache::new(1 << 20, blocks::hasher(None));
     let long = [b'x'; CACHED_NAME_BYTES_MAX + 1];
     names.put(DIRECTORY, &long, &record(1));
@@ -56,7 +56,7 @@ fn a_long_name_is_not_kept() {
 }
 
 #[test]
-fn the_cache_is_bounded_and_its_remaining_names_are_right() {
+fn the_cache_is_bounded_and_returns_no_wrong_record() {
     for sets in [1, 3, 64, 1000] {
         let names = NameCache::new(sets * SET_BYTES, blocks::hasher(None));
         for number in 0..20_000_u64 {

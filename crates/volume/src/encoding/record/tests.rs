@@ -38,7 +38,7 @@ fn inode() -> InodeRecord {
 }
 
 #[test]
-fn an_inode_record_survives_its_bytes_and_no_part_of_them_passes_for_one() {
+fn inode_records_round_trip_and_truncated_ones_are_refused() {
     let record = inode();
     let bytes = record.encode();
     assert_eq!(InodeRecord::decode(&bytes), Ok(record));
@@ -49,7 +49,7 @@ fn an_inode_record_survives_its_bytes_and_no_part_of_them_passes_for_one() {
 }
 
 #[test]
-fn an_inode_record_counts_extended_attributes_only_if_there_are_any() {
+fn inode_records_omit_zero_counts_of_extended_attributes() {
     let bare = inode();
     let record = InodeRecord { xattrs: 2, xattr_bytes: 77, ..bare.clone() };
     let bytes = record.encode();
@@ -59,12 +59,12 @@ fn an_inode_record_counts_extended_attributes_only_if_there_are_any() {
         assert!(InodeRecord::decode(&bytes[..bytes.len() - length]).is_err(), "{length} bytes fewer");
     }
     let none = [&bare.encode()[..], &[0; 8]].concat();
-    assert!(InodeRecord::decode(&none).is_err(), "zero is left out");
+    assert!(InodeRecord::decode(&none).is_err(), "zero counts are not encoded");
 }
 
-/// The bytes of what format 2 added, which later releases must read too.
+/// The encodings that format 2 added, which later releases must still read.
 #[test]
-fn format_2_has_these_bytes() {
+fn the_encoding_of_format_2_is_fixed() {
     let prefix = |member: u8, table: u8| vec![0, 0, 0, member, table];
     let ino = Ino(0x0102_0304_0506_0708);
     let number = [1, 2, 3, 4, 5, 6, 7, 8];
@@ -82,7 +82,7 @@ fn format_2_has_these_bytes() {
 }
 
 #[test]
-fn a_volume_of_either_format_is_known_and_no_other() {
+fn only_known_formats_are_decoded() {
     let meta = |format| {
         let anchor = crate::encoding::anchor::Anchor {
             journal: [9; 16],
@@ -133,7 +133,7 @@ fn a_truncation_hides_older_mappings_and_supersedes_longer_ones() {
 }
 
 #[test]
-fn an_extent_knows_its_bytes_and_their_place() {
+fn extent_checksums_cover_data_and_location() {
     let bytes = [7; 3 * BLOCK / 2];
     let record = ExtentRecord::of(&bytes, SegmentId(3), 4096 + 24);
     assert_eq!(ExtentRecord::decode(&record.encode()), Ok(record.clone()));
@@ -144,7 +144,7 @@ fn an_extent_knows_its_bytes_and_their_place() {
 }
 
 #[test]
-fn an_extent_header_is_found_only_whole_and_unchanged() {
+fn damaged_extent_headers_are_refused() {
     let header = ExtentHeader { id: ExtentId(77), length: 1234 };
     let bytes = header.encode();
     assert_eq!(ExtentHeader::decode(&bytes), Some(header));
@@ -156,7 +156,7 @@ fn an_extent_header_is_found_only_whole_and_unchanged() {
 }
 
 #[test]
-fn made_up_bytes_never_panic() {
+fn decoding_arbitrary_bytes_never_panics() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = || {
         state ^= state << 13;

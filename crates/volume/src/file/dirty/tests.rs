@@ -1,7 +1,7 @@
 use super::*;
 use crate::media::memory::Random;
 
-/// The unstable bytes as a plain array: the WRITE and the value of each byte, if there is one.
+/// The unstable bytes as an array: the WRITE and the value of each byte.
 type Model = Vec<Option<(u64, u8)>>;
 
 const BYTES: u64 = 300;
@@ -10,7 +10,7 @@ fn contents(dirty: &Dirty) -> Model {
     let mut found = vec![None; usize::try_from(BYTES).unwrap()];
     let mut last = 0;
     for range in dirty.ranges() {
-        assert!(last <= range.start && range.start < range.end, "in order, not overlapping, not empty");
+        assert!(last <= range.start && range.start < range.end, "ranges are not sorted, or empty");
         last = range.end;
         assert_eq!(range.data().len(), range.len());
         for (at, byte) in (range.start..).zip(range.data()) {
@@ -31,7 +31,7 @@ fn unstable_data_agrees_with_an_array_of_bytes() {
             let end = start + random.below(BYTES - start + 1).min(1 + random.below(60));
             let range = usize::try_from(start).unwrap()..usize::try_from(end).unwrap();
             if random.below(3) == 0 {
-                // A truncation forgets everything behind.
+                // A truncation discards everything beyond its size.
                 let end = if random.below(4) == 0 { u64::MAX } else { end };
                 dirty.remove(start, end);
                 let last = model.len().min(usize::try_from(end).unwrap_or(usize::MAX));
@@ -52,13 +52,13 @@ fn unstable_data_agrees_with_an_array_of_bytes() {
     }
 }
 
-/// What touches a range, and the parts of pieces within it.
+/// Checks which ranges overlap a range, and how they are clipped to it.
 fn check_ranges(random: &mut Random, dirty: &Dirty, model: &Model) {
     let start = random.below(BYTES);
     let end = start + 1 + random.below(BYTES - start);
     let mut found: Model = vec![None; model.len()];
     for range in dirty.overlapping(start, end) {
-        assert!(range.start < end && start < range.end, "it touches the range");
+        assert!(range.start < end && start < range.end, "the range does not overlap");
         let clipped = range.clipped(start, end);
         assert_eq!((clipped.start, clipped.end), (range.start.max(start), range.end.min(end)));
         let (bytes, from, to) = range.slice(clipped.start, clipped.end);

@@ -13,14 +13,14 @@ use crate::transaction::change::clip_mapping;
 const FILE: Ino = Ino(7);
 const BYTES: u64 = 240;
 
-/// Each byte of the file: which write, or extent, put it there.
+/// The write or extent that each byte of the file comes from.
 type Model = Vec<Option<u8>>;
 
 fn range_of(start: u64, end: u64) -> std::ops::Range<usize> {
     usize::try_from(start).unwrap()..usize::try_from(end).unwrap()
 }
 
-/// Puts a piece into a memtable as an operation does: what it covers there is cut back.
+/// Puts a mapping into a memtable and clips older ones, as an operation does.
 fn put(memtable: &Memtable, end: u64, mapping: &ExtentMapping) {
     let mut older = Vec::new();
     memtable_mappings(memtable, FILE, (mapping.start, end), &mut |_, end, old| {
@@ -38,7 +38,7 @@ fn put(memtable: &Memtable, end: u64, mapping: &ExtentMapping) {
     memtable.apply([(key::map(FILE, end), Some(mapping.encode().into()))], &[]);
 }
 
-/// A file with pieces in all layers, some of them cut off by truncations, and what it holds.
+/// A file with mappings in all layers, some of them truncated, and its expected contents.
 struct File {
     view: ReadView,
     state: InodeState,
@@ -100,7 +100,7 @@ impl File {
         self.model[range_of(start, end)].fill(Some(tag));
     }
 
-    /// Writes: early ones in the frozen memtable.
+    /// Writes to the frozen memtable if `age` is low, else to the active one.
     fn write(&mut self, random: &mut Random, tag: u8, age: u64) {
         let (start, end) = some_range(random);
         let bytes = vec![tag; range_of(start, end).len()];
@@ -114,7 +114,7 @@ impl File {
         self.model[range_of(start, end)].fill(Some(tag));
     }
 
-    /// What [`resolve`] finds of a range, by way of windows of a few pieces.
+    /// Returns what [`resolve`] finds in a range, using windows of `window` mappings.
     fn resolved(&mut self, range: (u64, u64), with_dirty: bool, window: usize) -> (Model, u64) {
         let mappings = self.windows.clone();
         let mut windows = |_: &mut InodeState, offset: u64| {
@@ -148,7 +148,7 @@ fn some_range(random: &mut Random) -> (u64, u64) {
 }
 
 #[test]
-fn each_byte_comes_from_the_newest_layer_that_has_it() {
+fn each_byte_comes_from_the_newest_layer_that_maps_it() {
     for seed in 0..150 {
         println!("seed {seed}");
         let random = &mut Random::new(seed);
@@ -161,7 +161,7 @@ fn each_byte_comes_from_the_newest_layer_that_has_it() {
             assert_eq!(found[range.clone()], file.model[range.clone()]);
             assert_eq!(bytes, file.model[range].iter().flatten().count() as u64);
         }
-        // Without unstable data nothing changes for a file that has none.
+        // Unstable data makes no difference for a file that has none.
         file.state.dirty = crate::file::dirty::Dirty::default();
         assert_eq!(file.resolved((0, BYTES), true, 4), file.resolved((0, BYTES), false, 4));
     }
@@ -183,5 +183,5 @@ fn the_next_mapping_is_found_across_holes_of_any_size() {
     assert_eq!(next_mapping(&memtable, FILE, far + 10), None);
     assert_eq!(next_mapping(&memtable, Ino(FILE.0 + 1), 0), None);
     memtable.apply([(key::map(FILE, 110), None)], &[]);
-    assert_eq!(next_mapping(&memtable, FILE, 0), Some(far), "a deleted piece is passed over");
+    assert_eq!(next_mapping(&memtable, FILE, 0), Some(far), "a deleted mapping is skipped");
 }

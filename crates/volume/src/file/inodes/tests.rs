@@ -2,7 +2,7 @@ use super::*;
 use crate::api::attributes::FileType;
 use crate::encoding::record::tests::record_of;
 
-/// Numbers that share a shard, each in a group of its own.
+/// Returns inode numbers that share a shard, each in a separate group.
 fn numbers() -> impl Iterator<Item = Ino> {
     (1..).map(|number| Ino(number * (SHARDS * GROUP) as u64))
 }
@@ -31,10 +31,10 @@ fn only_inodes_that_can_be_reloaded_are_evicted() {
         inodes.get(ino, durable, flush_generation).lock().seq = Seq(9);
     }
     for ino in kept.iter().chain([&waits]) {
-        assert!(inodes.peek(*ino).is_some(), "{ino} is in use or not durable");
+        assert!(inodes.peek(*ino).is_some(), "{ino} was evicted although in use or not durable");
     }
-    assert!(inodes.len() <= 5 + 2, "the others went: {}", inodes.len());
-    // Once durable, all may go.
+    assert!(inodes.len() <= 5 + 2, "the others were not evicted: {}", inodes.len());
+    // Once durable, all can be evicted.
     drop(used);
     for ino in &kept {
         let cell = inodes.get(*ino, durable, flush_generation);
@@ -50,19 +50,19 @@ fn only_inodes_that_can_be_reloaded_are_evicted() {
 }
 
 #[test]
-fn unstable_data_shows_in_size_and_use() {
+fn unstable_data_counts_in_size_and_used_bytes() {
     let mut state = InodeState::new(Ino(5));
     state.presence = Presence::Present(InodeRecord { size: 10, used: 10, ..record_of(FileType::Regular) });
     assert_eq!((state.attributes().size, state.attributes().used), (10, 10));
     state.dirty.insert(90, vec![1; 10].into(), 1);
     state.unstable_size = Some(100);
     assert_eq!((state.size(), state.attributes().size, state.attributes().used), (100, 100, 20));
-    // Unstable data over stable data is not more than the file can hold.
+    // `used` does not exceed the size when unstable data covers stable data.
     state.dirty.insert(0, vec![1; 90].into(), 2);
     assert_eq!(state.attributes().used, 100);
 }
 
-/// A part of a map of so many pieces.
+/// Returns a map window of this many mappings.
 fn window(mappings: usize) -> MapWindow {
     let mapping = IndexMapping { start: 0, end: 1, birth: 0, extent: ExtentId(1), offset: 0 };
     MapWindow { version: 1, from: 0, to: 1, mappings: Arc::new(vec![mapping; mappings]) }
@@ -84,14 +84,14 @@ fn windows_are_counted_and_the_oldest_are_evicted() {
     keep(inos[1], 8);
     assert!(inos[..4].iter().all(|ino| has_one(*ino)));
     assert_eq!(inodes.window_bytes(), eight + 3 * one);
-    // One that is in use stays.
+    // A window in use is kept.
     let used = inodes.peek(inos[0]).unwrap();
     let guard = used.lock();
     keep(inos[4], 1);
     drop(guard);
     assert!(has_one(inos[0]) && !has_one(inos[1]) && has_one(inos[4]));
     assert_eq!(inodes.window_bytes(), 4 * one);
-    // An inode that is forgotten takes its part along, and leaves no trace for long.
+    // Evicting an inode drops its window. The queue of windows stays bounded.
     drop(used);
     for ino in numbers().skip(6).take(1000) {
         inodes.get(ino, Seq(0), 0);
@@ -106,7 +106,7 @@ fn windows_are_counted_and_the_oldest_are_evicted() {
 }
 
 #[test]
-fn groups_exist_while_they_have_inodes() {
+fn groups_exist_only_while_they_hold_inodes() {
     let inodes = Inodes::new(1 << 20, 0);
     let max = usize::try_from((1 << 20) / INODE_BYTES).unwrap();
     for ino in 1..100_000 {
@@ -116,7 +116,7 @@ fn groups_exist_while_they_have_inodes() {
     }
     let kept = (1..100_000).filter(|ino| inodes.peek(Ino(*ino)).is_some()).count();
     assert_eq!(kept, inodes.len());
-    assert!(kept > max && kept < max * 5 / 4, "{kept}, where {max} may be");
+    assert!(kept > max && kept < max * 5 / 4, "{kept} inodes with a limit of {max}");
     let groups: usize = inodes.shards.iter().map(|shard| shard.lock().cells.groups.len()).sum();
     assert!(groups <= kept / GROUP + 2 * SHARDS, "{groups}");
     for ino in numbers().take(100_000) {

@@ -3,7 +3,7 @@ use crate::media::memory::{MemoryFile, MemoryMedia};
 
 const NOW: Time = Time::from_nanos(1_000_000_000_000);
 
-/// A committer on a ring of that length.
+/// Creates a committer on a ring of `bytes` bytes.
 fn committer(bytes: usize) -> (Arc<MemoryMedia>, Arc<MemoryFile>, Committer) {
     let disk = MemoryMedia::new();
     let log = MemoryFile::holding(vec![0; bytes]);
@@ -16,7 +16,7 @@ fn committer(bytes: usize) -> (Arc<MemoryMedia>, Arc<MemoryFile>, Committer) {
 }
 
 #[test]
-fn entries_queued_during_a_sync_leave_in_one_batch() {
+fn entries_queued_during_a_sync_form_one_batch() {
     let (_, log, committer) = committer(1 << 20);
     assert!(!committer.step(), "nothing to do");
     let last = (0..500).map(|_| committer.push(vec![1; 40])).last().unwrap();
@@ -35,14 +35,14 @@ fn try_step_neither_waits_nor_writes_large_batches() {
     assert!(!committer.try_step(), "nothing to do");
     committer.push(vec![1; 40]);
     let writing = committer.ring.lock();
-    assert!(!committer.try_step(), "somebody is at it");
+    assert!(!committer.try_step(), "another thread is writing");
     drop(writing);
     assert!(committer.try_step());
     assert_eq!(committer.durable(), Seq(1));
     for _ in 0..=SMALL_BATCH_BYTES_MAX / 1024 {
         committer.push(vec![2; 1024]);
     }
-    assert!(!committer.try_step(), "that is for the committer");
+    assert!(!committer.try_step(), "large batches are left to the commit thread");
     assert!(committer.step());
     committer.push(vec![3; 40]);
     disk.lose_lease();
@@ -66,7 +66,7 @@ fn a_batch_ends_at_each_fence() {
     assert!(committer.anchor_at(second).is_some());
     assert!(committer.step());
     assert_eq!(committer.durable(), Seq(4));
-    // A fence where nothing is queued is the end of the batch before.
+    // A fence with an empty queue is the end of the previous batch.
     assert_eq!(committer.fence(), Seq(4));
     assert!(committer.anchor_at(Seq(4)).is_some());
     committer.push(vec![5]);
@@ -75,7 +75,7 @@ fn a_batch_ends_at_each_fence() {
 }
 
 #[test]
-fn a_batch_that_finds_the_ring_full_waits_for_a_checkpoint_and_loses_nothing() {
+fn a_batch_for_a_full_ring_waits_for_a_checkpoint() {
     let (_, _, committer) = committer(64 << 10);
     let mut fences = Vec::new();
     loop {
@@ -97,7 +97,7 @@ fn a_batch_that_finds_the_ring_full_waits_for_a_checkpoint_and_loses_nothing() {
 }
 
 #[test]
-fn after_a_failed_sync_nothing_becomes_durable_any_more() {
+fn nothing_becomes_durable_after_a_failed_sync() {
     let (_, log, committer) = committer(1 << 20);
     let good = committer.push(vec![1]);
     assert!(committer.wait_durable(good, true));
@@ -107,7 +107,7 @@ fn after_a_failed_sync_nothing_becomes_durable_any_more() {
         assert!(!committer.step());
         log.fail_from(None);
         assert!(committer.has_failed() && committer.failure().is_some());
-        // The device is healthy again; what it holds is not known all the same.
+        // The device works again, but its contents remain unknown.
         assert!(
             !committer.step() && !committer.wait_durable(bad, true) && !committer.wait_durable(bad, false)
         );
@@ -116,7 +116,7 @@ fn after_a_failed_sync_nothing_becomes_durable_any_more() {
 }
 
 #[test]
-fn a_lost_lease_is_noticed_before_a_batch_is_written() {
+fn a_lost_lease_is_detected_before_a_batch_is_written() {
     let (disk, log, committer) = committer(1 << 20);
     committer.push(vec![1]);
     disk.lose_lease();
@@ -150,16 +150,16 @@ fn waiters_are_woken() {
 }
 
 #[test]
-fn a_time_is_shown_only_when_a_ceiling_above_it_is_durable() {
+fn a_time_is_visible_only_once_a_ceiling_above_it_is_durable() {
     let (_, _, committer) = committer(1 << 20);
     let (stamp, after) = committer.stamp(NOW);
-    assert_eq!((stamp, after), (NOW, Seq(1)), "an entry carries the ceiling");
+    assert_eq!((stamp, after), (NOW, Seq(1)), "an entry records the ceiling");
     assert!(committer.time_ceiling() > NOW);
     let (_, after) = committer.stamp(NOW.plus(TIME_LEAD));
-    assert_eq!((after, committer.last_queued()), (Seq(1), Seq(1)), "which serves for a while");
+    assert_eq!((after, committer.last_queued()), (Seq(1), Seq(1)), "the ceiling covers later times");
     let (_, after) = committer.stamp(NOW.plus(TIME_LEAD).next());
     assert_eq!(after, Seq(2));
-    // A clock that was set back stays above what was handed out before the start.
+    // If the clock was set back, times stay above the ceiling of the previous run.
     let disk = MemoryMedia::new();
     let log = MemoryFile::holding(vec![0; 64 << 10]);
     let anchor = Ring::format(log.as_ref(), [1; 16]).unwrap();

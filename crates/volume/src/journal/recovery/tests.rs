@@ -58,7 +58,7 @@ fn header(position: u64, seq: Seq) -> BatchHeader {
     }
 }
 
-/// Positions at which a search finds batches with sequence `seq`, in a ring whose chain is one batch.
+/// Returns the positions at which a search finds batches with sequence `seq` in a ring whose chain is one batch.
 fn found(length: u64, chain: (u64, u64), seq: Seq) -> Vec<u64> {
     let (start, end) = chain;
     let links = VecDeque::from([Link { last_seq: LAST, start, end, checksum: 0 }]);
@@ -66,8 +66,8 @@ fn found(length: u64, chain: (u64, u64), seq: Seq) -> Vec<u64> {
     found.iter().map(|header| header.position).collect()
 }
 
-/// Where the successor of the missing batch may begin, for missing batches of every size: at its end, or, if either of the
-/// two does not fit before the ring's end, at the ring's start or one batch behind it.
+/// Returns where the successor of the missing batch may begin, for every size of that batch: at its end, or, if
+/// either of the two does not fit before the end of the ring, at the start of the ring or one batch after it.
 fn successors(length: u64, end: u64) -> impl Iterator<Item = u64> {
     let sizes = (BLOCK..=BATCH_BYTES_MAX).step_by(block_usize());
     sizes.flat_map(move |bytes| {

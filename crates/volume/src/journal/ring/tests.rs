@@ -32,7 +32,7 @@ fn inspect(file: &MemoryFile, anchor: &Anchor) -> Result<(Recovered, Entries), R
     Ok((recovered, entries))
 }
 
-/// Appends `entries` without a sync, stating that `durable` are.
+/// Appends `entries` without a sync, recording that entries up to `durable` are durable.
 fn append(
     ring: &mut Ring,
     generation: u32,
@@ -57,7 +57,7 @@ fn commit(ring: &mut Ring, generation: u32, entries: &[impl AsRef<[u8]>]) -> Res
     Ok(last)
 }
 
-/// What the entry with this number holds in tests that need no more.
+/// Returns pseudo-random contents for the entry with this number.
 fn numbered(seq: u64, bytes: usize) -> Vec<u8> {
     Random::new(seq).bytes(bytes)
 }
@@ -95,7 +95,7 @@ fn replay_returns_entries_in_order() {
 }
 
 #[test]
-fn a_full_ring_takes_more_once_it_is_trimmed() {
+fn a_full_ring_accepts_batches_once_trimmed() {
     let (file, mut anchor, mut ring) = new_ring(LENGTH);
     let mut kept = 0;
     let mut full = 0;
@@ -132,7 +132,7 @@ fn the_largest_batch_fits_wherever_the_last_one_ended() {
         ring.trim(&anchor);
     }
     assert!(matches!(commit(&mut ring, 1, &[vec![1; largest + 1]]), Err(AppendError::Io(_))));
-    commit(&mut ring, 1, &[[1]]).expect("a refused batch does no harm");
+    commit(&mut ring, 1, &[[1]]).expect("the ring accepts batches after refusing one");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn every_tear_of_the_last_batch_is_cut() {
                 (Seq(last), usize::try_from(last).unwrap()),
                 "{cut}"
             );
-            // What was cut stays cut, whatever is written in its place.
+            // Entries that were cut stay cut after new ones are written in their place.
             commit(&mut ring, 2, &[b"new"]).unwrap();
             let (_, (recovered, entries)) = open(&file, &anchor).unwrap();
             assert_eq!(recovered.cut_bytes, 0);
@@ -185,7 +185,7 @@ fn damage_before_the_last_durable_entry_is_refused() {
         assert!(witness > position);
         assert_eq!(inspect(&broken, &anchor).unwrap_err().to_string(), error.to_string());
     }
-    // Even a torn batch proves with its first sector that its predecessor was durable.
+    // The first sector of a torn batch is enough to prove that its predecessor was durable.
     let broken = MemoryFile::holding(file.bytes());
     broken.flip(3 * 4096 + 2000, 1);
     broken.flip(4 * 4096 + 2000, 1);
@@ -207,7 +207,7 @@ fn batches_written_without_a_sync_between_them_prove_nothing() {
     // A new batch with the sequence of the lost one must not bring its old successors back.
     commit(&mut ring, 2, &[numbered(2, 100)]).unwrap();
     let (_, (recovered, _)) = open(&torn, &anchor).unwrap();
-    assert_eq!((recovered.last_seq, recovered.cut_bytes), (Seq(2), 0), "nothing is left of them");
+    assert_eq!((recovered.last_seq, recovered.cut_bytes), (Seq(2), 0), "the old successors are gone");
 }
 
 #[test]
@@ -236,14 +236,14 @@ fn a_journal_that_does_not_belong_to_the_index_is_refused() {
 }
 
 #[test]
-fn a_journal_block_inside_an_entry_is_no_batch() {
+fn a_batch_image_inside_an_entry_is_not_replayed() {
     let (file, _, mut ring) = new_ring(LENGTH);
     commit(&mut ring, 1, &[numbered(1, 100)]).unwrap();
     commit(&mut ring, 1, &[numbered(2, 100)]).unwrap();
     commit(&mut ring, 1, &[numbered(3, 100)]).unwrap();
     let image = file.bytes();
     let (file, anchor, mut ring) = new_ring(LENGTH);
-    // The copy of the third batch is placed so that it begins on a block of its own.
+    // The copy of the third batch starts at a block boundary.
     let mut entry = vec![0; 4096 - format::HEADER_BYTES - 4];
     entry.extend_from_slice(&image[3 * 4096..4 * 4096]);
     append(&mut ring, 1, 0, &[entry]).unwrap();
@@ -274,7 +274,7 @@ fn no_flipped_bit_changes_replayed_entries() {
     assert_eq!(inspect(&file, &anchor).unwrap().1, expected);
     let last_batch = ring.head().start..ring.head().end;
     let mut refused = 0;
-    // All of what is written; of the padding behind it a few.
+    // All written bytes, and a sample of the padding.
     for at in (0..LENGTH).filter(|at| at % 4096 < 320 || at % 64 == 0) {
         let bit = 1 << (at % 8);
         file.flip(at, bit);
@@ -311,7 +311,7 @@ fn a_failed_ring_accepts_nothing_more() {
 }
 
 #[test]
-fn an_entry_that_the_engine_refuses_stops_the_replay() {
+fn an_entry_that_the_engine_refuses_stops_replay() {
     let (file, anchor, mut ring) = new_ring(LENGTH);
     commit(&mut ring, 1, &[b"a", b"b"]).unwrap();
     let error = Ring::recover(file, &anchor, &mut |seq, _, _| {
@@ -329,7 +329,7 @@ fn random_crashes_lose_nothing_that_was_synced() {
     }
 }
 
-/// Appends, syncs, trims and crashes at random, and again while recovery runs.
+/// Appends, syncs, trims and crashes at random, also during recovery.
 fn random_crashes(seed: u64) {
     let random = &mut Random::new(seed);
     let (mut file, mut anchor, mut ring) =
@@ -359,18 +359,18 @@ fn random_crashes(seed: u64) {
                 ring.sync().unwrap();
                 durable = ring.last_seq();
             }
-            // The engine trims rarely or often; only what is durable may become the anchor.
+            // The engine trims at any rate; only a durable batch may become the anchor.
             let due = random.below(8) == 0 || ring.used_bytes() > ring.capacity_bytes() / 2;
             if let (true, Some(newer)) = (due, ring.anchor_at(durable)) {
                 anchor = newer;
                 ring.trim(&anchor);
             }
         }
-        // Sometimes only the process dies, and what it did not sync is seen and may be lost later.
+        // Sometimes only the process dies: its unsynced writes are visible, and a later power loss may drop them.
         if random.below(3) > 0 {
             file = file.after_power_loss(random);
         }
-        // Recovery itself may be cut short, more than once.
+        // Recovery itself may crash repeatedly.
         while random.below(2) == 0 {
             file.fail_from(Some(file.steps() + random.below(4)));
             let result = open(&file, &anchor);
@@ -381,7 +381,7 @@ fn random_crashes(seed: u64) {
         assert!(recovered.last_seq >= durable, "lost {} of {durable}", recovered.last_seq);
         model.truncate(usize::try_from(recovered.last_seq.0).unwrap());
         assert_eq!(entries, model[usize::try_from(anchor.seq.0).unwrap()..]);
-        // What recovery showed is durable.
+        // Recovered entries are durable.
         file = file.after_power_loss(random);
         let (again, (_, same)) = open(&file, &anchor).unwrap();
         assert_eq!(same, entries);

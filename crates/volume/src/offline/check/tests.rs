@@ -1,4 +1,4 @@
-//! Sound volumes have no fault, and every kind of planted fault is found and named.
+//! The checker reports no faults in sound volumes, and every kind of planted fault.
 
 mod clean;
 mod planted;

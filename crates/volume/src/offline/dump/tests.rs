@@ -1,4 +1,4 @@
-//! Every line of a small volume can be told.
+//! Dumps of a small volume.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ fn the_journal_is_dumped_entry_by_entry() {
 }
 
 #[test]
-fn a_reader_may_stop_anywhere() {
+fn a_visitor_can_stop_a_dump_at_any_line() {
     let media = world().kill();
     for max in 1..30 {
         let mut taken = 0;

@@ -9,13 +9,13 @@ fn reservations_never_exceed_the_space_that_is_ready() {
     assert_eq!(ledger.reserve(401, 1000), Err(Error::Busy));
     assert_eq!(ledger.reserve(400, 1000), Ok(()));
     ledger.release(5000);
-    assert_eq!(ledger.reserved(), 0, "more than all is not given back");
+    assert_eq!(ledger.reserved(), 0, "releasing too much stops at zero");
 }
 
 #[test]
 fn no_space_is_reported_only_after_background_work_is_exhausted() {
     let ledger = SpaceLedger::default();
-    // Background work that was done before anybody missed space counts for nothing.
+    // Background work before the first refusal does not count.
     (0..10).for_each(|_| ledger.exhausted());
     assert!(!ledger.is_short());
     for _ in 0..EXHAUSTIONS_MAX {
@@ -24,12 +24,12 @@ fn no_space_is_reported_only_after_background_work_is_exhausted() {
     }
     assert!(ledger.is_short());
     assert_eq!(ledger.reserve(1, 0), Err(Error::NoSpace));
-    // A little room does not end the shortage for large writes, enough room does.
+    // The shortage ends only once ROOM_AGAIN_BYTES are available.
     ledger.refresh(ROOM_AGAIN_BYTES - 1, DEVICE, true);
     assert!(ledger.is_short());
     ledger.refresh(ROOM_AGAIN_BYTES, DEVICE, true);
     assert!(!ledger.is_short());
-    assert_eq!(ledger.reserve(1, 0), Err(Error::Busy), "patience begins anew");
+    assert_eq!(ledger.reserve(1, 0), Err(Error::Busy), "the count of attempts restarts");
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn random_key(random: &mut Random) -> Vec<u8> {
     random.below(400).to_be_bytes().to_vec()
 }
 
-/// Changes some records, in the model too.
+/// Changes random records in the index and the model.
 fn change(random: &mut Random, update: &Update<'_>, model: &mut Model, max: u64) -> Result<(), IndexError> {
     let mut records = update.records()?;
     for _ in 0..random.below(max) {
@@ -51,7 +51,7 @@ fn change(random: &mut Random, update: &Update<'_>, model: &mut Model, max: u64)
 }
 
 #[test]
-fn it_does_what_an_ordered_map_does() {
+fn random_records_agree_with_an_ordered_map() {
     for seed in 0..8 {
         println!("seed {seed}");
         let random = &mut Random::new(seed);
@@ -142,7 +142,7 @@ fn a_flipped_bit_is_refused_or_never_read() {
 }
 
 #[test]
-fn a_block_in_the_place_of_another_is_refused() {
+fn a_misplaced_block_is_refused_or_never_read() {
     let random = &mut Random::new(6);
     let (file, index) = create();
     let mut model = Model::new();
@@ -171,14 +171,14 @@ fn a_block_in_the_place_of_another_is_refused() {
 }
 
 #[test]
-fn a_full_disk_leaves_what_was_committed() {
+fn a_full_disk_preserves_committed_records() {
     let random = &mut Random::new(7);
     let (file, mut index) = create();
     let mut model = Model::new();
     let update = index.begin().unwrap();
     change(random, &update, &mut model, 100).unwrap();
     update.commit().unwrap();
-    // The engine keeps room behind the file reserved; the failed change below takes it, and gives it back.
+    // The engine reserves space beyond the end of the file; the failed change below takes it, and gives it back.
     file.set_room(Some(file.bytes().len() + (3 << 20)));
     let old = index.snapshot().unwrap();
     let update = index.begin().unwrap();
@@ -191,10 +191,10 @@ fn a_full_disk_leaves_what_was_committed() {
         Err(IndexError::Closed)
     );
     index.reopen().unwrap();
-    // What the old snapshot still has in memory is right; the rest it does not get.
+    // The old snapshot returns correct data from memory, or an error.
     assert!(matches!(old.get(b"k"), Ok(None) | Err(IndexError::Closed)));
     assert_eq!(contents(&index).unwrap(), model);
-    // Removing works without room.
+    // Removing needs no free space.
     let update = index.begin().unwrap();
     let gone = model.pop_first().unwrap().0;
     update.records().unwrap().delete(&gone).unwrap();
@@ -215,7 +215,7 @@ fn a_failed_sync_is_final() {
     let (file, mut index) = create();
     let update = index.begin().unwrap();
     update.records().unwrap().put(b"k", b"v").unwrap();
-    // Finds the step that syncs: the one after which a healed device alone does not help.
+    // Finds the steps that sync: after their failure the index cannot reopen, even on a healthy device.
     let mut refused = 0;
     drop(update);
     for ahead in 0..60 {
@@ -247,8 +247,8 @@ fn a_crash_at_any_write_leaves_one_commit_or_the_next() {
     assert!(points > 500, "{points}");
 }
 
-/// Runs a workload until its `step`th step fails, loses power and opens again. `None` if the workload ended before;
-/// else whether the commit that was in flight survived.
+/// Runs a workload until its `step`th step fails, loses power and reopens the index. Returns whether the commit in
+/// flight survived, or `None` if the workload ended before that step.
 fn crash_at(step: u64) -> Option<bool> {
     let random = &mut Random::new(step);
     let (file, mut index) = create();
@@ -289,7 +289,7 @@ fn crash_at(step: u64) -> Option<bool> {
         return None;
     }
     let mut after = file.after_power_loss(random);
-    // The next opening may be cut short as well.
+    // Recovery may crash as well.
     if random.below(2) == 0 {
         after.fail_from(Some(after.steps() + random.below(6)));
         drop(open(&after));
@@ -299,7 +299,7 @@ fn crash_at(step: u64) -> Option<bool> {
     let found = contents(&index).unwrap_or_else(|error| panic!("step {step}: {error}"));
     assert!(found == model || found == attempted, "step {step}");
     let survived = found != model;
-    // And it goes on from there.
+    // The index accepts further commits.
     let mut model = found;
     let update = index.begin().unwrap();
     change(random, &update, &mut model, 30).unwrap();
@@ -309,7 +309,7 @@ fn crash_at(step: u64) -> Option<bool> {
 }
 
 #[test]
-fn the_file_grows_only_as_far_as_it_is_used() {
+fn the_file_grows_little_beyond_its_used_pages() {
     let (file, index) = create();
     for turn in 0..20_u64 {
         let update = index.begin().unwrap();

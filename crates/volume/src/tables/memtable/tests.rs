@@ -16,7 +16,7 @@ fn scanned(memtable: &Memtable, from: &Key, to: &Key) -> Vec<(Key, Slot)> {
 }
 
 #[test]
-fn it_does_what_an_ordered_map_does() {
+fn random_records_agree_with_an_ordered_map() {
     for seed in 0..20 {
         println!("seed {seed}");
         let random = &mut Random::new(seed);
@@ -37,7 +37,7 @@ fn it_does_what_an_ordered_map_does() {
         }
         assert_eq!(memtable.sorted(), model.clone().into_iter().collect::<Vec<_>>());
         let bytes: u64 = model.iter().map(|(key, slot)| record_bytes(key, slot)).sum();
-        assert_eq!(memtable.bytes(), bytes, "what was replaced is not counted any more");
+        assert_eq!(memtable.bytes(), bytes, "replaced records are not counted");
         for ino in (0..40).map(Ino) {
             let (from, to) = (key::map(ino, 2), key::map(ino, 7));
             let expected: Vec<_> = model
@@ -61,7 +61,7 @@ fn names_added_and_removed_leave_no_tombstones() {
     assert!(scanned(&memtable, &from, &to).is_empty());
     assert!(memtable.is_empty());
     assert_eq!(memtable.bytes(), 0);
-    // One that an older layer may hold stays hidden.
+    // The tombstone of a name that an older layer may hold stays.
     memtable.apply([(from.clone(), None)], &[]);
     assert_eq!(memtable.get(&from), Some(None));
 }
@@ -79,7 +79,7 @@ fn a_visitor_ends_a_scan() {
 }
 
 #[test]
-fn records_of_one_layer_leave_tombstones_only_over_older_ones() {
+fn tombstones_remain_only_over_records_of_older_layers() {
     let memtable = Memtable::new(Layer(1));
     let key = key::name(Ino(2), b"name");
     let put = |fresh: &[usize]| memtable.apply([(key.clone(), value(b"1"))], fresh);
@@ -91,13 +91,13 @@ fn records_of_one_layer_leave_tombstones_only_over_older_ones() {
     assert_eq!((memtable.is_empty(), memtable.bytes()), (true, 0));
     put(&[0]);
     delete(&[]);
-    assert_eq!(memtable.get(&key), Some(None), "somebody has to see that it went");
+    assert_eq!(memtable.get(&key), Some(None), "the deletion needs a tombstone");
     let memtable = Memtable::new(Layer(2));
     memtable.apply([(key.clone(), value(b"1"))], &[]);
     memtable.apply([(key.clone(), None)], &[0]);
     assert_eq!(memtable.get(&key), Some(None), "an older layer may hold it");
     memtable.apply([(key.clone(), value(b"2")), (key.clone(), None)], &[0, 1]);
-    assert_eq!(memtable.get(&key), Some(None), "it is new again, but hides the older one");
+    assert_eq!(memtable.get(&key), Some(None), "the tombstone still hides the older record");
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_scan_sees_changes_of_one_directory_atomically() {
         while !renaming.is_finished() {
             let seen = scanned(&memtable, &cookie(0), &cookie(u64::MAX));
             let names = seen.iter().filter(|(_, slot)| slot.is_some()).count();
-            assert_eq!(names, 1, "the name was there throughout");
+            assert_eq!(names, 1, "the scan saw a partial rename");
         }
     });
 }

@@ -40,7 +40,7 @@ fn a_paged_scan_agrees_with_an_ordered_map() {
         model.extend(in_index.clone());
         let (_index, snapshot) = index_of(&in_index);
         let tables = [Memtable::new(Layer(1)), Memtable::new(Layer(2))];
-        // Long runs of deletions make whole pages of one layer hide those of another.
+        // Long runs of deletions let one layer hide whole pages of another.
         for (table, text) in tables.iter().zip([&b"frozen"[..], b"active"]) {
             for _ in 0..4 {
                 let start = random.below(ends);
@@ -85,8 +85,8 @@ fn a_cached_map_is_current_until_a_checkpoint_changed_it() {
     view = view.with_index(Arc::clone(&snapshot), HashSet::from([changed]));
     assert!(!view.is_map_current(changed, read_at) && view.is_map_current(untouched, read_at));
     assert!(view.is_map_current(changed, view.version));
-    assert!(!view.is_map_current(untouched, view.version + 1), "from a version to come");
-    // What happened is remembered for so many checkpoints, then nothing old is trusted.
+    assert!(!view.is_map_current(untouched, view.version + 1), "a future version is not current");
+    // Changes are remembered for RECENT_VERSIONS_MAX checkpoints; older maps are never current.
     for _ in 1..RECENT_VERSIONS_MAX {
         view = view.with_index(Arc::clone(&snapshot), HashSet::new());
         assert!(!view.is_map_current(changed, read_at) && view.is_map_current(untouched, read_at));

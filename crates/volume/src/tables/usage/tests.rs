@@ -12,11 +12,11 @@ fn counters_are_summed_and_only_changed_ones_are_stored() {
     usage.apply(&[delta(1, 50, 1), delta(3, 10, 1), delta(1, -150, -3)]);
     assert_eq!(usage.get(UsageKind::User, 1), UsageRecord::default());
     assert_eq!(usage.get(UsageKind::User, 3), UsageRecord { bytes: 10, inodes: 1 });
-    assert_eq!(usage.get(UsageKind::Group, 3), UsageRecord::default(), "kinds are apart");
+    assert_eq!(usage.get(UsageKind::Group, 3), UsageRecord::default(), "kinds are counted separately");
     let mut changed = usage.take_changed();
     changed.sort_by(|a, b| a.0.cmp(&b.0));
     let byte = UsageKind::User.byte();
-    // A counter at nothing is deleted.
+    // A counter that drops to zero is deleted.
     let expected =
         [(key::usage(byte, 1), None), (key::usage(byte, 3), Some(UsageRecord { bytes: 10, inodes: 1 }))];
     assert_eq!(changed, expected);

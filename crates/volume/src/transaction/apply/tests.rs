@@ -12,7 +12,7 @@ fn put(start: u64, end: u64, source: Source) -> (Key, Slot) {
     (key::map(FILE, end), Some(record.encode().into()))
 }
 
-/// What a memtable says of each byte: the byte itself, or extent and offset.
+/// Returns what a memtable maps each byte to: the byte itself, or extent and offset.
 fn contents(memtable: &Memtable) -> Vec<Option<(u64, u64)>> {
     let mut found = vec![None; usize::try_from(BYTES).unwrap()];
     memtable_mappings(memtable, FILE, (0, BYTES), &mut |_, end, value| {
@@ -90,6 +90,6 @@ fn records_of_an_unknown_format_are_refused() {
     }
     let mut foreign = key::inode(FILE).to_vec();
     foreign[4] = 0x7f;
-    assert!(check_record(&foreign, &inode).is_err(), "a table that is not known");
+    assert!(check_record(&foreign, &inode).is_err(), "an unknown table");
     assert!(check_record(&key::inode(FILE), &Some(b"short"[..].into())).is_err());
 }

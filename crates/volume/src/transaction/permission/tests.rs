@@ -11,10 +11,10 @@ fn file(mode: u16) -> InodeRecord {
 }
 
 #[test]
-fn one_class_of_mode_bits_counts() {
+fn only_one_class_of_mode_bits_applies() {
     let (owner, member) = (user(10, 1, &[]), user(11, 1, &[5, 20]));
     let (primary, other, root) = (user(11, 20, &[]), user(12, 1, &[5]), Credentials::root());
-    // Mode, caller, what is granted.
+    // Mode, caller, granted access.
     let table: &[(u16, &Credentials, u16)] = &[
         (0o700, &owner, 7),
         (0o077, &owner, 0),
@@ -40,7 +40,7 @@ fn one_class_of_mode_bits_counts() {
 }
 
 #[test]
-fn the_owner_reads_and_writes_what_was_opened_and_execution_permits_reading() {
+fn the_owner_bypasses_the_mode_and_execution_permits_reading() {
     let (owner, other) = (user(10, 1, &[]), user(12, 1, &[]));
     assert_eq!(check_read(&owner, &file(0)), Ok(()));
     assert_eq!(check_write(&owner, &file(0o444)), Ok(()));
@@ -60,14 +60,14 @@ fn in_a_sticky_directory_only_owners_remove() {
     assert_eq!(remove(0, 0o1777), Ok(()), "the superuser");
     assert_eq!(remove(12, 0o1777), Err(Error::NotPermitted));
     assert_eq!(remove(12, 0o777), Ok(()));
-    assert_eq!(remove(10, 0o1775), Err(Error::AccessDenied), "write permission is needed all the same");
+    assert_eq!(remove(10, 0o1775), Err(Error::AccessDenied), "write permission is still needed");
     assert_eq!(remove(12, 0o776), Err(Error::AccessDenied), "and permission to search");
 }
 
 #[test]
-fn privilege_bits_are_cleared_where_they_mean_execution() {
+fn only_effective_privilege_bits_are_cleared() {
     assert_eq!(without_privilege_bits(&file(0o6755)), 0o755);
-    assert_eq!(without_privilege_bits(&file(0o6745)), 0o2745, "without execution setgid is no privilege");
+    assert_eq!(without_privilege_bits(&file(0o6745)), 0o2745, "no execution: setgid is harmless");
     let directory = InodeRecord { file_type: FileType::Directory, ..file(0o6755) };
     assert_eq!(without_privilege_bits(&directory), 0o6755);
 }

@@ -7,7 +7,7 @@ fn mapping(start: u64, source: Source<&[u8]>) -> ExtentMapping<&[u8]> {
     ExtentMapping { epoch: Epoch(0), start, birth: 3, source }
 }
 
-/// What a draft of pieces of these lengths says, which is what the same entry says that is encoded as a whole.
+/// Drafts an entry with mappings of these lengths, and checks it against the encoding of the whole entry.
 fn drafted(lengths: &[u64]) -> (Bytes, Entry) {
     let mut draft = Draft::default();
     draft.push(key::map(Ino(7), 1), None);

@@ -1,4 +1,4 @@
-//! Volumes that only the engine wrote to.
+//! Volumes without planted faults.
 
 use super::world::{World, assert_clean};
 use crate::api::attributes::SetAttributes;
@@ -6,7 +6,7 @@ use crate::api::ids::Ino;
 use crate::api::results::Stability;
 use crate::media::memory::Random;
 
-/// A little of everything.
+/// Creates, changes and removes objects of each type.
 fn populate(world: &mut World) -> Ino {
     let directory = world.mkdir(Ino::ROOT, "directory").unwrap();
     let file = world.create(directory, "file").unwrap();
@@ -34,7 +34,7 @@ fn a_new_volume_is_sound() {
 }
 
 #[test]
-fn a_volume_is_sound_after_close_and_without() {
+fn a_volume_is_sound_with_and_without_a_close() {
     let mut world = World::new();
     populate(&mut world);
     let killed = world.kill();
@@ -76,7 +76,7 @@ fn a_volume_is_sound_if_the_server_dies_in_a_checkpoint() {
     let mut world = World::new();
     let file = world.create(Ino::ROOT, "file").unwrap();
     world.write(file, 0, &[1; 8_000], Stability::FileSync).unwrap();
-    // What is frozen stays so, as its data cannot be moved out.
+    // The memtable stays frozen, since its data cannot be written to segments.
     world.media.refuse_appends(true);
     world.checkpoint();
     world.write(file, 1_000, &[2; 1_000], Stability::FileSync).unwrap();
@@ -89,7 +89,7 @@ fn a_volume_is_sound_if_the_server_dies_in_a_checkpoint() {
     assert_clean(&world.close());
 }
 
-/// Runs operations at random and checks what a crash would leave, again and again.
+/// Runs random operations, and repeatedly checks the state that a crash would leave.
 fn random_operations(seed: u64) {
     let mut random = Random::new(seed);
     let mut world = World::new();
@@ -101,7 +101,7 @@ fn random_operations(seed: u64) {
         let name = format!("{}", random.below(8));
         let other_name = format!("{}", random.below(8));
         let file = files.get(usize::try_from(random.below(files.len() as u64 + 1)).unwrap()).copied();
-        // Operations may fail, as names exist or do not; then they must change nothing.
+        // Operations on existing or missing names may fail, and then must change nothing.
         match random.below(20) {
             0..=2 => files.extend(world.create(directory, &name)),
             3 => directories.extend(world.mkdir(directory, &name)),
@@ -128,7 +128,7 @@ fn random_operations(seed: u64) {
             17 => world.write_back(),
             18 => world.checkpoint(),
             _ => {
-                // While segments refuse, what is frozen stays so.
+                // While appends fail, the memtable stays frozen.
                 world.media.refuse_appends(random.below(2) == 0);
                 world.checkpoint();
                 world.clean();

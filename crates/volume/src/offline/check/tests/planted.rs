@@ -1,4 +1,4 @@
-//! Faults that were planted, one kind after the other.
+//! Planted faults of each kind.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl Planter {
         NameRecord::decode(&self.get(&key::name(directory, name.as_bytes()))).unwrap()
     }
 
-    /// All rows of a table of the index.
+    /// Returns all rows of a table of the index.
     fn rows(&self, table: Table) -> Vec<(Key, Vec<u8>)> {
         let (from, to) = key::table_range(crate::offline::check::records::member_of(table), table);
         let index = Index::open(self.media.after_kill().index(), 1 << 20).unwrap();
@@ -87,7 +87,7 @@ impl Planter {
         rows
     }
 
-    /// The pieces of the file's map.
+    /// Returns the mappings of the file.
     fn pieces(&self) -> Vec<(u64, ExtentMapping)> {
         let end = |key: &[u8]| key::second_number(key::parse(key).unwrap().2).unwrap();
         self.rows(Table::Map)
@@ -101,7 +101,7 @@ impl Planter {
         self.put(&key::map(ino, end), Some(&record.encode()));
     }
 
-    /// The first extent of the file.
+    /// Returns the first extent of the file.
     fn extent(&self) -> (ExtentId, ExtentRecord) {
         let (key, value) = self.rows(Table::Extent).remove(0);
         (ExtentId(key::number(key::parse(&key).unwrap().2).unwrap()), ExtentRecord::decode(&value).unwrap())
@@ -113,7 +113,7 @@ impl Planter {
         self.put(&key::extent(id), Some(&record.encode()));
     }
 
-    /// Appends an entry to the journal, as the next opening would find it.
+    /// Appends an entry to the journal for the next opening to find.
     fn journal(&self, entry: &Entry) {
         let meta = MetaRecord::decode(&self.get(&key::meta())).unwrap();
         let (mut ring, found) = Ring::recover(self.media.log(), &meta.anchor, &mut |_, _, _| Ok(())).unwrap();
@@ -128,7 +128,7 @@ impl Planter {
         ring.sync().unwrap();
     }
 
-    /// Checks that these faults are found, each with words of its text, and no other.
+    /// Checks that exactly these faults are reported, each with the given words.
     #[track_caller]
     fn expect(&self, expected: &[(FaultKind, Option<&str>, &str)]) -> Report {
         let report = report(&self.media);
@@ -140,13 +140,13 @@ impl Planter {
             let Some(at) = at else { panic!("no fault {kind:?} {path:?} {words:?} in {:#?}", report.faults) };
             left.remove(at);
         }
-        assert!(left.is_empty(), "not expected: {left:#?}");
+        assert!(left.is_empty(), "unexpected faults: {left:#?}");
         report
     }
 }
 
 #[test]
-fn a_name_that_readdir_does_not_list() {
+fn names_missing_from_readdir_are_reported() {
     let planter = Planter::new();
     let cookie = planter.name(planter.directory, "f").cookie;
     planter.put(&key::cookie(planter.directory, cookie), None);
@@ -154,7 +154,7 @@ fn a_name_that_readdir_does_not_list() {
 }
 
 #[test]
-fn a_name_that_lookup_does_not_find() {
+fn names_missing_from_lookup_are_reported() {
     let planter = Planter::new();
     planter.put(&key::name(planter.directory, b"s"), None);
     planter.expect(&[
@@ -165,7 +165,7 @@ fn a_name_that_lookup_does_not_find() {
 }
 
 #[test]
-fn a_name_under_another_cookie_or_inode() {
+fn wrong_cookies_and_inodes_of_names_are_reported() {
     let planter = Planter::new();
     let name = planter.name(planter.directory, "s");
     let moved = NameRecord { cookie: Cookie(900), ..name };
@@ -182,7 +182,7 @@ fn a_name_under_another_cookie_or_inode() {
 }
 
 #[test]
-fn a_name_of_nothing_and_of_the_wrong_type() {
+fn names_of_missing_inodes_or_wrong_types_are_reported() {
     let planter = Planter::new();
     let name = planter.name(planter.directory, "f");
     planter.put(&key::inode(planter.symlink), None);
@@ -206,7 +206,7 @@ fn a_name_of_nothing_and_of_the_wrong_type() {
 }
 
 #[test]
-fn wrong_words_of_a_directory() {
+fn wrong_fields_of_a_directory_are_reported() {
     let planter = Planter::new();
     planter.change_inode(planter.directory, |record| {
         record.entries = 5;
@@ -223,7 +223,7 @@ fn wrong_words_of_a_directory() {
 }
 
 #[test]
-fn wrong_words_of_a_file() {
+fn wrong_fields_of_a_file_are_reported() {
     let planter = Planter::new();
     planter.change_inode(planter.file, |record| {
         record.links = 2;
@@ -243,7 +243,7 @@ fn wrong_words_of_a_file() {
 }
 
 #[test]
-fn directories_in_a_circle_and_an_orphan() {
+fn directory_cycles_and_orphans_are_reported() {
     let planter = Planter::new();
     // `/d` is taken out of the root and put into a directory below itself.
     planter.put(&key::name(Ino::ROOT, b"e"), None);
@@ -274,7 +274,7 @@ fn directories_in_a_circle_and_an_orphan() {
 }
 
 #[test]
-fn no_root() {
+fn a_missing_root_is_reported() {
     let planter = Planter::new();
     planter.put(&key::inode(Ino::ROOT), None);
     let report = report(&planter.media);
@@ -282,7 +282,7 @@ fn no_root() {
 }
 
 #[test]
-fn symbolic_links_without_target() {
+fn symbolic_links_without_target_are_reported() {
     let planter = Planter::new();
     planter.put(&key::symlink(planter.symlink), None);
     planter.put(&key::symlink(planter.file), Some(&[0, 0, 0, 0, b'x']));
@@ -299,20 +299,20 @@ fn symbolic_links_without_target() {
 }
 
 #[test]
-fn extended_attributes_that_nobody_counts_or_has() {
+fn uncounted_and_unowned_extended_attributes_are_reported() {
     let planter = Planter::new();
     planter.put(&key::xattr(planter.file, b"name"), Some(&encode_xattr(Epoch(0), b"value")));
     planter.expect(&[(FaultKind::Inode, Some("/d/f"), "it has 0 extended attributes")]);
     let planter = Planter::new();
     planter.put(&key::xattr(Ino(77), b"name"), Some(&encode_xattr(Epoch(0), b"value")));
     planter.expect(&[(FaultKind::Inode, None, "1 extended attributes of inode 77, which does not exist")]);
-    // Unless they wait to be freed.
+    // Attributes that are waiting to be freed are no fault.
     planter.put(&key::reap(Ino(77)), Some(&[]));
     assert_clean(&planter.media);
 }
 
 #[test]
-fn maps_that_overlap_or_reach_too_far() {
+fn overlapping_and_overlong_maps_are_reported() {
     let planter = Planter::new();
     let (id, _) = planter.extent();
     let references = "says that 1 pieces of files refer to it, but 2 do";
@@ -343,7 +343,7 @@ fn maps_that_overlap_or_reach_too_far() {
 }
 
 #[test]
-fn a_removed_file_that_waits_to_be_freed_is_no_fault() {
+fn a_removed_file_that_awaits_reaping_is_not_a_fault() {
     let planter = Planter::new();
     let mut world = World::open(Arc::clone(&planter.media));
     world.remove(planter.directory, "f").unwrap();
@@ -356,7 +356,7 @@ fn a_removed_file_that_waits_to_be_freed_is_no_fault() {
 }
 
 #[test]
-fn a_wrong_count_of_bytes() {
+fn wrong_byte_counts_are_reported() {
     let planter = Planter::new();
     planter.change_inode(planter.file, |record| record.used = 1);
     let report = report(&planter.media);
@@ -365,7 +365,7 @@ fn a_wrong_count_of_bytes() {
 }
 
 #[test]
-fn extents_that_are_missing_or_misplaced() {
+fn missing_and_misplaced_extents_are_reported() {
     let planter = Planter::new();
     let (id, _) = planter.extent();
     planter.change_extent(|record| record.references = 4);
@@ -385,7 +385,7 @@ fn extents_that_are_missing_or_misplaced() {
 }
 
 #[test]
-fn segments_that_are_missing_or_count_wrong() {
+fn missing_segments_and_wrong_live_bytes_are_reported() {
     let planter = Planter::new();
     let (_, extent) = planter.extent();
     let row = key::segment(extent.segment);
@@ -407,7 +407,7 @@ fn segments_that_are_missing_or_count_wrong() {
 }
 
 #[test]
-fn damaged_file_data() {
+fn damaged_file_data_is_reported() {
     let planter = Planter::new();
     let (_, extent) = planter.extent();
     let flip = |at: u64| planter.media.blob(extent.segment).flip(usize::try_from(at).unwrap(), 1);
@@ -419,7 +419,7 @@ fn damaged_file_data() {
 }
 
 #[test]
-fn wrong_usage() {
+fn wrong_usage_is_reported() {
     let planter = Planter::new();
     planter.put(&key::usage(0, 0), Some(&UsageRecord { bytes: 1, inodes: 5 }.encode()));
     planter.put(&key::usage(2, 1000), Some(&UsageRecord { bytes: 0, inodes: 2 }.encode()));
@@ -430,7 +430,7 @@ fn wrong_usage() {
 }
 
 #[test]
-fn records_that_make_no_sense() {
+fn malformed_records_are_reported() {
     let planter = Planter::new();
     planter.put(&[0, 0, 0, 1, 0x77, 1, 2], Some(b"?"));
     planter.put(&[9, 9], Some(b"?"));
@@ -444,7 +444,7 @@ fn records_that_make_no_sense() {
 }
 
 #[test]
-fn a_journal_with_senseless_entries() {
+fn malformed_journal_entries_are_reported() {
     let planter = Planter::new();
     let inline =
         ExtentMapping { epoch: Epoch(0), start: 0, birth: 0, source: Source::Inline(Arc::from(&[1; 5][..])) };
@@ -495,10 +495,10 @@ fn a_damaged_journal_is_a_fault_and_a_torn_one_is_not() {
     assert_eq!(report(&media).faults[0].kind, FaultKind::Journal);
 }
 
-/// In builds with debug assertions the index library reads all of its pages when it opens a file, so the damage comes
-/// after that here.
+/// With debug assertions the index library reads all pages when it opens a file, so the test plants the damage after
+/// opening.
 #[test]
-fn a_damaged_index_is_reported_and_nothing_else() {
+fn a_damaged_index_yields_only_index_faults() {
     let mut world = World::new();
     for number in 0..150 {
         world.create(Ino::ROOT, &format!("a file with a longer name {number}")).unwrap();

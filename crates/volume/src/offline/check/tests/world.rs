@@ -1,4 +1,4 @@
-//! A small volume that operations are run on.
+//! A small volume for the tests of the checker.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(crate) struct World {
     now: i64,
 }
 
-/// Encodes nothing: these tests remember no answers.
+/// Encodes an empty reply, since these tests repeat no requests.
 fn nothing<T>(_: &T) -> Journaled {
     Journaled::default()
 }
@@ -146,14 +146,14 @@ impl World {
         self.media
     }
 
-    /// Ends it without closing.
+    /// Drops the volume without closing it.
     pub(crate) fn kill(mut self) -> Arc<MemoryMedia> {
         self.commit();
         self.media.after_kill()
     }
 }
 
-/// Checks media with all data, and that this changed nothing.
+/// Checks media including all data, and that the check changes nothing.
 pub(crate) fn report(media: &Arc<MemoryMedia>) -> Report {
     let before = media.bytes();
     let report = check(&(Arc::clone(media) as Arc<dyn Media>), &CheckOptions::default()).unwrap();
@@ -161,7 +161,7 @@ pub(crate) fn report(media: &Arc<MemoryMedia>) -> Report {
     report
 }
 
-/// Checks media, and that they are sound.
+/// Checks that media have no faults.
 #[track_caller]
 pub(crate) fn assert_clean(media: &Arc<MemoryMedia>) -> Report {
     let report = report(media);
