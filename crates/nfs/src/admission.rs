@@ -89,8 +89,8 @@ impl<'r> Needs<'r> {
     /// What most calls need: room for a small reply.
     const SMALL: Needs<'static> = Needs { reply_bytes_max: SMALL_REPLY_BYTES_MAX, change: None };
 
-    /// Finds out what a record needs. Only the arguments of calls that change something or whose replies may be large are
-    /// decoded; what cannot be decoded needs no more than an error.
+    /// Determines what a record needs. Only the arguments of calls that change something or whose replies may be
+    /// large are decoded; what cannot be decoded needs no more than an error.
     #[must_use]
     pub fn of(record: &IncomingRecord<'r>) -> Needs<'r> {
         let Ok((header, arguments)) = record.call() else { return Needs::SMALL };

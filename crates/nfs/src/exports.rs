@@ -55,7 +55,7 @@ pub struct Export {
 }
 
 impl Export {
-    /// Makes an export with the default rules: changes allowed, root squashed, everybody admitted.
+    /// Makes an export with the default rules: changes allowed, root squashed, all clients admitted.
     #[must_use]
     pub fn new(path: impl Into<String>, volume: VolumeId) -> Export {
         Export {

@@ -220,7 +220,7 @@ impl Service {
         self.context.shared.state.take_callbacks()
     }
 
-    /// Takes the reply of a client by a connection of our own: a whole record without its mark.
+    /// Takes the reply of a client over a connection that the server made: a whole record without its mark.
     pub fn callback_answered(&self, record: &[u8], now: Time) {
         self.context.shared.state.reply(&self.context.state_context(now), record, None);
     }

@@ -25,7 +25,7 @@ pub(crate) struct ConnectionKey {
     pub(crate) generation: u64,
 }
 
-/// What decides about a blocked connection.
+/// The properties that decide when a blocked connection goes on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
     pub(crate) key: ConnectionKey,

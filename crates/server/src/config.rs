@@ -141,9 +141,9 @@ pub enum Squash {
     /// The superuser's.
     #[default]
     Root,
-    /// Everybody's.
+    /// All users'.
     All,
-    /// Nobody's.
+    /// No user's.
     None,
 }
 

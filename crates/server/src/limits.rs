@@ -65,7 +65,7 @@ pub const BUSY_RETRY: Duration = Duration::from_millis(2);
 /// repeats its calls.
 pub const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// The longest commit that an event loop should do itself: two switches of threads take about as long.
+/// The longest commit that an event loop should do itself: two context switches take about as long.
 pub const SHORT_COMMIT: Duration = Duration::from_micros(40);
 
 /// The number of short commits in a row after which event loops expect the next one to be short.

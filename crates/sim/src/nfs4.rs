@@ -36,7 +36,7 @@ mod world;
 
 use world::World;
 
-/// The extent of a run, and what goes wrong in it.
+/// The size of a run, and the failures in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The number of events.

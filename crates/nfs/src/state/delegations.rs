@@ -194,8 +194,9 @@ impl SharedState {
     /// created the file: it is about to be written and closed, which a delegation would only make slower.
     ///
     /// Also returns the durability that the reply waits for. A read delegation need not be durable: if a crash loses
-    /// it, the client is told to test its delegations ([`Client::may_have_lost_delegations`]). A write delegation must
-    /// be, since its holder grants itself exclusive locks, and so must those of NFSv4.0 clients, which cannot be told.
+    /// it, the client is told to test its delegations ([`Client::may_have_lost_delegations`]). A write delegation
+    /// must be, since its holder grants itself exclusive locks, and so must those of NFSv4.0 clients, which cannot be
+    /// told.
     pub(crate) fn delegate(
         &self,
         context: &Context<'_>,

@@ -244,9 +244,9 @@ impl SharedState {
         PreparedOpen { stateid, modes, record }
     }
 
-    /// Returns the record of an open for the journal entry that creates its file: the file has an inode number, but no
-    /// name yet. Hold the modification until the open is adopted, so that no client that finds the name first gets a
-    /// delegation of the file.
+    /// Returns the record of an open for the journal entry that creates its file: the file has an inode number, but
+    /// no name yet. Hold the modification until the open is adopted, so that no client that finds the name first gets
+    /// a delegation of the file.
     pub(crate) fn record_of_created(
         &self,
         prepared: &PreparedOpen,

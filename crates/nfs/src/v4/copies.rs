@@ -87,8 +87,8 @@ impl ServiceContext {
         }
     }
 
-    /// Checks that the client may still copy with its stateids. One that it has returned since counts as none. Hold the
-    /// guard until a part is copied.
+    /// Checks that the client may still copy with its stateids. One that it has returned since counts as none. Hold
+    /// the guard until a part is copied.
     fn allowed(
         &self,
         copy: &CopyJob,

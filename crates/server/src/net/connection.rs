@@ -20,7 +20,7 @@ pub(crate) struct Connection {
     pub(crate) ends: Ends,
     stream: TcpStream,
     pub(crate) reader: RecordReader,
-    /// A call that waits until there is room for its reply; the input behind it waits too.
+    /// A call that waits until there is room for its reply; the input after it waits too.
     pub(crate) waiting: Option<WaitingCall>,
     /// Bytes that were received but not taken in, because a limit was reached; those before `rest_taken` were.
     pub(crate) rest: Vec<u8>,
@@ -61,7 +61,7 @@ pub(crate) struct WaitingCall {
     pub(crate) reply_bytes: usize,
 }
 
-/// What a read brought.
+/// The result of a read.
 pub(crate) enum Received {
     /// This number of bytes.
     Bytes(usize),

@@ -2,8 +2,8 @@
 //!
 //! Handing a batch to another thread and back costs two context switches. If a sync takes longer, the committer does
 //! it, so that no loop waits for the device. If recent syncs took less (memory, or a device whose cache survives
-//! power failures), a loop that served one connection and has no other with input writes the batch itself. One long commit
-//! returns them to the committer.
+//! power failures), a loop that served one connection and has no other with input writes the batch itself. One long
+//! commit returns them to the committer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -96,7 +96,7 @@ pub(crate) struct Host {
     pub(crate) address: IpAddr,
     /// This server's address, as the host knows it.
     pub(crate) server: IpAddr,
-    /// The state of its status monitor when it first came; 0 if it did not say.
+    /// The state number of its status monitor at its first call; 0 if the call had none.
     pub(crate) state: i32,
 }
 

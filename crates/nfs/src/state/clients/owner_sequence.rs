@@ -21,7 +21,7 @@ use crate::state::ids::{FileId, Other};
 /// Which seqid is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// Any: the owner is new, or a restart forgot.
+    /// Any: the owner is new, or a restart lost its sequence.
     Any,
     /// This one.
     Is(u32),

@@ -122,7 +122,7 @@ impl EventLoop {
         self.deferred.insert(ticket, call);
     }
 
-    /// Goes on with a deferred call that was run again.
+    /// Continues a deferred call that was run again.
     pub(super) fn executed(&mut self, executed: ExecutedCall) {
         let ExecutedCall { call, outcome, reply } = executed;
         let owner = call.owner;
@@ -164,8 +164,8 @@ impl EventLoop {
         }
     }
 
-    /// Retries, in order, the calls that met a limit, after progress or when a retry is due: in each queue those whose
-    /// turn it is, until one meets the limit again, or a portion has been moved and other work has its turn.
+    /// Retries, in order, the calls that met a limit, after progress or when a retry is due: in each queue those
+    /// whose turn it is, until one meets the limit again, or a portion has been moved and other work has its turn.
     pub(super) fn retry_busy(&mut self, progress: bool) {
         if !self.deferred.take_due(progress) {
             return;
