@@ -8,7 +8,7 @@ use wire::xdr::{Encode, Encoder, padding};
 
 use super::{Connection, Handle, encode_header};
 
-/// File data up to this size is copied behind its call; larger data is sent from where it lies. A copy of this size
+/// File data up to this size is copied after its call; larger data is sent from its own buffer. A copy of this size
 /// costs less than two more buffers of a vectored write.
 const COPIED_BYTES_MAX: usize = 16 << 10;
 

@@ -44,7 +44,7 @@ pub struct Coordinator {
     pub(super) silence_timeout: Duration,
 }
 
-/// What several hosts measured together.
+/// The joint result of several hosts.
 #[derive(Debug)]
 pub struct Combined {
     /// The sum of all hosts that have a part in it.
@@ -336,7 +336,7 @@ impl Coordinator {
         }
     }
 
-    /// Gives up agents that are silent or do not end in time.
+    /// Drops agents that are silent or do not end in time.
     fn give_up_silent_and_late(&mut self, run: &mut JointRun, options: &Options) {
         // Phases and counts of operations have no time limit; an agent ends them if the server stops answering.
         let time = match options.length {

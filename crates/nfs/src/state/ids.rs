@@ -7,7 +7,7 @@ use volume::ids::{Ino, VolumeId};
 /// A client of any minor version (`clientid4`): the instance of the server that handed it out, and a number.
 ///
 /// An instance begins when the server starts, and is identified by that second. So an id never recurs, even if a
-/// restart forgot it.
+/// restart lost it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClientId(pub(crate) u64);
 

@@ -30,7 +30,7 @@ pub(crate) enum SlotReply {
 enum Last {
     /// No request yet; counts as sequence 0.
     None,
-    /// A restart forgot. Sequences from this one on are accepted; any, if it is none.
+    /// A restart lost the last request. Sequences from this one on are accepted; any sequence, if it is none.
     Restored(Option<u32>),
     /// The last request, with the checksum of its operations.
     Answered { sequence: u32, checksum: u64, reply: SlotReply },
