@@ -113,6 +113,6 @@ fn perf_stage(report: &mut Report) {
 }
 
 fn e2e_stage(report: &mut Report) {
-    let budget = Duration::from_secs(25 * 60);
+    let budget = Duration::from_secs(30 * 60);
     report.step("e2e", budget, || e2e::run_all(budget));
 }
