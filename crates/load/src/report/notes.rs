@@ -92,7 +92,7 @@ pub(crate) fn of(report: &Report) -> Vec<String> {
     }
     for kind in &report.limits.not_valid {
         let value = subject::limit_text(*kind, &report.limits).unwrap_or_default();
-        let name = subject::limit_name(*kind);
+        let name = subject::limit_name(*kind, report);
         notes.push(format!(
             "Not valid as a limit, since a result is more than 5 % above it: {name}, {value}."
         ));

@@ -158,10 +158,17 @@ pub(crate) fn parameters(workload: &Workload) -> String {
     }
 }
 
+/// Whether TCP was measured within one machine: a limit of its processors and memory, and of no network.
+fn is_loopback(report: &Report) -> bool {
+    let address = report.target.address.parse::<std::net::SocketAddr>();
+    report.limits.tcp_peer.is_none() && address.is_ok_and(|address| address.ip().is_loopback())
+}
+
 /// Returns the name of a limit.
-pub(crate) fn limit_name(kind: LimitKind) -> &'static str {
+pub(crate) fn limit_name(kind: LimitKind, report: &Report) -> &'static str {
     match kind {
         LimitKind::NullCalls => "NULL-call rate",
+        LimitKind::TcpLineRate if is_loopback(report) => "loopback TCP rate",
         LimitKind::TcpLineRate => "TCP line rate",
         LimitKind::TcpSentRate => "TCP line rate to the server",
         LimitKind::DirectoryRead => "directory's read rate",
@@ -170,20 +177,11 @@ pub(crate) fn limit_name(kind: LimitKind) -> &'static str {
     }
 }
 
-/// Returns the name of a limit, and says so if TCP was measured within one machine only.
-pub(crate) fn limit_label(kind: LimitKind, report: &Report) -> &'static str {
-    let is_loopback =
-        report.target.address.parse::<std::net::SocketAddr>().is_ok_and(|address| address.ip().is_loopback());
-    match kind {
-        LimitKind::TcpLineRate if is_loopback && report.limits.tcp_peer.is_none() => "TCP rate on loopback",
-        kind => limit_name(kind),
-    }
-}
-
 /// Returns a name that fits a column.
-pub(crate) fn limit_short_name(kind: LimitKind) -> &'static str {
+pub(crate) fn limit_short_name(kind: LimitKind, report: &Report) -> &'static str {
     match kind {
         LimitKind::NullCalls => "NULL",
+        LimitKind::TcpLineRate if is_loopback(report) => "loopback TCP",
         LimitKind::TcpLineRate => "TCP",
         LimitKind::TcpSentRate => "TCP sent",
         LimitKind::DirectoryRead => "dir. reads",

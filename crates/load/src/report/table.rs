@@ -2,7 +2,9 @@
 
 use crate::published;
 use crate::report::{notes, subject, units};
-use crate::result::{Comparison, Host, Latency, Measurement, Phase, Report, Target, VERDICT_ROUNDS_MIN};
+use crate::result::{
+    Comparison, Host, Latency, LimitKind, Measurement, Phase, Report, Target, VERDICT_ROUNDS_MIN,
+};
 use crate::text;
 
 /// Returns the whole report as lines of text.
@@ -58,7 +60,8 @@ fn head(report: &Report, out: &mut String) {
     }
     let peer = limits.tcp_peer.as_ref().map(|peer| format!(", with {peer}")).unwrap_or_default();
     if let Some(rate) = limits.tcp_bytes_per_s {
-        line(out, "limit", &format!("TCP {}{peer}", units::bytes_per_second(rate)));
+        let name = subject::limit_short_name(LimitKind::TcpLineRate, report);
+        line(out, "limit", &format!("{name} {}{peer}", units::bytes_per_second(rate)));
     }
     if let Some(rate) = limits.tcp_sent_bytes_per_s {
         line(out, "limit", &format!("TCP, sent {}{peer}", units::bytes_per_second(rate)));
@@ -116,10 +119,9 @@ fn results(report: &Report) -> Table {
 }
 
 fn row(measurement: &Measurement, report: &Report) -> Vec<String> {
-    let limit = measurement
-        .limit
-        .as_ref()
-        .map(|limit| format!("{} of {}", units::percent(limit.fraction), subject::limit_name(limit.limit)));
+    let limit = measurement.limit.as_ref().map(|limit| {
+        format!("{} of {}", units::percent(limit.fraction), subject::limit_name(limit.limit, report))
+    });
     let cost = measurement.server.as_ref().map(|it| units::nanoseconds(it.cpu_ns_per_operation));
     let moved =
         if measurement.bytes > 0 { units::bytes_per_second(measurement.bytes_per_s) } else { String::new() };

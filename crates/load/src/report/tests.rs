@@ -262,3 +262,55 @@ fn any_report_makes_a_page_a_table_and_json() {
         same(&text, &json::write(&again));
     }
 }
+
+/// Loopback TCP is copying within one machine, not what a network carries.
+#[test]
+fn tcp_within_one_machine_is_not_called_a_line_rate() {
+    let mut report = sample::report();
+    report.target.address = "127.0.0.1:2049".to_owned();
+    let (page, text) = (page(&report), table::render(&report));
+    for shown in [&page, &text] {
+        assert!(!shown.contains("TCP line rate") && !shown.contains("of TCP"), "{shown}");
+        assert!(shown.contains("loopback TCP rate"));
+    }
+    assert!(text.contains("limit   loopback TCP 9.60 GB/s"), "{text}");
+    report.limits.tcp_peer = Some("127.0.0.1:7411".to_owned());
+    assert!(table::render(&report).contains("90.0 % of TCP line rate"));
+}
+
+/// Returns the circles (measured) or squares (published) of a chart's lines: their y, and the rate that they say.
+fn marks<'p>(figure: &'p str, shape: &str, y: &str) -> Vec<(f64, &'p str)> {
+    let start = format!("<{shape} class=\"mark\"");
+    let marks = figure.split(&start).skip(1);
+    let found = marks.map(|mark| {
+        let (_, rest) = mark.split_once(&format!(" {y}=\"")).unwrap();
+        let (place, rest) = rest.split_once('"').unwrap();
+        let (_, says) = rest.split_once("<title>").unwrap();
+        (place.parse().unwrap(), says.split_once("</title>").unwrap().0)
+    });
+    found.collect()
+}
+
+#[test]
+fn metadata_over_threads_has_published_rates_on_the_same_axis() {
+    let page = page(&sample::report());
+    let (_, figure) = page.split_once("<h3>Empty files over threads</h3>").unwrap();
+    let (figure, _) = figure.split_once("</figure>").unwrap();
+    let published = marks(figure, "rect", "y");
+    let row = crate::published::find("dell-mdtest-empty-stat").unwrap();
+    let stat: Vec<_> = published.iter().filter(|(_, says)| says.contains("STAT")).collect();
+    assert_eq!(stat.len(), row.points.len().max(1), "{figure}");
+    // A mark's place follows from its rate, on one line through those of both kinds.
+    let measured = marks(figure, "circle", "cy");
+    let at = |says: &str| measured.iter().find(|(_, it)| it.contains(says)).unwrap().0;
+    let (low, high) = (at("STAT\nthreads: 1\n"), at("STAT\nthreads: 1024\n"));
+    let phases = sample::report().results.into_iter().filter(|it| it.name == "mdtest, empty files");
+    let rates: Vec<f64> = phases.map(|it| it.phases[1].operations_per_s).collect();
+    let per_unit = (low - high) / (rates[10] - rates[0]);
+    for (place, says) in stat {
+        let point =
+            row.points.iter().find(|it| says.contains(&format!("threads: {}\n", it.threads))).unwrap();
+        let expected = low - (point.figure - rates[0]) * per_unit;
+        assert!((place + 3.5 - expected).abs() < 0.2, "{says} at {place} instead of {expected}");
+    }
+}

@@ -63,7 +63,7 @@ pub(super) fn rates(report: &Report, out: &mut String) {
             charts.push(rate_chart(report, family, lines));
         }
         if !single.is_empty() {
-            charts.push(rate_bars(family, &single));
+            charts.push(rate_bars(report, family, &single));
         }
     }
     if charts.is_empty() {
@@ -80,10 +80,10 @@ fn rate_chart(report: &Report, family: Family, lines: &[Series<'_>]) -> String {
     let unit = family.unit();
     let best = lines.iter().filter_map(Series::best).map(subject::rate).fold(0.0, f64::max);
     let drawn = lines.iter().enumerate().map(|(n, line)| {
-        let points = line.steps.iter().map(|it| point(it, subject::rate(it), &line.label));
+        let points = line.steps.iter().map(|it| point(report, it, subject::rate(it), &line.label));
         Line {
             label: line.label.clone(),
-            figure: line.best().map(peak).unwrap_or_default(),
+            figure: line.best().map(|it| peak(report, it)).unwrap_or_default(),
             class: class(n),
             stroke: Stroke::Solid,
             points: points.collect(),
@@ -102,17 +102,17 @@ fn rate_chart(report: &Report, family: Family, lines: &[Series<'_>]) -> String {
 }
 
 /// Describes the best rate and its number of threads.
-fn peak(measurement: &Measurement) -> String {
+fn peak(report: &Report, measurement: &Measurement) -> String {
     let unit = Family::of(&measurement.workload).unit();
     let limit = measurement.limit.as_ref().map(|limit| {
-        format!(" · {} of {}", units::percent(limit.fraction), subject::limit_short_name(limit.limit))
+        format!(" · {} of {}", units::percent(limit.fraction), subject::limit_short_name(limit.limit, report))
     });
     let rate = subject::rate_text(unit, subject::rate(measurement));
     format!("{rate} at {}{}", measurement.threads, limit.unwrap_or_default())
 }
 
 /// Returns a point over the number of threads, with its tooltip.
-pub(super) fn point(measurement: &Measurement, y: f64, label: &str) -> Point {
+pub(super) fn point(report: &Report, measurement: &Measurement, y: f64, label: &str) -> Point {
     let unit = Family::of(&measurement.workload).unit();
     let mut says = format!(
         "{label}\nthreads: {}\n{}",
@@ -120,8 +120,12 @@ pub(super) fn point(measurement: &Measurement, y: f64, label: &str) -> Point {
         subject::rate_text(unit, subject::rate(measurement))
     );
     if let Some(limit) = &measurement.limit {
-        let _ =
-            write!(says, "\n{} of the {}", units::percent(limit.fraction), subject::limit_name(limit.limit));
+        let _ = write!(
+            says,
+            "\n{} of the {}",
+            units::percent(limit.fraction),
+            subject::limit_name(limit.limit, report)
+        );
     }
     if measurement.latency.count > 0 {
         let times = [measurement.latency.p50_ns, measurement.latency.p99_ns];
@@ -139,7 +143,7 @@ fn levels(report: &Report, unit: Unit, lines: &[Series<'_>], best: f64) -> Vec<L
         let Some((value, of)) = subject::limit_value(limit.limit, &report.limits) else { continue };
         let known = levels.iter().any(|level| level.y == value);
         if of == unit && value.is_finite() && value <= best * REACH && !known {
-            let name = subject::limit_name(limit.limit);
+            let name = subject::limit_name(limit.limit, report);
             levels.push(Level { y: value, label: format!("{name}: {}", subject::rate_text(unit, value)) });
         }
     }
@@ -147,7 +151,7 @@ fn levels(report: &Report, unit: Unit, lines: &[Series<'_>], best: f64) -> Vec<L
 }
 
 /// Draws a bar for each series with a single number of threads.
-fn rate_bars(family: Family, single: &[Series<'_>]) -> String {
+fn rate_bars(report: &Report, family: Family, single: &[Series<'_>]) -> String {
     let measurements = || single.iter().filter_map(|line| Some((line, *line.steps.first()?)));
     let most =
         measurements().map(|(_, it)| subject::rate(it)).filter(|it| it.is_finite()).fold(0.0, f64::max);
@@ -163,7 +167,7 @@ fn rate_bars(family: Family, single: &[Series<'_>]) -> String {
             "<div class=\"row\"><span class=\"what\">{}</span>{}<span class=\"much\">{}</span></div>",
             escape(&line.label),
             plot::bar(rate / most, "fill"),
-            escape(&peak(measurement))
+            escape(&peak(report, measurement))
         );
     }
     out.push_str("</div></figure>\n");

@@ -86,7 +86,7 @@ fn limits(report: &Report, out: &mut String) {
         fact(out, "One NULL call, p50", &units::nanoseconds(ns as f64));
     }
     if let Some(rate) = limits.tcp_bytes_per_s {
-        fact(out, subject::limit_label(LimitKind::TcpLineRate, report), &units::bytes_per_second(rate));
+        fact(out, subject::limit_name(LimitKind::TcpLineRate, report), &units::bytes_per_second(rate));
     }
     if let Some(rate) = limits.tcp_sent_bytes_per_s {
         fact(out, "– sent", &units::bytes_per_second(rate));
@@ -105,7 +105,7 @@ fn limits(report: &Report, out: &mut String) {
         fact(
             out,
             "Not valid",
-            &format!("{}: a result is more than 5 % above it", subject::limit_name(*kind)),
+            &format!("{}: a result is more than 5 % above it", subject::limit_name(*kind, report)),
         );
     }
     if out.len() == before {

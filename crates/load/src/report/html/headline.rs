@@ -130,7 +130,7 @@ fn whole(report: &Report, measurement: &Measurement) -> Tile {
     let limit = measurement.limit.as_ref();
     let named = |kind: LimitKind| {
         let value = subject::limit_text(kind, &report.limits).map(|text| format!(", {text}"));
-        format!("the {}{}", subject::limit_label(kind, report), value.unwrap_or_default())
+        format!("the {}{}", subject::limit_name(kind, report), value.unwrap_or_default())
     };
     let of = match (limit, report.limits.nearest(measurement)) {
         (Some(limit), _) => named(limit.limit),

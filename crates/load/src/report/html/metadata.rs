@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::charts::{self, THREADS};
-use crate::published::{self, ROWS, Shape};
+use crate::published::{ROWS, Row, Shape};
 use crate::report::markup::escape;
 use crate::report::plot::{self, Axis, AxisKind, Chart, Line, Point, Stroke};
 use crate::report::series::{self, Series};
@@ -19,8 +19,9 @@ pub(super) fn write(report: &Report, out: &mut String) {
     if phased.is_empty() {
         return;
     }
-    let about = "Each phase has the machine to itself, as in mdtest. The published figures below are rates, not \
-                 fractions, as their report states no limit; they come from other machines, with the stated threads.";
+    let about = "Each phase has the machine to itself, as in mdtest. Published figures share the axis; in curves they \
+                 are dashed. They are rates, not fractions, as their report states no limit, and come from other \
+                 machines.";
     super::section(out, "metadata", "Metadata, phase by phase", about);
     let mut figures = Vec::new();
     for line in phased {
@@ -37,7 +38,7 @@ pub(super) fn write(report: &Report, out: &mut String) {
 fn bars(report: &Report, line: &Series<'_>) -> Option<String> {
     let phased = line.steps.iter().copied().filter(|it| !it.phases.is_empty());
     let step = phased.max_by(|a, b| a.operations_per_s.total_cmp(&b.operations_per_s))?;
-    let others: Vec<(&Phase, Option<&published::Row>)> =
+    let others: Vec<(&Phase, Option<&Row>)> =
         step.phases.iter().map(|phase| (phase, row_for(step, phase))).collect();
     let rates =
         others.iter().flat_map(|(phase, row)| [phase.operations_per_s, row.map_or(0.0, |row| row.figure)]);
@@ -77,7 +78,7 @@ fn bars(report: &Report, line: &Series<'_>) -> Option<String> {
 }
 
 /// Returns the published figure for a phase.
-fn row_for(step: &Measurement, phase: &Phase) -> Option<&'static published::Row> {
+fn row_for(step: &Measurement, phase: &Phase) -> Option<&'static Row> {
     ROWS.iter().find(|row| {
         subject::corresponds(&step.workload, row.shape)
             && matches!(row.shape, Shape::Metadata { procedure, .. } if procedure == phase.procedure)
@@ -91,21 +92,19 @@ fn over_threads(line: &Series<'_>) -> String {
             names.push(&phase.procedure);
         }
     }
-    let lines = names.into_iter().enumerate().map(|(n, name)| {
-        let points: Vec<Point> = line
-            .steps
-            .iter()
-            .filter_map(|it| Some((it.threads, it.phases.iter().find(|phase| phase.procedure == name)?)))
-            .map(|(threads, phase)| point(threads, phase))
-            .collect();
+    let lines = names.into_iter().enumerate().flat_map(|(n, name)| {
+        let points = line.steps.iter().filter_map(|it| Some(point(it.threads, of_phase(it, name)?)));
+        let points: Vec<Point> = points.collect();
+        let row = line.steps.iter().find_map(|it| row_for(it, of_phase(it, name)?));
         let best = points.iter().map(|point| point.y).filter(|y| y.is_finite()).fold(0.0, f64::max);
-        Line {
+        let measured = Line {
             label: name.to_owned(),
             figure: units::operations(best),
             class: charts::class(n),
             stroke: Stroke::Solid,
             points,
-        }
+        };
+        std::iter::once(measured).chain(row.map(|row| published(n, name, row)))
     });
     Chart {
         title: format!("{} over threads", line.label),
@@ -117,6 +116,34 @@ fn over_threads(line: &Series<'_>) -> String {
         window: None,
     }
     .render()
+}
+
+fn of_phase<'m>(step: &'m Measurement, name: &str) -> Option<&'m Phase> {
+    step.phases.iter().find(|phase| phase.procedure == name)
+}
+
+/// Returns the published curve of a phase, in the colour of the measured one.
+fn published(n: usize, phase: &str, row: &Row) -> Line {
+    let point = |threads: Option<u32>, rate: f64| {
+        let at = threads.map(|it| format!("threads: {it}\n")).unwrap_or_default();
+        let (name, tag, rate_text) = (row.system.name(), row.source.tag(), units::operations(rate));
+        Point {
+            x: threads.map(f64::from),
+            y: rate,
+            says: format!("{name}\n{phase}\n{at}{rate_text} [{tag}]"),
+        }
+    };
+    let mut points: Vec<Point> = row.points.iter().map(|it| point(Some(it.threads), it.figure)).collect();
+    if points.is_empty() {
+        points.push(point(row.threads, row.figure));
+    }
+    Line {
+        label: format!("{phase}, {} [{}]", row.system.name(), row.source.tag()),
+        figure: units::operations(row.figure),
+        class: charts::class(n),
+        stroke: Stroke::Dashed,
+        points,
+    }
 }
 
 fn point(threads: u32, phase: &Phase) -> Point {

@@ -64,7 +64,7 @@ pub(super) fn class(system: System) -> &'static str {
 pub(super) fn write(report: &Report, out: &mut String) {
     let all: Vec<Series<'_>> =
         Family::ALL.into_iter().flat_map(|family| series::of_family(report, family)).collect();
-    let panels: Vec<String> = PANELS.iter().filter_map(|panel| draw(panel, &all)).collect();
+    let panels: Vec<String> = PANELS.iter().filter_map(|panel| draw(report, panel, &all)).collect();
     if panels.is_empty() {
         return;
     }
@@ -76,7 +76,7 @@ pub(super) fn write(report: &Report, out: &mut String) {
     out.push_str("</section>\n");
 }
 
-fn draw(panel: &Panel, all: &[Series<'_>]) -> Option<String> {
+fn draw(report: &Report, panel: &Panel, all: &[Series<'_>]) -> Option<String> {
     let is_ours =
         |line: &&Series<'_>| line.steps.iter().any(|it| (panel.ours)(&it.workload) && it.limit.is_some());
     let mut ours: Vec<&Series<'_>> = all.iter().filter(is_ours).collect();
@@ -84,7 +84,8 @@ fn draw(panel: &Panel, all: &[Series<'_>]) -> Option<String> {
     if ours.iter().any(|line| line.steps.len() > 1) {
         ours.retain(|line| line.steps.len() > 1);
     }
-    let mut lines: Vec<Line> = ours.into_iter().enumerate().map(|(n, line)| measured(n, line)).collect();
+    let mut lines: Vec<Line> =
+        ours.into_iter().enumerate().map(|(n, line)| measured(report, n, line)).collect();
     if lines.is_empty() {
         return None;
     }
@@ -105,10 +106,10 @@ fn draw(panel: &Panel, all: &[Series<'_>]) -> Option<String> {
     Some(chart.render())
 }
 
-fn measured(n: usize, line: &Series<'_>) -> Line {
+fn measured(report: &Report, n: usize, line: &Series<'_>) -> Line {
     let points = line.steps.iter().filter_map(|it| {
         let fraction = it.limit.as_ref()?.fraction;
-        Some(charts::point(it, fraction, &line.label))
+        Some(charts::point(report, it, fraction, &line.label))
     });
     let points: Vec<Point> = points.collect();
     let best = points.iter().map(|point| point.y).filter(|y| y.is_finite()).fold(0.0, f64::max);

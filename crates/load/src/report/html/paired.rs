@@ -67,7 +67,7 @@ fn draw(report: &Report, pair: &Pair<'_>, reach: f64) -> String {
     };
     let limit = kind.map(|kind| {
         let value = subject::limit_text(kind, &report.limits).unwrap_or_default();
-        format!("{}, {value}", subject::limit_label(kind, report))
+        format!("{}, {value}", subject::limit_name(kind, report))
     });
     let limit = match (limit, ours) {
         (Some(limit), Some(_)) => format!("of the {limit}"),

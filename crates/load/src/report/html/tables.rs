@@ -84,8 +84,8 @@ fn row(measurement: &Measurement, report: &Report, out: &mut String) {
         if measurement.bytes > 0 { units::bytes_per_second(measurement.bytes_per_s) } else { String::new() };
     cell(out, &moved);
     let limit = measurement.limit.as_ref();
-    let of =
-        limit.map(|it| format!("{} {}", units::percent(it.fraction), subject::limit_short_name(it.limit)));
+    let of = limit
+        .map(|it| format!("{} {}", units::percent(it.fraction), subject::limit_short_name(it.limit, report)));
     cell(out, &of.unwrap_or_default());
     let spark = plot::spark(&measurement.timeline, charts::sample_rate(measurement));
     let _ = write!(out, "<td class=\"drawing\">{spark}</td>");
