@@ -25,6 +25,8 @@ pub struct Side {
     pub target: Target,
     /// Its local processes, for its processor time.
     pub server_pids: Vec<u32>,
+    /// The memory of its machine, if known.
+    pub memory_bytes: Option<u64>,
 }
 
 /// Measures each workload round by round, first on `a`, then on `b`, with the same random numbers. An interruption
@@ -59,7 +61,15 @@ pub fn compare(
     if rows.is_empty() {
         return Err(LoadError::new("interrupted before each server was measured once"));
     }
-    Ok(Comparison { a: a.target.clone(), b: b.target.clone(), rounds: complete, totals: Some(totals), rows })
+    Ok(Comparison {
+        a: a.target.clone(),
+        b: b.target.clone(),
+        a_memory_bytes: a.memory_bytes,
+        b_memory_bytes: b.memory_bytes,
+        rounds: complete,
+        totals: Some(totals),
+        rows,
+    })
 }
 
 type Pair = [Measurement; 2];
@@ -148,6 +158,7 @@ fn row(
         ratio_high: ratios.iter().copied().fold(0.0, f64::max),
         rounds: u32::try_from(ratios.len()).unwrap_or(u32::MAX),
         unit: unit.to_owned(),
+        footprint_bytes: pairs.first().map_or(0, |[first, _]| first.footprint_bytes()),
         ..ComparisonRow::default()
     })
 }

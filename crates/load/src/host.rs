@@ -20,6 +20,7 @@ impl Host {
             name: names.nodename().to_string_lossy().into_owned(),
             cores: u32::try_from(cores).unwrap_or(u32::MAX),
             kernel: format!("{} {}", names.sysname().to_string_lossy(), names.release().to_string_lossy()),
+            memory_bytes: memory_bytes(),
         }
     }
 }

@@ -12,6 +12,7 @@
 pub mod html;
 pub mod json;
 mod markup;
+mod memory;
 mod notes;
 mod plot;
 mod series;

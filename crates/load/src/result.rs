@@ -25,7 +25,8 @@ pub struct Report {
     pub target: Target,
     /// The machine that measured or coordinated.
     pub host: Host,
-    /// The memory of the server's machine, if it is this one.
+    /// The memory of the server's machine, if the user gave it or the machine is this one. Of a comparison, both
+    /// are in [`Comparison`].
     #[serde(default)]
     pub server_memory_bytes: Option<u64>,
     /// The client hosts, if agents measured.
@@ -118,6 +119,9 @@ pub struct Host {
     pub cores: u32,
     /// Operating system and version.
     pub kernel: String,
+    /// The memory, if the system reports it.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
 }
 
 /// The most that this machine, network and client code can do. Limits that were not measured are absent.
@@ -214,6 +218,13 @@ pub struct Measurement {
 }
 
 impl Measurement {
+    /// Returns the bytes of data and metadata that the workload uses, as a server would cache them: an estimate, except
+    /// for file data.
+    #[must_use]
+    pub fn footprint_bytes(&self) -> u64 {
+        self.workload.footprint_bytes(self.working_set_bytes, self.threads)
+    }
+
     /// Whether no operation ended, so that there is no rate.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -322,6 +333,12 @@ pub struct Comparison {
     pub a: Target,
     /// The second server.
     pub b: Target,
+    /// The memory of the first server's machine, if known.
+    #[serde(default)]
+    pub a_memory_bytes: Option<u64>,
+    /// The memory of the second server's machine, if known.
+    #[serde(default)]
+    pub b_memory_bytes: Option<u64>,
     /// The number of measurements of each server. After an interruption, the fewest of any workload.
     pub rounds: u32,
     /// What was measured of both servers together.
@@ -418,6 +435,9 @@ impl ComparisonRow {
 pub struct ComparisonRow {
     /// The workload.
     pub name: String,
+    /// [`Measurement::footprint_bytes`] of the workload.
+    #[serde(default)]
+    pub footprint_bytes: u64,
     /// The median rate of the first server.
     pub a_median: f64,
     /// The median rate of the second server.

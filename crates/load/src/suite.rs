@@ -28,7 +28,7 @@ pub enum Scale {
     Quick,
     /// About ten minutes: over several numbers of threads.
     Standard,
-    /// Hours: a minute per test, with twice the machine's memory, as in the reports.
+    /// Hours: a minute per test, with twice the server's memory, as in the reports.
     Long,
 }
 
@@ -98,12 +98,12 @@ pub fn published(
     report: &mut Report,
     observer: &mut dyn Observer,
 ) -> Result<usize, LoadError> {
-    let machine = Machine::of(server)?;
+    let machine = Machine::of(server, report.server_memory_bytes)?;
     let mut steps = plan(suite.scale, &machine);
     if !suite.only.is_empty() {
         steps.retain(|step| step.published.iter().any(|id| suite.only.iter().any(|only| only == id)));
     }
-    report.caches = caches(&report.caches, &steps, &machine, server);
+    report.caches = caches(&report.caches, &steps);
     observer.begin("limits");
     let length = suite.scale.length().min(LIMITS_MAX);
     let scope = Scope { directory: suite.directory.as_deref(), peer: suite.peer.as_ref(), length };
@@ -198,19 +198,13 @@ fn title(number: usize, steps: usize, step: &SuiteTest) -> String {
     format!("{number}/{steps} {}, {} threads x {}{tests}", step.workload.name(), step.threads, step.depth)
 }
 
-/// Returns the declared caches, with what is known about the memory of client and server.
-fn caches(declared: &str, steps: &[SuiteTest], machine: &Machine, server: &Server) -> String {
+/// Returns the declared caches, with the sizes of the data.
+fn caches(declared: &str, steps: &[SuiteTest]) -> String {
     let sets = || steps.iter().map(|step| step.working_set_bytes).filter(|bytes| *bytes > 0);
     let [min, max] = [sets().min(), sets().max()].map(|bytes| size(bytes.unwrap_or(0)));
-    let memory = size(machine.memory_bytes >> 30 << 30);
-    let server = if server.address.ip().is_loopback() {
-        format!("the server runs on this machine, which has {memory} of memory")
-    } else {
-        "the server's memory is not known to the client".to_owned()
-    };
     format!(
-        "server: {declared}; client: none. Working sets: {min} for tests published as cached, {max} for the others; \
-         {server}. What fits the server's memory may have been read from it"
+        "server: {declared}; client: none. Working sets: {min} for tests published as cached, {max} for the others. \
+         What fits the server's memory may have been read from it"
     )
 }
 

@@ -113,6 +113,9 @@ pub enum Stability {
 /// The size of the writes of [`RateProcedure`].
 const RATE_BLOCK_BYTES: u64 = 4096;
 
+/// The memory of a cached inode and its name, about what Linux needs for both.
+const OBJECT_BYTES: u64 = 1 << 10;
+
 /// Bytes per operation.
 pub const BLOCK_BYTES_MAX: u64 = 64 << 20;
 
@@ -238,6 +241,23 @@ impl Workload {
             | Self::Random { .. }
             | Self::Rate { procedure: RateProcedure::WriteFileSync | RateProcedure::WriteCommit } => asked,
             _ => 0,
+        }
+    }
+
+    /// Returns the bytes of data and metadata that it uses, as a server would cache them: its working set, or else an
+    /// estimate of 1 KiB for each file, directory and name, with the data of small files.
+    pub(crate) fn footprint_bytes(&self, working_set_bytes: u64, threads: u32) -> u64 {
+        match *self {
+            Self::Null => 0,
+            Self::Metadata { files_per_directory, directories_per_thread, file_bytes }
+            | Self::SmallFiles { files_per_directory, directories_per_thread, file_bytes } => {
+                let file = file_bytes.saturating_add(OBJECT_BYTES);
+                let directory = files_per_directory.saturating_mul(file).saturating_add(OBJECT_BYTES);
+                directory.saturating_mul(directories_per_thread).saturating_mul(u64::from(threads))
+            }
+            Self::Readdir { names, .. } => names.saturating_mul(OBJECT_BYTES),
+            // Directories and the few names in them.
+            _ => working_set_bytes.max(u64::from(threads) * OBJECT_BYTES),
         }
     }
 

@@ -8,6 +8,7 @@ use load::client::{Identity, Server};
 use load::error::LoadError;
 use load::hosts::{Coordinator, Peer, Token};
 use load::result::{Host, Report, Target};
+use server::config::size::Size;
 use server::error::Error;
 
 use crate::report::Outcome;
@@ -77,11 +78,24 @@ pub(crate) struct ServerOptions {
     /// Name of the server in the report
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
+    /// Memory of the server's machine: results that fit it are marked [default: this machine's, if the server is on it]
+    #[arg(long, value_name = "SIZE", value_parser = work::parse_size)]
+    server_memory: Option<Size>,
+    #[command(flatten)]
+    caches: CachesOption,
     #[command(flatten)]
     caller: CallerOptions,
 }
 
-/// The caller, and the caches in between.
+/// The caches in between.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CachesOption {
+    /// Caches between the client and the media, for the report
+    #[arg(long, value_name = "WORDS", default_value = "not declared")]
+    caches: String,
+}
+
+/// The caller.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CallerOptions {
     /// Use local ports below 1024, which some servers require; needs root
@@ -93,9 +107,6 @@ pub(crate) struct CallerOptions {
     /// Group ID of calls
     #[arg(long, value_name = "GID", default_value_t = 0)]
     gid: u32,
-    /// Caches between the client and the media, for the report
-    #[arg(long, value_name = "WORDS", default_value = "not declared")]
-    caches: String,
 }
 
 impl TargetOptions {
@@ -116,7 +127,9 @@ impl ServerOptions {
 
     /// Returns a report without results.
     fn report(&self, server: &Server) -> Report {
-        new_report(server, target(server, self.label.clone()), self.caller.caches.clone())
+        let mut report = new_report(target(server, self.label.clone()), &self.caches);
+        report.server_memory_bytes = server_memory_bytes(server, self.server_memory);
+        report
     }
 }
 
@@ -134,11 +147,15 @@ fn target(server: &Server, label: Option<String>) -> Target {
 }
 
 /// Returns a report without results, with this machine and the current time.
-fn new_report(server: &Server, target: Target, caches: String) -> Report {
+fn new_report(target: Target, caches: &CachesOption) -> Report {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let mut report = Report::new(target, Host::this(), caches, since.map_or(0, |since| since.as_secs()));
-    report.server_memory_bytes = load::memory_bytes().filter(|_| load::has_address(server.address.ip()));
-    report
+    Report::new(target, Host::this(), caches.caches.clone(), since.map_or(0, |since| since.as_secs()))
+}
+
+/// Returns the memory of a server's machine: as the user gave it, or this machine's if the server has its address.
+fn server_memory_bytes(server: &Server, given: Option<Size>) -> Option<u64> {
+    let local = || load::memory_bytes().filter(|_| load::has_address(server.address.ip()));
+    given.map(|size| size.0).or_else(local)
 }
 
 /// The options of limits.
@@ -212,11 +229,4 @@ impl HostOptions {
 /// Converts the error of a measurement to that of a command.
 fn failed(error: LoadError) -> Error {
     Error::failed(error.to_string())
-}
-
-/// Formats the report as JSON.
-fn json(report: &Report) -> Result<String, Error> {
-    serde_json::to_string_pretty(report)
-        .map(|text| text + "\n")
-        .map_err(|error| Error::failed(format!("the report as JSON: {error}")))
 }

@@ -490,7 +490,7 @@ fn texts_of_agents_are_made_printable() {
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let _: Request = receive(&mut stream, GREETING_BYTES_MAX).unwrap();
-        let host = Host { name: bad.to_owned(), cores: 1, kernel: bad.repeat(100) };
+        let host = Host { name: bad.to_owned(), cores: 1, kernel: bad.repeat(100), memory_bytes: None };
         send(&mut stream, &Response::Welcome { version: VERSION, host }).unwrap();
         let _: Request = receive(&mut stream, 1 << 20).unwrap();
         send(&mut stream, &Response::Note { words: bad.repeat(1000) }).unwrap();

@@ -7,7 +7,8 @@ use crate::run::{Length, Options};
 
 fn report_with(limits: Limits) -> Report {
     let target = crate::result::Target { address: String::new(), export: String::new(), label: None };
-    let host = crate::result::Host { name: String::new(), cores: 1, kernel: String::new() };
+    let host =
+        crate::result::Host { name: String::new(), cores: 1, kernel: String::new(), memory_bytes: None };
     Report { limits, ..Report::new(target, host, String::new(), 0) }
 }
 

@@ -1,12 +1,11 @@
 //! What a reader should know before trusting a figure.
 
-use crate::report::{subject, units};
+use crate::report::{memory, subject, units};
 use crate::result::{Measurement, Report};
-use crate::workload::Workload;
 
 /// Returns the marks of a measurement in a table: short words for its problems.
 pub(crate) fn marks(measurement: &Measurement, report: &Report) -> String {
-    let mut marks: Vec<String> = from_memory(measurement, report).into_iter().collect();
+    let mut marks: Vec<String> = memory::mark(measurement, report).into_iter().collect();
     if measurement.interrupted {
         marks.push("interrupted".to_owned());
     }
@@ -24,28 +23,6 @@ pub(crate) fn marks(measurement: &Measurement, report: &Report) -> String {
         marks.push(format!("verified: {}", units::count(blocks)));
     }
     marks.join(", ")
-}
-
-/// Returns the sizes of the working set and of the server's memory, if data was read that fits that memory.
-pub(crate) fn from_memory(measurement: &Measurement, report: &Report) -> Option<String> {
-    let memory = report.server_memory_bytes?;
-    let bytes = measurement.working_set_bytes;
-    let only_writes =
-        measurement.workload.only_writes() || matches!(measurement.workload, Workload::Rate { .. });
-    (bytes > 0 && bytes < memory && !only_writes)
-        .then(|| format!("in memory: {} of {}", units::block(bytes), memory_text(memory)))
-}
-
-fn memory_text(bytes: u64) -> String {
-    units::block(if bytes >> 30 > 0 { bytes >> 30 << 30 } else { bytes })
-}
-
-/// Describes the memory of the server's machine.
-pub(crate) fn server_memory(report: &Report) -> String {
-    match report.server_memory_bytes {
-        Some(bytes) => format!("{} on the server's machine, which is this one", memory_text(bytes)),
-        None => "that of the server is not known to the client".to_owned(),
-    }
 }
 
 /// Returns the number of failed operations.
@@ -97,11 +74,14 @@ pub(crate) fn of(report: &Report) -> Vec<String> {
             "Not valid as a limit, since a result is more than 5 % above it: {name}, {value}."
         ));
     }
-    if let Some(names) = named(&|it| from_memory(it, report).is_some()) {
+    if let Some(names) =
+        named(&|it| report.server_memory_bytes.is_some() && memory::mark(it, report).is_some())
+    {
         notes.push(format!(
-            "The working set fits the memory of the server, which may not have read its media: {names}."
+            "The working set fits the memory of the server, which may not have used its media: {names}."
         ));
     }
+    notes.extend(memory::unknown(report));
     notes
 }
 

@@ -1,7 +1,7 @@
 //! A report for the terminal: aligned columns, readable figures, each rate as a fraction of its limit.
 
 use crate::published;
-use crate::report::{notes, subject, units};
+use crate::report::{memory, notes, subject, units};
 use crate::result::{
     Comparison, Host, Latency, LimitKind, Measurement, Phase, Report, Target, VERDICT_ROUNDS_MIN,
 };
@@ -52,7 +52,7 @@ fn head(report: &Report, out: &mut String) {
         }
     }
     line(out, "caches", &report.caches);
-    line(out, "memory", &notes::server_memory(report));
+    line(out, "memory", &memory::describe(report));
     let limits = &report.limits;
     if let Some(rate) = limits.null_calls_per_s {
         let p50 = limits.null_p50_ns.map(|ns| format!(", p50 {}", units::nanoseconds(ns as f64)));
@@ -127,11 +127,7 @@ fn row(measurement: &Measurement, report: &Report) -> Vec<String> {
         if measurement.bytes > 0 { units::bytes_per_second(measurement.bytes_per_s) } else { String::new() };
     let mut cells = vec![
         printable(&measurement.name),
-        if measurement.working_set_bytes > 0 {
-            units::block(measurement.working_set_bytes)
-        } else {
-            String::new()
-        },
+        memory::working_set(measurement),
         units::count(u64::from(measurement.threads)),
         units::count(u64::from(measurement.depth)),
         units::operations(measurement.operations_per_s),
@@ -215,9 +211,10 @@ fn compared(comparison: &Comparison, out: &mut String) {
             subject::cost_text(subject::unit_of(&row.unit), ns, per_gib).unwrap_or_default()
         };
         let errors = match (row.a_errors, row.b_errors) {
-            (0, 0) => String::new(),
-            (a, b) => format!("errors: {} and {}", units::count(a), units::count(b)),
+            (0, 0) => None,
+            (a, b) => Some(format!("errors: {} and {}", units::count(a), units::count(b))),
         };
+        let marks: Vec<String> = errors.into_iter().chain(memory::mark_compared(row, comparison)).collect();
         table.rows.push(vec![
             printable(&row.name),
             subject::rate_text(subject::unit_of(&row.unit), row.a_median),
@@ -229,7 +226,7 @@ fn compared(comparison: &Comparison, out: &mut String) {
             cost(row.a_cpu_ns_per_operation, row.a_cpu_seconds_per_gib),
             cost(row.b_cpu_ns_per_operation, row.b_cpu_seconds_per_gib),
             row.cpu_ratio.map(units::ratio).unwrap_or_default(),
-            errors,
+            marks.join(", "),
         ]);
     }
     out.push_str(&table.render());

@@ -124,15 +124,69 @@ fn a_rate_above_its_limit_is_shown_without_a_fraction() {
     assert!(!table.contains("161 %") && table.contains("Not valid as a limit"), "{table}");
 }
 
+/// Returns the report with one result of each workload that uses data.
+fn one_of_each_workload() -> Report {
+    let mut report = empty();
+    for it in sample::report().results {
+        if it.footprint_bytes() > 0 && !report.results.iter().any(|known| known.name == it.name) {
+            report.results.push(it);
+        }
+    }
+    report
+}
+
 #[test]
 fn results_that_fit_the_servers_memory_are_marked_whatever_they_are_called() {
-    let mut report = sample::report();
-    report.results.iter_mut().for_each(|it| it.working_set_bytes = 256 << 20);
-    report.server_memory_bytes = Some(24 << 30);
-    assert!(page(&report).contains("in memory: 256 MiB of 24 GiB"));
-    assert!(table::render(&report).contains("in memory: 256 MiB of 24 GiB"));
-    report.results.iter_mut().for_each(|it| it.working_set_bytes = 48 << 30);
-    assert!(!page(&report).contains("in memory:"));
+    let mut report = one_of_each_workload();
+    let marked = |report: &Report| table::render(report).matches("in memory: ").count();
+    report.server_memory_bytes = Some(1 << 40);
+    assert_eq!(marked(&report), report.results.len(), "{}", table::render(&report));
+    assert!(page(&report).matches("in memory: ").count() >= report.results.len());
+    assert!(page(&report).contains("in memory: 8 GiB of 1 TiB"));
+    report.server_memory_bytes = Some(1);
+    assert_eq!((marked(&report), page(&report).matches("in memory: ").count()), (0, 0));
+}
+
+#[test]
+fn files_and_names_count_as_a_working_set() {
+    let mut report = one_of_each_workload();
+    report.results.retain(|it| it.name == "mdtest, empty files" || it.name == "readdir");
+    report.results[0].threads = 64;
+    report.server_memory_bytes = Some(4 << 30);
+    // 768,000 files and a million names, 1 KiB each.
+    for shown in [page(&report), table::render(&report)] {
+        assert!(shown.contains("in memory: about 751 MiB of 4 GiB"));
+        assert!(shown.contains("in memory: about 977 MiB of 4 GiB"));
+    }
+    assert_eq!(sample::report().results.iter().find(|it| it.name == "NULL").unwrap().footprint_bytes(), 0);
+}
+
+#[test]
+fn without_the_servers_memory_the_user_is_asked_for_it_and_the_clients_is_the_measure() {
+    let mut report = one_of_each_workload();
+    report.host.memory_bytes = Some(64 << 30);
+    for shown in [page(&report), table::render(&report)] {
+        assert!(shown.contains("server: not known (give --server-memory); client: 64 GiB; working sets: "));
+        assert!(
+            shown.contains("memory is not known, so results that came from it are not marked; give --server")
+        );
+        assert!(shown.contains("fits the client") && shown.contains("s memory: 8 GiB of 64 GiB"));
+        assert!(!shown.contains("in memory:"));
+    }
+    report.server_memory_bytes = Some(1 << 30);
+    let text = table::render(&report);
+    assert!(text.contains("memory  server: 1 GiB; client: 64 GiB"), "{text}");
+    assert!(!text.contains("not known") && !text.contains("fits the client"), "{text}");
+}
+
+#[test]
+fn a_comparison_marks_what_fits_the_memory_of_either_server() {
+    let mut report = empty();
+    report.comparison = Some(sample::comparison());
+    for shown in [page(&report), table::render(&report)] {
+        assert_eq!(shown.matches("in memory: 8 GiB of 64 GiB of A").count(), 6, "{shown}");
+        assert!(shown.contains("server A: 64 GiB; server B: not known (give --server-memory-b)"), "{shown}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 use super::*;
 use crate::published::ROWS;
 use crate::report::subject::corresponds;
+use crate::run::tests::fake::{Fake, Fault};
 
 const MACHINES: [Machine; 4] = [
     Machine { cores: 1, memory_bytes: 1 << 30, free_bytes: 64 << 20 },
@@ -64,10 +65,18 @@ fn a_quick_run_is_short() {
 
 #[test]
 fn caches_name_what_is_known() {
-    let steps = plan(Scale::Quick, &MACHINES[1]);
-    let local = Server::parse("127.0.0.1:/x").unwrap();
-    let text = caches("dropped before the run", &steps, &MACHINES[1], &local);
-    for words in ["server: dropped before the run", "client: none", "32 MiB", "128 MiB", "24 GiB of memory"] {
+    let text = caches("dropped before the run", &plan(Scale::Quick, &MACHINES[1]));
+    for words in ["server: dropped before the run", "client: none", "32 MiB", "128 MiB"] {
         assert!(text.contains(words), "{text}");
     }
+}
+
+#[test]
+fn long_tests_exceed_the_memory_of_the_server_that_the_user_gave() {
+    let fake = Fake::start(Fault::None);
+    let machine = Machine::of(&fake.server, Some(3 << 40)).unwrap();
+    assert_eq!(machine.memory_bytes, 3 << 40);
+    let roomy = Machine { free_bytes: 1 << 50, ..machine };
+    let largest = plan(Scale::Long, &roomy).iter().map(|step| step.working_set_bytes).max();
+    assert_eq!(largest, Some(6 << 40));
 }

@@ -4,11 +4,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use load::client::{Identity, Server};
 use load::leftovers;
 use server::error::Error;
 
-use super::failed;
+use super::{CallerOptions, failed};
 use crate::report::{Outcome, print};
 
 /// The time limit for one directory. A run can be repeated.
@@ -35,25 +34,12 @@ pub(super) struct Clean {
     /// Port of the server's MOUNT service [default: the NFS port, else the port that rpcbind names]
     #[arg(long, value_name = "PORT")]
     mount_port: Option<u16>,
-    /// Use local ports below 1024, which some servers require; needs root
-    #[arg(long)]
-    reserved_ports: bool,
-    /// User ID of calls
-    #[arg(long, value_name = "UID", default_value_t = 0)]
-    uid: u32,
-    /// Group ID of calls
-    #[arg(long, value_name = "GID", default_value_t = 0)]
-    gid: u32,
+    #[command(flatten)]
+    caller: CallerOptions,
 }
 
 pub(super) fn run(clean: &Clean) -> Outcome {
-    let server = Server::parse(&clean.target).map_err(|error| Error::usage(error.to_string()))?;
-    let server = Server {
-        mount_port: clean.mount_port,
-        reserved_ports: clean.reserved_ports,
-        identity: Identity { uid: clean.uid, gid: clean.gid },
-        ..server
-    };
+    let server = clean.caller.server(&clean.target, clean.mount_port)?;
     let names = leftovers::find(&server).map_err(failed)?;
     if names.is_empty() {
         print(&format!("No files of measurements are in {}\n", server.export));

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 use load::compare::{Side, compare};
-use load::report::table;
+use load::report::{json, table};
+use server::config::size::Size;
 use server::error::Error;
 
 use super::watch::Watch;
-use super::work::{RunOptions, WorkloadOptions};
-use super::{CallerOptions, failed, json, new_report, report, target};
+use super::work::{RunOptions, WorkloadOptions, parse_size};
+use super::{CachesOption, CallerOptions, failed, new_report, report, server_memory_bytes, target};
 use crate::report::{Outcome, print};
 
 const EXAMPLES: &str = "Examples:
@@ -20,8 +21,9 @@ const EXAMPLES: &str = "Examples:
   holdfast bench compare old:/export new:/export random --mix 100,0 --threads 1,64 --report page.html
 
 Measures the two in turn, A B A B ..., with the same random numbers. Prints the medians of their rates, their ratio, and \
-the lowest and highest ratio of a round. A server is called faster if it was so in every one of at least five rounds. With --server-pid-a and --server-pid-b, compares the servers' processor time too, \
-which is less sensitive to noise than rates.
+the lowest and highest ratio of a round. A server is called faster if it was so in every one of at least five rounds. \
+With --server-pid-a and --server-pid-b, compares the servers' processor time too, which is less sensitive to noise than \
+rates.
 
 Exit codes: 0 all operations succeeded; 1 the measurement or operations failed; 2 the command line is wrong.";
 
@@ -59,6 +61,14 @@ pub(crate) struct Compare {
     /// Name of the second server in the report
     #[arg(long, value_name = "NAME")]
     label_b: Option<String>,
+    /// Memory of the first server's machine: results that fit it are marked [default: this machine's, if it is on it]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    server_memory_a: Option<Size>,
+    /// Memory of the second server's machine
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    server_memory_b: Option<Size>,
+    #[command(flatten)]
+    caches: CachesOption,
     #[command(flatten)]
     caller: CallerOptions,
     /// Write an HTML page to this file
@@ -76,18 +86,30 @@ impl Compare {
         mount_port: Option<u16>,
         label: Option<&String>,
         pids: &[u32],
+        memory: Option<Size>,
     ) -> Result<Side, Error> {
         let server = self.caller.server(address, mount_port)?;
         let target = target(&server, label.cloned());
-        Ok(Side { server, target, server_pids: pids.to_vec() })
+        let memory_bytes = server_memory_bytes(&server, memory);
+        Ok(Side { server, target, server_pids: pids.to_vec(), memory_bytes })
     }
 }
 
 pub(crate) fn run(command: &Compare) -> Outcome {
-    let a =
-        command.side(&command.a, command.mount_port_a, command.label_a.as_ref(), &command.server_pid_a)?;
-    let b =
-        command.side(&command.b, command.mount_port_b, command.label_b.as_ref(), &command.server_pid_b)?;
+    let a = command.side(
+        &command.a,
+        command.mount_port_a,
+        command.label_a.as_ref(),
+        &command.server_pid_a,
+        command.server_memory_a,
+    )?;
+    let b = command.side(
+        &command.b,
+        command.mount_port_b,
+        command.label_b.as_ref(),
+        &command.server_pid_b,
+        command.server_memory_b,
+    )?;
     let workloads = command.work.workloads();
     for workload in &workloads {
         workload.check(command.options.verify).map_err(|error| Error::usage(error.to_string()))?;
@@ -97,7 +119,7 @@ pub(crate) fn run(command: &Compare) -> Outcome {
         .iter()
         .flat_map(|workload| threads.iter().map(|threads| (*workload, command.options.for_threads(*threads))))
         .collect();
-    let mut result = new_report(&a.server, a.target.clone(), command.caller.caches.clone());
+    let mut result = new_report(a.target.clone(), &command.caches);
     let mut watch = Watch::new()?;
     watch.prints_results = !command.json;
     let compared = compare(&a, &b, &work, command.rounds, &mut watch);
@@ -113,7 +135,7 @@ pub(crate) fn run(command: &Compare) -> Outcome {
     if let Some(path) = &command.report {
         report::write_page(path, &result)?;
     }
-    print(&if command.json { json(&result)? } else { table::render(&result) });
+    print(&if command.json { json::write(&result) } else { table::render(&result) });
     if errors > 0 {
         return Err(Error::failed(format!("{errors} operations failed")));
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 use load::limits::Scope;
-use load::report::table;
+use load::report::{json, table};
 
 use super::watch::Watch;
-use super::{LimitOptions, TargetOptions, failed, json};
+use super::{LimitOptions, TargetOptions, failed};
 use crate::report::{Outcome, print};
 
 const EXAMPLES: &str = "Examples:
@@ -41,6 +41,6 @@ pub(crate) fn run(limits: &Limits) -> Outcome {
     let measured = load::limits::measure(&server, &scope, None, &mut watch);
     watch.clear();
     report.limits = measured.map_err(failed)?;
-    print(&if limits.json { json(&report)? } else { table::render(&report) });
+    print(&if limits.json { json::write(&report) } else { table::render(&report) });
     Ok(ExitCode::SUCCESS)
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use load::client::Server;
 use load::hosts::{Coordinator, measure_on};
 use load::limits::Scope;
-use load::report::table;
+use load::report::{json, table};
 use load::result::Report;
 use load::run::{Length, Observer as _, Options};
 use load::workload::Workload;
@@ -16,7 +16,7 @@ use server::error::Error;
 
 use super::watch::Watch;
 use super::work::{RunOptions, WorkloadOptions};
-use super::{HostOptions, TargetOptions, failed, json};
+use super::{HostOptions, TargetOptions, failed};
 use crate::report::{Outcome, print};
 
 const EXAMPLES: &str = "Examples:
@@ -138,7 +138,7 @@ fn conclude(run: &Run, report: &Report, measured: Result<bool, Error>) -> Outcom
     if let Some(path) = &run.report {
         super::report::write_page(path, report)?;
     }
-    print(&if run.json { json(report)? } else { table::render(report) });
+    print(&if run.json { json::write(report) } else { table::render(report) });
     if !measured? {
         return Err(Error::failed("the result is incomplete; the notes say why"));
     }

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use load::hosts::Coordinator;
-use load::report::table;
+use load::report::{json, table};
 use load::suite::{Scale, Suite, published};
 use server::error::Error;
 
 use super::watch::Watch;
-use super::{HostOptions, ServerOptions, failed, json, report};
+use super::{HostOptions, ServerOptions, failed, report};
 use crate::report::{Outcome, print};
 
 const EXAMPLES: &str = "Examples:
@@ -68,7 +68,7 @@ enum ScaleName {
     Quick,
     /// About ten minutes: over several numbers of threads
     Standard,
-    /// Hours: a minute per test, with twice this machine's memory
+    /// Hours: a minute per test, with twice the server's memory, or this machine's if that is not known
     Long,
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn run(command: &SuiteCommand) -> Outcome {
     let ran = published(&server, &suite, hosts.as_mut(), &mut result, &mut watch);
     watch.clear();
     // Results so far are kept even if the run failed.
-    print(&if command.json { json(&result)? } else { table::render(&result) });
+    print(&if command.json { json::write(&result) } else { table::render(&result) });
     if let Some(path) = &command.report {
         report::write_page(path, &result)?;
     }

@@ -169,7 +169,7 @@ pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
 }
 
 /// Parses sizes as fio, dd and mdtest write them, such as `4k`, `64K`, `1M` or `4 GiB`: a single letter is a binary unit.
-fn parse_size(text: &str) -> Result<Size, String> {
+pub(super) fn parse_size(text: &str) -> Result<Size, String> {
     let trimmed = text.trim();
     let has_letter = trimmed.ends_with(|c: char| "kmgtKMGT".contains(c));
     let whole = if has_letter { format!("{trimmed}iB") } else { trimmed.to_owned() };

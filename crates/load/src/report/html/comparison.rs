@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use crate::report::markup::escape;
 use crate::report::plot;
-use crate::report::subject;
 use crate::report::units;
+use crate::report::{memory, subject};
 use crate::result::{Comparison, ComparisonRow, Report, Target, VERDICT_ROUNDS_MIN, Verdict};
 
 /// The scale of ratios reaches at least this far to both sides of 1.
@@ -73,9 +73,10 @@ fn table(comparison: &Comparison, out: &mut String) {
         } else {
             String::new()
         };
+        let mark = memory::mark_compared(row, comparison).map(|mark| format!("; {mark}")).unwrap_or_default();
         let _ = write!(
             out,
-            "<tr><td class=\"words\">{}</td><td>{}</td><td>{}</td><td class=\"drawing\">{drawing}</td><td>{}</td><td>{} – {}</td><td>{}</td><td class=\"words\">{}</td>",
+            "<tr><td class=\"words\">{}{mark}</td><td>{}</td><td>{}</td><td class=\"drawing\">{drawing}</td><td>{}</td><td>{} – {}</td><td>{}</td><td class=\"words\">{}</td>",
             escape(&row.name),
             subject::rate_text(unit, row.a_median),
             subject::rate_text(unit, row.b_median),

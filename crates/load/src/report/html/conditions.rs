@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::report::markup::escape;
-use crate::report::{notes, subject, units};
+use crate::report::{memory, subject, units};
 use crate::result::{Host, LimitKind, Report, Target, Totals};
 
 pub(super) fn write(report: &Report, out: &mut String) {
@@ -22,7 +22,7 @@ pub(super) fn write(report: &Report, out: &mut String) {
     for (i, agent) in report.agents.iter().enumerate() {
         fact(out, &format!("Client {}", i + 1), &host(agent));
     }
-    fact(out, "Memory", &notes::server_memory(report));
+    fact(out, "Memory", &memory::describe(report));
     let totals = totals(report);
     fact(out, "Measured", &amount(&totals));
     fact(out, "Load", &load(&totals));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::report::markup::escape;
 use crate::report::subject::{self, Family};
 use crate::report::units;
-use crate::report::{notes, plot};
+use crate::report::{memory, plot};
 use crate::result::{Latency, LimitKind, Measurement, Report};
 use crate::workload::Workload;
 
@@ -111,7 +111,7 @@ fn best(report: &Report, wanted: impl Fn(&Workload) -> bool) -> Option<&Measurem
 /// Returns the threads and the latency of a measurement, and whether its data fits the server's memory.
 fn detail(report: &Report, measurement: &Measurement, latency: &Latency) -> Vec<String> {
     let mut lines = threads_and_latency(measurement, latency).to_vec();
-    lines.extend(notes::from_memory(measurement, report));
+    lines.extend(memory::mark(measurement, report));
     lines
 }
 

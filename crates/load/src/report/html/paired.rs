@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::charts;
 use crate::published::{ROWS, Row, Shape, System};
 use crate::report::markup::escape;
-use crate::report::{notes, plot, subject, units};
+use crate::report::{memory, plot, subject, units};
 use crate::result::{LimitKind, Measurement, Report};
 
 pub(super) fn write(report: &Report, out: &mut String) {
@@ -74,11 +74,11 @@ fn draw(report: &Report, pair: &Pair<'_>, reach: f64) -> String {
         (Some(limit), None) => format!("the {limit}, is not valid as a limit"),
         (None, _) => "no limit was measured".to_owned(),
     };
-    let memory = notes::from_memory(measurement, report).map(|mark| format!("; {mark}")).unwrap_or_default();
+    let mark = memory::mark(measurement, report).map(|mark| format!("; {mark}")).unwrap_or_default();
     let what = |name: &str, limit: &str| {
         format!("<span class=\"what\">{}<br/><small>{}</small></span>", escape(name), escape(limit))
     };
-    let mut out = format!("<div class=\"row\">{}", what(&name(row), &(limit + &memory)));
+    let mut out = format!("<div class=\"row\">{}", what(&name(row), &(limit + &mark)));
     let _ = match ours {
         Some(ours) => write!(
             out,

@@ -6,7 +6,7 @@ use super::charts;
 use crate::report::markup::escape;
 use crate::report::plot;
 use crate::report::subject::{self, Family};
-use crate::report::{notes, series, units};
+use crate::report::{memory, notes, series, units};
 use crate::result::{Latency, Measurement, Report};
 
 pub(super) fn write(report: &Report, out: &mut String) {
@@ -28,8 +28,9 @@ pub(super) fn write(report: &Report, out: &mut String) {
     out.push_str("</section>\n");
 }
 
-const HEAD: [&str; 19] = [
+const HEAD: [&str; 20] = [
     "Workload",
+    "Working set",
     "Threads",
     "Depth",
     "Connections",
@@ -76,6 +77,7 @@ fn row(measurement: &Measurement, report: &Report, out: &mut String) {
         escape(&format!("{}; seed {}", subject::parameters(&measurement.workload), measurement.seed)),
         escape(&measurement.name)
     );
+    cell(out, &memory::working_set(measurement));
     for figure in [measurement.threads, measurement.depth, measurement.connections] {
         cell(out, &units::count(u64::from(figure)));
     }
@@ -102,7 +104,7 @@ fn phases(measurement: &Measurement, out: &mut String) {
     for phase in &measurement.phases {
         let _ = write!(
             out,
-            "<tr class=\"phase\"><td class=\"words\">{}</td><td></td><td></td><td></td>",
+            "<tr class=\"phase\"><td class=\"words\">{}</td><td></td><td></td><td></td><td></td>",
             escape(&phase.procedure)
         );
         cell(out, &units::operations(phase.operations_per_s));

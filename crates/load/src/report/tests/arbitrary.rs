@@ -208,13 +208,20 @@ impl Arbitrary {
     }
 
     fn host(&mut self) -> Host {
-        Host { name: self.text(), cores: self.small(), kernel: self.text() }
+        Host {
+            name: self.text(),
+            cores: self.small(),
+            kernel: self.text(),
+            memory_bytes: self.maybe(Self::whole),
+        }
     }
 
     fn comparison(&mut self) -> Comparison {
         Comparison {
             a: self.target(),
             b: self.target(),
+            a_memory_bytes: self.maybe(Self::whole),
+            b_memory_bytes: self.maybe(Self::whole),
             rounds: self.small(),
             totals: self.maybe(|it| Totals {
                 measurements: it.whole(),
@@ -228,6 +235,7 @@ impl Arbitrary {
             }),
             rows: self.several(4, |it| ComparisonRow {
                 name: it.text(),
+                footprint_bytes: it.whole(),
                 a_median: it.figure(),
                 b_median: it.figure(),
                 ratio: it.figure(),

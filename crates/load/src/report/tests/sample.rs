@@ -214,6 +214,7 @@ fn calls(results: &mut Vec<Measurement>) {
 pub(crate) fn comparison() -> Comparison {
     let row = |name: &str, a: f64, b: f64, unit: &str, cpu: f64| ComparisonRow {
         name: name.to_owned(),
+        footprint_bytes: 8 << 30,
         a_median: a,
         b_median: b,
         ratio: a / b,
@@ -236,6 +237,8 @@ pub(crate) fn comparison() -> Comparison {
             export: "/ganesha".to_owned(),
             label: Some("nfs-ganesha 4.3".to_owned()),
         },
+        a_memory_bytes: Some(64 << 30),
+        b_memory_bytes: None,
         rounds: 7,
         totals: None,
         rows: vec![
@@ -255,7 +258,12 @@ pub(crate) fn report() -> Report {
     random(&mut results);
     metadata(&mut results);
     calls(&mut results);
-    let host = |name: &str| Host { name: name.to_owned(), cores: 16, kernel: "Linux 6.12.48".to_owned() };
+    let host = |name: &str| Host {
+        name: name.to_owned(),
+        cores: 16,
+        kernel: "Linux 6.12.48".to_owned(),
+        memory_bytes: Some(64 << 30),
+    };
     Report {
         schema: SCHEMA,
         tool: "holdfast bench 0.1.0".to_owned(),
