@@ -19,11 +19,14 @@ use crate::media::RandomFile;
 
 mod checked_file;
 mod error;
+mod pages;
 mod slots;
+mod walker;
 mod warmth;
 
 pub use checked_file::CheckedFile;
 pub use error::IndexError;
+pub use walker::{Salvaged, Walker};
 pub use warmth::ColdReads;
 use warmth::Warmth;
 

@@ -133,7 +133,8 @@ impl CheckedFile {
         *self.stored.lock()
     }
 
-    fn check_usable(&self) -> io::Result<()> {
+    /// Refuses after a failed sync.
+    pub(super) fn check_usable(&self) -> io::Result<()> {
         if self.sync_failed.load(Ordering::Acquire) {
             return Err(io::Error::other("an earlier sync of the index failed; restart the server"));
         }

@@ -3,21 +3,21 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::media::memory::{MemoryFile, Random};
 
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(super) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-const CACHE: usize = 1 << 20;
+pub(super) const CACHE: usize = 1 << 20;
 
-fn create() -> (Arc<MemoryFile>, Index) {
+pub(super) fn create() -> (Arc<MemoryFile>, Index) {
     let file = MemoryFile::holding(Vec::new());
     let index = Index::create(Arc::clone(&file) as Arc<dyn RandomFile>, CACHE).unwrap();
     (file, index)
 }
 
-fn open(file: &Arc<MemoryFile>) -> Result<Index, IndexError> {
+pub(super) fn open(file: &Arc<MemoryFile>) -> Result<Index, IndexError> {
     Index::open(Arc::clone(file) as Arc<dyn RandomFile>, CACHE)
 }
 
-fn contents(index: &Index) -> Result<Model, IndexError> {
+pub(super) fn contents(index: &Index) -> Result<Model, IndexError> {
     let mut all = Model::new();
     index.snapshot()?.scan(&[], &[0xff; 9], &mut |key, value| {
         all.insert(key.to_vec(), value.to_vec());
@@ -26,12 +26,17 @@ fn contents(index: &Index) -> Result<Model, IndexError> {
     Ok(all)
 }
 
-fn random_key(random: &mut Random) -> Vec<u8> {
+pub(super) fn random_key(random: &mut Random) -> Vec<u8> {
     random.below(400).to_be_bytes().to_vec()
 }
 
 /// Changes random records in the index and the model.
-fn change(random: &mut Random, update: &Update<'_>, model: &mut Model, max: u64) -> Result<(), IndexError> {
+pub(super) fn change(
+    random: &mut Random,
+    update: &Update<'_>,
+    model: &mut Model,
+    max: u64,
+) -> Result<(), IndexError> {
     let mut records = update.records()?;
     for _ in 0..random.below(max) {
         let key = random_key(random);
