@@ -6,6 +6,7 @@ mod holes;
 mod limits;
 mod locks;
 mod memory;
+mod mixed_copies;
 mod names;
 mod orphans;
 mod reaping;

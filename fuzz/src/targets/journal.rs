@@ -73,6 +73,7 @@ fn header() -> BatchHeader {
         time_ceiling: Time::from_nanos(5),
         payload_bytes: 0,
         payload_checksum: 0,
+        covered: Seq(3),
         predecessor: 9,
         checksum: 0,
     }

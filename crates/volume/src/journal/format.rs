@@ -19,10 +19,10 @@ use crate::media::BLOCK_BYTES;
 pub const BLOCK: u64 = BLOCK_BYTES;
 
 /// Bytes of a batch before its payload.
-pub const HEADER_BYTES: usize = 80;
+pub const HEADER_BYTES: usize = 88;
 
 const RING_MAGIC: &[u8; 8] = b"HFRING01";
-const BATCH_MAGIC: &[u8; 8] = b"HFBATCH1";
+const BATCH_MAGIC: &[u8; 8] = b"HFBATCH2";
 
 /// Bytes of the ring's header, without padding.
 const RING_HEADER_BYTES: usize = 36;
@@ -104,6 +104,8 @@ pub struct BatchHeader {
     pub durable: Seq,
     /// No later time was handed out because of it.
     pub time_ceiling: Time,
+    /// Last sequence that the index was known to cover, durably, when it was written.
+    pub covered: Seq,
     /// Bytes of its payload.
     pub payload_bytes: u32,
     /// Checksum of its payload.
@@ -129,12 +131,13 @@ impl BatchHeader {
             first_seq: Seq(u64_at(bytes, 40)),
             durable: Seq(u64_at(bytes, 48)),
             time_ceiling: Time::from_nanos(i64::from_be_bytes(bytes[56..64].try_into().expect("8 bytes"))),
-            payload_bytes: u32_at(bytes, 64),
-            payload_checksum: u32_at(bytes, 68),
-            predecessor: u32_at(bytes, 72),
-            checksum: u32_at(bytes, 76),
+            covered: Seq(u64_at(bytes, 64)),
+            payload_bytes: u32_at(bytes, 72),
+            payload_checksum: u32_at(bytes, 76),
+            predecessor: u32_at(bytes, 80),
+            checksum: u32_at(bytes, 84),
         };
-        if header.checksum != crc32c::crc32c(&bytes[..76]) {
+        if header.checksum != crc32c::crc32c(&bytes[..84]) {
             return Err(FormatError::Checksum);
         }
         let consistent = header.count > 0
@@ -163,11 +166,12 @@ impl BatchHeader {
         bytes[40..48].copy_from_slice(&self.first_seq.0.to_be_bytes());
         bytes[48..56].copy_from_slice(&self.durable.0.to_be_bytes());
         bytes[56..64].copy_from_slice(&self.time_ceiling.nanos().to_be_bytes());
-        bytes[64..68].copy_from_slice(&self.payload_bytes.to_be_bytes());
-        bytes[68..72].copy_from_slice(&self.payload_checksum.to_be_bytes());
-        bytes[72..76].copy_from_slice(&self.predecessor.to_be_bytes());
-        let checksum = crc32c::crc32c(&bytes[..76]);
-        bytes[76..].copy_from_slice(&checksum.to_be_bytes());
+        bytes[64..72].copy_from_slice(&self.covered.0.to_be_bytes());
+        bytes[72..76].copy_from_slice(&self.payload_bytes.to_be_bytes());
+        bytes[76..80].copy_from_slice(&self.payload_checksum.to_be_bytes());
+        bytes[80..84].copy_from_slice(&self.predecessor.to_be_bytes());
+        let checksum = crc32c::crc32c(&bytes[..84]);
+        bytes[84..].copy_from_slice(&checksum.to_be_bytes());
         bytes
     }
 }
@@ -226,7 +230,7 @@ pub fn encode_batch<E: AsRef<[u8]>>(mut header: BatchHeader, entries: &[E], out:
     let bytes = header.encode();
     out[..HEADER_BYTES].copy_from_slice(&bytes);
     out.resize(out.len().next_multiple_of(block_usize()), 0);
-    u32_at(&bytes, 76)
+    u32_at(&bytes, 84)
 }
 
 /// Returns the bytes that entries take in a batch's payload.

@@ -75,7 +75,14 @@ pub enum RecoverError {
     Missing(format::FormatError),
     /// The journal belongs to another volume, or its length has changed since its creation.
     Foreign,
-    /// The journal lacks what the index refers to: one of the two is an old copy.
+    /// A checkpoint later than the index's is in the journal: the index is an old copy.
+    IndexStale {
+        /// The last entry that the index covers.
+        seq: Seq,
+        /// The last entry that it covered once.
+        covered: Seq,
+    },
+    /// The journal lacks what the index refers to: the journal is an old copy, or both went on separately.
     Stale {
         /// The last entry that the index covers.
         seq: Seq,
@@ -113,8 +120,15 @@ impl fmt::Display for RecoverError {
             ),
             RecoverError::Stale { seq, position } => write!(
                 f,
-                "journal and index do not belong together: entry {seq} is not at position {position} of the journal; \
-                 one of them is an old copy"
+                "journal and index do not belong together: entry {seq}, which the index covers, is not at position \
+                 {position} of the journal; the journal is an old copy, or that of a copy of this volume; restore the \
+                 whole volume from one backup"
+            ),
+            RecoverError::IndexStale { seq, covered } => write!(
+                f,
+                "journal and index do not belong together: the index covers entry {seq} at most, but the journal \
+                 says that it covered entry {covered}; the index is an old copy; restore the whole volume from one \
+                 backup"
             ),
             RecoverError::Damaged { seq, position, witness } => write!(
                 f,
@@ -153,7 +167,7 @@ pub(super) fn recover(
         erase_block(&*log, torn.position)?;
     }
     log.sync()?;
-    let ring = Ring::recovered(log, anchor.journal, found.length, found.chain.generation, found.links);
+    let ring = Ring::recovered(log, anchor, found.length, found.chain.generation, found.links);
     Ok((ring, found.summary))
 }
 
@@ -179,6 +193,8 @@ struct Found {
 struct Chain {
     /// Highest sequence stated durable, by a batch or by the checkpoint.
     durable: Seq,
+    /// Highest sequence that the index is stated to cover.
+    covered: Seq,
     generation: Generation,
     time_ceiling: Option<Time>,
 }
@@ -186,6 +202,7 @@ struct Chain {
 impl Chain {
     fn note(&mut self, header: &BatchHeader) {
         self.durable = self.durable.max(header.durable);
+        self.covered = self.covered.max(header.covered);
         self.generation = self.generation.max(header.generation);
         self.time_ceiling = self.time_ceiling.max(Some(header.time_ceiling));
     }
@@ -199,13 +216,10 @@ fn read(log: &dyn RandomFile, anchor: &Anchor, visit: Visit<'_>) -> Result<Found
         return Err(RecoverError::Foreign);
     }
     let mut chain = Chain { durable: anchor.seq, ..Chain::default() };
-    let anchor_is_there = match anchor_batch(&mut reader, anchor)? {
-        Some(header) => {
-            chain.note(&header);
-            true
-        }
-        None => anchor.seq == Seq(0),
-    };
+    let at_anchor = anchor_batch(&mut reader, anchor)?;
+    if let AnchorBatch::There(header) = &at_anchor {
+        chain.note(header);
+    }
     let first =
         Link { last_seq: anchor.seq, start: anchor.start, end: anchor.position, checksum: anchor.checksum };
     let mut links = VecDeque::from([first]);
@@ -229,11 +243,20 @@ fn read(log: &dyn RandomFile, anchor: &Anchor, visit: Visit<'_>) -> Result<Found
     }
     let missing = Seq(last.last_seq.0 + 1);
     let torn = search(log, length, &links, anchor.journal, last.last_seq)?;
+    // A batch states a checkpoint only once that is durable, so the index had it.
+    let covered = torn.iter().map(|header| header.covered).fold(chain.covered, Seq::max);
+    if covered > anchor.seq {
+        return Err(RecoverError::IndexStale { seq: anchor.seq, covered });
+    }
+    let stale = RecoverError::Stale { seq: anchor.seq, position: anchor.start };
+    if matches!(at_anchor, AnchorBatch::Other) {
+        return Err(stale);
+    }
     if let Some(witness) = torn.iter().find(|header| header.durable >= missing) {
         return Err(RecoverError::Damaged { seq: missing, position: last.end, witness: witness.position });
     }
-    if links.len() == 1 && !anchor_is_there {
-        return Err(RecoverError::Stale { seq: anchor.seq, position: anchor.start });
+    if links.len() == 1 && matches!(at_anchor, AnchorBatch::Missing) {
+        return Err(stale);
     }
     let summary = Recovered {
         last_seq: last.last_seq,
@@ -246,19 +269,36 @@ fn read(log: &dyn RandomFile, anchor: &Anchor, visit: Visit<'_>) -> Result<Found
     Ok(Found { length, links, chain, torn, summary })
 }
 
-/// Returns the header of the anchor's batch, if it lies where the index says. Its entries are not needed.
-fn anchor_batch(reader: &mut Reader<'_>, anchor: &Anchor) -> io::Result<Option<BatchHeader>> {
+/// What lies where the index says that the anchor's batch is.
+enum AnchorBatch {
+    /// A new journal has none.
+    None,
+    /// That batch.
+    There(BatchHeader),
+    /// Another batch of this journal, which never overwrites the anchor's.
+    Other,
+    /// No batch.
+    Missing,
+}
+
+/// Looks for the header of the anchor's batch. Its entries are not needed.
+fn anchor_batch(reader: &mut Reader<'_>, anchor: &Anchor) -> io::Result<AnchorBatch> {
     if anchor.start == anchor.position {
-        return Ok(None);
+        return Ok(if anchor.seq == Seq(0) { AnchorBatch::None } else { AnchorBatch::Missing });
     }
-    let header = BatchHeader::decode(reader.fetch(anchor.start, BLOCK)?).ok();
-    Ok(header.filter(|header| {
-        header.journal == anchor.journal
-            && header.position == anchor.start
-            && header.last_seq() == anchor.seq
-            && header.checksum == anchor.checksum
-            && header.stored_bytes() == anchor.position - anchor.start
-    }))
+    let here = |header: &BatchHeader| header.journal == anchor.journal && header.position == anchor.start;
+    let header = BatchHeader::decode(reader.fetch(anchor.start, BLOCK)?).ok().filter(here);
+    Ok(match header {
+        Some(header)
+            if header.last_seq() == anchor.seq
+                && header.checksum == anchor.checksum
+                && header.stored_bytes() == anchor.position - anchor.start =>
+        {
+            AnchorBatch::There(header)
+        }
+        Some(_) => AnchorBatch::Other,
+        None => AnchorBatch::Missing,
+    })
 }
 
 /// Returns the batch that follows `last`: right after it, or at the start of the ring. Only the successor has the

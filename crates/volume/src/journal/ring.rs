@@ -76,6 +76,8 @@ pub struct Ring {
     /// The anchor's batch and all later ones, in order; never empty.
     links: VecDeque<Link>,
     generation: Generation,
+    /// The last entry that the index covers.
+    covered: Seq,
     /// The encoded batch; kept to reuse its memory.
     encoded: Vec<u8>,
     failed: AtomicBool,
@@ -129,13 +131,14 @@ impl Ring {
     /// Returns the ring of a recovered journal.
     pub(super) fn recovered(
         log: Arc<dyn RandomFile>,
-        journal: [u8; 16],
+        anchor: &Anchor,
         length: u64,
         generation: Generation,
         links: VecDeque<Link>,
     ) -> Ring {
         let (encoded, failed) = (Vec::new(), AtomicBool::new(false));
-        Ring { log, journal, length, links, generation, encoded, failed }
+        let (journal, covered) = (anchor.journal, anchor.seq);
+        Ring { log, journal, length, links, generation, covered, encoded, failed }
     }
 
     /// Writes a batch after the last one, in one write. It is durable only after [`Ring::sync`].
@@ -163,6 +166,7 @@ impl Ring {
             first_seq: batch.first_seq,
             durable: batch.durable,
             time_ceiling: batch.time_ceiling,
+            covered: self.covered,
             predecessor: head.checksum,
             count: 0,
             payload_bytes: 0,
@@ -203,6 +207,7 @@ impl Ring {
 
     /// Frees everything before the anchor's batch. The checkpoint that holds the anchor must be durable.
     pub fn trim(&mut self, anchor: &Anchor) {
+        self.covered = self.covered.max(anchor.seq);
         // The anchor's batch itself stays. If a new batch overwrote it and a crash tore that batch, a journal with a
         // torn tail could not be distinguished from one that never belonged to the index.
         while self.links.len() > 1 && self.links[0].last_seq < anchor.seq {

@@ -97,6 +97,13 @@ impl MemoryMedia {
         })
     }
 
+    /// Returns media that hold these bytes: the inverse of [`MemoryMedia::bytes`].
+    #[must_use]
+    pub fn holding(log: Vec<u8>, index: Vec<u8>, blobs: BTreeMap<SegmentId, Vec<u8>>) -> Arc<MemoryMedia> {
+        let blobs = blobs.into_iter().map(|(id, bytes)| (id, MemoryFile::holding(bytes))).collect();
+        MemoryMedia::of(MemoryFile::holding(log), MemoryFile::holding(index), blobs)
+    }
+
     fn of(log: Arc<MemoryFile>, index: Arc<MemoryFile>, blobs: Blobs) -> Arc<MemoryMedia> {
         Arc::new(MemoryMedia {
             log,
@@ -120,8 +127,7 @@ impl MemoryMedia {
     #[must_use]
     pub fn after_kill(&self) -> Arc<MemoryMedia> {
         let (log, index, blobs) = self.bytes();
-        let blobs = blobs.into_iter().map(|(id, bytes)| (id, MemoryFile::holding(bytes))).collect();
-        MemoryMedia::of(MemoryFile::holding(log), MemoryFile::holding(index), blobs)
+        MemoryMedia::holding(log, index, blobs)
     }
 
     /// Returns the bytes of the log, of the index and of each segment.

@@ -51,6 +51,7 @@ fn header(position: u64, seq: Seq) -> BatchHeader {
         first_seq: seq,
         durable: Seq(seq.0 - 1),
         time_ceiling: Time::EPOCH,
+        covered: Seq(0),
         payload_bytes: 0,
         payload_checksum: 0,
         predecessor: 0,

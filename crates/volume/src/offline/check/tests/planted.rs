@@ -478,7 +478,7 @@ fn a_damaged_journal_is_a_fault_and_a_torn_one_is_not() {
         .bytes()
         .chunks(4096)
         .enumerate()
-        .filter(|(_, b)| b.starts_with(b"HFBATCH1"))
+        .filter(|(_, b)| b.starts_with(b"HFBATCH2"))
         .map(|(n, _)| n * 4096)
         .collect();
     assert!(heads.len() >= 4, "{batches:?}");
