@@ -1,30 +1,23 @@
 //! Creating, opening and closing a volume.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use parking_lot::{Mutex, RwLock};
 
 use crate::api::attributes::{Device, FileType};
-use crate::api::ids::{Cookie, Epoch, ExtentId, Generation, Ino, Layer, SegmentId, Seq, VolumeId};
-use crate::api::request::{Durability, RequestKey};
+use crate::api::ids::{Cookie, Epoch, ExtentId, Generation, Ino, SegmentId, VolumeId};
 use crate::api::time::Time;
 use crate::background::Progress;
 use crate::cache::blocks;
-use crate::cache::duplicate_requests::DuplicateRequestCache;
 use crate::cache::names::NameCache;
 use crate::cache::negative_lookups::NegativeLookupFilter;
 use crate::encoding::codec::Malformed;
-use crate::encoding::entry::{Entry, Slot};
+use crate::encoding::entry::Entry;
 use crate::encoding::key;
-use crate::encoding::key::{FAMILY, FIRST, Table};
-use crate::encoding::record::{
-    ExtentMapping, ExtentRecord, InodeRecord, MetaRecord, ReplyRecord, SegmentRecord, Source, UsageKind,
-    UsageRecord,
-};
+use crate::encoding::record::{InodeRecord, MetaRecord, UsageKind, UsageRecord};
 use crate::file::inodes::Inodes;
 use crate::journal::group_commit::Committer;
 use crate::journal::{RecoverError, Recovered, Ring};
@@ -35,14 +28,16 @@ use crate::schedule::checkpoints::Checkpoints;
 use crate::schedule::cleaner::Cleaner;
 use crate::schedule::orphans::Orphans;
 use crate::schedule::write_back::WriteBack;
-use crate::segments::space::{EXTENT_OVERHEAD_BYTES, SpaceLedger};
-use crate::segments::{SegmentInfo, Segments};
+use crate::segments::Segments;
+use crate::segments::space::SpaceLedger;
 use crate::tables::index::{Index, IndexError, Snapshot};
-use crate::tables::memtable::Memtable;
 use crate::tables::read_view::ReadView;
-use crate::tables::usage::Usage;
-use crate::transaction::apply;
 use crate::volume::{Identity, Volume};
+
+mod loaded;
+mod salvage;
+
+use loaded::{Loaded, Unlisted};
 
 /// Overhead of an entry in a batch, bytes.
 const ENTRY_LENGTH_BYTES: u64 = 4;
@@ -105,22 +100,6 @@ impl From<std::io::Error> for OpenError {
     }
 }
 
-/// Facts about the whole volume from the index and the journal, gathered while it is opened.
-pub(crate) struct Loaded {
-    pub meta: MetaRecord,
-    pub memtable: Memtable,
-    pub usage: Usage,
-    pub duplicate_requests: DuplicateRequestCache,
-    pub segments: HashMap<SegmentId, SegmentInfo>,
-    /// Files without a name.
-    orphans: BTreeSet<Ino>,
-    next_ino: u64,
-    next_extent: u64,
-    next_segment: u64,
-    /// Whether the index holds maps of removed or truncated files that remain to be freed.
-    more_to_reap: bool,
-}
-
 impl Volume {
     /// Creates an empty volume. A crash before this returns leaves a volume that does not open; create it again.
     ///
@@ -169,9 +148,8 @@ impl Volume {
         check_segments(options.segment_bytes)?;
         let limits = MemoryLimits::of(options.memory, log.len()?);
         let cache_bytes = usize::try_from(limits.index_cache_bytes).unwrap_or(usize::MAX);
-        let index = Index::open(media.index(), cache_bytes)?;
-        let snapshot = index.snapshot()?;
-        let mut loaded = Loaded::from_index(&snapshot)?;
+        let mut index = Index::open(media.index(), cache_bytes)?;
+        let (mut loaded, snapshot) = Loaded::from_index(&mut index)?;
         let anchor = loaded.meta.anchor;
         let (ring, recovered) = Ring::recover(log, &anchor, &mut |seq, _, bytes| {
             loaded.replay(seq, bytes).map_err(|error| error.to_string())
@@ -367,9 +345,10 @@ fn load_segments(media: &Arc<dyn Media>, options: &Options, loaded: &Loaded) -> 
     let after_present = present.iter().map(|id| id.0 + 1).max().unwrap_or(0);
     let segments =
         Segments::new(Arc::clone(media), options.segment_bytes, loaded.next_segment.max(after_present));
-    for id in &present {
-        if !loaded.segments.contains_key(id) {
-            media.delete_blob(*id)?;
+    for id in present.iter().filter(|id| !loaded.segments.contains_key(id)) {
+        match loaded.unlisted {
+            Unlisted::Unused => media.delete_blob(*id)?,
+            Unlisted::Unknown(info) => segments.load(*id, info),
         }
     }
     for (id, info) in &loaded.segments {
@@ -379,131 +358,4 @@ fn load_segments(media: &Arc<dyn Media>, options: &Options, loaded: &Loaded) -> 
         segments.load(*id, *info);
     }
     Ok(segments)
-}
-
-impl Loaded {
-    pub(crate) fn from_index(index: &Snapshot) -> Result<Loaded, OpenError> {
-        let meta = index.get(&key::meta())?.ok_or_else(|| {
-            OpenError("the index holds no volume: its creation was interrupted; create it again".to_owned())
-        })?;
-        let meta = MetaRecord::decode(&meta)?;
-        let mut loaded = Loaded {
-            memtable: Memtable::new(Layer(1)),
-            usage: Usage::default(),
-            duplicate_requests: DuplicateRequestCache::default(),
-            segments: HashMap::new(),
-            orphans: BTreeSet::new(),
-            next_ino: meta.next_ino.0,
-            next_extent: meta.next_extent.0,
-            next_segment: meta.next_segment.0,
-            more_to_reap: false,
-            meta,
-        };
-        let (from, to) = key::table_range(FIRST, Table::Reap);
-        index.scan(&from, &to, &mut |_, _| {
-            loaded.more_to_reap = true;
-            ControlFlow::Break(())
-        })?;
-        each(index, FIRST, Table::Orphan, &mut |fields, _| {
-            loaded.orphans.insert(Ino(key::number(fields).ok_or(Malformed("orphan key"))?));
-            Ok(())
-        })?;
-        each(index, FIRST, Table::Usage, &mut |fields, value| {
-            let kind =
-                fields.first().and_then(|byte| UsageKind::from_byte(*byte)).ok_or(Malformed("usage key"))?;
-            let id = key::number(&fields[1..]).ok_or(Malformed("usage key"))?;
-            loaded.usage.load(kind, id, UsageRecord::decode(value)?);
-            Ok(())
-        })?;
-        each(index, FAMILY, Table::Segment, &mut |fields, value| {
-            let record = SegmentRecord::decode(value)?;
-            let id = SegmentId(key::number(fields).ok_or(Malformed("segment key"))?);
-            loaded.add_segment(id, record, Layer(0));
-            Ok(())
-        })?;
-        let mut duplicate_requests: Vec<(RequestKey, ReplyRecord)> = Vec::new();
-        each(index, FAMILY, Table::Reply, &mut |fields, value| {
-            duplicate_requests.push((RequestKey(fields.into()), ReplyRecord::decode(value)?));
-            Ok(())
-        })?;
-        duplicate_requests.sort_by_key(|(_, record)| record.seq);
-        for (key, record) in duplicate_requests {
-            loaded.duplicate_requests.load(key, record);
-        }
-        Ok(loaded)
-    }
-
-    /// Adds a segment from before this opening: nothing will be appended to it (rule 14 of `docs/design.md`).
-    /// `newest_layer` is the memtable that holds rows of extents in it, zero for none.
-    fn add_segment(&mut self, id: SegmentId, record: SegmentRecord, newest_layer: Layer) {
-        let info = SegmentInfo {
-            capacity: record.capacity,
-            written: record.capacity,
-            live: record.live,
-            pending: 0,
-            newest_layer,
-            sealed: true,
-        };
-        self.segments.entry(id).or_insert(info);
-        self.next_segment = self.next_segment.max(id.0 + 1);
-    }
-
-    /// Applies a journal entry.
-    pub(crate) fn replay(&mut self, seq: Seq, bytes: &[u8]) -> Result<(), Malformed> {
-        let mut entry = Entry::decode(bytes)?;
-        for (key, slot) in &entry.records {
-            apply::check_record(key, slot)?;
-            self.count_record(key, slot)?;
-        }
-        apply::overlay(&self.memtable, std::mem::take(&mut entry.records));
-        let after = Durability { seq, flush_generation: 0 };
-        apply::apply(entry, after, &self.memtable, &self.usage, &self.duplicate_requests);
-        Ok(())
-    }
-
-    /// Keeps numbers from being reused, and collects other facts about the whole volume.
-    fn count_record(&mut self, key: &[u8], slot: &Slot) -> Result<(), Malformed> {
-        let Some((_, table, fields)) = key::parse(key) else { return Ok(()) };
-        let number = key::number(fields).unwrap_or(0);
-        match (table, slot) {
-            (Table::Inode, _) => self.next_ino = self.next_ino.max(number.saturating_add(1)),
-            (Table::Orphan, Some(_)) => drop(self.orphans.insert(Ino(number))),
-            (Table::Orphan, None) => drop(self.orphans.remove(&Ino(number))),
-            (Table::Extent, None) => self.next_extent = self.next_extent.max(number.saturating_add(1)),
-            (Table::Segment, Some(value)) => {
-                self.add_segment(SegmentId(number), SegmentRecord::decode(value)?, self.memtable.layer);
-            }
-            (Table::Extent, Some(value)) => {
-                self.next_extent = self.next_extent.max(number.saturating_add(1));
-                // The cleaner must not touch what a memtable may name; it may clean the rest at once.
-                if let Some(info) = self.segments.get_mut(&ExtentRecord::decode(value)?.segment) {
-                    info.newest_layer = self.memtable.layer;
-                }
-            }
-            (Table::Map, Some(value)) => {
-                if let Source::Inline(bytes) = ExtentMapping::decode(value)?.source {
-                    self.memtable.add_inline(bytes.len() as u64 + EXTENT_OVERHEAD_BYTES);
-                }
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-}
-
-/// Visits all records of a table: the fields of the key, and the value.
-pub(crate) fn each(
-    index: &Snapshot,
-    member: crate::api::ids::Member,
-    table: Table,
-    visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), Malformed>,
-) -> Result<(), OpenError> {
-    let (from, to) = key::table_range(member, table);
-    let mut result = Ok(());
-    index.scan(&from, &to, &mut |key, value| {
-        let fields = key::parse(key).map_or(&[][..], |(_, _, fields)| fields);
-        result = visit(fields, value);
-        if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    })?;
-    Ok(result?)
 }

@@ -5,6 +5,7 @@ mod files;
 mod holes;
 mod limits;
 mod locks;
+mod lost_records;
 mod memory;
 mod mixed_copies;
 mod names;

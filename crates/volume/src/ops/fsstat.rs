@@ -28,13 +28,15 @@ impl Volume {
         let oldest_in_memory = self.view().oldest_in_memory();
         let stored =
             |info: &SegmentInfo| if info.is_settled(oldest_in_memory) { info.live } else { info.written };
-        let taken = usage.bytes.min(infos.iter().map(|(_, info)| stored(info)).sum());
+        // Damaged counters may be of any size.
+        let written = infos.iter().map(|(_, info)| stored(info)).fold(0, u64::saturating_add);
+        let taken = usage.bytes.min(written);
         let bytes_free = room.saturating_sub(taken).saturating_sub(self.space.reserved()).min(device.total);
         let inodes_free = bytes_free / BYTES_PER_OBJECT;
         let status = VolumeStatus {
-            bytes_total: usage.bytes + bytes_free,
+            bytes_total: usage.bytes.saturating_add(bytes_free),
             bytes_free,
-            inodes_total: usage.inodes + inodes_free,
+            inodes_total: usage.inodes.saturating_add(inodes_free),
             inodes_free,
             bytes_used: usage.bytes,
             inodes_used: usage.inodes,

@@ -28,14 +28,21 @@ impl Usage {
         self.state.lock().counters.insert((kind, id), record);
     }
 
-    /// Adds the deltas of an entry.
+    /// Sets all counters to zero, so that they can be counted anew. All of them count as changed.
+    pub fn clear(&self) {
+        let mut state = self.state.lock();
+        let Counters { counters, changed } = &mut *state;
+        changed.extend(counters.drain().map(|(counter, _)| counter));
+    }
+
+    /// Adds the deltas of an entry. A counter that was too low because of damage stops at zero.
     pub fn apply(&self, deltas: &[UsageDelta]) {
         let mut state = self.state.lock();
         for delta in deltas {
             let counter = (delta.kind, delta.id);
             let record = state.counters.entry(counter).or_default();
-            record.bytes = record.bytes.wrapping_add_signed(delta.bytes);
-            record.inodes = record.inodes.wrapping_add_signed(delta.inodes);
+            record.bytes = record.bytes.saturating_add_signed(delta.bytes);
+            record.inodes = record.inodes.saturating_add_signed(delta.inodes);
             state.changed.insert(counter);
         }
     }

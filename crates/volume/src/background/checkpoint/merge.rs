@@ -121,7 +121,8 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// Puts and deletes records that need no other treatment.
+    /// Puts and deletes records that need no other treatment. Memtables have counters and replies only if opening
+    /// found one that does not decode: its deletion, before what is known is put.
     fn apply_records(&mut self, records: &[(Key, Slot)]) -> Result<(), IndexError> {
         for (key, slot) in records {
             let plain = matches!(
@@ -135,7 +136,9 @@ impl Merge<'_> {
                         | Table::State
                         | Table::Xattr
                         | Table::Orphan
-                        | Table::Reap,
+                        | Table::Reap
+                        | Table::Usage
+                        | Table::Reply,
                     _
                 ))
             );

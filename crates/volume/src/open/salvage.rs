@@ -1,0 +1,138 @@
+//! Reading the tables of an index of which some records are lost or make no sense.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use crate::api::ids::{Member, SegmentId};
+use crate::encoding::codec::Malformed;
+use crate::encoding::key;
+use crate::encoding::key::{FAMILY, FIRST, Key, Table};
+use crate::encoding::record::{ExtentRecord, InodeRecord};
+use crate::media::BLOCK_BYTES;
+use crate::tables::index::{Index, IndexError, Snapshot};
+use crate::tables::usage::{Usage, deltas};
+
+use super::OpenError;
+
+/// Receives the fields of a key, and the value.
+type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Malformed>;
+
+/// The tables of the index while a volume is opened.
+pub(super) struct Tables<'i> {
+    index: &'i mut Index,
+    snapshot: Snapshot,
+    /// Keys of records that did not decode.
+    pub dropped: Vec<Key>,
+}
+
+/// How much of a table could be read.
+#[must_use]
+pub(super) struct Read {
+    table: Table,
+    /// Records that did not decode, and the first reason.
+    malformed: u64,
+    reason: Option<Malformed>,
+    /// Why the records after those that were visited could not be read.
+    unreadable: Option<IndexError>,
+}
+
+impl Read {
+    /// Whether every record was read.
+    pub(super) fn is_whole(&self) -> bool {
+        self.malformed == 0 && self.unreadable.is_none()
+    }
+
+    /// Says in the log what is lost, if anything, and what that means.
+    pub(super) fn warn(&self, meaning: &str) {
+        let table = self.table;
+        if let Some(reason) = &self.reason {
+            tracing::warn!(?table, records = self.malformed, %reason, "records do not decode: {meaning}");
+        }
+        if let Some(error) = &self.unreadable {
+            tracing::warn!(?table, %error, "a part of a table cannot be read: {meaning}");
+        }
+    }
+}
+
+/// What the extents of a segment say about it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SegmentUse {
+    /// Their stored bytes.
+    pub live: u64,
+    /// Where the last one ends, rounded up to a block.
+    pub end: u64,
+}
+
+impl<'i> Tables<'i> {
+    pub(super) fn new(index: &'i mut Index) -> Result<Tables<'i>, IndexError> {
+        let snapshot = index.snapshot()?;
+        Ok(Tables { index, snapshot, dropped: Vec::new() })
+    }
+
+    pub(super) fn into_snapshot(self) -> Snapshot {
+        self.snapshot
+    }
+
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
+        self.snapshot.get(key)
+    }
+
+    /// Visits the records of a table, until `visit` breaks. Records that it refuses are noted in
+    /// [`Tables::dropped`]; the records after a block that cannot be read are not visited.
+    ///
+    /// # Errors
+    /// The index cannot be used any more.
+    pub(super) fn each(&mut self, member: Member, table: Table, visit: Visit<'_>) -> Result<Read, OpenError> {
+        let (from, to) = key::table_range(member, table);
+        let mut read = Read { table, malformed: 0, reason: None, unreadable: None };
+        let dropped = &mut self.dropped;
+        let scanned = self.snapshot.scan(&from, &to, &mut |key, value| {
+            let fields = key::parse(key).map_or(&[][..], |(_, _, fields)| fields);
+            visit(fields, value).unwrap_or_else(|reason| {
+                read.malformed += 1;
+                read.reason.get_or_insert(reason);
+                dropped.push(key.into());
+                ControlFlow::Continue(())
+            })
+        });
+        if let Err(error) = scanned {
+            // After an error the library refuses every call.
+            self.index.reopen()?;
+            self.snapshot = self.index.snapshot()?;
+            read.unreadable = Some(error);
+        }
+        Ok(read)
+    }
+
+    /// Sets the usage counters to what all inodes use.
+    pub(super) fn count_usage(&mut self, usage: &Usage) -> Result<Read, OpenError> {
+        usage.clear();
+        self.each_needed(FIRST, Table::Inode, &mut |_, value| {
+            let record = InodeRecord::decode(value)?;
+            usage.apply(&deltas(&record, record.used.cast_signed(), 1));
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    /// Returns what all extents say about their segments.
+    pub(super) fn count_segments(&mut self) -> Result<(HashMap<SegmentId, SegmentUse>, Read), OpenError> {
+        let mut used: HashMap<SegmentId, SegmentUse> = HashMap::new();
+        let read = self.each_needed(FAMILY, Table::Extent, &mut |_, value| {
+            let record = ExtentRecord::decode(value)?;
+            let of_segment = used.entry(record.segment).or_default();
+            let end = record.offset.saturating_add(u64::from(record.stored));
+            of_segment.live = of_segment.live.saturating_add(u64::from(record.stored));
+            of_segment.end = of_segment.end.max(end.checked_next_multiple_of(BLOCK_BYTES).unwrap_or(end));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok((used, read))
+    }
+
+    /// Like [`Tables::each`] for records that hold what clients stored: those that do not decode stay.
+    fn each_needed(&mut self, member: Member, table: Table, visit: Visit<'_>) -> Result<Read, OpenError> {
+        let dropped = self.dropped.len();
+        let read = self.each(member, table, visit)?;
+        self.dropped.truncate(dropped);
+        Ok(read)
+    }
+}
