@@ -1,6 +1,6 @@
 //! Connections as calls and the state name them.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Identifies a connection. Never used twice while the process lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,4 +15,28 @@ pub struct Connection {
     pub local: SocketAddr,
     /// The connection itself.
     pub id: ConnectionId,
+}
+
+/// Returns what limits count a client by: its IPv4 address, or the /64 network of its IPv6 address, in which a host can
+/// have any address that it likes (RFC 4291 section 2.5.4).
+#[must_use]
+pub fn origin(client: IpAddr) -> IpAddr {
+    const NETWORK: u128 = u128::MAX << 64;
+    match client.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & NETWORK)),
+        v4 => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_counted_once_whatever_address_of_its_network_it_uses() {
+        let origin_of = |text: &str| origin(text.parse().unwrap()).to_string();
+        assert_eq!(origin_of("192.0.2.7"), "192.0.2.7");
+        assert_eq!(origin_of("::ffff:192.0.2.7"), "192.0.2.7");
+        assert_eq!(origin_of("2001:db8:0:1:aaaa:bbbb:cccc:dddd"), "2001:db8:0:1::");
+    }
 }

@@ -14,7 +14,7 @@ use wire::rpc::{AcceptStat, AuthStat, CallError, CallHeader, Credential, ReplyHe
 use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
 use crate::call::{After, Call, Handled, Operation, Stop};
-pub use crate::connection::{Connection, ConnectionId};
+pub use crate::connection::{Connection, ConnectionId, origin};
 use crate::context::{ServiceContext, Shared};
 use crate::dispatch;
 use crate::exports::{Export, ExportsError};

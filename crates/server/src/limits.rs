@@ -86,11 +86,18 @@ pub const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// Clients whose first connection was logged and is remembered.
 pub const KNOWN_CLIENTS_MAX: usize = 4096;
 
-/// Threads that call clients over connections of our own. An unresponsive client occupies one for some seconds.
-pub const OUTBOUND_THREADS: usize = 4;
+/// Calls to clients over connections of our own, at once; one to each host.
+pub const OUTBOUND_CALLS_MAX: usize = 256;
 
-/// Such calls that no thread has taken; one more fails at once.
+/// Such calls that are in flight or wait; one more fails at once.
 pub const OUTBOUND_QUEUED_MAX: usize = 1024;
+
+/// Of them, those that wait for an earlier one to the same host. More than a host needs: it is called once for each lock
+/// that it waits for, and for each delegation that is recalled.
+pub const OUTBOUND_QUEUED_PER_HOST_MAX: usize = 128;
+
+/// How long such a call may take in all: its turn, the question to rpcbind, the connection, the answer.
+pub const OUTBOUND_CALL_MAX: Duration = Duration::from_secs(10);
 
 /// Such connections kept for the next call.
 pub const OUTBOUND_KEPT_MAX: usize = 64;

@@ -1,100 +1,113 @@
 //! Connections that the server opens to clients, for calls that cannot use a connection of the client: callbacks of
-//! NFSv4.0, granted locks of NLM, notices of NSM. They are few and small, so a handful of threads with blocking sockets
-//! suffice.
+//! NFSv4.0, granted locks of NLM, notices of NSM.
+//!
+//! One thread drives them all and waits for none of them, so a client that answers slowly, or a byte at a time, delays
+//! nobody else. Of the calls to one host, one is in flight and the others wait in its line; a call that was not answered
+//! [`OUTBOUND_CALL_MAX`] after it was queued has failed, however far it got.
 
 use std::collections::{HashMap, VecDeque};
-use std::io::{self, Read as _, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use nfs::service::{Callback, Destination};
-use parking_lot::{Condvar, Mutex};
-use wire::record::RecordReader;
+use mio::{Events, Poll, Token, Waker};
+use nfs::service::{Callback, Destination, origin};
+use parking_lot::Mutex;
 
 use crate::background::driver::join;
-use crate::limits::{OUTBOUND_ANSWER_BYTES_MAX, OUTBOUND_KEPT_MAX, OUTBOUND_QUEUED_MAX, OUTBOUND_THREADS};
-use crate::net::rpcbind;
+use crate::limits::{
+    OUTBOUND_CALL_MAX, OUTBOUND_CALLS_MAX, OUTBOUND_QUEUED_MAX, OUTBOUND_QUEUED_PER_HOST_MAX,
+};
+use exchange::Exchange;
+use kept::Kept;
 
-/// How long a client may take to accept a connection, and to answer a call.
-const TIMEOUT: Duration = Duration::from_secs(5);
+mod exchange;
+mod kept;
 
-/// How long a connection is kept for the next call.
-const KEPT: Duration = Duration::from_secs(60);
+const WAKER: Token = Token(usize::MAX);
 
-/// Calls that no thread has taken yet.
-#[derive(Default)]
+/// Events taken at once.
+const EVENTS_MAX: usize = 256;
+
+/// Calls on their way to the thread.
 pub(crate) struct Queue {
-    state: Mutex<Waiting>,
-    changed: Condvar,
+    waker: Waker,
+    state: Mutex<Incoming>,
 }
 
 #[derive(Default)]
-struct Waiting {
-    callbacks: VecDeque<Callback>,
+struct Incoming {
+    callbacks: Vec<Callback>,
+    /// Calls that have not ended, those in lines and in flight included.
+    unfinished: usize,
     closed: bool,
 }
 
 impl Queue {
-    /// Queues a call; returns it if the queue is full.
+    /// Queues a call; returns it if there are [`OUTBOUND_QUEUED_MAX`].
     pub(crate) fn push(&self, callback: Callback) -> Result<(), Callback> {
         let mut state = self.state.lock();
-        if state.closed || state.callbacks.len() >= OUTBOUND_QUEUED_MAX {
+        if state.closed || state.unfinished >= OUTBOUND_QUEUED_MAX {
             return Err(callback);
         }
-        state.callbacks.push_back(callback);
-        self.changed.notify_one();
+        state.unfinished += 1;
+        state.callbacks.push(callback);
+        drop(state);
+        self.wake();
         Ok(())
     }
 
-    fn next(&self) -> Option<Callback> {
+    /// Returns the calls since the last time, or `None` after [`Queue::close`].
+    fn take(&self) -> Option<Vec<Callback>> {
         let mut state = self.state.lock();
-        loop {
-            if state.closed {
-                return None;
-            }
-            if let Some(callback) = state.callbacks.pop_front() {
-                return Some(callback);
-            }
-            self.changed.wait(&mut state);
-        }
+        (!state.closed).then(|| std::mem::take(&mut state.callbacks))
     }
 
     fn close(&self) {
         self.state.lock().closed = true;
-        self.changed.notify_all();
+        self.wake();
+    }
+
+    fn wake(&self) {
+        // It fails only when the thread is gone.
+        let _ = self.waker.wake();
     }
 }
 
-/// The threads and their queue.
+/// The thread and its queue.
 pub(crate) struct Outbound {
     queue: Arc<Queue>,
-    threads: Vec<JoinHandle<()>>,
+    thread: JoinHandle<()>,
 }
 
-/// What is called when a callback was answered, or could not be sent.
+/// What is called when a callback was answered, or has failed.
 type Ended = dyn Fn(u64, io::Result<Vec<u8>>) + Send + Sync;
 
 impl Outbound {
-    /// Starts the threads. Each result is passed to `ended`, with the number of the callback.
+    /// Starts the thread. Each result is passed to `ended`, with the number of the callback.
     pub(crate) fn start(ended: Arc<Ended>) -> io::Result<Outbound> {
-        let (queue, kept) = (Arc::new(Queue::default()), Arc::new(Kept::default()));
-        let mut threads = Vec::new();
-        for number in 0..OUTBOUND_THREADS {
-            let (queue, kept, ended) = (Arc::clone(&queue), Arc::clone(&kept), Arc::clone(&ended));
-            let thread = thread::Builder::new().name(format!("outbound {number}"));
-            threads.push(thread.spawn(move || {
-                while let Some(callback) = queue.next() {
-                    let reply = exchange(&kept, &callback);
-                    if let Err(error) = &reply {
-                        tracing::debug!(to = ?callback.to, %error, "callback failed");
-                    }
-                    ended(callback.id, reply);
-                }
-            })?);
-        }
-        Ok(Outbound { queue, threads })
+        Outbound::start_with(ended, OUTBOUND_CALL_MAX)
+    }
+
+    fn start_with(ended: Arc<Ended>, call_max: Duration) -> io::Result<Outbound> {
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), WAKER)?;
+        let queue = Arc::new(Queue { waker, state: Mutex::default() });
+        let driver = Driver {
+            poll,
+            queue: Arc::clone(&queue),
+            ended,
+            call_max,
+            lines: HashMap::new(),
+            next_hosts: VecDeque::new(),
+            exchanges: HashMap::new(),
+            next_token: 0,
+            kept: Kept::default(),
+        };
+        let thread = thread::Builder::new().name("outbound".to_owned()).spawn(move || driver.run())?;
+        Ok(Outbound { queue, thread })
     }
 
     /// Returns the queue of calls to be sent.
@@ -102,80 +115,153 @@ impl Outbound {
         Arc::clone(&self.queue)
     }
 
-    /// Ends each thread after its current call.
+    /// Ends the thread; calls that are not answered are dropped.
     pub(crate) fn stop(self) {
         self.queue.close();
-        for thread in self.threads {
-            join(thread);
-        }
+        join(self.thread);
     }
 }
 
-/// Connections that may be used again, each by one thread at a time.
-#[derive(Default)]
-struct Kept {
-    streams: Mutex<HashMap<SocketAddr, (TcpStream, Instant)>>,
+/// What the thread holds.
+struct Driver {
+    poll: Poll,
+    queue: Arc<Queue>,
+    ended: Arc<Ended>,
+    /// How long a call may take in all.
+    call_max: Duration,
+    /// Calls that wait for an earlier one to the same host, with their deadlines. A host is here while it is called.
+    lines: HashMap<IpAddr, VecDeque<(Callback, Instant)>>,
+    /// Hosts whose next call may begin when less than [`OUTBOUND_CALLS_MAX`] are in flight.
+    next_hosts: VecDeque<IpAddr>,
+    exchanges: HashMap<Token, Exchange>,
+    next_token: usize,
+    kept: Kept,
 }
 
-impl Kept {
-    fn take(&self, address: SocketAddr) -> Option<TcpStream> {
-        let mut streams = self.streams.lock();
-        streams.retain(|_, (_, since)| since.elapsed() < KEPT);
-        streams.remove(&address).map(|(stream, _)| stream)
-    }
-
-    fn put(&self, address: SocketAddr, stream: TcpStream) {
-        let mut streams = self.streams.lock();
-        if streams.len() < OUTBOUND_KEPT_MAX {
-            streams.insert(address, (stream, Instant::now()));
+impl Driver {
+    fn run(mut self) {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        loop {
+            if let Err(error) = self.poll.poll(&mut events, self.sleep_max())
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                tracing::error!(%error, "clients are no longer called back: cannot wait for events; restart the server");
+                return self.queue.close();
+            }
+            let Some(callbacks) = self.queue.take() else { return };
+            let deadline = Instant::now() + self.call_max;
+            for callback in callbacks {
+                self.line_up(callback, deadline);
+            }
+            for event in &events {
+                self.advance(event.token());
+            }
+            self.expire();
+            self.begin_next();
         }
     }
-}
 
-/// Sends a call and waits for its answer.
-fn exchange(kept: &Kept, callback: &Callback) -> io::Result<Vec<u8>> {
-    let address = match callback.to {
-        Destination::Address(address) => address,
-        Destination::Program { host, program, version } => address_of(host, program, version)?,
-        Destination::Connection(_) => return Err(io::ErrorKind::Unsupported.into()),
-    };
-    if let Some(mut stream) = kept.take(address) {
-        // The client may have closed it. Then the call did not arrive, and is sent by a new connection.
-        if let Ok(answer) = call(&mut stream, &callback.record) {
-            kept.put(address, stream);
-            return Ok(answer);
+    /// Returns how long nothing happens by itself.
+    fn sleep_max(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let flying = self.exchanges.values().map(|exchange| exchange.deadline);
+        let waiting = self.lines.values().filter_map(|line| line.front()).map(|(_, deadline)| *deadline);
+        flying.chain(waiting).min().map(|first| first.saturating_duration_since(now))
+    }
+
+    fn line_up(&mut self, callback: Callback, deadline: Instant) {
+        let Some(host) = host(&callback) else {
+            return self.end(callback.id, Err(io::ErrorKind::Unsupported.into()));
+        };
+        let is_new = !self.lines.contains_key(&host);
+        let line = self.lines.entry(host).or_default();
+        if line.len() >= OUTBOUND_QUEUED_PER_HOST_MAX {
+            return self.end(callback.id, Err(io::Error::other("too many calls wait for this client")));
+        }
+        line.push_back((callback, deadline));
+        if is_new {
+            self.next_hosts.push_back(host);
         }
     }
-    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
-    let answer = call(&mut stream, &callback.record)?;
-    kept.put(address, stream);
-    Ok(answer)
+
+    /// Begins calls to hosts that are not being called, as many as there may be.
+    fn begin_next(&mut self) {
+        while self.exchanges.len() < OUTBOUND_CALLS_MAX {
+            let Some(host) = self.next_hosts.pop_front() else { return };
+            let Some((callback, deadline)) = self.lines.get_mut(&host).and_then(VecDeque::pop_front) else {
+                self.lines.remove(&host);
+                continue;
+            };
+            let token = Token(self.next_token);
+            self.next_token = (self.next_token + 1) % WAKER.0;
+            let place = (self.poll.registry(), token);
+            match Exchange::begin(callback, deadline, place, &mut self.kept) {
+                Ok(exchange) => {
+                    self.exchanges.insert(token, exchange);
+                    // A kept connection is writable without an event.
+                    self.advance(token);
+                }
+                Err((callback, error)) => {
+                    self.next_hosts.push_back(host);
+                    self.end(callback.id, Err(error));
+                }
+            }
+        }
+    }
+
+    /// Goes on with a call.
+    fn advance(&mut self, token: Token) {
+        let Some(exchange) = self.exchanges.get_mut(&token) else { return };
+        if let Some(result) = exchange.advance(self.poll.registry()).transpose() {
+            self.finish(token, result);
+        }
+    }
+
+    /// Ends a call, and lets the next one to the same host begin.
+    fn finish(&mut self, token: Token, result: io::Result<Vec<u8>>) {
+        let Some(exchange) = self.exchanges.remove(&token) else { return };
+        self.next_hosts.extend(host(&exchange.callback));
+        let id = match &result {
+            Ok(_) => exchange.finish(self.poll.registry(), &mut self.kept),
+            Err(error) => {
+                tracing::debug!(to = ?exchange.callback.to, %error, "callback failed");
+                exchange.callback.id
+            }
+        };
+        self.end(id, result);
+    }
+
+    /// Ends calls whose time is over.
+    fn expire(&mut self) {
+        let now = Instant::now();
+        let late = self.exchanges.iter().filter(|(_, exchange)| exchange.deadline <= now);
+        let late: Vec<Token> = late.map(|(token, _)| *token).collect();
+        for token in late {
+            self.finish(token, Err(io::ErrorKind::TimedOut.into()));
+        }
+        let mut waited = Vec::new();
+        for line in self.lines.values_mut() {
+            while line.front().is_some_and(|(_, deadline)| *deadline <= now) {
+                waited.extend(line.pop_front().map(|(callback, _)| callback.id));
+            }
+        }
+        for id in waited {
+            self.end(id, Err(io::ErrorKind::TimedOut.into()));
+        }
+    }
+
+    fn end(&self, callback: u64, result: io::Result<Vec<u8>>) {
+        self.queue.state.lock().unfinished -= 1;
+        (self.ended)(callback, result);
+    }
 }
 
-/// Asks the rpcbind of a client where a program listens.
-fn address_of(host: IpAddr, program: u32, version: u32) -> io::Result<SocketAddr> {
-    let port = rpcbind::port_of(host, program, version).map_err(io::Error::other)?;
-    port.map(|port| SocketAddr::new(host, port)).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::NotFound, format!("{host} does not offer program {program} over TCP"))
-    })
-}
-
-fn call(stream: &mut TcpStream, record: &[u8]) -> io::Result<Vec<u8>> {
-    stream.write_all(record)?;
-    let mut reader = RecordReader::new(OUTBOUND_ANSWER_BYTES_MAX);
-    let mut buffer = [0; OUTBOUND_ANSWER_BYTES_MAX];
-    loop {
-        let count = stream.read(&mut buffer)?;
-        if count == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let answer = reader.next(&mut &buffer[..count]);
-        if let Some(answer) = answer.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))? {
-            return Ok(answer.to_vec());
-        }
+/// Returns the host that a call goes to, as limits count hosts.
+fn host(callback: &Callback) -> Option<IpAddr> {
+    match callback.to {
+        Destination::Address(address) => Some(origin(address.ip())),
+        Destination::Program { host, .. } => Some(origin(host)),
+        Destination::Connection(_) => None,
     }
 }
 

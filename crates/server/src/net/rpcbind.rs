@@ -3,7 +3,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wire::portmap::{self, Mapping, Procedure, Rpcb, RpcbString, netid_tcp, universal_address};
 use wire::record::{RecordReader, write_record};
@@ -12,7 +12,7 @@ use wire::xdr::{Decode as _, Decoder, Encode, Encoder};
 
 use crate::error::Error;
 
-/// Timeout for rpcbind.
+/// How long rpcbind may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The longest reply that is accepted, bytes.
@@ -71,19 +71,22 @@ fn ask(procedure: Procedure, program: u32, version: u32, address: SocketAddr) ->
 }
 
 /// An error of rpcbind.
-type Trouble = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Trouble = Box<dyn std::error::Error + Send + Sync>;
 
 /// IPv4 is registered with version 2, which every rpcbind and portmapper supports; IPv6 needs version 3.
 fn exchange(procedure: Procedure, program: u32, version: u32, address: SocketAddr) -> Result<bool, Trouble> {
-    let result = call(IpAddr::V4(Ipv4Addr::LOCALHOST), procedure, program, version, address)?;
-    Ok(Decoder::new(&result).bool()?)
+    let answer = call(&query(procedure, program, version, address))?;
+    Ok(result_in(&answer)?.bool()?)
 }
 
-/// Returns the port at which `host` offers a program over TCP, if it does.
-pub(crate) fn port_of(host: IpAddr, program: u32, version: u32) -> Result<Option<u16>, Trouble> {
-    let nowhere = SocketAddr::new(host, 0);
-    let result = call(host, Procedure::Get, program, version, nowhere)?;
-    let mut result = Decoder::new(&result);
+/// Returns the call, with its record mark, that asks the rpcbind of `host` for the TCP port of a program.
+pub(crate) fn port_query(host: IpAddr, program: u32, version: u32) -> Vec<u8> {
+    query(Procedure::Get, program, version, SocketAddr::new(host, 0))
+}
+
+/// Returns the port in the answer to [`port_query`], if the program is offered.
+pub(crate) fn port_in(host: IpAddr, answer: &[u8]) -> Result<Option<u16>, Trouble> {
+    let mut result = result_in(answer)?;
     let port = if host.is_ipv4() {
         u16::try_from(result.u32()?)?
     } else {
@@ -93,17 +96,8 @@ pub(crate) fn port_of(host: IpAddr, program: u32, version: u32) -> Result<Option
     Ok((port != 0).then_some(port))
 }
 
-/// Calls the rpcbind of `host` about a program at `address`. Returns the bytes of the result.
-fn call(
-    host: IpAddr,
-    procedure: Procedure,
-    program: u32,
-    version: u32,
-    address: SocketAddr,
-) -> Result<Vec<u8>, Trouble> {
-    let mut stream = TcpStream::connect_timeout(&SocketAddr::new(host, portmap::PORT), PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+/// Makes a call about a program at `address`, with its record mark.
+fn query(procedure: Procedure, program: u32, version: u32, address: SocketAddr) -> Vec<u8> {
     let mut bytes = Vec::new();
     if address.is_ipv4() {
         let port = u32::from(address.port());
@@ -120,24 +114,39 @@ fn call(
         };
         write_call(&mut bytes, portmap::VERSIONS_RPCBIND[0], procedure, &mapping);
     }
-    stream.write_all(&bytes)?;
+    bytes
+}
+
+/// Sends a call to the rpcbind of this host, and returns the record that answers it.
+fn call(query: &[u8]) -> Result<Vec<u8>, Trouble> {
+    let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), portmap::PORT);
+    let deadline = Instant::now() + PATIENCE;
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(query)?;
     let mut reader = RecordReader::new(ANSWER_BYTES_MAX);
     let mut buffer = [0; ANSWER_BYTES_MAX];
     loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err("it takes too long to answer".into());
+        }
+        stream.set_read_timeout(Some(left))?;
         let count = stream.read(&mut buffer)?;
         if count == 0 {
             return Err("it closed the connection".into());
         }
         if let Some(record) = reader.next(&mut &buffer[..count])? {
-            let mut decoder = Decoder::new(record);
-            let header = ReplyHeader::decode(&mut decoder)?;
-            return if header.is_success() {
-                Ok(decoder.rest().to_vec())
-            } else {
-                Err("it denied the call".into())
-            };
+            return Ok(record.to_vec());
         }
     }
+}
+
+/// Returns the result in an answer.
+fn result_in(answer: &[u8]) -> Result<Decoder<'_>, Trouble> {
+    let mut decoder = Decoder::new(answer);
+    let header = ReplyHeader::decode(&mut decoder)?;
+    if header.is_success() { Ok(decoder) } else { Err("it denied the call".into()) }
 }
 
 fn write_call(out: &mut Vec<u8>, version: u32, procedure: Procedure, arguments: &impl Encode) {

@@ -1,4 +1,5 @@
-use std::net::TcpListener;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
 
 use wire::record::{MARK_BYTES, write_record};
 
@@ -13,12 +14,17 @@ struct Ended {
 
 impl Ended {
     fn start() -> (Arc<Ended>, Outbound) {
+        Ended::start_with(OUTBOUND_CALL_MAX)
+    }
+
+    fn start_with(call_max: Duration) -> (Arc<Ended>, Outbound) {
         let ended = Arc::new(Ended::default());
         let noted = Arc::clone(&ended);
-        let outbound = Outbound::start(Arc::new(move |callback, reply: io::Result<Vec<u8>>| match reply {
+        let note = move |callback, reply: io::Result<Vec<u8>>| match reply {
             Ok(record) => noted.answers.lock().push(record),
             Err(_) => noted.failed.lock().push(callback),
-        }));
+        };
+        let outbound = Outbound::start_with(Arc::new(note), call_max);
         (ended, outbound.unwrap())
     }
 
@@ -76,4 +82,70 @@ fn callbacks_to_unreachable_addresses_fail() {
     send(&outbound, 5, nobody);
     ended.wait_until(|ended| *ended.failed.lock() == [5]);
     outbound.stop();
+}
+
+/// Accepts connections at this address of the loopback network, and answers each with a byte of an answer that never ends,
+/// every 50 ms, for `time`.
+fn trickle(host: &str, time: Duration) -> (SocketAddr, JoinHandle<()>) {
+    let listener = TcpListener::bind((host, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let thread = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut answer = vec![0x80, 0, 0x0f, 0xff].into_iter().chain(std::iter::repeat(0));
+        let end = Instant::now() + time;
+        while Instant::now() < end && stream.write_all(&[answer.next().unwrap()]).is_ok() {
+            thread::sleep(Duration::from_millis(50));
+        }
+    });
+    (address, thread)
+}
+
+#[test]
+fn slow_clients_delay_nobody_else() {
+    let (ended, outbound) = Ended::start_with(Duration::from_secs(60));
+    let slow: Vec<_> =
+        (2..12).map(|host| trickle(&format!("127.0.0.{host}"), Duration::from_secs(1))).collect();
+    for (number, (address, _)) in (100..).zip(&slow) {
+        send(&outbound, number, *address);
+        send(&outbound, number + 100, *address);
+    }
+    let (address, thread) = client(1, 3);
+    let start = Instant::now();
+    (1..=3).for_each(|number| send(&outbound, number, address));
+    ended.wait_until(|ended| ended.answers.lock().len() == 3);
+    assert!(start.elapsed() < Duration::from_millis(900), "{:?}", start.elapsed());
+    assert_eq!(*ended.answers.lock(), (1..=3_u32).map(|n| n.to_be_bytes().to_vec()).collect::<Vec<_>>());
+    thread.join().unwrap();
+    slow.into_iter().for_each(|(_, thread)| thread.join().unwrap());
+    outbound.stop();
+}
+
+#[test]
+fn a_call_fails_at_its_deadline_though_bytes_arrive_and_so_do_those_in_its_line() {
+    let (ended, outbound) = Ended::start_with(Duration::from_millis(400));
+    let (address, thread) = trickle("127.0.0.1", Duration::from_secs(2));
+    let start = Instant::now();
+    (1..=3).for_each(|number| send(&outbound, number, address));
+    ended.wait_until(|ended| ended.failed.lock().len() == 3);
+    assert!((400..1500).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
+    outbound.stop();
+    thread.join().unwrap();
+}
+
+#[test]
+fn calls_to_one_host_are_bounded_and_others_find_room() {
+    let (ended, outbound) = Ended::start_with(Duration::from_secs(60));
+    let (address, slow) = trickle("127.0.0.2", Duration::from_millis(300));
+    // One is in flight when the rest arrive; the last one finds the line full.
+    send(&outbound, 1, address);
+    thread::sleep(Duration::from_millis(100));
+    (2..).take(OUTBOUND_QUEUED_PER_HOST_MAX + 1).for_each(|number| send(&outbound, number, address));
+    let last = u64::try_from(OUTBOUND_QUEUED_PER_HOST_MAX).unwrap() + 2;
+    ended.wait_until(|ended| *ended.failed.lock() == [last]);
+    let (address, thread) = client(1, 1);
+    send(&outbound, 7, address);
+    ended.wait_until(|ended| ended.answers.lock().len() == 1);
+    thread.join().unwrap();
+    outbound.stop();
+    slow.join().unwrap();
 }
