@@ -235,7 +235,7 @@ impl Measurement {
 /// The number of failures with one cause.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ErrorCount {
-    /// The procedure and its status, such as `WRITE: NoSpc`, or what was wrong with the reply.
+    /// The procedure and its status, such as `WRITE: NFS3ERR_NOSPC`, or what was wrong with the reply.
     pub cause: String,
     /// The number of failures.
     pub count: u64,

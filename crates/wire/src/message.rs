@@ -84,6 +84,8 @@ macro_rules! xdr_enum {
             }
         }
 
+        xdr_enum! { @display $name $($($label)?)* }
+
         impl $crate::xdr::Encode for $name {
             #[inline]
             fn encode(&self, out: &mut $crate::xdr::Encoder<'_>) {
@@ -108,6 +110,14 @@ macro_rules! xdr_enum {
         }
     };
     (@name) => {};
+    (@display $name:ident) => {};
+    (@display $name:ident $($label:literal)+) => {
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
     (@name $($variant:ident $label:literal)+) => {
         /// Returns the name in the RFC.
         #[must_use]

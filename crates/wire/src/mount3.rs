@@ -46,25 +46,25 @@ xdr! {
     /// The status of MNT (RFC 1813 section 5.1.5, mountstat3).
     pub enum MountStat3 {
         /// It succeeded.
-        Ok = 0,
+        Ok = 0 "MNT3_OK",
         /// Not the owner.
-        Perm = 1,
+        Perm = 1 "MNT3ERR_PERM",
         /// No such file or directory.
-        NoEnt = 2,
+        NoEnt = 2 "MNT3ERR_NOENT",
         /// A hard I/O error.
-        Io = 5,
+        Io = 5 "MNT3ERR_IO",
         /// Permission denied.
-        Acces = 13,
+        Acces = 13 "MNT3ERR_ACCES",
         /// Not a directory.
-        NotDir = 20,
+        NotDir = 20 "MNT3ERR_NOTDIR",
         /// An invalid argument.
-        Inval = 22,
+        Inval = 22 "MNT3ERR_INVAL",
         /// The path is too long.
-        NameTooLong = 63,
+        NameTooLong = 63 "MNT3ERR_NAMETOOLONG",
         /// The operation is not supported.
-        NotSupp = 10_004,
+        NotSupp = 10_004 "MNT3ERR_NOTSUPP",
         /// The server failed.
-        ServerFault = 10_006,
+        ServerFault = 10_006 "MNT3ERR_SERVERFAULT",
     }
 
     /// The path of an export (dirpath).

@@ -10,6 +10,8 @@ mod tests;
 
 pub use auth::{AUTH_NONE, AUTH_SYS, AuthFlavors, AuthSys, Credential, Groups, Integers, OpaqueAuth};
 
+use std::fmt;
+
 use crate::limits::AUTH_BODY_BYTES_MAX;
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, block, decode_all};
 
@@ -140,35 +142,35 @@ xdr! {
     /// Why authentication failed (RFC 5531 section 9, auth_stat).
     pub enum AuthStat {
         /// Success; never in a rejection.
-        Ok = 0,
+        Ok = 0 "AUTH_OK",
         /// The credential is damaged.
-        BadCred = 1,
+        BadCred = 1 "AUTH_BADCRED",
         /// The client must begin a new session.
-        RejectedCred = 2,
+        RejectedCred = 2 "AUTH_REJECTEDCRED",
         /// The verifier is damaged.
-        BadVerf = 3,
+        BadVerf = 3 "AUTH_BADVERF",
         /// The verifier has expired or was replayed.
-        RejectedVerf = 4,
+        RejectedVerf = 4 "AUTH_REJECTEDVERF",
         /// The flavor is too weak for this server.
-        TooWeak = 5,
+        TooWeak = 5 "AUTH_TOOWEAK",
         /// The verifier of the reply is wrong; local to the client.
-        InvalidResp = 6,
+        InvalidResp = 6 "AUTH_INVALIDRESP",
         /// Unknown reason; local to the client.
-        Failed = 7,
+        Failed = 7 "AUTH_FAILED",
         /// Kerberos version 4: generic error.
-        KerbGeneric = 8,
+        KerbGeneric = 8 "AUTH_KERB_GENERIC",
         /// Kerberos version 4: the credential has expired.
-        TimeExpire = 9,
+        TimeExpire = 9 "AUTH_TIMEEXPIRE",
         /// Kerberos version 4: problem with the ticket file.
-        TktFile = 10,
+        TktFile = 10 "AUTH_TKT_FILE",
         /// Kerberos version 4: cannot decode the authenticator.
-        Decode = 11,
+        Decode = 11 "AUTH_DECODE",
         /// Kerberos version 4: wrong address in the ticket.
-        NetAddr = 12,
+        NetAddr = 12 "AUTH_NET_ADDR",
         /// RPCSEC_GSS: no credentials for the user.
-        GssCredProblem = 13,
+        GssCredProblem = 13 "RPCSEC_GSS_CREDPROBLEM",
         /// RPCSEC_GSS: problem with the context.
-        GssCtxProblem = 14,
+        GssCtxProblem = 14 "RPCSEC_GSS_CTXPROBLEM",
     }
 
     /// The status of an accepted call (RFC 5531 section 9, accept_stat). Results follow only [`Self::Success`].
@@ -216,6 +218,28 @@ xdr! {
         } = 0,
         /// The call was rejected.
         Denied(denied: RejectedReply) = 1,
+    }
+}
+
+impl fmt::Display for AcceptStat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Success => f.write_str("SUCCESS"),
+            Self::ProgUnavail => f.write_str("PROG_UNAVAIL"),
+            Self::ProgMismatch { low, high } => write!(f, "PROG_MISMATCH (it has versions {low} to {high})"),
+            Self::ProcUnavail => f.write_str("PROC_UNAVAIL"),
+            Self::GarbageArgs => f.write_str("GARBAGE_ARGS"),
+            Self::SystemErr => f.write_str("SYSTEM_ERR"),
+        }
+    }
+}
+
+impl fmt::Display for RejectedReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RpcMismatch { low, high } => write!(f, "RPC_MISMATCH (it has versions {low} to {high})"),
+            Self::AuthError(stat) => write!(f, "AUTH_ERROR, {stat}"),
+        }
     }
 }
 

@@ -102,7 +102,7 @@ impl BlockingClient {
                 Err(LoadError::new(format!("{} has no export \"{}\"", server.address, server.export)))
             }
             Err(status) => Err(LoadError::new(format!(
-                "{} refuses to mount \"{}\": {status:?}; some servers require --reserved-ports",
+                "{} refuses to mount \"{}\": {status}; some servers require --reserved-ports",
                 server.address, server.export
             ))),
         }
@@ -125,7 +125,7 @@ impl BlockingClient {
             asked.encode(out);
         });
         client.send(&call)?;
-        let results = client.receive(xid)?.map_err(|stat| LoadError::new(format!("{stat:?}")))?;
+        let results = client.receive(xid)?.map_err(|stat| LoadError::new(stat.to_string()))?;
         let port: u32 = decode("GETPORT", &results)?;
         u16::try_from(port)
             .ok()
@@ -215,7 +215,7 @@ impl BlockingClient {
     /// Calls an NFS procedure and returns its results.
     pub(crate) fn nfs(&mut self, procedure: Procedure, args: &impl Encode) -> Result<Results, LoadError> {
         self.call(nfs3::PROGRAM, procedure.code(), args)?.map_err(|stat| {
-            LoadError::new(format!("the server did not execute {}: {stat:?}", procedure.name()))
+            LoadError::new(format!("the server did not execute {}: {stat}", procedure.name()))
         })
     }
 
@@ -252,7 +252,7 @@ impl BlockingClient {
                 return Err(LoadError::new("the server replied to a call that was not made"));
             };
             let failed =
-                |stat| LoadError::new(format!("the server did not execute {}: {stat:?}", procedure.name()));
+                |stat| LoadError::new(format!("the server did not execute {}: {stat}", procedure.name()));
             *place = Some(reply.map_err(failed)?);
             answered += 1;
         }
@@ -306,10 +306,10 @@ impl BlockingClient {
             }
             ReplyBody::Accepted { stat, .. } => Ok((header.xid, Err(stat))),
             ReplyBody::Denied(RejectedReply::AuthError(stat)) => Err(LoadError::new(format!(
-                "the server rejected the credential (AUTH_SYS): {stat:?}; some servers require --reserved-ports"
+                "the server rejected the credential (AUTH_SYS): {stat}; some servers require --reserved-ports"
             ))),
             ReplyBody::Denied(denied) => {
-                Err(LoadError::new(format!("the server rejected the call: {denied:?}")))
+                Err(LoadError::new(format!("the server rejected the call: {denied}")))
             }
         }
     }

@@ -22,7 +22,7 @@ fn measurement(workload: Workload, rate: f64, cpu_ns: Option<f64>) -> Measuremen
         warmup_seconds: 0.0,
         operations: 1,
         bytes: 0,
-        errors: vec![ErrorCount { cause: "WRITE: NoSpc".to_owned(), count: 2 }],
+        errors: vec![ErrorCount { cause: "WRITE: NFS3ERR_NOSPC".to_owned(), count: 2 }],
         operations_per_s: rate,
         bytes_per_s: rate * 4096.0,
         latency: Latency::default(),

@@ -298,11 +298,11 @@ impl EventLoop {
             }
             ReplyBody::Accepted { stat, .. } => {
                 self.lane(&slot).outstanding -= 1;
-                Err(Cause::Rpc(format!("not executed: {stat:?}")))
+                Err(Cause::Rpc(format!("not executed: {stat}")))
             }
             ReplyBody::Denied(denied) => {
                 self.lane(&slot).outstanding -= 1;
-                Err(Cause::Rpc(format!("denied: {denied:?}")))
+                Err(Cause::Rpc(format!("denied: {denied}")))
             }
         };
         if let Some(phase) = slot.phase

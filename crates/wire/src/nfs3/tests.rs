@@ -268,3 +268,23 @@ fn attributes_before_are_taken_from_attributes() {
     let wcc = WccAttr::from(attributes);
     assert_eq!((wcc.size, wcc.mtime, wcc.ctime), (attributes.size, attributes.mtime, attributes.ctime));
 }
+
+#[test]
+fn statuses_are_shown_by_the_names_of_the_rfcs() {
+    use crate::mount3::MountStat3;
+    use crate::rpc::{AcceptStat, AuthStat, RejectedReply};
+    assert_eq!(NfsStat3::Ok.to_string(), "NFS3_OK");
+    assert_eq!(NfsStat3::Acces.to_string(), "NFS3ERR_ACCES");
+    assert_eq!(NfsStat3::NotSync.to_string(), "NFS3ERR_NOT_SYNC");
+    assert_eq!(MountStat3::NoEnt.to_string(), "MNT3ERR_NOENT");
+    assert_eq!(RejectedReply::AuthError(AuthStat::TooWeak).to_string(), "AUTH_ERROR, AUTH_TOOWEAK");
+    assert_eq!(
+        AcceptStat::ProgMismatch { low: 3, high: 4 }.to_string(),
+        "PROG_MISMATCH (it has versions 3 to 4)"
+    );
+    for status in NfsStat3::ALL {
+        let (name, letters) = (status.to_string(), format!("{status:?}").to_uppercase());
+        let stripped = name.strip_prefix("NFS3ERR_").or(name.strip_prefix("NFS3_")).unwrap();
+        assert_eq!(stripped.replace('_', ""), letters);
+    }
+}

@@ -1,76 +1,68 @@
 //! The basic data types (RFC 1813 sections 2.5 and 2.6).
 
-use std::fmt;
-
 use crate::limits::{HANDLE_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX};
 
 xdr! {
     /// The status of a call (RFC 1813 section 2.6, nfsstat3).
     pub enum NfsStat3 {
         /// It succeeded.
-        Ok = 0,
+        Ok = 0 "NFS3_OK",
         /// Not the owner.
-        Perm = 1,
+        Perm = 1 "NFS3ERR_PERM",
         /// No such file or directory.
-        NoEnt = 2,
+        NoEnt = 2 "NFS3ERR_NOENT",
         /// A hard I/O error.
-        Io = 5,
+        Io = 5 "NFS3ERR_IO",
         /// No such device or address.
-        Nxio = 6,
+        Nxio = 6 "NFS3ERR_NXIO",
         /// The caller lacks the permission.
-        Acces = 13,
+        Acces = 13 "NFS3ERR_ACCES",
         /// The file exists.
-        Exist = 17,
+        Exist = 17 "NFS3ERR_EXIST",
         /// A hard link across devices.
-        Xdev = 18,
+        Xdev = 18 "NFS3ERR_XDEV",
         /// No such device.
-        NoDev = 19,
+        NoDev = 19 "NFS3ERR_NODEV",
         /// Not a directory.
-        NotDir = 20,
+        NotDir = 20 "NFS3ERR_NOTDIR",
         /// Is a directory.
-        IsDir = 21,
+        IsDir = 21 "NFS3ERR_ISDIR",
         /// An argument that is invalid or not supported.
-        Inval = 22,
+        Inval = 22 "NFS3ERR_INVAL",
         /// The file would be too large.
-        Fbig = 27,
+        Fbig = 27 "NFS3ERR_FBIG",
         /// No space left on the device.
-        NoSpc = 28,
+        NoSpc = 28 "NFS3ERR_NOSPC",
         /// The file system is read-only.
-        Rofs = 30,
+        Rofs = 30 "NFS3ERR_ROFS",
         /// Too many hard links.
-        Mlink = 31,
+        Mlink = 31 "NFS3ERR_MLINK",
         /// The name is too long.
-        NameTooLong = 63,
+        NameTooLong = 63 "NFS3ERR_NAMETOOLONG",
         /// The directory is not empty.
-        NotEmpty = 66,
+        NotEmpty = 66 "NFS3ERR_NOTEMPTY",
         /// The quota is exceeded.
-        Dquot = 69,
+        Dquot = 69 "NFS3ERR_DQUOT",
         /// The file of the handle no longer exists.
-        Stale = 70,
+        Stale = 70 "NFS3ERR_STALE",
         /// Too many levels of remote in the path.
-        Remote = 71,
+        Remote = 71 "NFS3ERR_REMOTE",
         /// The server did not create the handle.
-        BadHandle = 10_001,
+        BadHandle = 10_001 "NFS3ERR_BADHANDLE",
         /// The guard of SETATTR did not match.
-        NotSync = 10_002,
+        NotSync = 10_002 "NFS3ERR_NOT_SYNC",
         /// The READDIR cookie is stale.
-        BadCookie = 10_003,
+        BadCookie = 10_003 "NFS3ERR_BAD_COOKIE",
         /// The operation is not supported.
-        NotSupp = 10_004,
+        NotSupp = 10_004 "NFS3ERR_NOTSUPP",
         /// The buffer or request is too small.
-        TooSmall = 10_005,
+        TooSmall = 10_005 "NFS3ERR_TOOSMALL",
         /// An error of the server that no other value describes.
-        ServerFault = 10_006,
+        ServerFault = 10_006 "NFS3ERR_SERVERFAULT",
         /// The server cannot create objects of this type.
-        BadType = 10_007,
+        BadType = 10_007 "NFS3ERR_BADTYPE",
         /// The request is not complete. The client must retry later with a new xid.
-        Jukebox = 10_008,
-    }
-}
-
-impl fmt::Display for NfsStat3 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
+        Jukebox = 10_008 "NFS3ERR_JUKEBOX",
     }
 }
 

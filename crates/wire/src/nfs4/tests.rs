@@ -290,3 +290,16 @@ fn abandoned_results_leave_no_bytes() {
 fn a_failure_with_status_ok_cannot_be_encoded() {
     encode(&AccessRes::Err(NfsStat4::Ok));
 }
+
+#[test]
+fn statuses_are_shown_by_the_names_of_the_rfcs() {
+    assert_eq!(NfsStat4::Ok.to_string(), "NFS4_OK");
+    assert_eq!(NfsStat4::Access.to_string(), "NFS4ERR_ACCESS");
+    assert_eq!(NfsStat4::BadStateId.to_string(), "NFS4ERR_BAD_STATEID");
+    assert_eq!(NfsStat4::Xattr2Big.to_string(), "NFS4ERR_XATTR2BIG");
+    for status in NfsStat4::ALL {
+        let (name, letters) = (status.to_string(), format!("{status:?}").to_uppercase());
+        let stripped = name.strip_prefix("NFS4ERR_").or(name.strip_prefix("NFS4_")).unwrap();
+        assert_eq!(stripped.replace('_', ""), letters);
+    }
+}

@@ -207,7 +207,7 @@ fn calls(results: &mut Vec<Measurement>) {
         Workload::SmallFiles { files_per_directory: 100, directories_per_thread: 40, file_bytes: 4096 };
     let mut it = measurement("tree of 4 KiB files", tree, 16, 31_000.0, 4096.0);
     it.phases = vec![phase("CREATE", 31_000.0), phase("READ", 152_000.0), phase("REMOVE", 44_000.0)];
-    it.errors = vec![ErrorCount { cause: "WRITE: NoSpc".to_owned(), count: 3 }];
+    it.errors = vec![ErrorCount { cause: "WRITE: NFS3ERR_NOSPC".to_owned(), count: 3 }];
     results.push(it);
 }
 
