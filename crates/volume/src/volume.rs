@@ -35,8 +35,10 @@ use crate::tables::index::{Index, IndexError};
 use crate::tables::read_view::ReadView;
 use crate::tables::usage::Usage;
 
+mod damage;
 mod identity;
 
+pub(crate) use damage::Subject;
 pub(crate) use identity::Identity;
 
 /// An open volume.
@@ -205,26 +207,6 @@ impl Volume {
         Durability { seq: self.committer.last_queued(), flush_generation: 0 }
     }
 
-    /// Logs damage found while reading, and returns the I/O error for the client.
-    pub(crate) fn report(&self, error: &dyn std::fmt::Display) -> Error {
-        tracing::error!(volume_id = %self.id(), %error, "stored data could not be read");
-        Error::Io
-    }
-
-    /// Converts a failure of the index. An index that is being reopened, or waits for room to be, is `Busy`: worth a
-    /// retry.
-    pub(crate) fn index_failed(&self, error: &IndexError) -> Error {
-        if *error == IndexError::Closed && !self.committer.has_failed() {
-            return Error::Busy;
-        }
-        self.report(error)
-    }
-
-    /// Returns a decoded record, or reports the damage.
-    pub(crate) fn decode<T>(&self, decoded: Result<T, Malformed>) -> Result<T, Error> {
-        decoded.map_err(|error| self.report(&error))
-    }
-
     /// Caches a record read from the index of `view`, unless the index was replaced since or a memtable holds a newer
     /// value. The checkpoint that moves a memtable into the index removes its keys from the cache before it switches
     /// the view.
@@ -260,9 +242,9 @@ impl Volume {
                 std::ops::ControlFlow::Break(())
             }
         });
-        scanned.map_err(|error| self.index_failed(&error))?;
+        scanned.map_err(|error| self.index_failed(Subject::Object(ino), &error))?;
         if let Some(error) = damaged {
-            return Err(self.report(&error));
+            return Err(self.report(Subject::Object(ino), &error));
         }
         let to = match mappings.last() {
             Some(last) if mappings.len() == max => last.end,
@@ -272,20 +254,20 @@ impl Volume {
     }
 
     /// Reads and verifies a group of blocks of an extent, or the whole extent ([`WHOLE_EXTENT`]), into the cache.
-    /// Returns `None` if the extent was freed: the map that named it is out of date.
+    /// Returns `None` if the extent was freed: the map that named it is out of date. Damage is reported as that of `of`.
     pub(crate) fn read_block(
         &self,
         view: &ReadView,
-        extent: ExtentId,
-        group: u32,
+        (extent, group): (ExtentId, u32),
+        of: Subject,
     ) -> Result<Option<Bytes>, Error> {
         if let Some(bytes) = self.blocks.get(&(extent, group)) {
             return Ok(Some(bytes));
         }
         let key = key::extent(extent);
-        let slot = view.get(&key).map_err(|error| self.index_failed(&error))?;
+        let slot = view.get(&key).map_err(|error| self.index_failed(of, &error))?;
         let Some(value) = slot else { return Ok(None) };
-        let record = self.decode(ExtentRecord::decode(&value))?;
+        let record = self.decode(of, ExtentRecord::decode(&value))?;
         let (first, last) = match group {
             WHOLE_EXTENT => (0, u32::MAX),
             _ => (group * GROUP_BLOCKS, group * GROUP_BLOCKS + GROUP_BLOCKS - 1),
@@ -297,8 +279,8 @@ impl Volume {
             }
             // The cleaner may have moved the extent since `view` was taken.
             Err(error) => match self.view().get(&key) {
-                Ok(Some(now)) if now == value => Err(self.report(&error)),
-                Err(error) => Err(self.index_failed(&error)),
+                Ok(Some(now)) if now == value => Err(self.report(of, &error)),
+                Err(error) => Err(self.index_failed(of, &error)),
                 Ok(_) => Ok(None),
             },
         }

@@ -1,5 +1,6 @@
 //! What an operation is told about its caller, and what it answers besides its result.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::api::ids::Seq;
@@ -190,4 +191,33 @@ pub enum Error {
     WouldBlock,
     /// A temporary limit is reached. Nothing changed; retry in a moment.
     Busy,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Error::NotPermitted => "operation not permitted",
+            Error::NoEntry => "no such name",
+            Error::Io => "input/output error",
+            Error::AccessDenied => "permission denied",
+            Error::Exists => "the name exists",
+            Error::NotDirectory => "not a directory",
+            Error::IsDirectory => "is a directory",
+            Error::Invalid => "invalid argument",
+            Error::FileTooLarge => "file too large",
+            Error::NoSpace => "no space left",
+            Error::ReadOnly => "the volume refuses changes",
+            Error::TooManyLinks => "too many links",
+            Error::NameTooLong => "name too long",
+            Error::NotEmpty => "directory not empty",
+            Error::Stale => "the object no longer exists",
+            Error::BadHandle => "not a file handle of this volume",
+            Error::NotSync => "the change time differs from the guard",
+            Error::BadCookie => "the cookie was never handed out",
+            Error::BadType => "objects of this type cannot be created this way",
+            Error::CrossDevice => "across two volumes",
+            Error::WouldBlock => "data is not in memory",
+            Error::Busy => "a temporary limit is reached",
+        })
+    }
 }

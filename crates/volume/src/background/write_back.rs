@@ -384,7 +384,7 @@ fn ignore_removed<T>(result: Result<T, Error>, done: T) -> Result<T, FlushFailed
         Ok(value) => Ok(value),
         Err(Error::Stale) => Ok(done),
         Err(error) => {
-            tracing::error!(?error, "unstable data could not be journaled");
+            tracing::error!(%error, "unstable data could not be journaled");
             Err(FlushFailed)
         }
     }

@@ -175,6 +175,16 @@ pub fn parse(key: &[u8]) -> Option<(Member, Table, &[u8])> {
     Some((member, table, reader.rest()))
 }
 
+/// Returns the object whose record has this key; `None` for records of no single object.
+pub fn object(key: &[u8]) -> Option<Ino> {
+    let (_, table, fields) = parse(key)?;
+    let is_of_object = matches!(
+        table,
+        Table::Inode | Table::Name | Table::Cookie | Table::Map | Table::Symlink | Table::Xattr
+    );
+    number(fields).filter(|_| is_of_object).map(Ino)
+}
+
 /// Returns the eight-byte number that a key's fields begin with.
 pub fn number(fields: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(*fields.first_chunk::<8>()?))

@@ -14,7 +14,7 @@ use crate::file::inodes::LockedInode;
 use crate::limits::READ_RUNS_MAX;
 use crate::transaction::attempt::{Attempt, Missing, Stop};
 use crate::transaction::permission::check_read;
-use crate::volume::Volume;
+use crate::volume::{Subject, Volume};
 
 /// A read updates an atime older than this even if the file did not change since, as `relatime` does.
 const ATIME_AGE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -54,8 +54,13 @@ impl Volume {
         let mut windows =
             |state: &mut crate::file::inodes::InodeState, offset| attempt.window(&view, state, offset);
         let (runs, end) = resolve_some(&view, state, (start, end), true, READ_RUNS_MAX, &mut windows)?;
-        let mut out =
-            Output { volume: self, attempt, pieces: Vec::with_capacity(runs.len() + 1), missing: Vec::new() };
+        let mut out = Output {
+            volume: self,
+            attempt,
+            pieces: Vec::with_capacity(runs.len() + 1),
+            missing: Vec::new(),
+            ino: state.ino,
+        };
         let mut cursor = start;
         for run in &runs {
             out.zeros(run.start - cursor);
@@ -89,7 +94,8 @@ struct Output<'a> {
     volume: &'a Volume,
     attempt: &'a Attempt<'a>,
     pieces: Vec<Piece>,
-    missing: Vec<(ExtentId, u32)>,
+    missing: Vec<((ExtentId, u32), Subject)>,
+    ino: Ino,
 }
 
 impl Output<'_> {
@@ -112,11 +118,13 @@ impl Output<'_> {
                 self.pieces.push(Piece::Data { bytes, start, end: start + length });
             }
             Location::Hole => self.zeros(run.end - run.start),
-            Location::Extent(id, offset) => self.extent(*id, *offset as usize, length),
+            Location::Extent(id, offset) => self.extent(*id, *offset as usize, run),
         }
     }
 
-    fn extent(&mut self, id: ExtentId, offset: usize, length: usize) {
+    /// Adds the bytes of `run`, which begin at `offset` of an extent.
+    fn extent(&mut self, id: ExtentId, offset: usize, run: &Run) {
+        let length = usize::try_from(run.end - run.start).expect("a READ is below 4 GiB");
         let is_large = length >= WHOLE_EXTENT_BYTES_MIN;
         if is_large && self.piece(id, WHOLE_EXTENT, offset, offset + length) {
             return;
@@ -131,14 +139,17 @@ impl Output<'_> {
             if !self.piece(id, group, start, end)
                 && (is_large || !self.piece(id, WHOLE_EXTENT, at, at + length))
             {
-                self.missing.push((id, group));
+                let from = run.start + (at - offset) as u64;
+                let of = Subject::Data { ino: self.ino, from, to: from + length as u64 };
+                self.missing.push(((id, group), of));
             }
             at += length;
         }
         if is_large && self.missing.len() > missing {
             self.pieces.truncate(pieces);
             self.missing.truncate(missing);
-            self.missing.push((id, WHOLE_EXTENT));
+            let of = Subject::Data { ino: self.ino, from: run.start, to: run.end };
+            self.missing.push(((id, WHOLE_EXTENT), of));
         }
     }
 

@@ -12,7 +12,7 @@ use crate::encoding::record::{CookieRecord, InodeRecord};
 use crate::transaction::attempt::Stop;
 use crate::transaction::permission;
 use crate::transaction::permission::READ;
-use crate::volume::Volume;
+use crate::volume::{Subject, Volume};
 
 /// Cookies of the two names that every directory has.
 const DOT: Cookie = Cookie(1);
@@ -73,12 +73,13 @@ impl Volume {
     ) -> Result<bool, Error> {
         let first = Cookie(cookie.0 + 1).max(Cookie::FIRST);
         let room = max - entries.len();
+        let of = Subject::Object(directory);
         let (from, to) = (key::cookie(directory, first), key::cookie(directory, Cookie(u64::MAX)));
-        let found = self.view().scan(&from, &to, room + 1).map_err(|error| self.index_failed(&error))?;
+        let found = self.view().scan(&from, &to, room + 1).map_err(|error| self.index_failed(of, &error))?;
         for (key, value) in found.iter().take(room) {
-            let record = self.decode(CookieRecord::decode(value))?;
+            let record = self.decode(of, CookieRecord::decode(value))?;
             let number = key::parse(key).and_then(|(_, _, fields)| key::second_number(fields));
-            let cookie = Cookie(number.ok_or_else(|| self.report(&"a name's key is malformed"))?);
+            let cookie = Cookie(number.ok_or_else(|| self.report(of, &"a name's key is malformed"))?);
             entries.push(Entry { ino: record.ino, cookie, name: record.name, attributes: None });
         }
         Ok(found.len() <= room)
@@ -126,14 +127,14 @@ impl Volume {
                     while rest.next_if(|(wanted, _)| *wanted < ino).is_some() {}
                     // Several names may name one object.
                     while let Some((_, place)) = rest.next_if(|(wanted, _)| *wanted == ino) {
-                        match self.decode(InodeRecord::decode(value)) {
+                        match self.decode(Subject::Object(ino), InodeRecord::decode(value)) {
                             Ok(record) => entries[*place].attributes = Some(record.attributes(ino)),
                             Err(error) => damaged = Err(error),
                         }
                     }
                     ControlFlow::Continue(())
                 });
-            scanned.map_err(|error| self.index_failed(&error))?;
+            scanned.map_err(|error| self.index_failed(Subject::Object(*first), &error))?;
             damaged?;
         }
         Ok(())

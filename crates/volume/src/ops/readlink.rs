@@ -6,7 +6,7 @@ use crate::api::request::{Answer, Error, Failure, Promised, Request};
 use crate::api::results::LinkTarget;
 use crate::encoding::key;
 use crate::encoding::record::decode_symlink;
-use crate::volume::Volume;
+use crate::volume::{Subject, Volume};
 
 impl Volume {
     /// Returns the target of a symbolic link.
@@ -18,8 +18,9 @@ impl Volume {
                 return Err(Failure { error: Error::Invalid, after }.into());
             }
             let slot = attempt.record(&self.view(), &key::symlink(ino))?;
-            let value = slot.ok_or_else(|| self.report(&"a symbolic link has no target"))?;
-            let target = self.decode(decode_symlink(&value))?.into();
+            let value =
+                slot.ok_or_else(|| self.report(Subject::Object(ino), &"a symbolic link has no target"))?;
+            let target = self.decode(Subject::Object(ino), decode_symlink(&value))?.into();
             Ok(Promised { value: LinkTarget { target, attributes: state.attributes() }, after })
         })
     }

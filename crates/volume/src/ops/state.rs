@@ -9,7 +9,7 @@ use crate::api::state::StateChange;
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Table};
 use crate::limits::STATE_BYTES_PER_ENTRY_MAX;
-use crate::volume::Volume;
+use crate::volume::{Subject, Volume};
 
 impl Volume {
     /// Changes protocol state records, in order. Up to [`STATE_BYTES_PER_ENTRY_MAX`] go into one journal entry, so
@@ -55,7 +55,7 @@ impl Volume {
         let scanned = self.view().each_of(FIRST, Table::State, &mut |key, value| {
             visit(key::parse(key).map_or(&[][..], |(_, _, fields)| fields), value);
         });
-        scanned.map_err(|error| self.index_failed(&error))
+        scanned.map_err(|error| self.index_failed(Subject::Volume, &error))
     }
 
     /// Visits the keys of all cached requests, in no order. `visit` must not call the volume.

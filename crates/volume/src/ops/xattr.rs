@@ -14,7 +14,7 @@ use crate::transaction::attempt::{Attempt, Stop};
 use crate::transaction::change::Change;
 use crate::transaction::permission;
 use crate::transaction::permission::{READ, WRITE};
-use crate::volume::Volume;
+use crate::volume::{Subject, Volume};
 
 /// Returns the bytes of an attribute that count towards the limit of its file.
 fn charge(name: &[u8], value: &[u8]) -> u32 {
@@ -139,8 +139,10 @@ impl Volume {
         let skip = usize::try_from(cookie).unwrap_or(usize::MAX).min(XATTR_BYTES_PER_FILE_MAX as usize);
         let max = max.min(XATTR_BYTES_PER_FILE_MAX as usize);
         let (from, to) = (key::xattr(ino, b""), key::xattr(Ino(ino.0 + 1), b""));
-        let found =
-            self.view().scan(&from, &to, skip + max + 1).map_err(|error| self.index_failed(&error))?;
+        let found = self
+            .view()
+            .scan(&from, &to, skip + max + 1)
+            .map_err(|error| self.index_failed(Subject::Object(ino), &error))?;
         let names = found
             .iter()
             .skip(skip)
@@ -162,7 +164,8 @@ impl Volume {
             return Ok(None);
         }
         let slot = attempt.record(&self.view(), &key::xattr(state.ino, name))?;
-        slot.map(|bytes| Ok(self.decode(decode_xattr(&bytes))?.into())).transpose()
+        slot.map(|bytes| Ok(self.decode(Subject::Object(state.ino), decode_xattr(&bytes))?.into()))
+            .transpose()
     }
 
     /// Journals a change of an attribute with the file's record.

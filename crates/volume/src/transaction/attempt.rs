@@ -16,7 +16,7 @@ use crate::encoding::record::{InodeRecord, NameRecord};
 use crate::file::inodes::{InodeState, LockedInode, MapWindow, Presence};
 use crate::limits::{MAP_WINDOW_MAPPINGS, MAP_WINDOW_MAPPINGS_RANDOM};
 use crate::tables::read_view::ReadView;
-use crate::volume::Volume;
+use crate::volume::{Subject, Volume};
 
 /// Most attempts that find the volume changed beneath them before the caller has to retry.
 const TRIES_MAX: usize = 1000;
@@ -28,8 +28,8 @@ pub enum Missing {
     Record(Key),
     /// A number of mappings of a file in the index, from an offset on.
     Map(Ino, u64, usize),
-    /// Groups of blocks of extents.
-    Blocks(Vec<(ExtentId, u32)>),
+    /// Groups of blocks of extents, each with the part of a file that it holds.
+    Blocks(Vec<((ExtentId, u32), Subject)>),
     /// The number of mapped bytes in `[from, to)` of a file.
     Coverage(Ino, u64, u64),
 }
@@ -163,7 +163,10 @@ impl Attempt<'_> {
         }
         match missing {
             Missing::Record(key) => {
-                let found = view.index.get(key).map_err(|error| self.volume.index_failed(&error))?;
+                let found = view
+                    .index
+                    .get(key)
+                    .map_err(|error| self.volume.index_failed(Subject::of_key(key), &error))?;
                 let Some(value) = found else { return Ok(false) };
                 self.follow(&view);
                 let slot = Some(Value::from(value));
@@ -201,8 +204,11 @@ impl Attempt<'_> {
         self.follow(&view);
         match missing {
             Missing::Record(key) => {
-                let slot: Slot =
-                    view.index.get(key).map_err(|error| self.volume.index_failed(&error))?.map(Value::from);
+                let slot: Slot = view
+                    .index
+                    .get(key)
+                    .map_err(|error| self.volume.index_failed(Subject::of_key(key), &error))?
+                    .map(Value::from);
                 self.volume.remember_record(&view, key, &slot);
                 if slot.is_none() {
                     self.volume.fill_filter_around(key);
@@ -211,9 +217,9 @@ impl Attempt<'_> {
             }
             Missing::Map(ino, offset, mappings) => self.load_window(&view, *ino, *offset, *mappings)?,
             Missing::Blocks(wanted) => {
-                for (extent, group) in wanted {
-                    if let Some(bytes) = self.volume.read_block(&view, *extent, *group)? {
-                        self.blocks.insert((*extent, *group), bytes);
+                for (block, of) in wanted {
+                    if let Some(bytes) = self.volume.read_block(&view, *block, *of)? {
+                        self.blocks.insert(*block, bytes);
                     }
                 }
             }
@@ -270,7 +276,9 @@ impl Attempt<'_> {
             None => self.older_record(&view, &key)?,
         };
         state.presence = match slot {
-            Some(bytes) => Presence::Present(self.volume.decode(InodeRecord::decode(&bytes))?),
+            Some(bytes) => Presence::Present(
+                self.volume.decode(Subject::Object(state.ino), InodeRecord::decode(&bytes))?,
+            ),
             None => Presence::Absent,
         };
         state.seq = seq;
@@ -318,7 +326,8 @@ impl Attempt<'_> {
             None if self.volume.negative_lookups.is_absent(directory, name) => None,
             None => self.older_record(&view, &key)?,
         };
-        slot.map(|bytes| Ok(self.volume.decode(NameRecord::decode(&bytes))?)).transpose()
+        slot.map(|bytes| Ok(self.volume.decode(Subject::Object(directory), NameRecord::decode(&bytes))?))
+            .transpose()
     }
 
     /// Locks directories, the objects that the given names in them refer to, and `more`.
