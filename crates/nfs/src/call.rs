@@ -122,7 +122,11 @@ impl<'a> Call<'a> {
             Ok(located) => located,
             Err(Refused::BadHandle) => return Err(Stop::Status(NfsStat3::BadHandle)),
             Err(Refused::Stale) => return Err(Stop::Status(NfsStat3::Stale)),
-            Err(Refused::NotAdmitted) => return Err(Stop::Status(NfsStat3::Acces)),
+            Err(Refused::NotAdmitted(volume)) => {
+                let status = NfsStat3::Acces;
+                self.service.log_not_admitted(volume, self.connection.peer, &status, self.now);
+                return Err(Stop::Status(status));
+            }
         };
         if !export.accepts_credential(&self.header.credential) {
             return Err(Stop::Auth(AuthStat::TooWeak));

@@ -7,6 +7,7 @@ use foldhash::HashMap;
 use volume::handle::Handle;
 use volume::ids::{Ino, VolumeId};
 use volume::request::Error;
+use volume::time::Time;
 use volume::volume::Volume;
 
 use crate::exports::pseudo::Pseudo;
@@ -15,9 +16,11 @@ use crate::state::SharedState;
 
 use in_progress::InProgress;
 use mounts::Mounts;
+use refusals::Refusals;
 
 pub(crate) mod in_progress;
 pub(crate) mod mounts;
+pub(crate) mod refusals;
 mod state_store;
 
 /// What outlives a change of the configuration.
@@ -25,6 +28,7 @@ mod state_store;
 pub(crate) struct Shared {
     pub(crate) in_progress: InProgress,
     pub(crate) mounts: Mounts,
+    pub(crate) refusals: Refusals,
     pub(crate) state: SharedState,
 }
 
@@ -63,12 +67,27 @@ impl ServiceContext {
         self.volumes.get(&id)
     }
 
+    /// Logs that a client at `peer` uses a handle of a volume of which no export admits it.
+    pub(crate) fn log_not_admitted(
+        &self,
+        volume: VolumeId,
+        peer: SocketAddr,
+        status: &dyn std::fmt::Display,
+        now: Time,
+    ) {
+        let Some(export) = self.exports.iter().find(|export| export.volume == volume) else { return };
+        if let Some(rule) = export.refuses(peer) {
+            self.shared.refusals.log(peer, export.path.as_bytes(), status, &rule, now);
+        }
+    }
+
     /// Resolves the bytes of a handle for a client at `peer`.
     pub(crate) fn locate(&self, handle: &[u8], peer: SocketAddr) -> Result<Located<'_>, Refused> {
         let handle = Handle::parse(handle).ok_or(Refused::BadHandle)?;
         // The checksum of a volume that is no longer served cannot be verified; its handles count as stale.
         let volume = self.volume(handle.volume).ok_or(Refused::Stale)?;
-        let export = self.exports.admitting(handle.volume, peer).ok_or(Refused::NotAdmitted)?;
+        let export =
+            self.exports.admitting(handle.volume, peer).ok_or(Refused::NotAdmitted(handle.volume))?;
         match volume.resolve(&handle) {
             Ok(ino) => Ok(Located { volume, export, ino }),
             Err(Error::Stale) => Err(Refused::Stale),
@@ -91,6 +110,6 @@ pub(crate) enum Refused {
     BadHandle,
     /// The object it names no longer exists here.
     Stale,
-    /// No export admits the client.
-    NotAdmitted,
+    /// No export of the handle's volume admits the client.
+    NotAdmitted(VolumeId),
 }

@@ -80,9 +80,38 @@ impl Export {
     /// Whether a client at `address` may use the export. IPv4 addresses mapped into IPv6 count as IPv4.
     #[must_use]
     pub fn admits(&self, address: SocketAddr) -> bool {
+        self.refuses(address).is_none()
+    }
+
+    /// Returns the rule by which a client at `address` may not use the export, if there is one.
+    #[must_use]
+    pub fn refuses(&self, address: SocketAddr) -> Option<Rule> {
         let ip = address.ip().to_canonical();
-        let known = self.clients.is_empty() || self.clients.iter().any(|network| contains(network, ip));
-        known && (!self.privileged_port_required || address.port() < UNPRIVILEGED_PORT)
+        if !self.clients.is_empty() && !self.clients.iter().any(|network| contains(network, ip)) {
+            return Some(Rule::Clients);
+        }
+        let port = address.port();
+        (self.privileged_port_required && port >= UNPRIVILEGED_PORT).then_some(Rule::PrivilegedPort(port))
+    }
+}
+
+/// A rule by which an export refuses a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Its address is in none of [`Export::clients`].
+    Clients,
+    /// It calls from this port, although [`Export::privileged_port_required`].
+    PrivilegedPort(u16),
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rule::Clients => f.write_str("the address is in none of the networks of the export's `clients`"),
+            Rule::PrivilegedPort(port) => {
+                write!(f, "the export has `require_privileged_port`, and the client calls from port {port}")
+            }
+        }
     }
 }
 

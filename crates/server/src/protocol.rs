@@ -13,10 +13,6 @@ use nfs::service::{
 };
 use volume::Volume;
 use volume::request::Durable;
-use wire::mount3::{self, MountStat3};
-use wire::record::MARK_BYTES;
-use wire::rpc::SUCCESS_BYTES;
-use wire::xdr::{Decode as _, Decoder};
 
 use crate::clock::now;
 
@@ -59,12 +55,7 @@ impl Calls for Protocol {
         progress: &mut Option<Progress>,
         reply: &mut ReplyBuffer,
     ) -> Outcome {
-        let start = reply.bytes.len();
-        let outcome = self.service.handle(incoming, progress, reply);
-        if matches!(outcome, Outcome::Reply { .. }) {
-            log_mount(incoming, reply.bytes.get(start..).unwrap_or_default());
-        }
-        outcome
+        self.service.handle(incoming, progress, reply)
     }
 
     fn needs<'r>(&self, record: &IncomingRecord<'r>) -> Needs<'r> {
@@ -105,27 +96,5 @@ impl Calls for Protocol {
 
     fn failure_reply(&self, call: CallId, out: &mut Vec<u8>) {
         self.service.failure_reply(call, out);
-    }
-}
-
-/// Logs each attempt to mount, granted or refused.
-fn log_mount(incoming: &Incoming<'_>, reply: &[u8]) {
-    let Ok((header, arguments)) = incoming.record.call() else { return };
-    let mount = mount3::Procedure::Mnt as u32;
-    if header.program != mount3::PROGRAM || header.procedure != mount {
-        return;
-    }
-    let Ok(path) = mount3::DirPath::decode(&mut Decoder::new(arguments)) else { return };
-    let path = String::from_utf8_lossy(path.0);
-    let client = incoming.connection.peer.ip();
-    match reply.get(MARK_BYTES + SUCCESS_BYTES..).and_then(|result| result.first_chunk()) {
-        Some([0, 0, 0, 0]) => tracing::info!(%client, %path, "export mounted"),
-        Some(code) => {
-            // The variants are the names of RFC 1813 without their prefix.
-            let status = MountStat3::from_code(u32::from_be_bytes(*code))
-                .map(|status| format!("MNT3ERR_{status:?}").to_uppercase());
-            tracing::warn!(%client, %path, status, "mount refused");
-        }
-        None => {}
     }
 }

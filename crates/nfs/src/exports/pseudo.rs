@@ -16,7 +16,7 @@ use volume::ids::{Ino, VolumeId};
 use volume::limits::LINKS_MAX;
 use volume::time::Time;
 
-use crate::exports::{Export, Exports};
+use crate::exports::{Export, Exports, Rule};
 
 /// Format number of the handles of pseudo directories; that of volumes' handles is 1.
 const FORMAT: u32 = 2;
@@ -33,6 +33,8 @@ pub(crate) struct Node {
     pub(crate) parent: u64,
     /// The fileids of its entries, by name.
     pub(crate) children: BTreeMap<Box<[u8]>, u64>,
+    /// Its path; that of the root is empty.
+    path: String,
     /// The volume whose root covers it.
     pub(crate) volume: Option<VolumeId>,
     /// The exports at this path or beneath it, by their indexes in the list.
@@ -59,7 +61,7 @@ impl Pseudo {
     pub(crate) fn new(exports: &Exports) -> Pseudo {
         let root = fileid("");
         let mut tree = Pseudo { nodes: BTreeMap::new(), root, change: 0 };
-        tree.nodes.insert(root, Node::new(root, root));
+        tree.nodes.insert(root, Node::new(root, root, ""));
         let mut all = String::new();
         for (number, export) in exports.iter().enumerate() {
             tree.add(number, export);
@@ -79,7 +81,7 @@ impl Pseudo {
             let (parent, child) = (at, fileid(&path));
             self.node_mut(parent).children.insert(name.as_bytes().into(), child);
             at = child;
-            self.nodes.entry(child).or_insert_with(|| Node::new(child, parent)).beneath.push(number);
+            self.nodes.entry(child).or_insert_with(|| Node::new(child, parent, &path)).beneath.push(number);
         }
         self.node_mut(at).volume = Some(export.volume);
     }
@@ -118,6 +120,21 @@ impl Pseudo {
         child.is_visible(exports, peer).then_some(child)
     }
 
+    /// Returns the path of `name` in `node`, where a client at `peer` sees nothing, and the rule by which the first export
+    /// there refuses it; no rule if nothing is there.
+    pub(crate) fn hidden(
+        &self,
+        node: &Node,
+        name: &[u8],
+        exports: &Exports,
+        peer: SocketAddr,
+    ) -> (Vec<u8>, Option<Rule>) {
+        let path = [node.path.as_bytes(), b"/", name].concat();
+        let child = node.children.get(name).and_then(|fileid| self.node(*fileid));
+        let export = child.and_then(|child| exports.iter().nth(*child.beneath.first()?));
+        (path, export.and_then(|export| export.refuses(peer)))
+    }
+
     /// Returns the first directory that the root of a volume covers, as a client at `peer` sees it.
     pub(crate) fn place_of(&self, volume: VolumeId, exports: &Exports, peer: SocketAddr) -> Option<&Node> {
         let export = exports.admitting(volume, peer)?;
@@ -152,8 +169,9 @@ impl Pseudo {
 }
 
 impl Node {
-    fn new(fileid: u64, parent: u64) -> Node {
-        Node { fileid, parent, children: BTreeMap::new(), volume: None, beneath: Vec::new() }
+    fn new(fileid: u64, parent: u64, path: &str) -> Node {
+        let path = path.to_owned();
+        Node { fileid, parent, children: BTreeMap::new(), path, volume: None, beneath: Vec::new() }
     }
 
     /// Returns the bytes of the handle.
@@ -198,6 +216,20 @@ mod tests {
         assert_eq!(main.volume, Some(VolumeId(1)));
         assert_eq!(tree.place_of(VolumeId(2), &exports, anybody()).unwrap().parent, data.fileid);
         assert!(tree.child(data, b"none", &exports, anybody()).is_none());
+    }
+
+    #[test]
+    fn what_is_hidden_from_a_client_has_a_path_and_a_rule() {
+        let near =
+            Export { clients: vec!["10.0.0.0/8".parse().unwrap()], ..Export::new("/data/near", VolumeId(1)) };
+        let exports = Exports::new(vec![near, Export::new("/data/main", VolumeId(2))]).unwrap();
+        let tree = Pseudo::new(&exports);
+        let data = tree.child(tree.root(), b"data", &exports, anybody()).unwrap();
+        assert!(tree.child(data, b"near", &exports, anybody()).is_none());
+        let hidden = |node, name| tree.hidden(node, name, &exports, anybody());
+        assert_eq!(hidden(data, b"near"), (b"/data/near".to_vec(), Some(Rule::Clients)));
+        assert_eq!(hidden(data, b"far"), (b"/data/far".to_vec(), None));
+        assert_eq!(hidden(tree.root(), b"far"), (b"/far".to_vec(), None));
     }
 
     #[test]

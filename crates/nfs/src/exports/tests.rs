@@ -49,6 +49,9 @@ fn a_privileged_port_can_be_required() {
     let export = Export { privileged_port_required: true, ..Export::new("/main", ONE) };
     assert!(export.admits(at("10.0.0.1:1023")));
     assert!(!export.admits(at("10.0.0.1:1024")));
+    assert_eq!(export.refuses(at("10.0.0.1:1024")), Some(Rule::PrivilegedPort(1024)));
+    let export = Export { clients: networks(&["192.0.2.0/24"]), ..export };
+    assert_eq!(export.refuses(at("10.0.0.1:1024")), Some(Rule::Clients));
 }
 
 #[test]

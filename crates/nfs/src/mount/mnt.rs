@@ -1,5 +1,7 @@
 //! MNT (RFC 1813 section 5.2.1): the handle of an export, or of a directory beneath it.
 
+use std::fmt::Display;
+
 use volume::attributes::FileType;
 use volume::ids::Ino;
 use volume::request::{Answer, Credentials, Durability, Error, Failure, Promised, Request};
@@ -11,14 +13,27 @@ use wire::rpc::{AUTH_NONE, AUTH_SYS, AuthFlavors};
 use wire::xdr::{Encode, Encoder};
 
 use crate::call::{After, Call, Handled, Stop, file_handle};
+use crate::context::refusals::NO_EXPORT;
 use crate::status;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let path: DirPath<'_> = call.arguments()?;
     let service = call.service;
-    let (mut exports, rest) = service.exports.at(path.0).ok_or(Stop::Status(NfsStat3::NoEnt))?;
-    let export = exports.find(|export| export.admits(call.connection.peer));
-    let export = export.ok_or(Stop::Status(NfsStat3::Acces))?;
+    let Some((exports, rest)) = service.exports.at(path.0) else {
+        return Err(refuse(call, path, NfsStat3::NoEnt, &NO_EXPORT));
+    };
+    let mut rule = None;
+    let mut admitting = exports.filter(|export| {
+        let refusal = export.refuses(call.connection.peer);
+        rule = rule.or(refusal);
+        refusal.is_none()
+    });
+    let Some(export) = admitting.next() else {
+        drop(admitting);
+        let rule =
+            rule.expect("each path found has an export, and each that does not admit a client has a rule");
+        return Err(refuse(call, path, NfsStat3::Acces, &rule));
+    };
     let volume = service.volume(export.volume).ok_or(Stop::Status(NfsStat3::NoEnt))?;
     // A client that may mount the export may mount any directory in it; modes guard what is in there.
     let root = Credentials::root();
@@ -30,13 +45,24 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
             let auth_flavors = AuthFlavors::new(flavors).expect("two flavors are within the limit");
             MntRes::Ok(MntOk { fhandle: file_handle(&handle), auth_flavors }).encode(out);
             service.shared.mounts.add(call.client(), path.0);
+            tracing::info!(client = %call.client(), path = %String::from_utf8_lossy(path.0), "export mounted");
             Ok(After(Some((volume, promised.after))))
         }
         Err(failure) => {
-            failed(status::nfs3(failure.error)?, out);
+            let status = status::nfs3(failure.error)?;
+            let reason = format!("the directory is beneath the export {}: {}", export.path, failure.error);
+            refuse(call, path, status, &reason);
+            failed(status, out);
             Ok(After(Some((volume, failure.after))))
         }
     }
+}
+
+/// Logs that the client may not mount `path`. Returns the status as the reason to stop.
+fn refuse(call: &Call<'_>, path: DirPath<'_>, status: NfsStat3, reason: &dyn Display) -> Stop {
+    let (client, shown) = (call.connection.peer, status::mount3(status));
+    call.service.shared.refusals.log(client, path.0, &shown, reason, call.now);
+    Stop::Status(status)
 }
 
 /// Resolves `path` from the root of a volume. Slashes may precede and follow components. Every component must be a

@@ -315,7 +315,11 @@ impl<'c> Compound<'c> {
                 Ok(Located { volume, export, ino }) => Ok(self.stored(volume, export, ino)),
                 Err(Refused::BadHandle) => Err(NfsStat4::BadHandle.into()),
                 Err(Refused::Stale) => Err(NfsStat4::Stale.into()),
-                Err(Refused::NotAdmitted) => Err(NfsStat4::Access.into()),
+                Err(Refused::NotAdmitted(volume)) => {
+                    let status = NfsStat4::Access;
+                    self.service.log_not_admitted(volume, self.connection.peer, &status, self.now);
+                    Err(status.into())
+                }
             },
         }
     }

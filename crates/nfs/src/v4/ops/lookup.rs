@@ -7,6 +7,7 @@ use wire::nfs4::{LookupArgs, LookupRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Object;
+use crate::context::refusals::NO_EXPORT;
 use crate::v4::context::{Compound, Done, OpStop, Target};
 use crate::v4::names;
 
@@ -15,7 +16,10 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &LookupArgs<'_>, out: &mut 
     let found = match &target {
         Target::Pseudo(node) => {
             let name = names::check(args.objname)?;
-            compound.beneath(node, name)?.ok_or(OpStop::Status(NfsStat4::NoEnt))?
+            match compound.beneath(node, name)? {
+                Some(found) => found,
+                None => return Err(compound.refuse(node, name).into()),
+            }
         }
         Target::Stored(directory) => {
             compound.check_lookup(directory)?;
@@ -40,6 +44,19 @@ impl<'c> Compound<'c> {
             Some(child) => self.entered(child).map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Logs that there is no export for this client at `name` in a directory of the pseudo file system. Returns
+    /// NFS4ERR_NOENT, which does not tell the client that others see something there.
+    fn refuse(&self, node: &crate::exports::pseudo::Node, name: &[u8]) -> NfsStat4 {
+        let (service, peer, status) = (self.service, self.connection.peer, NfsStat4::NoEnt);
+        let (path, rule) = service.pseudo.hidden(node, name, &service.exports, peer);
+        let reason: &dyn std::fmt::Display = match &rule {
+            Some(rule) => rule,
+            None => &NO_EXPORT,
+        };
+        service.shared.refusals.log(peer, &path, &status, reason, self.now);
+        status
     }
 
     /// Looks up `name` in a directory of a volume. At the root of a volume, exports whose paths lead through it come
