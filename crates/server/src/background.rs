@@ -2,3 +2,4 @@
 
 pub(crate) mod copies;
 pub(crate) mod driver;
+mod fullness;

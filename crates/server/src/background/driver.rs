@@ -9,6 +9,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use volume::{Progress, Volume};
 
+use crate::background::fullness::Fullness;
 use crate::clock::now;
 use crate::protocol::commits::Commits;
 use crate::volumes::{self, Served};
@@ -121,9 +122,12 @@ fn checkpoint(volume: &Volume, stop: &StopFlag) {
 
 fn clean(volume: &Volume, stop: &StopFlag) {
     let mut logged = false;
+    let mut fullness = Fullness::default();
     while !stop.is_set() {
+        fullness.watch(volume);
         while volume.step_clean(now(), false) == Progress::Worked && !stop.is_set() {
             volume.wake_commit();
+            fullness.watch(volume);
             stop.sleep(CLEAN_PAUSE);
         }
         if !logged && let Some(reason) = volume.refuses_changes() {

@@ -14,6 +14,11 @@ const BYTES_PER_OBJECT: u64 = 1024;
 const STREAMS: u64 = 3;
 
 impl Volume {
+    /// Whether new data is refused because the device is full.
+    pub fn refuses_data(&self) -> bool {
+        self.space.refuses()
+    }
+
     /// Returns space and usage. Space that checkpoints and the cleaner will free counts as free; reserved space does
     /// not.
     pub fn status(&self, _request: &Request<'_>) -> Answer<VolumeStatus> {

@@ -85,6 +85,13 @@ impl SpaceLedger {
         self.state.lock().short_since.is_some()
     }
 
+    /// Whether callers are refused with `NoSpace`, or wait because the index is full.
+    pub fn refuses(&self) -> bool {
+        let state = self.state.lock();
+        state.index_full
+            || state.short_since.is_some_and(|since| state.exhaustions >= since + EXHAUSTIONS_MAX)
+    }
+
     /// Records that background work freed what it could.
     pub fn exhausted(&self) {
         self.state.lock().exhaustions += 1;
