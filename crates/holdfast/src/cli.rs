@@ -20,7 +20,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Serve the volumes of a data directory over NFSv3, NFSv4.0, NFSv4.1 and NFSv4.2
     Serve(serve::Serve),
-    /// Create, list, show and delete volumes
+    /// Create, list, show, change and delete volumes
     Volume(volume::Volume),
     /// Check volumes for faults; no server may be running on the data directory
     Check(check::Check),

@@ -2,12 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+#[path = "cli/access.rs"]
+mod access;
 #[path = "cli/bench.rs"]
 mod bench;
 #[path = "cli/client.rs"]
 mod client;
 #[path = "cli/hosts.rs"]
 mod hosts;
+#[path = "cli/log.rs"]
+mod log;
 #[cfg(target_os = "linux")]
 #[path = "cli/memory.rs"]
 mod memory;

@@ -8,6 +8,8 @@ use crate::config;
 use crate::error::Error;
 use crate::volumes::Served;
 
+pub(crate) mod writable;
+
 /// Resolves the configured exports; without any, exports every volume at `/NAME`.
 pub(crate) fn resolve(
     configured: &[config::Export],

@@ -7,6 +7,7 @@ pub(crate) mod connection;
 pub(crate) mod connection_table;
 pub(crate) mod deferred;
 pub(crate) mod event_loop;
+pub(crate) mod interfaces;
 pub(crate) mod listener;
 pub(crate) mod loops;
 pub(crate) mod mailbox;

@@ -20,7 +20,9 @@ use crate::config::memory;
 use crate::config::size::Size;
 use crate::error::{Error, ErrorKind};
 use crate::exports;
+use crate::exports::writable;
 use crate::net::callbacks::Callbacks;
+use crate::net::interfaces;
 use crate::net::listener::listen_at;
 use crate::net::loops;
 use crate::net::loops::{Loops, no_thread};
@@ -28,7 +30,7 @@ use crate::net::rpcbind;
 use crate::protocol::Protocol;
 use crate::protocol::calls::Calls;
 use crate::protocol::commits::Commits;
-use crate::volumes::{self, Served, milliseconds_since};
+use crate::volumes::{self, FIRST_ROOT_MODE, Root, Served, milliseconds_since};
 
 /// The volume of a new data directory.
 pub const FIRST_VOLUME: &str = "main";
@@ -86,13 +88,16 @@ impl Server {
         let addresses = local_addresses(&listeners)?;
         let volumes = open_volumes(&directory, settings)?;
         let exports = exports::resolve(&settings.exports, &volumes, &addresses)?;
+        writable::warn_if_nobody_can_write(&exports, &volumes, directory.root());
         let paths = exports.iter().map(|export| export.path.clone()).collect();
         let open: Vec<Arc<Volume>> = volumes.iter().map(|served| Arc::clone(&served.volume)).collect();
         let service = Service::new(exports, open.clone()).map_err(|error| Error::usage(error.to_string()))?;
         let state_bytes = memory::shares(settings.memory, 1).state;
         let service = service.with_lease(settings.lease).with_state_bytes(state_bytes);
         service.restore_state(now()).map_err(|error| {
-            Error::failed(format!("cannot restore the state of clients ({error:?}); check the volumes"))
+            Error::failed(format!(
+                "cannot restore the state of clients ({error}); run `holdfast check` on the data directory"
+            ))
         })?;
         let commits = open.iter().map(Commits::of).collect();
         let protocol = Arc::new(Protocol { service, volumes: open, commits });
@@ -177,6 +182,12 @@ impl Server {
         &self.addresses
     }
 
+    /// Returns the addresses by which other machines can reach it, the most likely one first: in place of 0.0.0.0 and
+    /// [::] those of this machine. Without any, only this machine can connect.
+    pub fn reachable_addresses(&self) -> Vec<SocketAddr> {
+        interfaces::reachable(&self.addresses)
+    }
+
     /// Returns the paths that clients may mount.
     pub fn export_paths(&self) -> &[String] {
         &self.paths
@@ -249,7 +260,8 @@ fn open_volumes(directory: &Directory, settings: &Settings) -> Result<Vec<Served
         tracing::warn!(name, "ignoring an entry among the volumes that is not a volume; consider moving it");
     }
     if names.is_empty() {
-        volumes::create(directory, FIRST_VOLUME, settings.journal.as_deref(), settings.journal_bytes)?;
+        let root = Root { mode: Some(FIRST_ROOT_MODE), ..Root::default() };
+        volumes::create(directory, FIRST_VOLUME, settings.journal.as_deref(), settings.journal_bytes, root)?;
         names.push(FIRST_VOLUME.to_owned());
     }
     if !settings.exports.is_empty() {

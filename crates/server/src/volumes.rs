@@ -12,8 +12,16 @@ use crate::clock::now;
 use crate::config::size::Size;
 use crate::error::Error;
 
+pub use root::{Root, set_root};
+
+mod root;
+
 /// Mode of the root directory of a new volume.
 const ROOT_MODE: u16 = 0o755;
+
+/// Mode of the root directory of the volume that a first start makes, the mode of `/tmp`: everybody may create names, and
+/// remove their own (`docs/decisions/2026-11-22-who-may-write-at-first.md`).
+pub(crate) const FIRST_ROOT_MODE: u16 = 0o1777;
 
 /// A volume that is served.
 pub(crate) struct Served {
@@ -34,20 +42,23 @@ fn random<const N: usize>() -> Result<[u8; N], Error> {
     Ok(bytes)
 }
 
-/// Creates a volume whose root directory belongs to the user of this process.
+/// Creates a volume. Its root directory belongs to the user of this process and has mode 0755, unless `root` says otherwise.
 pub fn create(
     directory: &Directory,
     name: &str,
     journal: Option<&Path>,
     journal_bytes: u64,
+    root: Root,
 ) -> Result<(), Error> {
+    let owner = root.uid.unwrap_or_else(|| rustix::process::geteuid().as_raw());
+    let group = root.gid.unwrap_or_else(|| rustix::process::getegid().as_raw());
     let id = u64::from_le_bytes(random()?).max(1);
     let options = CreateOptions {
         id: VolumeId(id),
         handle_secret: random()?,
         journal_id: random()?,
-        root_mode: ROOT_MODE,
-        root_owner: (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
+        root_mode: root.mode.unwrap_or(ROOT_MODE),
+        root_owner: (owner, group),
         now: now(),
     };
     let requested = Size(journal_bytes);

@@ -1,7 +1,6 @@
 //! `holdfast serve`: runs a server until a signal stops it.
 
-use std::fmt::Write as _;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -22,6 +21,10 @@ use signal_hook::iterator::Signals;
 
 use crate::logging::{self, Log};
 use crate::report::{Outcome, print};
+
+use greeting::greeting;
+
+mod greeting;
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
@@ -163,48 +166,4 @@ fn signals() -> Result<Signals, Error> {
 
 fn signal_name(signal: i32) -> &'static str {
     signal_hook::low_level::signal_name(signal).unwrap_or("unknown")
-}
-
-/// The port at which clients look for NFS by default (RFC 8881 section 2.9.3).
-const NFS_PORT: u16 = 2049;
-
-/// Returns what is printed when the server is ready: addresses, data directory and mount commands.
-fn greeting(server: &Server) -> String {
-    let mut text = String::new();
-    let mut line = |line: &str| writeln!(text, "{line}").expect("a String takes any text");
-    for address in server.addresses() {
-        line(&format!("Listening on {address}"));
-    }
-    line(&format!("Data is in {}", server.root().display()));
-    if let Some(address) = server.addresses().first() {
-        let (host, port) = (mountable(*address), address.port());
-        let elsewhere = if port == NFS_PORT { String::new() } else { format!(" -o port={port}") };
-        let transport = if address.is_ipv6() { "proto=tcp6" } else { "tcp" };
-        for path in server.export_paths() {
-            line("");
-            line(&format!("Mount {path} on Linux:"));
-            line(&format!("  sudo mount -t nfs{elsewhere} {host}:{path} /mnt"));
-            line("with NFSv3, and locks that only this client sees:");
-            line(&format!(
-                "  sudo mount -t nfs -o vers=3,{transport},nolock,port={port},mountport={port} {host}:{path} /mnt"
-            ));
-            line("on macOS:");
-            line(&format!(
-                "  sudo mount_nfs -o vers=3,tcp,nolocks,port={port},mountport={port} {host}:{path} /private/mnt"
-            ));
-        }
-    }
-    line("");
-    line(&format!("Stop with Ctrl-C, or: kill {}", std::process::id()));
-    text
-}
-
-/// Returns the host by which a client on this machine reaches `address`.
-fn mountable(address: SocketAddr) -> String {
-    match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => "127.0.0.1".to_owned(),
-        IpAddr::V4(ip) => ip.to_string(),
-        IpAddr::V6(ip) if ip.is_unspecified() => "[::1]".to_owned(),
-        IpAddr::V6(ip) => format!("[{ip}]"),
-    }
 }

@@ -1,4 +1,4 @@
-//! `holdfast volume`: creates, lists, shows and deletes volumes.
+//! `holdfast volume`: creates, lists, shows, changes and deletes volumes.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,6 +12,10 @@ use store::{Description, Directory, describe, list};
 
 use crate::logging::{self, Level, Log};
 use crate::report::{Outcome, print_either, table};
+
+use root::RootArgs;
+
+mod root;
 
 #[derive(Debug, Args)]
 pub(crate) struct Volume {
@@ -34,6 +38,8 @@ enum Action {
         /// Size of its journal, rounded up to a multiple of 16 MiB [default: 512 MiB]
         #[arg(long, value_name = "SIZE")]
         journal_size: Option<Size>,
+        #[command(flatten)]
+        root: RootArgs,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -58,6 +64,19 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
+    /// Change the owner and the mode of a volume's root directory; no server may be running on the data directory
+    Set {
+        /// The data directory
+        #[arg(value_name = "DATA")]
+        data: PathBuf,
+        /// Name of the volume
+        name: String,
+        #[command(flatten)]
+        root: RootArgs,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Delete a volume with all its data; no server may be running on the data directory
     Delete {
         /// The data directory
@@ -77,16 +96,30 @@ enum Action {
 pub(crate) fn run(volume: &Volume) -> Outcome {
     logging::start(Log { log_format: None, log_level: Some(Level::Warn) }, &Config::default());
     match &volume.action {
-        Action::Create { data, name, journal, journal_size, json } => {
+        Action::Create { data, name, journal, journal_size, root, json } => {
+            let root = root.root()?;
             let directory = Directory::open_or_create(data)?;
             let bytes = journal_size.map_or(JOURNAL_BYTES_DEFAULT, |size| size.0);
-            server::volumes::create(&directory, name, journal.as_deref(), bytes)?;
+            server::volumes::create(&directory, name, journal.as_deref(), bytes, root)?;
             show(data, name, *json)
         }
         Action::List { data, json } => show_list(data, *json),
         Action::Show { data, name, json } => show(data, name, *json),
+        Action::Set { data, name, root, json } => set(data, name, root, *json),
         Action::Delete { data, name, yes, json } => delete(data, name, *yes, *json),
     }
+}
+
+fn set(data: &Path, name: &str, root: &RootArgs, json: bool) -> Outcome {
+    if root.is_empty() {
+        return Err(Error::usage("nothing to change: give --owner or --mode"));
+    }
+    let now = server::volumes::set_root(&Directory::open(data)?, name, root.root()?)?;
+    let mode = format!("{:04o}", now.mode);
+    print_either(json, &json!({ "name": name, "uid": now.uid, "gid": now.gid, "mode": mode }), || {
+        format!("the root directory of {name:?} belongs to {}:{} and has mode {mode}\n", now.uid, now.gid)
+    });
+    Ok(ExitCode::SUCCESS)
 }
 
 fn delete(data: &Path, name: &str, yes: bool, json: bool) -> Outcome {

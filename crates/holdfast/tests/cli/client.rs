@@ -7,7 +7,7 @@ use std::time::Duration;
 use wire::mount3::{self, DirPath, MntRes};
 use wire::nfs3::{
     self, CreateArgs, CreateHow3, CreateRes, DirOpArgs3, FileHandle3, Filename3, LookupArgs, LookupRes,
-    ReadArgs, ReadRes, Sattr3, SetTime, StableHow, WriteArgs, WriteRes,
+    NfsStat3, ReadArgs, ReadRes, Sattr3, SetTime, StableHow, WriteArgs, WriteRes,
 };
 use wire::record::write_record;
 use wire::rpc::{AuthSys, CallHeader, Credential, Groups, OpaqueAuth, ReplyHeader};
@@ -17,6 +17,8 @@ use wire::xdr::{Decode as _, Decoder, Encode};
 pub(crate) struct Client {
     stream: TcpStream,
     xid: u32,
+    /// The user and the group of each call; those of the superuser at first.
+    pub(crate) caller: (u32, u32),
     pub(crate) root: Vec<u8>,
 }
 
@@ -24,21 +26,27 @@ impl Client {
     /// Connects and mounts.
     pub(crate) fn mount(address: SocketAddr, path: &str) -> Client {
         let mut client = Client::connect(address);
-        let path = DirPath(path.as_bytes());
-        let result = client.call(mount3::PROGRAM, mount3::Procedure::Mnt as u32, &path).unwrap();
-        let mounted = MntRes::decode(&mut Decoder::new(&result)).unwrap().unwrap();
-        client.root = mounted.fhandle.as_bytes().to_vec();
+        client.try_mount(path).unwrap();
         client
+    }
+
+    /// Mounts an export. Returns the name of the status if it is refused.
+    pub(crate) fn try_mount(&mut self, path: &str) -> Result<(), String> {
+        let path = DirPath(path.as_bytes());
+        let result = self.call(mount3::PROGRAM, mount3::Procedure::Mnt as u32, &path).unwrap();
+        let mounted = MntRes::decode(&mut Decoder::new(&result)).unwrap();
+        self.root = mounted.map_err(|status| status.to_string())?.fhandle.as_bytes().to_vec();
+        Ok(())
     }
 
     /// Connects.
     pub(crate) fn connect(address: SocketAddr) -> Client {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        Client { stream, xid: 1, root: Vec::new() }
+        Client { stream, xid: 1, caller: (0, 0), root: Vec::new() }
     }
 
-    /// Makes a call as the superuser. An error means that the connection is lost.
+    /// Makes a call. An error means that the connection is lost.
     fn call(&mut self, program: u32, procedure: u32, arguments: &impl Encode) -> io::Result<Vec<u8>> {
         self.send(program, procedure, arguments)?;
         let (xid, result) = self.receive()?;
@@ -52,8 +60,8 @@ impl Client {
         let credential = Credential::Sys(AuthSys {
             stamp: 0,
             machine_name: b"test",
-            uid: 0,
-            gid: 0,
+            uid: self.caller.0,
+            gid: self.caller.1,
             groups: Groups::new(&[]).unwrap(),
         });
         let header = CallHeader {
@@ -102,6 +110,12 @@ impl Client {
         self.send(nfs3::PROGRAM, nfs3::Procedure::Write as u32, &arguments).unwrap();
     }
 
+    /// Receives the next reply; returns the name of its status.
+    pub(crate) fn take_status(&mut self) -> String {
+        let (_, result) = self.receive().unwrap();
+        NfsStat3::decode(&mut Decoder::new(&result)).unwrap().to_string()
+    }
+
     /// Receives the next reply, which must be successful; returns the length of its result.
     pub(crate) fn take_reply(&mut self) -> usize {
         let (_, result) = self.receive().unwrap();
@@ -118,7 +132,7 @@ impl Client {
         self.try_write_file(name, data).unwrap()
     }
 
-    /// The same while the server may be killed.
+    /// The same while the server may be killed, or may refuse the file.
     pub(crate) fn try_write_file(&mut self, name: &str, data: &[u8]) -> io::Result<Vec<u8>> {
         let root = self.root.clone();
         let attributes = Sattr3 {
@@ -132,7 +146,8 @@ impl Client {
         let place = place(&root, name);
         let arguments = CreateArgs { place, how: CreateHow3::Guarded(attributes) };
         let result = self.nfs(nfs3::Procedure::Create, &arguments)?;
-        let created = CreateRes::decode(&mut Decoder::new(&result)).unwrap().unwrap();
+        let created = CreateRes::decode(&mut Decoder::new(&result)).unwrap();
+        let created = created.map_err(|failed| io::Error::other(format!("{:?}", failed.status)))?;
         let handle = created.obj.unwrap().as_bytes().to_vec();
         let arguments = WriteArgs {
             file: FileHandle3::new(&handle).unwrap(),
@@ -152,6 +167,14 @@ impl Client {
         let root = self.root.clone();
         let result = self.nfs(nfs3::Procedure::Lookup, &LookupArgs { what: place(&root, name) }).unwrap();
         LookupRes::decode(&mut Decoder::new(&result)).unwrap().is_ok()
+    }
+
+    /// Returns the number of the file with this name.
+    pub(crate) fn inode(&mut self, name: &str) -> u64 {
+        let root = self.root.clone();
+        let result = self.nfs(nfs3::Procedure::Lookup, &LookupArgs { what: place(&root, name) }).unwrap();
+        let found = LookupRes::decode(&mut Decoder::new(&result)).unwrap().unwrap();
+        found.obj_attributes.unwrap().fileid
     }
 
     /// Returns the contents of a file.

@@ -1,0 +1,96 @@
+//! What `holdfast serve` prints when it is ready: addresses, data directory, and commands to type.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+use server::server::Server;
+
+/// The port at which clients look for NFS by default (RFC 8881 section 2.9.3).
+const NFS_PORT: u16 = 2049;
+
+/// Returns the text, which ends with a line that says how to stop the server.
+pub(super) fn greeting(server: &Server) -> String {
+    let mut lines: Vec<String> =
+        server.addresses().iter().map(|address| format!("Listening on {address}")).collect();
+    let (reachable, port) = (server.reachable_addresses(), server.addresses().first().map(SocketAddr::port));
+    lines.extend(reach(&reachable, port.unwrap_or(NFS_PORT)));
+    lines.push(format!("Data is in {}", server.root().display()));
+    // An address of 0.0.0.0 on a machine without a network is loopback to clients.
+    let shown =
+        reachable.first().copied().or_else(|| server.addresses().first().copied().map(on_this_machine));
+    if let Some(address) = shown {
+        lines.extend(server.export_paths().iter().flat_map(|path| mount_commands(address, path)));
+    }
+    lines.extend([String::new(), format!("Stop with Ctrl-C, or: kill {}", std::process::id())]);
+    lines.iter().fold(String::new(), |mut text, line| {
+        writeln!(text, "{line}").expect("a String takes any text");
+        text
+    })
+}
+
+/// Says by which addresses clients can connect.
+fn reach(reachable: &[SocketAddr], port: u16) -> Vec<String> {
+    if reachable.is_empty() {
+        return vec![format!(
+            "Only this machine can connect. For other machines, start it with --listen 0.0.0.0:{port}"
+        )];
+    }
+    reachable.iter().map(|address| format!("Clients can connect to {address}")).collect()
+}
+
+/// Returns the address by which this machine reaches a server that listens on `address`.
+fn on_this_machine(address: SocketAddr) -> SocketAddr {
+    let loopback =
+        if address.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() };
+    if address.ip().is_unspecified() { SocketAddr::new(loopback, address.port()) } else { address }
+}
+
+/// Returns the lines that say how to mount `path` from `address`.
+fn mount_commands(address: SocketAddr, path: &str) -> Vec<String> {
+    let port = address.port();
+    let host = if address.is_ipv6() { format!("[{}]", address.ip()) } else { address.ip().to_string() };
+    let elsewhere = if port == NFS_PORT { String::new() } else { format!(" -o port={port}") };
+    let transport = if address.is_ipv6() { "proto=tcp6" } else { "tcp" };
+    vec![
+        String::new(),
+        format!("Mount {path} on Linux:"),
+        format!("  sudo mount -t nfs{elsewhere} {host}:{path} /mnt"),
+        "with NFSv3, and locks that only this client sees:".to_owned(),
+        format!(
+            "  sudo mount -t nfs -o vers=3,{transport},nolock,port={port},mountport={port} {host}:{path} /mnt"
+        ),
+        "on macOS:".to_owned(),
+        format!(
+            "  sudo mount_nfs -o vers=3,tcp,nolocks,port={port},mountport={port} {host}:{path} /private/mnt"
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_on_loopback_says_how_others_can_connect() {
+        let said = reach(&[], 2049).join("\n");
+        assert!(said.contains("Only this machine") && said.contains("--listen 0.0.0.0:2049"), "{said}");
+    }
+
+    #[test]
+    fn mount_commands_name_an_address_that_clients_can_use() {
+        let said = mount_commands("192.0.2.7:2049".parse().unwrap(), "/main").join("\n");
+        assert!(said.contains("sudo mount -t nfs 192.0.2.7:/main /mnt"), "{said}");
+        assert!(said.contains("vers=3,tcp,nolock,port=2049,mountport=2049 192.0.2.7:/main"), "{said}");
+        let said = mount_commands("[2001:db8::7]:2050".parse().unwrap(), "/main").join("\n");
+        assert!(said.contains("sudo mount -t nfs -o port=2050 [2001:db8::7]:/main /mnt"), "{said}");
+        assert!(said.contains("proto=tcp6"), "{said}");
+    }
+
+    #[test]
+    fn an_unspecified_address_becomes_loopback_where_there_is_no_other() {
+        let here = |text: &str| on_this_machine(text.parse().unwrap()).to_string();
+        assert_eq!(here("0.0.0.0:2049"), "127.0.0.1:2049");
+        assert_eq!(here("[::]:2049"), "[::1]:2049");
+        assert_eq!(here("10.0.0.7:2049"), "10.0.0.7:2049");
+    }
+}

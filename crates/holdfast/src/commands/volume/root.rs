@@ -1,0 +1,104 @@
+//! `--owner` and `--mode`: the owner and the permission bits of a volume's root directory.
+
+use std::process::Command;
+
+use clap::Args;
+use server::error::Error;
+use server::volumes::Root;
+
+/// Permission bits, with setuid, setgid and sticky.
+const MODE_MAX: u16 = 0o7777;
+
+#[derive(Debug, Args)]
+pub(super) struct RootArgs {
+    /// Owner of its root directory, as chown(1) takes it: USER, USER:GROUP or :GROUP, by number or by name
+    #[arg(long, value_name = "USER:GROUP")]
+    owner: Option<String>,
+    /// Permission bits of its root directory, octal, such as 0755 or 1777
+    #[arg(long, value_name = "MODE", value_parser = mode)]
+    mode: Option<u16>,
+}
+
+impl RootArgs {
+    /// Whether neither is given.
+    pub(super) fn is_empty(&self) -> bool {
+        self.owner.is_none() && self.mode.is_none()
+    }
+
+    /// Resolves names.
+    pub(super) fn root(&self) -> Result<Root, Error> {
+        let mut root = Root { mode: self.mode, ..Root::default() };
+        if let Some(owner) = &self.owner {
+            let (user, group) = owner.split_once(':').unwrap_or((owner, ""));
+            if user.is_empty() && group.is_empty() {
+                return Err(Error::usage(format!(
+                    "--owner {owner:?} names neither a user nor a group: write for example 1000:1000"
+                )));
+            }
+            root.uid = number(user, "user", "passwd")?;
+            root.gid = number(group, "group", "group")?;
+        }
+        Ok(root)
+    }
+}
+
+fn mode(text: &str) -> Result<u16, String> {
+    u16::from_str_radix(text, 8)
+        .ok()
+        .filter(|mode| *mode <= MODE_MAX)
+        .ok_or_else(|| format!("{text:?} is not a mode: write up to four octal digits, such as 0755 or 1777"))
+}
+
+/// Returns the number of a user or a group; none for the empty name. Names are looked up in `database`, which includes
+/// directory services.
+fn number(name: &str, kind: &str, database: &str) -> Result<Option<u32>, Error> {
+    if name.is_empty() {
+        return Ok(None);
+    }
+    if let Ok(number) = name.parse() {
+        // -1 means no change in chown(2), and is nobody's number.
+        return if number == u32::MAX { Err(unknown(name, kind)) } else { Ok(Some(number)) };
+    }
+    let output = Command::new("getent").args(["--", database, name]).output().map_err(|error| {
+        Error::failed(format!("cannot look up the {kind} {name:?}: getent: {error}; give its number"))
+    })?;
+    // NAME:PASSWORD:NUMBER:...
+    let entry = String::from_utf8_lossy(&output.stdout);
+    let found = entry.split(':').nth(2).and_then(|number| number.trim().parse().ok());
+    found.map(Some).ok_or_else(|| unknown(name, kind))
+}
+
+fn unknown(name: &str, kind: &str) -> Error {
+    Error::usage(format!("this machine knows no {kind} {name:?}: give its number, which clients must share"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn root(owner: &str) -> Result<(Option<u32>, Option<u32>), Error> {
+        let args = RootArgs { owner: Some(owner.to_owned()), mode: None };
+        args.root().map(|root| (root.uid, root.gid))
+    }
+
+    #[test]
+    fn owners_are_numbers_or_names() {
+        assert_eq!(root("1000:100").unwrap(), (Some(1000), Some(100)));
+        assert_eq!(root("1000").unwrap(), (Some(1000), None));
+        assert_eq!(root(":100").unwrap(), (None, Some(100)));
+        assert_eq!(root("root:root").unwrap(), (Some(0), Some(0)));
+        for wrong in ["", ":", "4294967295", "-1", "no-such-user", "1000:no-such-group"] {
+            assert!(root(wrong).is_err(), "{wrong:?} is accepted");
+        }
+        assert!(root("no-such-user").unwrap_err().sentence.contains("no user \"no-such-user\""));
+    }
+
+    #[test]
+    fn modes_are_octal() {
+        assert_eq!(mode("1777"), Ok(0o1777));
+        assert_eq!(mode("0755"), Ok(0o755));
+        for wrong in ["", "0789", "10000", "rwx", "-1"] {
+            assert!(mode(wrong).is_err(), "{wrong:?} is accepted");
+        }
+    }
+}
