@@ -14,6 +14,7 @@ mod copies;
 mod delegations;
 mod full_names;
 mod guest_requests;
+mod homes;
 mod kill;
 mod lab;
 mod libnfs;
@@ -38,6 +39,7 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   locks         lock contention between two guests, across a server kill, and after a guest dies
   mixed         the same between a guest with NFSv3 and one with the version under test
   mount         mount(8) without options, and with eight connections
+  homes         shared home directories, with the commands and files of docs/homes.md
   extents       clones, server-side copies, holes, allocation and extended attributes (NFSv4.2)
   copies        asynchronous server-side copies, across a server kill too (NFSv4.2)
   delegations   granting, recall, revocation from a silent or dead guest; open files that lose their names

@@ -18,6 +18,8 @@ pub(super) const PORT: u16 = 2049;
 const START: Duration = Duration::from_secs(30);
 /// Time limit from SIGTERM to exit.
 const STOP: Duration = Duration::from_secs(20);
+/// Time limit from a condition to the event that reports it.
+const LOGGED: Duration = Duration::from_secs(30);
 /// Time limit of the offline check.
 const CHECK: Duration = Duration::from_secs(300);
 /// Concurrent runs of one scenario with the same target directory.
@@ -189,8 +191,14 @@ impl Lab {
 
     /// Starts the server and waits until it answers.
     pub(super) fn start(&mut self) -> Result<(), String> {
-        self.spawn()?;
-        let end = Instant::now() + START;
+        let command = self.command()?;
+        self.start_command(command, START)
+    }
+
+    /// Starts the server with a command, and waits until it answers, at most for `limit`.
+    pub(super) fn start_command(&mut self, command: Command, limit: Duration) -> Result<(), String> {
+        self.spawn_command(command)?;
+        let end = Instant::now() + limit;
         while Instant::now() < end {
             if probe::null(PORT).is_ok() && probe::null_mount(self.peer.mount_port()).is_ok() {
                 return Ok(());
@@ -200,15 +208,19 @@ impl Lab {
             }
             thread::sleep(Duration::from_millis(50));
         }
-        Err(format!("the server does not answer after {} s", START.as_secs()))
+        Err(format!("the server does not answer after {} s", limit.as_secs()))
     }
 
     /// Starts the server without waiting.
     pub(super) fn spawn(&mut self) -> Result<(), String> {
+        let command = self.command()?;
+        self.spawn_command(command)
+    }
+
+    fn spawn_command(&mut self, mut command: Command) -> Result<(), String> {
         let log = File::options().create(true).append(true).open(self.log());
         let log = log.map_err(process::at(&self.log()))?;
         let errors = log.try_clone().map_err(process::at(&self.log()))?;
-        let mut command = self.command()?;
         command.stdout(log).stderr(errors);
         self.server = Some(process::start(&mut command)?);
         Ok(())
@@ -313,6 +325,18 @@ impl Lab {
         Ok(process::output(&mut dump)?.lines().count())
     }
 
+    /// Waits until the server's log contains an event.
+    pub(super) fn await_log(&self, event: &str) -> Result<(), String> {
+        let end = Instant::now() + LOGGED;
+        while !fs::read_to_string(self.log()).map_err(process::at(&self.log()))?.contains(event) {
+            if Instant::now() >= end {
+                return Err(format!("the server's log does not contain \"{event}\""));
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+
     /// Prints the end of the server's log.
     pub(super) fn show_log(&self) {
         let text = fs::read_to_string(self.log()).unwrap_or_default();
@@ -329,7 +353,7 @@ impl Lab {
         if let Some(disk) = self.mounted.take() {
             let _ = Command::new("umount").arg(&disk).status();
         }
-        for name in ["data", "image", "ganesha", "holdfast"] {
+        for name in ["data", "image", "ganesha", "holdfast", "etc", "lib", "bin", "target"] {
             let path = self.folder.join(name);
             let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::lab::{Lab, Peer, Version};
 use super::libnfs::Client;
-use super::{Options, bench, copies, delegations, full_names, installed, kill, remove, scratch};
+use super::{Options, bench, copies, delegations, full_names, homes, installed, kill, remove, scratch};
 use crate::process::{self, root};
 
 use Version::{V3, V40, V41, V42};
@@ -48,6 +48,7 @@ const ALL: &[Scenario] = &[
     Scenario { name: "locks", seconds: 200, foreign: false, versions: &[V3, V42], run: locks },
     Scenario { name: "mixed", seconds: 200, foreign: false, versions: &[V42], run: mixed },
     Scenario { name: "mount", seconds: 60, foreign: false, versions: &[V42], run: mount },
+    Scenario { name: "homes", seconds: 180, foreign: false, versions: &[V3, V42], run: homes::run },
     Scenario { name: "extents", seconds: 180, foreign: false, versions: &[V42], run: extents },
     Scenario { name: "copies", seconds: 180, foreign: false, versions: &[V42], run: copies::run },
     Scenario {
@@ -210,6 +211,8 @@ fn full_disk(lab: &mut Lab, _: &Options) -> Result<String, String> {
     lab.mount_disk(1024)?;
     lab.start()?;
     lab.guest("full-disk.sh", "512M", &[])?;
+    lab.await_log("the volume is full")?;
+    lab.await_log("the volume has room again")?;
     Ok(String::new())
 }
 

@@ -30,6 +30,9 @@ const IO: &[&str] = &[
 /// Folders of a particular machine. They are split so that this file passes its own rule.
 const MACHINE_PATHS: &[&str] = &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
 
+/// Homes of the users in `docs/homes.md`, and of any user in its map of automounts.
+const EXAMPLE_HOMES: &[&str] = &[concat!("/ho", "me/ann"), concat!("/ho", "me/ben"), concat!("/ho", "me/&")];
+
 /// Finds a source file that is too long.
 pub(super) fn length(file: &File) -> Option<Violation> {
     let lines = file.text.lines().count();
@@ -76,11 +79,12 @@ pub(super) fn portable(file: &File) -> Vec<Violation> {
         .collect()
 }
 
-/// Whether the line holds this absolute path, rather than a longer path that contains it.
+/// Whether the line holds this absolute path, rather than a longer path that contains it, or an example.
 fn names_path(line: &str, path: &str) -> bool {
     line.match_indices(path).any(|(at, _)| {
         let before = line.get(..at).and_then(|text| text.chars().next_back());
-        !before.is_some_and(|letter| letter.is_alphanumeric() || "/.-_*>}$".contains(letter))
+        let is_example = EXAMPLE_HOMES.iter().any(|home| line.split_at(at).1.starts_with(home));
+        !is_example && !before.is_some_and(|letter| letter.is_alphanumeric() || "/.-_*>}$".contains(letter))
     })
 }
 
@@ -118,5 +122,7 @@ mod tests {
         let place = MACHINE_PATHS[0];
         assert_eq!(portable(&file("a.md", &format!("see\n`{place}x`\n"))).len(), 1);
         assert!(portable(&file("a.md", &format!("see ../net{place}x, /run{place}x"))).is_empty());
+        let homes = format!("sudo -u ann cat {}, 192.0.2.10:{}", EXAMPLE_HOMES[0], EXAMPLE_HOMES[2]);
+        assert!(portable(&file("a.md", &homes)).is_empty());
     }
 }
