@@ -42,7 +42,7 @@ pub struct MemoryLimits {
     pub block_cache_bytes: u64,
     /// Cached records.
     pub record_cache_bytes: u64,
-    /// The index library's cache.
+    /// The index library's cache. Once the index is damaged, a sixteenth of it is used besides.
     pub index_cache_bytes: u64,
     /// The negative lookup filter: hashes of names, which prove other names absent.
     pub negative_lookup_bytes: u64,

@@ -1,6 +1,7 @@
 //! Tests of whole volumes in memory: the guarantees for clients, and regressions.
 
 mod clones;
+mod damage;
 mod files;
 mod holes;
 mod limits;

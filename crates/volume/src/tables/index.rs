@@ -6,18 +6,22 @@
 //!
 //! A failed write leaves the committed records as they were; [`Index::reopen`] continues from there, as after a full
 //! disk. After a failed sync the state of the media is unknown, so the index stays closed until the next start.
+//!
+//! A block that cannot be read costs the records on its page and no others: [`Snapshot`] reads around it. It cannot be
+//! written around, so transactions fail.
 
 use std::fmt;
 use std::io;
-use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, ReadableTable, Table, TableDefinition};
 
 use crate::media::RandomFile;
 
 mod checked_file;
+mod committed;
 mod error;
 mod pages;
 mod slots;
@@ -25,12 +29,16 @@ mod walker;
 mod warmth;
 
 pub use checked_file::CheckedFile;
+use committed::Committed;
 pub use error::IndexError;
 pub use walker::{Salvaged, Walker};
 pub use warmth::ColdReads;
 use warmth::Warmth;
 
 const RECORDS: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDefinition::new("records");
+
+/// The part of the library's cache that a walker may use besides, once the index is damaged.
+const WALKER_SHARE: usize = 16;
 
 /// A key and its value.
 pub type Record = (Vec<u8>, Vec<u8>);
@@ -43,13 +51,15 @@ pub struct Index {
     file: CheckedFile,
     cache_bytes: usize,
     warmth: Arc<Warmth>,
-    /// `None` after a failed reopening.
-    database: Option<Database>,
+    /// Why there is none: the library cannot open the file, or a reopening failed.
+    database: Result<Database, IndexError>,
+    /// Held by a commit, and while a snapshot is made: the library's view and the header then belong to one commit.
+    committing: Mutex<()>,
 }
 
 impl fmt::Debug for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Index").field("open", &self.database.is_some()).finish_non_exhaustive()
+        f.debug_struct("Index").field("open", &self.database.is_ok()).finish_non_exhaustive()
     }
 }
 
@@ -77,18 +87,19 @@ impl Index {
         Ok(index)
     }
 
-    /// Opens an index as the last commit left it.
+    /// Opens an index as the last commit left it. If the library cannot open it for damage, but records can be read,
+    /// the index has snapshots and refuses transactions.
     pub fn open(file: Arc<dyn RandomFile>, cache_bytes: usize) -> Result<Index, IndexError> {
         Index::attach(CheckedFile::open(file)?, cache_bytes)
     }
 
-    /// Reopens the file after an error. Older snapshots fail from now on with [`IndexError::Closed`], unless the
-    /// requested pages are still in memory.
+    /// Reopens the file after an error. Older snapshots fail with [`IndexError::Closed`] once the index is changed
+    /// thereafter, unless the requested pages are still in memory.
     pub fn reopen(&mut self) -> Result<(), IndexError> {
         // Two open databases on one file would destroy it.
-        drop(self.database.take());
+        self.database = Err(IndexError::Closed);
         self.file = self.file.reopen()?;
-        self.database = Some(open_database(self.file.clone(), self.cache_bytes)?);
+        self.database = open_database(&self.file, self.cache_bytes)?;
         self.warmth = Arc::default();
         Ok(())
     }
@@ -96,8 +107,15 @@ impl Index {
     /// Returns the records as of the last commit. Cheap, but pages that it can see are not reused while it lives:
     /// drop it when the next one exists.
     pub fn snapshot(&self) -> Result<Snapshot, IndexError> {
-        let transaction = self.database()?.begin_read()?;
-        Ok(Snapshot { table: transaction.open_table(RECORDS)?, warmth: Arc::clone(&self.warmth) })
+        let committing = self.committing.lock();
+        let table = self.database().and_then(open_records);
+        if matches!(table, Err(IndexError::Closed)) && self.database.is_err() {
+            return Err(IndexError::Closed);
+        }
+        let walker = Walker::open(self.file.clone(), self.cache_bytes / WALKER_SHARE);
+        drop(committing);
+        let records = Committed::new(table, walker, Arc::clone(&self.warmth))?;
+        Ok(Snapshot { records, warmth: Arc::clone(&self.warmth) })
     }
 
     /// Begins a transaction. There is one at a time: another call waits until it is done.
@@ -107,7 +125,7 @@ impl Index {
             .set_durability(Durability::Immediate)
             .map_err(|error| IndexError::Io(error.to_string()))?;
         transaction.set_quick_repair(true);
-        Ok(Update { transaction, index: PhantomData })
+        Ok(Update { transaction, index: self })
     }
 
     /// Returns figures for operators. Walks the whole index.
@@ -129,22 +147,37 @@ impl Index {
     }
 
     fn attach(file: CheckedFile, cache_bytes: usize) -> Result<Index, IndexError> {
-        let database = Some(open_database(file.clone(), cache_bytes)?);
-        Ok(Index { file, cache_bytes, warmth: Arc::default(), database })
+        let database = open_database(&file, cache_bytes)?;
+        Ok(Index { file, cache_bytes, warmth: Arc::default(), database, committing: Mutex::default() })
     }
 
     fn database(&self) -> Result<&Database, IndexError> {
-        self.database.as_ref().ok_or(IndexError::Closed)
+        self.database.as_ref().map_err(IndexError::clone)
     }
 }
 
-fn open_database(file: CheckedFile, cache_bytes: usize) -> Result<Database, IndexError> {
-    Ok(Database::builder().set_cache_size(cache_bytes).create_with_backend(file)?)
+/// Opens the library's view of a file. The inner error tells why it cannot be opened for damage, though records can be
+/// read without it.
+fn open_database(file: &CheckedFile, cache_bytes: usize) -> Result<Result<Database, IndexError>, IndexError> {
+    let opened = Database::builder().set_cache_size(cache_bytes).create_with_backend(file.clone());
+    match opened.map_err(IndexError::from) {
+        Err(error @ (IndexError::Corrupt(_) | IndexError::Io(_))) => {
+            match Walker::open(file.clone(), cache_bytes / WALKER_SHARE) {
+                Ok(_) => Ok(Err(error)),
+                Err(_) => Err(error),
+            }
+        }
+        opened => opened.map(Ok),
+    }
+}
+
+fn open_records(database: &Database) -> Result<ReadOnlyTable<&'static [u8], &'static [u8]>, IndexError> {
+    Ok(database.begin_read()?.open_table(RECORDS)?)
 }
 
 /// The records as of one commit; share it in an `Arc`.
 pub struct Snapshot {
-    table: ReadOnlyTable<&'static [u8], &'static [u8]>,
+    records: Committed,
     warmth: Arc<Warmth>,
 }
 
@@ -155,7 +188,7 @@ impl fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
-    /// Whether reads will mostly not need media, judged by recent reads.
+    /// Whether reads will mostly not need media, judged by recent reads. False once the index is damaged.
     pub fn is_warm(&self) -> bool {
         self.warmth.is_warm()
     }
@@ -166,30 +199,31 @@ impl Snapshot {
     }
 
     /// Returns the value of a key.
+    ///
+    /// # Errors
+    /// [`IndexError::Corrupt`] or [`IndexError::Io`] if a block on the way to the key cannot be read, whatever else
+    /// can; [`IndexError::Closed`] if the index was reopened and changed since.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
-        self.warmth.watch(|| Ok(self.table.get(key)?.map(|value| value.value().to_vec())))
+        self.warmth.watch(|| self.records.get(key))
     }
 
-    /// Visits records with `from <= key < to`, in order, until `visit` breaks.
+    /// Visits records with `from <= key < to`, in order, until `visit` breaks. Fails as [`Snapshot::get`] does, after
+    /// it visited all records before the block that cannot be read.
     pub fn scan(&self, from: &[u8], to: &[u8], visit: Visit<'_>) -> Result<(), IndexError> {
-        self.warmth.watch(|| scan(&self.table, from, to, visit))
+        self.warmth.watch(|| self.records.scan(from, to, visit))
     }
 
     /// Returns the record with the greatest key in `from <= key < bound`.
     pub fn last_before(&self, from: &[u8], bound: &[u8]) -> Result<Option<Record>, IndexError> {
-        if from >= bound {
-            return Ok(None);
-        }
-        let last = self.table.range::<&[u8]>(from..bound)?.next_back().transpose()?;
-        Ok(last.map(|(key, value)| (key.value().to_vec(), value.value().to_vec())))
+        self.warmth.watch(|| self.records.last_before(from, bound))
     }
 }
 
 /// A transaction; dropped without [`Update::commit`], it has no effect.
 pub struct Update<'i> {
     transaction: redb::WriteTransaction,
-    /// The index is not reopened beneath it.
-    index: PhantomData<&'i Index>,
+    /// It is not reopened beneath the transaction.
+    index: &'i Index,
 }
 
 impl fmt::Debug for Update<'_> {
@@ -208,6 +242,7 @@ impl Update<'_> {
     /// Makes the transaction durable and visible to later snapshots. It is atomic; after a failed sync, only the next
     /// start shows whether it took effect.
     pub fn commit(self) -> Result<(), IndexError> {
+        let _committing = self.index.committing.lock();
         Ok(self.transaction.commit()?)
     }
 
@@ -263,27 +298,8 @@ impl Records<'_> {
 
     /// Visits records with `from <= key < to`, as changed by this transaction, in order, until `visit` breaks.
     pub fn scan(&self, from: &[u8], to: &[u8], visit: Visit<'_>) -> Result<(), IndexError> {
-        scan(&self.table, from, to, visit)
+        committed::scan(&self.table, from, to, visit).map_err(|(error, _)| error)
     }
-}
-
-fn scan(
-    table: &impl ReadableTable<&'static [u8], &'static [u8]>,
-    from: &[u8],
-    to: &[u8],
-    visit: Visit<'_>,
-) -> Result<(), IndexError> {
-    // An empty range is an answer, a reversed one panics in the library.
-    if from >= to {
-        return Ok(());
-    }
-    for record in table.range::<&[u8]>(from..to)? {
-        let (key, value) = record?;
-        if visit(key.value(), value.value()).is_break() {
-            break;
-        }
-    }
-    Ok(())
 }
 
 impl From<io::Error> for IndexError {

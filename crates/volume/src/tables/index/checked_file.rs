@@ -42,7 +42,7 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use redb::StorageBackend;
@@ -80,6 +80,10 @@ pub struct CheckedFile {
     stored: Arc<Mutex<u64>>,
     /// A sync failed: what media hold is unknown for as long as this process lives.
     sync_failed: Arc<AtomicBool>,
+    /// How many times the file was reopened before.
+    opening: u64,
+    /// The greatest opening that changed blocks, among all of this file.
+    changed_by: Arc<AtomicU64>,
 }
 
 impl fmt::Debug for CheckedFile {
@@ -100,6 +104,8 @@ impl CheckedFile {
             slots: Arc::default(),
             stored: Arc::default(),
             sync_failed: Arc::default(),
+            opening: 0,
+            changed_by: Arc::default(),
         })
     }
 
@@ -119,13 +125,23 @@ impl CheckedFile {
             slots: Arc::new(RwLock::new(slots)),
             stored: Arc::new(Mutex::new(stored)),
             sync_failed: Arc::default(),
+            opening: 0,
+            changed_by: Arc::default(),
         })
     }
 
     /// Returns the same file after an error, as it is now; refused after a failed sync.
     pub fn reopen(&self) -> io::Result<CheckedFile> {
         self.check_usable()?;
-        CheckedFile::open(Arc::clone(&self.file))
+        let opening = self.opening + 1;
+        let changed_by = Arc::clone(&self.changed_by);
+        Ok(CheckedFile { opening, changed_by, ..CheckedFile::open(Arc::clone(&self.file))? })
+    }
+
+    /// Whether the file was reopened and changed since: then what this one reads may belong to a later commit. Ask
+    /// after reading.
+    pub(super) fn is_superseded(&self) -> bool {
+        self.changed_by.load(Ordering::SeqCst) > self.opening
     }
 
     /// Returns the length of the underlying file, bytes.
@@ -188,6 +204,7 @@ impl CheckedFile {
     }
 
     fn write_blocks(&self, first: u64, data: &[u8]) -> io::Result<()> {
+        self.changed_by.fetch_max(self.opening, Ordering::SeqCst);
         let seals: Vec<u8> =
             (first..).zip(data.chunks_exact(BLOCK)).flat_map(|(number, block)| seal(number, block)).collect();
         for run in runs(first, data.len() / BLOCK) {
@@ -233,6 +250,7 @@ impl StorageBackend for CheckedFile {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.check_usable()?;
+        self.changed_by.fetch_max(self.opening, Ordering::SeqCst);
         self.change_sector(|sector| sector[LENGTH_AT..][..8].copy_from_slice(&len.to_be_bytes()))?;
         let mut slots = self.slots.write();
         let mut stored = self.stored.lock();

@@ -55,6 +55,40 @@ pub(super) fn change(
     Ok(())
 }
 
+/// Returns an index of several levels, some of whose values take several blocks, and what it holds.
+pub(super) fn tree(random: &mut Random) -> (Arc<MemoryFile>, Index, Model) {
+    let (file, index) = create();
+    let mut model = Model::new();
+    for _ in 0..6 {
+        let update = index.begin().unwrap();
+        change(random, &update, &mut model, 60).unwrap();
+        let mut records = update.records().unwrap();
+        for _ in 0..60 {
+            // Long keys make branches narrow, so that there are several levels.
+            let key = [vec![7; 500], random.below(300).to_be_bytes().to_vec()].concat();
+            let length = random.index(600);
+            let value = random.bytes(length);
+            records.put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+        drop(records);
+        update.commit().unwrap();
+    }
+    (file, index, model)
+}
+
+pub(super) fn key(random: &mut Random, model: &Model) -> Vec<u8> {
+    match random.below(3) {
+        0 => random.below(400).to_be_bytes().to_vec(),
+        _ => model.keys().nth(random.index(model.len())).unwrap().clone(),
+    }
+}
+
+pub(super) fn in_range(model: &Model, from: &[u8], to: &[u8]) -> Model {
+    let inside = model.iter().filter(|(key, _)| from <= key.as_slice() && key.as_slice() < to);
+    inside.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
 #[test]
 fn random_records_agree_with_an_ordered_map() {
     for seed in 0..8 {
@@ -149,11 +183,7 @@ fn a_flipped_bit_is_refused_or_never_read() {
 #[test]
 fn a_misplaced_block_is_refused_or_never_read() {
     let random = &mut Random::new(6);
-    let (file, index) = create();
-    let mut model = Model::new();
-    let update = index.begin().unwrap();
-    change(random, &update, &mut model, 400).unwrap();
-    update.commit().unwrap();
+    let (file, index, model) = tree(random);
     drop(index);
     let image = file.bytes();
     let mut refused = 0;

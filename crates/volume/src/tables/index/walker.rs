@@ -24,8 +24,9 @@ use super::{CheckedFile, IndexError, RECORDS, Record, Visit};
 /// Most levels of a tree; the library has the same limit.
 const DEPTH_MAX: usize = 128;
 
-/// The records of the commit that was the last when this was opened. It reads them wrongly, or not at all, once a
-/// later commit reused their pages: whoever holds a walker keeps the library from that.
+/// The records of the commit that was the last when this was opened. The library must not reuse their pages while it
+/// has the file open: a transaction that reads keeps it from that. If the file is reopened and then changed, reads
+/// fail with [`IndexError::Closed`].
 pub struct Walker {
     file: CheckedFile,
     regions: Regions,
@@ -138,7 +139,8 @@ impl Walker {
     /// Returns the value of a key.
     ///
     /// # Errors
-    /// [`IndexError::Corrupt`] or [`IndexError::Io`] if a page on the way to the key cannot be read.
+    /// [`IndexError::Corrupt`] or [`IndexError::Io`] if a page on the way to the key cannot be read,
+    /// [`IndexError::Closed`] if the file was reopened and changed since.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
         let Some(root) = self.root else { return Ok(None) };
         let mut subtree = Subtree::whole(root);
@@ -227,7 +229,8 @@ impl Walker {
     /// Visits every record that can be read, and between them the ranges of keys that are lost, until `visit` breaks.
     ///
     /// # Errors
-    /// [`IndexError::Io`] if the file as a whole can no longer be trusted.
+    /// [`IndexError::Io`] if the file as a whole can no longer be trusted; [`IndexError::Closed`] if it was reopened and
+    /// changed since.
     pub fn salvage(&self, visit: &mut dyn FnMut(Salvaged<'_>) -> ControlFlow<()>) -> Result<(), IndexError> {
         let Some(root) = self.root else { return Ok(()) };
         self.salvage_subtree(&Subtree::whole(root), visit).map(drop)
@@ -240,6 +243,7 @@ impl Walker {
     ) -> Result<ControlFlow<()>, IndexError> {
         let page = match self.load(subtree) {
             Ok(page) => page,
+            Err(IndexError::Closed) => return Err(IndexError::Closed),
             Err(why) => {
                 self.file.check_usable()?;
                 let successor = |key: &Vec<u8>| [key.as_slice(), &[0]].concat();
@@ -276,7 +280,11 @@ impl Walker {
         let page = match pages.get(&subtree.page) {
             Some(page) => page,
             None => {
-                let page = Arc::new(self.read(subtree.page)?);
+                let page = self.read(subtree.page);
+                if self.file.is_superseded() {
+                    return Err(IndexError::Closed);
+                }
+                let page = Arc::new(page?);
                 pages.insert(subtree.page, Arc::clone(&page));
                 page
             }

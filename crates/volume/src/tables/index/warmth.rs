@@ -5,7 +5,9 @@
 //! does makes the index cold again, so at most one in [`WARM_AFTER`] surprises a caller that must not wait.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use super::IndexError;
 
 /// Consecutive reads without a block of the file after which the index is warm.
 const WARM_AFTER: u32 = 1024;
@@ -26,6 +28,8 @@ pub(super) struct Warmth {
     left: AtomicU32,
     cold: AtomicU64,
     blocks: AtomicU64,
+    /// The library failed: reads that miss its cache need many blocks each.
+    damaged: AtomicBool,
 }
 
 /// Reads of the index that needed its file.
@@ -39,14 +43,26 @@ pub struct ColdReads {
 
 impl Default for Warmth {
     fn default() -> Warmth {
-        Warmth { left: AtomicU32::new(WARM_AFTER), cold: AtomicU64::new(0), blocks: AtomicU64::new(0) }
+        Warmth {
+            left: AtomicU32::new(WARM_AFTER),
+            cold: AtomicU64::new(0),
+            blocks: AtomicU64::new(0),
+            damaged: AtomicBool::new(false),
+        }
     }
 }
 
 impl Warmth {
     /// Whether the next read will hardly need media.
     pub(super) fn is_warm(&self) -> bool {
-        self.left.load(Ordering::Relaxed) == 0
+        self.left.load(Ordering::Relaxed) == 0 && !self.damaged.load(Ordering::Relaxed)
+    }
+
+    /// Records that the library failed, which it does for good: the index is cold from now on.
+    pub(super) fn note_damage(&self, error: &IndexError) {
+        if !self.damaged.swap(true, Ordering::Relaxed) {
+            tracing::error!(%error, "the index is damaged; what can be read is served; run `holdfast check`");
+        }
     }
 
     /// Returns the reads so far that needed the file.

@@ -2,42 +2,12 @@ use super::super::pages::VERSION;
 use super::*;
 use crate::media::RandomFile;
 use crate::media::memory::{MemoryFile, Random};
-use crate::tables::index::Index;
-use crate::tables::index::tests::{CACHE, Model, change, create};
+use crate::tables::index::tests::{CACHE, Model, change, create, in_range, key, tree};
 
 const BLOCK: usize = 4096;
 
 fn walker(file: &Arc<MemoryFile>) -> Result<Walker, IndexError> {
     Walker::open(CheckedFile::open(Arc::clone(file) as Arc<dyn RandomFile>)?, CACHE)
-}
-
-/// Returns an index of several levels, some of whose values take several blocks, and what it holds.
-fn tree(random: &mut Random) -> (Arc<MemoryFile>, Index, Model) {
-    let (file, index) = create();
-    let mut model = Model::new();
-    for _ in 0..6 {
-        let update = index.begin().unwrap();
-        change(random, &update, &mut model, 60).unwrap();
-        let mut records = update.records().unwrap();
-        for _ in 0..60 {
-            // Long keys make branches narrow, so that there are several levels.
-            let key = [vec![7; 500], random.below(300).to_be_bytes().to_vec()].concat();
-            let length = random.index(600);
-            let value = random.bytes(length);
-            records.put(&key, &value).unwrap();
-            model.insert(key, value);
-        }
-        drop(records);
-        update.commit().unwrap();
-    }
-    (file, index, model)
-}
-
-fn key(random: &mut Random, model: &Model) -> Vec<u8> {
-    match random.below(3) {
-        0 => random.below(400).to_be_bytes().to_vec(),
-        _ => model.keys().nth(random.index(model.len())).unwrap().clone(),
-    }
 }
 
 /// Returns the records with `from <= key < to` before the first failure, and that failure.
@@ -49,11 +19,6 @@ fn scan(walker: &Walker, from: &[u8], to: &[u8]) -> (Model, Result<(), IndexErro
         ControlFlow::Continue(())
     });
     (found, result)
-}
-
-fn in_range(model: &Model, from: &[u8], to: &[u8]) -> Model {
-    let inside = model.iter().filter(|(key, _)| from <= key.as_slice() && key.as_slice() < to);
-    inside.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// A lost range.
