@@ -9,7 +9,8 @@
 //! | 512..4096 | unused |
 //! | then slots of 1 MiB | 0..16 label: CRC32C of what follows, a mark, the number of the group that it holds |
 //! | | 16..2048 seals of the group's 254 blocks, 8 bytes each |
-//! | | 2048..4096 unused; then those blocks |
+//! | | 2048..2560 in the first slot: a copy of bytes 0..512 of the file |
+//! | | the rest up to 4096 unused; then those blocks |
 //!
 //! [`super::slots`] decides which group lies in which slot.
 //!
@@ -38,6 +39,10 @@
 //! back to an older commit whose pages were reused since, does not verify. The library made everything that differs
 //! between the two versions durable in the right order: a new slot before the god byte that points to it, a new
 //! length before the counts that need it, a shorter one after the counts that do not.
+//!
+//! Each change writes the copy right after the first sector, without a sync between. The copy is read only if the
+//! first sector does not verify, so after damage, as a crash does not tear sectors. Both are states of the header since
+//! the last sync or the one before, either of which a crash may leave, as above.
 
 use std::fmt;
 use std::io;
@@ -58,6 +63,9 @@ const MARK: u32 = 0x4846_4942;
 const SEAL: usize = 8;
 
 const SECTOR: usize = 512;
+
+/// Where the copy of the first sector lies: in another block of the device, after the seals of the first slot.
+const COPY_AT: u64 = BLOCK_BYTES + 2048;
 
 /// Bytes of block 0 that can be used.
 const HEADER: usize = 488;
@@ -112,12 +120,10 @@ impl CheckedFile {
     /// Opens an existing file.
     pub fn open(file: Arc<dyn RandomFile>) -> io::Result<CheckedFile> {
         let stored = file.len()?;
-        let mut sector = [0; SECTOR];
         if stored < SECTOR_BYTES {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the index file is empty"));
         }
-        file.read_at(0, &mut sector)?;
-        verify(0, &sector[..SEAL_AT], &sector[SEAL_AT..])?;
+        let sector = first_sector(&*file)?;
         let slots = Slots::load(&*file, stored, length_in(&sector).div_ceil(BLOCK_BYTES))?;
         Ok(CheckedFile {
             file,
@@ -157,9 +163,9 @@ impl CheckedFile {
         Ok(())
     }
 
-    /// Changes the first sector.
+    /// Changes the first sector and its copy.
     fn change_sector(&self, change: impl FnOnce(&mut [u8; SECTOR])) -> io::Result<()> {
-        self.grow_to(BLOCK_BYTES)?;
+        self.grow_to(COPY_AT + SECTOR_BYTES)?;
         let mut sector = self.sector.lock();
         let mut changed = *sector;
         change(&mut changed);
@@ -167,7 +173,7 @@ impl CheckedFile {
         changed[SEAL_AT..].copy_from_slice(&seal);
         self.file.write_at(0, &changed)?;
         *sector = changed;
-        Ok(())
+        self.file.write_at(COPY_AT, &changed)
     }
 
     /// Grows the underlying file to at least `needed` bytes.
@@ -282,6 +288,20 @@ impl StorageBackend for CheckedFile {
         }
         self.write_blocks(offset / BLOCK_BYTES, data)
     }
+}
+
+/// Reads the first sector, or its copy if it is damaged. The next change writes both.
+fn first_sector(file: &dyn RandomFile) -> io::Result<[u8; SECTOR]> {
+    let read = |at| {
+        let mut sector = [0; SECTOR];
+        file.read_at(at, &mut sector)?;
+        verify(0, &sector[..SEAL_AT], &sector[SEAL_AT..]).map(|()| sector)
+    };
+    read(0).or_else(|error| {
+        let copy = read(COPY_AT).map_err(|_| error)?;
+        tracing::warn!("the first sector of the index is damaged; its copy is used");
+        Ok(copy)
+    })
 }
 
 /// Returns the length of the file as the library sees it.

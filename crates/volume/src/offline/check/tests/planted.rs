@@ -518,7 +518,11 @@ fn a_damaged_index_yields_only_index_faults() {
         media.index.damage(|bytes| bytes.copy_from_slice(&sound));
     }
     assert!(found > 10, "{found}");
-    media.index.damage(|bytes| bytes[100] ^= 1);
+    // The header and its copy.
+    media.index.damage(|bytes| {
+        bytes[100] ^= 1;
+        bytes[6144 + 100] ^= 1;
+    });
     let error = check(&(media as Arc<dyn Media>), &CheckOptions::default()).unwrap_err();
     assert!(error.to_string().contains("the volume's index cannot be opened"), "{error}");
 }
