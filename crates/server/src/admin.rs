@@ -88,6 +88,8 @@ pub fn ask(root: &Path) -> Result<String, Error> {
         stream.read_to_string(&mut text)?;
         Ok(text)
     };
+    // A path that cannot be served is refused in other words than one that could be.
+    store::list_or_none(root)?;
     read().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::failed(format!(
             "no server runs on {}: start one with `holdfast serve {0}`, or check the path",

@@ -260,8 +260,10 @@ fn open_volumes(directory: &Directory, settings: &Settings) -> Result<Vec<Served
         tracing::warn!(name, "ignoring an entry among the volumes that is not a volume; consider moving it");
     }
     if names.is_empty() {
+        let (journal, bytes) = (settings.journal.as_deref(), settings.journal_bytes);
+        tracing::info!("{}", volumes::creation_notice(directory, FIRST_VOLUME, journal, bytes));
         let root = Root { mode: Some(FIRST_ROOT_MODE), ..Root::default() };
-        volumes::create(directory, FIRST_VOLUME, settings.journal.as_deref(), settings.journal_bytes, root)?;
+        volumes::create(directory, FIRST_VOLUME, journal, bytes, root)?;
         names.push(FIRST_VOLUME.to_owned());
     }
     if !settings.exports.is_empty() {

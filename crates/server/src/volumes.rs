@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use store::{Directory, LOG_FILE_BYTES, NewVolume};
+use store::{Directory, LOG_FILE_BYTES, NewVolume, ahead_bytes};
 use volume::ids::VolumeId;
 use volume::{CreateOptions, Options, Volume};
 
@@ -42,6 +42,34 @@ fn random<const N: usize>() -> Result<[u8; N], Error> {
     Ok(bytes)
 }
 
+/// Rounds the size of a journal up to whole files. The store refuses a size that overflows.
+fn effective_journal_bytes(requested: u64) -> u64 {
+    requested.checked_next_multiple_of(LOG_FILE_BYTES).unwrap_or(requested)
+}
+
+/// Says what a volume with a journal of `journal_bytes` will take of its devices, to be shown before it is created.
+pub fn creation_notice(
+    directory: &Directory,
+    name: &str,
+    journal: Option<&Path>,
+    journal_bytes: u64,
+) -> String {
+    let bytes = effective_journal_bytes(journal_bytes);
+    let (root, ahead) = (directory.root().display(), ahead_bytes(bytes));
+    let reserves = match journal {
+        None => format!(
+            "about {} in {root}, {} of it for its journal",
+            Size(bytes.saturating_add(ahead)),
+            Size(bytes)
+        ),
+        Some(elsewhere) => {
+            let place = elsewhere.display();
+            format!("{} for its journal in {place}, and about {} in {root}", Size(bytes), Size(ahead))
+        }
+    };
+    format!("creating volume {name}: reserves {reserves}; --journal-size makes it smaller")
+}
+
 /// Creates a volume. Its root directory belongs to the user of this process and has mode 0755, unless `root` says otherwise.
 pub fn create(
     directory: &Directory,
@@ -62,8 +90,7 @@ pub fn create(
         now: now(),
     };
     let requested = Size(journal_bytes);
-    // The store refuses a size that overflows.
-    let journal_bytes = journal_bytes.checked_next_multiple_of(LOG_FILE_BYTES).unwrap_or(journal_bytes);
+    let journal_bytes = effective_journal_bytes(journal_bytes);
     if Size(journal_bytes) != requested {
         tracing::warn!(
             volume = name,
@@ -98,10 +125,12 @@ pub(crate) fn open(
     let media = Arc::new(directory.open_volume(name, journal)?);
     let journal = media.journal().to_owned();
     let media = store::with_slow_syncs(media, sync_delay);
-    let device_bytes =
-        media.space().map_err(|error| Error::failed(format!("cannot examine {name:?}: {error}")))?.total;
-    let options =
-        Options { memory, segment_bytes: Options::segment_bytes_for(device_bytes), cache_seed: None };
+    let examined = media.space().and_then(|space| Ok((space.total, media.log().len()?)));
+    let (device_bytes, journal_bytes) =
+        examined.map_err(|error| Error::failed(format!("cannot examine {name:?}: {error}")))?;
+    // Who chooses a small journal wants a small volume: segments, some of which are allocated ahead, follow its size.
+    let segment_bytes = Options::segment_bytes_for(device_bytes.min(journal_bytes.saturating_mul(16)));
+    let options = Options { memory, segment_bytes, cache_seed: None };
     let volume = span(name)
         .in_scope(|| Volume::open(media, &options, now()))
         .map_err(|error| Error::failed(format!("cannot open the volume {name:?}: {error}")))?;

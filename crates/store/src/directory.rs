@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use volume::media::Media;
 
+pub use room::ahead_bytes;
+
+use crate::directory::contents::{Contents, LOST_AND_FOUND, contents};
 use crate::durable::{
     create_file, create_private_directory, parent, remove_tree, rename, replace_file, sync_directory,
 };
@@ -25,9 +28,6 @@ const DELETED: &str = ".deleted-";
 /// Prefix of the empty file that says that a volume exists. Without it, a volume whose directory is empty or gone, for
 /// instance because its file system is not mounted, would be taken for a stray.
 const KNOWN: &str = ".volume-";
-
-/// Directory that some file systems have in their root.
-const LOST_AND_FOUND: &str = "lost+found";
 
 /// A data directory, locked by this process.
 #[derive(Debug)]
@@ -73,11 +73,11 @@ pub struct Description {
 }
 
 impl Directory {
-    /// Locks the data directory at `root`, which is created if it does not exist. Removes the remains of interrupted
-    /// creations and deletions of volumes.
+    /// Locks the data directory at `root`, which is created if it does not exist or is empty; one that has other files is
+    /// refused. Removes the remains of interrupted creations and deletions of volumes.
     pub fn open_or_create(root: &Path) -> Result<Directory, Error> {
         let volumes = root.join(VOLUMES);
-        if !volumes.is_dir() {
+        if contents(root)? != Contents::Volumes {
             let create = || {
                 fs::create_dir_all(parent(root))?;
                 if !root.is_dir() {
@@ -167,11 +167,12 @@ impl Directory {
         let files = new.journal_bytes / LOG_FILE_BYTES;
         if !JOURNAL_FILES.contains(&files) || !new.journal_bytes.is_multiple_of(LOG_FILE_BYTES) {
             let sentence = format!(
-                "a journal cannot be {} bytes: choose a multiple of 16 MiB up to 1 TiB",
+                "a journal cannot be {} bytes: it consists of files of 16 MiB; choose a multiple of that up to 1 TiB",
                 new.journal_bytes
             );
             return Err(Error::new(ErrorKind::Invalid, sentence));
         }
+        room::check(&self.root.join(VOLUMES), new)?;
         let format = Format { id: new.id, journal_files: files };
         let fresh = self.volume_path(&format!("{NEW}{}", new.name));
         let created = build(&fresh, new, &format, initialize)
@@ -299,19 +300,28 @@ pub fn describe(root: &Path, name: &str) -> Result<Description, Error> {
     })
 }
 
-fn check_root(root: &Path) -> Result<(), Error> {
-    match fs::metadata(root.join(VOLUMES)) {
-        Ok(metadata) if metadata.is_dir() => return Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            return Err(Error::io("search the data directory", root, &error));
-        }
-        _ => {}
+/// Returns the names of the volumes that the data directory at `root` has, or will have as far as is known: none if it does
+/// not exist yet or is empty. Refuses what [`Directory::open_or_create`] refuses. Changes nothing and needs no lock.
+pub fn list_or_none(root: &Path) -> Result<Vec<String>, Error> {
+    match contents(root)? {
+        Contents::Volumes => list(root),
+        Contents::Missing | Contents::Nothing => Ok(Vec::new()),
     }
-    let sentence = format!(
-        "{} is not a data directory: name the directory that `holdfast serve` created, or run `holdfast serve {0}` to \
-         create it",
-        root.display()
-    );
+}
+
+fn check_root(root: &Path) -> Result<(), Error> {
+    let sentence = match contents(root)? {
+        Contents::Volumes => return Ok(()),
+        Contents::Missing => format!(
+            "there is no data directory {0}: check the path, or run `holdfast serve {0}` to create it",
+            root.display()
+        ),
+        Contents::Nothing => format!(
+            "{0} is empty, not a data directory: check the path, and that its file system is mounted, or run `holdfast \
+             serve {0}` to make it one",
+            root.display()
+        ),
+    };
     Err(Error::new(ErrorKind::NotFound, sentence))
 }
 
@@ -474,5 +484,7 @@ fn sweep_one(path: &Path) -> Result<(), Error> {
     remove_tree(path).map_err(|error| Error::io("delete", path, &error))
 }
 
+mod contents;
+mod room;
 #[cfg(test)]
 mod tests;

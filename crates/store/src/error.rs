@@ -11,6 +11,8 @@ pub enum ErrorKind {
     NotFound,
     /// The name is taken.
     Exists,
+    /// The directory holds files of somebody else and is no data directory.
+    Foreign,
     /// Another process holds the data directory or the volume.
     InUse,
     /// The name is not one that a volume can have, or a size is out of range.

@@ -32,7 +32,7 @@ mod scratch;
 mod segment_file_pool;
 mod slow;
 
-pub use directory::{Description, Directory, NewVolume, describe, list};
+pub use directory::{Description, Directory, NewVolume, ahead_bytes, describe, list, list_or_none};
 pub use error::{Error, ErrorKind};
 pub use format::{FORMAT_VERSION, NAME_BYTES_MAX};
 pub use log::LOG_FILE_BYTES;

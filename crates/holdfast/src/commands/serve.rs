@@ -37,6 +37,10 @@ pub(crate) struct Serve {
     /// Directory for the journals of new volumes, best on a device of its own
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
+    /// Size of the journal of new volumes, such as "64 MiB", rounded up to a multiple of 16 MiB; a new volume takes two to
+    /// three times as much [default: 512 MiB]
+    #[arg(long, value_name = "SIZE")]
+    journal_size: Option<Size>,
     /// Configuration file; `holdfast config example` prints one
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -119,7 +123,10 @@ fn settings(serve: &Serve, config: Config) -> Result<Settings, Error> {
         data,
         listen,
         journal: serve.journal.clone().or(config.journal),
-        journal_bytes: config.journal_size.map_or(JOURNAL_BYTES_DEFAULT, |size| size.0),
+        journal_bytes: serve
+            .journal_size
+            .or(config.journal_size)
+            .map_or(JOURNAL_BYTES_DEFAULT, |size| size.0),
         memory,
         threads: config.threads.unwrap_or(cores.min(THREADS_MAX)),
         workers: config.workers.unwrap_or(WORKERS_DEFAULT),

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use server::config::size::Size;
 use server::config::{Config, JOURNAL_BYTES_DEFAULT};
 use server::error::Error;
+use server::volumes::creation_notice;
 use store::{Description, Directory, describe, list};
 
 use crate::logging::{self, Level, Log};
@@ -35,7 +36,8 @@ enum Action {
         /// Directory for its journal, best on a device of its own
         #[arg(long, value_name = "DIR")]
         journal: Option<PathBuf>,
-        /// Size of its journal, rounded up to a multiple of 16 MiB [default: 512 MiB]
+        /// Size of its journal, such as "64 MiB", rounded up to a multiple of 16 MiB; the volume takes two to three
+        /// times as much [default: 512 MiB]
         #[arg(long, value_name = "SIZE")]
         journal_size: Option<Size>,
         #[command(flatten)]
@@ -100,6 +102,7 @@ pub(crate) fn run(volume: &Volume) -> Outcome {
             let root = root.root()?;
             let directory = Directory::open_or_create(data)?;
             let bytes = journal_size.map_or(JOURNAL_BYTES_DEFAULT, |size| size.0);
+            eprintln!("holdfast: {}", creation_notice(&directory, name, journal.as_deref(), bytes));
             server::volumes::create(&directory, name, journal.as_deref(), bytes, root)?;
             show(data, name, *json)
         }

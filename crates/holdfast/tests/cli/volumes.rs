@@ -15,7 +15,7 @@ fn volumes_are_created_shown_served_and_deleted() {
     let (data, config) = (scratch.path("data"), scratch.config(""));
     let directory = text(&data);
     let sentence = fail(&["volume", "list", directory], 1);
-    assert!(sentence.contains("is not a data directory"), "{sentence}");
+    assert!(sentence.contains("there is no data directory"), "{sentence}");
     let small = ["--journal-size", "32 MiB"];
     succeed(&[&["volume", "create", directory, "home"], &small[..]].concat());
     let made = json(&[&["volume", "create", directory, "scratch", "--json"], &small[..]].concat());
@@ -60,6 +60,55 @@ fn a_rounded_journal_size_is_reported() {
     assert!(log.contains("effective=32 MiB"), "{log}");
     let log = Server::start(&scratch.path("even"), &scratch.config(""), &[]).stop();
     assert!(!log.contains("rounded up"), "{log}");
+}
+
+#[test]
+fn a_small_journal_makes_a_small_volume_and_its_size_is_said_before() {
+    let scratch = Scratch::new();
+    let (data, config) = (scratch.path("data"), scratch.config(""));
+    let server = Server::start(&data, &config, &["--journal-size", "16 MiB"]);
+    let segments = || std::fs::read_dir(data.join("volumes/main/segments")).unwrap();
+    assert!(segments().all(|segment| segment.unwrap().metadata().unwrap().len() <= 2 << 20));
+    let log = server.stop();
+    let (said, created) =
+        (log.find("reserves about 52 MiB in ").unwrap(), log.find("volume created").unwrap());
+    assert!(said < created && log.contains("--journal-size makes it smaller"), "{log}");
+    assert_eq!(json(&["volume", "show", text(&data), "main", "--json"])["journal_bytes"], 16 << 20);
+
+    let elsewhere = scratch.path("fast");
+    let create = ["volume", "create", text(&data), "other", "--journal-size", "16 MiB", "--journal"];
+    let output = run(&[&create[..], &[text(&elsewhere)]].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("creating volume other: reserves 16 MiB for its journal in "), "{said}");
+}
+
+#[test]
+fn directories_with_other_files_are_refused_by_every_command() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    std::fs::create_dir_all(home.join("alice")).unwrap();
+    let home = text(&home);
+    let commands: [&[&str]; 10] = [
+        &["serve", home, "--listen", "127.0.0.1:0"],
+        &["volume", "create", home, "main", "--journal-size", "16 MiB"],
+        &["volume", "list", home],
+        &["volume", "show", home, "main"],
+        &["volume", "set", home, "main", "--mode", "0755"],
+        &["volume", "delete", home, "main", "--yes"],
+        &["check", home],
+        &["dump", "journal", home],
+        &["dump", "segment", home, "1"],
+        &["status", home],
+    ];
+    for command in commands {
+        let sentence = fail(command, 2);
+        let expected = format!(
+            "holdfast: {home} has other files. Holdfast does not share existing files; it keeps volumes of its own. \
+             Choose an empty directory."
+        );
+        assert_eq!(sentence, expected, "{command:?}");
+    }
+    assert_eq!(std::fs::read_dir(home).unwrap().count(), 1, "nothing was created");
 }
 
 #[test]

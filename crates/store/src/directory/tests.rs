@@ -197,3 +197,79 @@ fn a_volume_without_a_marker_gets_one_when_the_data_directory_is_opened() {
     drop(Directory::open(scratch.path()).unwrap());
     assert!(marker.exists());
 }
+
+#[test]
+fn a_directory_with_other_files_is_refused_and_left_alone() {
+    for other in ["notes.txt", ".profile", "volumes"] {
+        let scratch = Scratch::new();
+        let root = scratch.path();
+        // Other software, Docker for instance, has folders named `volumes` too.
+        fs::create_dir_all(root.join(other).join("theirs")).unwrap();
+        let errors = [
+            Directory::open_or_create(root).unwrap_err(),
+            Directory::open(root).unwrap_err(),
+            list(root).unwrap_err(),
+            list_or_none(root).unwrap_err(),
+            describe(root, "main").unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.kind(), ErrorKind::Foreign, "{other}: {error}");
+            let said = error.to_string();
+            assert!(said.contains("has other files") && !said.contains("holdfast serve"), "{said}");
+        }
+        assert_eq!(names_in(root).unwrap(), [other]);
+        assert_eq!(names_in(&root.join(other)).unwrap(), ["theirs"]);
+    }
+    let scratch = Scratch::new();
+    let file = scratch.path().join("file");
+    fs::write(&file, b"").unwrap();
+    let error = Directory::open_or_create(&file).unwrap_err();
+    assert!(error.to_string().contains("is not a directory"), "{error}");
+}
+
+#[test]
+fn an_empty_file_system_becomes_a_data_directory() {
+    let scratch = Scratch::new();
+    let root = scratch.path();
+    assert!(list_or_none(root).unwrap().is_empty());
+    fs::create_dir(root.join("lost+found")).unwrap();
+    assert!(list_or_none(root).unwrap().is_empty());
+    assert_eq!(Directory::open(root).unwrap_err().kind(), ErrorKind::NotFound);
+    drop(Directory::open_or_create(root).unwrap());
+    assert!(list(root).unwrap().is_empty());
+}
+
+#[test]
+fn a_data_directory_is_known_by_its_volumes_without_its_lock() {
+    let scratch = Scratch::new();
+    let root = scratch.path();
+    // As a crash during creation leaves it.
+    fs::create_dir(root.join("volumes")).unwrap();
+    let directory = Directory::open_or_create(root).unwrap();
+    directory.create(&new("main"), nothing).unwrap();
+    drop(directory);
+    // As a backup that leaves out lock files restores it, beside other files.
+    fs::remove_file(root.join("lock")).unwrap();
+    fs::write(root.join("notes.txt"), b"").unwrap();
+    assert_eq!(list(root).unwrap(), ["main"]);
+    assert!(Directory::open_or_create(root).is_ok());
+}
+
+#[test]
+fn a_volume_that_its_device_cannot_hold_is_refused_before_anything_is_written() {
+    let scratch = Scratch::new();
+    let directory = Directory::open_or_create(scratch.path()).unwrap();
+    let status = rustix::fs::statvfs(scratch.path()).unwrap();
+    let files = status.f_bavail * status.f_frsize / LOG_FILE_BYTES;
+    if !JOURNAL_FILES.contains(&files) {
+        // A journal that fills this device would be refused for its size.
+        return;
+    }
+    let large = NewVolume { journal_bytes: files * LOG_FILE_BYTES, ..new("main") };
+    assert_eq!(directory.create(&large, nothing).unwrap_err().kind(), ErrorKind::Full);
+    let elsewhere = scratch.path().join("fast");
+    let large = NewVolume { journal: Some(&elsewhere), ..large };
+    assert_eq!(directory.create(&large, nothing).unwrap_err().kind(), ErrorKind::Full);
+    assert!(!elsewhere.exists());
+    assert!(names_in(&scratch.path().join(VOLUMES)).unwrap().is_empty());
+}

@@ -1,0 +1,90 @@
+//! Whether the devices have room for a new volume. Without this check the journal would be written until a device is full.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use rustix::fs::statvfs;
+
+use super::NewVolume;
+use crate::error::{Error, ErrorKind};
+
+/// The largest journal that makes what is allocated ahead larger.
+const LARGE_JOURNAL_BYTES: u64 = 2 << 30;
+
+/// Returns about how much a volume with a journal of `journal_bytes` allocates ahead in its directory while it is served, in
+/// bytes: segments in reserve, and room in its index for a checkpoint. An upper bound of what was measured with journals of
+/// 16 to 512 MiB.
+pub fn ahead_bytes(journal_bytes: u64) -> u64 {
+    journal_bytes.min(LARGE_JOURNAL_BYTES) / 4 * 5 + (16 << 20)
+}
+
+/// Refuses a volume for which the devices lack room: for its journal, and for what it allocates ahead. `volumes` is the directory of volumes.
+pub(super) fn check(volumes: &Path, new: &NewVolume<'_>) -> Result<(), Error> {
+    let (here, ahead) = (Device::of(volumes)?, ahead_bytes(new.journal_bytes));
+    if let Some(elsewhere) = new.journal {
+        // It is created if it does not exist.
+        let place = elsewhere.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+        let there = Device::of(place)?;
+        if there.id != here.id {
+            there.check(elsewhere, new, new.journal_bytes)?;
+            return here.check(volumes, new, ahead);
+        }
+    }
+    here.check(volumes, new, new.journal_bytes.saturating_add(ahead))
+}
+
+/// The file system of a directory.
+struct Device {
+    id: u64,
+    /// Bytes that this user may allocate.
+    available: u64,
+}
+
+impl Device {
+    fn of(path: &Path) -> Result<Device, Error> {
+        let ask = || -> io::Result<Device> {
+            let status = statvfs(path)?;
+            let available = status.f_bavail.saturating_mul(status.f_frsize);
+            Ok(Device { id: fs::metadata(path)?.dev(), available })
+        };
+        ask().map_err(|error| Error::io("ask for the free space of", path, &error))
+    }
+
+    fn check(&self, path: &Path, new: &NewVolume<'_>, needed: u64) -> Result<(), Error> {
+        if needed <= self.available {
+            return Ok(());
+        }
+        let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
+        Err(Error::new(
+            ErrorKind::Full,
+            format!(
+                "the volume {:?} with a journal of {} needs {} on the device of {}, which has {} free; choose a smaller \
+                 journal with --journal-size (at least 16 MiB), or free some space",
+                new.name,
+                mebibytes(new.journal_bytes),
+                mebibytes(needed),
+                path.display(),
+                mebibytes(self.available)
+            ),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_that_exceeds_its_device_is_refused_with_the_sizes() {
+        let new = NewVolume { name: "main", id: 1, journal: None, journal_bytes: 512 << 20 };
+        let device = Device { id: 1, available: 1 << 30 };
+        assert!(device.check(Path::new("/data"), &new, 1 << 30).is_ok());
+        let error = device.check(Path::new("/data"), &new, (1 << 30) + 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Full);
+        for part in ["journal of 512 MiB", "1024 MiB free", "/data", "--journal-size"] {
+            assert!(error.to_string().contains(part), "{error}");
+        }
+    }
+}
