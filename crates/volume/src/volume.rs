@@ -103,6 +103,12 @@ impl Volume {
         self.identity.resolve(handle)
     }
 
+    /// Returns a key for `purpose`, derived from the secret of handles: as durable, and as hard to guess. Different
+    /// purposes have unrelated keys.
+    pub fn subkey(&self, purpose: &[u8; 16]) -> [u8; 16] {
+        self.identity.subkey(purpose)
+    }
+
     /// Checks whether a reply may be sent.
     pub fn durability(&self, wanted: Durability) -> Durable {
         if self.write_back.has_failed(wanted.flush_generation) {

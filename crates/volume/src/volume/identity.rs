@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use siphasher::sip::SipHasher24;
+
 use crate::api::handle::Handle;
 use crate::api::ids::{Epoch, ExtentId, Generation, Ino, SegmentId, SnapshotId, VolumeId};
 use crate::api::request::Error;
@@ -46,6 +48,17 @@ impl Identity {
             return Err(Error::BadHandle);
         }
         if handle.snapshot == SnapshotId::LIVE { Ok(handle.ino) } else { Err(Error::Stale) }
+    }
+
+    /// Returns a key derived from the secret of handles, for another purpose. Handles are hashed in 28 bytes, so a
+    /// purpose of another length never yields one of their checksums.
+    pub(crate) fn subkey(&self, purpose: &[u8; 16]) -> [u8; 16] {
+        let part = |number: u8| {
+            let mut message = [number; 17];
+            message[..16].copy_from_slice(purpose);
+            SipHasher24::new_with_key(&self.handle_secret).hash(&message)
+        };
+        (u128::from(part(0)) << 64 | u128::from(part(1))).to_be_bytes()
     }
 
     /// Returns a new inode number.
