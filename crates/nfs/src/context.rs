@@ -24,12 +24,20 @@ pub(crate) mod refusals;
 mod state_store;
 
 /// What outlives a change of the configuration.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) in_progress: InProgress,
     pub(crate) mounts: Mounts,
     pub(crate) refusals: Refusals,
     pub(crate) state: SharedState,
+}
+
+impl Shared {
+    /// Creates what a new process has.
+    pub(crate) fn new(state: SharedState) -> Shared {
+        let (in_progress, mounts, refusals) = (InProgress::default(), Mounts::default(), Refusals::default());
+        Shared { in_progress, mounts, refusals, state }
+    }
 }
 
 /// Exports and volumes. They do not change; a new configuration has a context of its own.

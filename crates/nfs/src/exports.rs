@@ -200,6 +200,12 @@ impl Exports {
         self.by_volume.get(&volume)?.iter().map(Arc::as_ref).find(|export| export.admits(address))
     }
 
+    /// Returns whether any export admits a client at `address`.
+    #[inline]
+    pub(crate) fn admit(&self, address: SocketAddr) -> bool {
+        self.list.iter().any(|export| export.admits(address))
+    }
+
     /// Returns the exports at the longest export path that `path` begins with, and the rest of `path`. None if there is no
     /// such export.
     pub(crate) fn at<'p>(&self, path: &'p [u8]) -> Option<(impl Iterator<Item = &Export>, &'p [u8])> {

@@ -11,13 +11,14 @@ use volume::request::Durable;
 use volume::results::AccessMask;
 use wire::nfs3::{FileHandle3, NfsStat3};
 use wire::nlm4::{HostName, Netobj, Nlm4Lock, Nlm4Stats, Procedure, Res};
-use wire::rpc::Credential;
+use wire::rpc::{AuthStat, Credential};
 use wire::xdr::{Encode, Encoder};
 
 use crate::call::Operation;
 use crate::call::{After, Call, Handled, Object, Stop};
+use crate::limits::UNPRIVILEGED_PORT;
 use crate::state::clients::client::{Client, Host};
-use crate::state::hosts::owner_name;
+use crate::state::hosts::{Origin, owner_name};
 use crate::state::locks::ranges::{LockKind, Range};
 use crate::state::{Context, DurabilityToken, SharedState, StateError};
 use crate::status;
@@ -148,6 +149,7 @@ fn call_back<'a>(
     procedure: Procedure,
     (result, token): (impl Encode, Option<DurabilityToken>),
 ) -> Handled<'a> {
+    admitted(call)?;
     let mut bytes = Vec::with_capacity(64);
     result.encode(&mut Encoder::new(&mut bytes));
     state(call).call_back(&context(call), call.client(), procedure.code(), bytes, token);
@@ -165,6 +167,25 @@ pub(crate) fn state<'a>(call: &Call<'a>) -> &'a SharedState {
 
 pub(crate) fn context<'a>(call: &Call<'a>) -> Context<'a> {
     call.service.state_context(call.now)
+}
+
+/// Checks that an export admits the caller, for procedures without a handle, and before the caller is called back.
+///
+/// # Errors
+/// AUTH_TOOWEAK if none does, or if all that do require a privileged port, and the caller's is none.
+pub(crate) fn admitted(call: &Call<'_>) -> Result<(), Stop> {
+    let admitted = call.service.exports.admit(call.connection.peer);
+    if admitted { Ok(()) } else { Err(Stop::Auth(AuthStat::TooWeak)) }
+}
+
+/// Returns whether a call comes from a port that only the superuser of its host can use.
+pub(crate) fn is_privileged(call: &Call<'_>) -> bool {
+    call.connection.peer.port() < UNPRIVILEGED_PORT
+}
+
+/// Returns where a call comes from.
+fn origin(call: &Call<'_>) -> Origin {
+    Origin { address: call.client(), privileged: is_privileged(call) }
 }
 
 /// Resolves a handle.
@@ -208,7 +229,7 @@ fn owner(lock: &Nlm4Lock<'_>) -> Box<[u8]> {
 
 /// Returns the calling client, if it is known.
 fn known(call: &Call<'_>, name: HostName<'_>) -> Option<Arc<Client>> {
-    state(call).known_host(&context(call), call.client(), name.as_bytes())
+    state(call).known_host(&context(call), origin(call), name.as_bytes())
 }
 
 /// Returns the calling client. Its record is durable, or will be before anything in the volume of `object`.
@@ -221,7 +242,7 @@ fn client(
     let server = call.connection.local.ip().to_canonical();
     let host = Host { address: call.client(), server, state: monitor };
     let context = context(call);
-    let client = state(call).host(&context, host, name.as_bytes())?;
+    let client = state(call).host(&context, (host, is_privileged(call)), name.as_bytes())?;
     match client.recorded.get() {
         Some(token) if token.volume != object.file_id().volume => match context.store.durability(*token) {
             Durable::Yes => Ok(client),

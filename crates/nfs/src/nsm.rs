@@ -2,11 +2,12 @@
 //! Its procedures for programs on the same host are not offered: this server is the only one.
 
 use wire::nsm::{SmName, SmRes, SmStatRes, StatChge};
+use wire::rpc::AuthStat;
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Operation;
 use crate::call::{After, Call, Handled, Stop};
-use crate::nlm::{UNAVAILABLE, after, context, state};
+use crate::nlm::{UNAVAILABLE, admitted, after, context, is_privileged, state};
 use crate::state::StateError;
 use crate::v3::null;
 
@@ -28,9 +29,14 @@ fn stat<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     Ok(After::NOW)
 }
 
-/// NOTIFY: the calling host has restarted, so its locks are freed.
+/// NOTIFY: the calling host has restarted, so its locks are freed. Status monitors call from privileged ports; anyone
+/// else could free the locks of others.
 fn notify<'a>(call: &Call<'a>, _: &mut Encoder<'_>) -> Handled<'a> {
     let args: StatChge<'_> = call.arguments()?;
+    admitted(call)?;
+    if !is_privileged(call) {
+        return Err(Stop::Auth(AuthStat::TooWeak));
+    }
     let name = args.mon_name.as_bytes();
     match state(call).host_restarted(&context(call), call.client(), name, args.state) {
         Ok(token) => Ok(after(call, token)),

@@ -14,13 +14,13 @@ use std::sync::Arc;
 use siphasher::sip::SipHasher24;
 use volume::request::{self, Answer, Durability, Error, Failure, Request, RequestKey};
 use wire::nfs3::Failed;
-use wire::rpc::CallHeader;
+use wire::rpc::{AUTH_NONE, AUTH_SYS, CallHeader, Credential};
 use wire::xdr::{Encode, Encoder};
 
 use crate::call::{Call, Handled, Object, Stop};
 use crate::status;
 
-/// Bytes of a key: client address 16, xid, program, version and procedure 4 each, checksum 8.
+/// Bytes of a key: client address 16, xid, program, version and procedure 4 each, checksums 8.
 const KEY_BYTES: usize = 40;
 
 const _: () = assert!(KEY_BYTES <= volume::limits::REQUEST_KEY_BYTES_MAX);
@@ -32,7 +32,8 @@ fn request_key(client: IpAddr, header: &CallHeader<'_>, arguments: &[u8]) -> Req
     for word in [header.xid, header.program, header.version, header.procedure] {
         key.extend_from_slice(&word.to_be_bytes());
     }
-    key.extend_from_slice(&checksum(arguments).to_be_bytes());
+    let sum = checksum(arguments) ^ credential_checksum(&header.credential);
+    key.extend_from_slice(&sum.to_be_bytes());
     RequestKey(key.into())
 }
 
@@ -48,6 +49,23 @@ pub(crate) fn mapped(client: IpAddr) -> [u8; 16] {
 /// that makes collisions harms only itself.
 pub(crate) fn checksum(arguments: &[u8]) -> u64 {
     SipHasher24::new().hash(arguments)
+}
+
+/// Distinguishes on whose behalf calls are made: by flavor, user, group and supplementary groups. A reply is remembered
+/// for one of them, and says nothing to another. Like [`checksum`], it is not secret: who can forge an argument can as
+/// well forge a credential.
+pub(crate) fn credential_checksum(credential: &Credential<'_>) -> u64 {
+    match credential {
+        Credential::Sys(user) => {
+            let groups = user.groups.as_slice();
+            let mut words = Vec::with_capacity(4 * (3 + groups.len()));
+            for word in [AUTH_SYS, user.uid, user.gid].iter().chain(groups) {
+                words.extend_from_slice(&word.to_be_bytes());
+            }
+            checksum(&words)
+        }
+        _ => checksum(&AUTH_NONE.to_be_bytes()),
+    }
 }
 
 /// Encodes the reply for the engine's journal. (Named so because XDR has an `Encode` too.)
@@ -125,9 +143,14 @@ pub(crate) fn encoded(write: impl FnOnce(&mut Encoder<'_>)) -> Arc<[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use wire::rpc::{Credential, OpaqueAuth};
+    use wire::rpc::{AuthSys, Groups, OpaqueAuth};
 
     use super::*;
+
+    fn user(uid: u32, gid: u32, groups: &'static [u32]) -> Credential<'static> {
+        let groups = Groups::new(groups).unwrap();
+        Credential::Sys(AuthSys { stamp: uid, machine_name: b"client", uid, gid, groups })
+    }
 
     fn header(xid: u32, procedure: u32) -> CallHeader<'static> {
         CallHeader {
@@ -149,8 +172,9 @@ mod tests {
         let mut expected = vec![0; 10];
         expected.extend_from_slice(&[0xff, 0xff, 192, 0, 2, 1]);
         expected.extend_from_slice(&[0, 0, 0, 5, 0, 1, 0x86, 0xa3, 0, 0, 0, 3, 0, 0, 0, 12]);
-        // SipHash-2-4 of the empty input with a zero key.
-        expected.extend_from_slice(&[0x1e, 0x92, 0x4b, 0x9d, 0x73, 0x77, 0x00, 0xd7]);
+        // SipHash-2-4 of the empty input with a zero key, and of the credential.
+        let sum = 0x1e92_4b9d_7377_00d7 ^ checksum(&[0, 0, 0, 0]);
+        expected.extend_from_slice(&sum.to_be_bytes());
         assert_eq!(&*key("192.0.2.1", 5, 12, b"").0, expected.as_slice());
         assert_eq!(key("::ffff:192.0.2.1", 5, 12, b""), key("192.0.2.1", 5, 12, b""));
     }
@@ -164,5 +188,29 @@ mod tests {
         assert_ne!(one, key("192.0.2.1", 5, 13, b"name"));
         assert_ne!(one, key("192.0.2.1", 5, 12, b"nama"));
         assert_ne!(one, key("192.0.2.1", 5, 12, b"name\0"));
+    }
+
+    #[test]
+    fn calls_of_different_principals_have_different_keys() {
+        let key = |credential| {
+            let header = CallHeader { credential, ..header(5, 12) };
+            request_key("192.0.2.1".parse().unwrap(), &header, b"name")
+        };
+        let all = [
+            Credential::None,
+            user(0, 0, &[]),
+            user(1, 0, &[]),
+            user(0, 1, &[]),
+            user(0, 0, &[0]),
+            user(0, 0, &[0, 1]),
+        ];
+        for (at, one) in all.iter().enumerate() {
+            for (other_at, other) in all.iter().enumerate() {
+                assert_eq!(key(*one) == key(*other), at == other_at, "{one:?} and {other:?}");
+            }
+        }
+        let groups = Groups::default();
+        let later = Credential::Sys(AuthSys { stamp: 9, machine_name: b"renamed", uid: 0, gid: 0, groups });
+        assert_eq!(key(later), key(user(0, 0, &[])), "a retransmission has another stamp");
     }
 }

@@ -23,6 +23,7 @@ pub use crate::progress::Progress;
 use crate::state::SharedState;
 pub use crate::state::callbacks::outgoing::{Callback, Destination};
 use crate::state::config::Config;
+use crate::state::ids::cipher::IdKeys;
 use crate::state::restart::Records;
 
 /// What a reply waits for.
@@ -75,7 +76,9 @@ impl Service {
     /// # Errors
     /// [`ExportsError`] for paths that cannot be mounted, and exports without their volume.
     pub fn new(exports: Vec<Export>, volumes: Vec<Arc<Volume>>) -> Result<Service, ExportsError> {
-        Ok(Service { context: ServiceContext::new(exports, volumes, Arc::default())? })
+        let keys = IdKeys::of(volumes.iter().map(Arc::as_ref));
+        let shared = Arc::new(Shared::new(SharedState::new(Config::default(), keys)));
+        Ok(Service { context: ServiceContext::new(exports, volumes, shared)? })
     }
 
     /// Returns a service with another configuration that takes over from this one. Both can be used until all calls that
@@ -107,7 +110,8 @@ impl Service {
     }
 
     fn with_config(mut self, config: Config) -> Service {
-        self.context.shared = Arc::new(Shared { state: SharedState::new(config), ..Shared::default() });
+        let keys = self.context.shared.state.keys().clone();
+        self.context.shared = Arc::new(Shared::new(SharedState::new(config, keys)));
         self
     }
 

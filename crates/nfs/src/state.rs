@@ -30,9 +30,9 @@
 //! journal takes no inode lock. A thread that holds an inode lock, such as the engine when it asks for the record of a
 //! new file's open, must take none of the locks above: see [`files::PreparedOpen`].
 
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use volume::ids::VolumeId;
@@ -66,7 +66,9 @@ use copies::CopyJobs;
 use delegations::in_flight::InFlightModifications;
 pub(crate) use error::StateError;
 use files::Files;
+use ids::cipher::IdKeys;
 use ids::{FileId, Other, SessionId};
+use record::Principal;
 use sessions::Sessions;
 pub(crate) use sessions::SlotGuard;
 
@@ -97,6 +99,9 @@ pub(crate) trait StateStore {
 
     /// Returns the file's handle.
     fn handle(&self, file: FileId) -> Box<[u8]>;
+
+    /// Returns whether an export admits the host at this address, so that it may be called.
+    fn admits(&self, host: IpAddr) -> bool;
 }
 
 /// What every request to the state brings.
@@ -129,11 +134,19 @@ impl Context<'_> {
     }
 }
 
+/// Who sends a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Peer {
+    pub(crate) principal: Principal,
+    /// Canonical: IPv4 mapped into IPv6 is IPv4.
+    pub(crate) address: IpAddr,
+}
+
 /// How a request identifies its client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Caller<'a> {
-    /// NFSv4.0: by the stateid.
-    V40,
+    /// NFSv4.0: by the stateid, which must be of a client at that address.
+    V40(Peer),
     /// NFSv4.1 and later: by the session.
     Session(&'a Arc<Client>),
 }
@@ -143,15 +156,17 @@ impl<'a> Caller<'a> {
     pub(crate) fn client(self) -> Option<&'a Arc<Client>> {
         match self {
             Caller::Session(client) => Some(client),
-            Caller::V40 => None,
+            Caller::V40(_) => None,
         }
     }
 }
 
 /// All clients and what they hold. Survives a change of the configuration.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SharedState {
     config: Config,
+    /// The keys of the ids that it hands out.
+    keys: IdKeys,
     /// The second in which this instance started; part of the ids that it hands out.
     instance: OnceLock<u32>,
     /// The first instance with known ids. Ids of earlier instances are stale; unknown ids of later ones have expired.
@@ -181,9 +196,34 @@ pub(crate) struct SharedState {
 }
 
 impl SharedState {
-    /// Creates an empty state with these limits.
-    pub(crate) fn new(config: Config) -> SharedState {
-        SharedState { config, ..SharedState::default() }
+    /// Creates an empty state with these limits. Its ids are made with `keys`.
+    pub(crate) fn new(config: Config, keys: IdKeys) -> SharedState {
+        SharedState {
+            config,
+            keys,
+            instance: OnceLock::new(),
+            oldest: AtomicU32::new(0),
+            numbers: AtomicU32::new(0),
+            clients: Clients::default(),
+            sessions: Sessions::default(),
+            files: Files::default(),
+            stateids: Shards::default(),
+            callbacks: Callbacks::default(),
+            copies: CopyJobs::default(),
+            counters: Counters::default(),
+            modifications: InFlightModifications::default(),
+            swept: AtomicU64::new(0),
+            newest_known: AtomicU32::new(0),
+            recalls: Mutex::default(),
+            contended: Shards::default(),
+            hosts: hosts::Hosts::default(),
+            bound: Shards::default(),
+        }
+    }
+
+    /// Returns the keys of its ids.
+    pub(crate) fn keys(&self) -> &IdKeys {
+        &self.keys
     }
 
     /// Returns the limits.

@@ -1,5 +1,7 @@
 //! Stores the state of clients in the volumes of the service.
 
+use std::net::{IpAddr, SocketAddr};
+
 use volume::ids::VolumeId;
 use volume::request::{Durability, Durable, Error};
 use volume::state::StateChange;
@@ -45,6 +47,11 @@ impl StateStore for ServiceContext {
     fn durability(&self, token: DurabilityToken) -> Durable {
         // Nothing waits for a volume that is no longer served.
         self.volume(token.volume).map_or(Durable::Failed, |volume| volume.durability(token.after))
+    }
+
+    fn admits(&self, host: IpAddr) -> bool {
+        // Whatever it calls from.
+        self.exports.admit(SocketAddr::new(host, 1))
     }
 
     fn handle(&self, file: FileId) -> Box<[u8]> {

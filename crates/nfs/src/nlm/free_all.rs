@@ -9,7 +9,9 @@ use super::Rejection;
 
 pub(super) fn run<'a>(call: &Call<'a>, _: &mut Encoder<'_>) -> Handled<'a> {
     let args: Notify<'_> = call.arguments()?;
-    let freed = super::state(call).free_all(&super::context(call), call.client(), args.name.as_bytes());
+    super::admitted(call)?;
+    let (context, origin) = (super::context(call), super::origin(call));
+    let freed = super::state(call).free_all(&context, origin, args.name.as_bytes());
     match freed.map_err(Rejection::from) {
         Ok(token) => Ok(super::after(call, token)),
         Err(Rejection::Stop(stop)) => Err(stop),

@@ -1,10 +1,12 @@
 //! Clients: SETCLIENTID and EXCHANGE_ID introduce one, SETCLIENTID_CONFIRM and CREATE_SESSION confirm it.
 //!
-//! A name (`nfs_client_id4.id`, `client_owner4.co_ownerid`) has at most one confirmed and one unconfirmed client.
+//! A name (`nfs_client_id4.id`, `client_owner4.co_ownerid`) has at most one confirmed and one unconfirmed client at an
+//! address: AUTH_SYS proves nothing but the address, so whoever uses the name elsewhere gets a client of his own. A
+//! client proves that another address is its own by its verifier, or by the id of a session, and the same principal.
 //! NFSv4.0 and later versions have separate names.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,12 +18,12 @@ use crate::connection::ConnectionId;
 
 use crate::state::clients::client::{Client, ClientProtocol};
 use crate::state::config::Counters;
-use crate::state::ids::{ClientId, SessionId};
+use crate::state::ids::ClientId;
 use crate::state::record::{
     CallbackAddress, CallbackSecurity, ClientKind, ClientRecord, Key, Principal, SessionRecord,
 };
 use crate::state::sessions::{Channels, Session};
-use crate::state::{Context, DurabilityToken, SharedState, StateError};
+use crate::state::{Context, DurabilityToken, Peer, SharedState, StateError};
 
 pub(crate) mod client;
 pub(crate) mod expiry;
@@ -33,26 +35,43 @@ struct Unconfirmed {
     id: ClientId,
     record: ClientRecord,
     proposed: Time,
+    /// Its place in the order of proposals.
+    age: u64,
 }
 
-/// The clients with the same name.
+impl Unconfirmed {
+    /// Returns who introduced it.
+    fn peer(&self) -> Peer {
+        let address = self.record.addresses.first().copied().unwrap_or(FIRST_ADDRESS);
+        Peer { principal: self.record.principal, address }
+    }
+}
+
+/// The clients with the same name at one address.
 #[derive(Debug, Default)]
 struct Named {
     confirmed: Option<Arc<Client>>,
     unconfirmed: Option<Unconfirmed>,
 }
 
-type Name = (ClientProtocol, Box<[u8]>);
+/// A client's name, and the address of its introduction.
+type Name = (ClientProtocol, Box<[u8]>, IpAddr);
+
+/// The lowest address.
+const FIRST_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// Unconfirmed clients may be at most one in this many.
 const UNCONFIRMED_SHARE: usize = 4;
 
 #[derive(Debug, Default)]
 struct Table {
-    names: HashMap<Name, Named>,
+    names: BTreeMap<Name, Named>,
     confirmed: BTreeMap<ClientId, Arc<Client>>,
-    /// By id, so the oldest come first.
-    unconfirmed: BTreeMap<ClientId, Name>,
+    unconfirmed: HashMap<ClientId, Name>,
+    /// The unconfirmed clients, the oldest first.
+    ages: BTreeMap<u64, Name>,
+    /// The age of the next one.
+    next_age: u64,
 }
 
 /// All clients.
@@ -69,11 +88,28 @@ impl Table {
         (named.and_then(|named| named.confirmed.clone()), named.and_then(|named| named.unconfirmed.as_ref()))
     }
 
+    /// Returns the confirmed clients of a name, at all addresses.
+    fn namesakes(&self, version: ClientProtocol, name: &[u8]) -> impl Iterator<Item = &Arc<Client>> {
+        self.names
+            .range((version, Box::from(name), FIRST_ADDRESS)..)
+            .take_while(move |((other, known, _), _)| *other == version && **known == *name)
+            .filter_map(|(_, named)| named.confirmed.as_ref())
+    }
+
+    /// Returns the confirmed client that is introduced again: the one with the same verifier and principal, wherever it
+    /// comes from, or else the one at the same address.
+    fn known_as(&self, version: ClientProtocol, who: &Introduction<'_>) -> Option<Arc<Client>> {
+        let mut namesakes = self.namesakes(version, who.name);
+        let same = namesakes.find(|client| who.is_of(client));
+        let there = || self.namesakes(version, who.name).find(|client| client.is_at(who.peer.address));
+        same.or_else(there).cloned()
+    }
+
     /// Drops the oldest unconfirmed client if unconfirmed ones exceed their share of `max`: a peer that invents names
     /// must not keep others out. Returns whether there is room for one more.
     fn make_room(&mut self, max: usize) -> bool {
         if self.unconfirmed.len() >= (max / UNCONFIRMED_SHARE).max(1)
-            && let Some(name) = self.unconfirmed.values().next().cloned()
+            && let Some(name) = self.ages.values().next().cloned()
         {
             self.propose(&name, None);
         }
@@ -85,11 +121,15 @@ impl Table {
         let named = self.names.entry(name.clone()).or_default();
         if let Some(earlier) = named.unconfirmed.take() {
             self.unconfirmed.remove(&earlier.id);
+            self.ages.remove(&earlier.age);
         }
         match proposed {
             Some(proposed) => {
+                let age = self.next_age;
+                self.next_age += 1;
                 self.unconfirmed.insert(proposed.id, name.clone());
-                named.unconfirmed = Some(proposed);
+                self.ages.insert(age, name.clone());
+                named.unconfirmed = Some(Unconfirmed { age, ..proposed });
             }
             None if named.confirmed.is_none() => drop(self.names.remove(name)),
             None => {}
@@ -110,23 +150,28 @@ impl Clients {
         self.0.read().confirmed.get(&id).cloned()
     }
 
-    /// Returns the confirmed client with this name.
-    pub(super) fn of_name(&self, version: ClientProtocol, name: &[u8]) -> Option<Arc<Client>> {
-        self.0.read().names.get(&(version, Box::from(name)))?.confirmed.clone()
+    /// Returns the confirmed client of this name that was introduced from `address`.
+    pub(super) fn of_name(
+        &self,
+        version: ClientProtocol,
+        name: &[u8],
+        address: IpAddr,
+    ) -> Option<Arc<Client>> {
+        self.0.read().names.get(&(version, Box::from(name), address))?.confirmed.clone()
     }
 
-    /// Returns the confirmed client with this name, or inserts the one that `make` returns.
+    /// Returns the confirmed client with this name at `address`, or inserts the one that `make` returns.
     ///
     /// # Errors
     /// [`StateError::LimitReached`] if there are `max` already, and those of `make`.
     pub(super) fn enter(
         &self,
         version: ClientProtocol,
-        name: &[u8],
+        (name, address): (&[u8], IpAddr),
         max: usize,
         make: impl FnOnce() -> Result<Arc<Client>, StateError>,
     ) -> Result<Arc<Client>, StateError> {
-        let name = (version, Box::from(name));
+        let name = (version, Box::from(name), address);
         let mut table = self.0.write();
         if let (Some(there), _) = table.named(&name) {
             return Ok(there);
@@ -167,14 +212,14 @@ impl Clients {
 
     /// Inserts a client that a record names.
     pub(super) fn restore(&self, client: &Arc<Client>) {
-        self.0.write().confirm(&(client.version, client.name.clone()), client);
+        self.0.write().confirm(&name_of(client), client);
     }
 
     /// Removes a client.
     pub(super) fn remove(&self, client: &Client) {
         let mut table = self.0.write();
         table.confirmed.remove(&client.id);
-        let name = (client.version, client.name.clone());
+        let name = name_of(client);
         if let Some(named) = table.names.get_mut(&name) {
             if named.confirmed.as_ref().is_some_and(|known| known.id == client.id) {
                 named.confirmed = None;
@@ -201,7 +246,14 @@ impl Clients {
 pub(crate) struct Introduction<'a> {
     pub(crate) name: &'a [u8],
     pub(crate) verifier: [u8; 8],
-    pub(crate) principal: Principal,
+    pub(crate) peer: Peer,
+}
+
+impl Introduction<'_> {
+    /// Returns whether it introduces this client again.
+    fn is_of(&self, client: &Client) -> bool {
+        is_same(client.verifier, self.verifier) && client.principal == self.peer.principal
+    }
 }
 
 /// The result of EXCHANGE_ID.
@@ -218,7 +270,7 @@ pub(crate) struct Exchanged {
 pub(crate) struct CreateSession {
     pub(crate) client: ClientId,
     pub(crate) sequence: u32,
-    pub(crate) principal: Principal,
+    pub(crate) peer: Peer,
     /// The flags to grant.
     pub(crate) flags: u32,
     pub(crate) channels: Channels,
@@ -237,7 +289,7 @@ pub(crate) enum SetClientIdError {
 
 impl SharedState {
     /// Returns the number of this instance; the first call decides it.
-    fn instance(&self, now: Time) -> u32 {
+    pub(super) fn instance(&self, now: Time) -> u32 {
         let seconds = u32::try_from(now.seconds()).unwrap_or(u32::MAX).max(1);
         *self.instance.get_or_init(|| {
             // The clock may have been set back since records were written: their ids must not recur.
@@ -250,22 +302,30 @@ impl SharedState {
         self.numbers.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 
+    /// Returns the id of a new client. None recurs, but the key may be another one than that of older ids.
     pub(super) fn next_client(&self, now: Time) -> ClientId {
-        ClientId::new(self.instance(now), self.next_number())
+        self.keys.client(self.instance(now), self.next_number())
     }
 
-    /// Returns a verifier for SETCLIENTID_CONFIRM that never recurs.
+    /// Returns a verifier for SETCLIENTID_CONFIRM that never recurs, and that nobody can guess.
     fn next_confirm(&self, now: Time) -> [u8; 8] {
-        (u64::from(self.instance(now)) << 32 | u64::from(self.next_number())).to_be_bytes()
+        self.keys.confirm(self.instance(now), self.next_number())
     }
 
-    /// Returns the confirmed client of an id that NFSv4.0 sends with OPEN, LOCK, RENEW and others. Renews its lease.
+    /// Returns the confirmed client of an id that NFSv4.0 sends with OPEN, LOCK, RENEW and others. Renews its lease. The
+    /// principal may be another one than the client's: Linux sends RENEW and RELEASE_LOCKOWNER on behalf of any user.
     ///
     /// # Errors
-    /// [`StateError::Expired`] if it expired, [`StateError::UnknownClient`] if nothing is known of it.
-    pub(crate) fn client(&self, context: &Context<'_>, id: ClientId) -> Result<Arc<Client>, StateError> {
+    /// [`StateError::Expired`] if it expired, [`StateError::UnknownClient`] if nothing is known of it, or if it is
+    /// another host's.
+    pub(crate) fn client(
+        &self,
+        context: &Context<'_>,
+        id: ClientId,
+        peer: &Peer,
+    ) -> Result<Arc<Client>, StateError> {
         match self.clients.confirmed(id) {
-            Some(client) if client.version == ClientProtocol::V40 => {
+            Some(client) if client.version == ClientProtocol::V40 && client.is_at(peer.address) => {
                 client.renew(context.now);
                 Ok(client)
             }
@@ -279,8 +339,8 @@ impl SharedState {
     /// # Errors
     /// Those of [`SharedState::client`]; [`StateError::CallbackPathDown`] if the client has delegations and recalls do
     /// not reach it, and until it tries to return a revoked one: nothing else tells it to stop trusting them.
-    pub(crate) fn renew(&self, context: &Context<'_>, id: ClientId) -> Result<(), StateError> {
-        let client = self.client(context, id)?;
+    pub(crate) fn renew(&self, context: &Context<'_>, id: ClientId, peer: &Peer) -> Result<(), StateError> {
+        let client = self.client(context, id, peer)?;
         let down = client.inner.lock().path == crate::state::callbacks::CallbackPath::Down;
         let was_revoked = client.revoked.load(Ordering::Relaxed) > 0;
         if was_revoked || down && client.delegations.load(Ordering::Relaxed) > 0 {
@@ -301,17 +361,16 @@ impl SharedState {
         callback: CallbackAddress,
     ) -> Result<(ClientId, [u8; 8]), SetClientIdError> {
         let now = context.now;
-        self.finish_removal(context, ClientProtocol::V40, who.name).map_err(SetClientIdError::Failed)?;
-        let name = (ClientProtocol::V40, Box::from(who.name));
+        self.finish_removal(context, ClientProtocol::V40, who).map_err(SetClientIdError::Failed)?;
         let mut table = self.clients.0.write();
-        let (confirmed, _) = table.named(&name);
+        let confirmed = table.known_as(ClientProtocol::V40, who);
         let id = match &confirmed {
-            Some(client) if client.principal != who.principal && self.is_in_use(client, now) => {
+            Some(client) if client.principal != who.peer.principal && self.is_in_use(client, now) => {
                 let address = client.inner.lock().callback.clone().map(|(_, address)| address);
                 return Err(SetClientIdError::InUse(address));
             }
             // The same client, perhaps with a new callback address.
-            Some(client) if client.verifier == who.verifier && client.principal == who.principal => client.id,
+            Some(client) if who.is_of(client) => client.id,
             // An unknown client, or one that restarted.
             _ => self.next_client(now),
         };
@@ -319,8 +378,9 @@ impl SharedState {
             return Err(SetClientIdError::Failed(StateError::LimitReached));
         }
         let confirm = self.next_confirm(now);
-        let record = record_of(who, ClientKind::V40 { confirm, callback });
-        table.propose(&name, Some(Unconfirmed { id, record, proposed: now }));
+        let record = self.record_of(now, who, ClientKind::V40 { confirm, callback });
+        let name = name_for(ClientProtocol::V40, who, confirmed.as_deref());
+        table.propose(&name, Some(Unconfirmed { id, record, proposed: now, age: 0 }));
         Ok((id, confirm))
     }
 
@@ -329,12 +389,37 @@ impl SharedState {
         &self,
         context: &Context<'_>,
         version: ClientProtocol,
-        name: &[u8],
+        who: &Introduction<'_>,
     ) -> Result<(), StateError> {
-        if let Some(gone) = self.clients.of_name(version, name).filter(|known| known.is_gone()) {
+        let known = self.clients.0.read().known_as(version, who);
+        if let Some(gone) = known.filter(|known| known.is_gone()) {
             self.remove_client(context, &gone)?;
         }
         self.make_room_for_client(context)
+    }
+
+    /// Lets a client come from one more address.
+    ///
+    /// # Errors
+    /// [`StateError::UnknownClient`] if it is being removed, and those of the journal.
+    pub(super) fn admit_address(
+        &self,
+        context: &Context<'_>,
+        client: &Client,
+        address: IpAddr,
+    ) -> Result<(), StateError> {
+        if client.is_at(address) {
+            return Ok(());
+        }
+        let held = client.inner.lock();
+        if held.gone {
+            return Err(StateError::UnknownClient);
+        }
+        let record = ClientRecord { addresses: client.addresses_with(address), ..client.record(&held) };
+        // Nothing waits for it: if it is lost, the client introduces itself again from there.
+        context.change_home(&[Key::Client(client.id).put(&record)])?;
+        client.set_addresses(&record.addresses);
+        Ok(())
     }
 
     /// Returns whether another principal may not take the client's name: it has state, and its lease runs.
@@ -352,7 +437,7 @@ impl SharedState {
         context: &Context<'_>,
         id: ClientId,
         confirm: [u8; 8],
-        principal: Principal,
+        peer: &Peer,
     ) -> Result<Option<DurabilityToken>, StateError> {
         let mut table = self.clients.0.write();
         let proposed = table.unconfirmed.get(&id).cloned().and_then(|name| {
@@ -362,21 +447,23 @@ impl SharedState {
         });
         let Some((name, unconfirmed)) = proposed else {
             let known = table.confirmed.get(&id).filter(|client| {
-                client.inner.lock().callback.as_ref().is_some_and(|(known, _)| *known == confirm)
+                client.inner.lock().callback.as_ref().is_some_and(|(known, _)| is_same(*known, confirm))
             });
-            return match known {
-                Some(client) if client.principal == principal => Ok(client.inner.lock().confirmed),
-                Some(_) => Err(StateError::ClientInUse),
-                None => Err(StateError::UnknownClient),
-            };
+            let known = known.ok_or(StateError::UnknownClient)?;
+            check_confirming(peer, known.principal, known.is_at(peer.address))?;
+            return Ok(known.inner.lock().confirmed);
         };
-        if unconfirmed.record.principal != principal {
-            return Err(StateError::ClientInUse);
-        }
-        let token = context.change_home(&[Key::Client(id).put(&unconfirmed.record)])?;
+        let introduced = unconfirmed.peer();
+        check_confirming(peer, introduced.principal, introduced.address == peer.address)?;
         let (earlier, _) = table.named(&name);
+        let mut record = unconfirmed.record.clone();
+        if let Some(client) = earlier.as_ref().filter(|client| client.id == id) {
+            record.addresses = client.addresses_with(peer.address);
+        }
+        let token = context.change_home(&[Key::Client(id).put(&record)])?;
         let client = match &earlier {
             Some(client) if client.id == id => {
+                client.set_addresses(&record.addresses);
                 if let ClientKind::V40 { confirm, callback } = unconfirmed.record.kind {
                     let mut held = client.inner.lock();
                     held.callback = Some((confirm, callback));
@@ -412,7 +499,8 @@ impl SharedState {
         }
     }
 
-    /// EXCHANGE_ID: the cases of RFC 8881 section 18.35.5. `update` is EXCHGID4_FLAG_UPD_CONFIRMED_REC_A.
+    /// EXCHANGE_ID: the cases of RFC 8881 section 18.35.5. `update` is EXCHGID4_FLAG_UPD_CONFIRMED_REC_A. Of several
+    /// clients with the name, [`Table::known_as`] finds the one in question; for anyone else the name is free.
     ///
     /// | update | confirmed client of the name | verifier, principal | case | result |
     /// |---|---|---|---|---|
@@ -435,15 +523,19 @@ impl SharedState {
         update: bool,
     ) -> Result<Exchanged, StateError> {
         let now = context.now;
-        self.finish_removal(context, ClientProtocol::Sessions, who.name)?;
-        let name = (ClientProtocol::Sessions, Box::from(who.name));
+        self.finish_removal(context, ClientProtocol::Sessions, who)?;
         let mut table = self.clients.0.write();
-        let (confirmed, _) = table.named(&name);
+        let confirmed = table.known_as(ClientProtocol::Sessions, who);
+        let name = name_for(ClientProtocol::Sessions, who, confirmed.as_deref());
         let mut replaced = None;
         match (confirmed, update) {
-            (None, true) => return Err(StateError::NotConfirmed),
+            (None, true) => {
+                let others = table.namesakes(ClientProtocol::Sessions, who.name).next().is_some();
+                return Err(if others { StateError::PrincipalDiffers } else { StateError::NotConfirmed });
+            }
             (None, false) => {}
-            (Some(client), _) if client.verifier == who.verifier && client.principal == who.principal => {
+            (Some(client), _) if who.is_of(&client) => {
+                self.admit_address(context, &client, who.peer.address)?;
                 client.renew(now);
                 let created = client.inner.lock().created;
                 let sequence = created.map_or(1, |(last, _)| last.wrapping_add(1));
@@ -457,7 +549,7 @@ impl SharedState {
                     StateError::PrincipalDiffers
                 });
             }
-            (Some(client), false) if client.principal != who.principal => {
+            (Some(client), false) if client.principal != who.peer.principal => {
                 if self.is_in_use(&client, now) {
                     return Err(StateError::ClientInUse);
                 }
@@ -469,8 +561,9 @@ impl SharedState {
             return Err(StateError::TryLater);
         }
         let id = self.next_client(now);
-        let record = record_of(who, ClientKind::Sessions { minor, created: None, reclaimed: false });
-        table.propose(&name, Some(Unconfirmed { id, record, proposed: now }));
+        let kind = ClientKind::Sessions { minor, created: None, reclaimed: false };
+        let record = self.record_of(now, who, kind);
+        table.propose(&name, Some(Unconfirmed { id, record, proposed: now, age: 0 }));
         drop(table);
         if let Some(replaced) = replaced {
             self.remove_client(context, &replaced)?;
@@ -499,6 +592,7 @@ impl SharedState {
         });
         let (last, token) = match (&confirmed, &proposed) {
             (Some(client), _) => {
+                check_confirming(&args.peer, client.principal, client.is_at(args.peer.address))?;
                 let held = client.inner.lock();
                 if held.gone {
                     // It is being removed.
@@ -506,7 +600,11 @@ impl SharedState {
                 }
                 (held.created, held.confirmed)
             }
-            (None, Some(_)) => (None, None),
+            (None, Some((_, unconfirmed))) => {
+                let introduced = unconfirmed.peer();
+                check_confirming(&args.peer, introduced.principal, introduced.address == args.peer.address)?;
+                (None, None)
+            }
             (None, None) => return Err(StateError::UnknownClient),
         };
         if let Some((_, created)) = last.filter(|(sequence, _)| *sequence == args.sequence) {
@@ -514,11 +612,6 @@ impl SharedState {
         }
         if args.sequence != last.map_or(1, |(sequence, _)| sequence.wrapping_add(1)) {
             return Err(StateError::OutOfSequence);
-        }
-        if let (None, Some((_, unconfirmed))) = (&confirmed, &proposed)
-            && unconfirmed.record.principal != args.principal
-        {
-            return Err(StateError::ClientInUse);
         }
         let taken = Counters::get(&self.counters.slot_bytes);
         let channels = args.channels.granted(&self.config, taken)?;
@@ -553,7 +646,7 @@ impl SharedState {
         args: &CreateSession,
         channels: Channels,
     ) -> Result<(Arc<Session>, DurabilityToken), StateError> {
-        let id = SessionId::new(client.id, self.instance(context.now), self.next_number());
+        let id = self.keys.session(client.id, self.instance(context.now), self.next_number());
         let CreateSession { flags, program, security, .. } = *args;
         let record = SessionRecord { fore: channels.fore, back: channels.back, flags, program, security };
         let created = Some((args.sequence, id));
@@ -595,12 +688,22 @@ impl SharedState {
     /// DESTROY_CLIENTID (RFC 8881 section 18.50).
     ///
     /// # Errors
-    /// [`StateError::UnknownClient`]; [`StateError::ClientBusy`] if it has sessions or state; those of the journal.
-    pub(crate) fn destroy_client_id(&self, context: &Context<'_>, id: ClientId) -> Result<(), StateError> {
+    /// [`StateError::UnknownClient`]; [`StateError::ClientBusy`] if it has sessions or state; those of
+    /// [`Client::check_owner`] and of the journal.
+    pub(crate) fn destroy_client_id(
+        &self,
+        context: &Context<'_>,
+        id: ClientId,
+        peer: &Peer,
+    ) -> Result<(), StateError> {
         let mut table = self.clients.0.write();
         if let Some(name) = table.unconfirmed.get(&id).cloned()
             && name.0 == ClientProtocol::Sessions
         {
+            let (_, unconfirmed) = table.named(&name);
+            if unconfirmed.is_none_or(|unconfirmed| unconfirmed.peer() != *peer) {
+                return Err(StateError::WrongPrincipal);
+            }
             table.propose(&name, None);
             return Ok(());
         }
@@ -608,18 +711,47 @@ impl SharedState {
         drop(table);
         let client = client.filter(|client| client.version == ClientProtocol::Sessions);
         let client = client.ok_or(StateError::UnknownClient)?;
+        client.check_owner(peer)?;
         if client.has_state() || self.has_copies(&client) {
             return Err(StateError::ClientBusy);
         }
         self.remove_client(context, &client).map(drop)
     }
+
+    fn record_of(&self, now: Time, who: &Introduction<'_>, kind: ClientKind) -> ClientRecord {
+        let Introduction { name, verifier, peer: Peer { principal, address } } = *who;
+        let (instance, addresses) = (self.instance(now), [address].into());
+        ClientRecord { name: name.into(), verifier, principal, instance, addresses, kind }
+    }
 }
 
-fn record_of(who: &Introduction<'_>, kind: ClientKind) -> ClientRecord {
-    let Introduction { name, verifier, principal } = *who;
-    ClientRecord { name: name.into(), verifier, principal, kind }
+/// Returns a confirmed client's name.
+fn name_of(client: &Client) -> Name {
+    (client.version, client.name.clone(), client.address)
+}
+
+/// Returns the name under which a client is introduced; `known` is the confirmed one that it is or replaces.
+fn name_for(version: ClientProtocol, who: &Introduction<'_>, known: Option<&Client>) -> Name {
+    known.map_or_else(|| (version, who.name.into(), who.peer.address), name_of)
+}
+
+/// Checks that a client is confirmed by whom it was introduced.
+///
+/// # Errors
+/// [`StateError::UnknownClient`] at another address, [`StateError::ClientInUse`] for another principal.
+fn check_confirming(peer: &Peer, principal: Principal, at_its_address: bool) -> Result<(), StateError> {
+    match (at_its_address, peer.principal == principal) {
+        (false, _) => Err(StateError::UnknownClient),
+        (true, false) => Err(StateError::ClientInUse),
+        (true, true) => Ok(()),
+    }
+}
+
+/// Compares in constant time.
+fn is_same(one: [u8; 8], other: [u8; 8]) -> bool {
+    u64::from_be_bytes(one) == u64::from_be_bytes(other)
 }
 
 fn confirms(record: &ClientRecord, sent: [u8; 8]) -> bool {
-    matches!(&record.kind, ClientKind::V40 { confirm, .. } if *confirm == sent)
+    matches!(&record.kind, ClientKind::V40 { confirm, .. } if is_same(*confirm, sent))
 }

@@ -227,8 +227,8 @@ impl SharedState {
 
     /// Restores a copy that a restart interrupted. It is over, and its client must be told.
     pub(super) fn restore_copy(&self, file: FileId, other: Other) -> bool {
-        let Some(client) = self.clients.confirmed(other.client()) else { return false };
-        client.known(other);
+        let Some((client, number)) = self.client_of(other) else { return false };
+        client.known(number);
         // The client repeats the whole copy.
         let phase = Phase::Ended(CopyEnd::Interrupted);
         let progress = CopyProgress { phase, done: 0, after: Durability::NOW, verifier: Default::default() };

@@ -51,6 +51,10 @@ pub(crate) enum StateError {
     VerifierDiffers,
     /// An update comes from another principal.
     PrincipalDiffers,
+    /// The request comes from an address that is not the client's.
+    NotBound,
+    /// The request manages the client, and comes from another principal.
+    WrongPrincipal,
     /// Callbacks do not reach the client.
     CallbackPathDown,
     /// No such session is known.

@@ -240,7 +240,8 @@ impl SharedState {
         let stateid = StateId { seqid: 1, other: self.next_other(opening.client) };
         let confirmed =
             opening.client.version == ClientProtocol::Sessions || opening.owner.sequence.is_confirmed();
-        let record = OpenRecord { owner: opening.owner.name.clone(), seqid: 1, modes: modes.0, confirmed };
+        let (owner, principal) = (opening.owner.name.clone(), opening.owner.principal());
+        let record = OpenRecord { owner, seqid: 1, modes: modes.0, confirmed, principal };
         PreparedOpen { stateid, modes, record }
     }
 
@@ -336,7 +337,8 @@ impl SharedState {
         let seqid = entry.next_seqid();
         let confirmed =
             entry.client.version == ClientProtocol::Sessions || open.owner.sequence.is_confirmed();
-        let record = OpenRecord { owner: open.owner.name.clone(), seqid, modes: modes.0, confirmed };
+        let (owner, principal) = (open.owner.name.clone(), open.owner.principal());
+        let record = OpenRecord { owner, seqid, modes: modes.0, confirmed, principal };
         let change = Key::Open(entry.file.ino, entry.other).put(&record);
         let token = context.change(entry.file.volume, &[change])?;
         self.count_denial(Some(open.modes()), Some(modes));

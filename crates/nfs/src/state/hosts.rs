@@ -43,8 +43,24 @@ const SOON: Duration = Duration::from_millis(2);
 /// themselves. Enough to notify 16,384 hosts of a restart.
 pub(super) const CALLS_BYTES_MAX: u64 = 5 << 20;
 
-/// Bytes of the address at the start of an NLM client's name.
-const ADDRESS_BYTES: usize = 16;
+/// Bytes at the start of an NLM client's name: the address, and whether it calls from a privileged port.
+const ORIGIN_BYTES: usize = 17;
+
+/// Where a call of NLM comes from. Programs of unprivileged users can call from the same host, but not from a privileged
+/// port: what they hold is not what the host's lock manager holds, even under the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) address: IpAddr,
+    /// Whether the port is privileged.
+    pub(crate) privileged: bool,
+}
+
+impl Origin {
+    /// Returns the name in the table of clients.
+    fn name(self, caller_name: &[u8]) -> Vec<u8> {
+        [&address_bytes(self.address)[..], &[u8::from(self.privileged)], caller_name].concat()
+    }
+}
 
 /// A lock that was granted to a waiter.
 ///
@@ -123,7 +139,12 @@ fn same_host(one: &[u8], other: &[u8]) -> bool {
 impl Client {
     /// Returns an NLM client's name for itself (`caller_name`).
     pub(crate) fn caller_name(&self) -> &[u8] {
-        self.name.get(ADDRESS_BYTES..).unwrap_or_default()
+        self.name.get(ORIGIN_BYTES..).unwrap_or_default()
+    }
+
+    /// Returns whether an NLM client calls from privileged ports.
+    fn is_privileged(&self) -> bool {
+        self.name.get(ORIGIN_BYTES - 1) == Some(&1)
     }
 }
 
@@ -161,11 +182,10 @@ impl SharedState {
     pub(crate) fn known_host(
         &self,
         context: &Context<'_>,
-        address: IpAddr,
+        origin: Origin,
         name: &[u8],
     ) -> Option<Arc<Client>> {
-        let name = [&address_bytes(address)[..], name].concat();
-        let client = self.clients.of_name(ClientProtocol::Nlm, &name)?;
+        let client = self.clients.of_name(ClientProtocol::Nlm, &origin.name(name), origin.address)?;
         client.renew(context.now);
         Some(client)
     }
@@ -178,13 +198,14 @@ impl SharedState {
     pub(crate) fn host(
         &self,
         context: &Context<'_>,
-        host: Host,
+        (host, privileged): (Host, bool),
         name: &[u8],
     ) -> Result<Arc<Client>, StateError> {
-        if name.len() + ADDRESS_BYTES > NAME_BYTES_MAX {
+        let origin = Origin { address: host.address, privileged };
+        if name.len() + ORIGIN_BYTES > NAME_BYTES_MAX {
             return Err(StateError::LimitReached);
         }
-        if let Some(known) = self.known_host(context, host.address, name) {
+        if let Some(known) = self.known_host(context, origin, name) {
             let before = known.host.map_or(0, |host| host.state);
             let later = before != 0 && host.state != 0 && host.state.wrapping_sub(before) > 0;
             if !later && !known.is_gone() {
@@ -192,15 +213,24 @@ impl SharedState {
             }
             self.remove_client(context, &known)?;
         }
-        if self.clients.at(host.address).len() >= self.config.names_per_host {
+        let beside = self.clients.at(host.address);
+        if beside.iter().filter(|client| client.is_privileged() == privileged).count()
+            >= self.config.names_per_host
+        {
             return Err(StateError::LimitReached);
         }
         self.make_room_for_client(context)?;
-        let name = [&address_bytes(host.address)[..], name].concat();
-        self.clients.enter(ClientProtocol::Nlm, &name, self.config.clients, || {
+        let name = origin.name(name);
+        self.clients.enter(ClientProtocol::Nlm, (&name, host.address), self.config.clients, || {
             let id = self.next_client(context.now);
-            let (principal, kind) = (Principal::None, ClientKind::Nlm(host));
-            let record = ClientRecord { name: name.clone().into(), verifier: [0; 8], principal, kind };
+            let record = ClientRecord {
+                name: name.clone().into(),
+                verifier: [0; 8],
+                principal: Principal::None,
+                instance: self.instance(context.now),
+                addresses: Box::default(),
+                kind: ClientKind::Nlm(host),
+            };
             let mut changes = vec![Key::Client(id).put(&record)];
             if !self.hosts.recorded.load(Ordering::Relaxed) {
                 let state = self.monitor_state().cast_unsigned();
@@ -215,7 +245,7 @@ impl SharedState {
         })
     }
 
-    /// NSM's NOTIFY: frees what a restarted host held. That concerns its clients of this name, or all if it is known by
+    /// NSM's NOTIFY, from a privileged port: frees what a restarted host held. That concerns its clients of this name, or all if it is known by
     /// another name, except those that came after the restart.
     ///
     /// # Errors
@@ -247,10 +277,10 @@ impl SharedState {
     pub(crate) fn free_all(
         &self,
         context: &Context<'_>,
-        address: IpAddr,
+        origin: Origin,
         name: &[u8],
     ) -> Result<Option<DurabilityToken>, StateError> {
-        let client = self.known_host(context, address, name);
+        let client = self.known_host(context, origin, name);
         client.map(|client| self.remove_client(context, &client)).transpose()
     }
 
@@ -271,7 +301,7 @@ impl SharedState {
         let sequence = || OwnerSequence::restored(context.now, true);
         let owner = self.lock_owner(client, name, sequence)?;
         let opener = client.open_owner(&open_name(b'L', name), sequence);
-        let stateid = StateId { seqid: 1, other: client.next_other() };
+        let stateid = StateId { seqid: 1, other: self.next_other(client) };
         let open = StateEntry::open(client, file, stateid, &opener, Modes::NOTHING, false);
         let locker = Locker::New { open: &open, owner: &owner };
         if reclaim && !self.has_lock(locker, wanted) {
@@ -453,6 +483,8 @@ impl SharedState {
                     later.push(message);
                 }
                 Durable::Yes if message.due > now => later.push(message),
+                // The configuration was changed.
+                Durable::Yes if !message.is_grant() && !context.store.admits(message.host()) => {}
                 Durable::Yes => self.call_host(context, message),
             }
         }

@@ -33,8 +33,13 @@ const VERSION: u32 = 1;
 pub(crate) const NAME_BYTES_MAX: usize = 1024;
 /// The longest network id or universal address, in bytes; the longest of `tcp6` has 47.
 pub(crate) const ADDRESS_BYTES_MAX: usize = 128;
+/// Addresses of a client that are remembered. If it comes from more, the earlier ones give way, but not the first.
+pub(crate) const CLIENT_ADDRESSES_MAX: usize = 8;
 
-const _: () = assert!(NAME_BYTES_MAX + 2 * ADDRESS_BYTES_MAX + 256 <= volume::limits::STATE_VALUE_BYTES_MAX);
+const _: () = assert!(
+    NAME_BYTES_MAX + 2 * ADDRESS_BYTES_MAX + 16 * CLIENT_ADDRESSES_MAX + 256
+        <= volume::limits::STATE_VALUE_BYTES_MAX
+);
 const _: () = assert!(1 + 8 + 12 + 8 <= volume::limits::STATE_KEY_BYTES_MAX);
 
 /// The key of a record.
@@ -151,7 +156,8 @@ fn boxed(input: &mut Decoder<'_>, limit: usize) -> Result<Box<[u8]>, DecodeError
     input.opaque(limit).map(Box::from)
 }
 
-/// On whose behalf a client was created (RFC 8881 section 2.4.3).
+/// On whose behalf a client was created (RFC 8881 section 2.4.3). The machine name of AUTH_SYS is not part of it: it is
+/// forged as easily as the user, and changes when a host is renamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Principal {
     /// AUTH_NONE.
@@ -219,6 +225,10 @@ pub(crate) struct ClientRecord {
     /// Changes when it restarts.
     pub(crate) verifier: [u8; 8],
     pub(crate) principal: Principal,
+    /// The instance of the server that handed out its id.
+    pub(crate) instance: u32,
+    /// The addresses from which it comes, the one of its introduction first; none for NLM clients.
+    pub(crate) addresses: Box<[IpAddr]>,
     pub(crate) kind: ClientKind,
 }
 
@@ -227,6 +237,9 @@ impl Record for ClientRecord {
         out.opaque(&self.name);
         out.opaque_fixed(&self.verifier);
         self.principal.write(out);
+        out.u32(self.instance);
+        out.u32(u32::try_from(self.addresses.len()).expect("a few"));
+        self.addresses.iter().for_each(|address| out.opaque_fixed(&address_bytes(*address)));
         match &self.kind {
             ClientKind::V40 { confirm, callback } => {
                 out.u32(0);
@@ -259,6 +272,8 @@ impl Record for ClientRecord {
         let name = boxed(input, NAME_BYTES_MAX)?;
         let verifier = input.array()?;
         let principal = Principal::read(input)?;
+        let instance = input.u32()?;
+        let addresses = read_addresses(input)?;
         let kind = match input.u32()? {
             0 => {
                 let confirm = input.array()?;
@@ -280,8 +295,16 @@ impl Record for ClientRecord {
             }
             value => return Err(DecodeError::BadEnum { name: "kind of a client", value }),
         };
-        Ok(ClientRecord { name, verifier, principal, kind })
+        Ok(ClientRecord { name, verifier, principal, instance, addresses, kind })
     }
+}
+
+fn read_addresses(input: &mut Decoder<'_>) -> Result<Box<[IpAddr]>, DecodeError> {
+    let count = input.u32()?;
+    if !usize::try_from(count).is_ok_and(|count| count <= CLIENT_ADDRESSES_MAX) {
+        return Err(DecodeError::TooLong { length: count, limit: CLIENT_ADDRESSES_MAX });
+    }
+    (0..count).map(|_| input.array().map(address_of)).collect()
 }
 
 /// Converts an address to one of IPv6.
@@ -405,6 +428,8 @@ pub(crate) struct OpenRecord {
     pub(crate) modes: u16,
     /// Whether the owner was confirmed, or needs no confirmation.
     pub(crate) confirmed: bool,
+    /// On whose behalf the owner acts; only NFSv4.0 knows.
+    pub(crate) principal: Option<Principal>,
 }
 
 impl Record for OpenRecord {
@@ -413,6 +438,10 @@ impl Record for OpenRecord {
         out.u32(self.seqid);
         out.u32(u32::from(self.modes));
         out.bool(self.confirmed);
+        out.bool(self.principal.is_some());
+        if let Some(principal) = self.principal {
+            principal.write(out);
+        }
     }
 
     fn read(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
@@ -420,7 +449,9 @@ impl Record for OpenRecord {
         let (seqid, modes) = (input.u32()?, input.u32()?);
         let modes =
             u16::try_from(modes).map_err(|_| DecodeError::TooLong { length: modes, limit: 0xffff })?;
-        Ok(OpenRecord { owner, seqid, modes, confirmed: input.bool()? })
+        let confirmed = input.bool()?;
+        let principal = if input.bool()? { Some(Principal::read(input)?) } else { None };
+        Ok(OpenRecord { owner, seqid, modes, confirmed, principal })
     }
 }
 

@@ -134,7 +134,6 @@ impl SharedState {
         };
         let Records { clients, sessions, opens, delegations, lock_states, ranges, copies, monitor, highest } =
             records;
-        self.restore_instances(&clients, &sessions);
         // An earlier start in the same second may have handed out numbers that no record names.
         self.numbers.store(context.store.generation().wrapping_mul(NUMBERS_OF_START), Ordering::Relaxed);
         for (_, id, record) in &clients {
@@ -142,11 +141,12 @@ impl SharedState {
             client.begin_generation(context.store.generation());
             self.clients.restore(&client);
         }
+        self.restore_instances(&clients, &sessions);
         for (volume, id, record) in &sessions {
             match self
-                .clients
-                .confirmed(client_of(*id))
-                .filter(|client| client.version == ClientProtocol::Sessions)
+                .client_of_session(*id)
+                .filter(|(client, _)| client.version == ClientProtocol::Sessions)
+                .map(|(client, _)| client)
             {
                 Some(client) => self.restore_session(*id, &client, record, &highest),
                 None => drop_record(*volume, Key::Session(*id)),
@@ -220,13 +220,23 @@ impl SharedState {
         clients: &[(VolumeId, ClientId, ClientRecord)],
         sessions: &[(VolumeId, SessionId, SessionRecord)],
     ) {
-        let of_clients = clients.iter().map(|(_, id, _)| id.instance());
-        let of_sessions = sessions.iter().map(|(_, id, _)| instance_of(*id));
+        let of_clients = clients.iter().map(|(_, _, record)| record.instance);
+        let of_sessions = sessions
+            .iter()
+            .filter_map(|(_, id, _)| self.client_of_session(*id))
+            .map(|(_, instance)| instance);
         let known: HashSet<u32> = of_clients.chain(of_sessions).collect();
         if let (Some(oldest), Some(newest)) = (known.iter().min(), known.iter().max()) {
             self.oldest.store(*oldest, Ordering::Relaxed);
             self.newest_known.store(*newest, Ordering::Relaxed);
         }
+    }
+
+    /// Returns the client of a session, if it is known, and the instance that created the session.
+    fn client_of_session(&self, id: SessionId) -> Option<(Arc<Client>, u32)> {
+        self.keys
+            .clients_of_session(id)
+            .find_map(|(client, instance)| Some((self.clients.confirmed(client)?, instance)))
     }
 
     fn restore_session(
@@ -247,12 +257,15 @@ impl SharedState {
         other: Other,
         record: &OpenRecord,
     ) -> Option<Arc<StateEntry>> {
-        let client = self.clients.confirmed(other.client())?;
-        client.known(other);
+        let (client, number) = self.client_of(other)?;
+        client.known(number);
         let owner =
             client.open_owner(&record.owner, || OwnerSequence::restored(context.now, record.confirmed));
         if record.confirmed {
             owner.sequence.confirm();
+        }
+        if let Some(principal) = record.principal {
+            let _first = owner.is_of(principal);
         }
         let stateid = StateId { seqid: record.seqid, other };
         let entry = StateEntry::open(&client, file, stateid, &owner, Modes(record.modes), true);
@@ -271,8 +284,8 @@ impl SharedState {
         other: Other,
         record: DelegationRecord,
     ) -> bool {
-        let Some(client) = self.clients.confirmed(other.client()) else { return false };
-        client.known(other);
+        let Some((client, number)) = self.client_of(other) else { return false };
+        client.known(number);
         let stateid = StateId { seqid: record.seqid, other };
         let entry = StateEntry::delegation(&client, file, stateid, record.write);
         if self.add(&entry).is_err() {
@@ -292,7 +305,8 @@ impl SharedState {
         other: Other,
         record: &LockStateRecord,
     ) -> Option<Arc<StateEntry>> {
-        open.client.known(other);
+        let (client, number) = self.client_of(other).filter(|(client, _)| client.id == open.client.id)?;
+        client.known(number);
         let owner = open.client.lock_owner(&record.owner, || OwnerSequence::restored(context.now, true));
         let entry = StateEntry::locks(StateId { seqid: record.seqid, other }, &owner, open);
         self.add(&entry).ok()?;
@@ -311,14 +325,4 @@ impl SharedState {
         enter(&mut files, context, entry.file).locks.apply(&change);
         Counters::up(&self.counters.ranges);
     }
-}
-
-fn client_of(session: SessionId) -> ClientId {
-    let [a, b, c, d, e, f, g, h, ..] = session.0;
-    ClientId(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
-}
-
-fn instance_of(session: SessionId) -> u32 {
-    let [.., a, b, c, d, _, _, _, _] = session.0;
-    u32::from_be_bytes([a, b, c, d])
 }

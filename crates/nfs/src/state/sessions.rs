@@ -1,6 +1,7 @@
 //! Sessions: SEQUENCE, BIND_CONN_TO_SESSION, BACKCHANNEL_CTL, DESTROY_SESSION, and the session's half of CREATE_SESSION
 //! (RFC 8881 section 2.10).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -17,7 +18,7 @@ use crate::state::ids::SessionId;
 use crate::state::record::{CallbackSecurity, Channel, Key, SessionRecord};
 use crate::state::sessions::slots::{Slot, SlotCheck, SlotReply};
 use crate::state::shards::Shards;
-use crate::state::{Context, DurabilityToken, SharedState, StateError};
+use crate::state::{Context, DurabilityToken, Peer, SharedState, StateError};
 
 pub(crate) mod slots;
 
@@ -237,6 +238,8 @@ pub(crate) struct SlotRequest {
     pub(crate) cache_this: bool,
     /// Distinguishes requests with the same sequence.
     pub(crate) checksum: u64,
+    /// Where the request comes from.
+    pub(crate) address: IpAddr,
 }
 
 /// The result of SEQUENCE.
@@ -302,10 +305,11 @@ impl SharedState {
         self.sessions.read(&id).get(&id).cloned().ok_or(StateError::UnknownSession)
     }
 
-    /// SEQUENCE (RFC 8881 section 18.46): renews the lease, and lets a request execute once.
+    /// SEQUENCE (RFC 8881 section 18.46): renews the lease, and lets a request execute once. Any connection from an
+    /// address of the client is bound to its sessions (section 2.10.3.1); the principal may be any user of the client.
     ///
     /// # Errors
-    /// [`StateError::BadSlot`], [`StateError::BadHighSlot`], [`StateError::OutOfSequence`], [`StateError::FalseRetry`],
+    /// [`StateError::NotBound`], [`StateError::BadSlot`], [`StateError::BadHighSlot`], [`StateError::OutOfSequence`], [`StateError::FalseRetry`],
     /// and [`StateError::TryLater`] for a request that is being executed.
     pub(crate) fn sequence(
         &self,
@@ -313,7 +317,10 @@ impl SharedState {
         session: Arc<Session>,
         request: SlotRequest,
     ) -> Result<Sequenced, StateError> {
-        let SlotRequest { slot, sequence, highest_slot, cache_this, checksum } = request;
+        let SlotRequest { slot, sequence, highest_slot, cache_this, checksum, address } = request;
+        if !session.client.is_at(address) {
+            return Err(StateError::NotBound);
+        }
         let own = usize::try_from(slot).ok().and_then(|index| session.slots.get(index));
         let own = own.ok_or(StateError::BadSlot)?;
         if highest_slot >= session.fore.slots {
@@ -370,18 +377,23 @@ impl SharedState {
     }
 
     /// BIND_CONN_TO_SESSION (RFC 8881 section 18.34). `back` says whether callbacks may use the connection; requests
-    /// may use any.
+    /// may use any from the client's addresses, to which that of `peer` is added: the id of the session, which only the
+    /// client was told, and the principal prove that it moved, or has several.
     ///
     /// # Errors
-    /// [`StateError::UnknownSession`].
+    /// [`StateError::UnknownSession`], [`StateError::WrongPrincipal`], and those of the journal.
     pub(crate) fn bind_connection(
         &self,
         context: &Context<'_>,
         id: SessionId,
-        connection: ConnectionId,
+        (connection, peer): (ConnectionId, &Peer),
         back: bool,
     ) -> Result<(), StateError> {
         let session = self.session(id)?;
+        if session.client.principal != peer.principal {
+            return Err(StateError::WrongPrincipal);
+        }
+        self.admit_address(context, &session.client, peer.address)?;
         session.client.renew(context.now);
         if back {
             self.bind(&session, connection);
@@ -395,14 +407,15 @@ impl SharedState {
     /// BACKCHANNEL_CTL (RFC 8881 section 18.33).
     ///
     /// # Errors
-    /// Those of the journal.
+    /// Those of [`Client::check_owner`] and of the journal.
     pub(crate) fn backchannel_ctl(
         &self,
         context: &Context<'_>,
-        session: &Session,
+        (session, peer): (&Session, &Peer),
         program: u32,
         security: CallbackSecurity,
     ) -> Result<DurabilityToken, StateError> {
+        session.client.check_owner(peer)?;
         let mut back = session.inner.lock();
         let record = SessionRecord { program, security, ..session.record(&back) };
         let token = context.change_home(&[Key::Session(session.id).put(&record)])?;
@@ -413,13 +426,15 @@ impl SharedState {
     /// DESTROY_SESSION (RFC 8881 section 18.37).
     ///
     /// # Errors
-    /// [`StateError::UnknownSession`], and those of the journal.
+    /// [`StateError::UnknownSession`], and those of [`Client::check_owner`] and of the journal.
     pub(crate) fn destroy_session(
         &self,
         context: &Context<'_>,
         id: SessionId,
+        peer: &Peer,
     ) -> Result<DurabilityToken, StateError> {
         let session = self.session(id)?;
+        session.client.check_owner(peer)?;
         session.client.renew(context.now);
         let token = self.end_session(context, &session)?;
         // Pending callbacks move to another session.

@@ -31,8 +31,12 @@ impl SharedState {
         let found = self.stateids.read(&other).get(&other).cloned();
         match (found, caller) {
             (Some(entry), Caller::Session(client)) if entry.client.id == client.id => Ok(entry),
-            (Some(entry), Caller::V40) if entry.client.version == ClientProtocol::V40 => Ok(entry),
-            (None, Caller::V40) => Err(self.unknown(other)),
+            (Some(entry), Caller::V40(peer))
+                if entry.client.version == ClientProtocol::V40 && entry.client.is_at(peer.address) =>
+            {
+                Ok(entry)
+            }
+            (None, Caller::V40(_)) => Err(self.unknown(other)),
             _ => Err(StateError::BadStateId),
         }
     }
@@ -40,14 +44,24 @@ impl SharedState {
     /// Returns why NFSv4.0 does not know a stateid. It is bad if its client exists; otherwise it expired, or predates
     /// everything that is known.
     fn unknown(&self, other: Other) -> StateError {
-        let client = other.client();
-        if self.clients.confirmed(client).is_some() {
+        let expired = |(client, _)| self.is_of_known_instance(client);
+        if self.client_of(other).is_some() {
             StateError::BadStateId
-        } else if self.is_of_known_instance(client) {
+        } else if self.keys.clients_of_other(other).any(expired) {
             StateError::Expired
         } else {
             StateError::StaleStateId
         }
+    }
+
+    /// Returns the client that a stateid was given to, if it is known, and the stateid's number.
+    pub(super) fn client_of(&self, other: Other) -> Option<(Arc<Client>, u32)> {
+        self.keys.clients_of_other(other).find_map(|(id, number)| Some((self.clients.confirmed(id)?, number)))
+    }
+
+    /// Returns whether a stateid was given to `client`, however long ago.
+    pub(crate) fn was_given_to(&self, client: &Client, other: Other) -> bool {
+        self.keys.clients_of_other(other).any(|(id, _)| id == client.id)
     }
 
     /// Returns whether an id was handed out since the oldest known instance.
@@ -55,7 +69,8 @@ impl SharedState {
         // After a restart, an instance begins with the first id that it hands out.
         let known = || self.newest_known.load(Ordering::Relaxed);
         let newest = self.instance.get().copied().unwrap_or_else(known);
-        (self.oldest.load(Ordering::Relaxed)..=newest).contains(&client.instance()) && newest != 0
+        let known = self.oldest.load(Ordering::Relaxed)..=newest;
+        newest != 0 && self.keys.instances(client).any(|instance| known.contains(&instance))
     }
 
     /// Checks that the state is still held, and that the client's stateid is the current one.
@@ -107,8 +122,13 @@ impl SharedState {
     ) -> Result<Arc<StateEntry>, StateError> {
         let entry = self.entry(caller, stateid.other)?;
         let fits = entry.file == file && entry.as_open().is_some();
-        entry.client.renew(context.now);
-        if fits { Ok(entry) } else { Err(StateError::BadStateId) }
+        let fits = fits && is_of_owner(caller, &entry);
+        if fits {
+            entry.client.renew(context.now);
+            Ok(entry)
+        } else {
+            Err(StateError::BadStateId)
+        }
     }
 
     /// Returns the locks of an owner in `file`, like [`SharedState::open_of`].
@@ -123,9 +143,13 @@ impl SharedState {
         file: FileId,
     ) -> Result<Arc<StateEntry>, StateError> {
         let entry = self.entry(caller, stateid.other)?;
-        let fits = entry.file == file && entry.as_locks().is_some();
-        entry.client.renew(context.now);
-        if fits { Ok(entry) } else { Err(StateError::BadStateId) }
+        let fits = entry.file == file && entry.as_locks().is_some() && is_of_owner(caller, &entry);
+        if fits {
+            entry.client.renew(context.now);
+            Ok(entry)
+        } else {
+            Err(StateError::BadStateId)
+        }
     }
 
     /// Checks that `stateid` allows its holder to read or write `file`. Hold what is returned until the data is
@@ -206,8 +230,9 @@ impl SharedState {
     pub(super) fn next_other(&self, client: &Client) -> Other {
         loop {
             // Numbers wrap around after 2^32; far fewer are in use.
-            let other = client.next_other();
-            if !self.stateids.read(&other).contains_key(&other) {
+            let other = self.keys.other(client.id, client.next_number());
+            let special = other == Other::ZEROS || other == Other::ONES;
+            if !special && !self.stateids.read(&other).contains_key(&other) {
                 return other;
             }
         }
@@ -236,4 +261,12 @@ impl SharedState {
         self.stateids.write(&other).remove(&other);
         client.inner.lock().entries.remove(&other);
     }
+}
+
+/// Returns whether a request may change this open, or these locks. In NFSv4.0 only the principal of the open may; later
+/// versions would say so with EXCHGID4_FLAG_BIND_PRINC_STATEID.
+fn is_of_owner(caller: Caller<'_>, entry: &StateEntry) -> bool {
+    let Caller::V40(peer) = caller else { return true };
+    let open = entry.as_locks().map_or(entry, |locks| &locks.open).as_open();
+    open.is_none_or(|open| open.owner.is_of(peer.principal))
 }

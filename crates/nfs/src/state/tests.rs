@@ -74,6 +74,10 @@ impl StateStore for Memory {
         *self.held.lock().entry(file).or_default() -= 1;
     }
 
+    fn admits(&self, _: IpAddr) -> bool {
+        true
+    }
+
     fn handle(&self, file: FileId) -> Box<[u8]> {
         file.ino.0.to_be_bytes()[..].into()
     }
@@ -93,7 +97,7 @@ impl World {
 
     fn with(config: Config) -> World {
         let now = Time::from_parts(1_700_000_000, 0);
-        World { memory: Memory::default(), state: SharedState::new(config), now }
+        World { memory: Memory::default(), state: SharedState::new(config, keys()), now }
     }
 
     fn context(&self) -> Context<'_> {
@@ -107,7 +111,7 @@ impl World {
     /// Kills the server and starts it again.
     fn restart(&mut self) {
         self.pass(2);
-        self.state = SharedState::default();
+        self.state = SharedState::new(Config::default(), keys());
         self.memory.held.lock().clear();
         let mut records = Records::default();
         for (key, value) in self.memory.records.lock().iter() {
@@ -147,6 +151,15 @@ impl World {
     }
 }
 
+fn keys() -> IdKeys {
+    IdKeys::new([7; 16], &[])
+}
+
+/// A user of host `host`.
+fn user_at(user: u32, host: u8) -> Peer {
+    Peer { principal: Principal::User(user), address: IpAddr::from([192, 0, 2, host]) }
+}
+
 fn file(ino: u64) -> FileId {
     FileId { volume: VOLUME, ino: Ino(ino) }
 }
@@ -165,7 +178,7 @@ fn exchange_id(
     verifier: u8,
     user: u32,
 ) -> Result<Exchanged, StateError> {
-    let who = Introduction { name, verifier: [verifier; 8], principal: Principal::User(user) };
+    let who = Introduction { name, verifier: [verifier; 8], peer: user_at(user, 1) };
     state.exchange_id(context, &who, 1, false)
 }
 
@@ -181,7 +194,7 @@ fn create_session(
     let wanted = CreateSession {
         client,
         sequence,
-        principal: Principal::User(0),
+        peer: user_at(0, 1),
         flags: back,
         channels: Channels { fore: channel, back: channel },
         program: 0x4000_0000,

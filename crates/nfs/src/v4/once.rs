@@ -17,7 +17,7 @@ use wire::nfs4::{ChangeInfo4, NfsStat4};
 use wire::xdr::{Decoder, Encode as _, Encoder};
 
 use crate::call::Object;
-use crate::rpc_cache::{ToJournal, checksum, encoded, mapped};
+use crate::rpc_cache::{ToJournal, checksum, credential_checksum, encoded, mapped};
 use crate::v4::context::{Compound, Done, HandleBytes, OpStop, Target};
 
 /// An operation that executes at most once.
@@ -156,7 +156,8 @@ impl Compound<'_> {
             }
         }
         key.extend_from_slice(&index.to_be_bytes());
-        let sum = checksum(self.operation_bytes()) ^ checksum(&self.handles());
+        let arguments = checksum(self.operation_bytes()) ^ checksum(&self.handles());
+        let sum = arguments ^ credential_checksum(&self.header.credential);
         key.extend_from_slice(&sum.to_be_bytes());
         RequestKey(key.into())
     }

@@ -15,7 +15,7 @@ use crate::state::ids::{ClientId, Other, StateId};
 use crate::state::record::Principal;
 use crate::state::stateids::IoMode;
 use crate::state::stateids::entry::{Liveness, StateEntry};
-use crate::state::{Caller, Context, DurabilityToken, SharedState, SlotGuard};
+use crate::state::{Caller, Context, DurabilityToken, Peer, SharedState, SlotGuard};
 use crate::v4::context::{Compound, Done, OpStop, Target};
 
 impl From<Stateid4> for StateId {
@@ -38,7 +38,7 @@ pub(crate) fn check_io<'c>(
     wanted: IoMode,
 ) -> Result<InFlightModification<'c>, OpStop> {
     let client = compound.session_client();
-    let caller = caller(client.as_ref());
+    let caller = compound.caller(client.as_ref())?;
     Ok(compound.state().check_io(
         &compound.state_context(),
         caller,
@@ -48,12 +48,34 @@ pub(crate) fn check_io<'c>(
     )?)
 }
 
-/// Identifies the caller by the client of the session.
-pub(super) fn caller(client: Option<&Arc<Client>>) -> Caller<'_> {
-    client.map_or(Caller::V40, Caller::Session)
-}
-
 impl<'c> Compound<'c> {
+    /// Identifies the caller by the client of the session.
+    ///
+    /// # Errors
+    /// Those of [`Compound::peer`].
+    pub(super) fn caller<'s>(&self, client: Option<&'s Arc<Client>>) -> Result<Caller<'s>, OpStop> {
+        match client {
+            Some(client) => Ok(Caller::Session(client)),
+            None => Ok(Caller::V40(self.peer()?)),
+        }
+    }
+
+    /// Returns who sends the call, for an operation on clients and what they hold: only hosts that an export admits have
+    /// any.
+    ///
+    /// # Errors
+    /// NFS4ERR_ACCESS if no export admits it, or if all that do require a privileged port, and this is none.
+    pub(super) fn peer(&self) -> Result<Peer, OpStop> {
+        if !self.service.exports.admit(self.connection.peer) {
+            return Err(NfsStat4::Access.into());
+        }
+        let principal = match &self.header.credential {
+            Credential::Sys(user) => Principal::User(user.uid),
+            _ => Principal::None,
+        };
+        Ok(Peer { principal, address: self.connection.peer.ip().to_canonical() })
+    }
+
     /// Returns the shared state.
     pub(super) fn state(&self) -> &'c SharedState {
         &self.service.shared.state
@@ -77,15 +99,7 @@ impl<'c> Compound<'c> {
     pub(super) fn client(&self, named: ClientId4) -> Result<Arc<Client>, OpStop> {
         match self.session_client() {
             Some(client) => Ok(client),
-            None => Ok(self.state().client(&self.state_context(), ClientId(named.0))?),
-        }
-    }
-
-    /// Returns on whose behalf the call was made.
-    pub(super) fn principal(&self) -> Principal {
-        match &self.header.credential {
-            Credential::Sys(user) => Principal::User(user.uid),
-            _ => Principal::None,
+            None => Ok(self.state().client(&self.state_context(), ClientId(named.0), &self.peer()?)?),
         }
     }
 
@@ -107,7 +121,7 @@ impl<'c> Compound<'c> {
         let known = |client: &Arc<Client>| self.state().entry(Caller::Session(client), stateid.other).is_ok();
         self.slot.as_ref().is_some_and(|slot| {
             let client = &slot.session.client;
-            slot.may_have_run_before() && stateid.other.client() == client.id && !known(client)
+            slot.may_have_run_before() && self.state().was_given_to(client, stateid.other) && !known(client)
         })
     }
 

@@ -31,6 +31,8 @@ impl From<StateError> for NfsStat4 {
             StateError::NotConfirmed => NfsStat4::NoEnt,
             StateError::VerifierDiffers => NfsStat4::NotSame,
             StateError::PrincipalDiffers => NfsStat4::Perm,
+            StateError::NotBound => NfsStat4::ConnNotBoundToSession,
+            StateError::WrongPrincipal => NfsStat4::WrongCred,
             StateError::CallbackPathDown => NfsStat4::CbPathDown,
             StateError::UnknownSession => NfsStat4::BadSession,
             StateError::BadSlot => NfsStat4::BadSlot,

@@ -1,12 +1,13 @@
 //! NLM and NSM: locks of NFSv3 hosts, through calls and callbacks.
 
+use nfs::exports::Export;
 use nfs::service::{Callback, Destination};
 use volume::request::Access;
 use wire::nfs3::{self, FileHandle3, NfsStat3};
 use wire::nlm4::{self, *};
 use wire::nsm::{self, SmName, SmRes, SmStatRes, StatChge};
 use wire::record::{Peek, peek};
-use wire::rpc::{AcceptStat, ReplyBody, ReplyHeader, decode_call};
+use wire::rpc::{AcceptStat, AuthStat, RejectedReply, ReplyBody, ReplyHeader, decode_call};
 use wire::xdr::{Decode, Encode, decode_all};
 
 use crate::support::{Call, Client, Server, client, encoded, open_export, results, root};
@@ -459,6 +460,88 @@ fn free_all_frees_the_locks_of_one_name() {
     assert_eq!(lock(&server, two, file, WHOLE), Denied);
     free(one, b"one");
     assert_eq!(lock(&server, two, file, WHOLE), Granted);
+}
+
+/// A program of an unprivileged user, which pretends to be its host's lock manager.
+fn unprivileged(of: Process) -> Process {
+    let peer = std::net::SocketAddr::new(of.who.peer.ip(), 40_000);
+    Process { who: Client { peer, ..of.who }, ..of }
+}
+
+/// Sends a call that is refused, or whose result is empty.
+fn is_refused(
+    server: &Server,
+    who: Client,
+    program: u32,
+    version: u32,
+    (procedure, args): (u32, &[u8]),
+) -> bool {
+    let call = Call { xid: server.next_xid(), program, version, procedure, args };
+    let (body, _) = server.rpc(who, call);
+    body == ReplyBody::Denied(RejectedReply::AuthError(AuthStat::TooWeak))
+}
+
+fn notice_is_refused(server: &Server, of: Process, state: i32) -> bool {
+    let args = encoded(&StatChge { mon_name: nsm::HostName(of.host), state });
+    is_refused(server, of.who, nsm::PROGRAM, 1, (nsm::Procedure::Notify.code(), &args))
+}
+
+fn free_all_is_refused(server: &Server, of: Process) -> bool {
+    let args = encoded(&Notify { name: HostName(of.host), state: 0 });
+    is_refused(server, of.who, nlm4::PROGRAM, 4, (Procedure::FreeAll.code(), &args))
+}
+
+#[test]
+fn unprivileged_users_cannot_free_the_locks_of_their_host() {
+    let server = Server::new();
+    let file = file_of(&server);
+    let (one, two) = (process(1, 7), process(2, 8));
+    let user = unprivileged(one);
+    assert_eq!(lock(&server, one, file, WHOLE), Granted);
+    assert_eq!(share(&server, one, file, Procedure::Share, Fsh4Mode::DenyNone), Granted);
+    assert_eq!(unlock(&server, user, file, WHOLE), Granted, "of what it has not locked");
+    assert_eq!(share(&server, user, file, Procedure::Unshare, Fsh4Mode::DenyNone), Granted);
+    assert!(!free_all_is_refused(&server, user), "it frees its own");
+    assert!(notice_is_refused(&server, user, 99));
+    assert_eq!(lock(&server, Process { state: 99, ..user }, file, WHOLE), Denied, "its state is its own");
+    assert_eq!(wait(&server, two, file, WHOLE), Blocked);
+    assert_eq!(cancel(&server, unprivileged(two), file, WHOLE), Denied);
+    assert_eq!(lock(&server, two, file, WHOLE), Denied);
+    let server = server.restarted();
+    assert_eq!(unlock(&server, user, file, WHOLE), Granted);
+    assert_eq!(lock(&server, two, file, WHOLE), Denied);
+    assert_eq!(unlock(&server, one, file, WHOLE), Granted);
+    assert_eq!(
+        lock(&server, user, file, WHOLE),
+        Granted,
+        "hosts may call from unprivileged ports throughout"
+    );
+    assert_eq!(unlock(&server, user, file, WHOLE), Granted);
+    assert_eq!(lock(&server, two, file, WHOLE), Granted);
+}
+
+#[test]
+fn hosts_that_no_export_admits_free_nothing_and_are_not_called() {
+    let mut server = Server::new();
+    let file = file_of(&server);
+    let (one, two) = (process(1, 7), process(2, 8));
+    assert_eq!(lock(&server, one, file, WHOLE), Granted);
+    let message = |server: &Server, of: Process| {
+        let args = encoded(&lock_args(&of, file, WHOLE, false));
+        is_refused(server, of.who, nlm4::PROGRAM, 4, (Procedure::LockMsg.code(), &args))
+    };
+    server.export(vec![Export { privileged_port_required: true, ..open_export() }]);
+    let user = unprivileged(one);
+    assert_eq!(unlock(&server, user, file, WHOLE), DeniedNolocks);
+    assert!(free_all_is_refused(&server, user) && notice_is_refused(&server, user, 99));
+    assert!(message(&server, user), "the server would call its host");
+    server.export(vec![Export { clients: vec!["192.0.2.2/32".parse().unwrap()], ..open_export() }]);
+    assert!(free_all_is_refused(&server, one) && notice_is_refused(&server, one, 99));
+    assert!(message(&server, one));
+    assert!(called(&server).is_empty());
+    assert!(!message(&server, two));
+    assert_eq!(called(&server).len(), 1);
+    assert_eq!(lock(&server, two, file, WHOLE), Denied, "the lock is still there");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use wire::nfs3::*;
 
-use crate::support::{Client, Server, place, root};
+use crate::support::{Client, Server, client, place, root};
 
 fn create_args<'a>(dir: FileHandle3<'a>, name: &'a str) -> CreateArgs<'a> {
     CreateArgs { place: place(dir, name), how: CreateHow3::Guarded(Sattr3::default()) }
@@ -107,4 +107,20 @@ fn other_clients_or_arguments_make_other_calls() {
     assert_eq!(create(other, "a").unwrap_err().status, NfsStat3::Exist);
     let reconnected = Client { peer: "[::ffff:192.0.2.1]:777".parse().unwrap(), ..root() };
     assert_eq!(create(reconnected, "a").unwrap(), first);
+}
+
+#[test]
+fn other_users_make_other_calls() {
+    let server = Server::new();
+    let dir = server.mkdir(root(), server.root(), "private", 0o700);
+    let create =
+        |who| -> CreateRes<'_> { server.call_as(1, who, Procedure::Create, &create_args(dir, "file")) };
+    let first = create(root()).unwrap();
+    assert_eq!(create(client(1000, 1000)).unwrap_err().status, NfsStat3::Acces, "no handle leaks");
+    assert_eq!(create(root()).unwrap(), first);
+    let remove = |who| -> RemoveRes {
+        server.call_as(2, who, Procedure::Remove, &RemoveArgs { object: place(dir, "file") })
+    };
+    assert_eq!(remove(client(1000, 1000)).unwrap_err().status, NfsStat3::Acces);
+    remove(root()).unwrap();
 }

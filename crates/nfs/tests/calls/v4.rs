@@ -5,6 +5,7 @@ mod compound;
 mod copies;
 mod data;
 mod filehandles;
+mod identity;
 mod minor2;
 mod names;
 mod opens;

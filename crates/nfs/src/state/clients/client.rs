@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use volume::time::Time;
 
-use crate::state::DurabilityToken;
 use crate::state::callbacks::CallbackPath;
 use crate::state::clients::owner_sequence::OwnerSequence;
 use crate::state::config::{CountedBytes, Counters, OWNER_BYTES};
 use crate::state::ids::{ClientId, FileId, Other, SessionId};
-use crate::state::record::{CallbackAddress, ClientKind, ClientRecord, Principal};
+use crate::state::record::{CLIENT_ADDRESSES_MAX, CallbackAddress, ClientKind, ClientRecord, Principal};
+use crate::state::{DurabilityToken, Peer, StateError};
 
 /// How far stateid numbers skip ahead at a restart: more than the opens that can be lost with the last batch, so no
 /// number recurs.
@@ -27,6 +27,20 @@ pub(crate) struct OpenOwner {
     pub(crate) name: Box<[u8]>,
     /// The order of its requests; used by NFSv4.0 only.
     pub(crate) sequence: OwnerSequence,
+    /// On whose behalf it acts; used by NFSv4.0 only.
+    principal: OnceLock<Principal>,
+}
+
+impl OpenOwner {
+    /// Returns on whose behalf it acts, if that is known.
+    pub(crate) fn principal(&self) -> Option<Principal> {
+        self.principal.get().copied()
+    }
+
+    /// Returns whether the owner acts on behalf of `principal`. The first one that asks is the owner's.
+    pub(crate) fn is_of(&self, principal: Principal) -> bool {
+        *self.principal.get_or_init(|| principal) == principal
+    }
 }
 
 /// The identity of a lock owner. Locks of different owners conflict.
@@ -79,7 +93,7 @@ impl PartialEq for LockOwner {
 impl Eq for LockOwner {}
 
 /// The protocol of a client; it never changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ClientProtocol {
     /// NFSv4.0: owners number their requests, and callbacks use a connection that the server makes.
     V40,
@@ -116,6 +130,12 @@ pub(crate) struct Client {
     pub(crate) name: Box<[u8]>,
     pub(crate) verifier: [u8; 8],
     pub(crate) principal: Principal,
+    /// The instance of the server that handed out the id.
+    instance: u32,
+    /// Where it comes from.
+    pub(crate) address: IpAddr,
+    /// Other addresses of the same client, the latest last: it has several, or moved.
+    further_addresses: RwLock<Vec<IpAddr>>,
     pub(crate) version: ClientProtocol,
     /// The minor version to send in callbacks.
     pub(crate) minor: u32,
@@ -163,7 +183,7 @@ pub(crate) struct ClientState {
 }
 
 impl ClientState {
-    /// Returns the client's stateids in the order of their numbers, which a simulation can repeat.
+    /// Returns the client's stateids in an order that a simulation can repeat.
     pub(crate) fn stateids(&self) -> Vec<Other> {
         let mut stateids: Vec<Other> = self.entries.keys().copied().collect();
         stateids.sort_unstable();
@@ -187,6 +207,11 @@ impl Client {
             ClientKind::Nlm(host) => Some(host),
             _ => None,
         };
+        let mut addresses = record.addresses.iter().copied();
+        let address = match host {
+            Some(host) => host.address,
+            None => addresses.next().unwrap_or(IpAddr::from([0, 0, 0, 0])),
+        };
         let held = ClientState {
             gone: false,
             entries: HashMap::new(),
@@ -204,6 +229,9 @@ impl Client {
             name: record.name.clone(),
             verifier: record.verifier,
             principal: record.principal,
+            instance: record.instance,
+            address,
+            further_addresses: RwLock::new(addresses.collect()),
             version,
             minor,
             renewed: AtomicI64::new(now.nanos()),
@@ -230,7 +258,48 @@ impl Client {
                 ClientKind::Sessions { minor: self.minor, created: held.created, reclaimed: held.reclaimed }
             }
         };
-        ClientRecord { name: self.name.clone(), verifier: self.verifier, principal: self.principal, kind }
+        let (name, verifier, principal) = (self.name.clone(), self.verifier, self.principal);
+        let addresses = if self.host.is_some() { Box::default() } else { self.addresses() };
+        ClientRecord { name, verifier, principal, instance: self.instance, addresses, kind }
+    }
+
+    fn addresses(&self) -> Box<[IpAddr]> {
+        std::iter::once(self.address).chain(self.further_addresses.read().iter().copied()).collect()
+    }
+
+    /// Returns whether a request from this address is the client's.
+    #[inline]
+    pub(crate) fn is_at(&self, address: IpAddr) -> bool {
+        self.address == address || self.further_addresses.read().contains(&address)
+    }
+
+    /// Returns its addresses with one more, without those that give way.
+    pub(crate) fn addresses_with(&self, address: IpAddr) -> Box<[IpAddr]> {
+        let mut addresses = self.addresses().into_vec();
+        if !addresses.contains(&address) {
+            if addresses.len() >= CLIENT_ADDRESSES_MAX {
+                addresses.remove(1);
+            }
+            addresses.push(address);
+        }
+        addresses.into()
+    }
+
+    /// Replaces the addresses besides the first, once a record names them.
+    pub(crate) fn set_addresses(&self, addresses: &[IpAddr]) {
+        *self.further_addresses.write() = addresses.iter().skip(1).copied().collect();
+    }
+
+    /// Checks that a request that manages the client or its sessions comes from the client itself.
+    ///
+    /// # Errors
+    /// [`StateError::NotBound`] from another address, [`StateError::WrongPrincipal`] for another principal.
+    pub(crate) fn check_owner(&self, peer: &Peer) -> Result<(), StateError> {
+        match (self.is_at(peer.address), self.principal == peer.principal) {
+            (false, _) => Err(StateError::NotBound),
+            (true, false) => Err(StateError::WrongPrincipal),
+            (true, true) => Ok(()),
+        }
     }
 
     /// Renews the lease.
@@ -248,9 +317,9 @@ impl Client {
         now.since(Time::from_nanos(self.renewed.load(Ordering::Relaxed)))
     }
 
-    /// Returns the `other` of a new stateid, which may be in use: see [`crate::state::SharedState::next_other`].
-    pub(crate) fn next_other(&self) -> Other {
-        Other::new(self.id, self.numbers.fetch_add(1, Ordering::Relaxed))
+    /// Returns the number of a new stateid, which may be in use: see [`crate::state::SharedState::next_other`].
+    pub(crate) fn next_number(&self) -> u32 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Marks a client of an earlier start of the server. That start may have handed out stateids that no record names;
@@ -273,9 +342,9 @@ impl Client {
         }
     }
 
-    /// Skips the numbers up to a stateid that a record names.
-    pub(crate) fn known(&self, other: Other) {
-        self.numbers.fetch_max(other.number().wrapping_add(NUMBERS_SKIPPED), Ordering::Relaxed);
+    /// Skips the numbers up to that of a stateid that a record names.
+    pub(crate) fn known(&self, number: u32) {
+        self.numbers.fetch_max(number.wrapping_add(NUMBERS_SKIPPED), Ordering::Relaxed);
     }
 
     /// Returns whether the client has as many owners as are allowed.
@@ -291,7 +360,7 @@ impl Client {
             return Arc::clone(owner);
         }
         let sequence = make().counted(self.count_owner(name));
-        let owner = Arc::new(OpenOwner { name: name.into(), sequence });
+        let owner = Arc::new(OpenOwner { name: name.into(), sequence, principal: OnceLock::new() });
         held.open_owners.insert(name.into(), Arc::clone(&owner));
         owner
     }

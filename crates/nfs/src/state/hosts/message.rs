@@ -112,6 +112,16 @@ impl Message {
         Message { host, program, version, procedure, args, kind, after, first_due: now, due: now, counted }
     }
 
+    /// Returns the host.
+    pub(super) fn host(&self) -> IpAddr {
+        self.host
+    }
+
+    /// Returns whether it grants a lock.
+    pub(super) fn is_grant(&self) -> bool {
+        matches!(self.kind, MessageKind::Granted(_))
+    }
+
     /// Returns where it goes.
     pub(crate) fn destination(&self) -> Destination {
         Destination::Program { host: self.host, program: self.program, version: self.version }

@@ -23,16 +23,16 @@ fn golden<R: Record + Debug + PartialEq>(record: &R, expected: &str) {
 
 #[test]
 fn keys_keep_their_format() {
-    let other = Other::new(CLIENT, 9);
+    let other = Other([7; 12]);
     let keys = [
         (Key::Client(CLIENT), "43 6500000000000001"),
-        (Key::Session(SessionId::new(CLIENT, 0x6500_0001, 2)), "53 6500000000000001 65000001 00000002"),
+        (Key::Session(SessionId([6; 16])), "53 06060606060606060606060606060606"),
         (Key::Monitor, "4e"),
-        (Key::Open(Ino(5), other), "4f 0000000000000005 6500000000000001 00000009"),
-        (Key::Delegation(Ino(5), other), "44 0000000000000005 6500000000000001 00000009"),
-        (Key::LockState(Ino(5), other), "4b 0000000000000005 6500000000000001 00000009"),
-        (Key::Copy(Ino(5), other), "50 0000000000000005 6500000000000001 00000009"),
-        (Key::Range(Ino(5), other, 7), "52 0000000000000005 6500000000000001 00000009 0000000000000007"),
+        (Key::Open(Ino(5), other), "4f 0000000000000005 070707070707070707070707"),
+        (Key::Delegation(Ino(5), other), "44 0000000000000005 070707070707070707070707"),
+        (Key::LockState(Ino(5), other), "4b 0000000000000005 070707070707070707070707"),
+        (Key::Copy(Ino(5), other), "50 0000000000000005 070707070707070707070707"),
+        (Key::Range(Ino(5), other, 7), "52 0000000000000005 070707070707070707070707 0000000000000007"),
     ];
     for (key, expected) in keys {
         let bytes = key.to_bytes();
@@ -56,21 +56,25 @@ fn client_records_keep_their_format() {
         name: b"me"[..].into(),
         verifier: *b"verifier",
         principal: Principal::User(1000),
+        instance: 0x6500_0000,
+        addresses: ["192.0.2.1", "2001:db8::1"].map(|address| address.parse().unwrap()).into(),
         kind: ClientKind::V40 { confirm: *b"confirm!", callback },
     };
     golden(
         &zero,
-        "00000001 00000002 6d650000 7665726966696572 00000001 000003e8 00000000 636f6e6669726d21 \
+        "00000001 00000002 6d650000 7665726966696572 00000001 000003e8 65000000 00000002 \
+         00000000000000000000ffffc0000201 20010db8000000000000000000000001 00000000 636f6e6669726d21 \
          40000000 00000003 74637000 0000000f 3139322e302e322e312e332e32333200 00000001",
     );
     let sessions = ClientRecord {
         kind: ClientKind::Sessions { minor: 2, created: Some((3, SessionId([7; 16]))), reclaimed: true },
         principal: Principal::None,
+        addresses: Box::default(),
         ..zero
     };
     golden(
         &sessions,
-        "00000001 00000002 6d650000 7665726966696572 00000000 00000001 00000002 00000001 00000003 \
+        "00000001 00000002 6d650000 7665726966696572 00000000 65000000 00000000 00000001 00000002 00000001 00000003 \
          07070707070707070707070707070707 00000001",
     );
 }
@@ -82,11 +86,13 @@ fn host_records_keep_their_format() {
         name: b"me"[..].into(),
         verifier: [0; 8],
         principal: Principal::None,
+        instance: 0x6500_0000,
+        addresses: Box::default(),
         kind: ClientKind::Nlm(Host { address, server, state: 3 }),
     };
     golden(
         &host,
-        "00000001 00000002 6d650000 0000000000000000 00000000 00000002 \
+        "00000001 00000002 6d650000 0000000000000000 00000000 65000000 00000000 00000002 \
          00000000000000000000ffffc0000201 20010db8000000000000000000000002 00000003",
     );
     golden(&MonitorRecord { state: 5 }, "00000001 00000005");
@@ -111,10 +117,18 @@ fn session_records_keep_their_format() {
 
 #[test]
 fn records_of_opens_locks_and_delegations_keep_their_format() {
-    let open = OpenRecord { owner: b"own"[..].into(), seqid: 2, modes: 0x8002, confirmed: true };
-    golden(&open, "00000001 00000003 6f776e00 00000002 00008002 00000001");
-    let locks = LockStateRecord { owner: b"lock"[..].into(), open: Other::new(CLIENT, 9), seqid: 4 };
-    golden(&locks, "00000001 00000004 6c6f636b 6500000000000001 00000009 00000004");
+    let open = OpenRecord {
+        owner: b"own"[..].into(),
+        seqid: 2,
+        modes: 0x8002,
+        confirmed: true,
+        principal: Some(Principal::User(5)),
+    };
+    golden(&open, "00000001 00000003 6f776e00 00000002 00008002 00000001 00000001 00000001 00000005");
+    let open = OpenRecord { principal: None, ..open };
+    golden(&open, "00000001 00000003 6f776e00 00000002 00008002 00000001 00000000");
+    let locks = LockStateRecord { owner: b"lock"[..].into(), open: Other([7; 12]), seqid: 4 };
+    golden(&locks, "00000001 00000004 6c6f636b 070707070707070707070707 00000004");
     golden(&RangeRecord { last: u64::MAX, kind: LockKind::Write }, "00000001 ffffffffffffffff 00000001");
     golden(&DelegationRecord { write: false, seqid: 1 }, "00000001 00000000 00000001");
 }

@@ -138,7 +138,8 @@ impl StateEntry {
     pub(crate) fn to_change(&self) -> Option<StateChange> {
         let open = self.as_open()?;
         let (owner, seqid) = (open.owner.name.clone(), self.stateid().seqid);
-        let record = OpenRecord { owner, seqid, modes: open.modes().0, confirmed: true };
+        let principal = open.owner.principal();
+        let record = OpenRecord { owner, seqid, modes: open.modes().0, confirmed: true, principal };
         Some(Key::Open(self.file.ino, self.other).put(&record))
     }
 

@@ -17,11 +17,7 @@ fn exchange_id_distinguishes_all_cases() {
     world.create_session(restarted.id, 1, 0).unwrap();
     assert_eq!(world.state.session(session).err(), Some(StateError::UnknownSession));
 
-    let who = |verifier, user| Introduction {
-        name: b"one",
-        verifier: [verifier; 8],
-        principal: Principal::User(user),
-    };
+    let who = |verifier, user| Introduction { name: b"one", verifier: [verifier; 8], peer: user_at(user, 1) };
     let update = |verifier, user| world.state.exchange_id(&world.context(), &who(verifier, user), 1, true);
     assert_eq!(update(2, 0).unwrap().id, restarted.id);
     assert_eq!(refused(update(3, 0)), StateError::VerifierDiffers);
@@ -78,23 +74,23 @@ fn an_idle_client_keeps_its_state_until_a_conflict() {
 #[test]
 fn expired_v40_clients_get_expired_after_a_restart_too() {
     let mut world = World::new();
-    let who = |name| Introduction { name, verifier: [1; 8], principal: Principal::User(0) };
+    let who = |name| Introduction { name, verifier: [1; 8], peer: user_at(0, 1) };
     let nowhere =
         || record::CallbackAddress { program: 0, netid: Box::default(), address: Box::default(), ident: 0 };
     let made = [&b"one"[..], b"two"].map(|name| {
         let (id, confirm) = world.state.set_client_id(&world.context(), &who(name), nowhere()).unwrap();
-        world.state.confirm_client_id(&world.context(), id, confirm, Principal::User(0)).unwrap();
+        world.state.confirm_client_id(&world.context(), id, confirm, &user_at(0, 1)).unwrap();
         id
     });
-    let client = |world: &World, id| world.state.client(&world.context(), id);
+    let client = |world: &World, id| world.state.client(&world.context(), id, &user_at(0, 1));
     let opened = world.open(&client(&world, made[0]).unwrap(), b"o", file(1), (3, 2)).unwrap();
     world.restart();
     world.pass(100);
     let two = client(&world, made[1]).unwrap();
     world.open(&two, b"o", file(1), (3, 0)).unwrap();
     assert_eq!(client(&world, made[0]).err(), Some(StateError::Expired));
-    let of_open = world.state.open_of(&world.context(), Caller::V40, opened.stateid, file(1));
+    let of_open = world.state.open_of(&world.context(), Caller::V40(user_at(0, 1)), opened.stateid, file(1));
     assert_eq!(of_open.err(), Some(StateError::Expired));
-    let never = ids::ClientId::new(1, 1);
+    let never = keys().client(1, 1);
     assert_eq!(client(&world, never).err(), Some(StateError::UnknownClient));
 }

@@ -45,7 +45,7 @@ fn conflicts_recall_and_a_lease_later_revokes() {
 
 /// Returns a confirmed NFSv4.0 client that can be called.
 fn called_client(world: &World, name: &[u8]) -> Arc<Client> {
-    let who = Introduction { name, verifier: [1; 8], principal: Principal::User(0) };
+    let who = Introduction { name, verifier: [1; 8], peer: user_at(0, 1) };
     let callback = CallbackAddress {
         program: 0x4000_0000,
         netid: Box::from(&b"tcp"[..]),
@@ -55,8 +55,8 @@ fn called_client(world: &World, name: &[u8]) -> Arc<Client> {
     let Ok((id, confirm)) = world.state.set_client_id(&world.context(), &who, callback) else {
         panic!("no other client has the name")
     };
-    world.state.confirm_client_id(&world.context(), id, confirm, Principal::User(0)).unwrap();
-    let client = world.state.client(&world.context(), id).unwrap();
+    world.state.confirm_client_id(&world.context(), id, confirm, &user_at(0, 1)).unwrap();
+    let client = world.state.client(&world.context(), id, &user_at(0, 1)).unwrap();
     client.inner.lock().path = CallbackPath::Up;
     client
 }
@@ -68,7 +68,7 @@ fn v40_clients_are_told_of_a_revocation_until_they_acknowledge_it() {
     let Delegated::Read(stateid) = delegate(&world, &one, DelegationWant::NoPreference, (1, 0)) else {
         panic!("no conflict");
     };
-    assert_eq!(world.state.renew(&world.context(), one.id), Ok(()));
+    assert_eq!(world.state.renew(&world.context(), one.id, &user_at(0, 1)), Ok(()));
     let (two, _) = world.client(b"two", 1, 0);
     assert_eq!(refused(world.open(&two, b"o", file(1), (2, 0)).map(drop)), StateError::TryLater);
     for _ in 0..7 {
@@ -79,12 +79,13 @@ fn v40_clients_are_told_of_a_revocation_until_they_acknowledge_it() {
     }
     world.open(&two, b"o", file(1), (2, 0)).unwrap();
     one.inner.lock().path = CallbackPath::Up;
-    let renew = |world: &World| world.state.renew(&world.context(), one.id);
+    let renew = |world: &World| world.state.renew(&world.context(), one.id, &user_at(0, 1));
     assert_eq!(
         (renew(&world), renew(&world)),
         (Err(StateError::CallbackPathDown), Err(StateError::CallbackPathDown))
     );
-    let return_grant = || world.state.return_stateid(&world.context(), Caller::V40, stateid, file(1));
+    let return_grant =
+        || world.state.return_stateid(&world.context(), Caller::V40(user_at(0, 1)), stateid, file(1));
     assert_eq!(refused(return_grant()), StateError::Expired);
     assert_eq!(renew(&world), Ok(()));
     assert_eq!(refused(return_grant()), StateError::BadStateId);
@@ -155,8 +156,14 @@ fn clients_that_lost_a_delegation_do_not_get_it_again_at_once() {
 /// Returns whether a request in a slot is answered with the flag that delegations may be lost.
 fn is_told(world: &World, session: SessionId, slot: u32, sequence: u32) -> bool {
     let session = world.state.session(session).unwrap();
-    let request =
-        sessions::SlotRequest { slot, sequence, highest_slot: slot, cache_this: false, checksum: 7 };
+    let request = sessions::SlotRequest {
+        slot,
+        sequence,
+        highest_slot: slot,
+        cache_this: false,
+        checksum: 7,
+        address: user_at(0, 1).address,
+    };
     match world.state.sequence(&world.context(), session, request) {
         Ok(sessions::Sequenced::Execute(slot, flags)) => {
             slot.finish(None, None);

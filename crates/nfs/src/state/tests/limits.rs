@@ -65,7 +65,7 @@ fn cached_replies_of_all_sessions_are_bounded() {
     assert_eq!((granted[0], granted[59]), (4, 1), "fewer, the more there are, but always one");
     assert!(granted.iter().sum::<u32>() <= 64 + 16);
     for session in sessions {
-        world.state.destroy_session(&world.context(), session).unwrap();
+        world.state.destroy_session(&world.context(), session, &user_at(0, 1)).unwrap();
     }
     let (_, session) = world.client(b"another", 1, 0);
     assert_eq!(slots(session), 4, "what other sessions returned");
@@ -141,7 +141,7 @@ fn each_client_gets_one_session_when_slot_memory_is_used_up() {
     assert_eq!(refused(world.create_session(clients[0].id, 2, 0)), StateError::TooManySessions);
     let (another, session) = world.client(b"another", 1, 0);
     world.open(&another, b"o", file(1), (3, 0)).unwrap();
-    world.state.destroy_session(&world.context(), session).unwrap();
+    world.state.destroy_session(&world.context(), session, &user_at(0, 1)).unwrap();
     world.create_session(another.id, 2, 0).unwrap();
 }
 
@@ -171,7 +171,8 @@ fn owners_count_against_the_limit_of_opens() {
 fn nlm_owners_are_created_only_for_recordable_state() {
     let mut world = World::new();
     let (address, server) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
-    let host = world.state.host(&world.context(), Host { address, server, state: 1 }, b"three").unwrap();
+    let host =
+        world.state.host(&world.context(), (Host { address, server, state: 1 }, true), b"three").unwrap();
     let longest = hosts::owner_name(7, &[b'o'; record::NAME_BYTES_MAX - 5]);
     let (requester, too_long) = (&longest, hosts::owner_name(7, &[b'o'; record::NAME_BYTES_MAX - 4]));
     let ask = |owner| hosts::Requester { client: &host, file: file(1), owner };

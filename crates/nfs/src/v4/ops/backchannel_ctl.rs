@@ -12,7 +12,8 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &BackchannelCtlArgs<'_>, ou
     let session = compound.slot.as_ref().map(|slot| Arc::clone(&slot.session));
     let session = session.ok_or(NfsStat4::OpNotInSession)?;
     let (context, security) = (compound.state_context(), security(&args.sec_parms));
-    let token = compound.state().backchannel_ctl(&context, &session, args.cb_program, security)?;
+    let by = (&*session, &compound.peer()?);
+    let token = compound.state().backchannel_ctl(&context, by, args.cb_program, security)?;
     compound.wait_for_token(token);
     BackchannelCtlRes::Ok(()).encode(out);
     Ok(())

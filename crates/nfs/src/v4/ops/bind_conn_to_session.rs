@@ -10,14 +10,19 @@ use crate::state::ids::SessionId;
 use crate::v4::context::{Compound, Done};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &BindConnToSessionArgs, out: &mut Encoder<'_>) -> Done {
-    let (context, connection) = (compound.state_context(), compound.connection.id);
+    let (context, peer) = (compound.state_context(), compound.peer()?);
     let dir = match args.dir {
         ChannelDirFromClient4::Fore => ChannelDirFromServer4::Fore,
         ChannelDirFromClient4::Back => ChannelDirFromServer4::Back,
         ChannelDirFromClient4::ForeOrBoth | ChannelDirFromClient4::BackOrBoth => ChannelDirFromServer4::Both,
     };
     let back = dir != ChannelDirFromServer4::Fore;
-    compound.state().bind_connection(&context, SessionId(args.sessid.0), connection, back)?;
+    compound.state().bind_connection(
+        &context,
+        SessionId(args.sessid.0),
+        (compound.connection.id, &peer),
+        back,
+    )?;
     BindConnToSessionRes::Ok(BindConnToSessionOk { sessid: args.sessid, dir, use_conn_in_rdma_mode: false })
         .encode(out);
     Ok(())

@@ -5,7 +5,6 @@ use wire::xdr::{Encode as _, Encoder};
 
 use crate::state::ids::StateId;
 use crate::v4::context::{Compound, Done};
-use crate::v4::state::caller;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &CloseArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?.file_id();
@@ -16,8 +15,12 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CloseArgs, out: &mut Encod
         CloseRes::Ok(CloseOk { open_stateid: Stateid4::INVALID }).encode(out);
         return Ok(());
     }
-    let entry =
-        compound.state().open_of(&compound.state_context(), caller(client.as_ref()), stateid, file)?;
+    let entry = compound.state().open_of(
+        &compound.state_context(),
+        compound.caller(client.as_ref())?,
+        stateid,
+        file,
+    )?;
     let open = entry.as_open().ok_or(NfsStat4::BadStateId)?;
     compound.in_owner_sequence(&open.owner.sequence, args.seqid, out, |compound, out| {
         compound.state().verify(&entry, stateid)?;

@@ -19,7 +19,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CreateSessionArgs<'_>, out
     let wanted = CreateSession {
         client: ClientId(args.clientid.0),
         sequence: args.sequence,
-        principal: compound.principal(),
+        peer: compound.peer()?,
         // Replies survive a restart, because their effects are remembered; there is no RDMA.
         flags: args.flags & (create_session_flag::PERSIST | create_session_flag::CONN_BACK_CHAN),
         channels: Channels { fore: channel(&args.fore_chan_attrs), back: channel(&args.back_chan_attrs) },

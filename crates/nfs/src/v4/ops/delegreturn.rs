@@ -5,7 +5,6 @@ use wire::xdr::{Encode as _, Encoder};
 
 use crate::state::ids::StateId;
 use crate::v4::context::{Compound, Done};
-use crate::v4::state::caller;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &DelegreturnArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?.file_id();
@@ -16,7 +15,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &DelegreturnArgs, out: &mut
     }
     let client = compound.session_client();
     let context = compound.state_context();
-    compound.state().return_stateid(&context, caller(client.as_ref()), stateid, file)?;
+    compound.state().return_stateid(&context, compound.caller(client.as_ref())?, stateid, file)?;
     DelegreturnRes::Ok(()).encode(out);
     Ok(())
 }

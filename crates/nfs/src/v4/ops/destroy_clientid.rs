@@ -7,7 +7,8 @@ use crate::state::ids::ClientId;
 use crate::v4::context::{Compound, Done};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &DestroyClientIdArgs, out: &mut Encoder<'_>) -> Done {
-    compound.state().destroy_client_id(&compound.state_context(), ClientId(args.clientid.0))?;
+    let (id, peer) = (ClientId(args.clientid.0), compound.peer()?);
+    compound.state().destroy_client_id(&compound.state_context(), id, &peer)?;
     DestroyClientIdRes::Ok(()).encode(out);
     Ok(())
 }

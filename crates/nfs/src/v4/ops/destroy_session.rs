@@ -12,7 +12,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &DestroySessionArgs, out: &
     if own && !compound.is_last() {
         return Err(NfsStat4::NotOnlyOp.into());
     }
-    let token = compound.state().destroy_session(&compound.state_context(), id)?;
+    let token = compound.state().destroy_session(&compound.state_context(), id, &compound.peer()?)?;
     compound.wait_for_token(token);
     DestroySessionRes::Ok(()).encode(out);
     Ok(())

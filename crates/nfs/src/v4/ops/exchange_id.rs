@@ -24,7 +24,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &ExchangeIdArgs<'_>, out: &
     let who = Introduction {
         name: args.clientowner.ownerid.0,
         verifier: args.clientowner.verifier,
-        principal: compound.principal(),
+        peer: compound.peer()?,
     };
     let update = args.flags & exchange_id_flag::UPD_CONFIRMED_REC_A != 0;
     let exchanged = compound.state().exchange_id(&compound.state_context(), &who, compound.minor, update)?;

@@ -1,19 +1,18 @@
 //! LOCK (RFC 8881 section 18.10): locks a range for an owner. LOCKT and LOCKU use parts of this module.
 
 use wire::nfs4::{
-    ExistLockOwner4, LockArgs, LockDenied, LockFail, LockOk, LockRes, Locker4, NfsLockType4, NfsStat4,
-    OpenToLockOwner4, OwnerId4, StateOwner4,
+    ClientId4, ExistLockOwner4, LockArgs, LockDenied, LockFail, LockOk, LockRes, Locker4, NfsLockType4,
+    NfsStat4, OpenToLockOwner4, OwnerId4, StateOwner4,
 };
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::state::SlotGuard;
 use crate::state::clients::client::LockOwnerId;
 use crate::state::clients::owner_sequence::OwnerSequence;
-use crate::state::ids::{FileId, StateId};
+use crate::state::ids::{ClientId, FileId, StateId};
 use crate::state::locks::ranges::{LockKind, Range};
 use crate::state::locks::{Denied, LockError, LockRequest, Locker};
 use crate::v4::context::{Compound, Done, OpStop};
-use crate::v4::state::caller;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &LockArgs<'_>, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?.file_id();
@@ -39,7 +38,12 @@ fn first(
 ) -> Done {
     let stateid = compound.stateid(locker.open_stateid)?.into();
     let client = compound.session_client();
-    let open = compound.state().open_of(&compound.state_context(), caller(client.as_ref()), stateid, file)?;
+    let open = compound.state().open_of(
+        &compound.state_context(),
+        compound.caller(client.as_ref())?,
+        stateid,
+        file,
+    )?;
     if compound.client(locker.lock_owner.clientid)?.id != open.client.id {
         return Err(NfsStat4::BadStateId.into());
     }
@@ -73,8 +77,12 @@ fn further(
 ) -> Done {
     let stateid: StateId = compound.stateid(locker.lock_stateid)?.into();
     let client = compound.session_client();
-    let entry =
-        compound.state().locks_of(&compound.state_context(), caller(client.as_ref()), stateid, file)?;
+    let entry = compound.state().locks_of(
+        &compound.state_context(),
+        compound.caller(client.as_ref())?,
+        stateid,
+        file,
+    )?;
     let sequence = &entry.as_locks().ok_or(NfsStat4::BadStateId)?.owner.sequence;
     compound.in_owner_sequence(sequence, locker.lock_seqid, out, |compound, out| {
         let wanted = wanted(args)?;
@@ -106,7 +114,10 @@ fn lock(
             locked(compound, stateid, out).map(|()| true)
         }
         Err(LockError::Denied(denied)) => {
-            LockRes::Err(LockFail::Denied(lock_denied(&denied))).encode(out);
+            let asking = match by {
+                Locker::New { open: entry, .. } | Locker::Known(entry) => entry.client.id,
+            };
+            LockRes::Err(LockFail::Denied(lock_denied(&denied, asking))).encode(out);
             Ok(false)
         }
         Err(LockError::Failed(error)) => Err(error.into()),
@@ -124,13 +135,14 @@ pub(crate) fn kind(locktype: NfsLockType4) -> LockKind {
     if locktype.is_exclusive() { LockKind::Write } else { LockKind::Read }
 }
 
-/// Encodes a conflict.
-pub(crate) fn lock_denied(denied: &Denied) -> LockDenied<'_> {
+/// Encodes a conflict for the client `asking`. It is not told the id of another one.
+pub(crate) fn lock_denied(denied: &Denied, asking: ClientId) -> LockDenied<'_> {
     let locktype = match denied.kind {
         LockKind::Read => NfsLockType4::Read,
         LockKind::Write => NfsLockType4::Write,
     };
     let (LockOwnerId::Nfs4 { client, name } | LockOwnerId::Nlm { client, name }) = &denied.owner;
-    let owner = StateOwner4 { clientid: wire::nfs4::ClientId4(client.0), owner: OwnerId4(name) };
+    let clientid = ClientId4(if *client == asking { client.0 } else { 0 });
+    let owner = StateOwner4 { clientid, owner: OwnerId4(name) };
     LockDenied { offset: denied.range.first, length: denied.range.length(), locktype, owner }
 }

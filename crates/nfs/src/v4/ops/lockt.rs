@@ -19,7 +19,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &LocktArgs<'_>, out: &mut E
     match compound.state().test_lock(&context, file, owner.as_ref(), range, kind(args.locktype)) {
         Ok(()) => LocktRes::Ok(()).encode(out),
         Err(LockError::Denied(denied)) => {
-            LocktRes::Err(LockFail::Denied(lock_denied(&denied))).encode(out);
+            LocktRes::Err(LockFail::Denied(lock_denied(&denied, client.id))).encode(out);
         }
         Err(LockError::Failed(error)) => return Err(error.into()),
     }

@@ -6,14 +6,17 @@ use wire::xdr::{Encode as _, Encoder};
 use crate::state::ids::StateId;
 use crate::state::locks::ranges::Range;
 use crate::v4::context::{Compound, Done};
-use crate::v4::state::caller;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &LockuArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?.file_id();
     let stateid: StateId = compound.stateid(args.lock_stateid)?.into();
     let client = compound.session_client();
-    let entry =
-        compound.state().locks_of(&compound.state_context(), caller(client.as_ref()), stateid, file)?;
+    let entry = compound.state().locks_of(
+        &compound.state_context(),
+        compound.caller(client.as_ref())?,
+        stateid,
+        file,
+    )?;
     let sequence = &entry.as_locks().ok_or(NfsStat4::BadStateId)?.owner.sequence;
     compound.in_owner_sequence(sequence, args.seqid, out, |compound, out| {
         let range = Range::new(args.offset, args.length).ok_or(NfsStat4::Inval)?;

@@ -23,7 +23,6 @@ use crate::state::files::share::Mode;
 use crate::state::files::{OpenRequest, Opened};
 use crate::state::ids::StateId;
 use crate::v4::context::{Compound, Done, OpStop, Target};
-use crate::v4::state::caller;
 use crate::v4::{attributes, names};
 
 mod create;
@@ -62,6 +61,10 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &OpenArgs<'_>, out: &mut En
     let now = compound.now;
     compound.state().check_room(&client)?;
     let owner = client.open_owner(args.owner.owner.0, || OwnerSequence::new(now));
+    if compound.minor == 0 {
+        // Whoever opens first may close, and nobody else; further opens are checked against the file's permissions.
+        let _first = owner.is_of(compound.peer()?.principal);
+    }
     if client.version == ClientProtocol::V40 && !owner.sequence.is_confirmed() {
         // An owner that was never confirmed starts anew (RFC 7530 section 16.18.5).
         owner.sequence.restart_unless(args.seqid);
@@ -137,7 +140,7 @@ fn claim(
 fn check_delegation(compound: &Compound<'_>, stateid: Stateid4) -> Result<(), OpStop> {
     let client = compound.session_client();
     let stateid = StateId::from(compound.stateid(stateid)?);
-    let entry = compound.state().entry(caller(client.as_ref()), stateid.other)?;
+    let entry = compound.state().entry(compound.caller(client.as_ref())?, stateid.other)?;
     compound.state().verify(&entry, stateid)?;
     if entry.as_delegation().is_some() { Ok(()) } else { Err(NfsStat4::BadStateId.into()) }
 }

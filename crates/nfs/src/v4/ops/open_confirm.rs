@@ -3,13 +3,13 @@
 use wire::nfs4::{NfsStat4, OpenConfirmArgs, OpenConfirmOk, OpenConfirmRes};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::state::Caller;
 use crate::v4::context::{Compound, Done};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &OpenConfirmArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?.file_id();
     let stateid = args.open_stateid.into();
-    let entry = compound.state().open_of(&compound.state_context(), Caller::V40, stateid, file)?;
+    let caller = compound.caller(None)?;
+    let entry = compound.state().open_of(&compound.state_context(), caller, stateid, file)?;
     let open = entry.as_open().ok_or(NfsStat4::BadStateId)?;
     compound.in_owner_sequence(&open.owner.sequence, args.seqid, out, |compound, out| {
         compound.state().verify(&entry, stateid)?;

@@ -6,14 +6,17 @@ use wire::xdr::{Encode as _, Encoder};
 use crate::state::files::share::Mode;
 use crate::state::ids::StateId;
 use crate::v4::context::{Compound, Done};
-use crate::v4::state::caller;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &OpenDowngradeArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?.file_id();
     let stateid: StateId = compound.stateid(args.open_stateid)?.into();
     let client = compound.session_client();
-    let entry =
-        compound.state().open_of(&compound.state_context(), caller(client.as_ref()), stateid, file)?;
+    let entry = compound.state().open_of(
+        &compound.state_context(),
+        compound.caller(client.as_ref())?,
+        stateid,
+        file,
+    )?;
     let open = entry.as_open().ok_or(NfsStat4::BadStateId)?;
     compound.in_owner_sequence(&open.owner.sequence, args.seqid, out, |compound, out| {
         // Requests for delegations have no meaning here.

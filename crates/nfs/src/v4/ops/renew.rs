@@ -7,7 +7,7 @@ use crate::state::ids::ClientId;
 use crate::v4::context::{Compound, Done};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &RenewArgs, out: &mut Encoder<'_>) -> Done {
-    compound.state().renew(&compound.state_context(), ClientId(args.clientid.0))?;
+    compound.state().renew(&compound.state_context(), ClientId(args.clientid.0), &compound.peer()?)?;
     RenewRes::Ok(()).encode(out);
     Ok(())
 }

@@ -3,7 +3,7 @@
 use wire::nfs4::{NfsStat4, SequenceArgs, SequenceOk, SequenceRes};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::rpc_cache::checksum;
+use crate::rpc_cache::{checksum, credential_checksum};
 use crate::state::ids::SessionId;
 use crate::state::sessions::slots::SlotReply;
 use crate::state::sessions::{Sequenced, SlotRequest};
@@ -14,6 +14,7 @@ use crate::v4::context::{Compound, Done, OpStop, Replay};
 const CHECKED_BYTES_MAX: usize = 256;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &SequenceArgs, out: &mut Encoder<'_>) -> Done {
+    let address = compound.peer()?.address;
     let session = compound.state().session(SessionId(args.sessionid.0))?;
     let bytes = u32::try_from(compound.call_bytes).unwrap_or(u32::MAX);
     if bytes > session.fore.request_bytes {
@@ -24,13 +25,16 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SequenceArgs, out: &mut En
     }
     let rest = compound.following_bytes();
     let checked = checksum(rest.get(..CHECKED_BYTES_MAX).unwrap_or(rest)) ^ u64::from(bytes);
+    // A remembered reply is only for the principal for whom it was made.
+    let whose = if args.cachethis { credential_checksum(&compound.header.credential) } else { 0 };
     let highest = session.fore.slots - 1;
     let request = SlotRequest {
         slot: args.slotid,
         sequence: args.sequenceid,
         highest_slot: args.highest_slotid,
         cache_this: args.cachethis,
-        checksum: checked,
+        checksum: checked ^ whose,
+        address,
     };
     match compound.state().sequence(&compound.state_context(), session, request)? {
         Sequenced::Execute(slot, status_flags) => {

@@ -11,11 +11,7 @@ use crate::state::record::{ADDRESS_BYTES_MAX, CallbackAddress};
 use crate::v4::context::{Compound, Done};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &SetClientIdArgs<'_>, out: &mut Encoder<'_>) -> Done {
-    let who = Introduction {
-        name: args.client.id.0,
-        verifier: args.client.verifier,
-        principal: compound.principal(),
-    };
+    let who = Introduction { name: args.client.id.0, verifier: args.client.verifier, peer: compound.peer()? };
     // An overlong address counts as none.
     let short = |text: Utf8Str4<'_>| {
         if text.0.len() > ADDRESS_BYTES_MAX { Box::default() } else { Box::from(text.0) }
@@ -24,7 +20,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SetClientIdArgs<'_>, out: 
     // Only the client itself is called; otherwise anyone could have this server connect to any address it reaches.
     let own = |addr: Utf8Str4<'_>| {
         let named = parse_universal_address(addr.0).map(|named| named.ip().to_canonical());
-        named == Some(compound.connection.peer.ip().to_canonical())
+        named == Some(who.peer.address)
     };
     let callback = CallbackAddress {
         program: args.callback.cb_program,

@@ -7,13 +7,9 @@ use crate::state::ids::ClientId;
 use crate::v4::context::{Compound, Done};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &SetClientIdConfirmArgs, out: &mut Encoder<'_>) -> Done {
-    let (id, principal) = (ClientId(args.clientid.0), compound.principal());
-    let token = compound.state().confirm_client_id(
-        &compound.state_context(),
-        id,
-        args.setclientid_confirm,
-        principal,
-    )?;
+    let (id, peer) = (ClientId(args.clientid.0), compound.peer()?);
+    let token =
+        compound.state().confirm_client_id(&compound.state_context(), id, args.setclientid_confirm, &peer)?;
     if let Some(token) = token {
         compound.wait_for_token(token);
     }

@@ -18,7 +18,6 @@ use crate::state::files::PreparedOpen;
 use crate::state::ids::{FileId, Other};
 use crate::v4::context::{Compound, Done, OpStop, Target};
 use crate::v4::once::{Once4, change_info, once};
-use crate::v4::state::caller;
 
 use super::file_hold::{self, FileHold};
 use super::{Request, Shown, delegate, flags, new_attributes, open_file, result, unchanged, write};
@@ -146,7 +145,7 @@ fn open_remembered<'c>(
     answer.u32()?;
     let stateid = Stateid4::decode(&mut answer)?;
     let client = compound.session_client();
-    if compound.state().entry(caller(client.as_ref()), Other(stateid.other)).is_ok() {
+    if compound.state().entry(compound.caller(client.as_ref())?, Other(stateid.other)).is_ok() {
         compound.current_stateid = Some(stateid);
         return Ok(());
     }

@@ -1,0 +1,212 @@
+//! Makes identifiers that nobody can guess, and reads them again.
+//!
+//! An identifier is a plain number, such as "stateid 7 of this client", under a permutation that a secret key selects:
+//! whoever lacks the key cannot tell it from random bits, whatever other identifiers he was given. Nothing is stored
+//! for it, no two are equal, and the server can still read which client an identifier belongs to that it does not know
+//! any more. The key is derived from the secret of file handles, so identifiers survive restarts.
+//!
+//! The permutation is a balanced Feistel network over SipHash-2-4. With six rounds, telling it from a random permutation
+//! takes about as many identifiers as there are (Patarin, "Security of Random Feistel Schemes with 5 or more Rounds").
+//!
+//! Identifiers are looked up in hash tables. That compares no prefixes: every other bit leads to another bucket.
+
+use std::fmt;
+
+use siphasher::sip::SipHasher24;
+use volume::volume::Volume;
+
+use super::{ClientId, Other, SessionId};
+
+/// The purpose of the key, for [`Volume::subkey`].
+const PURPOSE: &[u8; 16] = b"ids of clients 1";
+
+/// Rounds of the Feistel network.
+const ROUNDS: u8 = 6;
+
+/// What an identifier is for. Equal numbers of different kinds look unrelated.
+#[derive(Clone, Copy)]
+enum Kind {
+    Client = 1,
+    Session = 2,
+    State = 3,
+    Confirm = 4,
+}
+
+/// A secret key.
+#[derive(Clone, Copy)]
+struct IdKey([u8; 16]);
+
+impl IdKey {
+    fn seal<const N: usize>(self, kind: Kind, mut bytes: [u8; N]) -> [u8; N] {
+        (0..ROUNDS).for_each(|round| self.mix(kind, round, &mut bytes));
+        bytes
+    }
+
+    fn open<const N: usize>(self, kind: Kind, mut bytes: [u8; N]) -> [u8; N] {
+        (0..ROUNDS).rev().for_each(|round| self.mix(kind, round, &mut bytes));
+        bytes
+    }
+
+    /// Changes one half by a hash of the other. Doing it again undoes it.
+    fn mix(self, kind: Kind, round: u8, bytes: &mut [u8]) {
+        let (left, right) = bytes.split_at_mut(bytes.len() / 2);
+        let (from, to) = if round.is_multiple_of(2) { (left, right) } else { (right, left) };
+        let half = from.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        let [a, b, c, d, e, f, g, h] = half.to_be_bytes();
+        let message = [a, b, c, d, e, f, g, h, kind as u8, round];
+        let hash = SipHasher24::new_with_key(&self.0).hash(&message).to_be_bytes();
+        to.iter_mut().zip(hash).for_each(|(byte, mask)| *byte ^= mask);
+    }
+}
+
+/// The key that this process uses, and those that an earlier one may have used: that of the home volume, and of the
+/// others, since another volume may have been the home.
+#[derive(Clone)]
+pub(crate) struct IdKeys {
+    own: IdKey,
+    others: Box<[IdKey]>,
+}
+
+/// Does not show the keys.
+impl fmt::Debug for IdKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IdKeys").finish_non_exhaustive()
+    }
+}
+
+impl IdKeys {
+    /// Derives the keys of these volumes, of which the one with the lowest id is the home.
+    pub(crate) fn of<'v>(volumes: impl Iterator<Item = &'v Volume>) -> IdKeys {
+        let mut volumes: Vec<&Volume> = volumes.collect();
+        volumes.sort_unstable_by_key(|volume| volume.id());
+        let keys: Vec<[u8; 16]> = volumes.iter().map(|volume| volume.subkey(PURPOSE)).collect();
+        match keys.split_first() {
+            Some((own, others)) => IdKeys::new(*own, others),
+            // Without volumes, no client can be confirmed.
+            None => IdKeys::new([0; 16], &[]),
+        }
+    }
+
+    /// Returns keys of which `own` seals.
+    pub(crate) fn new(own: [u8; 16], others: &[[u8; 16]]) -> IdKeys {
+        IdKeys { own: IdKey(own), others: others.iter().copied().map(IdKey).collect() }
+    }
+
+    fn all(&self) -> impl Iterator<Item = IdKey> {
+        std::iter::once(self.own).chain(self.others.iter().copied())
+    }
+
+    /// Returns the id of client `number` of `instance`.
+    pub(crate) fn client(&self, instance: u32, number: u32) -> ClientId {
+        let plain = u64::from(instance) << 32 | u64::from(number);
+        ClientId(u64::from_be_bytes(self.own.seal(Kind::Client, plain.to_be_bytes())))
+    }
+
+    /// Returns the instances that may have handed out a client id, one for each key. Those of wrong keys are random.
+    pub(crate) fn instances(&self, id: ClientId) -> impl Iterator<Item = u32> {
+        self.all().map(move |key| {
+            let plain = u64::from_be_bytes(key.open(Kind::Client, id.0.to_be_bytes()));
+            u32::try_from(plain >> 32).expect("the upper half of 64 bits")
+        })
+    }
+
+    /// Returns the id of session `number` that `instance` created for `client`.
+    pub(crate) fn session(&self, client: ClientId, instance: u32, number: u32) -> SessionId {
+        let created = u128::from(instance) << 32 | u128::from(number);
+        let plain = u128::from(client.0) << 64 | created;
+        SessionId(self.own.seal(Kind::Session, plain.to_be_bytes()))
+    }
+
+    /// Returns the clients that a session may belong to, with the instance that created it, one for each key. Those of
+    /// wrong keys are random, so they do not exist.
+    pub(crate) fn clients_of_session(&self, id: SessionId) -> impl Iterator<Item = (ClientId, u32)> {
+        self.all().map(move |key| {
+            let [a, b, c, d, e, f, g, h, i, j, k, l, ..] = key.open(Kind::Session, id.0);
+            let client = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+            (ClientId(client), u32::from_be_bytes([i, j, k, l]))
+        })
+    }
+
+    /// Returns stateid `number` of `client`.
+    pub(crate) fn other(&self, client: ClientId, number: u32) -> Other {
+        let ([a, b, c, d, e, f, g, h], [i, j, k, l]) = (client.0.to_be_bytes(), number.to_be_bytes());
+        Other(self.own.seal(Kind::State, [a, b, c, d, e, f, g, h, i, j, k, l]))
+    }
+
+    /// Returns the clients that a stateid may belong to, with its number, one for each key. Those of wrong keys are
+    /// random, so they do not exist.
+    pub(crate) fn clients_of_other(&self, other: Other) -> impl Iterator<Item = (ClientId, u32)> {
+        self.all().map(move |key| {
+            let [a, b, c, d, e, f, g, h, i, j, k, l] = key.open(Kind::State, other.0);
+            let client = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+            (ClientId(client), u32::from_be_bytes([i, j, k, l]))
+        })
+    }
+
+    /// Returns verifier `number` of `instance` for SETCLIENTID_CONFIRM.
+    pub(crate) fn confirm(&self, instance: u32, number: u32) -> [u8; 8] {
+        let plain = u64::from(instance) << 32 | u64::from(number);
+        self.own.seal(Kind::Confirm, plain.to_be_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: [u8; 16] = [7; 16];
+
+    #[test]
+    fn identifiers_name_their_client_to_whoever_has_the_key() {
+        let keys = IdKeys::new(KEY, &[[8; 16]]);
+        let client = keys.client(0x6543_2100, 7);
+        assert_eq!(keys.instances(client).next(), Some(0x6543_2100));
+        assert_eq!(keys.clients_of_session(keys.session(client, 5, 6)).next(), Some((client, 5)));
+        let other = keys.other(client, 9);
+        assert_eq!(keys.clients_of_other(other).next(), Some((client, 9)));
+        let moved = IdKeys::new([8; 16], &[KEY]);
+        assert_eq!(
+            moved.clients_of_other(other).nth(1),
+            Some((client, 9)),
+            "the home volume was another one"
+        );
+        assert_ne!(moved.clients_of_other(other).next(), Some((client, 9)));
+    }
+
+    /// The bits in which neighbours differ; half of them is what chance gives.
+    fn distance(one: &[u8], other: &[u8]) -> u32 {
+        one.iter().zip(other).map(|(one, other)| (one ^ other).count_ones()).sum()
+    }
+
+    #[test]
+    fn neighbours_look_unrelated() {
+        let keys = IdKeys::new(KEY, &[]);
+        let (mut clients, mut sessions, mut others) = (0, 0, 0);
+        for number in 0..1000 {
+            let [one, two] = [number, number + 1].map(|number| keys.client(1, number));
+            clients += distance(&one.0.to_be_bytes(), &two.0.to_be_bytes());
+            let [one, two] = [number, number + 1].map(|number| keys.session(one, 1, number));
+            sessions += distance(&one.0, &two.0);
+            let client = keys.client(1, 1);
+            let [one, two] = [number, number + 1].map(|number| keys.other(client, number));
+            others += distance(&one.0, &two.0);
+        }
+        for (changed, bits) in [(clients, 64), (sessions, 128), (others, 96)] {
+            let share = f64::from(changed) / f64::from(bits * 1000);
+            assert!((0.48..0.52).contains(&share), "{share} of {bits} bits");
+        }
+        assert_ne!(IdKeys::new([8; 16], &[]).client(1, 1), keys.client(1, 1), "without the key");
+        assert_ne!(keys.client(1, 1).0.to_be_bytes(), keys.confirm(1, 1), "kinds differ");
+    }
+
+    /// Volumes of earlier versions must be readable.
+    #[test]
+    fn the_format_of_identifiers_never_changes() {
+        let keys = IdKeys::new(std::array::from_fn(|at| u8::try_from(at).unwrap()), &[]);
+        let client = keys.client(0x6500_0000, 1);
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        assert_eq!(hex(&client.0.to_be_bytes()), "f40b5efed71058ef");
+        assert_eq!(hex(&keys.session(client, 0x6500_0000, 2).0), "8a7bcb3beab22ef4b5eed8d5b9af0e4f");
+        assert_eq!(hex(&keys.other(client, 3).0), "b2325df1ecd13fe4819db976");
+    }
+}
