@@ -15,6 +15,8 @@
 //! - The server revokes nothing from clients that renew their lease. What it revoked is worthless: it accepts no
 //!   stateid that was returned or belongs to another file, and no stateid names two things.
 //! - Finally a new client can have everything.
+//! - An adversary who knows all handles, ids and requests achieves nothing from another address or for another principal,
+//!   nor by guessing ids.
 //!
 //! | module | holds |
 //! |---|---|
@@ -25,7 +27,9 @@
 //! | `server` | the service on simulated media |
 //! | `world` | the network and its events |
 //! | `judge` | the checker |
+//! | `adversary` | the adversary |
 
+mod adversary;
 mod client;
 mod judge;
 mod message;
@@ -55,6 +59,12 @@ pub struct Plan {
     pub deaths: bool,
     /// Whether the server crashes.
     pub crashes: bool,
+    /// Whether there is an adversary.
+    pub adversary: bool,
+    /// A planted fault: the server takes the adversary's address for the client's, as if it did not check it.
+    pub takes_any_address: bool,
+    /// A planted fault: the server takes the adversary for the client's own principal.
+    pub takes_any_principal: bool,
 }
 
 impl Default for Plan {
@@ -68,6 +78,9 @@ impl Default for Plan {
             losses: true,
             deaths: true,
             crashes: true,
+            adversary: true,
+            takes_any_address: false,
+            takes_any_principal: false,
         }
     }
 }
@@ -87,6 +100,8 @@ pub struct Tally {
     pub locks: u64,
     /// Clients whose state was revoked after their lease expired.
     pub expired: u64,
+    /// Requests of the adversary that were refused.
+    pub refused: u64,
 }
 
 impl Tally {
@@ -98,6 +113,7 @@ impl Tally {
         self.delegations += other.delegations;
         self.locks += other.locks;
         self.expired += other.expired;
+        self.refused += other.refused;
     }
 }
 
@@ -153,7 +169,8 @@ pub fn digest(seed: u64, plan: &Plan) -> Result<u64, String> {
 #[must_use]
 pub fn minimize(failure: &Failure, tries: u64) -> Failure {
     let mut smallest = failure.clone();
-    let simpler: [fn(&mut Plan); 7] = [
+    let simpler: [fn(&mut Plan); 8] = [
+        |plan| plan.adversary = false,
         |plan| plan.crashes = false,
         |plan| plan.losses = false,
         |plan| plan.deaths = false,

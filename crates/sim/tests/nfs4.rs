@@ -12,8 +12,26 @@ fn nfs4_clients_keep_what_was_acknowledged() {
         sum.add(&tally);
     }
     println!("{sum:?}");
-    let Tally { succeeded, crashes, delegations, locks, expired, .. } = sum;
-    assert!([succeeded, crashes, delegations, locks, expired].iter().all(|count| *count > 0), "{sum:?}");
+    let Tally { succeeded, crashes, delegations, locks, expired, refused, .. } = sum;
+    assert!(
+        [succeeded, crashes, delegations, locks, expired, refused].iter().all(|count| *count > 0),
+        "{sum:?}"
+    );
+}
+
+/// Whether the checker finds a planted fault within a few seeds.
+fn is_detected(plan: &Plan) -> bool {
+    (1..10).any(|seed| nfs4::run(seed, plan).is_err())
+}
+
+#[test]
+fn a_server_that_does_not_check_addresses_is_detected() {
+    assert!(is_detected(&Plan { takes_any_address: true, ..Plan::default() }));
+}
+
+#[test]
+fn a_server_that_does_not_check_principals_is_detected() {
+    assert!(is_detected(&Plan { takes_any_principal: true, ..Plan::default() }));
 }
 
 /// The checker once misjudged a lock repeated by a client that was gone, a file truncated before a crash, and the use

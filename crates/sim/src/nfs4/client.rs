@@ -52,6 +52,8 @@ pub(super) struct Slot {
 pub(super) struct Client {
     pub(super) minor: u32,
     pub(super) name: String,
+    /// The number of its host, which decides its address.
+    pub(super) host: usize,
     pub(super) phase: Phase,
     pub(super) clientid: ClientId4,
     pub(super) sessionid: SessionId4,
@@ -91,11 +93,12 @@ pub(super) fn shared_name(file: usize) -> String {
 }
 
 impl Client {
-    pub(super) fn new(minor: u32, name: String, slots: usize, now: i64) -> Client {
+    pub(super) fn new(minor: u32, (name, host): (String, usize), slots: usize, now: i64) -> Client {
         let slot = || Slot { names: vec![Names::new()], ..Slot::default() };
         Client {
             minor,
             name,
+            host,
             phase: Phase::New,
             clientid: ClientId4::default(),
             sessionid: SessionId4::default(),
@@ -113,7 +116,7 @@ impl Client {
 
     /// Returns the requester of a slot. `number` distinguishes this life of the client from others.
     pub(super) fn requester(&self, number: usize, slot: usize, cache: bool) -> Requester {
-        let [low, high, ..] = number.to_le_bytes();
+        let [low, high, ..] = self.host.to_le_bytes();
         Requester {
             minor: self.minor,
             name: self.name.clone(),

@@ -20,10 +20,27 @@ pub(super) fn compound(xid: u32, minor: u32, operations: &[ArgOp4<'_>]) -> Vec<u
     record
 }
 
-/// Returns a connection of a client; each client has an address of its own.
-pub(super) fn connection(client: usize, id: u64) -> Connection {
-    let [low, high, ..] = client.to_le_bytes();
-    let host = IpAddr::V4(Ipv4Addr::new(10, 1, high, low));
+/// Returns a record on behalf of another user.
+pub(super) fn on_behalf_of(uid: u32, record: &[u8]) -> Result<Vec<u8>, String> {
+    let (header, rest) = decode_call(record).map_err(|error| format!("a request: {error:?}"))?;
+    let caller = AuthSys { stamp: 7, machine_name: b"virtual", uid, gid: uid, groups: Groups::default() };
+    let mut other = call_header(header.xid, header.program, header.version, header.procedure, caller);
+    other.extend_from_slice(rest.rest());
+    Ok(other)
+}
+
+/// Returns a connection of a host; each has an address of its own.
+pub(super) fn connection(host: usize, id: u64) -> Connection {
+    let [low, high, ..] = host.to_le_bytes();
+    connection_from(IpAddr::V4(Ipv4Addr::new(10, 1, high, low)), id)
+}
+
+/// Returns a connection of one of the adversary's hosts.
+pub(super) fn foreign_connection(host: u8, id: u64) -> Connection {
+    connection_from(IpAddr::V4(Ipv4Addr::new(10, 2, 0, host)), id)
+}
+
+fn connection_from(host: IpAddr, id: u64) -> Connection {
     let port = 1024 + u16::try_from(id % 60_000).expect("below 60000");
     let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 2049);
     Connection { peer: SocketAddr::new(host, port), local, id: ConnectionId(id) }

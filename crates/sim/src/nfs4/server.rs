@@ -134,6 +134,31 @@ impl Server {
         Ok(None)
     }
 
+    /// Executes a request that must be refused before anything has to wait. Returns the reply; none if it was postponed.
+    ///
+    /// # Errors
+    /// Part of it was executed.
+    pub(super) fn probe(
+        &self,
+        record: &[u8],
+        connection: Connection,
+        now: i64,
+    ) -> Result<Option<Vec<u8>>, String> {
+        let mut progress = None;
+        for access in [Access::Cached, Access::Blocking] {
+            let mut reply = ReplyBuffer::default();
+            let record = &IncomingRecord::decode(record);
+            let incoming = Incoming { record, connection, now: Time::from_nanos(now), access };
+            match self.service.handle(&incoming, &mut progress, &mut reply) {
+                Outcome::Reply { .. } => return Ok(Some(reply.into_bytes())),
+                Outcome::WouldBlock => {}
+                _ if progress.is_some() => return Err("it was executed in part".to_owned()),
+                _ => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
     /// Resumes one of the calls that wait.
     pub(super) fn resume_one(&mut self, random: &mut Random, now: i64) -> Result<Option<Reply>, String> {
         if self.pending.is_empty() {

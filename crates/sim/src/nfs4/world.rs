@@ -87,6 +87,8 @@ pub(super) struct World {
     next_value: u64,
     done: usize,
     ending: bool,
+    /// The adversary's own draws.
+    pub(super) adversary: Random,
 }
 
 impl World {
@@ -122,6 +124,7 @@ impl World {
             next_value: 1,
             done: 0,
             ending: false,
+            adversary: Random::new(!seed),
         };
         for _ in 0..plan.clients {
             world.add_client(None);
@@ -159,11 +162,16 @@ impl World {
     fn add_client(&mut self, before: Option<usize>) {
         let number = self.clients.len();
         let (minor, name) = match before {
-            Some(before) => (self.clients[before].minor, self.clients[before].name.clone()),
+            // Some come back with another address: to the server, those are other clients of the same name.
+            Some(before) => {
+                let earlier = &self.clients[before];
+                let host = if number.is_multiple_of(3) { number } else { earlier.host };
+                (earlier.minor, (earlier.name.clone(), host))
+            }
             None => {
                 let is_nfs40 = self.plan.nfs40 && self.random.chance(1, 3);
                 let minor = if is_nfs40 { 0 } else { 1 + u32::from(self.random.chance(1, 2)) };
-                (minor, format!("client{number}"))
+                (minor, (format!("client{number}"), number))
             }
         };
         let mut client = Client::new(minor, name, self.plan.slots, self.now);
@@ -194,6 +202,9 @@ impl World {
             self.step()?;
             if self.server.is_dead() {
                 self.crash()?;
+            }
+            if self.plan.adversary && self.adversary.chance(1, 6) && !self.server.is_dead() {
+                self.attack()?;
             }
         }
         self.end()
@@ -243,7 +254,8 @@ impl World {
                 self.clients.iter().position(|client| client.connections.contains(&connection.0))
             }
             Destination::Address(address) => (0..self.clients.len())
-                .find(|client| message::connection(*client, 0).peer.ip() == address.ip()),
+                .rev()
+                .find(|client| message::connection(self.clients[*client].host, 0).peer.ip() == address.ip()),
             Destination::Program { .. } => return Err("a callback to another program".to_owned()),
         };
         let decoded = message::decode_callback(record)?;
@@ -267,7 +279,7 @@ impl World {
         }
         match to {
             Destination::Connection(connection) => {
-                let connection = message::connection(client, connection.0);
+                let connection = message::connection(self.clients[client].host, connection.0);
                 let access = volume::request::Access::Cached;
                 let record = &IncomingRecord::decode(&decoded.answer);
                 let mut reply = ReplyBuffer::default();
@@ -367,7 +379,7 @@ impl World {
         let call = &self.calls[number];
         let client = &self.clients[call.client];
         let connection = *self.random.pick(&client.connections);
-        let connection = message::connection(call.client, connection);
+        let connection = message::connection(client.host, connection);
         self.requests.push(SentRequest {
             call: number,
             record: call.record.clone(),
@@ -618,7 +630,7 @@ impl World {
             client.phase = Phase::Gone;
         }
         let number = self.clients.len();
-        self.clients.push(Client::new(1, "the last one".to_owned(), 1, self.now));
+        self.clients.push(Client::new(1, ("the last one".to_owned(), number), 1, self.now));
         self.clients[number].connections = vec![self.next_connection];
         while self.clients[number].phase != Phase::Ready {
             self.round()?;
