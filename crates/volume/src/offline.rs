@@ -1,4 +1,6 @@
-//! Tools for a volume that is not being served: checking and dumping.
+//! Tools for a volume that is not being served: checking, and getting out what it holds.
 
 pub mod check;
+mod contents;
 pub mod dump;
+pub mod files;

@@ -1,13 +1,16 @@
 //! Offline check of a volume that is closed or crashed: `holdfast check`.
 //!
-//! It changes nothing on media: the index library writes to an in-memory copy of the few blocks that it changes, and
-//! the journal is replayed in memory, as [`Volume::open`](crate::Volume::open) would, without cutting or rewriting
+//! It changes nothing on media: what must be written to open the index stays in memory, and the journal is replayed in memory, as [`Volume::open`](crate::Volume::open) would, without cutting or rewriting
 //! anything. The check covers what the next opening would see: the journal's records over the index's.
 //!
-//! The checks go from the bottom to the top. First every record must decode. An index that cannot be read to its end
-//! is the only fault reported then, as all others would follow from it. Then come the tree of names, each inode's
+//! The checks go from the bottom to the top. First every record must decode. Blocks of the index that cannot be read
+//! leave ranges of keys whose records are lost; the check goes on around them, and what it then misses is reported as
+//! lost rather than as contradictory. Then come the tree of names, each inode's
 //! claims about itself, the maps of files, extents and segments, with [`CheckOptions::read_data`] all file data, and
 //! the usage counters.
+//!
+//! A check only reads: it neither repairs the index nor counts on its library, which refuses everything after one
+//! block that it could not read.
 //!
 //! Neither a torn tail of the journal nor a segment file that nothing names is a fault: a crash leaves both.
 //!
@@ -76,6 +79,34 @@ impl Report {
     pub fn is_clean(&self) -> bool {
         self.faults.is_empty() && self.more_faults == 0
     }
+
+    /// Says in a sentence what the faults leave intact.
+    pub fn intact(&self) -> String {
+        let loses = |fault: &Fault| {
+            matches!(
+                fault.kind,
+                FaultKind::Index
+                    | FaultKind::Lost
+                    | FaultKind::Journal
+                    | FaultKind::Record
+                    | FaultKind::Extent
+                    | FaultKind::Segment
+                    | FaultKind::Data
+            )
+        };
+        let Summary { inodes, verified_bytes, .. } = self.summary;
+        let data = match verified_bytes {
+            0 => "file data was not read".to_owned(),
+            bytes => format!("{bytes} bytes of file data were read and match their checksums"),
+        };
+        if self.is_clean() {
+            return format!("everything is intact: {inodes} objects; {data}");
+        }
+        if self.more_faults == 0 && !self.faults.iter().any(loses) {
+            return format!("no object or data is lost: the faults concern names and counters; {data}");
+        }
+        format!("what is not named above is intact: {inodes} objects with their attributes; {data}")
+    }
 }
 
 /// Contents of a volume.
@@ -105,6 +136,12 @@ pub struct Summary {
     pub journal_cut_bytes: u64,
     /// Bytes of file data in segments that were read and verified.
     pub verified_bytes: u64,
+    /// Objects that exist, but whose own record is lost.
+    pub lost_objects: u64,
+    /// Names that directories had beyond those that can be read.
+    pub lost_names: u64,
+    /// Bytes of file data that cannot be read.
+    pub lost_bytes: u64,
 }
 
 /// A fault.
@@ -131,8 +168,10 @@ impl fmt::Display for Fault {
 /// The subject of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FaultKind {
-    /// The index cannot be read to its end.
+    /// Part of the index cannot be read.
     Index,
+    /// What an object lacks because the index lost records.
+    Lost,
     /// The journal is damaged, or is not this volume's.
     Journal,
     /// A record does not decode, or belongs to no table.
@@ -170,6 +209,7 @@ impl FaultKind {
     pub fn word(self) -> &'static str {
         match self {
             FaultKind::Index => "index",
+            FaultKind::Lost => "lost",
             FaultKind::Journal => "journal",
             FaultKind::Record => "record",
             FaultKind::Number => "number",
@@ -201,15 +241,29 @@ pub fn check(media: &Arc<dyn Media>, options: &CheckOptions) -> Result<Report, O
     let mut findings = Findings::new(options.faults_max);
     let mut summary = Summary::default();
     let mut view = View::open(media.as_ref())?;
-    let readable = records::check_index(&mut view, &mut findings);
+    records::check_index(&mut view, &mut findings)
+        .map_err(|error| OpenError(format!("the volume's index cannot be read: {error}")))?;
+    if view.lost().is_empty()
+        && let Err(error) = view::open_for_changes(media.as_ref())
+    {
+        let what = format!("all records can be read, but the index takes no changes: {error}");
+        findings.add(FaultKind::Index, None, what);
+    }
     let usage_deltas = view.replay(media.log().as_ref(), &mut findings, &mut summary);
+    if summary.journal_cut_bytes > 0 {
+        findings.note(format!(
+            "a crash tore the end of the journal: {} bytes that were never acknowledged are discarded at the next start",
+            summary.journal_cut_bytes
+        ));
+    }
     let mut tree = Tree::default();
-    if readable {
-        let walked = Walk { media, view: &view, options, findings: &mut findings, summary: &mut summary }
-            .run(&mut tree, &blobs, &usage_deltas);
-        if let Err(error) = walked {
-            findings.add(FaultKind::Index, None, format!("{error}; what follows it was not checked"));
-        }
+    let walked = Walk { media, view: &view, options, findings: &mut findings, summary: &mut summary }.run(
+        &mut tree,
+        &blobs,
+        &usage_deltas,
+    );
+    if let Err(error) = walked {
+        findings.add(FaultKind::Index, None, format!("{error}; what follows it was not checked"));
     }
     Ok(findings.report(&view, &tree, summary))
 }
@@ -234,7 +288,8 @@ impl Walk<'_> {
         tree.load(self.view)?;
         tree.load_orphans(self.view, self.findings)?;
         names::check_names(self.view, tree, self.findings, self.summary)?;
-        names::check_cookies(self.view, tree, self.findings)?;
+        names::check_cookies(self.view, tree, self.findings, self.summary)?;
+        tree.report_lost(self.findings, self.summary);
         tree.check_connected(self.findings);
         let mut uses = Uses::default();
         maps::check_index_maps(self.view, tree, &mut uses, self.findings)?;

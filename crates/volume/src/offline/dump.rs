@@ -18,7 +18,7 @@ use crate::journal::format::BatchHeader;
 use crate::media::Media;
 use crate::offline::check::Summary;
 use crate::offline::check::findings::Findings;
-use crate::offline::check::view::View;
+use crate::offline::check::view::{Found, View};
 use crate::open::OpenError;
 use crate::tables::index::IndexError;
 
@@ -108,7 +108,9 @@ pub type Visit<'a> = &'a mut dyn FnMut(Line) -> ControlFlow<()>;
 /// The index, which says where the journal begins, does not open.
 pub fn journal(media: &dyn Media, visit: Visit<'_>) -> Result<(), OpenError> {
     let view = View::open(media)?;
-    let anchor = view.meta.anchor;
+    let lost =
+        "the record that says where the journal begins is lost; run `holdfast check` on the data directory";
+    let anchor = view.meta.as_ref().ok_or_else(|| OpenError(lost.to_owned()))?.anchor;
     let begin = Line::new("anchor").number("seq", anchor.seq.0).number("position", anchor.position);
     if visit(begin.text("journal", bytes(&anchor.journal))).is_break() {
         return Ok(());
@@ -174,20 +176,26 @@ fn entry_lines(seq: Seq, encoded: &[u8], lines: &mut Vec<Line>) {
     }
 }
 
-/// Dumps the records of the index, without the journal's since the last checkpoint: of one table, or of all.
+/// Dumps the records of the index, without the journal's since the last checkpoint: of one table, or of all. In
+/// between it says where records are lost.
 ///
 /// # Errors
-/// The index does not open, or cannot be read to its end.
+/// The index does not open.
 pub fn records(media: &dyn Media, table: Option<Table>, visit: Visit<'_>) -> Result<(), OpenError> {
-    let view = View::open(media)?;
+    let mut view = View::open(media)?;
     let (from, to) = match table {
         Some(table) => key::table_range(crate::offline::check::records::member_of(table), table),
         // After all keys: members are counted from zero.
         None => (Key::from(&[][..]), Key::from(&[0xff; 5][..])),
     };
-    view.index()
-        .and_then(|index| index.scan(&from, &to, &mut |key, value| visit(record_line("record", key, value))))
-        .map_err(unreadable)
+    view.survey(&mut |_, _| {}).map_err(unreadable)?;
+    let mut why =
+        view.lost().iter().filter(|lost| *lost.to > *from && *lost.from < *to).map(|lost| &lost.why);
+    let mut line = |found: Found<'_>| match found {
+        Found::Record(key, value) => visit(record_line("record", key, value)),
+        Found::Lost => visit(Line::new("lost").text("what", why.next().map_or("", |why| why.as_str()))),
+    };
+    view.each_in_index(&from, &to, &mut line).map_err(unreadable)
 }
 
 /// Dumps one segment as its file has it: every extent that begins in it, whether it is still in use, and whether its
@@ -201,7 +209,7 @@ pub fn segment(media: &Arc<dyn Media>, id: SegmentId, visit: Visit<'_>) -> Resul
     view.replay(media.log().as_ref(), &mut Findings::new(0), &mut Summary::default());
     // The index counts live bytes; the journal only records that the segment exists.
     let key = key::segment(id);
-    let row = match view.index().and_then(|index| index.get(&key)).map_err(unreadable)? {
+    let row = match view.index().get(&key).map_err(unreadable)? {
         Some(row) => Some(row.into()),
         None => view.get(&key).map_err(unreadable)?,
     };

@@ -6,9 +6,9 @@ use super::findings::Findings;
 use super::maps::{Use, Uses};
 use super::view::View;
 use super::{FaultKind, Summary};
-use crate::api::ids::{ExtentId, Ino, SegmentId};
+use crate::api::ids::{ExtentId, Ino, Member, SegmentId};
 use crate::encoding::key;
-use crate::encoding::key::{FAMILY, Table};
+use crate::encoding::key::{FAMILY, FIRST, Table};
 use crate::encoding::record::{ExtentHeader, ExtentRecord, SegmentRecord};
 use crate::limits::EXTENT_BYTES_MAX;
 use crate::media::BLOCK_BYTES;
@@ -66,7 +66,7 @@ pub(super) fn check_extents(
     view.each_of_index(FAMILY, Table::Extent, &mut |fields, value| {
         let Some((id, row)) = decode(fields, value) else { return };
         let used = uses.remove(&id);
-        check_references(id, &row, used.as_ref(), findings);
+        check_references(view, id, &row, used.as_ref(), findings);
         let of_row = placements.entry(row.segment).or_default();
         of_row.live = of_row.live.saturating_add(u64::from(row.stored));
         // The cleaner may have moved it since the checkpoint.
@@ -85,14 +85,40 @@ pub(super) fn check_extents(
     }
     let mut missing: Vec<(ExtentId, Use)> = uses.into_iter().collect();
     missing.sort_unstable_by_key(|(id, _)| *id);
-    for (id, used) in missing {
-        let what = format!("data from byte {} on lies in extent {id}, which does not exist", used.start.0);
-        findings.add(FaultKind::Extent, Some(used.ino), what);
-    }
+    report_missing(view, &missing, findings, summary);
     for (id, placement) in &mut placements {
-        check_segment(*id, placement, findings, summary);
+        check_segment(view, *id, placement, findings, summary);
     }
     Ok(placements)
+}
+
+/// Reports extents that maps refer to and that do not exist; those that are lost, once for each file.
+fn report_missing(view: &View, missing: &[(ExtentId, Use)], findings: &mut Findings, summary: &mut Summary) {
+    let mut lost: BTreeMap<Ino, (u64, u64)> = BTreeMap::new();
+    for (id, used) in missing {
+        let (start, offset) = used.start;
+        if view.is_lost(&key::extent(*id)) {
+            let of_file = lost.entry(used.ino).or_insert((0, start));
+            let bytes = used.reach.saturating_sub(u64::from(offset));
+            *of_file = (of_file.0.saturating_add(bytes), of_file.1.min(start));
+            continue;
+        }
+        let what = format!("data from byte {start} on lies in extent {id}, which does not exist");
+        findings.add(FaultKind::Extent, Some(used.ino), what);
+    }
+    for (ino, (bytes, first)) in lost {
+        summary.lost_bytes = summary.lost_bytes.saturating_add(bytes);
+        let what = format!(
+            "{bytes} bytes of its data, the first at byte {first}, cannot be read: the records of their extents are lost"
+        );
+        findings.add(FaultKind::Lost, Some(ino), what);
+    }
+}
+
+/// Whether records of a table of the family are lost.
+fn lacks(view: &View, member: Member, table: Table) -> bool {
+    let (from, to) = key::table_range(member, table);
+    view.has_lost(&from, &to)
 }
 
 fn decode(fields: &[u8], value: &[u8]) -> Option<(ExtentId, ExtentRecord)> {
@@ -124,13 +150,26 @@ fn load_segments(
         }
     }
     for id in present.iter().filter(|id| !placements.contains_key(id)) {
+        if view.is_lost(&key::segment(*id)) {
+            continue;
+        }
         findings.note(format!("segment {id} is not in use; the next start deletes its file"));
     }
     Ok(placements)
 }
 
-fn check_references(id: ExtentId, row: &ExtentRecord, used: Option<&Use>, findings: &mut Findings) {
+fn check_references(
+    view: &View,
+    id: ExtentId,
+    row: &ExtentRecord,
+    used: Option<&Use>,
+    findings: &mut Findings,
+) {
     let references = used.map_or(0, |used| used.references);
+    // References of lost maps are not known.
+    if row.references > references && lacks(view, FIRST, Table::Map) {
+        return;
+    }
     if row.references != references {
         let what = format!(
             "extent {id} says that {} pieces of files refer to it, but {references} do",
@@ -156,10 +195,20 @@ fn place(
     placements.entry(record.segment).or_default().extents.push(Placed { id, record, used });
 }
 
-fn check_segment(id: SegmentId, placement: &mut Placement, findings: &mut Findings, summary: &mut Summary) {
+fn check_segment(
+    view: &View,
+    id: SegmentId,
+    placement: &mut Placement,
+    findings: &mut Findings,
+    summary: &mut Summary,
+) {
     placement.extents.sort_unstable_by_key(|placed| (placed.record.offset, placed.id));
     summary.live_bytes = summary.live_bytes.saturating_add(placement.live);
     let Some(row) = placement.row else {
+        if view.is_lost(&key::segment(id)) {
+            let what = format!("the record of segment {id} is lost; the data in it can be read");
+            return findings.add(FaultKind::Lost, None, what);
+        }
         return lost(
             id,
             placement,
@@ -168,12 +217,13 @@ fn check_segment(id: SegmentId, placement: &mut Placement, findings: &mut Findin
         );
     };
     summary.segments += 1;
-    if placement.is_in_index && row.live != placement.live {
+    let lacks_extents = row.live > placement.live && lacks(view, FAMILY, Table::Extent);
+    if placement.is_in_index && row.live != placement.live && !lacks_extents {
         let what =
             format!("segment {id} says that {} bytes of it are in use, but {} are", row.live, placement.live);
         findings.add(FaultKind::Segment, None, what);
     }
-    if !placement.is_in_index && placement.live > 0 {
+    if !placement.is_in_index && placement.live > 0 && !view.is_lost(&key::segment(id)) {
         let what =
             format!("segment {id} is missing in the index, which places {} bytes in it", placement.live);
         findings.add(FaultKind::Segment, None, what);

@@ -44,6 +44,11 @@ impl Findings {
         }
     }
 
+    /// Returns the faults as sentences, without paths.
+    pub(crate) fn sentences(self) -> Vec<String> {
+        self.found.into_iter().map(|(_, _, what)| what).collect()
+    }
+
     fn push(&mut self, kind: FaultKind, subject: Subject, what: String) {
         if self.found.len() < self.max {
             self.found.push((kind, subject, what));

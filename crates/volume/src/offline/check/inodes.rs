@@ -9,7 +9,7 @@ use super::{FaultKind, Summary};
 use crate::api::attributes::FileType;
 use crate::api::ids::Ino;
 use crate::encoding::key;
-use crate::encoding::key::{FIRST, Table};
+use crate::encoding::key::{FIRST, Key, Table};
 use crate::encoding::record::{InodeRecord, UsageKind, UsageRecord, decode_symlink, decode_xattr};
 use crate::limits::{FILE_BYTES_MAX, LINKS_MAX, SYMLINK_BYTES_MAX, XATTR_OVERHEAD_BYTES};
 use crate::tables::index::IndexError;
@@ -34,17 +34,17 @@ pub(super) fn check_inodes(
         summary.files += u64::from(record.file_type == FileType::Regular);
         summary.used_bytes = summary.used_bytes.saturating_add(record.used);
         count(&mut totals, &record);
-        let mut faults = Faults { ino, findings };
+        let mut faults = Faults { ino, findings, view };
         check_names(&mut faults, &record, node);
         if record.file_type == FileType::Directory {
-            check_directory(&mut faults, &record, node);
+            summary.lost_names += check_directory(&mut faults, &record, node);
         } else if record.parent != Ino(0) {
             faults.add(
                 FaultKind::Inode,
                 format!("it is no directory, but has inode {} as parent", record.parent),
             );
         }
-        check_sizes(&mut faults, &record, node);
+        summary.lost_bytes += check_sizes(&mut faults, &record, node);
         if record.file_type == FileType::Symlink
             && let Err(error) = check_target(&mut faults, view, &record)
         {
@@ -58,11 +58,23 @@ pub(super) fn check_inodes(
 struct Faults<'f> {
     ino: Ino,
     findings: &'f mut Findings,
+    view: &'f View,
 }
 
 impl Faults<'_> {
     fn add(&mut self, kind: FaultKind, what: String) {
         self.findings.add(kind, Some(self.ino), what);
+    }
+
+    /// Whether records of this object with keys in `from <= key < to` may be lost.
+    fn may_lack(&self, range: impl Fn(Ino) -> Key) -> bool {
+        self.view.has_lost(&range(self.ino), &range(Ino(self.ino.0.saturating_add(1))))
+    }
+
+    /// Whether names anywhere may be lost.
+    fn may_lack_names(&self) -> bool {
+        let (from, to) = key::table_range(FIRST, Table::Name);
+        self.view.has_lost(&from, &to)
     }
 
     fn unless(&mut self, sound: bool, kind: FaultKind, what: impl FnOnce() -> String) {
@@ -97,6 +109,12 @@ fn check_names(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
     });
     if ino != Ino::ROOT && node.names == 0 && !(node.orphan && record.links == 0) {
         let (file_type, bytes) = (record.file_type, record.size);
+        if faults.may_lack_names() {
+            let what = format!(
+                "the name of inode {ino} ({file_type:?}, {bytes} bytes) is lost: nobody can reach it"
+            );
+            return faults.add(FaultKind::Lost, what);
+        }
         let what = format!("inode {ino} ({file_type:?}, {bytes} bytes) has no name: nobody can reach it");
         return faults.add(FaultKind::Tree, what);
     }
@@ -104,6 +122,13 @@ fn check_names(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
         faults.add(FaultKind::Tree, format!("directory inode {ino} has {} names", node.names));
     }
     let expected = if is_directory { node.subdirectories.saturating_add(2) } else { node.names };
+    if record.links > expected && faults.may_lack_names() {
+        if !is_directory {
+            let missing = record.links - expected;
+            faults.add(FaultKind::Lost, format!("{missing} of its {} names are lost", record.links));
+        }
+        return;
+    }
     faults.unless(record.links == expected, FaultKind::Links, || {
         format!("it says that it has {} links, but there are {expected}", record.links)
     });
@@ -112,10 +137,20 @@ fn check_names(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
     });
 }
 
-fn check_directory(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
-    faults.unless(record.entries == node.entries, FaultKind::Directory, || {
-        format!("it says that it holds {} names, but there are {}", record.entries, node.entries)
-    });
+/// Checks a directory's record; returns the number of names that are lost.
+fn check_directory(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) -> u64 {
+    let mut lost = 0;
+    if record.entries > node.entries && faults.may_lack(|ino| key::name(ino, b"")) {
+        lost = record.entries - node.entries;
+        faults.add(
+            FaultKind::Lost,
+            format!("{lost} of the {} names in this directory are lost", record.entries),
+        );
+    } else {
+        faults.unless(record.entries == node.entries, FaultKind::Directory, || {
+            format!("it says that it holds {} names, but there are {}", record.entries, node.entries)
+        });
+    }
     let parent = if faults.ino == Ino::ROOT { Some(Ino::ROOT) } else { node.first.map(|(parent, _)| parent) };
     if let Some(parent) = parent {
         faults.unless(record.parent == parent, FaultKind::Directory, || {
@@ -126,10 +161,12 @@ fn check_directory(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
         let (next, highest) = (record.next_cookie, node.highest_cookie);
         format!("a name has cookie {highest}, but the next name would be given cookie {next}")
     });
+    lost
 }
 
-/// Checks size, used bytes, map and truncations.
-fn check_sizes(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
+/// Checks size, used bytes, map and truncations; returns the bytes of data whose place is lost.
+fn check_sizes(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) -> u64 {
+    let mut lost = 0;
     let (size, used, mapped_end) = (record.size, record.used, record.mapped_end);
     faults.unless(record.mode <= 0o7777, FaultKind::Inode, || {
         format!("its mode {:o} is out of range", record.mode)
@@ -140,15 +177,25 @@ fn check_sizes(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
     faults.unless(mapped_end <= size, FaultKind::Inode, || {
         format!("its data may reach up to byte {mapped_end}, beyond its size of {size}")
     });
-    faults.unless(used == node.mapped, FaultKind::Used, || {
-        format!("it says that {used} bytes of data are stored for it, but there are {}", node.mapped)
-    });
+    if used > node.mapped && faults.may_lack(|ino| key::map(ino, 0)) {
+        lost = used - node.mapped;
+        let what = format!("{lost} of its {used} bytes of data cannot be read: where they lie is lost");
+        faults.add(FaultKind::Lost, what);
+    } else {
+        faults.unless(used == node.mapped, FaultKind::Used, || {
+            format!("it says that {used} bytes of data are stored for it, but there are {}", node.mapped)
+        });
+    }
     if record.file_type != FileType::Regular {
         let empty = used == 0 && mapped_end == 0 && record.pending_truncations.is_empty();
         faults.unless(empty, FaultKind::Inode, || "it is no regular file, but holds data".to_owned());
     }
     let (number, bytes) = (record.xattrs, u64::from(record.xattr_bytes));
-    faults.unless((number, bytes) == node.xattrs, FaultKind::Inode, || {
+    let lacks_xattrs = number > node.xattrs.0 && faults.may_lack(|ino| key::xattr(ino, b""));
+    faults.unless(!lacks_xattrs, FaultKind::Lost, || {
+        format!("{} of its {number} extended attributes are lost", number - node.xattrs.0)
+    });
+    faults.unless(lacks_xattrs || (number, bytes) == node.xattrs, FaultKind::Inode, || {
         format!(
             "it says that it has {number} extended attributes, {bytes} bytes, but there are {:?}",
             node.xattrs
@@ -166,11 +213,16 @@ fn check_sizes(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
     faults.unless(ordered && counted, FaultKind::Inode, || {
         format!("its list of {} pending truncations contradicts itself", record.pending_truncations.len())
     });
+    lost
 }
 
 fn check_target(faults: &mut Faults<'_>, view: &View, record: &InodeRecord) -> Result<(), IndexError> {
     let Some(value) = view.get(&key::symlink(faults.ino))? else {
-        faults.add(FaultKind::Symlink, "the symbolic link has no target".to_owned());
+        if view.is_lost(&key::symlink(faults.ino)) {
+            faults.add(FaultKind::Lost, "the target of this symbolic link is lost".to_owned());
+        } else {
+            faults.add(FaultKind::Symlink, "the symbolic link has no target".to_owned());
+        }
         return Ok(());
     };
     let Ok(target) = decode_symlink(&value) else { return Ok(()) };
@@ -196,7 +248,7 @@ pub(super) fn count_xattrs(view: &View, tree: &mut Tree, findings: &mut Findings
         }
     })?;
     for (ino, number) in strays {
-        if view.get(&key::reap(ino))?.is_none() {
+        if view.get(&key::reap(ino))?.is_none() && !view.is_lost(&key::inode(ino)) {
             let what = format!("there are {number} extended attributes of inode {ino}, which does not exist");
             findings.add(FaultKind::Inode, None, what);
         }
@@ -209,6 +261,7 @@ pub(super) fn check_symlinks(view: &View, tree: &Tree, findings: &mut Findings) 
     view.each(FIRST, Table::Symlink, &mut |fields, _| {
         let Some(ino) = key::number(fields).map(Ino) else { return };
         let what = match tree.nodes.get(&ino).map(|node| node.file_type) {
+            None if view.is_lost(&key::inode(ino)) => return,
             None => "does not exist",
             Some(Some(file_type)) if file_type != FileType::Symlink => "is no symbolic link",
             Some(_) => return,

@@ -36,10 +36,15 @@ pub(super) fn check_names(
             faults.push((FaultKind::Directory, what));
         }
         match view.get(&key::cookie(directory, record.cookie)) {
+            Ok(None) if view.is_lost(&key::cookie(directory, record.cookie)) => {
+                let what = "READDIR does not list this name, as one of its two records is lost";
+                faults.push((FaultKind::Name, what.to_owned()));
+            }
             Ok(slot) => faults.extend(check_listed(&record, name, slot.as_deref())),
             Err(error) => failed = Some(error),
         }
-        faults.extend(enter(tree, directory, &record));
+        let place = (directory, record.cookie);
+        faults.extend(enter(view, tree, place, record.ino, Some(record.file_type)));
         for (kind, what) in faults {
             findings.add_name(kind, directory, name, what);
         }
@@ -51,10 +56,12 @@ pub(super) fn check_names(
 fn check_listed(record: &NameRecord, name: &[u8], listed: Option<&[u8]>) -> Option<(FaultKind, String)> {
     let cookie = record.cookie;
     let what = match listed.map(CookieRecord::decode) {
-        None => format!("READDIR does not list this name: there is none with its cookie {cookie}"),
+        None => format!("READDIR does not list this name: its place in the listing, {cookie}, is empty"),
         Some(Ok(listed)) if *listed.name != *name => {
             let other = String::from_utf8_lossy(&listed.name).into_owned();
-            format!("READDIR does not list this name: its cookie {cookie} belongs to `{other}`")
+            format!(
+                "READDIR does not list this name: its place in the listing, {cookie}, belongs to `{other}`"
+            )
         }
         Some(Ok(listed)) if listed.ino != record.ino => {
             format!("LOOKUP finds inode {} under this name, READDIR lists inode {}", record.ino, listed.ino)
@@ -64,40 +71,57 @@ fn check_listed(record: &NameRecord, name: &[u8], listed: Option<&[u8]>) -> Opti
     Some((FaultKind::Name, what))
 }
 
-/// Counts a name for its directory and its object.
-fn enter(tree: &mut Tree, directory: Ino, record: &NameRecord) -> Option<(FaultKind, String)> {
-    let is_directory = record.file_type == FileType::Directory;
+/// Counts a name for its directory and its object. `file_type` is what the name says.
+fn enter(
+    view: &View,
+    tree: &mut Tree,
+    (directory, cookie): (Ino, Cookie),
+    ino: Ino,
+    file_type: Option<FileType>,
+) -> Option<(FaultKind, String)> {
+    if !tree.nodes.contains_key(&directory) && view.is_lost(&key::inode(directory)) {
+        tree.add_lost(directory, Some(FileType::Directory));
+    }
+    if !tree.nodes.contains_key(&ino) && view.is_lost(&key::inode(ino)) {
+        tree.add_lost(ino, file_type);
+    }
+    let is_directory =
+        file_type.or(tree.nodes.get(&ino).and_then(|node| node.file_type)) == Some(FileType::Directory);
     if !tree.is_directory(directory) {
         let state = if tree.nodes.contains_key(&directory) { "is no directory" } else { "does not exist" };
         return Some((
             FaultKind::Name,
-            format!("a name for inode {} lies in inode {directory}, which {state}", record.ino),
+            format!("a name for inode {ino} lies in inode {directory}, which {state}"),
         ));
     }
     if let Some(parent) = tree.nodes.get_mut(&directory) {
         parent.entries += 1;
         parent.subdirectories += u32::from(is_directory);
-        parent.highest_cookie = parent.highest_cookie.max(record.cookie);
+        parent.highest_cookie = parent.highest_cookie.max(cookie);
     }
-    let Some(node) = tree.nodes.get_mut(&record.ino) else {
-        return Some((FaultKind::Name, format!("it names inode {}, which does not exist", record.ino)));
+    let Some(node) = tree.nodes.get_mut(&ino) else {
+        return Some((FaultKind::Name, format!("it names inode {ino}, which does not exist")));
     };
-    if record.ino == Ino::ROOT {
+    if ino == Ino::ROOT {
         return Some((FaultKind::Tree, "it names the root directory, which must have no name".to_owned()));
     }
     node.names += 1;
-    node.first.get_or_insert((directory, record.cookie));
-    match node.file_type {
-        Some(file_type) if file_type != record.file_type => Some((
-            FaultKind::Name,
-            format!("the name says {:?}, its inode says {file_type:?}", record.file_type),
-        )),
+    node.first.get_or_insert((directory, cookie));
+    match (node.file_type, file_type) {
+        (Some(of_inode), Some(of_name)) if of_inode != of_name => {
+            Some((FaultKind::Name, format!("the name says {of_name:?}, its inode says {of_inode:?}")))
+        }
         _ => None,
     }
 }
 
 /// Checks that READDIR lists nothing that LOOKUP does not find.
-pub(super) fn check_cookies(view: &View, tree: &mut Tree, findings: &mut Findings) -> Result<(), IndexError> {
+pub(super) fn check_cookies(
+    view: &View,
+    tree: &mut Tree,
+    findings: &mut Findings,
+    summary: &mut Summary,
+) -> Result<(), IndexError> {
     let mut failed = None;
     view.each(FIRST, Table::Cookie, &mut |fields, value| {
         let (directory, cookie) = (key::number(fields).map(Ino), key::second_number(fields).map(Cookie));
@@ -116,13 +140,20 @@ pub(super) fn check_cookies(view: &View, tree: &mut Tree, findings: &mut Finding
             }
         };
         let what = match found {
+            None if view.is_lost(&key::name(directory, &listed.name)) => {
+                summary.names += 1;
+                if let Some((kind, what)) = enter(view, tree, (directory, cookie), listed.ino, None) {
+                    findings.add_name(kind, directory, &listed.name, what);
+                }
+                "LOOKUP does not find this name, as one of its two records is lost".to_owned()
+            }
             None => format!(
-                "READDIR lists this name (cookie {cookie}, inode {}), LOOKUP does not find it",
+                "READDIR lists this name (at {cookie}, for inode {}), but LOOKUP does not find it",
                 listed.ino
             ),
             Some(Ok(record)) if record.cookie != cookie => {
                 format!(
-                    "READDIR lists this name at cookie {cookie}, but it belongs at cookie {}",
+                    "READDIR lists this name at {cookie} of the listing, but it belongs at {}",
                     record.cookie
                 )
             }

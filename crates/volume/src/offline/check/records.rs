@@ -2,11 +2,9 @@
 //!
 //! Later checks skip records that do not decode, as they were reported here.
 
-use std::ops::ControlFlow;
-
 use super::FaultKind;
 use super::findings::Findings;
-use super::view::View;
+use super::view::{Lost, View};
 use crate::api::ids::{Ino, Member, Seq};
 use crate::encoding::codec::Malformed;
 use crate::encoding::entry::Slot;
@@ -35,65 +33,68 @@ pub(crate) fn member_of(table: Table) -> Member {
     }
 }
 
-/// Reads the whole index, once. Returns whether that was possible.
-pub(super) fn check_index(view: &mut View, findings: &mut Findings) -> bool {
-    // The ranges of all tables in key order, and the gaps between them.
-    let mut ranges: Vec<(Key, Key, Option<Table>)> = Vec::new();
-    let mut tables: Vec<(Key, Key, Table)> = Table::ALL
-        .map(|table| (key::table_range(member_of(table), table), table))
-        .map(|((a, b), t)| (a, b, t))
-        .into();
-    tables.sort();
-    let mut behind: Key = Key::from(&[][..]);
-    for (from, to, table) in tables {
-        ranges.push((std::mem::replace(&mut behind, to.clone()), from.clone(), None));
-        ranges.push((from, to, Some(table)));
-    }
-    // No key is longer than a name's.
-    ranges.push((behind, Key::from(&[0xff; NAME_BYTES_MAX + 32][..]), None));
-    let mut readable = true;
-    for (from, to, table) in &ranges {
-        if let Err(error) = check_range(view, from, to, *table, findings) {
-            readable = false;
-            let place = table.map_or("between its tables".to_owned(), |table| format!("in table {table:?}"));
-            findings.add(
-                FaultKind::Index,
-                None,
-                format!("{error} ({place}); restore the index from a backup"),
-            );
-            if let Err(error) = view.reopen() {
-                findings.add(FaultKind::Index, None, format!("the index cannot be opened again: {error}"));
-                return false;
-            }
+/// Reads the whole index, once, and reports what of it is lost.
+pub(super) fn check_index(view: &mut View, findings: &mut Findings) -> Result<(), IndexError> {
+    view.survey(&mut |key, value| {
+        let known = key::parse(key).filter(|(member, table, _)| *member == member_of(*table));
+        let Some((_, table, _)) = known else {
+            let what = format!("the index holds an unknown record, key {}", hex(key));
+            return findings.add(FaultKind::Record, None, what);
+        };
+        if let Err(error) = check_record(table, key, value) {
+            let what = format!("a record of table {table:?}, key {}, does not decode: {error}", hex(key));
+            findings.add(FaultKind::Record, subject(table, key), what);
         }
+    })?;
+    for lost in view.lost() {
+        findings.add(FaultKind::Index, None, format!("{}; lost are records of {}", lost.why, holds(lost)));
     }
-    readable
+    if view.meta.is_none() {
+        let what = "the record with the volume's identity, the key of its file handles and its place in the journal \
+                    is lost: it cannot be served";
+        findings.add(FaultKind::Index, None, what.to_owned());
+    }
+    Ok(())
 }
 
-fn check_range(
-    view: &View,
-    from: &[u8],
-    to: &[u8],
-    table: Option<Table>,
-    findings: &mut Findings,
-) -> Result<(), IndexError> {
-    view.index()?.scan(from, to, &mut |key, value| {
-        match table {
-            None => findings.add(
-                FaultKind::Record,
-                None,
-                format!("the index holds an unknown record, key {}", hex(key)),
-            ),
-            Some(table) => {
-                if let Err(error) = check_record(table, key, value) {
-                    let what =
-                        format!("a record of table {table:?}, key {}, does not decode: {error}", hex(key));
-                    findings.add(FaultKind::Record, subject(table, key), what);
+/// Says what a lost range may have held.
+fn holds(lost: &Lost) -> String {
+    let words: Vec<String> = Table::ALL
+        .into_iter()
+        .filter_map(|table| {
+            let (from, to) = key::table_range(member_of(table), table);
+            let (first, last): (&[u8], &[u8]) = (lost.from.as_ref().max(&*from), lost.to.as_ref().min(&*to));
+            (first < last).then(|| {
+                let number = |key: &[u8]| key::parse(key).and_then(|(_, _, fields)| key::number(fields));
+                match (number(first), number(last)) {
+                    (Some(first), Some(last)) if first == last => format!("{} ({first})", word(table)),
+                    (Some(first), Some(last)) => format!("{} ({first} to {last})", word(table)),
+                    _ => word(table).to_owned(),
                 }
-            }
-        }
-        ControlFlow::Continue(())
-    })
+            })
+        })
+        .collect();
+    if words.is_empty() { "no known table".to_owned() } else { words.join(", ") }
+}
+
+/// Names what the records of a table are about.
+fn word(table: Table) -> &'static str {
+    match table {
+        Table::Inode => "inodes",
+        Table::Name => "names in directory inodes",
+        Table::Cookie => "listings of directory inodes",
+        Table::Map => "places of the data of inodes",
+        Table::Reap => "removed objects",
+        Table::Usage => "usage counters",
+        Table::Symlink => "targets of symbolic links, inodes",
+        Table::Xattr => "extended attributes of inodes",
+        Table::State => "the state of clients",
+        Table::Orphan => "removed files that clients held open",
+        Table::Extent => "extents",
+        Table::Segment => "segments",
+        Table::Reply => "remembered replies",
+        Table::Meta => "the volume as a whole",
+    }
 }
 
 /// Returns the records of a journal entry that can be replayed; the others are faults, for which the next opening
@@ -156,7 +157,7 @@ fn check_key(table: Table, fields: &[u8]) -> Result<(), Malformed> {
 /// Checks that no number in the index would be handed out again. Replay advances the counters beyond those in the
 /// journal.
 pub(super) fn check_numbers(view: &View, findings: &mut Findings) -> Result<(), IndexError> {
-    let meta = &view.meta;
+    let Some(meta) = &view.meta else { return Ok(()) };
     let counters = [
         (Table::Inode, "inode", meta.next_ino.0),
         (Table::Extent, "extent", meta.next_extent.0),
@@ -164,7 +165,11 @@ pub(super) fn check_numbers(view: &View, findings: &mut Findings) -> Result<(), 
     ];
     for (table, what, next) in counters {
         let (from, to) = key::table_range(member_of(table), table);
-        let last = view.index()?.last_before(&from, &to)?;
+        let last = match view.index().last_before(&from, &to) {
+            // What cannot be read was reported.
+            Err(IndexError::Corrupt(_)) => continue,
+            last => last?,
+        };
         let highest = last.and_then(|(key, _)| key::number(key::parse(&key)?.2));
         if let Some(highest) = highest.filter(|highest| *highest >= next) {
             let object = (table == Table::Inode).then_some(Ino(highest));

@@ -1,5 +1,6 @@
 //! The checker reports no faults in sound volumes, and every kind of planted fault.
 
 mod clean;
+pub(in crate::offline) mod lost;
 mod planted;
 pub(crate) mod world;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::FaultKind;
 use super::findings::Findings;
 use super::view::View;
+use super::{FaultKind, Summary};
 use crate::api::attributes::FileType;
 use crate::api::ids::{Cookie, Ino};
 use crate::encoding::key;
@@ -34,6 +34,8 @@ pub(super) struct Node {
     pub mapped: u64,
     /// Extended attributes that it has, and what they count towards their limit.
     pub xattrs: (u32, u64),
+    /// Whether its record is lost.
+    pub lost: bool,
     /// Whether the table of orphans lists it.
     pub orphan: bool,
     /// Whether the root was found above it, if it is a directory.
@@ -62,7 +64,11 @@ impl Tree {
             let Some(ino) = key::number(fields).map(Ino) else { return };
             let file_type = InodeRecord::decode(value).ok().map(|record| record.file_type);
             self.nodes.insert(ino, Node { file_type, ..Node::default() });
-        })
+        })?;
+        if !self.nodes.contains_key(&Ino::ROOT) && view.is_lost(&key::inode(Ino::ROOT)) {
+            self.add_lost(Ino::ROOT, Some(FileType::Directory));
+        }
+        Ok(())
     }
 
     /// Loads the held files without a name.
@@ -78,6 +84,30 @@ impl Tree {
                 }
             }
         })
+    }
+
+    /// Adds an object whose record is lost.
+    pub(super) fn add_lost(&mut self, ino: Ino, file_type: Option<FileType>) {
+        self.nodes.insert(ino, Node { file_type, lost: true, ..Node::default() });
+    }
+
+    /// Reports the objects whose records are lost.
+    pub(super) fn report_lost(&self, findings: &mut Findings, summary: &mut Summary) {
+        for (ino, node) in self.nodes.iter().filter(|(_, node)| node.lost) {
+            summary.lost_objects += 1;
+            let what = match node.file_type {
+                Some(FileType::Directory) => format!(
+                    "the record of this directory (inode {ino}) is lost: its owner, mode and times are, the {} names in \
+                     it are not",
+                    node.entries
+                ),
+                _ => format!(
+                    "the record of this object (inode {ino}) is lost: its owner, mode, times and size are; data of it \
+                     may be readable"
+                ),
+            };
+            findings.add(FaultKind::Lost, Some(*ino), what);
+        }
     }
 
     /// Whether a directory has this number.

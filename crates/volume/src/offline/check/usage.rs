@@ -19,6 +19,14 @@ pub(super) fn check_usage(
     totals: &Totals,
     findings: &mut Findings,
 ) -> Result<(), IndexError> {
+    let lacks = |table| {
+        let (from, to) = key::table_range(FIRST, table);
+        view.has_lost(&from, &to)
+    };
+    if lacks(Table::Inode) || lacks(Table::Usage) {
+        findings.note("usage was not counted, as records that it is counted from are lost".to_owned());
+        return Ok(());
+    }
     let mut counters = Totals::new();
     view.each_of_index(FIRST, Table::Usage, &mut |fields, value| {
         let Some((kind, id)) = fields.split_first() else { return };

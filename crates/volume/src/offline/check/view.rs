@@ -17,23 +17,49 @@ use crate::encoding::record::MetaRecord;
 use crate::journal::Ring;
 use crate::media::{Media, RandomFile};
 use crate::open::OpenError;
-use crate::tables::index::{Index, IndexError, Snapshot};
+use crate::tables::index::{CheckedFile, Index, IndexError, Salvaged, Walker};
 use crate::tables::memtable::Memtable;
 use crate::transaction::apply;
 
-/// All records of a volume, as of its last durable journal entry.
+/// All records of a volume that can be read, as of its last durable journal entry.
 pub(crate) struct View {
-    index: Index,
-    /// The index as of its last checkpoint; `None` after it could not be opened again.
-    snapshot: Option<Snapshot>,
+    /// The index as of its last checkpoint.
+    index: Walker,
+    /// What the index lost, in order of keys; known after [`View::survey`].
+    lost: Vec<Lost>,
     /// The journal's records since then.
     recent: BTreeMap<Key, Slot>,
-    /// The record about the family.
-    pub(crate) meta: MetaRecord,
+    /// The record about the family; `None` if it is lost.
+    pub(crate) meta: Option<MetaRecord>,
 }
 
-/// Receives a record: the fields of its key, and its value.
+/// A range of keys of which the index lost records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lost {
+    /// The least key.
+    pub(crate) from: Key,
+    /// The key after the greatest.
+    pub(crate) to: Key,
+    /// Why, naming the block of the index that cannot be read.
+    pub(crate) why: String,
+}
+
+/// What to do if nothing of an index can be read.
+const RESTORE: &str = "restore the volume from a backup";
+
+/// Greater than all keys: members are counted from zero.
+const AFTER_ALL_KEYS: &[u8] = &[0xff; 5];
+
+/// Receives a record: its key or the fields of that, and its value.
 pub(crate) type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]);
+
+/// What a scan of the index meets.
+pub(crate) enum Found<'a> {
+    /// A key and its value.
+    Record(&'a [u8], &'a [u8]),
+    /// A range of keys of which records are lost.
+    Lost,
+}
 
 impl View {
     /// Opens the index, on a copy-on-write view.
@@ -42,18 +68,52 @@ impl View {
     }
 
     pub(super) fn open_caching(media: &dyn Media, cache_bytes: usize) -> Result<View, OpenError> {
-        let copy = CopyOnWrite::new(media.index())
-            .map_err(|error| OpenError(format!("the volume's index cannot be read: {error}")))?;
-        let refused = |error: IndexError| OpenError(format!("the volume's index cannot be opened: {error}"));
-        let index = Index::open(Arc::new(copy), cache_bytes).map_err(refused)?;
-        let snapshot = index.snapshot().map_err(refused)?;
-        let meta = snapshot.get(&key::meta()).map_err(refused)?;
-        let meta = meta.ok_or_else(|| {
-            OpenError("the index holds no volume: its creation was interrupted; create it again".to_owned())
+        let unreadable = |error: std::io::Error| {
+            OpenError(format!("the volume's index cannot be read: {error}; {RESTORE}"))
+        };
+        // Opening the file gives back what a crash left; here that stays in memory.
+        let copy = CopyOnWrite::new(media.index()).map_err(unreadable)?;
+        let file = CheckedFile::open(Arc::new(copy)).map_err(unreadable)?;
+        let refused =
+            |error: IndexError| OpenError(format!("the volume's index cannot be opened: {error}; {RESTORE}"));
+        let index = Walker::open(file, cache_bytes).map_err(refused)?;
+        let meta = match index.get(&key::meta()) {
+            Err(IndexError::Corrupt(_)) => None,
+            Err(error) => return Err(refused(error)),
+            Ok(None) => {
+                let what = "the index holds no volume: its creation was interrupted; create it again";
+                return Err(OpenError(what.to_owned()));
+            }
+            Ok(Some(meta)) => {
+                let meta = MetaRecord::decode(&meta);
+                Some(meta.map_err(|error| OpenError(format!("the index holds a {error}")))?)
+            }
+        };
+        Ok(View { index, lost: Vec::new(), recent: BTreeMap::new(), meta })
+    }
+
+    /// Reads the whole index once, and visits each record that can be read. From then on, scans pass over what is
+    /// lost.
+    pub(crate) fn survey(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), IndexError> {
+        let mut lost: Vec<Lost> = Vec::new();
+        self.index.salvage(&mut |found| {
+            match found {
+                Salvaged::Record { key, value } => visit(key, value),
+                Salvaged::Lost { from, to, why, .. } => lost.push(Lost {
+                    from: Key::from(&from[..]),
+                    to: to.map_or_else(|| Key::from(AFTER_ALL_KEYS), |to| Key::from(&to[..])),
+                    why: why.to_string(),
+                }),
+            }
+            ControlFlow::Continue(())
         })?;
-        let meta =
-            MetaRecord::decode(&meta).map_err(|error| OpenError(format!("the index holds a {error}")))?;
-        Ok(View { index, snapshot: Some(snapshot), recent: BTreeMap::new(), meta })
+        self.lost = lost;
+        Ok(())
+    }
+
+    /// Returns the ranges of keys of which records are lost.
+    pub(crate) fn lost(&self) -> &[Lost] {
+        &self.lost
     }
 
     /// Reads the journal as recovery would, into memory only. Returns the usage that it adds.
@@ -65,7 +125,13 @@ impl View {
     ) -> Vec<UsageDelta> {
         let memtable = Memtable::new(Layer(1));
         let mut usage = Vec::new();
-        let inspected = Ring::inspect(log, &self.meta.anchor, &mut |_, seq, bytes| {
+        let Some(meta) = &self.meta else {
+            let what = "the record that says where the journal begins is lost, so the changes since the last \
+                        checkpoint cannot be read";
+            findings.add(FaultKind::Journal, None, what.to_owned());
+            return usage;
+        };
+        let inspected = Ring::inspect(log, &meta.anchor, &mut |_, seq, bytes| {
             match Entry::decode(bytes) {
                 Ok(entry) => {
                     usage.extend_from_slice(&entry.usage);
@@ -91,16 +157,8 @@ impl View {
     }
 
     /// Returns the index alone.
-    pub(crate) fn index(&self) -> Result<&Snapshot, IndexError> {
-        self.snapshot.as_ref().ok_or(IndexError::Closed)
-    }
-
-    /// Continues after the index failed at one record: the library refuses calls until it is reopened.
-    pub(super) fn reopen(&mut self) -> Result<(), IndexError> {
-        self.snapshot = None;
-        self.index.reopen()?;
-        self.snapshot = Some(self.index.snapshot()?);
-        Ok(())
+    pub(crate) fn index(&self) -> &Walker {
+        &self.index
     }
 
     /// Returns what the journal holds for a key.
@@ -116,21 +174,67 @@ impl View {
     }
 
     /// Returns the journal's mappings of a file, in order.
-    pub(super) fn recent_of_map(&self, ino: Ino) -> impl Iterator<Item = (&[u8], &Slot)> {
+    pub(crate) fn recent_of_map(&self, ino: Ino) -> impl Iterator<Item = (&[u8], &Slot)> {
         let (from, to) = (key::map(ino, 0), key::map(ino, u64::MAX));
         let range = self.recent.range::<[u8], _>((Bound::Included(&*from), Bound::Included(&*to)));
         range.map(|(key, slot)| (fields(key), slot))
     }
 
-    /// Returns a record.
+    /// Returns a record; `None` if there is none, or [`View::is_lost`].
     pub(crate) fn get(&self, key: &[u8]) -> Result<Slot, IndexError> {
         match self.recent.get(key) {
             Some(slot) => Ok(slot.clone()),
-            None => Ok(self.index()?.get(key)?.map(Value::from)),
+            None if self.is_lost(key) => Ok(None),
+            None => Ok(self.index.get(key)?.map(Value::from)),
         }
     }
 
-    /// Visits a table of the index.
+    /// Whether the index lost records of which some may have had a key in `from <= key < to`.
+    pub(crate) fn has_lost(&self, from: &[u8], to: &[u8]) -> bool {
+        let first = self.lost.partition_point(|lost| *lost.to <= *from);
+        self.lost.get(first).is_some_and(|lost| *lost.from < *to)
+    }
+
+    /// Whether the index may have held a record with this key that is lost.
+    pub(crate) fn is_lost(&self, key: &[u8]) -> bool {
+        self.has_lost(key, &Key::from(key).successor())
+    }
+
+    /// Visits the readable records of the index with `from <= key < to`, in order, and in between the ranges of keys
+    /// of which the index lost records, until `visit` breaks.
+    pub(crate) fn each_in_index(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        visit: &mut dyn FnMut(Found<'_>) -> ControlFlow<()>,
+    ) -> Result<(), IndexError> {
+        let mut at = Key::from(from);
+        let mut is_stopped = false;
+        let first = self.lost.partition_point(|lost| *lost.to <= *from);
+        for lost in self.lost[first..].iter().take_while(|lost| *lost.from < *to) {
+            if *at < *lost.from {
+                let scanned = self.index.scan(&at, &lost.from, &mut |key, value| {
+                    let flow = visit(Found::Record(key, value));
+                    is_stopped = flow.is_break();
+                    flow
+                });
+                // The scan may have ended in looking at what is lost, after all records before it.
+                if !matches!(scanned, Err(IndexError::Corrupt(_))) {
+                    scanned?;
+                }
+            }
+            if is_stopped || visit(Found::Lost).is_break() {
+                return Ok(());
+            }
+            at = lost.to.clone();
+        }
+        if *at >= *to {
+            return Ok(());
+        }
+        self.index.scan(&at, to, &mut |key, value| visit(Found::Record(key, value)))
+    }
+
+    /// Visits the readable records of a table of the index.
     pub(crate) fn each_of_index(
         &self,
         member: Member,
@@ -138,23 +242,33 @@ impl View {
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
         let (from, to) = key::table_range(member, table);
-        self.index()?.scan(&from, &to, &mut |key, value| {
-            visit(fields(key), value);
+        self.each_in_index(&from, &to, &mut |found| {
+            if let Found::Record(key, value) = found {
+                visit(fields(key), value);
+            }
             ControlFlow::Continue(())
         })
     }
 
-    /// Visits a table, the journal's records over the index's, in order. `visit` may look up other records.
+    /// Visits the readable records of a table, the journal's over the index's, in order. `visit` may look up other
+    /// records.
     pub(crate) fn each(&self, member: Member, table: Table, visit: Visit<'_>) -> Result<(), IndexError> {
         let (from, to) = key::table_range(member, table);
+        self.each_in(&from, &to, &mut |key, value| visit(fields(key), value))
+    }
+
+    /// Visits the readable records with `from <= key < to`, the journal's over the index's, in order: their keys and
+    /// values.
+    pub(crate) fn each_in(&self, from: &[u8], to: &[u8], visit: Visit<'_>) -> Result<(), IndexError> {
         let mut recent =
-            self.recent.range::<[u8], _>((Bound::Included(&*from), Bound::Excluded(&*to))).peekable();
-        self.index()?.scan(&from, &to, &mut |key, value| {
+            self.recent.range::<[u8], _>((Bound::Included(from), Bound::Excluded(to))).peekable();
+        self.each_in_index(from, to, &mut |found| {
+            let Found::Record(key, value) = found else { return ControlFlow::Continue(()) };
             visit_before(&mut recent, key, visit);
             if recent.peek().is_some_and(|(newer, _)| &***newer == key) {
                 visit_next(&mut recent, visit);
             } else {
-                visit(fields(key), value);
+                visit(key, value);
             }
             ControlFlow::Continue(())
         })?;
@@ -180,8 +294,20 @@ fn visit_next<'r>(
     visit: &mut dyn FnMut(&[u8], &[u8]),
 ) {
     if let Some((key, Some(value))) = recent.next() {
-        visit(fields(key), value);
+        visit(key, value);
     }
+}
+
+/// Opens the index as a server does, and makes a commit, both in memory only.
+pub(super) fn open_for_changes(media: &dyn Media) -> Result<(), IndexError> {
+    let copy = CopyOnWrite::new(media.index())?;
+    let index = Index::open(Arc::new(copy), INDEX_CACHE_BYTES)?;
+    let update = index.begin()?;
+    let mut records = update.records()?;
+    let meta = records.get(&key::meta())?.unwrap_or_default();
+    records.put(&key::meta(), &meta)?;
+    drop(records);
+    update.commit()
 }
 
 /// Returns the fields of a key of a known table.
