@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::commands::{bench, check, config, dump, serve, status, volume};
 
 /// Follows the help of every command.
-const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure, or faults found; 2 the command line or the configuration \
+const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure, faults found, or files not copied whole; 2 the command line or the configuration \
 is wrong; 3 another process uses the data directory or the volume.";
 
 /// A network file server that keeps its promises
@@ -24,7 +24,7 @@ pub(crate) enum Command {
     Volume(volume::Volume),
     /// Check volumes for faults; no server may be running on the data directory
     Check(check::Check),
-    /// Print the contents of a volume, for debugging; no server may be running on the data directory
+    /// Copy the files of a volume, damaged or not, or print its records; no server may be running on the data directory
     Dump(dump::Dump),
     /// Show the state of a running server
     Status(status::Status),

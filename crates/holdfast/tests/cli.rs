@@ -8,6 +8,8 @@ mod access;
 mod bench;
 #[path = "cli/client.rs"]
 mod client;
+#[path = "cli/copies.rs"]
+mod copies;
 #[path = "cli/hosts.rs"]
 mod hosts;
 #[path = "cli/log.rs"]

@@ -1,7 +1,7 @@
 //! `holdfast check`: looks for faults in volumes.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use server::config::size::Size;
 use server::error::Error;
 use store::Directory;
-use volume::check::{CheckOptions, Report, check};
+use volume::check::{CheckOptions, Fault, Report, check};
 use volume::media::Media;
 
 use crate::report::{Outcome, print, table};
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Check) -> Outcome {
         if arguments.json {
             reports.push(to_json(&name, &result));
         } else {
-            print(&to_text(&name, &result));
+            print(&to_text(&arguments.data, &name, &result));
         }
     }
     if arguments.json {
@@ -73,14 +73,16 @@ fn check_volume(directory: &Directory, name: &str, options: &CheckOptions) -> Re
         .map_err(|error| Error::failed(format!("cannot check the volume {name:?}: {error}")))
 }
 
-fn to_text(name: &str, result: &Result<Report, Error>) -> String {
+fn to_text(data: &Path, name: &str, result: &Result<Report, Error>) -> String {
     let report = match result {
         Ok(report) => report,
         Err(error) => return format!("{name}: {error}\n"),
     };
     let mut text = String::new();
     let mut line = |line: String| writeln!(text, "{line}").expect("a String takes any text");
-    for fault in &report.faults {
+    let mut faults: Vec<&Fault> = report.faults.iter().collect();
+    faults.sort_by_key(|fault| fault.kind);
+    for fault in faults {
         line(format!("{name}: {fault}"));
     }
     if report.more_faults > 0 {
@@ -93,6 +95,13 @@ fn to_text(name: &str, result: &Result<Report, Error>) -> String {
     let total = report.more_faults.saturating_add(u64::try_from(report.faults.len()).unwrap_or(u64::MAX));
     let verdict = if report.is_clean() { "no faults".to_owned() } else { format!("{total} faults") };
     line(format!("{name}: {verdict}"));
+    if !report.is_clean() {
+        line(format!("{name}: {}", report.intact()));
+        line(format!(
+            "{name}: run `holdfast dump --files DIR {} --volume {name}` to copy what can be read",
+            data.display()
+        ));
+    }
     text += &table(&[
         ("  objects", summary.inodes.to_string()),
         ("  directories", summary.directories.to_string()),
@@ -103,6 +112,15 @@ fn to_text(name: &str, result: &Result<Report, Error>) -> String {
         ("  extents", summary.extents.to_string()),
         ("  segments", format!("{}, live {}", summary.segments, Size(summary.live_bytes))),
         ("  journal", format!("{} entries, {}", summary.journal_entries, Size(summary.journal_bytes))),
+        (
+            "  lost",
+            format!(
+                "{} records of objects, {} names, {} of data",
+                summary.lost_objects,
+                summary.lost_names,
+                Size(summary.lost_bytes)
+            ),
+        ),
     ]);
     text
 }
@@ -121,6 +139,7 @@ fn to_json(name: &str, result: &Result<Report, Error>) -> Value {
     json!({
         "name": name,
         "clean": report.is_clean(),
+        "intact": report.intact(),
         "faults": faults,
         "more_faults": report.more_faults,
         "notes": report.notes,
@@ -137,6 +156,9 @@ fn to_json(name: &str, result: &Result<Report, Error>) -> Value {
             "journal_bytes": summary.journal_bytes,
             "journal_cut_bytes": summary.journal_cut_bytes,
             "verified_bytes": summary.verified_bytes,
+            "lost_objects": summary.lost_objects,
+            "lost_names": summary.lost_names,
+            "lost_bytes": summary.lost_bytes,
         },
     })
 }

@@ -1,4 +1,4 @@
-//! `holdfast dump`: prints the records, the journal or a segment of a volume.
+//! `holdfast dump`: copies the files of a volume, or prints its records, its journal or a segment.
 
 use std::io::{self, BufWriter, Write as _};
 use std::ops::ControlFlow;
@@ -18,10 +18,27 @@ use volume::media::Media;
 
 use crate::report::Outcome;
 
+mod files;
+mod names;
+mod outcome;
+
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Dump {
     #[command(subcommand)]
-    part: Part,
+    part: Option<Part>,
+    /// The data directory
+    #[arg(value_name = "DATA", requires = "files")]
+    data: Option<PathBuf>,
+    /// Copy all files that can be read into this directory, which is empty or does not exist
+    #[arg(long, value_name = "DIR", requires = "data")]
+    files: Option<PathBuf>,
+    /// The volume
+    #[arg(long, value_name = "NAME", default_value = server::server::FIRST_VOLUME)]
+    volume: String,
+    /// Print each line as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -74,7 +91,15 @@ fn parse_segment(text: &str) -> Result<SegmentId, String> {
 }
 
 pub(crate) fn run(dump: &Dump) -> Outcome {
-    match &dump.part {
+    let Some(part) = &dump.part else {
+        let (Some(data), Some(files)) = (&dump.data, &dump.files) else {
+            let what =
+                "name what to dump: DATA --files DIR, or one of journal, records and segment; see --help";
+            return Err(Error::usage(what.to_owned()));
+        };
+        return files::run(data, &dump.volume, files, dump.json);
+    };
+    match part {
         Part::Journal(source) => print(source, |media, visit| dump::journal(media.as_ref(), visit)),
         Part::Records { source, table } => {
             print(source, |media, visit| dump::records(media.as_ref(), *table, visit))
