@@ -203,7 +203,7 @@ fn failures_are_counted_by_cause() {
     let options = Options { keep: true, ..options(1, 1, 200) };
     let result = run(&fake, Workload::Rate { procedure: RateProcedure::CreateRemove }, &options).unwrap();
     assert_eq!(result.errors.len(), 1);
-    assert_eq!(result.errors[0].cause, "REMOVE: Jukebox");
+    assert_eq!(result.errors[0].cause, "REMOVE: NFS3ERR_JUKEBOX");
     assert_eq!(result.errors[0].count + result.operations, 200);
 }
 
