@@ -163,6 +163,8 @@ pub struct Progress {
     pub stage: &'static str,
     /// Whether the stage is measured.
     pub is_measured: bool,
+    /// How much of the stage is done, from 0 to 1, if that is known.
+    pub fraction: Option<f64>,
     /// Seconds since operations began to count.
     pub elapsed_s: f64,
     /// Operations per second in the last interval.
@@ -175,6 +177,23 @@ pub struct Progress {
     pub p99_ns: u64,
     /// Failed operations since the measurement began.
     pub errors: u64,
+}
+
+impl Progress {
+    /// Returns the progress of a stage in which nothing has happened.
+    pub(crate) const fn idle(stage: &'static str, is_measured: bool) -> Self {
+        Self {
+            stage,
+            is_measured,
+            fraction: None,
+            elapsed_s: 0.0,
+            operations_per_s: 0.0,
+            bytes_per_s: 0.0,
+            p50_ns: 0,
+            p99_ns: 0,
+            errors: 0,
+        }
+    }
 }
 
 /// Watches a measurement, and may end it.
@@ -251,6 +270,13 @@ pub fn measure(
     }
     let name = leftovers::new_name();
     let directory = client.make_directory(&root, &name)?;
+    let mut tell = |fraction: f64| {
+        if observer.is_interrupted() {
+            return Err(LoadError::new(INTERRUPTED_EARLY));
+        }
+        observer.progress(&Progress { fraction: Some(fraction), ..Progress::idle("prepare", false) });
+        Ok(())
+    };
     let mut setup = Setup {
         client: &mut client,
         directory,
@@ -260,10 +286,10 @@ pub fn measure(
         working_set_bytes: options.working_set_bytes,
         seed,
         verify: options.verify,
+        tell: &mut tell,
     };
-    let result = workload
-        .plan(&mut setup)
-        .and_then(|plan| run(server, workload, options, seed, plan, &processes, observer));
+    let plan = workload.plan(&mut setup);
+    let result = plan.and_then(|plan| run(server, workload, options, seed, plan, &processes, observer));
     clean_up(server, &root, &name, options, observer);
     result
 }
@@ -309,6 +335,8 @@ fn clean_up(server: &Server, root: &Handle, name: &str, options: &Options, obser
     }
 }
 
+const INTERRUPTED_EARLY: &str = "nothing was measured: interrupted before operations counted";
+
 /// Runs a planned measurement.
 fn run(
     server: &Server,
@@ -319,9 +347,10 @@ fn run(
     processes: &Processes,
     observer: &mut dyn Observer,
 ) -> Result<Measurement, LoadError> {
-    let Plan { stages, phases, actors, parts_max } = plan;
+    let Plan { stages, phases, actors, parts_max, fill_bytes, phase_operations } = plan;
     let pool = worker_pool::WorkerPool::spawn(server, options, actors, parts_max)?;
     let mut runner = Stages::new(pool, options, processes, observer);
+    runner.expect(fill_bytes, phase_operations);
     runner.run_all(&stages)?;
     let result = runner.finish()?;
     let seconds = result.seconds;
@@ -332,7 +361,7 @@ fn run(
         return Err(LoadError::new(sentence));
     }
     if tally.operations == 0 && result.interrupted {
-        return Err(LoadError::new("nothing was measured: interrupted before operations counted"));
+        return Err(LoadError::new(INTERRUPTED_EARLY));
     }
     let phase_seconds = |phase: usize| {
         let name = phases.get(phase).copied().unwrap_or_default();

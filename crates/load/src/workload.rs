@@ -131,6 +131,18 @@ pub(crate) struct Setup<'s> {
     pub(crate) working_set_bytes: u64,
     pub(crate) seed: u64,
     pub(crate) verify: bool,
+    /// Told how much of the files that are made in advance exists, from 0 to 1. An error ends the preparation.
+    pub(crate) tell: &'s mut dyn FnMut(f64) -> Result<(), LoadError>,
+}
+
+impl Setup<'_> {
+    /// Tells how many of the files that are made in advance exist.
+    ///
+    /// # Errors
+    /// If the measurement is interrupted.
+    pub(crate) fn has_made(&mut self, files: u64, of: u64) -> Result<(), LoadError> {
+        (self.tell)(files as f64 / of.max(1) as f64)
+    }
 }
 
 /// A stage. All threads begin it together and wait for each other at its end.
@@ -162,6 +174,10 @@ pub(crate) struct Plan {
     pub(crate) actors: Vec<Box<dyn Actor>>,
     /// Calls in flight per operation.
     pub(crate) parts_max: u32,
+    /// Bytes that all threads write while preparing.
+    pub(crate) fill_bytes: u64,
+    /// Operations of all threads in each counted stage.
+    pub(crate) phase_operations: u64,
 }
 
 impl Plan {
@@ -173,7 +189,7 @@ impl Plan {
     /// Returns a plan of one timed stage.
     fn timed(actors: Vec<Box<dyn Actor>>) -> Self {
         let stages = vec![Stage { name: "measure", kind: StageKind::Timed }];
-        Self { stages, phases: &[], actors, parts_max: 1 }
+        Self { stages, phases: &[], actors, parts_max: 1, fill_bytes: 0, phase_operations: 0 }
     }
 }
 

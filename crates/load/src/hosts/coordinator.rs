@@ -393,16 +393,7 @@ pub fn measure_on(
 }
 
 /// The rates of hosts that do nothing.
-const IDLE: Progress = Progress {
-    stage: "all hosts",
-    is_measured: true,
-    elapsed_s: 0.0,
-    operations_per_s: 0.0,
-    bytes_per_s: 0.0,
-    p50_ns: 0,
-    p99_ns: 0,
-    errors: 0,
-};
+const IDLE: Progress = Progress::idle("all hosts", true);
 
 /// Adds up the current rates of hosts. Latencies are those of the slowest host.
 fn sum<'p>(parts: impl Iterator<Item = &'p Progress>) -> Progress {

@@ -50,6 +50,10 @@ pub(super) struct Stages<'r> {
     all_operations: u64,
     all_bytes: u64,
     failed: u64,
+    /// Bytes that preparation writes.
+    fill_bytes: u64,
+    /// Operations of each counted stage.
+    phase_operations: u64,
 }
 
 /// A stage in progress.
@@ -68,6 +72,8 @@ struct RunningStage {
     window: Option<Window>,
     answered: u64,
     answered_at: Instant,
+    /// Bytes while preparing, operations otherwise.
+    completed: u64,
 }
 
 impl<'r> Stages<'r> {
@@ -88,7 +94,25 @@ impl<'r> Stages<'r> {
             stage_seconds: Vec::new(),
         };
         let (cpu_seconds, all_operations, all_bytes, failed) = (0.0, 0, 0, 0);
-        Self { pool, options, processes, observer, result, cpu_seconds, all_operations, all_bytes, failed }
+        let (fill_bytes, phase_operations) = (0, 0);
+        Self {
+            pool,
+            options,
+            processes,
+            observer,
+            result,
+            cpu_seconds,
+            all_operations,
+            all_bytes,
+            failed,
+            fill_bytes,
+            phase_operations,
+        }
+    }
+
+    /// Sets how much work there is in stages that end when their work is done, to show how much is done. 0 if unknown.
+    pub(super) fn expect(&mut self, fill_bytes: u64, phase_operations: u64) {
+        (self.fill_bytes, self.phase_operations) = (fill_bytes, phase_operations);
     }
 
     /// Runs all stages.
@@ -164,6 +188,7 @@ impl<'r> Stages<'r> {
             window: if is_timed { self.window() } else { None },
             answered: 0,
             answered_at: Instant::now(),
+            completed: 0,
         };
         if is_measured && warmup.is_zero() {
             running.cpu_from = Some(self.processes.cpu_seconds()?);
@@ -275,6 +300,8 @@ impl<'r> Stages<'r> {
 
     /// Counts an interval of this length, which ends `end_ns` after the stage began.
     fn interval_is_over(&mut self, running: &mut RunningStage, end_ns: u64, length_ns: u64, tally: Tally) {
+        let is_prepared = running.stage.kind == StageKind::Prepare;
+        running.completed += if is_prepared { tally.bytes } else { tally.operations };
         if matches!(running.stage.kind, StageKind::Prepare | StageKind::Finish) {
             self.report(running, end_ns, length_ns, &tally);
             return self.result.tally.add(Tally::failures_of(tally));
@@ -319,11 +346,24 @@ impl<'r> Stages<'r> {
         self.result.steady = Some(steady);
     }
 
+    /// Returns how much of a stage is done `end_ns` after it began.
+    fn fraction(&self, running: &RunningStage, end_ns: u64) -> Option<f64> {
+        let (done, all) = match (running.stage.kind, self.options.length) {
+            (StageKind::Prepare, _) => (running.completed as f64, self.fill_bytes as f64),
+            (StageKind::Counted, _) => (running.completed as f64, self.phase_operations as f64),
+            (StageKind::Timed, Length::Time(time)) => (seconds(end_ns), time.as_secs_f64()),
+            (StageKind::Timed, Length::Operations(all)) => (running.completed as f64, all as f64),
+            (StageKind::Timed | StageKind::Finish, _) => return None,
+        };
+        (all > 0.0).then(|| (done / all).min(1.0))
+    }
+
     fn report(&mut self, running: &RunningStage, end_ns: u64, length_ns: u64, tally: &Tally) {
         let length = seconds(length_ns);
         self.observer.progress(&Progress {
             stage: running.stage.name,
             is_measured: matches!(running.stage.kind, StageKind::Timed | StageKind::Counted),
+            fraction: self.fraction(running, end_ns),
             elapsed_s: seconds(end_ns),
             operations_per_s: rate(tally.operations, length),
             bytes_per_s: rate(tally.bytes, length),

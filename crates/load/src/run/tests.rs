@@ -372,3 +372,51 @@ fn a_result_survives_json() {
     assert_eq!(serde_json::to_string(&again).unwrap(), text);
     assert_eq!(again.latency.to_histogram().unwrap().len(), 10);
 }
+
+/// Collects how much of each stage is done.
+#[derive(Default)]
+struct Fractions {
+    seen: Vec<(&'static str, f64)>,
+    interrupts: bool,
+}
+
+impl Observer for Fractions {
+    fn progress(&mut self, progress: &Progress) {
+        self.seen.extend(progress.fraction.map(|fraction| (progress.stage, fraction)));
+    }
+
+    fn is_interrupted(&mut self) -> bool {
+        self.interrupts && !self.seen.is_empty()
+    }
+}
+
+#[test]
+fn progress_says_how_much_of_each_stage_is_done() {
+    let tree = Workload::Metadata { files_per_directory: 10, directories_per_thread: 2, file_bytes: 0 };
+    let listing = Workload::Readdir { names: 15_000, plus: false };
+    for (workload, stages) in [
+        (RANDOM, &["fill", "measure"][..]),
+        (listing, &["prepare", "measure"]),
+        (tree, &["CREATE", "STAT", "READ", "REMOVE"]),
+    ] {
+        let fake = Fake::start(Fault::None);
+        let mut fractions = Fractions::default();
+        measure(&fake.server, &workload, &options(2, 2, 400), &mut fractions).unwrap();
+        assert!(fractions.seen.iter().all(|(_, fraction)| (0.0..=1.0).contains(fraction)));
+        for stage in stages {
+            let last = fractions.seen.iter().rfind(|(name, _)| name == stage);
+            assert_eq!(last, Some(&(*stage, 1.0)), "{workload:?}: {:?}", fractions.seen);
+        }
+    }
+}
+
+#[test]
+fn an_interruption_while_files_are_made_measures_nothing_and_leaves_none() {
+    let fake = Fake::start(Fault::None);
+    let mut fractions = Fractions { interrupts: true, ..Fractions::default() };
+    let listing = Workload::Readdir { names: 100_000, plus: false };
+    let error = measure(&fake.server, &listing, &options(1, 1, 1), &mut fractions).unwrap_err();
+    assert!(error.to_string().starts_with("nothing was measured"), "{error}");
+    assert!(fake.calls(Procedure::Create) < 30_000);
+    assert_eq!(fake.objects(), 0);
+}

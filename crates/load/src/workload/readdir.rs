@@ -114,6 +114,7 @@ pub(super) fn plan(setup: &mut Setup<'_>, names: u64, plus: bool) -> Result<Plan
             (made..until).map(|name| (directory, format!("name-{name:08}"))).collect();
         setup.client.make_many(Procedure::Create, &wanted)?;
         made = until;
+        setup.has_made(made, names)?;
     }
     let listings = vec![Listing::default(); setup.depth as usize];
     let actor =

@@ -65,6 +65,11 @@ impl AccessPattern {
         })
     }
 
+    /// Whether the files are written in full before the measurement.
+    const fn needs_fill(&self) -> bool {
+        self.is_random || self.read_percent > 0
+    }
+
     const fn is_mix(&self) -> bool {
         self.read_percent > 0 && self.read_percent < 100
     }
@@ -121,7 +126,7 @@ impl Transfer {
     /// Chooses the next operation of the stage.
     fn choose(&mut self) -> Result<(Kind, u64, u64), Begun> {
         match self.stage {
-            FILL if self.cursor < self.region_bytes && self.needs_fill() => {
+            FILL if self.cursor < self.region_bytes && self.pattern.needs_fill() => {
                 let length = u64::from(self.sizes.write_bytes).min(self.region_bytes - self.cursor);
                 self.cursor += length;
                 Ok((Kind::Write, self.base + self.cursor - length, length))
@@ -132,10 +137,6 @@ impl Transfer {
             _ if self.uncommitted => self.choose_commit(),
             _ => Err(Begun::Exhausted),
         }
-    }
-
-    fn needs_fill(&self) -> bool {
-        self.pattern.is_random || self.pattern.read_percent > 0
     }
 
     fn choose_commit(&mut self) -> Result<(Kind, u64, u64), Begun> {
@@ -242,7 +243,7 @@ impl Transfer {
             return Err(Cause::Wrong("READ: more data than requested"));
         }
         // A file that is written from its front may not have reached its full size.
-        let is_grown = self.stage != CHECK || self.needs_fill();
+        let is_grown = self.stage != CHECK || self.pattern.needs_fill();
         if is_grown && head.eof && offset + u64::from(head.count) < self.file_bytes {
             return Err(Cause::Wrong("READ: end of file reported early"));
         }
@@ -426,5 +427,6 @@ pub(super) fn plan(setup: &mut Setup<'_>, workload: &Workload) -> Result<Plan, L
     }
     let smallest = u64::from(setup.sizes.read_bytes.min(setup.sizes.write_bytes));
     let parts_max = u32::try_from(pattern.block_bytes.div_ceil(smallest)).unwrap_or(u32::MAX);
-    Ok(Plan { stages: STAGES.to_vec(), phases: PHASES, actors, parts_max })
+    let fill_bytes = if pattern.needs_fill() { threads * region_bytes } else { 0 };
+    Ok(Plan { stages: STAGES.to_vec(), phases: PHASES, actors, parts_max, fill_bytes, phase_operations: 0 })
 }

@@ -314,6 +314,7 @@ pub(super) fn plan(setup: &mut Setup<'_>, workload: &Workload) -> Result<Plan, L
     let mut actors: Vec<Box<dyn Actor>> = Vec::new();
     for (thread, parent) in (0u64..).zip(parents) {
         let wanted: Vec<_> = (0..directories).map(|directory| (parent, format!("d{directory}"))).collect();
+        setup.has_made(thread, u64::from(setup.threads))?;
         let made = if is_archive { Vec::new() } else { setup.client.make_many(Procedure::Mkdir, &wanted)? };
         actors.push(Box::new(Tree {
             is_archive,
@@ -335,5 +336,6 @@ pub(super) fn plan(setup: &mut Setup<'_>, workload: &Workload) -> Result<Plan, L
     }
     let phases = if is_archive { SMALL_FILES } else { METADATA };
     let stages = phases.iter().map(|name| Stage { name, kind: StageKind::Counted }).collect();
-    Ok(Plan { stages, phases, actors, parts_max: 1 })
+    let files = files_per_directory.saturating_mul(directories).saturating_mul(u64::from(setup.threads));
+    Ok(Plan { stages, phases, actors, parts_max: 1, fill_bytes: 0, phase_operations: files })
 }

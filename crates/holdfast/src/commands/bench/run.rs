@@ -10,7 +10,7 @@ use load::hosts::{Coordinator, measure_on};
 use load::limits::Scope;
 use load::report::{json, table};
 use load::result::Report;
-use load::run::{Length, Observer as _, Options};
+use load::run::{Observer as _, Options};
 use load::workload::Workload;
 use server::error::Error;
 
@@ -100,10 +100,6 @@ fn measure_all(
             watch.title = format!("{number}/{count} {}, threads: {threads}", workload.name());
             let options =
                 Options { server_pids: run.hosts.server_pid.clone(), ..run.options.for_threads(*threads) };
-            watch.length = match options.length {
-                Length::Time(length) => Some(length),
-                _ => None,
-            };
             let measured = measure_on(hosts.as_deref_mut(), server, workload, &options, watch);
             watch.clear();
             let combined = measured.map_err(failed)?;

@@ -46,8 +46,6 @@ pub(crate) struct Watch {
     pub(crate) title: String,
     /// Whether to say the result of each measurement when it is over.
     pub(crate) prints_results: bool,
-    /// The length of a measurement, if it is known.
-    pub(crate) length: Option<Duration>,
     is_terminal: bool,
     has_line: bool,
     interrupted: Arc<AtomicBool>,
@@ -60,7 +58,6 @@ impl Watch {
         Ok(Watch {
             title: String::new(),
             prints_results: false,
-            length: None,
             is_terminal: stderr().is_terminal(),
             has_line: false,
             interrupted,
@@ -96,25 +93,8 @@ impl Observer for Watch {
             return;
         }
         self.has_line = true;
-        let mut line = format!("{}: {} {:.0} s", self.title, progress.stage, progress.elapsed_s);
-        if progress.is_measured {
-            if let Some(length) = self.length {
-                line += &format!(" of {}", length.as_secs_f64());
-            }
-            line += &format!("  {}", units::operations(progress.operations_per_s));
-        }
-        if progress.bytes_per_s > 0.0 {
-            line += &format!("  {}", units::bytes_per_second(progress.bytes_per_s));
-        }
-        if progress.is_measured {
-            let [p50, p99] = [progress.p50_ns, progress.p99_ns].map(|ns| units::nanoseconds(ns as f64));
-            line += &format!("  p50 {p50}  p99 {p99}");
-        }
-        if progress.errors > 0 {
-            line += &format!("  {} failed", progress.errors);
-        }
         // Best effort: the measurement goes on without the line.
-        let _ = write!(stderr(), "\r\x1b[K{line}");
+        let _ = write!(stderr(), "\r\x1b[K{}: {}", self.title, now(progress));
     }
 
     fn is_interrupted(&mut self) -> bool {
@@ -125,6 +105,31 @@ impl Observer for Watch {
         self.clear();
         eprintln!("holdfast: {words}");
     }
+}
+
+/// Formats the progress of a stage, such as `fill 3 s, 42 %  512 MB/s`.
+fn now(progress: &Progress) -> String {
+    let mut line = progress.stage.to_owned();
+    if progress.elapsed_s > 0.0 {
+        line += &format!(" {:.0} s,", progress.elapsed_s);
+    }
+    // Rounded down: 100 % is the end.
+    let done = progress.fraction.map(|fraction| format!(" {:.0} %", (fraction * 100.0).floor()));
+    line = done.map_or_else(|| line.trim_end_matches(',').to_owned(), |done| format!("{line}{done}"));
+    if progress.is_measured {
+        line += &format!("  {}", units::operations(progress.operations_per_s));
+    }
+    if progress.bytes_per_s > 0.0 {
+        line += &format!("  {}", units::bytes_per_second(progress.bytes_per_s));
+    }
+    if progress.is_measured {
+        let [p50, p99] = [progress.p50_ns, progress.p99_ns].map(|ns| units::nanoseconds(ns as f64));
+        line += &format!("  p50 {p50}  p99 {p99}");
+    }
+    if progress.errors > 0 {
+        line += &format!("  {} failed", progress.errors);
+    }
+    line
 }
 
 /// Formats a measurement in one line.
@@ -144,4 +149,29 @@ fn brief(measurement: &Measurement) -> String {
         line += &format!("  FAILED {failed}");
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn preparation_shows_a_percentage() {
+        let filling = Progress {
+            stage: "fill",
+            is_measured: false,
+            fraction: Some(0.999),
+            elapsed_s: 3.0,
+            operations_per_s: 0.0,
+            bytes_per_s: 512e6,
+            p50_ns: 0,
+            p99_ns: 0,
+            errors: 0,
+        };
+        assert_eq!(now(&filling), "fill 3 s, 99 %  512 MB/s");
+        let unknown = Progress { fraction: None, ..filling.clone() };
+        assert_eq!(now(&unknown), "fill 3 s  512 MB/s");
+        let naming = Progress { elapsed_s: 0.0, bytes_per_s: 0.0, fraction: Some(0.5), ..filling };
+        assert_eq!(now(&naming), "fill 50 %");
+    }
 }
