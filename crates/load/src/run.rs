@@ -12,7 +12,8 @@ use crate::random::fresh_seed;
 use crate::result::{Latency, Measurement};
 use crate::server_cost::Processes;
 use crate::steady::SteadyRule;
-use crate::workload::{Plan, Setup, Workload, size};
+use crate::text::size;
+use crate::workload::{Plan, Setup, Workload};
 
 mod event_loop;
 mod stages;

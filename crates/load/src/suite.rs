@@ -11,7 +11,8 @@ use crate::limits::{self, Scope};
 use crate::published;
 use crate::result::{Measurement, Report};
 use crate::run::{Length, Observer, Options};
-use crate::workload::{Workload, size};
+use crate::text::size;
+use crate::workload::Workload;
 
 mod machine;
 mod recipes;

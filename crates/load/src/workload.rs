@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::{BlockingClient, Handle, TransferSizes};
 use crate::error::LoadError;
+use crate::text::size;
 use actor::Actor;
 
 pub(crate) mod actor;
@@ -366,15 +367,4 @@ impl Stability {
             Self::FileSync => " FILE_SYNC",
         }
     }
-}
-
-/// Formats a number of bytes.
-#[must_use]
-pub fn size(bytes: u64) -> String {
-    for (unit, name) in [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
-        if bytes >= unit && bytes.is_multiple_of(unit) {
-            return format!("{} {name}", bytes / unit);
-        }
-    }
-    format!("{bytes} B")
 }

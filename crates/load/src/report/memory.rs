@@ -21,7 +21,7 @@ pub(crate) fn mark_compared(row: &ComparisonRow, comparison: &Comparison) -> Opt
     });
     let fitting: Vec<String> = fitting.collect();
     (!fitting.is_empty())
-        .then(|| format!("in memory: {} of {}", rounded(row.footprint_bytes), fitting.join(", ")))
+        .then(|| format!("in memory: {} of {}", units::rounded_size(row.footprint_bytes), fitting.join(", ")))
 }
 
 /// Nothing fits if nothing is used: a NULL call reads no data.
@@ -33,21 +33,14 @@ fn fits(footprint_bytes: u64, memory_bytes: u64) -> bool {
 pub(crate) fn working_set(measurement: &Measurement) -> String {
     match measurement.footprint_bytes() {
         0 => String::new(),
-        exact if exact == measurement.working_set_bytes => units::block(exact),
-        estimate => format!("about {}", rounded(estimate)),
+        exact if exact == measurement.working_set_bytes => units::size(exact),
+        estimate => format!("about {}", units::rounded_size(estimate)),
     }
-}
-
-/// Formats a size of a few digits, rounded up.
-fn rounded(bytes: u64) -> String {
-    let unit =
-        [40, 30, 20, 10].into_iter().find(|shift| bytes >> shift >= 8).map_or(1, |shift| 1u64 << shift);
-    units::block(bytes.div_ceil(unit).saturating_mul(unit))
 }
 
 /// Formats the size of a memory in whole GiB, since systems report a little less than is installed.
 fn memory_text(bytes: u64) -> String {
-    units::block(if bytes >> 30 > 0 { bytes >> 30 << 30 } else { bytes })
+    units::size(if bytes >> 30 > 0 { bytes >> 30 << 30 } else { bytes })
 }
 
 /// Returns the memory of the client; of several, the largest.
@@ -84,9 +77,9 @@ pub(crate) fn describe(report: &Report) -> String {
     parts.extend(client_memory(report).map(|memory| format!("client: {}", memory_text(memory))));
     let sizes = footprints(report);
     match (sizes.iter().min(), sizes.iter().max()) {
-        (Some(low), Some(high)) if low == high => parts.push(format!("working set: {}", rounded(*low))),
+        (Some(low), Some(high)) if low == high => parts.push(format!("working set: {}", units::rounded_size(*low))),
         (Some(low), Some(high)) => {
-            parts.push(format!("working sets: {} to {}", rounded(*low), rounded(*high)))
+            parts.push(format!("working sets: {} to {}", units::rounded_size(*low), units::rounded_size(*high)))
         }
         _ => {}
     }

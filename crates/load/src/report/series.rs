@@ -50,7 +50,7 @@ pub(crate) fn of_family(report: &Report, family: Family) -> Vec<Series<'_>> {
         }
         if sets.len() > 1 {
             series.label =
-                format!("{}, {} in all", series.label, crate::report::units::block(key.working_set_bytes));
+                format!("{}, {} in all", series.label, crate::report::units::size(key.working_set_bytes));
         }
     }
     found.into_iter().map(|(_, series)| series).collect()
@@ -104,7 +104,7 @@ pub(crate) fn mixes(report: &Report) -> Vec<Mix<'_>> {
     }
     let fullest = found.into_iter().filter_map(|((block, _, _, set), threads)| {
         let (threads, steps) = threads.into_iter().max_by_key(|(_, steps)| steps.len())?;
-        let [block, set] = [block, set].map(crate::report::units::block);
+        let [block, set] = [block, set].map(crate::report::units::size);
         let label = format!("{block} of {set}, threads: {threads}");
         (steps.len() >= 3).then(|| Mix { label, steps: steps.into_iter().collect() })
     });

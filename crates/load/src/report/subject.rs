@@ -85,16 +85,16 @@ pub(crate) fn label(workload: &Workload) -> String {
         Workload::Null => "NULL".to_owned(),
         Workload::Rate { procedure } => procedure_label(procedure).to_owned(),
         Workload::SequentialRead { block_bytes, shared_file } => {
-            format!("Sequential read, {}{}", units::block(block_bytes), shared(shared_file))
+            format!("Sequential read, {}{}", units::size(block_bytes), shared(shared_file))
         }
         Workload::SequentialWrite { block_bytes, shared_file, stability } => format!(
             "Sequential write, {}{}{}",
-            units::block(block_bytes),
+            units::size(block_bytes),
             shared(shared_file),
             stability_label(stability)
         ),
         Workload::Random { block_bytes, read_percent, stability } => {
-            let block = units::block(block_bytes);
+            let block = units::size(block_bytes);
             match read_percent {
                 100.. => format!("Random read, {block}"),
                 0 => format!("Random write, {block}{}", stability_label(stability)),
@@ -102,8 +102,8 @@ pub(crate) fn label(workload: &Workload) -> String {
             }
         }
         Workload::Metadata { file_bytes: 0, .. } => "Empty files".to_owned(),
-        Workload::Metadata { file_bytes, .. } => format!("Files of {}", units::block(file_bytes)),
-        Workload::SmallFiles { file_bytes, .. } => format!("Tree of {} files", units::block(file_bytes)),
+        Workload::Metadata { file_bytes, .. } => format!("Files of {}", units::size(file_bytes)),
+        Workload::SmallFiles { file_bytes, .. } => format!("Tree of {} files", units::size(file_bytes)),
         Workload::Readdir { names, plus } => {
             format!(
                 "{} of {} names",
@@ -139,7 +139,7 @@ fn stability_label(stability: Stability) -> &'static str {
 /// Describes all parameters of a workload.
 pub(crate) fn parameters(workload: &Workload) -> String {
     let files = |per_directory: u64, per_thread: u64, bytes: u64| {
-        let size = if bytes == 0 { "empty".to_owned() } else { units::block(bytes) };
+        let size = if bytes == 0 { "empty".to_owned() } else { units::size(bytes) };
         let (files, directories) = (units::count(per_directory), units::count(per_thread));
         format!("{files} files per directory, directories per thread: {directories}, {size}")
     };

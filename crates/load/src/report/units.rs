@@ -1,5 +1,7 @@
 //! Formats figures for people. A value that is not a finite number is shown as a dash.
 
+pub(crate) use crate::text::{count, rounded_size, size};
+
 /// Shown instead of a missing figure.
 pub(crate) const NOTHING: &str = "–";
 
@@ -105,15 +107,6 @@ pub(crate) fn bytes(value: u64) -> String {
     scaled(value as f64, &[(1e15, " PB"), (1e12, " TB"), (1e9, " GB"), (1e6, " MB"), (1e3, " kB")], " B")
 }
 
-/// Formats the size of a block or file in binary units: `4 KiB`.
-pub(crate) fn block(bytes: u64) -> String {
-    const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
-    match UNITS.iter().find(|(_, size)| bytes >= *size && bytes.is_multiple_of(*size)) {
-        Some((unit, size)) => format!("{} {unit}", count(bytes / size)),
-        None => format!("{} B", count(bytes)),
-    }
-}
-
 /// Formats a time.
 #[must_use]
 pub fn nanoseconds(value: f64) -> String {
@@ -150,19 +143,6 @@ pub fn percent(fraction: f64) -> String {
 pub(crate) fn ratio(value: f64) -> String {
     let text = scaled(value, &[], "");
     if text == NOTHING { text } else { format!("{text} ×") }
-}
-
-/// Formats a whole number with separators: `581,734`.
-pub(crate) fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// Formats a time as `2026-11-21 07:30 UTC`.
@@ -245,10 +225,10 @@ mod tests {
 
     #[test]
     fn sizes_and_counts() {
-        assert_eq!(block(4096), "4 KiB");
-        assert_eq!(block(16 << 20), "16 MiB");
-        assert_eq!(block(1000), "1,000 B");
-        assert_eq!(block(0), "0 B");
+        assert_eq!(size(4096), "4 KiB");
+        assert_eq!(size(16 << 20), "16 MiB");
+        assert_eq!(size(1000), "1,000 B");
+        assert_eq!(size(0), "0 B");
         assert_eq!(bytes(1_500_000_000), "1.50 GB");
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(count(12), "12");
