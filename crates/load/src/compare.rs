@@ -1,8 +1,8 @@
 //! Measures two servers in turn, A B A B …, so that disturbances of the machine affect both.
 //!
 //! Rates are compared as medians over the rounds; the lowest and highest ratio of a round show the spread. A server
-//! counts as faster if it is so in every one of at least five rounds. The processor time of local servers, which is less
-//! sensitive to noise, is compared as well.
+//! counts as faster if it is so in every one of at least five rounds and none of its operations failed. The processor
+//! time of local servers, which is less sensitive to noise, is compared as well.
 
 use crate::client::Server;
 use crate::error::LoadError;
@@ -137,7 +137,7 @@ fn rows_of(pairs: &[Pair]) -> Vec<ComparisonRow> {
     rows
 }
 
-/// Returns a row with the rates of all rounds, or none if a server has no rate.
+/// Returns a row with the rates and failures of all rounds, or none if a server has no rate.
 fn row(
     name: String,
     unit: &str,
@@ -149,6 +149,10 @@ fn row(
     let ratios: Vec<f64> = rates.iter().map(|(a, b)| a / b).collect();
     let (a_median, b_median) =
         (median(rates.iter().map(|(a, _)| *a).collect())?, median(rates.iter().map(|(_, b)| *b).collect())?);
+    let failed = |side: usize| {
+        let measured = pairs.iter().filter_map(|pair| pair.get(side));
+        measured.fold(0, |sum: u64, it| sum.saturating_add(it.failed_operations()))
+    };
     Some(ComparisonRow {
         name,
         a_median,
@@ -159,21 +163,19 @@ fn row(
         rounds: u32::try_from(ratios.len()).unwrap_or(u32::MAX),
         unit: unit.to_owned(),
         footprint_bytes: pairs.first().map_or(0, |[first, _]| first.footprint_bytes()),
+        a_errors: failed(0),
+        b_errors: failed(1),
         ..ComparisonRow::default()
     })
 }
 
-/// Adds processor time and failures to a row.
+/// Adds processor time to a row.
 fn with_cost(row: ComparisonRow, pairs: &[Pair]) -> ComparisonRow {
     let cost = |side: usize, of: &dyn Fn(&Measurement) -> Option<f64>| {
         median(pairs.iter().filter_map(|pair| of(pair.get(side)?)).collect())
     };
     let per_operation = |it: &Measurement| it.server.as_ref().map(|cost| cost.cpu_ns_per_operation);
     let per_gib = |it: &Measurement| it.server.as_ref().and_then(|cost| cost.cpu_seconds_per_gib);
-    let errors = |side: usize| {
-        let errors = pairs.iter().filter_map(|pair| pair.get(side)).flat_map(|it| &it.errors);
-        errors.fold(0, |sum: u64, error| sum.saturating_add(error.count))
-    };
     let (a, b) = (cost(0, &per_operation), cost(1, &per_operation));
     ComparisonRow {
         a_cpu_ns_per_operation: a,
@@ -181,8 +183,6 @@ fn with_cost(row: ComparisonRow, pairs: &[Pair]) -> ComparisonRow {
         cpu_ratio: a.zip(b).filter(|(_, b)| *b > 0.0).map(|(a, b)| a / b),
         a_cpu_seconds_per_gib: cost(0, &per_gib),
         b_cpu_seconds_per_gib: cost(1, &per_gib),
-        a_errors: errors(0),
-        b_errors: errors(1),
         ..row
     }
 }

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::count;
 use crate::workload::Workload;
 
 mod latency;
@@ -69,6 +70,14 @@ impl Report {
 const FRACTION_MAX: f64 = 1.05;
 
 impl Report {
+    /// Returns the number of operations that failed, of results and of a comparison.
+    #[must_use]
+    pub fn failed_operations(&self) -> u64 {
+        let compared = self.comparison.as_ref().and_then(|comparison| comparison.totals.as_ref());
+        let compared = compared.map_or(0, |totals| totals.failed_operations);
+        self.results.iter().fold(compared, |sum, result| sum.saturating_add(result.failed_operations()))
+    }
+
     /// Returns the limits that results exceed, and that are not marked yet.
     pub(crate) fn exceeded_limits(&self) -> Vec<LimitKind> {
         let mut kinds = Vec::new();
@@ -230,6 +239,12 @@ impl Measurement {
     pub fn is_empty(&self) -> bool {
         self.operations == 0 && self.errors.is_empty()
     }
+
+    /// Returns the number of operations that failed, with any cause.
+    #[must_use]
+    pub fn failed_operations(&self) -> u64 {
+        self.errors.iter().fold(0, |sum, error| sum.saturating_add(error.count))
+    }
 }
 
 /// The number of failures with one cause.
@@ -359,7 +374,10 @@ pub struct Totals {
     pub warmup_seconds: f64,
     /// Operations that succeeded.
     pub operations: u64,
-    /// Bytes of file data that these operations moved.
+    /// Operations that failed.
+    #[serde(default)]
+    pub failed_operations: u64,
+    /// Bytes of file data that the operations moved.
     pub bytes: u64,
     /// The fewest and the most virtual threads.
     pub threads: (u32, u32),
@@ -383,6 +401,7 @@ impl Totals {
         self.seconds += it.seconds;
         self.warmup_seconds += it.warmup_seconds;
         self.operations = self.operations.saturating_add(it.operations);
+        self.failed_operations = self.failed_operations.saturating_add(it.failed_operations());
         self.bytes = self.bytes.saturating_add(it.bytes);
     }
 }
@@ -400,33 +419,38 @@ pub enum Verdict {
     BFaster,
     /// The rounds disagree, or are too few.
     NotShown,
+    /// The server that is faster in every round failed this many operations, which may be why.
+    Failed(u64),
 }
 
 impl Verdict {
     /// Returns the verdict in words.
     #[must_use]
-    pub const fn words(self) -> &'static str {
+    pub fn words(self) -> String {
         match self {
-            Self::AFaster => "A is faster",
-            Self::BFaster => "B is faster",
-            Self::NotShown => "no difference shown",
+            Self::AFaster => "A is faster".to_owned(),
+            Self::BFaster => "B is faster".to_owned(),
+            Self::NotShown => "no difference shown".to_owned(),
+            Self::Failed(operations) => format!("no verdict: {} operations failed", count(operations)),
         }
     }
 }
 
 impl ComparisonRow {
-    /// Returns which server is faster, if there are [enough](VERDICT_ROUNDS_MIN) rounds and all of them agree.
+    /// Returns which server is faster, if there are [enough](VERDICT_ROUNDS_MIN) rounds, all of them agree, and no
+    /// operation of that server failed.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        if self.rounds < VERDICT_ROUNDS_MIN {
-            Verdict::NotShown
+        let (faster, failed) = if self.rounds < VERDICT_ROUNDS_MIN {
+            return Verdict::NotShown;
         } else if self.ratio_low > 1.0 {
-            Verdict::AFaster
+            (Verdict::AFaster, self.a_errors)
         } else if self.ratio_high < 1.0 {
-            Verdict::BFaster
+            (Verdict::BFaster, self.b_errors)
         } else {
-            Verdict::NotShown
-        }
+            return Verdict::NotShown;
+        };
+        if failed > 0 { Verdict::Failed(failed) } else { faster }
     }
 }
 
@@ -465,10 +489,10 @@ pub struct ComparisonRow {
     /// Processor time of the second server per GiB of file data, in seconds.
     #[serde(default)]
     pub b_cpu_seconds_per_gib: Option<f64>,
-    /// Failed operations of the first server, over all rounds.
+    /// Failed operations of the first server, over all rounds and phases of the workload.
     #[serde(default)]
     pub a_errors: u64,
-    /// Failed operations of the second server, over all rounds.
+    /// Failed operations of the second server, over all rounds and phases of the workload.
     #[serde(default)]
     pub b_errors: u64,
 }

@@ -22,7 +22,7 @@ fn measurement(workload: Workload, rate: f64, cpu_ns: Option<f64>) -> Measuremen
         warmup_seconds: 0.0,
         operations: 1,
         bytes: 0,
-        errors: vec![ErrorCount { cause: "WRITE: NFS3ERR_NOSPC".to_owned(), count: 2 }],
+        errors: Vec::new(),
         operations_per_s: rate,
         bytes_per_s: rate * 4096.0,
         latency: Latency::default(),
@@ -66,7 +66,6 @@ fn ratios_use_medians_and_spread_uses_rounds() {
     assert_eq!((row.ratio_low, row.ratio_high, row.unit.as_str()), (2.0, 3.0, "operations/s"));
     assert_eq!((row.a_cpu_ns_per_operation, row.b_cpu_ns_per_operation), (Some(1000.0), Some(200.0)));
     assert_eq!((row.cpu_ratio, row.a_cpu_seconds_per_gib), (Some(5.0), Some(1.0)));
-    assert_eq!((row.a_errors, row.b_errors), (6, 6));
 }
 
 /// The same binary twice on a busy machine: a wide ratio of three rounds proves nothing.
@@ -87,6 +86,27 @@ fn a_verdict_needs_five_rounds_that_agree() {
     assert_eq!(verdict(&[3.61, 3.7, 3.5, 3.6, 0.99, 4.0]), Verdict::NotShown);
     assert_eq!(verdict(&[1.0; 9]), Verdict::NotShown);
     assert_eq!(verdict(&[0.5, 0.6, 0.7, 0.8, 0.9]), Verdict::BFaster);
+}
+
+#[test]
+fn a_server_that_fails_operations_wins_nothing() {
+    let tree = Workload::Metadata { files_per_directory: 1, directories_per_thread: 1, file_bytes: 0 };
+    let rows = |failing: usize| {
+        let pair = || {
+            let mut pair = [measurement(tree, 900.0, None), measurement(tree, 100.0, None)];
+            pair[failing].errors = vec![ErrorCount { cause: "CREATE: NFS3ERR_NOSPC".to_owned(), count: 250 }];
+            pair
+        };
+        rows_of(&[pair(), pair(), pair(), pair(), pair()])
+    };
+    for row in rows(0) {
+        assert_eq!(row.verdict().words(), "no verdict: 1,250 operations failed", "{}", row.name);
+    }
+    // The phases belong to the same measurements.
+    assert_eq!(rows(1).len(), 3);
+    for row in rows(1) {
+        assert_eq!((row.a_errors, row.b_errors, row.verdict()), (0, 1250, Verdict::AFaster), "{}", row.name);
+    }
 }
 
 #[test]

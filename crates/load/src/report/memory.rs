@@ -77,10 +77,14 @@ pub(crate) fn describe(report: &Report) -> String {
     parts.extend(client_memory(report).map(|memory| format!("client: {}", memory_text(memory))));
     let sizes = footprints(report);
     match (sizes.iter().min(), sizes.iter().max()) {
-        (Some(low), Some(high)) if low == high => parts.push(format!("working set: {}", units::rounded_size(*low))),
-        (Some(low), Some(high)) => {
-            parts.push(format!("working sets: {} to {}", units::rounded_size(*low), units::rounded_size(*high)))
+        (Some(low), Some(high)) if low == high => {
+            parts.push(format!("working set: {}", units::rounded_size(*low)))
         }
+        (Some(low), Some(high)) => parts.push(format!(
+            "working sets: {} to {}",
+            units::rounded_size(*low),
+            units::rounded_size(*high)
+        )),
         _ => {}
     }
     parts.join("; ")

@@ -2,7 +2,7 @@
 
 use crate::published::{Row, Shape, Unit};
 use crate::report::units;
-use crate::result::{Comparison, LimitKind, Limits, Measurement, Report, Target};
+use crate::result::{Comparison, ComparisonRow, LimitKind, Limits, Measurement, Report, Target};
 use crate::workload::{RateProcedure, Stability, Workload};
 
 /// The kind of a workload; each kind has plots of its own.
@@ -133,6 +133,14 @@ fn stability_label(stability: Stability) -> &'static str {
         Stability::Commit => ", COMMIT after each",
         Stability::DataSync => ", DATA_SYNC",
         Stability::FileSync => ", FILE_SYNC",
+    }
+}
+
+/// Names the failed operations of both servers, if there are any.
+pub(crate) fn compared_errors(row: &ComparisonRow) -> Option<String> {
+    match (row.a_errors, row.b_errors) {
+        (0, 0) => None,
+        (a, b) => Some(format!("errors: {} and {}", units::count(a), units::count(b))),
     }
 }
 

@@ -210,10 +210,7 @@ fn compared(comparison: &Comparison, out: &mut String) {
         let cost = |ns: Option<f64>, per_gib: Option<f64>| {
             subject::cost_text(subject::unit_of(&row.unit), ns, per_gib).unwrap_or_default()
         };
-        let errors = match (row.a_errors, row.b_errors) {
-            (0, 0) => None,
-            (a, b) => Some(format!("errors: {} and {}", units::count(a), units::count(b))),
-        };
+        let errors = subject::compared_errors(row);
         let marks: Vec<String> = errors.into_iter().chain(memory::mark_compared(row, comparison)).collect();
         table.rows.push(vec![
             printable(&row.name),
@@ -222,7 +219,7 @@ fn compared(comparison: &Comparison, out: &mut String) {
             units::ratio(row.ratio),
             format!("{} to {}", units::ratio(row.ratio_low), units::ratio(row.ratio_high)),
             row.rounds.to_string(),
-            row.verdict().words().to_owned(),
+            row.verdict().words(),
             cost(row.a_cpu_ns_per_operation, row.a_cpu_seconds_per_gib),
             cost(row.b_cpu_ns_per_operation, row.b_cpu_seconds_per_gib),
             row.cpu_ratio.map(units::ratio).unwrap_or_default(),

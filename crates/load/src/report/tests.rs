@@ -104,6 +104,12 @@ fn a_comparison_names_both_servers_counts_its_measurements_and_claims_no_differe
     assert!(table.contains("no difference shown") && table.contains("at least 5 rounds"), "{table}");
     report.comparison.as_mut().unwrap().rows[0].rounds = 5;
     assert!(page(&report).contains("<td class=\"words\">A is faster</td>"));
+    report.comparison.as_mut().unwrap().rows[0].a_errors = 7;
+    let (text, table) = (page(&report), table::render(&report));
+    for said in ["no verdict: 7 operations failed", "errors: 7 and 0"] {
+        assert!(text.contains(said) && table.contains(said), "{said}");
+    }
+    assert!(!text.contains("class=\"faster\"") && !text.contains("span faster"));
 }
 
 /// The largest number of a page was once "161 % of TCP line rate".

@@ -128,16 +128,13 @@ pub(crate) fn run(command: &Compare) -> Outcome {
     if watch.was_interrupted() {
         result.notes.push("Interrupted: only the rounds that were complete are compared.".to_owned());
     }
-    let errors =
-        |of: &dyn Fn(&load::result::ComparisonRow) -> u64| comparison.rows.iter().map(of).sum::<u64>();
-    let errors = errors(&|row| row.a_errors) + errors(&|row| row.b_errors);
     result.comparison = Some(comparison);
     if let Some(path) = &command.report {
         report::write_page(path, &result)?;
     }
     print(&if command.json { json::write(&result) } else { table::render(&result) });
-    if errors > 0 {
-        return Err(Error::failed(format!("{errors} operations failed")));
+    match result.failed_operations() {
+        0 => Ok(ExitCode::SUCCESS),
+        failures => Err(Error::failed(format!("{failures} operations failed"))),
     }
-    Ok(ExitCode::SUCCESS)
 }

@@ -113,8 +113,7 @@ pub(crate) fn run(command: &SuiteCommand) -> Outcome {
     if result.results.is_empty() {
         return Err(Error::failed("nothing was measured"));
     }
-    let failures: u64 = result.results.iter().flat_map(|it| &it.errors).map(|error| error.count).sum();
-    match (failures, lost) {
+    match (result.failed_operations(), lost) {
         (0, 0) => Ok(ExitCode::SUCCESS),
         (0, lost) => Err(Error::failed(format!("{lost} tests or hosts failed; the notes say why"))),
         (failures, _) => Err(Error::failed(format!("{failures} operations failed"))),

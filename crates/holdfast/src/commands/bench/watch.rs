@@ -144,7 +144,7 @@ fn brief(measurement: &Measurement) -> String {
     if let Some(limit) = &measurement.limit {
         line += &format!("  {} of its limit", units::percent(limit.fraction));
     }
-    let failed: u64 = measurement.errors.iter().map(|error| error.count).sum();
+    let failed = measurement.failed_operations();
     if failed > 0 {
         line += &format!("  FAILED {failed}");
     }

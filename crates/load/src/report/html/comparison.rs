@@ -18,7 +18,7 @@ pub(super) fn write(report: &Report, out: &mut String) {
     let about = format!(
         "A against B, measured in turn, A B A B …, rounds: {}. A mark is the ratio of the medians, the line around it reaches from the lowest to \
          the highest ratio of neighbouring runs. A server is called faster if it was faster in every one of at least \
-         {VERDICT_ROUNDS_MIN} rounds; with two equal servers, {VERDICT_ROUNDS_MIN} rounds agree by chance once in 16 rows. \
+         {VERDICT_ROUNDS_MIN} rounds and failed no operation; with two equal servers, {VERDICT_ROUNDS_MIN} rounds agree by chance once in 16 rows. \
          CPU is the server's processor time for an operation, or for a GiB.",
         rounds(&comparison.rows)
     );
@@ -73,10 +73,11 @@ fn table(comparison: &Comparison, out: &mut String) {
         } else {
             String::new()
         };
-        let mark = memory::mark_compared(row, comparison).map(|mark| format!("; {mark}")).unwrap_or_default();
+        let marks = subject::compared_errors(row).into_iter().chain(memory::mark_compared(row, comparison));
+        let marks: String = marks.map(|mark| format!("; {mark}")).collect();
         let _ = write!(
             out,
-            "<tr><td class=\"words\">{}{mark}</td><td>{}</td><td>{}</td><td class=\"drawing\">{drawing}</td><td>{}</td><td>{} – {}</td><td>{}</td><td class=\"words\">{}</td>",
+            "<tr><td class=\"words\">{}{marks}</td><td>{}</td><td>{}</td><td class=\"drawing\">{drawing}</td><td>{}</td><td>{} – {}</td><td>{}</td><td class=\"words\">{}</td>",
             escape(&row.name),
             subject::rate_text(unit, row.a_median),
             subject::rate_text(unit, row.b_median),
@@ -107,11 +108,11 @@ fn reach(rows: &[ComparisonRow]) -> f64 {
     usable.map(|ratio| ratio.max(1.0 / ratio)).fold(RATIO_MIN, f64::max).min(RATIO_MAX)
 }
 
-/// Returns the class of a drawing: a colour for the faster server, grey if no difference was shown.
+/// Returns the class of a drawing: a colour for the faster server, grey without a verdict.
 fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::AFaster => "faster",
         Verdict::BFaster => "slower",
-        Verdict::NotShown => "alike",
+        Verdict::NotShown | Verdict::Failed(_) => "alike",
     }
 }

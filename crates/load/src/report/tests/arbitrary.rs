@@ -228,6 +228,7 @@ impl Arbitrary {
                 seconds: it.figure(),
                 warmup_seconds: it.figure(),
                 operations: it.whole(),
+                failed_operations: it.whole(),
                 bytes: it.whole(),
                 threads: (it.small(), it.small()),
                 depth: (it.small(), it.small()),
