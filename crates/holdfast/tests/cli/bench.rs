@@ -1,6 +1,6 @@
 //! Runs the load generator against a real server, and checks that it executes exactly the requested work.
 
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{Shutdown, TcpListener};
 use std::process::Stdio;
 
@@ -188,6 +188,37 @@ fn two_signals_within_a_second_leave_no_files() {
         }
     }
     assert_ne!(child.wait_with_output().unwrap().status.code(), Some(130));
+    assert_eq!(leftovers(&target), 0);
+    drop(server);
+}
+
+#[test]
+fn an_interrupted_sweep_says_how_far_it_came() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.path("data"), &scratch.config(""), &[]);
+    let target = format!("{}:/main", server.address);
+    let sweep = ["--threads", "1,2,4", "--warmup", "3", "--seconds", "1"];
+    let mut child = command(&[&["bench", "run", &target, "getattr"][..], &sweep].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut first = String::new();
+    said.read_line(&mut first).unwrap();
+    assert!(first.starts_with("1/3 GETATTR"), "{first}");
+    // While the second measurement warms up, so that nothing of it counts.
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(
+        (output.status.code(), rest.as_str()),
+        (Some(1), "holdfast: interrupted after 1 of 3 measurements\n")
+    );
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(table.lines().filter(|line| line.starts_with("GETATTR")).count(), 1, "{table}");
+    assert!(table.contains("Interrupted after 1 of 3 measurements."), "{table}");
     assert_eq!(leftovers(&target), 0);
     drop(server);
 }

@@ -89,39 +89,59 @@ fn measure_all(
     report: &mut Report,
     watch: &mut Watch,
 ) -> Result<bool, Error> {
+    let threads = &run.options.threads.0;
+    let sweep: Vec<(&Workload, u32)> = workloads
+        .iter()
+        .flat_map(|workload| threads.iter().map(move |threads| (workload, *threads)))
+        .collect();
+    let count = sweep.len();
     let mut is_whole = true;
-    let count = workloads.len() * run.options.threads.0.len();
-    for workload in workloads {
-        for threads in &run.options.threads.0 {
-            if watch.was_interrupted() && !report.results.is_empty() {
-                return Ok(is_whole);
-            }
-            let number = report.results.len() + 1;
-            watch.title = format!("{number}/{count} {}, threads: {threads}", workload.name());
-            let options =
-                Options { server_pids: run.hosts.server_pid.clone(), ..run.options.for_threads(*threads) };
-            let measured = measure_on(hosts.as_deref_mut(), server, workload, &options, watch);
-            watch.clear();
-            let combined = measured.map_err(failed)?;
-            if combined.measurement.is_empty() {
-                return Err(Error::failed("nothing was measured: no operation ended in time"));
-            }
-            is_whole &= combined.failures.is_empty();
-            let notes = combined.sentences();
-            notes.iter().for_each(|note| eprintln!("holdfast: {note}"));
-            report.notes.extend(notes);
-            load::limits::add_result(
-                combined.measurement,
-                report,
-                server,
-                scope,
-                hosts.as_deref_mut(),
-                watch,
-            );
-            watch.clear();
-            report.results.last().into_iter().for_each(|measurement| watch.measured(measurement));
+    for (done, (workload, threads)) in sweep.into_iter().enumerate() {
+        if done > 0 && watch.was_interrupted() {
+            return Err(interrupted(done, count, report));
         }
+        watch.title = format!("{}/{count} {}, threads: {threads}", done + 1, workload.name());
+        let options =
+            Options { server_pids: run.hosts.server_pid.clone(), ..run.options.for_threads(threads) };
+        let measured = measure_one(server, workload, &options, scope, hosts.as_deref_mut(), report, watch);
+        is_whole &= match measured {
+            // It was cut short before anything counted; the results before it do count.
+            Err(_) if done > 0 && watch.was_interrupted() => return Err(interrupted(done, count, report)),
+            measured => measured?,
+        };
     }
+    Ok(is_whole)
+}
+
+/// Notes that a sweep was interrupted.
+fn interrupted(done: usize, count: usize, report: &mut Report) -> Error {
+    report.notes.push(format!("Interrupted after {done} of {count} measurements."));
+    Error::failed(format!("interrupted after {done} of {count} measurements"))
+}
+
+/// Measures once, and adds the result to the report. Returns whether all hosts have a part in it.
+fn measure_one(
+    server: &Server,
+    workload: &Workload,
+    options: &Options,
+    scope: &Scope<'_>,
+    mut hosts: Option<&mut Coordinator>,
+    report: &mut Report,
+    watch: &mut Watch,
+) -> Result<bool, Error> {
+    let measured = measure_on(hosts.as_deref_mut(), server, workload, options, watch);
+    watch.clear();
+    let combined = measured.map_err(failed)?;
+    if combined.measurement.is_empty() {
+        return Err(Error::failed("nothing was measured: no operation ended in time"));
+    }
+    let is_whole = combined.failures.is_empty();
+    let notes = combined.sentences();
+    notes.iter().for_each(|note| eprintln!("holdfast: {note}"));
+    report.notes.extend(notes);
+    load::limits::add_result(combined.measurement, report, server, scope, hosts, watch);
+    watch.clear();
+    report.results.last().into_iter().for_each(|measurement| watch.measured(measurement));
     Ok(is_whole)
 }
 
@@ -138,8 +158,7 @@ fn conclude(run: &Run, report: &Report, measured: Result<bool, Error>) -> Outcom
     if !measured? {
         return Err(Error::failed("the result is incomplete; the notes say why"));
     }
-    let failures: u64 =
-        report.results.iter().flat_map(|result| &result.errors).map(|error| error.count).sum();
+    let failures = report.failed_operations();
     if failures > 0 {
         return Err(Error::failed(format!("{failures} operations failed")));
     }
