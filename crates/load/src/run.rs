@@ -12,7 +12,7 @@ use crate::random::fresh_seed;
 use crate::result::{Latency, Measurement};
 use crate::server_cost::Processes;
 use crate::steady::SteadyRule;
-use crate::text::size;
+use crate::text::{rounded_size, size};
 use crate::workload::{Plan, Setup, Workload};
 
 mod event_loop;
@@ -265,9 +265,8 @@ pub fn measure(
     let root = BlockingClient::mount(server)?;
     let mut client = BlockingClient::connect(server)?;
     let sizes = client.sizes(&root)?;
-    let working_set_bytes = workload.working_set_bytes(options.working_set_bytes);
-    if working_set_bytes > 0 {
-        check_space(working_set_bytes, client.free_bytes(&root)?)?;
+    if workload.stored_bytes(options.working_set_bytes, options.threads) > 0 {
+        check_space(workload, options, client.free_bytes(&root)?)?;
     }
     let name = leftovers::new_name();
     let directory = client.make_directory(&root, &name)?;
@@ -295,23 +294,28 @@ pub fn measure(
     result
 }
 
-/// Refuses a working set that the server has no space for, and names one that fits.
-pub(crate) fn check_space(working_set_bytes: u64, free_bytes: u64) -> Result<(), LoadError> {
+/// Refuses a workload whose files the server has no space for, and says what fits.
+pub(crate) fn check_space(workload: &Workload, options: &Options, free_bytes: u64) -> Result<(), LoadError> {
+    let stored_bytes = workload.stored_bytes(options.working_set_bytes, options.threads);
     // Servers without such a figure, and full or read-only ones, answer the first write with their status.
-    if working_set_bytes <= free_bytes || free_bytes == 0 {
+    if stored_bytes <= free_bytes || free_bytes == 0 {
         return Ok(());
     }
     // A tenth is left for the server's own needs.
     let fitting = free_bytes / 10 * 9;
     let unit = if fitting >> 33 > 0 { 1 << 30 } else { 1 << 20 };
-    let advice = match fitting / unit * unit {
-        0 => "the file system is almost full".to_owned(),
-        fitting => format!("--working-set {} fits", size(fitting).replace(' ', "")),
+    let fitting = fitting / unit * unit;
+    let working_set_bytes = workload.working_set_bytes(options.working_set_bytes);
+    let needed = match working_set_bytes {
+        0 => format!("the files need about {}, more than", rounded_size(stored_bytes)),
+        bytes => format!("the working set of {} is larger than", size(bytes)),
     };
-    Err(LoadError::new(format!(
-        "the working set of {} is larger than the server's free space: {advice}",
-        size(working_set_bytes)
-    )))
+    let advice = match (fitting, working_set_bytes) {
+        (0, _) => "the file system is almost full".to_owned(),
+        (_, 0) => format!("make fewer or smaller ones, at most {}", size(fitting)),
+        _ => format!("--working-set {} fits", size(fitting).replace([' ', ','], "")),
+    };
+    Err(LoadError::new(format!("{needed} the server's free space: {advice}")))
 }
 
 /// Removes the files of a measurement. A failure becomes a note; the result counts.

@@ -278,6 +278,17 @@ impl Workload {
         }
     }
 
+    /// Returns the bytes that its files take at most at a time if `asked` bytes are requested: an estimate, except for
+    /// file data. 0 if it makes only a few directories and empty files.
+    pub(crate) fn stored_bytes(&self, asked: u64, threads: u32) -> u64 {
+        match self {
+            Self::Metadata { .. } | Self::SmallFiles { .. } | Self::Readdir { .. } => {
+                self.footprint_bytes(0, threads)
+            }
+            _ => self.working_set_bytes(asked),
+        }
+    }
+
     /// Checks the parameters.
     ///
     /// # Errors

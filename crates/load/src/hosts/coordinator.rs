@@ -122,11 +122,11 @@ impl Coordinator {
     ) -> Result<Combined, LoadError> {
         options.length.check(workload)?;
         // Agents compare only their shares. A coordinator may be unable to reach the server.
-        if workload.working_set_bytes(options.working_set_bytes) > 0
+        if workload.stored_bytes(options.working_set_bytes, options.threads) > 0
             && let Ok(root) = BlockingClient::mount(server)
             && let Ok(free) = BlockingClient::connect(server).and_then(|mut client| client.free_bytes(&root))
         {
-            check_space(options.working_set_bytes, free)?;
+            check_space(workload, options, free)?;
         }
         let rounds = match options.length {
             Length::Steady(rule) | Length::Joint(rule) => Some(JointRounds::new(rule, self.links.len())),

@@ -243,8 +243,30 @@ fn a_working_set_that_does_not_fit_is_refused_before_anything_is_written() {
     assert_eq!((fake.calls(Procedure::Mkdir), fake.calls(Procedure::Write)), (0, 0));
     // Work without file data does not need the space.
     assert!(run(&fake, Workload::Rate { procedure: RateProcedure::Getattr }, &large).is_ok());
-    assert!(check_space(9, 8).unwrap_err().to_string().contains("almost full"));
-    assert!(check_space(5, 5).is_ok() && check_space(1, 0).is_ok());
+    let check =
+        |bytes, free| check_space(&RANDOM, &Options { working_set_bytes: bytes, ..options(1, 1, 10) }, free);
+    assert!(check(9, 8).unwrap_err().to_string().contains("almost full"));
+    assert!(check(5, 5).is_ok() && check(1, 0).is_ok());
+}
+
+#[test]
+fn files_that_do_not_fit_are_refused_before_any_is_made() {
+    let fake = Fake::start(Fault::SmallDisk);
+    let many = 1 << 24;
+    let (files_per_directory, directories_per_thread, file_bytes) = (many, 1, 0);
+    for workload in [
+        Workload::Metadata { files_per_directory, directories_per_thread, file_bytes },
+        Workload::SmallFiles { files_per_directory, directories_per_thread, file_bytes },
+        Workload::Readdir { names: 2 * many + 1, plus: true },
+    ] {
+        let why = run(&fake, workload, &options(2, 2, 10)).unwrap_err().to_string();
+        let said = "the files need about 33 GiB, more than the server's free space: \
+                    make fewer or smaller ones, at most 18 GiB";
+        assert_eq!(why, said, "{workload:?}");
+        assert_eq!(fake.calls(Procedure::Mkdir), 0);
+    }
+    let few = Workload::Metadata { files_per_directory: 2, directories_per_thread, file_bytes };
+    assert!(run(&fake, few, &options(2, 2, 10)).is_ok());
 }
 
 #[test]
