@@ -96,7 +96,7 @@ pub const OUTBOUND_QUEUED_MAX: usize = 1024;
 /// that it waits for, and for each delegation that is recalled.
 pub const OUTBOUND_QUEUED_PER_HOST_MAX: usize = 128;
 
-/// How long such a call may take in all: its turn, the question to rpcbind, the connection, the answer.
+/// How long such a call may take in all: to wait for its turn, ask rpcbind, connect, and be answered.
 pub const OUTBOUND_CALL_MAX: Duration = Duration::from_secs(10);
 
 /// Such connections kept for the next call.

@@ -19,8 +19,8 @@ mod root;
 /// Mode of the root directory of a new volume.
 const ROOT_MODE: u16 = 0o755;
 
-/// Mode of the root directory of the volume that a first start makes, the mode of `/tmp`: everybody may create names, and
-/// remove their own (`docs/decisions/2026-11-22-who-may-write-at-first.md`).
+/// Mode of the root directory of the volume that a first start creates, the mode of `/tmp`: everybody may create names, and
+/// remove only their own (`docs/decisions/2026-11-22-who-may-write-at-first.md`).
 pub(crate) const FIRST_ROOT_MODE: u16 = 0o1777;
 
 /// A volume that is served.
@@ -47,7 +47,7 @@ fn effective_journal_bytes(requested: u64) -> u64 {
     requested.checked_next_multiple_of(LOG_FILE_BYTES).unwrap_or(requested)
 }
 
-/// Says what a volume with a journal of `journal_bytes` will take of its devices, to be shown before it is created.
+/// Returns a notice, shown before a volume is created, of the space that it takes with a journal of `journal_bytes`.
 pub fn creation_notice(
     directory: &Directory,
     name: &str,
@@ -128,7 +128,7 @@ pub(crate) fn open(
     let examined = media.space().and_then(|space| Ok((space.total, media.log().len()?)));
     let (device_bytes, journal_bytes) =
         examined.map_err(|error| Error::failed(format!("cannot examine {name:?}: {error}")))?;
-    // Who chooses a small journal wants a small volume: segments, some of which are allocated ahead, follow its size.
+    // A small journal asks for a small volume, so segments, some of which are allocated ahead, are small too.
     let segment_bytes = Options::segment_bytes_for(device_bytes.min(journal_bytes.saturating_mul(16)));
     let options = Options { memory, segment_bytes, cache_seed: None };
     let volume = span(name)

@@ -300,8 +300,8 @@ pub fn describe(root: &Path, name: &str) -> Result<Description, Error> {
     })
 }
 
-/// Returns the names of the volumes that the data directory at `root` has, or will have as far as is known: none if it does
-/// not exist yet or is empty. Refuses what [`Directory::open_or_create`] refuses. Changes nothing and needs no lock.
+/// Returns the names of the volumes in the data directory at `root`: none if it does not exist yet or is empty. Refuses what
+/// [`Directory::open_or_create`] refuses. Changes nothing and needs no lock.
 pub fn list_or_none(root: &Path) -> Result<Vec<String>, Error> {
     match contents(root)? {
         Contents::Volumes => list(root),

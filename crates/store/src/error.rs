@@ -11,7 +11,7 @@ pub enum ErrorKind {
     NotFound,
     /// The name is taken.
     Exists,
-    /// The directory holds files of somebody else and is no data directory.
+    /// The directory holds other files and is not a data directory.
     Foreign,
     /// Another process holds the data directory or the volume.
     InUse,

@@ -37,8 +37,8 @@ pub(crate) struct Serve {
     /// Directory for the journals of new volumes, best on a device of its own
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
-    /// Size of the journal of new volumes, such as "64 MiB", rounded up to a multiple of 16 MiB; a new volume takes two to
-    /// three times as much [default: 512 MiB]
+    /// Size of the journal of new volumes, such as "64 MiB", rounded up to a multiple of 16 MiB; a new volume takes up to
+    /// about three times as much [default: 512 MiB]
     #[arg(long, value_name = "SIZE")]
     journal_size: Option<Size>,
     /// Configuration file; `holdfast config example` prints one

@@ -36,8 +36,8 @@ enum Action {
         /// Directory for its journal, best on a device of its own
         #[arg(long, value_name = "DIR")]
         journal: Option<PathBuf>,
-        /// Size of its journal, such as "64 MiB", rounded up to a multiple of 16 MiB; the volume takes two to three
-        /// times as much [default: 512 MiB]
+        /// Size of its journal, such as "64 MiB", rounded up to a multiple of 16 MiB; the volume takes up to about
+        /// three times as much [default: 512 MiB]
         #[arg(long, value_name = "SIZE")]
         journal_size: Option<Size>,
         #[command(flatten)]

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::client::Client;
 use crate::running::{Scratch, Server, fail, run, succeed, text};
 
-/// An export of `volume` as a server on all addresses has it.
+/// An export of `volume` like the default one of a server that listens on all addresses.
 fn squashed(volume: &str) -> String {
     format!("[[export]]\npath = \"/{volume}\"\nvolume = \"{volume}\"\nsquash = \"root\"\n")
 }

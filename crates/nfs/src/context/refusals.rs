@@ -14,7 +14,7 @@ use crate::limits::REFUSALS_MAX;
 /// Why a path that no export has is refused.
 pub(crate) const NO_EXPORT: &str = "no export has this path";
 
-/// How long the same refusal is not logged again.
+/// How long a refusal is not logged again.
 const QUIET: Duration = Duration::from_secs(60);
 
 /// A client and a path that was refused to it.
@@ -25,8 +25,8 @@ type Refused = (IpAddr, Box<[u8]>);
 pub(crate) struct Refusals(Mutex<HashMap<Refused, Time>>);
 
 impl Refusals {
-    /// Logs that a client may not mount or use `path`, unless that was logged lately. If more refusals are remembered than
-    /// there is room for, further ones are not logged.
+    /// Logs that a client may not mount or use `path`, unless that was logged lately. While [`REFUSALS_MAX`] refusals are
+    /// remembered, others are not logged.
     pub(crate) fn log(
         &self,
         client: SocketAddr,

@@ -120,8 +120,8 @@ impl Pseudo {
         child.is_visible(exports, peer).then_some(child)
     }
 
-    /// Returns the path of `name` in `node`, where a client at `peer` sees nothing, and the rule by which the first export
-    /// there refuses it; no rule if nothing is there.
+    /// Returns the path of `name` in `node`, which a client at `peer` does not see, and the rule by which the first export
+    /// there refuses the client; `None` if no export is there.
     pub(crate) fn hidden(
         &self,
         node: &Node,

@@ -12,10 +12,10 @@ use crate::config::size::Size;
 /// A volume with less free space than this share of it is nearly full.
 const NEARLY_FULL_SHARE: u64 = 10;
 
-/// How often volumes are looked at. It takes time in proportion to the number of segments.
+/// How often a volume is checked. A check takes time in proportion to the number of segments.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// So much free space is enough for any volume, bytes.
+/// A volume with this much free space is never nearly full, bytes.
 const ENOUGH_BYTES: u64 = 64 << 30;
 
 /// How full a volume is.
@@ -27,7 +27,7 @@ enum Level {
     Full,
 }
 
-/// How full a volume was when it was last looked at.
+/// How full a volume was when it was last checked.
 #[derive(Debug, Default)]
 pub(crate) struct Fullness {
     level: Level,
@@ -36,7 +36,7 @@ pub(crate) struct Fullness {
 }
 
 impl Fullness {
-    /// Looks at a volume if [`INTERVAL`] has passed, and logs if it crossed a threshold.
+    /// Checks a volume if [`INTERVAL`] has passed, and logs if it crossed a threshold.
     pub(crate) fn watch(&mut self, volume: &Volume) {
         if self.watched.is_some_and(|time| time.elapsed() < INTERVAL) {
             return;
@@ -62,8 +62,8 @@ impl Fullness {
         }
     }
 
-    /// Returns the new level if it differs from the last one. To leave a level, half as much more must be free than made the
-    /// volume enter it, so that one file that comes and goes is not a crossing each time.
+    /// Returns the new level if it differs from the last one. A volume has room again only at one and a half times the
+    /// threshold, so that one file that comes and goes does not cross it each time.
     fn cross(&mut self, status: &VolumeStatus, refuses_data: bool) -> Option<Level> {
         let nearly = (status.bytes_total / NEARLY_FULL_SHARE).min(ENOUGH_BYTES);
         let (free, last) = (status.bytes_free, self.level);

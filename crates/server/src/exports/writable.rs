@@ -1,5 +1,5 @@
-//! Warns when no client can create anything in a volume: the superuser is squashed, and the root directory can be changed
-//! by the superuser alone.
+//! Warns when no client can create anything in a volume: its exports squash every user who may change the root
+//! directory.
 
 use std::path::Path;
 
@@ -16,8 +16,8 @@ const CHANGE_NAMES: u16 = 0o3;
 
 /// Warns of each empty volume that its exports allow clients to change, but its root directory does not.
 ///
-/// A volume that holds anything is left alone: a root directory that is closed to users is then most likely wanted, with
-/// directories beneath it that are not.
+/// A volume that holds anything is not reported: its root directory is then most likely closed to users on purpose, and
+/// directories beneath it are open to them.
 pub(crate) fn warn_if_nobody_can_write(exports: &[Export], volumes: &[Served], data: &Path) {
     for served in volumes {
         let Some(root) = empty_root(served) else { continue };
@@ -31,8 +31,8 @@ pub(crate) fn warn_if_nobody_can_write(exports: &[Export], volumes: &[Served], d
                 uid = root.uid,
                 gid = root.gid,
                 mode = format_args!("{:04o}", root.mode),
-                "no client can write: the exports squash the superuser, who alone may change the root directory; stop \
-                 the server and run: holdfast volume set {} {} --mode 1777",
+                "no client can write: the exports squash every user who may change the root directory; stop the \
+                 server and run: holdfast volume set {} {} --mode 1777",
                 quoted(&data.display().to_string()),
                 served.name
             );
@@ -40,7 +40,7 @@ pub(crate) fn warn_if_nobody_can_write(exports: &[Export], volumes: &[Served], d
     }
 }
 
-/// Returns the attributes of the root directory if nothing is in it, and it can be read.
+/// Returns the attributes of the root directory if it is empty and can be read.
 fn empty_root(served: &Served) -> Option<Attributes> {
     let superuser = Credentials::root();
     let request = Request { credentials: &superuser, now: now(), access: Access::Blocking, key: None };
@@ -51,8 +51,8 @@ fn empty_root(served: &Served) -> Option<Attributes> {
     listing.value.entries.is_empty().then_some(root.value)
 }
 
-/// Whether some caller may add names to `directory` through `export`. Callers claim any identity, so long as the export
-/// does not squash it.
+/// Whether some caller may add names to `directory` through `export`. Callers can claim any identity that the export
+/// does not squash.
 fn can_somebody_write(export: &Export, directory: &Attributes) -> bool {
     let allows = |shift: u16| directory.mode >> shift & CHANGE_NAMES == CHANGE_NAMES;
     let anonymous = export.anonymous_uid;

@@ -7,7 +7,7 @@ const IPV4: &str = "/proc/net/fib_trie";
 /// Where it lists the IPv6 addresses.
 const IPV6: &str = "/proc/net/if_inet6";
 
-/// Addresses reserved for documentation (RFC 5737, RFC 3849), in place of any address beyond the default route.
+/// Addresses reserved for documentation (RFC 5737, RFC 3849), which stand for any address beyond the default route.
 const ELSEWHERE: [(IpAddr, IpAddr); 2] = [
     (IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),
     (IpAddr::V6(Ipv6Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))),
@@ -34,7 +34,7 @@ pub(crate) fn reachable(listened: &[SocketAddr]) -> Vec<SocketAddr> {
     found
 }
 
-/// Returns the addresses of this machine, those on default routes first. What cannot be read is missing.
+/// Returns the addresses of this machine, those on default routes first. Those that cannot be read are left out.
 fn own() -> Vec<IpAddr> {
     let text = |path| std::fs::read_to_string(path).unwrap_or_default();
     let listed =
@@ -49,7 +49,7 @@ fn source_towards(any: IpAddr, far: IpAddr) -> Option<IpAddr> {
     Some(socket.local_addr().ok()?.ip())
 }
 
-/// Reads `/proc/net/fib_trie`: a line with `|-- ADDRESS` precedes the lines of its routes, of which `/32 host LOCAL` means
+/// Reads `/proc/net/fib_trie`: a line with `|-- ADDRESS` precedes the lines of its routes; `/32 host LOCAL` among them means
 /// that the address is this machine's.
 fn ipv4(text: &str) -> Vec<Ipv4Addr> {
     let mut found = Vec::new();
@@ -68,7 +68,7 @@ fn ipv4(text: &str) -> Vec<Ipv4Addr> {
 }
 
 /// Reads `/proc/net/if_inet6`: each line begins with an address as 32 hexadecimal digits. Link-local addresses are left
-/// out: clients would have to add their own interface.
+/// out: a client would have to append its own interface.
 fn ipv6(text: &str) -> Vec<Ipv6Addr> {
     let digits = text.lines().filter_map(|line| line.split_whitespace().next());
     let addresses = digits.filter_map(|digits| u128::from_str_radix(digits, 16).ok()).map(Ipv6Addr::from);

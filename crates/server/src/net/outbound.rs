@@ -2,8 +2,8 @@
 //! NFSv4.0, granted locks of NLM, notices of NSM.
 //!
 //! One thread drives them all and waits for none of them, so a client that answers slowly, or a byte at a time, delays
-//! nobody else. Of the calls to one host, one is in flight and the others wait in its line; a call that was not answered
-//! [`OUTBOUND_CALL_MAX`] after it was queued has failed, however far it got.
+//! nobody else. At most one call to a host is in flight; others to it wait in line. A call that is not answered within
+//! [`OUTBOUND_CALL_MAX`] of being queued has failed, however far it got.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -46,7 +46,7 @@ struct Incoming {
 }
 
 impl Queue {
-    /// Queues a call; returns it if there are [`OUTBOUND_QUEUED_MAX`].
+    /// Queues a call; returns it if [`OUTBOUND_QUEUED_MAX`] have not ended, or after [`Queue::close`].
     pub(crate) fn push(&self, callback: Callback) -> Result<(), Callback> {
         let mut state = self.state.lock();
         if state.closed || state.unfinished >= OUTBOUND_QUEUED_MAX {
@@ -122,14 +122,15 @@ impl Outbound {
     }
 }
 
-/// What the thread holds.
+/// The state of the thread.
 struct Driver {
     poll: Poll,
     queue: Arc<Queue>,
     ended: Arc<Ended>,
     /// How long a call may take in all.
     call_max: Duration,
-    /// Calls that wait for an earlier one to the same host, with their deadlines. A host is here while it is called.
+    /// Calls that wait for an earlier one to the same host, with their deadlines. A host that is being
+    /// called has an entry, even if none waits.
     lines: HashMap<IpAddr, VecDeque<(Callback, Instant)>>,
     /// Hosts whose next call may begin when less than [`OUTBOUND_CALLS_MAX`] are in flight.
     next_hosts: VecDeque<IpAddr>,
@@ -161,7 +162,7 @@ impl Driver {
         }
     }
 
-    /// Returns how long nothing happens by itself.
+    /// Returns the time until the next deadline.
     fn sleep_max(&self) -> Option<Duration> {
         let now = Instant::now();
         let flying = self.exchanges.values().map(|exchange| exchange.deadline);
@@ -184,7 +185,7 @@ impl Driver {
         }
     }
 
-    /// Begins calls to hosts that are not being called, as many as there may be.
+    /// Begins calls to hosts that are not being called, up to the limit.
     fn begin_next(&mut self) {
         while self.exchanges.len() < OUTBOUND_CALLS_MAX {
             let Some(host) = self.next_hosts.pop_front() else { return };
@@ -209,7 +210,7 @@ impl Driver {
         }
     }
 
-    /// Goes on with a call.
+    /// Continues a call.
     fn advance(&mut self, token: Token) {
         let Some(exchange) = self.exchanges.get_mut(&token) else { return };
         if let Some(result) = exchange.advance(self.poll.registry()).transpose() {
@@ -231,7 +232,7 @@ impl Driver {
         self.end(id, result);
     }
 
-    /// Ends calls whose time is over.
+    /// Ends calls whose deadline has passed.
     fn expire(&mut self) {
         let now = Instant::now();
         let late = self.exchanges.iter().filter(|(_, exchange)| exchange.deadline <= now);

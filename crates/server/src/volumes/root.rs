@@ -1,4 +1,4 @@
-//! Owner and mode of a volume's root directory, while no server has it open.
+//! Changes the owner and mode of a volume's root directory while no server has the volume open.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::volumes;
 /// Memory of a volume that is opened to change its root directory, bytes.
 const MEMORY_BYTES: u64 = 64 << 20;
 
-/// What is given for the root directory of a volume; the rest keeps its value, or has the default of a new volume.
+/// Attributes to give to the root directory of a volume. `None` keeps the current value, or the default of a new volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Root {
     /// The owner.

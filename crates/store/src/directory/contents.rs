@@ -9,16 +9,16 @@ use super::{DELETED, KNOWN, NEW, VOLUMES, is_volume};
 use crate::error::{Error, ErrorKind};
 use crate::media::names;
 
-/// Directory that some file systems have in their root. It does not count as a file of somebody else, so that a data
-/// directory can be the root of a file system of its own.
+/// Directory that some file systems have in their root. It is ignored, so that a data directory can be the root of a file
+/// system.
 pub(super) const LOST_AND_FOUND: &str = "lost+found";
 
-/// What a data directory may be made of.
+/// What is at the path of a data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contents {
     /// The directory does not exist.
     Missing,
-    /// It is empty but for `lost+found`.
+    /// It is empty, except perhaps for `lost+found`.
     Nothing,
     /// It is a data directory.
     Volumes,
@@ -59,9 +59,9 @@ fn entries(directory: &Path) -> io::Result<Vec<OsString>> {
     Ok(found)
 }
 
-/// Whether a directory with these `entries` is a data directory. A folder `volumes` alone is not enough, because other
-/// software has such folders too: beside it is the lock file, or in it are traces of a volume. A new data directory that a
-/// crash interrupted has neither, but its `volumes` is empty and its only entry.
+/// Whether a directory with these `entries` is a data directory. A directory `volumes` alone proves
+/// nothing, because other software has such directories too: there must be the lock file beside it, or traces of a volume
+/// in it. A data directory whose creation a crash interrupted has neither, but its only entry is an empty `volumes`.
 fn has_volumes(root: &Path, entries: &[OsString]) -> bool {
     let volumes = root.join(VOLUMES);
     if !volumes.is_dir() {
@@ -70,7 +70,7 @@ fn has_volumes(root: &Path, entries: &[OsString]) -> bool {
     if entries.iter().any(|name| name == names::LOCK) {
         return true;
     }
-    // A folder that this user may not search is taken for one with volumes, so that using it says why it fails.
+    // If this user may not read it, it is taken for ours, so that opening it reports the reason.
     let Ok(inside) = self::entries(&volumes) else { return true };
     let is_ours = |name: &OsString| {
         let prefix =

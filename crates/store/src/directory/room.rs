@@ -10,21 +10,22 @@ use rustix::fs::statvfs;
 use super::NewVolume;
 use crate::error::{Error, ErrorKind};
 
-/// The largest journal that makes what is allocated ahead larger.
+/// Beyond this size, a larger journal does not increase what is allocated ahead.
 const LARGE_JOURNAL_BYTES: u64 = 2 << 30;
 
-/// Returns about how much a volume with a journal of `journal_bytes` allocates ahead in its directory while it is served, in
-/// bytes: segments in reserve, and room in its index for a checkpoint. An upper bound of what was measured with journals of
-/// 16 to 512 MiB.
+/// Returns an estimate of the bytes that a volume with a journal of `journal_bytes` allocates ahead in its directory while
+/// it is served: segments in reserve, and room in its index for a checkpoint. An upper bound of what was measured with
+/// journals of 16 to 512 MiB.
 pub fn ahead_bytes(journal_bytes: u64) -> u64 {
     journal_bytes.min(LARGE_JOURNAL_BYTES) / 4 * 5 + (16 << 20)
 }
 
-/// Refuses a volume for which the devices lack room: for its journal, and for what it allocates ahead. `volumes` is the directory of volumes.
+/// Refuses a volume if the devices lack room for its journal, or for what it allocates ahead. `volumes` is the directory of
+/// volumes.
 pub(super) fn check(volumes: &Path, new: &NewVolume<'_>) -> Result<(), Error> {
     let (here, ahead) = (Device::of(volumes)?, ahead_bytes(new.journal_bytes));
     if let Some(elsewhere) = new.journal {
-        // It is created if it does not exist.
+        // The directory may not exist yet; its nearest ancestor is on the device that will hold it.
         let place = elsewhere.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
         let there = Device::of(place)?;
         if there.id != here.id {

@@ -79,10 +79,10 @@ pub enum RecoverError {
     IndexStale {
         /// The last entry that the index covers.
         seq: Seq,
-        /// The last entry that it covered once.
+        /// The last entry that it once covered.
         covered: Seq,
     },
-    /// The journal lacks what the index refers to: the journal is an old copy, or both went on separately.
+    /// The journal lacks what the index refers to: the journal is an old copy, or from another copy of the volume.
     Stale {
         /// The last entry that the index covers.
         seq: Seq,
@@ -121,8 +121,8 @@ impl fmt::Display for RecoverError {
             RecoverError::Stale { seq, position } => write!(
                 f,
                 "journal and index do not belong together: entry {seq}, which the index covers, is not at position \
-                 {position} of the journal; the journal is an old copy, or that of a copy of this volume; restore the \
-                 whole volume from one backup"
+                 {position} of the journal; the journal is an old copy, or from another copy of this volume; restore \
+                 the whole volume from one backup"
             ),
             RecoverError::IndexStale { seq, covered } => write!(
                 f,
@@ -132,8 +132,8 @@ impl fmt::Display for RecoverError {
             ),
             RecoverError::Damaged { seq, position, witness } => write!(
                 f,
-                "the journal is damaged: entry {seq} at position {position} was durable (so says the batch at \
-                 position {witness}) and does not verify; restore the journal from the device or a backup"
+                "the journal is damaged: entry {seq} at position {position} was durable (the batch at position \
+                 {witness} says so) but does not verify; restore the journal from the device or a backup"
             ),
             RecoverError::Refused { seq, reason } => write!(f, "journal entry {seq} is refused: {reason}"),
         }
@@ -243,7 +243,7 @@ fn read(log: &dyn RandomFile, anchor: &Anchor, visit: Visit<'_>) -> Result<Found
     }
     let missing = Seq(last.last_seq.0 + 1);
     let torn = search(log, length, &links, anchor.journal, last.last_seq)?;
-    // A batch states a checkpoint only once that is durable, so the index had it.
+    // A batch states a checkpoint only after it is durable, so the right index contains it.
     let covered = torn.iter().map(|header| header.covered).fold(chain.covered, Seq::max);
     if covered > anchor.seq {
         return Err(RecoverError::IndexStale { seq: anchor.seq, covered });

@@ -61,7 +61,7 @@ pub(crate) struct Compare {
     /// Name of the second server in the report
     #[arg(long, value_name = "NAME")]
     label_b: Option<String>,
-    /// Memory of the first server's machine: results that fit it are marked [default: this machine's, if it is on it]
+    /// Memory of the first server's machine: results that fit it are marked [default: this machine's, if it runs here]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     server_memory_a: Option<Size>,
     /// Memory of the second server's machine

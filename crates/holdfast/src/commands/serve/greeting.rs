@@ -15,7 +15,7 @@ pub(super) fn greeting(server: &Server) -> String {
     let (reachable, port) = (server.reachable_addresses(), server.addresses().first().map(SocketAddr::port));
     lines.extend(reach(&reachable, port.unwrap_or(NFS_PORT)));
     lines.push(format!("Data is in {}", server.root().display()));
-    // An address of 0.0.0.0 on a machine without a network is loopback to clients.
+    // Without a network, a server on 0.0.0.0 is reached through loopback.
     let shown =
         reachable.first().copied().or_else(|| server.addresses().first().copied().map(on_this_machine));
     if let Some(address) = shown {
@@ -32,7 +32,7 @@ pub(super) fn greeting(server: &Server) -> String {
 fn reach(reachable: &[SocketAddr], port: u16) -> Vec<String> {
     if reachable.is_empty() {
         return vec![format!(
-            "Only this machine can connect. For other machines, start it with --listen 0.0.0.0:{port}"
+            "Only this machine can connect. For other machines, start the server with --listen 0.0.0.0:{port}"
         )];
     }
     reachable.iter().map(|address| format!("Clients can connect to {address}")).collect()

@@ -11,10 +11,10 @@ const MODE_MAX: u16 = 0o7777;
 
 #[derive(Debug, Args)]
 pub(super) struct RootArgs {
-    /// Owner of its root directory, as chown(1) takes it: USER, USER:GROUP or :GROUP, by number or by name
+    /// Owner of the root directory, written as for chown(1): USER, USER:GROUP or :GROUP, by number or by name
     #[arg(long, value_name = "USER:GROUP")]
     owner: Option<String>,
-    /// Permission bits of its root directory, octal, such as 0755 or 1777
+    /// Permission bits of the root directory, in octal, such as 0755 or 1777
     #[arg(long, value_name = "MODE", value_parser = mode)]
     mode: Option<u16>,
 }
@@ -69,7 +69,7 @@ fn number(name: &str, kind: &str, database: &str) -> Result<Option<u32>, Error> 
 }
 
 fn unknown(name: &str, kind: &str) -> Error {
-    Error::usage(format!("this machine knows no {kind} {name:?}: give its number, which clients must share"))
+    Error::usage(format!("this machine knows no {kind} {name:?}: give the number that clients use"))
 }
 
 #[cfg(test)]

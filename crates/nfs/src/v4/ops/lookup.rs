@@ -47,7 +47,7 @@ impl<'c> Compound<'c> {
     }
 
     /// Logs that there is no export for this client at `name` in a directory of the pseudo file system. Returns
-    /// NFS4ERR_NOENT, which does not tell the client that others see something there.
+    /// NFS4ERR_NOENT, which does not reveal whether other clients see something there.
     fn refuse(&self, node: &crate::exports::pseudo::Node, name: &[u8]) -> NfsStat4 {
         let (service, peer, status) = (self.service, self.connection.peer, NfsStat4::NoEnt);
         let (path, rule) = service.pseudo.hidden(node, name, &service.exports, peer);

@@ -1,4 +1,4 @@
-//! One call to a client: the question to its rpcbind, if the port is not known, then the call itself. Nothing blocks.
+//! One call to a client: a query to its rpcbind if the port is not known, then the call itself. Nothing blocks.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +17,7 @@ use crate::net::rpcbind;
 /// A call in flight.
 pub(super) struct Exchange {
     pub(super) callback: Callback,
-    /// When it has failed, whatever arrived by then.
+    /// When it fails, whatever has arrived by then.
     pub(super) deadline: Instant,
     token: Token,
     stream: TcpStream,
@@ -82,7 +82,8 @@ impl Exchange {
                     None => return Ok(Some(answer)),
                     Some(address) => self.connect(registry, address)?,
                 },
-                // The client had closed the kept connection, so the call did not arrive.
+                // The client has most likely closed the kept connection. A call that did arrive is repeated, as a
+                // retransmission would.
                 Err(_) if matches!(self.question, Question::Call { reused: true }) => {
                     self.connect(registry, self.address)?;
                 }
@@ -91,7 +92,7 @@ impl Exchange {
         }
     }
 
-    /// Gives up the connection, for a later call to the same client. Returns the callback's number.
+    /// Keeps the connection for a later call to the same client. Returns the callback's number.
     pub(super) fn finish(mut self, registry: &Registry, kept: &mut Kept) -> u64 {
         if registry.deregister(&mut self.stream).is_ok() && self.reader.is_between_records() {
             kept.put(self.address, self.stream);
@@ -110,7 +111,7 @@ impl Exchange {
         Ok(Some(SocketAddr::new(host, port)))
     }
 
-    /// Goes on with the callback over a new connection.
+    /// Continues with the callback over a new connection.
     fn connect(&mut self, registry: &Registry, address: SocketAddr) -> io::Result<()> {
         let (mut stream, address, question) = open(address, Question::Call { reused: false })?;
         register(registry, &mut stream, self.token)?;
