@@ -172,7 +172,7 @@ pub(crate) fn context<'a>(call: &Call<'a>) -> Context<'a> {
 /// Checks that an export admits the caller, for procedures without a handle, and before the caller is called back.
 ///
 /// # Errors
-/// AUTH_TOOWEAK if none does, or if all that do require a privileged port, and the caller's is none.
+/// AUTH_TOOWEAK if none does, or if all that do require a privileged port and the caller's is not.
 pub(crate) fn admitted(call: &Call<'_>) -> Result<(), Stop> {
     let admitted = call.service.exports.admit(call.connection.peer);
     if admitted { Ok(()) } else { Err(Stop::Auth(AuthStat::TooWeak)) }

@@ -51,9 +51,9 @@ pub(crate) fn checksum(arguments: &[u8]) -> u64 {
     SipHasher24::new().hash(arguments)
 }
 
-/// Distinguishes on whose behalf calls are made: by flavor, user, group and supplementary groups. A reply is remembered
-/// for one of them, and says nothing to another. Like [`checksum`], it is not secret: who can forge an argument can as
-/// well forge a credential.
+/// Distinguishes the principals of calls by flavor, user, group and supplementary groups. A reply is remembered for one
+/// principal, and is never given to another. As for [`checksum`], the key is not secret: a client that can forge arguments
+/// can also forge a credential.
 pub(crate) fn credential_checksum(credential: &Credential<'_>) -> u64 {
     match credential {
         Credential::Sys(user) => {

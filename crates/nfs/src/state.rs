@@ -134,7 +134,7 @@ impl Context<'_> {
     }
 }
 
-/// Who sends a request.
+/// The sender of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Peer {
     pub(crate) principal: Principal,

@@ -61,7 +61,7 @@ fn owner_and_mode_of_the_root_directory_say_who_may_write() {
 }
 
 #[test]
-fn a_volume_that_nobody_can_write_is_warned_about_with_the_command_that_helps() {
+fn a_volume_that_no_client_can_write_is_reported_with_the_command_that_helps() {
     let scratch = Scratch::new();
     let (data, config) = (scratch.path("the data"), scratch.config(&squashed("home")));
     let root = ["--owner", "0:0", "--mode", "0755", "--journal-size", "32 MiB"];

@@ -63,7 +63,7 @@ fn a_rounded_journal_size_is_reported() {
 }
 
 #[test]
-fn a_small_journal_makes_a_small_volume_and_its_size_is_said_before() {
+fn a_small_journal_makes_a_small_volume_whose_size_is_printed_before_its_creation() {
     let scratch = Scratch::new();
     let (data, config) = (scratch.path("data"), scratch.config(""));
     let server = Server::start(&data, &config, &["--journal-size", "16 MiB"]);

@@ -50,7 +50,7 @@ impl StateStore for ServiceContext {
     }
 
     fn admits(&self, host: IpAddr) -> bool {
-        // Whatever it calls from.
+        // Whatever port it calls from: port 1 is privileged.
         self.exports.admit(SocketAddr::new(host, 1))
     }
 

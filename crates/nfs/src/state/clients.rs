@@ -1,8 +1,8 @@
 //! Clients: SETCLIENTID and EXCHANGE_ID introduce one, SETCLIENTID_CONFIRM and CREATE_SESSION confirm it.
 //!
 //! A name (`nfs_client_id4.id`, `client_owner4.co_ownerid`) has at most one confirmed and one unconfirmed client at an
-//! address: AUTH_SYS proves nothing but the address, so whoever uses the name elsewhere gets a client of his own. A
-//! client proves that another address is its own by its verifier, or by the id of a session, and the same principal.
+//! address: AUTH_SYS proves nothing but the address, so the same name at another address is another client. A client
+//! proves that another address is its own with its verifier, or the id of a session, and the same principal.
 //! NFSv4.0 and later versions have separate names.
 
 use std::collections::{BTreeMap, HashMap};
@@ -40,7 +40,7 @@ struct Unconfirmed {
 }
 
 impl Unconfirmed {
-    /// Returns who introduced it.
+    /// Returns the peer that introduced it.
     fn peer(&self) -> Peer {
         let address = self.record.addresses.first().copied().unwrap_or(FIRST_ADDRESS);
         Peer { principal: self.record.principal, address }
@@ -302,7 +302,7 @@ impl SharedState {
         self.numbers.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 
-    /// Returns the id of a new client. None recurs, but the key may be another one than that of older ids.
+    /// Returns the id of a new client, which no other ever had, though the key of older ids may have been another one.
     pub(super) fn next_client(&self, now: Time) -> ClientId {
         self.keys.client(self.instance(now), self.next_number())
     }
@@ -735,7 +735,7 @@ fn name_for(version: ClientProtocol, who: &Introduction<'_>, known: Option<&Clie
     known.map_or_else(|| (version, who.name.into(), who.peer.address), name_of)
 }
 
-/// Checks that a client is confirmed by whom it was introduced.
+/// Checks that a client is confirmed by the peer that introduced it.
 ///
 /// # Errors
 /// [`StateError::UnknownClient`] at another address, [`StateError::ClientInUse`] for another principal.

@@ -245,8 +245,8 @@ impl SharedState {
         })
     }
 
-    /// NSM's NOTIFY, from a privileged port: frees what a restarted host held. That concerns its clients of this name, or all if it is known by
-    /// another name, except those that came after the restart.
+    /// NSM's NOTIFY, from a privileged port: frees what a restarted host held. That concerns its clients of this name, or all
+    /// if it is known by another name, except those that came after the restart.
     ///
     /// # Errors
     /// Those of the journal.

@@ -156,7 +156,7 @@ fn boxed(input: &mut Decoder<'_>, limit: usize) -> Result<Box<[u8]>, DecodeError
     input.opaque(limit).map(Box::from)
 }
 
-/// On whose behalf a client was created (RFC 8881 section 2.4.3). The machine name of AUTH_SYS is not part of it: it is
+/// The principal that created a client (RFC 8881 section 2.4.3). The machine name of AUTH_SYS is not part of it: it is
 /// forged as easily as the user, and changes when a host is renamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Principal {
@@ -428,7 +428,7 @@ pub(crate) struct OpenRecord {
     pub(crate) modes: u16,
     /// Whether the owner was confirmed, or needs no confirmation.
     pub(crate) confirmed: bool,
-    /// On whose behalf the owner acts; only NFSv4.0 knows.
+    /// The principal of the owner; known only for NFSv4.0.
     pub(crate) principal: Option<Principal>,
 }
 

@@ -309,8 +309,8 @@ impl SharedState {
     /// address of the client is bound to its sessions (section 2.10.3.1); the principal may be any user of the client.
     ///
     /// # Errors
-    /// [`StateError::NotBound`], [`StateError::BadSlot`], [`StateError::BadHighSlot`], [`StateError::OutOfSequence`], [`StateError::FalseRetry`],
-    /// and [`StateError::TryLater`] for a request that is being executed.
+    /// [`StateError::NotBound`], [`StateError::BadSlot`], [`StateError::BadHighSlot`], [`StateError::OutOfSequence`],
+    /// [`StateError::FalseRetry`], and [`StateError::TryLater`] for a request that is being executed.
     pub(crate) fn sequence(
         &self,
         context: &Context<'_>,

@@ -60,11 +60,11 @@ impl<'c> Compound<'c> {
         }
     }
 
-    /// Returns who sends the call, for an operation on clients and what they hold: only hosts that an export admits have
-    /// any.
+    /// Returns the sender of the call, for an operation on clients or their state, which only hosts that an export admits
+    /// have.
     ///
     /// # Errors
-    /// NFS4ERR_ACCESS if no export admits it, or if all that do require a privileged port, and this is none.
+    /// NFS4ERR_ACCESS if no export admits it, or if all that do require a privileged port and its port is not.
     pub(super) fn peer(&self) -> Result<Peer, OpStop> {
         if !self.service.exports.admit(self.connection.peer) {
             return Err(NfsStat4::Access.into());

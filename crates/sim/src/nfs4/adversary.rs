@@ -1,8 +1,8 @@
-//! The adversary: another host, or another user of a client's host. He knows every handle, id and request, and sees
-//! requests before the server does. What he does not know is a client's verifier: with that, and the same principal,
-//! AUTH_SYS cannot tell him from a client with a second address.
+//! The adversary: another host, or another user of a client's host. It knows every handle, id and request, and sees
+//! requests before the server does. It does not know a client's verifier: with that, and the same principal, AUTH_SYS
+//! cannot tell it from a client with a second address.
 //!
-//! His requests are refused, and no client notices them, which the other checks prove.
+//! Its requests are refused, and no client notices them, which the other checks prove.
 
 use nfs::service::Connection;
 use wire::nfs4::*;
@@ -16,10 +16,10 @@ use crate::random::Random;
 
 /// The adversary's user.
 const USER: u32 = 1000;
-/// The requests that he remembers.
+/// The requests that it remembers.
 const REQUESTS_SEEN: usize = 60;
 
-/// Whether the status says that a request was refused for who sent it, or for an id that does not exist.
+/// Whether the status says that a request was refused because of its sender, or for an id that does not exist.
 fn is_refusal(status: NfsStat4) -> bool {
     matches!(
         status,
@@ -42,19 +42,18 @@ fn is_refusal(status: NfsStat4) -> bool {
     )
 }
 
-/// Whether a request names a client, a session or a stateid. Others are judged by their user alone, wherever they come
-/// from.
+/// Whether a request names a client, a session or a stateid. For others the address does not matter, only the user.
 fn names_a_client(op: &Op, minor: u32) -> bool {
     match op {
-        // The verifier proves who it is; the id of a session and the principal prove a new address.
+        // The verifier proves the client's identity; the id of a session and the principal prove a new address.
         Op::Exchange | Op::SetClient | Op::Bind => false,
         Op::Name(_) | Op::Commit { .. } => minor > 0,
         _ => true,
     }
 }
 
-/// Whether only the principal of the client, or of the open, may send a request; in a session that is so for a request
-/// that was executed already.
+/// Whether only the principal of the client, or of the open, may send a request. In a session, this holds for requests that
+/// were already executed.
 fn is_of_its_principal(op: &Op, minor: u32, answered: bool) -> bool {
     match op {
         Op::Exchange | Op::SetClient => false,
@@ -84,7 +83,8 @@ impl World {
         }
     }
 
-    /// Returns a connection of the adversary's host, or the one that a server which does not check takes it for.
+    /// Returns a connection of the adversary's host; with the planted fault, of the client's, as a server that does not check
+    /// addresses would take it.
     fn elsewhere(&self, victim: usize, random: &mut Random) -> Connection {
         let client = &self.clients[victim];
         if self.plan.takes_any_address {
@@ -174,7 +174,7 @@ impl World {
         self.expect_refusal(1, &record, connection, || format!("a guess: {operations:?}"))
     }
 
-    /// Introduces himself by a client's name. That makes a client of his own, and changes nothing for the other.
+    /// Introduces itself by a client's name. That creates another client, and changes nothing for the first.
     fn take_name(&mut self, victim: usize, random: &mut Random) -> Result<(), String> {
         let connection = self.elsewhere(victim, random);
         let client = &self.clients[victim];
@@ -195,11 +195,11 @@ impl World {
                 let (clientid, setclientid_confirm) = (ok.clientid, ok.setclientid_confirm);
                 ArgOp4::SetClientIdConfirm(SetClientIdConfirmArgs { clientid, setclientid_confirm })
             }
-            other => return Err(format!("the adversary may have a client of his own: {other:?}")),
+            other => return Err(format!("the adversary may have a client of its own: {other:?}")),
         };
         let record = message::compound(1, minor, &[confirm]);
         let _ = self.server.probe(&record, connection, self.now)?;
-        self.note(|| format!("the adversary calls himself as client {victim} does"));
+        self.note(|| format!("the adversary takes the name of client {victim}"));
         Ok(())
     }
 

@@ -1,16 +1,16 @@
 //! Offline check of a volume that is closed or crashed: `holdfast check`.
 //!
-//! It changes nothing on media: what must be written to open the index stays in memory, and the journal is replayed in memory, as [`Volume::open`](crate::Volume::open) would, without cutting or rewriting
-//! anything. The check covers what the next opening would see: the journal's records over the index's.
+//! It changes nothing on media: writes that opening the index requires stay in memory, and the journal is replayed in
+//! memory, as [`Volume::open`](crate::Volume::open) would, without cutting or rewriting anything. The check covers what
+//! the next opening would see: the journal's records over the index's.
 //!
 //! The checks go from the bottom to the top. First every record must decode. Blocks of the index that cannot be read
-//! leave ranges of keys whose records are lost; the check goes on around them, and what it then misses is reported as
-//! lost rather than as contradictory. Then come the tree of names, each inode's
-//! claims about itself, the maps of files, extents and segments, with [`CheckOptions::read_data`] all file data, and
-//! the usage counters.
+//! leave ranges of keys whose records are lost; the check goes on around them, and reports what it then misses as lost
+//! rather than as contradictory. Then come the tree of names, each inode's claims about itself, the maps of files, extents
+//! and segments, with [`CheckOptions::read_data`] all file data, and the usage counters.
 //!
-//! A check only reads: it neither repairs the index nor counts on its library, which refuses everything after one
-//! block that it could not read.
+//! A check neither repairs the index nor relies on its library, which refuses everything after one block that it could not
+//! read.
 //!
 //! Neither a torn tail of the journal nor a segment file that nothing names is a fault: a crash leaves both.
 //!

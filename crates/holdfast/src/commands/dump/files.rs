@@ -1,7 +1,7 @@
 //! `holdfast dump --files`: copies all files that can be read out of a volume into a directory.
 //!
 //! Everything is created relative to the directory that is being filled, whose descriptor is open, and no symbolic link
-//! is ever followed. So no name in a volume leads out of the directory, and paths may be longer than the kernel takes.
+//! is ever followed. So no name in a volume leads out of the directory, and paths may be longer than the kernel accepts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -136,7 +136,7 @@ impl Copy<'_> {
         self.finish_directory(&root, Ino::ROOT, "/")
     }
 
-    /// Copies what no name leads to.
+    /// Copies the objects that no name leads to.
     fn nameless(&mut self) -> Result<(), Stop> {
         let mut place: Option<(OwnedFd, String)> = None;
         loop {
@@ -165,7 +165,7 @@ impl Copy<'_> {
                 if let Some(inner) = self.object(&into, &entry, &path)? {
                     self.fill(inner, entry.ino, path, true)?;
                 }
-                // Even if it could not be copied, it is not to be tried again.
+                // Even if it could not be copied, it is not tried again.
                 self.reached.insert(nameless.ino);
             }
         }
@@ -249,13 +249,13 @@ impl Copy<'_> {
                 self.copied.damage(path, "this directory has another name already: not copied again");
                 return Ok(None);
             }
-            // One whose record says that it has one name only.
+            // Its record says that it has only one name.
             self.copied
-                .damage(path, "this is another name of a file that says it has only one: copied again");
+                .damage(path, "another name of a file whose record says that it has only one: copied again");
         }
         let attributes = self.files.attributes(entry.ino)?;
         if attributes.is_none() {
-            let what = "its owner, mode, times and size are lost: it is readable only by who copied it";
+            let what = "its owner, mode, times and size are lost: only the user that copied it can read it";
             self.copied.damage(path, what);
         }
         if file_type == FileType::Directory {
@@ -278,7 +278,7 @@ impl Copy<'_> {
         Ok(None)
     }
 
-    /// Returns the name to use for an entry: its own, unless that is none or is taken.
+    /// Returns the name to use for an entry: its own, unless that is unusable or taken.
     fn free_name(&mut self, at: &OwnedFd, entry: &Entry, path: &str) -> Vec<u8> {
         let is_taken =
             |name: &[u8]| rustix::fs::statat(at, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW).is_ok();

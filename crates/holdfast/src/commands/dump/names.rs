@@ -2,11 +2,11 @@
 
 use volume::ids::Ino;
 
-/// Longest name that file systems take, bytes.
+/// Longest name that file systems accept, bytes.
 const NAME_BYTES_MAX: usize = 255;
 
 /// Returns a name that stays in its directory: `name` itself, unless it is `.`, `..`, empty, too long, or holds `/` or
-/// NUL; with `ino`, a variant that hardly any other object has.
+/// NUL; with `ino`, a variant that other objects are unlikely to have.
 pub(super) fn safe(name: &[u8], ino: Option<Ino>) -> Vec<u8> {
     let mut safe: Vec<u8> =
         name.iter().map(|byte| if matches!(byte, b'/' | 0) { b'_' } else { *byte }).collect();

@@ -78,7 +78,7 @@ impl Copied {
     pub(super) fn finish(&self, without_owners: bool) -> bool {
         let Counts { directories, files, others, links, bytes } = self.counts;
         if without_owners {
-            eprintln!("holdfast: owners were not copied, as only the superuser may give files away");
+            eprintln!("holdfast: owners were not copied, because only the superuser may give files away");
         }
         if self.json {
             let line = json!({

@@ -27,17 +27,17 @@ pub(crate) struct OpenOwner {
     pub(crate) name: Box<[u8]>,
     /// The order of its requests; used by NFSv4.0 only.
     pub(crate) sequence: OwnerSequence,
-    /// On whose behalf it acts; used by NFSv4.0 only.
+    /// Its principal; used by NFSv4.0 only.
     principal: OnceLock<Principal>,
 }
 
 impl OpenOwner {
-    /// Returns on whose behalf it acts, if that is known.
+    /// Returns its principal, if known.
     pub(crate) fn principal(&self) -> Option<Principal> {
         self.principal.get().copied()
     }
 
-    /// Returns whether the owner acts on behalf of `principal`. The first one that asks is the owner's.
+    /// Returns whether `principal` is the owner's; the first one to ask becomes it.
     pub(crate) fn is_of(&self, principal: Principal) -> bool {
         *self.principal.get_or_init(|| principal) == principal
     }

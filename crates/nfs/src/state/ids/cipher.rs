@@ -1,14 +1,15 @@
 //! Makes identifiers that nobody can guess, and reads them again.
 //!
 //! An identifier is a plain number, such as "stateid 7 of this client", under a permutation that a secret key selects:
-//! whoever lacks the key cannot tell it from random bits, whatever other identifiers he was given. Nothing is stored
-//! for it, no two are equal, and the server can still read which client an identifier belongs to that it does not know
-//! any more. The key is derived from the secret of file handles, so identifiers survive restarts.
+//! without the key it cannot be told from random bits, whatever other identifiers are known. Nothing is stored for it, no
+//! two are equal, and the server can read which client an identifier belonged to even after it forgot the identifier.
+//! The key is derived from the secret of file handles, so identifiers survive restarts.
 //!
 //! The permutation is a balanced Feistel network over SipHash-2-4. With six rounds, telling it from a random permutation
 //! takes about as many identifiers as there are (Patarin, "Security of Random Feistel Schemes with 5 or more Rounds").
 //!
-//! Identifiers are looked up in hash tables. That compares no prefixes: every other bit leads to another bucket.
+//! Looking an identifier up in a hash table does not reveal how much of a guess is right: any other bit leads to another
+//! bucket.
 
 use std::fmt;
 
@@ -47,7 +48,7 @@ impl IdKey {
         bytes
     }
 
-    /// Changes one half by a hash of the other. Doing it again undoes it.
+    /// Changes one half by a hash of the other. A second call undoes it.
     fn mix(self, kind: Kind, round: u8, bytes: &mut [u8]) {
         let (left, right) = bytes.split_at_mut(bytes.len() / 2);
         let (from, to) = if round.is_multiple_of(2) { (left, right) } else { (right, left) };
@@ -59,8 +60,8 @@ impl IdKey {
     }
 }
 
-/// The key that this process uses, and those that an earlier one may have used: that of the home volume, and of the
-/// others, since another volume may have been the home.
+/// The key that this process uses, that of the home volume, and those that an earlier process may have used: the keys of
+/// the other volumes, one of which may have been the home.
 #[derive(Clone)]
 pub(crate) struct IdKeys {
     own: IdKey,
@@ -87,7 +88,7 @@ impl IdKeys {
         }
     }
 
-    /// Returns keys of which `own` seals.
+    /// Returns keys; new identifiers are made with `own`.
     pub(crate) fn new(own: [u8; 16], others: &[[u8; 16]]) -> IdKeys {
         IdKeys { own: IdKey(own), others: others.iter().copied().map(IdKey).collect() }
     }
@@ -102,7 +103,7 @@ impl IdKeys {
         ClientId(u64::from_be_bytes(self.own.seal(Kind::Client, plain.to_be_bytes())))
     }
 
-    /// Returns the instances that may have handed out a client id, one for each key. Those of wrong keys are random.
+    /// Returns the instances that may have handed out a client id, one for each key. Wrong keys yield random ones.
     pub(crate) fn instances(&self, id: ClientId) -> impl Iterator<Item = u32> {
         self.all().map(move |key| {
             let plain = u64::from_be_bytes(key.open(Kind::Client, id.0.to_be_bytes()));
@@ -117,8 +118,8 @@ impl IdKeys {
         SessionId(self.own.seal(Kind::Session, plain.to_be_bytes()))
     }
 
-    /// Returns the clients that a session may belong to, with the instance that created it, one for each key. Those of
-    /// wrong keys are random, so they do not exist.
+    /// Returns the clients that a session may belong to, with the instance that created it, one for each key. Wrong
+    /// keys yield random clients, which do not exist.
     pub(crate) fn clients_of_session(&self, id: SessionId) -> impl Iterator<Item = (ClientId, u32)> {
         self.all().map(move |key| {
             let [a, b, c, d, e, f, g, h, i, j, k, l, ..] = key.open(Kind::Session, id.0);
@@ -133,8 +134,8 @@ impl IdKeys {
         Other(self.own.seal(Kind::State, [a, b, c, d, e, f, g, h, i, j, k, l]))
     }
 
-    /// Returns the clients that a stateid may belong to, with its number, one for each key. Those of wrong keys are
-    /// random, so they do not exist.
+    /// Returns the clients that a stateid may belong to, with its number, one for each key. Wrong keys yield
+    /// random clients, which do not exist.
     pub(crate) fn clients_of_other(&self, other: Other) -> impl Iterator<Item = (ClientId, u32)> {
         self.all().map(move |key| {
             let [a, b, c, d, e, f, g, h, i, j, k, l] = key.open(Kind::State, other.0);
@@ -157,7 +158,7 @@ mod tests {
     const KEY: [u8; 16] = [7; 16];
 
     #[test]
-    fn identifiers_name_their_client_to_whoever_has_the_key() {
+    fn identifiers_name_their_client_to_holders_of_the_key() {
         let keys = IdKeys::new(KEY, &[[8; 16]]);
         let client = keys.client(0x6543_2100, 7);
         assert_eq!(keys.instances(client).next(), Some(0x6543_2100));

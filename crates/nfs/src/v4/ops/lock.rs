@@ -135,7 +135,7 @@ pub(crate) fn kind(locktype: NfsLockType4) -> LockKind {
     if locktype.is_exclusive() { LockKind::Write } else { LockKind::Read }
 }
 
-/// Encodes a conflict for the client `asking`. It is not told the id of another one.
+/// Encodes a conflict for the client `asking`, which does not learn the id of another client.
 pub(crate) fn lock_denied(denied: &Denied, asking: ClientId) -> LockDenied<'_> {
     let locktype = match denied.kind {
         LockKind::Read => NfsLockType4::Read,

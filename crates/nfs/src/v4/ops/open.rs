@@ -62,7 +62,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &OpenArgs<'_>, out: &mut En
     compound.state().check_room(&client)?;
     let owner = client.open_owner(args.owner.owner.0, || OwnerSequence::new(now));
     if compound.minor == 0 {
-        // Whoever opens first may close, and nobody else; further opens are checked against the file's permissions.
+        // Only the principal that opens first may close; further opens are checked against the file's permissions.
         let _first = owner.is_of(compound.peer()?.principal);
     }
     if client.version == ClientProtocol::V40 && !owner.sequence.is_confirmed() {

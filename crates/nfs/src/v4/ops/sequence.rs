@@ -25,7 +25,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SequenceArgs, out: &mut En
     }
     let rest = compound.following_bytes();
     let checked = checksum(rest.get(..CHECKED_BYTES_MAX).unwrap_or(rest)) ^ u64::from(bytes);
-    // A remembered reply is only for the principal for whom it was made.
+    // A remembered reply is only for the principal that made the call.
     let whose = if args.cachethis { credential_checksum(&compound.header.credential) } else { 0 };
     let highest = session.fore.slots - 1;
     let request = SlotRequest {

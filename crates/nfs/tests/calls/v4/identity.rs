@@ -1,4 +1,4 @@
-//! Whoever is not a client cannot use what the client has: ids cannot be guessed, and knowing one does not suffice.
+//! Nobody but a client can use its state: ids cannot be guessed, and knowing one does not suffice.
 
 use std::cell::Cell;
 use std::net::SocketAddr;

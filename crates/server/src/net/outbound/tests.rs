@@ -121,7 +121,7 @@ fn slow_clients_delay_nobody_else() {
 }
 
 #[test]
-fn a_call_fails_at_its_deadline_though_bytes_arrive_and_so_do_those_in_its_line() {
+fn a_call_and_those_waiting_for_it_fail_at_their_deadline_though_bytes_arrive() {
     let (ended, outbound) = Ended::start_with(Duration::from_millis(400));
     let (address, thread) = trickle("127.0.0.1", Duration::from_secs(2));
     let start = Instant::now();

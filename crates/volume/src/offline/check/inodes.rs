@@ -179,7 +179,9 @@ fn check_sizes(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) -> u6
     });
     if used > node.mapped && faults.may_lack(|ino| key::map(ino, 0)) {
         lost = used - node.mapped;
-        let what = format!("{lost} of its {used} bytes of data cannot be read: where they lie is lost");
+        let what = format!(
+            "{lost} of its {used} bytes of data cannot be read: the records of their places are lost"
+        );
         faults.add(FaultKind::Lost, what);
     } else {
         faults.unless(used == node.mapped, FaultKind::Used, || {

@@ -47,11 +47,11 @@ pub(super) fn check_index(view: &mut View, findings: &mut Findings) -> Result<()
         }
     })?;
     for lost in view.lost() {
-        findings.add(FaultKind::Index, None, format!("{}; lost are records of {}", lost.why, holds(lost)));
+        findings.add(FaultKind::Index, None, format!("{}; it held records of {}", lost.why, holds(lost)));
     }
     if view.meta.is_none() {
         let what = "the record with the volume's identity, the key of its file handles and its place in the journal \
-                    is lost: it cannot be served";
+                    is lost: the volume cannot be served";
         findings.add(FaultKind::Index, None, what.to_owned());
     }
     Ok(())

@@ -97,13 +97,13 @@ impl Tree {
             summary.lost_objects += 1;
             let what = match node.file_type {
                 Some(FileType::Directory) => format!(
-                    "the record of this directory (inode {ino}) is lost: its owner, mode and times are, the {} names in \
+                    "the record of this directory (inode {ino}) is lost, with its owner, mode and times; the {} names in \
                      it are not",
                     node.entries
                 ),
                 _ => format!(
-                    "the record of this object (inode {ino}) is lost: its owner, mode, times and size are; data of it \
-                     may be readable"
+                    "the record of this object (inode {ino}) is lost, with its owner, mode, times and size; its data may \
+                     be readable"
                 ),
             };
             findings.add(FaultKind::Lost, Some(*ino), what);

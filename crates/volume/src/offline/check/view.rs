@@ -33,7 +33,7 @@ pub(crate) struct View {
     pub(crate) meta: Option<MetaRecord>,
 }
 
-/// A range of keys of which the index lost records.
+/// A range of keys whose records the index lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lost {
     /// The least key.
@@ -57,7 +57,7 @@ pub(crate) type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]);
 pub(crate) enum Found<'a> {
     /// A key and its value.
     Record(&'a [u8], &'a [u8]),
-    /// A range of keys of which records are lost.
+    /// A range of keys whose records are lost.
     Lost,
 }
 
@@ -111,7 +111,7 @@ impl View {
         Ok(())
     }
 
-    /// Returns the ranges of keys of which records are lost.
+    /// Returns the ranges of keys whose records are lost.
     pub(crate) fn lost(&self) -> &[Lost] {
         &self.lost
     }
@@ -189,7 +189,7 @@ impl View {
         }
     }
 
-    /// Whether the index lost records of which some may have had a key in `from <= key < to`.
+    /// Whether the index lost records that may have had keys in `from <= key < to`.
     pub(crate) fn has_lost(&self, from: &[u8], to: &[u8]) -> bool {
         let first = self.lost.partition_point(|lost| *lost.to <= *from);
         self.lost.get(first).is_some_and(|lost| *lost.from < *to)

@@ -217,8 +217,8 @@ const WORDS: [&str; 7] = [
     NAMELESS,
     LISTS,
     FINDS,
-    "owner, mode, times and size are",
-    "bytes of data cannot be read: where they lie is lost",
+    "with its owner, mode, times and size",
+    "bytes of data cannot be read: the records of their places are lost",
     "the records of their extents are lost",
 ];
 
