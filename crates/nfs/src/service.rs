@@ -24,6 +24,7 @@ use crate::state::SharedState;
 pub use crate::state::callbacks::outgoing::{Callback, Destination};
 use crate::state::config::Config;
 use crate::state::ids::cipher::IdKeys;
+pub use crate::state::restart::LostRecords;
 use crate::state::restart::Records;
 
 /// What a reply waits for.
@@ -123,19 +124,24 @@ impl Service {
     /// Restores what clients of NFSv4 and NLM held when the volumes were last served. Must be called once, before the first
     /// call is handled. Reads media.
     ///
+    /// Returns what cannot be restored because its records are damaged; its clients are told when they next call.
+    ///
     /// # Errors
-    /// If the records of a volume cannot be read.
-    pub fn restore_state(&self, now: Time) -> Result<(), Error> {
+    /// A volume is not ready.
+    pub fn restore_state(&self, now: Time) -> Result<LostRecords, Error> {
         let mut records = Records::default();
         for volume in self.volumes() {
             let id = volume.id();
-            volume.scan_state(&mut |key, value| records.add(id, key, value))?;
+            match volume.scan_state(&mut |key, value| records.add(id, key, value)) {
+                Err(Error::Io) => records.add_unreadable(id),
+                scanned => scanned?,
+            }
             volume.remembered_keys(&mut |key| records.remember_key(&key.0));
         }
-        self.context.shared.state.restore(&self.context.state_context(now), records);
+        let lost = self.context.shared.state.restore(&self.context.state_context(now), records);
         // All files that clients held before the restart are held again.
         self.volumes().for_each(|volume| volume.reap_orphans());
-        Ok(())
+        Ok(lost)
     }
 
     /// Returns gauges and counters of the state of clients, name and value.

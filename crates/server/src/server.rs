@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::net::TcpListener;
-use nfs::service::Service;
+use nfs::service::{LostRecords, Service};
 use store::Directory;
 use volume::Volume;
 
@@ -94,11 +94,12 @@ impl Server {
         let service = Service::new(exports, open.clone()).map_err(|error| Error::usage(error.to_string()))?;
         let state_bytes = memory::shares(settings.memory, 1).state;
         let service = service.with_lease(settings.lease).with_state_bytes(state_bytes);
-        service.restore_state(now()).map_err(|error| {
+        let lost = service.restore_state(now()).map_err(|error| {
             Error::failed(format!(
                 "cannot restore the state of clients ({error}); run `holdfast check` on the data directory"
             ))
         })?;
+        warn_of_lost_state(&lost);
         let commits = open.iter().map(Commits::of).collect();
         let protocol = Arc::new(Protocol { service, volumes: open, commits });
         let calls: Arc<dyn Calls> = Arc::<Protocol>::clone(&protocol);
@@ -299,5 +300,22 @@ fn raise_descriptor_limit() {
     let raised = Rlimit { current: limit.maximum, ..limit };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::warn!(%error, "cannot raise the limit of open files");
+    }
+}
+
+/// Says in the log which clients lose their opens and locks.
+fn warn_of_lost_state(lost: &LostRecords) {
+    for volume in &lost.unreadable {
+        tracing::error!(
+            volume_id = %volume,
+            "some records of opens and locks cannot be read: no client keeps what it held; run `holdfast check`"
+        );
+    }
+    if !lost.is_nothing() {
+        tracing::warn!(
+            damaged = lost.damaged,
+            clients = lost.clients,
+            "records of opens and locks are damaged: these clients lose all that they held, and are told so"
+        );
     }
 }

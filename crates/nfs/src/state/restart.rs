@@ -25,6 +25,10 @@ use crate::state::sessions::Session;
 use crate::state::stateids::entry::StateEntry;
 use crate::state::{Context, SharedState};
 
+mod damaged;
+
+pub use damaged::LostRecords;
+
 /// The numbers of clients and sessions that each start has for itself.
 const NUMBERS_OF_START: u32 = 1 << 20;
 
@@ -42,43 +46,44 @@ pub(crate) struct Records {
     monitor: Option<u32>,
     /// The highest remembered sequence of each slot.
     highest: HashMap<(SessionId, u32), u32>,
+    /// Records that do not decode.
+    damaged: Vec<(VolumeId, Key)>,
+    /// Volumes of whose records some could not be read.
+    unreadable: Vec<VolumeId>,
 }
 
 impl Records {
-    /// Adds a record of `volume`. Ignores those of other protocols and of later versions.
+    /// Adds a record of `volume`. Ignores those of other protocols.
     pub(crate) fn add(&mut self, volume: VolumeId, key: &[u8], value: &[u8]) {
-        let file = |ino: Ino| FileId { volume, ino };
-        match Key::parse(key) {
-            Some(Key::Client(id)) => {
-                self.clients.extend(ClientRecord::parse(value).map(|record| (volume, id, record)));
-            }
-            Some(Key::Session(id)) => {
-                self.sessions.extend(SessionRecord::parse(value).map(|record| (volume, id, record)));
-            }
-            Some(Key::Monitor) => {
-                let state = MonitorRecord::parse(value).map(|record| record.state);
-                self.monitor = self.monitor.max(state);
-            }
-            Some(Key::Open(ino, other)) => {
-                self.opens.extend(OpenRecord::parse(value).map(|record| (file(ino), other, record)));
-            }
-            Some(Key::Delegation(ino, other)) => {
-                let record = DelegationRecord::parse(value);
-                self.delegations.extend(record.map(|record| (file(ino), other, record)));
-            }
-            Some(Key::LockState(ino, other)) => {
-                let record = LockStateRecord::parse(value);
-                self.lock_states.extend(record.map(|record| (file(ino), other, record)));
-            }
-            Some(Key::Range(ino, other, first)) => {
-                let record = RangeRecord::parse(value);
-                self.ranges.extend(record.map(|record| (file(ino), other, first, record)));
-            }
-            Some(Key::Copy(ino, other)) => {
-                self.copies.extend(CopyRecord::parse(value).map(|CopyRecord| (file(ino), other)));
-            }
-            None => {}
+        let Some(key) = Key::parse(key) else { return };
+        if self.add_known(volume, key, value).is_none() {
+            self.damaged.push((volume, key));
         }
+    }
+
+    /// Returns none if the value does not decode.
+    fn add_known(&mut self, volume: VolumeId, key: Key, value: &[u8]) -> Option<()> {
+        let file = |ino: Ino| FileId { volume, ino };
+        match key {
+            Key::Client(id) => self.clients.push((volume, id, ClientRecord::parse(value)?)),
+            Key::Session(id) => self.sessions.push((volume, id, SessionRecord::parse(value)?)),
+            Key::Monitor => self.monitor = self.monitor.max(Some(MonitorRecord::parse(value)?.state)),
+            Key::Open(ino, other) => self.opens.push((file(ino), other, OpenRecord::parse(value)?)),
+            Key::Delegation(ino, other) => {
+                self.delegations.push((file(ino), other, DelegationRecord::parse(value)?));
+            }
+            Key::LockState(ino, other) => {
+                self.lock_states.push((file(ino), other, LockStateRecord::parse(value)?));
+            }
+            Key::Range(ino, other, first) => {
+                self.ranges.push((file(ino), other, first, RangeRecord::parse(value)?));
+            }
+            Key::Copy(ino, other) => {
+                let CopyRecord = CopyRecord::parse(value)?;
+                self.copies.push((file(ino), other));
+            }
+        }
+        Some(())
     }
 
     /// Returns the keys of clients and sessions in `home`.
@@ -125,14 +130,17 @@ impl Records {
 
 impl SharedState {
     /// Restores the state of the records, before any request. Deletes records without their basis; if the journal does
-    /// not take that, the next start does.
-    pub(crate) fn restore(&self, context: &Context<'_>, mut records: Records) {
+    /// not take that, the next start does. Returns what is lost of the records.
+    pub(crate) fn restore(&self, context: &Context<'_>, mut records: Records) -> LostRecords {
+        let (lost, dropped) = records.drop_incomplete(&self.keys);
+        let monitor = records.monitor_state(&lost, context.store.generation());
         self.move_home(context, &mut records);
         let mut unbacked: BTreeMap<VolumeId, Vec<StateChange>> = BTreeMap::new();
         let mut drop_record = |volume: VolumeId, key: Key| {
             unbacked.entry(volume).or_default().push(key.deleted());
         };
-        let Records { clients, sessions, opens, delegations, lock_states, ranges, copies, monitor, highest } =
+        dropped.into_iter().for_each(|(volume, key)| drop_record(volume, key));
+        let Records { clients, sessions, opens, delegations, lock_states, ranges, copies, highest, .. } =
             records;
         // An earlier start in the same second may have handed out numbers that no record names.
         self.numbers.store(context.store.generation().wrapping_mul(NUMBERS_OF_START), Ordering::Relaxed);
@@ -187,6 +195,7 @@ impl SharedState {
             let _ = context.change(volume, &changes);
         }
         self.start_monitor(context, monitor);
+        lost
     }
 
     /// Moves clients and sessions to the home volume if that was another one before. Records already there are newer.

@@ -6,12 +6,13 @@ use volume::ids::Ino;
 use super::clients::{CreateSession, Exchanged, Introduction};
 use super::files::OpenRequest;
 use super::record::{CallbackSecurity, Channel, Principal};
-use super::restart::Records;
+use super::restart::{LostRecords, Records};
 use super::sessions::Channels;
 use super::*;
 use crate::state::clients::owner_sequence::OwnerSequence;
 
 mod clients;
+mod damaged;
 mod delegations;
 mod late;
 mod limits;
@@ -110,6 +111,12 @@ impl World {
 
     /// Kills the server and starts it again.
     fn restart(&mut self) {
+        let lost = self.restart_with(|_| ());
+        assert!(lost.is_nothing(), "{lost:?}");
+    }
+
+    /// Like [`World::restart`], with a change of the records that were read. Returns what was lost.
+    fn restart_with(&mut self, change: impl FnOnce(&mut Records)) -> LostRecords {
         self.pass(2);
         self.state = SharedState::new(Config::default(), keys());
         self.memory.held.lock().clear();
@@ -117,7 +124,8 @@ impl World {
         for (key, value) in self.memory.records.lock().iter() {
             records.add(VOLUME, key, value);
         }
-        self.state.restore(&self.context(), records);
+        change(&mut records);
+        self.state.restore(&self.context(), records)
     }
 
     fn exchange_id(&self, name: &[u8], verifier: u8, user: u32) -> Result<Exchanged, StateError> {
