@@ -4,6 +4,8 @@
 
 #[path = "cli/access.rs"]
 mod access;
+#[path = "cli/backup.rs"]
+mod backup;
 #[path = "cli/bench.rs"]
 mod bench;
 #[path = "cli/client.rs"]
