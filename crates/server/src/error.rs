@@ -46,7 +46,9 @@ impl From<store::Error> for Error {
     fn from(error: store::Error) -> Error {
         let kind = match error.kind() {
             store::ErrorKind::InUse => ErrorKind::InUse,
-            store::ErrorKind::Invalid | store::ErrorKind::Foreign => ErrorKind::Usage,
+            store::ErrorKind::Invalid | store::ErrorKind::Foreign | store::ErrorKind::Owner => {
+                ErrorKind::Usage
+            }
             _ => ErrorKind::Failed,
         };
         Error { kind, sentence: error.to_string() }

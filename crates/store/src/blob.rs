@@ -10,7 +10,7 @@ use volume::media::Blob;
 
 use crate::aligned::Pool;
 use crate::direct::DirectFile;
-use crate::durable::{parent, sync_directory};
+use crate::durable::{parent, private_file, sync_directory};
 use crate::error::in_context;
 use crate::index::allocate;
 
@@ -24,7 +24,7 @@ pub(crate) struct SegmentFile {
 impl SegmentFile {
     /// Creates `path` and allocates `capacity` bytes for it.
     pub(crate) fn create(path: &Path, capacity: u64, pool: &Arc<Pool>) -> io::Result<SegmentFile> {
-        let mut options = OpenOptions::new();
+        let mut options = private_file();
         let file = DirectFile::open(options.read(true).write(true).create_new(true), path, pool)
             .map_err(|error| in_context("create", path, &error))?;
         if let Err(error) = allocate(file.file(), 0, capacity, true) {

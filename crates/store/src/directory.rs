@@ -1,7 +1,7 @@
 //! The data directory: creates, opens, lists, describes and deletes volumes.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -83,7 +83,7 @@ impl Directory {
                 if !root.is_dir() {
                     create_private_directory(root)?;
                 }
-                fs::create_dir(&volumes)
+                create_private_directory(&volumes)
             };
             create().map_err(|error| Error::io("create the data directory", root, &error))?;
             sync_directory(root)
@@ -98,13 +98,17 @@ impl Directory {
         check_root(root)?;
         let root =
             fs::canonicalize(root).map_err(|error| Error::io("find the data directory", root, &error))?;
+        access::check_owner(&root)?;
         let what = format!("the data directory {}", root.display());
         let lease = Lease::take(&root.join(names::LOCK), &what)?;
         let directory = Directory { root, _lease: lease };
         directory.sweep()?;
-        for name in directory.volumes()? {
-            directory.note_volume(&name)?;
+        let names = directory.volumes()?;
+        for name in &names {
+            directory.note_volume(name)?;
         }
+        let trees: Vec<PathBuf> = names.iter().map(|name| directory.volume_path(name)).collect();
+        access::make_private(&[&directory.root, &directory.root.join(VOLUMES)], &trees)?;
         Ok(directory)
     }
 
@@ -207,6 +211,7 @@ impl Directory {
             }
         };
         check_owner(name, &place, &format)?;
+        access::make_private(&[], std::slice::from_ref(&place))?;
         LocalMedia::open(&path, &place, format.journal_files, lease)
     }
 
@@ -422,7 +427,7 @@ fn build(
         let path = path.to_owned();
         move |error: io::Error| Error::io("create", &path, &error)
     };
-    fs::create_dir(fresh).map_err(at(fresh))?;
+    create_private_directory(fresh).map_err(at(fresh))?;
     let path = fresh.join(names::FORMAT);
     create_file(&path, format.encode().as_bytes()).map_err(at(&path))?;
     let journal = match new.journal {
@@ -441,9 +446,9 @@ fn build(
     })?;
     log::create(&journal, format.journal_files, &format.journal_owner())?;
     let path = fresh.join(names::INDEX);
-    File::create_new(&path).and_then(|file| file.sync_all()).map_err(at(&path))?;
+    create_file(&path, b"").map_err(at(&path))?;
     let path = fresh.join(names::SEGMENTS);
-    fs::create_dir(&path).map_err(at(&path))?;
+    create_private_directory(&path).map_err(at(&path))?;
     let lease = Lease::take(&fresh.join(names::LOCK), "the new volume")?;
     let media = LocalMedia::open(fresh, &journal, format.journal_files, lease)?;
     initialize(&media).map_err(|sentence| Error::new(ErrorKind::Engine, sentence))?;
@@ -484,6 +489,7 @@ fn sweep_one(path: &Path) -> Result<(), Error> {
     remove_tree(path).map_err(|error| Error::io("delete", path, &error))
 }
 
+mod access;
 mod contents;
 mod room;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 /// Makes the entries of `directory` durable.
@@ -15,9 +15,16 @@ pub(crate) fn create_private_directory(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(path)
 }
 
+/// Returns options that create a file which only this user can open, whatever the umask.
+pub(crate) fn private_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(0o600);
+    options
+}
+
 /// Creates `path` with `content`, durable once its directory is synced. An existing file is an error.
 pub(crate) fn create_file(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    let mut file = private_file().write(true).create_new(true).open(path)?;
     file.write_all(content)?;
     file.sync_all()
 }

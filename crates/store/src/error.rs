@@ -13,6 +13,8 @@ pub enum ErrorKind {
     Exists,
     /// The directory holds other files and is not a data directory.
     Foreign,
+    /// The data directory belongs to another user.
+    Owner,
     /// Another process holds the data directory or the volume.
     InUse,
     /// The name is not one that a volume can have, or a size is out of range.

@@ -1,6 +1,6 @@
 //! The exclusive right to use a directory: an flock on a file in it, which the kernel releases when the holder dies.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 
+use crate::durable::private_file;
 use crate::error::{Error, ErrorKind};
 
 /// How long to wait for a holder to release the lock. The kernel releases the locks of a killed process only after it has
@@ -24,7 +25,7 @@ pub(crate) struct Lease {
 impl Lease {
     /// Takes the lease on the lock file `path`; `what` names the object in errors.
     pub(crate) fn take(path: &Path, what: &str) -> Result<Lease, Error> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        let file = private_file().read(true).write(true).create(true).truncate(false).open(path);
         let file = file.map_err(|error| Error::io("open the lock", path, &error))?;
         let start = Instant::now();
         loop {

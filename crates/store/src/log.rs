@@ -13,7 +13,7 @@ use volume::media::RandomFile;
 
 use crate::aligned::Pool;
 use crate::direct::DirectFile;
-use crate::durable::{create_file, sync_directory};
+use crate::durable::{create_file, private_file, sync_directory};
 use crate::error::{Error, ErrorKind, in_context};
 
 /// The size of one file of the ring in bytes.
@@ -60,7 +60,7 @@ pub(crate) fn create(directory: &Path, files: u64, owner: &str) -> Result<(), Er
 pub(crate) const OWNER: &str = "owner";
 
 fn fill(path: &Path, zeros: &[u8]) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    let file = private_file().write(true).create_new(true).open(path)?;
     let mut offset = 0;
     while offset < LOG_FILE_BYTES {
         file.write_all_at(zeros, offset)?;

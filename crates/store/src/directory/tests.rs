@@ -273,3 +273,65 @@ fn a_volume_that_its_device_cannot_hold_is_refused_before_anything_is_written() 
     assert!(!elsewhere.exists());
     assert!(names_in(&scratch.path().join(VOLUMES)).unwrap().is_empty());
 }
+
+/// Returns the paths below `directory` to which others have rights.
+fn reachable(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if fs::symlink_metadata(&path).unwrap().permissions().mode() & 0o077 != 0 {
+            found.push(path.clone());
+        }
+        if path.is_dir() {
+            found.extend(reachable(&path));
+        }
+    }
+    found
+}
+
+#[test]
+fn only_their_owner_reaches_the_files_of_volumes() {
+    let scratch = Scratch::new();
+    let (root, journals) = (scratch.path().join("data"), scratch.path().join("journals"));
+    // As a user would make it.
+    fs::create_dir(&root).unwrap();
+    fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
+    let directory = Directory::open_or_create(&root).unwrap();
+    directory.create(&new("main"), write_index).unwrap();
+    directory.create(&NewVolume { journal: Some(&journals), ..new("fast") }, write_index).unwrap();
+    let media = directory.open_volume("main", None).unwrap();
+    media.create_blob(volume::ids::SegmentId(1), 1 << 20).unwrap();
+    assert_eq!(fs::metadata(&root).unwrap().permissions().mode() & 0o7777, 0o700);
+    assert_eq!(reachable(&root), [PathBuf::new(); 0]);
+    assert_eq!(reachable(&journals), [PathBuf::new(); 0]);
+    drop((media, directory));
+    // Older releases, or a careless chmod -R, left wider modes.
+    let journal = journals.join("fast");
+    for path in [&root, &root.join("volumes/main"), &root.join("volumes/main/index"), &journal] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let stray = root.join("volumes/stray");
+    fs::write(&stray, b"of somebody else").unwrap();
+    fs::set_permissions(&stray, fs::Permissions::from_mode(0o644)).unwrap();
+    let directory = Directory::open(&root).unwrap();
+    drop(directory.open_volume("fast", None).unwrap());
+    assert_eq!(fs::metadata(&root).unwrap().permissions().mode() & 0o7777, 0o700);
+    assert_eq!(reachable(&root), [stray]);
+    assert_eq!(reachable(&journals), [PathBuf::new(); 0]);
+}
+
+#[test]
+fn a_data_directory_of_another_user_is_refused() {
+    // Only root can give a directory away.
+    if !rustix::process::geteuid().is_root() {
+        println!("not run as root: nothing was tested");
+        return;
+    }
+    let scratch = Scratch::new();
+    let root = scratch.path().join("data");
+    drop(Directory::open_or_create(&root).unwrap());
+    std::os::unix::fs::chown(&root, Some(4711), None).unwrap();
+    let error = Directory::open(&root).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Owner);
+    assert!(error.to_string().contains("sudo -u '#4711'"), "{error}");
+}
