@@ -132,12 +132,12 @@ pub(crate) struct Setup<'s> {
     pub(crate) working_set_bytes: u64,
     pub(crate) seed: u64,
     pub(crate) verify: bool,
-    /// Told how much of the files that are made in advance exists, from 0 to 1. An error ends the preparation.
+    /// Receives the share of the preparation that is done, from 0 to 1. An error ends the preparation.
     pub(crate) tell: &'s mut dyn FnMut(f64) -> Result<(), LoadError>,
 }
 
 impl Setup<'_> {
-    /// Tells how many of the files that are made in advance exist.
+    /// Reports how many of the files that are prepared exist.
     ///
     /// # Errors
     /// If the measurement is interrupted.
@@ -278,8 +278,8 @@ impl Workload {
         }
     }
 
-    /// Returns the bytes that its files take at most at a time if `asked` bytes are requested: an estimate, except for
-    /// file data. 0 if it makes only a few directories and empty files.
+    /// Returns the most bytes that its files take at any time if `asked` bytes are requested: an estimate, except for file
+    /// data. 0 if it creates only a few directories and empty files.
     pub(crate) fn stored_bytes(&self, asked: u64, threads: u32) -> u64 {
         match self {
             Self::Metadata { .. } | Self::SmallFiles { .. } | Self::Readdir { .. } => {

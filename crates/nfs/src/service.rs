@@ -124,7 +124,7 @@ impl Service {
     /// Restores what clients of NFSv4 and NLM held when the volumes were last served. Must be called once, before the first
     /// call is handled. Reads media.
     ///
-    /// Returns what cannot be restored because its records are damaged; its clients are told when they next call.
+    /// Returns the records that are lost; their clients learn of it with their next call.
     ///
     /// # Errors
     /// A volume is not ready.

@@ -315,7 +315,8 @@ fn warn_of_lost_state(lost: &LostRecords) {
         tracing::warn!(
             damaged = lost.damaged,
             clients = lost.clients,
-            "records of opens and locks are damaged: these clients lose all that they held, and are told so"
+            "records of opens and locks are lost: their clients lose all that they held, and learn of it with their next \
+             request"
         );
     }
 }

@@ -48,7 +48,7 @@ pub(crate) struct Records {
     highest: HashMap<(SessionId, u32), u32>,
     /// Records that do not decode.
     damaged: Vec<(VolumeId, Key)>,
-    /// Volumes of whose records some could not be read.
+    /// Volumes with records that could not be read.
     unreadable: Vec<VolumeId>,
 }
 
@@ -130,7 +130,7 @@ impl Records {
 
 impl SharedState {
     /// Restores the state of the records, before any request. Deletes records without their basis; if the journal does
-    /// not take that, the next start does. Returns what is lost of the records.
+    /// not take that, the next start does. Returns which records are lost.
     pub(crate) fn restore(&self, context: &Context<'_>, mut records: Records) -> LostRecords {
         let (lost, dropped) = records.drop_incomplete(&self.keys);
         let monitor = records.monitor_state(&lost, context.store.generation());

@@ -1,6 +1,6 @@
-//! Records that cannot be read. A client of whose opens, locks or delegations one is lost loses all of them: it then
-//! learns of it, since its session or its lease is gone and it finds nothing to reclaim (RFC 8881 section 8.4.2.1,
-//! NFS4ERR_NO_GRACE). If the rest stayed, it would rely on a lock that others can take.
+//! Records that cannot be read. If the record of an open, a lock or a delegation is lost, its client loses all of them.
+//! It then notices, because its session or lease is gone and it finds nothing to reclaim (RFC 8881 section 8.4.2.1,
+//! NFS4ERR_NO_GRACE). If it kept the rest, it would rely on a lock that others can take.
 //!
 //! Hosts that use NLM have no lease. They remain known, so that the status monitor notifies them; they then try to
 //! reclaim their locks, and are denied.
@@ -14,10 +14,10 @@ use crate::state::ids::cipher::IdKeys;
 use crate::state::ids::{ClientId, Other};
 use crate::state::record::{ClientKind, Key};
 
-/// What could not be read of the records of clients.
+/// Records of clients that could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LostRecords {
-    /// Volumes of whose records some could not be read, so that no client of any volume keeps anything.
+    /// Volumes with records that could not be read. If there are any, no client of any volume keeps anything.
     pub unreadable: Vec<VolumeId>,
     /// Records that do not decode.
     pub damaged: usize,
@@ -33,12 +33,12 @@ impl LostRecords {
 }
 
 impl Records {
-    /// Notes that records of `volume` could not be read: nobody knows whose.
+    /// Notes that records of `volume` could not be read, so that their clients are unknown.
     pub(crate) fn add_unreadable(&mut self, volume: VolumeId) {
         self.unreadable.push(volume);
     }
 
-    /// Drops the state of all clients of which a record is lost. Returns the keys of what was dropped.
+    /// Drops the state of each client that lost a record. Returns the keys of the dropped records.
     pub(super) fn drop_incomplete(&mut self, keys: &IdKeys) -> (LostRecords, Vec<(VolumeId, Key)>) {
         let damaged = std::mem::take(&mut self.damaged);
         let of_damaged: HashSet<ClientId> = damaged.iter().flat_map(|(_, key)| holders(keys, *key)).collect();
@@ -79,8 +79,8 @@ impl Records {
         (lost, dropped)
     }
 
-    /// Returns the highest state of the status monitor. If its record is lost, one that is no lower: it grows by two
-    /// with each start, the generation by at least one.
+    /// Returns the highest state of the status monitor or, if its record is lost, one that is no lower: the state grows by
+    /// two with each start, the generation by at least one.
     pub(super) fn monitor_state(&self, lost: &LostRecords, generation: u32) -> Option<u32> {
         self.monitor.or((!lost.is_nothing()).then(|| generation.wrapping_mul(2)))
     }
@@ -93,8 +93,8 @@ fn keep_or(keep: bool, dropped: &mut Vec<(VolumeId, Key)>, volume: VolumeId, key
     keep
 }
 
-/// Returns the clients that may rely on a record, one for each key; those of wrong keys do not exist. None if the loss of
-/// the record alone shows.
+/// Returns the clients that may rely on a record, one for each key; wrong keys yield clients that do not exist. Empty if
+/// clients notice the loss of the record by themselves.
 fn holders(keys: &IdKeys, key: Key) -> Vec<ClientId> {
     match key {
         Key::Client(id) => vec![id],
@@ -102,7 +102,7 @@ fn holders(keys: &IdKeys, key: Key) -> Vec<ClientId> {
         | Key::Delegation(_, other)
         | Key::LockState(_, other)
         | Key::Range(_, other, _) => keys.clients_of_other(other).map(|(client, _)| client).collect(),
-        // A client without its session makes another; one whose copy is unknown asks for its status.
+        // A client without its session creates another; one that waits for a copy asks for its status.
         Key::Session(_) | Key::Copy(..) | Key::Monitor => Vec::new(),
     }
 }
