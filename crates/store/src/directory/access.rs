@@ -1,4 +1,4 @@
-//! Who may reach the files of a data directory: nobody but the user that serves it, and root. They hold the data of
+//! Keeps the files of a data directory from everybody but the user that serves it, and root. They hold the data of
 //! clients and the secret of their file handles.
 
 use std::fs;
@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind};
 /// The permissions of everybody but the owner.
 const OTHERS: u32 = 0o077;
 
-/// Refuses a directory of another user: what this process would make there, its owner could not serve later.
+/// Refuses a directory of another user, who could not open the files that this process would create in it.
 pub(super) fn check_owner(directory: &Path) -> Result<(), Error> {
     let owner = fs::metadata(directory)
         .map_err(|error| Error::io("examine the data directory", directory, &error))?
@@ -30,12 +30,12 @@ pub(super) fn check_owner(directory: &Path) -> Result<(), Error> {
     Err(Error::new(ErrorKind::Owner, sentence))
 }
 
-/// Takes from everybody but the owner what rights they have to `directories`, and to `trees` with all that is in them. A
-/// missing path is no error.
+/// Removes the rights of everybody but the owner to `directories`, and to `trees` with all that is in them. A missing path
+/// is not an error.
 pub(super) fn make_private(directories: &[&Path], trees: &[PathBuf]) -> Result<(), Error> {
     let failed = |path: &Path| {
         let path = path.to_owned();
-        move |error: io::Error| Error::io("restrict the access to", &path, &error)
+        move |error: io::Error| Error::io("restrict access to", &path, &error)
     };
     let mut mended = 0;
     for path in directories {
@@ -55,7 +55,7 @@ pub(super) fn make_private(directories: &[&Path], trees: &[PathBuf]) -> Result<(
     Ok(())
 }
 
-/// Returns whether others had rights.
+/// Removes the rights of others to a path. Returns whether they had any.
 fn tighten(path: &Path) -> io::Result<bool> {
     let found = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -69,7 +69,7 @@ fn tighten(path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Returns to how many files and directories others had rights.
+/// Removes the rights of others to a tree. Returns the number of files and directories to which they had any.
 fn tighten_tree(path: &Path) -> io::Result<usize> {
     let mut mended = usize::from(tighten(path)?);
     if fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {

@@ -293,7 +293,7 @@ fn reachable(directory: &Path) -> Vec<PathBuf> {
 fn only_their_owner_reaches_the_files_of_volumes() {
     let scratch = Scratch::new();
     let (root, journals) = (scratch.path().join("data"), scratch.path().join("journals"));
-    // As a user would make it.
+    // As mkdir(1) creates it.
     fs::create_dir(&root).unwrap();
     fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
     let directory = Directory::open_or_create(&root).unwrap();
