@@ -1,13 +1,14 @@
 //! The configuration file: TOML, every key optional, unknown keys refused. `docs/configuration.md` explains each.
 
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use ipnet::IpNet;
-use serde::Deserialize;
 
+use crate::config::mistake::Mistake;
 use crate::config::size::Size;
 
 /// A commented configuration with the defaults.
@@ -26,8 +27,7 @@ pub const LEASE_SECONDS_DEFAULT: u32 = 60;
 pub const LEASE_SECONDS: std::ops::RangeInclusive<u32> = 5..=3600;
 
 /// The contents of a configuration file.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default)]
 pub struct Config {
     /// Addresses and ports to listen on.
     pub listen: Option<Vec<SocketAddr>>,
@@ -48,16 +48,13 @@ pub struct Config {
     /// Duration of a lease of NFSv4, seconds.
     pub lease: Option<u32>,
     /// What is logged.
-    #[serde(default)]
     pub log: Log,
     /// Exports; if there are none, every volume is exported at `/NAME`.
-    #[serde(default)]
     pub export: Vec<Export>,
 }
 
 /// Settings of the log.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default)]
 pub struct Log {
     /// The format of events.
     pub format: Option<LogFormat>,
@@ -66,8 +63,7 @@ pub struct Log {
 }
 
 /// Formats of events.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// A line of text for each event.
     #[default]
@@ -77,8 +73,7 @@ pub enum LogFormat {
 }
 
 /// Levels of events.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogLevel {
     /// Failures that need attention.
     Error,
@@ -94,49 +89,30 @@ pub enum LogLevel {
 }
 
 /// One export: a path that clients mount, and its rules.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub struct Export {
     /// The path that clients mount.
     pub path: String,
     /// The name of the volume.
     pub volume: String,
     /// Whether changes are refused.
-    #[serde(default)]
     pub read_only: bool,
     /// Whose identity is replaced by the anonymous one.
-    #[serde(default)]
     pub squash: Squash,
     /// The anonymous user.
-    #[serde(default = "nobody")]
     pub anonymous_uid: u32,
     /// The anonymous group.
-    #[serde(default = "nobody")]
     pub anonymous_gid: u32,
     /// Networks that may use it; if there are none, every client that can reach the server.
-    #[serde(default)]
-    pub clients: Vec<Network>,
+    pub clients: Vec<IpNet>,
     /// Whether a client must call from a port below 1024.
-    #[serde(default)]
     pub require_privileged_port: bool,
     /// Whether clients of NFSv4 may be given delegations.
-    #[serde(default = "yes")]
     pub delegations: bool,
 }
 
-/// The default of settings that are on.
-fn yes() -> bool {
-    true
-}
-
-/// The usual user and group `nobody`.
-fn nobody() -> u32 {
-    65534
-}
-
 /// Whose identity an export replaces by the anonymous one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Squash {
     /// The superuser's.
     #[default]
@@ -147,23 +123,29 @@ pub enum Squash {
     None,
 }
 
-/// A network, or a single address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct Network(pub IpNet);
-
-impl TryFrom<String> for Network {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Network, String> {
-        let single = || text.parse().map(|address: std::net::IpAddr| IpNet::from(address));
-        IpNet::from_str(&text).or_else(|_| single()).map(Network).map_err(|_| {
-            format!("{text:?} is not a network: write an address such as \"10.0.0.7\" or a network such as \"10.0.0.0/8\"")
-        })
-    }
+impl LogFormat {
+    /// All formats with their names.
+    const ALL: &[(&'static str, LogFormat)] = &[("human", LogFormat::Human), ("json", LogFormat::Json)];
 }
 
-/// Why a configuration is refused: one sentence, with the position.
+impl LogLevel {
+    /// All levels with their names.
+    const ALL: &[(&'static str, LogLevel)] = &[
+        ("error", LogLevel::Error),
+        ("warn", LogLevel::Warn),
+        ("info", LogLevel::Info),
+        ("debug", LogLevel::Debug),
+        ("trace", LogLevel::Trace),
+    ];
+}
+
+impl Squash {
+    /// All choices with their names.
+    const ALL: &[(&'static str, Squash)] =
+        &[("root", Squash::Root), ("all", Squash::All), ("none", Squash::None)];
+}
+
+/// Why a configuration is refused: each mistake with its place.
 #[derive(Debug)]
 pub struct ConfigError(String);
 
@@ -175,66 +157,62 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
+/// The longest configuration file, bytes. A larger one is another file by mistake.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
 impl Config {
     /// Reads and checks the file at `path`.
+    ///
+    /// # Errors
+    /// The file cannot be read, or it has mistakes, which are all shown.
     pub fn read(path: &Path) -> Result<Config, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            ConfigError(format!(
-                "cannot read the configuration {}: {error}; check the path given with --config",
-                path.display()
-            ))
+        let name = path.display().to_string();
+        let bytes = read_bounded(path).map_err(|error| ConfigError(cannot_read(&name, &error)))?;
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            let sentence =
+                format!("{name} has more than {}: name a configuration file", Size(FILE_BYTES_MAX));
+            return Err(ConfigError(sentence));
+        }
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let valid = error.utf8_error().valid_up_to();
+            let lossy = String::from_utf8_lossy(error.as_bytes());
+            let sentence = "this is not UTF-8: save the file as UTF-8".to_owned();
+            ConfigError(mistake::show(&name, &lossy, &[Mistake { span: valid..valid + 1, sentence }]))
         })?;
-        Config::parse(&text).map_err(|sentence| ConfigError(format!("{}: {sentence}", path.display())))
+        Config::parse(&name, &text, memory::machine_bytes()).map_err(ConfigError)
     }
 
-    /// Reads and checks a configuration's text.
-    pub fn parse(text: &str) -> Result<Config, String> {
-        let config: Config = toml::from_str(text).map_err(|error| match error.span() {
-            Some(span) => {
-                let (line, column) = place(text, span.start);
-                format!("line {line}, column {column}: {}", error.message().replace('\n', ", "))
-            }
-            None => error.message().replace('\n', ", "),
-        })?;
-        config.check()?;
-        Ok(config)
-    }
-
-    /// Checks what types cannot express.
-    fn check(&self) -> Result<(), String> {
-        let mut paths = std::collections::BTreeSet::new();
-        for export in &self.export {
-            let path = &export.path;
-            if !path.starts_with('/') || path.contains("//") || (path.len() > 1 && path.ends_with('/')) {
-                return Err(format!("the export path {path:?} must begin with '/' and have no empty parts"));
-            }
-            if !paths.insert(path) {
-                return Err(format!("there are two exports with the path {path:?}; remove one"));
-            }
-        }
-        if self.listen.as_ref().is_some_and(Vec::is_empty) {
-            return Err("listen is empty: name an address and port, or remove the key".to_owned());
-        }
-        for (name, value, most) in [
-            ("threads", self.threads, crate::limits::THREADS_MAX),
-            ("workers", self.workers, crate::limits::WORKERS_MAX),
-        ] {
-            if value.is_some_and(|value| value == 0 || value > most) {
-                return Err(format!("{name} must be between 1 and {most}"));
-            }
-        }
-        Ok(())
+    /// Checks the text of the file `name` for a machine with `machine` bytes of memory; the error shows each mistake in it.
+    fn parse(name: &str, text: &str, machine: Option<u64>) -> Result<Config, String> {
+        reader::parse(text, machine).map_err(|mistakes| mistake::show(name, text, &mistakes))
     }
 }
 
-/// Returns line and column, both counted from 1, of the byte at `offset`.
-fn place(text: &str, offset: usize) -> (usize, usize) {
-    let before = text.get(..offset).unwrap_or(text);
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
+fn cannot_read(name: &str, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => format!(
+            "there is no configuration file {name}: check the path, or write one with `holdfast config example > {name}`"
+        ),
+        io::ErrorKind::IsADirectory => format!("{name} is a directory: name the configuration file in it"),
+        io::ErrorKind::PermissionDenied => {
+            format!("cannot read the configuration file {name}: {error}; let this user read it")
+        }
+        _ => format!("cannot read the configuration file {name}: {error}; check the path"),
+    }
+}
+
+mod convert;
+mod keys;
 pub mod memory;
+mod mistake;
+mod reader;
 pub mod size;
 #[cfg(test)]
 mod tests;
+pub mod values;

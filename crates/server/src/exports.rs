@@ -34,7 +34,7 @@ pub(crate) fn resolve(
                 },
                 anonymous_uid: export.anonymous_uid,
                 anonymous_gid: export.anonymous_gid,
-                clients: export.clients.iter().map(|network| network.0).collect(),
+                clients: export.clients.clone(),
                 privileged_port_required: export.require_privileged_port,
                 delegations: export.delegations,
                 ..Export::new(export.path.clone(), served.volume.id())

@@ -14,6 +14,9 @@ pub const NAME_BYTES_MAX: usize = 64;
 /// How many files a journal may have. The most are 1 TiB, far more than can be replayed in bounded time.
 pub(crate) const JOURNAL_FILES: std::ops::RangeInclusive<u64> = 1..=65_536;
 
+/// The size of the largest journal in bytes.
+pub const JOURNAL_BYTES_MAX: u64 = *JOURNAL_FILES.end() * crate::log::LOG_FILE_BYTES;
+
 /// The beginning of the file's first line.
 const TITLE: &str = "holdfast volume format ";
 
@@ -75,7 +78,7 @@ impl Format {
 }
 
 /// Refuses names that cannot be part of a path, or that a shell would take for an option.
-pub(crate) fn check_name(name: &str) -> Result<(), Error> {
+pub fn check_name(name: &str) -> Result<(), Error> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let fine = !name.is_empty()
         && name.len() <= NAME_BYTES_MAX

@@ -34,7 +34,7 @@ mod slow;
 
 pub use directory::{Description, Directory, NewVolume, ahead_bytes, describe, list, list_or_none};
 pub use error::{Error, ErrorKind};
-pub use format::{FORMAT_VERSION, NAME_BYTES_MAX};
+pub use format::{FORMAT_VERSION, JOURNAL_BYTES_MAX, NAME_BYTES_MAX, check_name};
 pub use log::LOG_FILE_BYTES;
 pub use media::LocalMedia;
 pub use slow::with_slow_syncs;

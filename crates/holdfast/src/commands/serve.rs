@@ -10,9 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use server::config::memory::{MEMORY_BYTES_MIN, default_memory_bytes};
+use server::config::memory::default_memory_bytes;
 use server::config::size::Size;
-use server::config::{Config, JOURNAL_BYTES_DEFAULT, LEASE_SECONDS, LEASE_SECONDS_DEFAULT, LISTEN_DEFAULT};
+use server::config::{Config, JOURNAL_BYTES_DEFAULT, LEASE_SECONDS_DEFAULT, LISTEN_DEFAULT, values};
 use server::error::Error;
 use server::limits::{THREADS_MAX, WORKERS_DEFAULT};
 use server::server::{Server, Settings};
@@ -32,21 +32,21 @@ pub(crate) struct Serve {
     #[arg(value_name = "DATA")]
     data: Option<PathBuf>,
     /// Address and port to listen on, such as 127.0.0.1:2049 or [::]:2049; may be repeated [default: 127.0.0.1:2049]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = values::listen)]
     listen: Vec<SocketAddr>,
     /// Directory for the journals of new volumes, best on a device of its own
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
     /// Size of the journal of new volumes, such as "64 MiB", rounded up to a multiple of 16 MiB; a new volume takes up to
     /// about three times as much [default: 512 MiB]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = values::journal_size)]
     journal_size: Option<Size>,
     /// Configuration file; `holdfast config example` prints one
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Memory limit of the server, such as "4 GiB" [default: a quarter of the machine's memory, or of the control group's
     /// limit if that is lower]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = values::memory)]
     memory: Option<Size>,
     /// Register with the system's rpcbind, so that clients find the port
     #[arg(long)]
@@ -110,14 +110,6 @@ fn settings(serve: &Serve, config: Config) -> Result<Settings, Error> {
         given => given.to_vec(),
     };
     let memory = serve.memory.or(config.memory).map_or_else(default_memory_bytes, |size| size.0);
-    if memory < MEMORY_BYTES_MIN {
-        let sentence = format!(
-            "memory is {}, which is too little; the minimum is {}",
-            Size(memory),
-            Size(MEMORY_BYTES_MIN)
-        );
-        return Err(Error::usage(sentence));
-    }
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
     Ok(Settings {
         data,
@@ -131,22 +123,10 @@ fn settings(serve: &Serve, config: Config) -> Result<Settings, Error> {
         threads: config.threads.unwrap_or(cores.min(THREADS_MAX)),
         workers: config.workers.unwrap_or(WORKERS_DEFAULT),
         rpcbind: serve.rpcbind || config.rpcbind.unwrap_or(false),
-        lease: lease(config.lease)?,
+        lease: Duration::from_secs(config.lease.unwrap_or(LEASE_SECONDS_DEFAULT).into()),
         exports: config.export,
         sync_delay: Duration::from_micros(serve.sync_delay),
     })
-}
-
-/// Returns the duration of a lease, which must be within its bounds.
-fn lease(seconds: Option<u32>) -> Result<Duration, Error> {
-    match seconds.unwrap_or(LEASE_SECONDS_DEFAULT) {
-        seconds if LEASE_SECONDS.contains(&seconds) => Ok(Duration::from_secs(seconds.into())),
-        seconds => Err(Error::usage(format!(
-            "lease is {seconds} seconds; it must be between {} and {}",
-            LEASE_SECONDS.start(),
-            LEASE_SECONDS.end()
-        ))),
-    }
 }
 
 /// Aborts the process if any thread panics. A restart from the media is safer than a server with a half-finished change.

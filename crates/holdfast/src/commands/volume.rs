@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use server::config::size::Size;
-use server::config::{Config, JOURNAL_BYTES_DEFAULT};
+use server::config::{Config, JOURNAL_BYTES_DEFAULT, values};
 use server::error::Error;
 use server::volumes::creation_notice;
 use store::{Description, Directory, describe, list};
@@ -38,7 +38,7 @@ enum Action {
         journal: Option<PathBuf>,
         /// Size of its journal, such as "64 MiB", rounded up to a multiple of 16 MiB; the volume takes up to about
         /// three times as much [default: 512 MiB]
-        #[arg(long, value_name = "SIZE")]
+        #[arg(long, value_name = "SIZE", value_parser = values::journal_size)]
         journal_size: Option<Size>,
         #[command(flatten)]
         root: RootArgs,

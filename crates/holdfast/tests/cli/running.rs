@@ -74,7 +74,9 @@ pub(crate) fn fail(arguments: &[&str], code: i32) -> String {
     let output = run(arguments);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
-    let sentence = said.lines().last().unwrap_or_default().to_owned();
+    // The last message may have several lines.
+    let start = said.rfind("\nholdfast: ").map_or(0, |newline| newline + 1);
+    let sentence = said[start..].trim_end().to_owned();
     assert!(sentence.starts_with("holdfast: "), "{arguments:?}: {said}");
     sentence
 }

@@ -14,10 +14,14 @@ const MEMORY_BYTES_UNKNOWN: u64 = 1 << 30;
 /// The default of the `memory` setting: a quarter of the machine's memory, or of the control group's limit if that
 /// is lower.
 pub fn default_memory_bytes() -> u64 {
+    (machine_bytes().unwrap_or(MEMORY_BYTES_UNKNOWN) / 4).max(MEMORY_BYTES_MIN)
+}
+
+/// The machine's memory, or the control group's limit if that is lower; `None` if the system does not report it.
+pub(crate) fn machine_bytes() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_of(&text));
     let group = fs::read_to_string("/proc/self/cgroup").ok().and_then(|text| group_limit(&text));
-    let bytes = machine.into_iter().chain(group).min().unwrap_or(MEMORY_BYTES_UNKNOWN);
-    (bytes / 4).max(MEMORY_BYTES_MIN)
+    machine.into_iter().chain(group).min()
 }
 
 /// `MemTotal` of `/proc/meminfo`, bytes.

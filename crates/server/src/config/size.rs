@@ -3,8 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::de::{self, Deserialize, Deserializer, Visitor};
-
 /// Units, the largest first, so that the first that fits is displayed.
 const UNITS: [(&str, u64); 8] = [
     ("TiB", 1 << 40),
@@ -39,11 +37,7 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Size, String> {
-        let wrong = || {
-            format!(
-                "{text:?} is not a size: write a whole number and a unit, such as \"4 GiB\" or \"512 MiB\""
-            )
-        };
+        let wrong = || format!("{text:?} is not a size: {}", advice(text));
         let trimmed = text.trim();
         let digits = trimmed.find(|c: char| !c.is_ascii_digit()).unwrap_or(trimmed.len());
         let (number, unit) = trimmed.split_at(digits);
@@ -58,29 +52,15 @@ impl FromStr for Size {
     }
 }
 
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Size, D::Error> {
-        struct SizeVisitor;
-        impl Visitor<'_> for SizeVisitor {
-            type Value = Size;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a size such as \"4 GiB\", or a number of bytes")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Size, E> {
-                text.parse().map_err(E::custom)
-            }
-
-            fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<Size, E> {
-                u64::try_from(bytes).map(Size).map_err(|_| E::custom("a size cannot be negative"))
-            }
-
-            fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<Size, E> {
-                Ok(Size(bytes))
-            }
-        }
-        deserializer.deserialize_any(SizeVisitor)
+/// Says what to write instead of `text`.
+fn advice(text: &str) -> String {
+    let trimmed = text.trim();
+    let digits = trimmed.find(|c: char| !c.is_ascii_digit()).unwrap_or(trimmed.len());
+    let (number, unit) = trimmed.split_at(digits);
+    let letter = unit.trim().trim_end_matches(['i', 'I']);
+    match UNITS.iter().find(|(name, _)| name.contains('i') && name[..1].eq_ignore_ascii_case(letter)) {
+        Some((unit, _)) if !number.is_empty() => format!("write \"{number} {unit}\""),
+        _ => "write a whole number and a unit, such as \"4 GiB\" or \"512 MiB\"".to_owned(),
     }
 }
 
@@ -102,6 +82,12 @@ mod tests {
             let size: Size = text.parse().unwrap();
             assert_eq!(size, Size(bytes), "{text}");
             assert_eq!(size.to_string(), shown);
+        }
+        let advised =
+            [("4G", "write \"4 GiB\""), ("512 mi", "write \"512 MiB\""), ("much", "such as \"4 GiB\"")];
+        for (text, advice) in advised {
+            let said = text.parse::<Size>().unwrap_err();
+            assert!(said.contains(advice), "{said}");
         }
         for text in ["", "GiB", "4 Gi", "-1", "1.5 GiB", "99999999999 TiB"] {
             assert!(text.parse::<Size>().is_err(), "{text}");

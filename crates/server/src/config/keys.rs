@@ -1,0 +1,149 @@
+//! What may have been meant by a word that the configuration does not know.
+
+/// The keys outside any table.
+pub(crate) const TOP: &[&str] = &[
+    "listen",
+    "data",
+    "journal",
+    "journal_size",
+    "memory",
+    "threads",
+    "workers",
+    "rpcbind",
+    "lease",
+    "log",
+    "export",
+];
+
+/// The keys of `[log]`.
+pub(crate) const LOG: &[&str] = &["format", "level"];
+
+/// The keys of `[[export]]`.
+pub(crate) const EXPORT: &[&str] = &[
+    "path",
+    "volume",
+    "read_only",
+    "squash",
+    "anonymous_uid",
+    "anonymous_gid",
+    "clients",
+    "require_privileged_port",
+    "delegations",
+];
+
+/// Options of exports(5), which users of other servers know, with what to write instead.
+const EXPORTS_5: &[(&str, &str)] = &[
+    ("rw", "write `read_only = false`, which is the default"),
+    ("ro", "write `read_only = true`"),
+    ("root_squash", "write `squash = \"root\"`, which is the default"),
+    ("no_root_squash", "did you mean `squash = \"none\"`?"),
+    ("all_squash", "did you mean `squash = \"all\"`?"),
+    ("no_all_squash", "write `squash = \"root\"`, which is the default, or `squash = \"none\"`"),
+    ("anonuid", "did you mean `anonymous_uid`?"),
+    ("anongid", "did you mean `anonymous_gid`?"),
+    ("secure", "did you mean `require_privileged_port = true`?"),
+    ("insecure", "write `require_privileged_port = false`, which is the default"),
+    ("sync", "remove it: replies are always durable where the protocol says so"),
+    ("async", "remove it: replies are always durable where the protocol says so"),
+    ("wdelay", "remove it: syncs are always shared"),
+    ("no_wdelay", "remove it: syncs are always shared"),
+    ("subtree_check", "remove it: an export is a whole volume"),
+    ("no_subtree_check", "remove it: an export is a whole volume"),
+    ("crossmnt", "remove it: clients of NFSv4 reach all exports from the root"),
+    ("nohide", "remove it: clients of NFSv4 reach all exports from the root"),
+    ("fsid", "remove it: each volume has an identity of its own"),
+    ("sec", "remove it: the only security flavor is AUTH_SYS"),
+];
+
+/// Other words for keys.
+const SYNONYMS: &[(&str, &str)] = &[
+    ("address", "listen"),
+    ("addresses", "listen"),
+    ("bind", "listen"),
+    ("host", "listen"),
+    ("port", "listen"),
+    ("exports", "export"),
+    ("hosts", "clients"),
+    ("networks", "clients"),
+];
+
+/// Says what to write instead of the unknown option of exports(5) `word`.
+pub(crate) fn exports_5(word: &str) -> Option<&'static str> {
+    EXPORTS_5.iter().find(|(option, _)| *option == word).map(|(_, advice)| *advice)
+}
+
+/// Says what to write instead of the unknown key `key` of `table`, whose keys are `known`.
+pub(crate) fn advice(table: &str, known: &[&str], key: &str) -> String {
+    if let Some(advice) = exports_5(key) {
+        return if table == "export" { advice.to_owned() } else { format!("{advice} (in [[export]])") };
+    }
+    let synonym = SYNONYMS.iter().find(|(word, _)| *word == key).map(|(_, ours)| *ours);
+    if let Some(close) = synonym.filter(|ours| known.contains(ours)).or_else(|| closest(known, key)) {
+        return match close {
+            "export" if table.is_empty() => "did you mean `[[export]]`?".to_owned(),
+            "log" if table.is_empty() => "did you mean `[log]`?".to_owned(),
+            _ => format!("did you mean `{close}`?"),
+        };
+    }
+    for (header, keys) in [("[[export]]", EXPORT), ("[log]", LOG)] {
+        if table.is_empty() && keys.contains(&key) {
+            return format!("it belongs below {header}");
+        }
+    }
+    if !table.is_empty() && TOP.contains(&key) {
+        return "it belongs before the first line with [log] or [[export]]".to_owned();
+    }
+    format!("the keys here are {}", known.join(", "))
+}
+
+/// Returns the word of `known` that `word` probably is, if it is a few letters away from one.
+pub(crate) fn closest<'k>(known: &[&'k str], word: &str) -> Option<&'k str> {
+    let word = word.to_lowercase().replace('-', "_");
+    let best = known.iter().min_by_key(|known| distance(known, &word))?;
+    let is_beginning = word.len() >= 3 && (best.starts_with(&*word) || word.starts_with(best));
+    let errors_max = (best.len() / 3).clamp(1, 3);
+    (is_beginning || distance(best, &word) <= errors_max).then_some(*best)
+}
+
+/// Returns how many letters must be inserted, removed or replaced to make `b` of `a` (Levenshtein's distance).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_keys_get_advice() {
+        let cases = [
+            ("", TOP, "lisen", "did you mean `listen`?"),
+            ("", TOP, "journal-size", "did you mean `journal_size`?"),
+            ("", TOP, "exports", "did you mean `[[export]]`?"),
+            ("", TOP, "logging", "did you mean `[log]`?"),
+            ("", TOP, "port", "did you mean `listen`?"),
+            ("", TOP, "squash", "it belongs below [[export]]"),
+            ("", TOP, "no_root_squash", "did you mean `squash = \"none\"`? (in [[export]])"),
+            ("export", EXPORT, "no_root_squash", "did you mean `squash = \"none\"`?"),
+            ("export", EXPORT, "ro", "write `read_only = true`"),
+            ("export", EXPORT, "readonly", "did you mean `read_only`?"),
+            ("export", EXPORT, "memory", "it belongs before the first line with [log] or [[export]]"),
+            ("log", LOG, "colour", "the keys here are format, level"),
+        ];
+        for (table, known, key, expected) in cases {
+            assert_eq!(advice(table, known, key), expected, "{key}");
+        }
+        assert_eq!((distance("kitten", "sitting"), distance("", "abc")), (3, 3));
+    }
+}
