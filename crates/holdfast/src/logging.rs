@@ -7,7 +7,7 @@ use server::config::{Config, LogFormat, LogLevel};
 use tracing::Level as TracingLevel;
 
 /// Options of logging.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct Log {
     /// Format of log events [default: human]
     #[arg(long, value_name = "FORMAT")]

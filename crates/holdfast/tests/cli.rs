@@ -10,6 +10,8 @@ mod backup;
 mod bench;
 #[path = "cli/client.rs"]
 mod client;
+#[path = "cli/configuration.rs"]
+mod configuration;
 #[path = "cli/copies.rs"]
 mod copies;
 #[path = "cli/hosts.rs"]

@@ -1,6 +1,7 @@
 //! Resolves the exports of the configuration.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use nfs::exports::{Export, Squash};
 
@@ -9,6 +10,29 @@ use crate::error::Error;
 use crate::volumes::Served;
 
 pub(crate) mod writable;
+
+/// Returns those of the volumes `names` of the data directory `root` that are exported: all, if no exports are configured. An
+/// export of another volume is an error.
+pub(crate) fn exported(
+    configured: &[config::Export],
+    mut names: Vec<String>,
+    root: &Path,
+) -> Result<Vec<String>, Error> {
+    if let Some(export) = configured.iter().find(|export| !names.contains(&export.volume)) {
+        return Err(Error::usage(format!(
+            "the export {:?} is of the volume {:?}, but {} has only {}: create it with `holdfast volume create`, or \
+             correct the configuration",
+            export.path,
+            export.volume,
+            root.display(),
+            names.join(", ")
+        )));
+    }
+    if !configured.is_empty() {
+        names.retain(|name| configured.iter().any(|export| export.volume == *name));
+    }
+    Ok(names)
+}
 
 /// Resolves the configured exports; without any, exports every volume at `/NAME`.
 pub(crate) fn resolve(

@@ -32,6 +32,8 @@ use crate::protocol::calls::Calls;
 use crate::protocol::commits::Commits;
 use crate::volumes::{self, FIRST_ROOT_MODE, Root, Served, milliseconds_since};
 
+pub use check::check;
+
 /// The volume of a new data directory.
 pub const FIRST_VOLUME: &str = "main";
 
@@ -83,6 +85,7 @@ impl Server {
     pub fn start(settings: &Settings) -> Result<Server, Error> {
         let start = Instant::now();
         raise_descriptor_limit();
+        check(settings)?;
         let directory = Directory::open_or_create(&settings.data)?;
         let listeners = listen(&settings.listen)?;
         let addresses = local_addresses(&listeners)?;
@@ -267,20 +270,7 @@ fn open_volumes(directory: &Directory, settings: &Settings) -> Result<Vec<Served
         volumes::create(directory, FIRST_VOLUME, journal, bytes, root)?;
         names.push(FIRST_VOLUME.to_owned());
     }
-    if !settings.exports.is_empty() {
-        for export in &settings.exports {
-            if !names.contains(&export.volume) {
-                return Err(Error::usage(format!(
-                    "the export {:?} is of the volume {:?}, which {} does not have: create it with `holdfast volume \
-                     create`, or correct the configuration",
-                    export.path,
-                    export.volume,
-                    directory.root().display()
-                )));
-            }
-        }
-        names.retain(|name| settings.exports.iter().any(|export| export.volume == *name));
-    }
+    let names = exports::exported(&settings.exports, names, directory.root())?;
     let shares = memory::shares(settings.memory, names.len());
     tracing::info!(
         data = %directory.root().display(),
@@ -320,3 +310,5 @@ fn warn_of_lost_state(lost: &LostRecords) {
         );
     }
 }
+
+mod check;

@@ -70,6 +70,18 @@ pub fn creation_notice(
     format!("creating volume {name}: reserves {reserves}; --journal-size makes it smaller")
 }
 
+/// Checks whether the data directory at `root`, which need not exist yet, can have the volume that [`create`] would create.
+pub(crate) fn check_new(
+    root: &Path,
+    name: &str,
+    journal: Option<&Path>,
+    journal_bytes: u64,
+) -> Result<(), Error> {
+    let journal_bytes = effective_journal_bytes(journal_bytes);
+    store::check_new(root, &NewVolume { name, id: 0, journal, journal_bytes })?;
+    Ok(())
+}
+
 /// Creates a volume. Its root directory belongs to the user of this process and has mode 0755, unless `root` says otherwise.
 pub fn create(
     directory: &Directory,

@@ -10,9 +10,7 @@ use volume::media::Media;
 pub use room::ahead_bytes;
 
 use crate::directory::contents::{Contents, LOST_AND_FOUND, contents};
-use crate::durable::{
-    create_file, create_private_directory, parent, remove_tree, rename, replace_file, sync_directory,
-};
+use crate::durable::{create_file, create_private_directory, parent, remove_tree, rename, sync_directory};
 use crate::error::{Error, ErrorKind};
 use crate::format::{Format, JOURNAL_FILES, check_name};
 use crate::lease::{Lease, holder};
@@ -153,30 +151,9 @@ impl Directory {
         new: &NewVolume<'_>,
         initialize: impl FnOnce(&dyn Media) -> Result<(), String>,
     ) -> Result<(), Error> {
-        check_name(new.name)?;
+        check_new(&self.root, new)?;
         let path = self.volume_path(new.name);
-        check_not_missing(&self.root, new.name)?;
-        if path.exists() {
-            let sentence = if is_volume(&path) {
-                format!("there is a volume {:?} already; choose another name, or delete it first", new.name)
-            } else {
-                format!(
-                    "{} exists and is not a volume; choose another name, mount the file system that belongs there, \
-                     or move it",
-                    path.display()
-                )
-            };
-            return Err(Error::new(ErrorKind::Exists, sentence));
-        }
         let files = new.journal_bytes / LOG_FILE_BYTES;
-        if !JOURNAL_FILES.contains(&files) || !new.journal_bytes.is_multiple_of(LOG_FILE_BYTES) {
-            let sentence = format!(
-                "a journal cannot be {} bytes: it consists of files of 16 MiB; choose a multiple of that up to 1 TiB",
-                new.journal_bytes
-            );
-            return Err(Error::new(ErrorKind::Invalid, sentence));
-        }
-        room::check(&self.root.join(VOLUMES), new)?;
         let format = Format { id: new.id, journal_files: files };
         let fresh = self.volume_path(&format!("{NEW}{}", new.name));
         let created = build(&fresh, new, &format, initialize)
@@ -195,42 +172,10 @@ impl Directory {
         let path = self.existing(name)?;
         let format = Format::read(&path.join(names::FORMAT))?;
         let lease = Lease::take(&path.join(names::LOCK), &format!("the volume {name:?}"))?;
-        let recorded = recorded_journal(&path)?;
-        let place = match (recorded, journal) {
-            (recorded, None) => recorded.unwrap_or_else(|| path.join(names::JOURNAL)),
-            (Some(recorded), Some(given)) => self.moved_journal(name, &recorded, given, &format)?,
-            (None, Some(given)) => {
-                return Err(Error::new(
-                    ErrorKind::Journal,
-                    format!(
-                        "the journal of volume {name:?} is in the data directory, not in {}; its location is chosen \
-                         when the volume is created: omit --journal, or create another volume",
-                        given.display()
-                    ),
-                ));
-            }
-        };
-        check_owner(name, &place, &format)?;
+        let place = journal::find(name, &path, &format, journal)?;
+        journal::record_move(&path, &place)?;
         access::make_private(&[], std::slice::from_ref(&place))?;
         LocalMedia::open(&path, &place, format.journal_files, lease)
-    }
-
-    /// Returns the location of a journal for which a directory is given, and records it if the journal has moved.
-    fn moved_journal(
-        &self,
-        name: &str,
-        recorded: &Path,
-        given: &Path,
-        format: &Format,
-    ) -> Result<PathBuf, Error> {
-        let place = fs::canonicalize(given).unwrap_or_else(|_| given.to_owned()).join(name);
-        if place != recorded {
-            check_owner(name, &place, format)?;
-            let file = self.volume_path(name).join(names::JOURNAL_LOCATION);
-            replace_file(&file, place.as_os_str().as_encoded_bytes())
-                .map_err(|error| Error::io("write", &file, &error))?;
-        }
-        Ok(place)
     }
 
     /// Deletes a volume with all its data.
@@ -253,10 +198,8 @@ impl Directory {
 
     /// Removes the remains of interrupted creations and deletions.
     fn sweep(&self) -> Result<(), Error> {
-        for name in names_in(&self.root.join(VOLUMES))? {
-            if name.starts_with(NEW) || name.starts_with(DELETED) {
-                sweep_one(&self.volume_path(&name))?;
-            }
+        for name in remains(&self.root)? {
+            sweep_one(&self.volume_path(&name))?;
         }
         Ok(())
     }
@@ -279,7 +222,7 @@ pub fn describe(root: &Path, name: &str) -> Result<Description, Error> {
     let path = existing(root, name)?;
     let path = fs::canonicalize(&path).map_err(|error| Error::io("find", &path, &error))?;
     let format = Format::read(&path.join(names::FORMAT))?;
-    let journal = recorded_journal(&path)?.unwrap_or_else(|| path.join(names::JOURNAL));
+    let journal = journal::recorded(&path)?.unwrap_or_else(|| path.join(names::JOURNAL));
     let index = path.join(names::INDEX);
     let index_bytes =
         fs::metadata(&index).map_err(|error| Error::io("examine the index", &index, &error))?.len();
@@ -314,6 +257,50 @@ pub fn list_or_none(root: &Path) -> Result<Vec<String>, Error> {
     }
 }
 
+/// Checks whether the data directory at `root`, which need not exist yet, can have a new volume. Changes nothing and needs no
+/// lock.
+pub fn check_new(root: &Path, new: &NewVolume<'_>) -> Result<(), Error> {
+    check_name(new.name)?;
+    if root.exists() {
+        access::check_owner(root)?;
+    }
+    let path = root.join(VOLUMES).join(new.name);
+    check_not_missing(root, new.name)?;
+    if path.exists() {
+        let sentence = if is_volume(&path) {
+            format!("there is a volume {:?} already; choose another name, or delete it first", new.name)
+        } else {
+            format!(
+                "{} exists and is not a volume; choose another name, mount the file system that belongs there, \
+                 or move it",
+                path.display()
+            )
+        };
+        return Err(Error::new(ErrorKind::Exists, sentence));
+    }
+    let files = new.journal_bytes / LOG_FILE_BYTES;
+    if !JOURNAL_FILES.contains(&files) || !new.journal_bytes.is_multiple_of(LOG_FILE_BYTES) {
+        let sentence = format!(
+            "a journal cannot be {} bytes: it consists of files of 16 MiB; choose a multiple of that up to 1 TiB",
+            new.journal_bytes
+        );
+        return Err(Error::new(ErrorKind::Invalid, sentence));
+    }
+    // Remains are deleted before a volume is created, so their space is as good as free, whatever it is.
+    if contents(root)? == Contents::Volumes && !remains(root)?.is_empty() {
+        return Ok(());
+    }
+    room::check(root, new)
+}
+
+/// Checks what [`Directory::open_volume`] checks before it opens a volume's files. Changes nothing and needs no lock.
+pub fn check_volume(root: &Path, name: &str, journal: Option<&Path>) -> Result<(), Error> {
+    access::check_owner(root)?;
+    let path = existing(root, name)?;
+    let format = Format::read(&path.join(names::FORMAT))?;
+    journal::find(name, &path, &format, journal).map(drop)
+}
+
 fn check_root(root: &Path) -> Result<(), Error> {
     let sentence = match contents(root)? {
         Contents::Volumes => return Ok(()),
@@ -328,6 +315,13 @@ fn check_root(root: &Path) -> Result<(), Error> {
         ),
     };
     Err(Error::new(ErrorKind::NotFound, sentence))
+}
+
+/// Returns the names of what interrupted creations and deletions left in the data directory at `root`.
+fn remains(root: &Path) -> Result<Vec<String>, Error> {
+    let mut names = names_in(&root.join(VOLUMES))?;
+    names.retain(|name| name.starts_with(NEW) || name.starts_with(DELETED));
+    Ok(names)
 }
 
 fn known_file(root: &Path, name: &str) -> PathBuf {
@@ -387,35 +381,6 @@ fn names_in(directory: &Path) -> Result<Vec<String>, Error> {
     list().map_err(|error| Error::io("list", directory, &error))
 }
 
-/// Returns the recorded location of the journal of the volume at `path`; `None` if the volume's directory holds it.
-fn recorded_journal(path: &Path) -> Result<Option<PathBuf>, Error> {
-    use std::os::unix::ffi::OsStringExt as _;
-    let file = path.join(names::JOURNAL_LOCATION);
-    match fs::read(&file) {
-        Ok(place) => Ok(Some(PathBuf::from(std::ffi::OsString::from_vec(place)))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io("read", &file, &error)),
-    }
-}
-
-/// Refuses a journal directory that is missing or belongs to another volume.
-fn check_owner(name: &str, place: &Path, format: &Format) -> Result<(), Error> {
-    let trouble = match fs::read_to_string(place.join(log::OWNER)) {
-        Ok(owner) if owner == format.journal_owner() => return Ok(()),
-        Ok(_) => "belongs to another volume",
-        Err(error) if error.kind() == io::ErrorKind::NotFound => "is missing",
-        Err(error) => return Err(Error::io("read the journal's owner in", place, &error)),
-    };
-    Err(Error::new(
-        ErrorKind::Journal,
-        format!(
-            "the journal of volume {name:?} should be in {}, but the one there {trouble}; mount the file system that \
-             holds it, or name with --journal DIR the directory whose DIR/{name} holds it now",
-            place.display()
-        ),
-    ))
-}
-
 /// Builds a volume in `fresh`.
 fn build(
     fresh: &Path,
@@ -432,7 +397,7 @@ fn build(
     create_file(&path, format.encode().as_bytes()).map_err(at(&path))?;
     let journal = match new.journal {
         None => fresh.join(names::JOURNAL),
-        Some(elsewhere) => place_journal(fresh, elsewhere, new.name)?,
+        Some(elsewhere) => journal::place(fresh, elsewhere, new.name)?,
     };
     create_private_directory(&journal).and_then(|()| sync_directory(parent(&journal))).map_err(|error| {
         if error.kind() != io::ErrorKind::AlreadyExists {
@@ -455,27 +420,10 @@ fn build(
     sync_directory(&path).and_then(|()| sync_directory(fresh)).map_err(at(fresh))
 }
 
-/// Records that the journal of the volume in `fresh` is to be in `elsewhere`, and returns its directory.
-fn place_journal(fresh: &Path, elsewhere: &Path, name: &str) -> Result<PathBuf, Error> {
-    if !elsewhere.is_dir() {
-        create_private_directory(elsewhere)
-            .and_then(|()| sync_directory(parent(elsewhere)))
-            .map_err(|error| Error::io("create the journal directory", elsewhere, &error))?;
-    }
-    let place = fs::canonicalize(elsewhere)
-        .map_err(|error| Error::io("find the journal directory", elsewhere, &error))?
-        .join(name);
-    let file = fresh.join(names::JOURNAL_LOCATION);
-    create_file(&file, place.as_os_str().as_encoded_bytes())
-        .and_then(|()| sync_directory(fresh))
-        .and_then(|()| sync_directory(parent(fresh)))
-        .map_err(|error| Error::io("write", &file, &error))?;
-    Ok(place)
-}
-
 /// Removes an unfinished or deleted volume. A journal that is elsewhere goes first, since the volume's files name its place.
 fn sweep_one(path: &Path) -> Result<(), Error> {
-    if let (Ok(Some(journal)), Ok(format)) = (recorded_journal(path), Format::read(&path.join(names::FORMAT)))
+    if let (Ok(Some(journal)), Ok(format)) =
+        (journal::recorded(path), Format::read(&path.join(names::FORMAT)))
     {
         let ours =
             fs::read_to_string(journal.join(log::OWNER)).is_ok_and(|owner| owner == format.journal_owner());
@@ -491,6 +439,7 @@ fn sweep_one(path: &Path) -> Result<(), Error> {
 
 mod access;
 mod contents;
+mod journal;
 mod room;
 #[cfg(test)]
 mod tests;

@@ -32,7 +32,9 @@ mod scratch;
 mod segment_file_pool;
 mod slow;
 
-pub use directory::{Description, Directory, NewVolume, ahead_bytes, describe, list, list_or_none};
+pub use directory::{
+    Description, Directory, NewVolume, ahead_bytes, check_new, check_volume, describe, list, list_or_none,
+};
 pub use error::{Error, ErrorKind};
 pub use format::{FORMAT_VERSION, JOURNAL_BYTES_MAX, NAME_BYTES_MAX, check_name};
 pub use log::LOG_FILE_BYTES;

@@ -1,12 +1,13 @@
 //! `holdfast config`: prints an example of the configuration file, or checks one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use server::config::EXAMPLE;
 use server::error::Error;
 
+use crate::commands::serve::{self, Serve};
 use crate::report::{Outcome, print};
 
 #[derive(Debug, Args)]
@@ -19,20 +20,35 @@ pub(crate) struct Config {
 enum Action {
     /// Print a configuration file with all defaults and comments
     Example,
-    /// Check a configuration file
+    /// Check a configuration file; with a data directory, as a start of the server checks it. Changes nothing
     Check {
         /// The configuration file
+        #[arg(value_name = "FILE")]
         file: PathBuf,
+        /// The data directory [default: that of the file, if it names one]
+        #[arg(value_name = "DATA")]
+        data: Option<PathBuf>,
     },
 }
 
 pub(crate) fn run(config: &Config) -> Outcome {
     match &config.action {
         Action::Example => print(EXAMPLE),
-        Action::Check { file } => {
-            server::config::Config::read(file).map_err(|error| Error::usage(error.to_string()))?;
-            print(&format!("{} is valid\n", file.display()));
-        }
+        Action::Check { file, data } => print(&check(file, data.clone())?),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Checks the file, and the data directory if one is given or named in the file; says what was checked.
+fn check(file: &Path, data: Option<PathBuf>) -> Result<String, Error> {
+    let (config, shown) = (serve::read(file)?, file.display());
+    let Some(data) = data.or_else(|| config.data.clone()) else {
+        return Ok(format!(
+            "{shown} is valid; to check it against the volumes too: holdfast config check {shown} DATA\n"
+        ));
+    };
+    let sentence = format!("{shown} is valid for the data directory {}\n", data.display());
+    let settings = serve::settings(&Serve::of(data), config)?;
+    server::server::check(&settings)?;
+    Ok(sentence)
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -26,7 +26,7 @@ use greeting::greeting;
 
 mod greeting;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Serve {
     /// The data directory; created with a volume "main" if it does not exist
     #[arg(value_name = "DATA")]
@@ -58,6 +58,13 @@ pub(crate) struct Serve {
     log: Log,
 }
 
+impl Serve {
+    /// The command line `holdfast serve DATA`.
+    pub(crate) fn of(data: PathBuf) -> Serve {
+        Serve { data: Some(data), ..Serve::default() }
+    }
+}
+
 /// Exit code after a second signal, the one that shells report for SIGINT.
 const INTERRUPTED: i32 = 130;
 
@@ -68,7 +75,7 @@ const ARENAS: (&str, &str) = ("MALLOC_ARENA_MAX", "2");
 pub(crate) fn run(serve: &Serve) -> Outcome {
     reexecute_with_few_arenas();
     let config = match &serve.config {
-        Some(path) => Config::read(path).map_err(|error| Error::usage(error.to_string()))?,
+        Some(path) => read(path)?,
         None => Config::default(),
     };
     logging::start(serve.log, &config);
@@ -99,8 +106,13 @@ fn reexecute_with_few_arenas() {
     }
 }
 
+/// Reads the configuration file at `path`.
+pub(crate) fn read(path: &Path) -> Result<Config, Error> {
+    Config::read(path).map_err(|error| Error::usage(error.to_string()))
+}
+
 /// Combines the command line, the configuration and the defaults, in this order of precedence.
-fn settings(serve: &Serve, config: Config) -> Result<Settings, Error> {
+pub(crate) fn settings(serve: &Serve, config: Config) -> Result<Settings, Error> {
     let data = serve.data.clone().or(config.data).ok_or_else(|| {
         Error::usage("no data directory is given: name it with `holdfast serve DATA`, or as `data` in the configuration")
     })?;

@@ -1,4 +1,4 @@
-//! `volume`, `check`, `dump` and `config`.
+//! `volume`, `check` and `dump`.
 
 use serde_json::Value;
 
@@ -109,14 +109,6 @@ fn directories_with_other_files_are_refused_by_every_command() {
         assert_eq!(sentence, expected, "{command:?}");
     }
     assert_eq!(std::fs::read_dir(home).unwrap().count(), 1, "nothing was created");
-}
-
-#[test]
-fn the_example_configuration_is_accepted() {
-    let scratch = Scratch::new();
-    let path = scratch.path("example.toml");
-    std::fs::write(&path, succeed(&["config", "example"])).unwrap();
-    assert!(succeed(&["config", "check", text(&path)]).contains("is valid"));
 }
 
 #[test]

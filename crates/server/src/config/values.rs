@@ -150,14 +150,20 @@ pub fn journal_size(text: &str) -> Result<Size, String> {
     check_journal_size(text.parse()?)
 }
 
-/// Parses the path of the directory of journals. Only its last part may be missing: it is created then.
+/// Parses the path of the directory of journals.
 pub(crate) fn journal(text: &str) -> Result<PathBuf, String> {
     let path = directory(text)?;
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if !parent.is_dir() {
-        return Err(format!("there is no directory {}: create it, or check the path", parent.display()));
-    }
+    check_journal(&path)?;
     Ok(path)
+}
+
+/// Checks the directory of the journals of new volumes. Only the last part of its path may be missing: it is created then.
+pub(crate) fn check_journal(path: &Path) -> Result<(), String> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if parent.is_dir() {
+        return Ok(());
+    }
+    Err(format!("there is no directory {}: create it, or check the path", parent.display()))
 }
 
 /// Parses the path of a directory that may be missing.

@@ -22,21 +22,30 @@ const KEEPALIVE_PROBES: u32 = 6;
 /// # Errors
 /// A sentence that says what to do.
 pub(crate) fn listen_at(address: SocketAddr) -> Result<TcpListener, String> {
-    open(address).map_err(|error| {
-        let advice = match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                "another program has that port: stop it, or choose another one with --listen ADDR:PORT"
-            }
-            io::ErrorKind::PermissionDenied => {
-                "ports below 1024 need root: choose another one with --listen ADDR:PORT"
-            }
-            io::ErrorKind::AddrNotAvailable => {
-                "this machine has no such address: `ip address` shows those it has"
-            }
-            _ => "choose another address with --listen ADDR:PORT",
-        };
-        format!("cannot listen on {address}: {error}; {advice}")
-    })
+    open(address).map_err(|error| cannot_listen(address, &error))
+}
+
+/// Tests whether this machine has `address`, without taking its port.
+pub(crate) fn check_address(address: SocketAddr) -> Result<(), String> {
+    let mut any_port = address;
+    any_port.set_port(0);
+    open(any_port).map(drop).map_err(|error| cannot_listen(address, &error))
+}
+
+fn cannot_listen(address: SocketAddr, error: &io::Error) -> String {
+    let advice = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "another program has that port: stop it, or choose another one with --listen ADDR:PORT"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need root: choose another one with --listen ADDR:PORT"
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "this machine has no such address: `ip address` shows those it has"
+        }
+        _ => "choose another address with --listen ADDR:PORT",
+    };
+    format!("cannot listen on {address}: {error}; {advice}")
 }
 
 fn open(address: SocketAddr) -> io::Result<TcpListener> {

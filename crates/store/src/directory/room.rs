@@ -20,20 +20,17 @@ pub fn ahead_bytes(journal_bytes: u64) -> u64 {
     journal_bytes.min(LARGE_JOURNAL_BYTES) / 4 * 5 + (16 << 20)
 }
 
-/// Refuses a volume if the devices lack room for its journal, or for what it allocates ahead. `volumes` is the directory of
-/// volumes.
-pub(super) fn check(volumes: &Path, new: &NewVolume<'_>) -> Result<(), Error> {
-    let (here, ahead) = (Device::of(volumes)?, ahead_bytes(new.journal_bytes));
+/// Refuses a volume if the devices lack room for its journal, or for what it allocates ahead. `root` is the data directory.
+pub(super) fn check(root: &Path, new: &NewVolume<'_>) -> Result<(), Error> {
+    let (here, ahead) = (Device::of(root)?, ahead_bytes(new.journal_bytes));
     if let Some(elsewhere) = new.journal {
-        // The directory may not exist yet; its nearest ancestor is on the device that will hold it.
-        let place = elsewhere.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
-        let there = Device::of(place)?;
+        let there = Device::of(elsewhere)?;
         if there.id != here.id {
             there.check(elsewhere, new, new.journal_bytes)?;
-            return here.check(volumes, new, ahead);
+            return here.check(root, new, ahead);
         }
     }
-    here.check(volumes, new, new.journal_bytes.saturating_add(ahead))
+    here.check(root, new, new.journal_bytes.saturating_add(ahead))
 }
 
 /// The file system of a directory.
@@ -44,7 +41,9 @@ struct Device {
 }
 
 impl Device {
+    /// The file system that holds the directory at `path`, or will hold it once it is created.
     fn of(path: &Path) -> Result<Device, Error> {
+        let path = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
         let ask = || -> io::Result<Device> {
             let status = statvfs(path)?;
             let available = status.f_bavail.saturating_mul(status.f_frsize);

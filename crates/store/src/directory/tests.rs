@@ -119,6 +119,8 @@ fn an_external_journal_is_recorded_and_can_be_moved() {
     let error = open(None).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Journal);
     assert!(error.to_string().contains("missing"), "{error}");
+    check_volume(&root, "main", Some(&moved)).unwrap();
+    assert!(check_volume(&root, "main", None).is_err(), "a check records nothing");
     assert!(open(Some(&moved)).is_ok());
     assert!(open(None).is_ok(), "the new place is remembered");
 
@@ -136,6 +138,9 @@ fn a_directory_for_an_internal_journal_is_refused() {
     directory.create(&new("main"), nothing).unwrap();
     let error = directory.open_volume("main", Some(scratch.path())).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Journal);
+    let error = check_volume(scratch.path(), "main", Some(scratch.path())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Journal);
+    check_volume(scratch.path(), "main", None).unwrap();
 }
 
 #[test]
@@ -270,7 +275,13 @@ fn a_volume_that_its_device_cannot_hold_is_refused_before_anything_is_written() 
     let elsewhere = scratch.path().join("fast");
     let large = NewVolume { journal: Some(&elsewhere), ..large };
     assert_eq!(directory.create(&large, nothing).unwrap_err().kind(), ErrorKind::Full);
-    assert!(!elsewhere.exists());
+    let later = scratch.path().join("later/data");
+    assert_eq!(check_new(&later, &large).unwrap_err().kind(), ErrorKind::Full);
+    check_new(&later, &new("main")).unwrap();
+    fs::create_dir_all(later.join("volumes/.new-main")).unwrap();
+    check_new(&later, &large).expect("what is deleted first may make room");
+    fs::remove_dir_all(scratch.path().join("later")).unwrap();
+    assert!(!elsewhere.exists() && !later.exists());
     assert!(names_in(&scratch.path().join(VOLUMES)).unwrap().is_empty());
 }
 
