@@ -167,6 +167,8 @@ pub(crate) struct Exports {
     list: Vec<Arc<Export>>,
     /// The exports of each volume, in the same order.
     by_volume: HashMap<VolumeId, Vec<Arc<Export>>>,
+    /// Whether one of them admits every client.
+    admit_all: bool,
 }
 
 impl Exports {
@@ -182,6 +184,7 @@ impl Exports {
             if checked.list.iter().any(|other| other.path == export.path && other.volume != export.volume) {
                 return Err(ExportsError::Ambiguous(export.path));
             }
+            checked.admit_all |= export.clients.is_empty() && !export.privileged_port_required;
             let export = Arc::new(export);
             checked.by_volume.entry(export.volume).or_default().push(Arc::clone(&export));
             checked.list.push(export);
@@ -203,7 +206,7 @@ impl Exports {
     /// Returns whether any export admits a client at `address`.
     #[inline]
     pub(crate) fn admit(&self, address: SocketAddr) -> bool {
-        self.list.iter().any(|export| export.admits(address))
+        self.admit_all || self.list.iter().any(|export| export.admits(address))
     }
 
     /// Returns the exports at the longest export path that `path` begins with, and the rest of `path`. None if there is no

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use siphasher::sip::SipHasher24;
 use volume::request::{self, Answer, Durability, Error, Failure, Request, RequestKey};
+use wire::limits::GROUPS_MAX;
 use wire::nfs3::Failed;
 use wire::rpc::{AUTH_NONE, AUTH_SYS, CallHeader, Credential};
 use wire::xdr::{Encode, Encoder};
@@ -57,12 +58,14 @@ pub(crate) fn checksum(arguments: &[u8]) -> u64 {
 pub(crate) fn credential_checksum(credential: &Credential<'_>) -> u64 {
     match credential {
         Credential::Sys(user) => {
-            let groups = user.groups.as_slice();
-            let mut words = Vec::with_capacity(4 * (3 + groups.len()));
-            for word in [AUTH_SYS, user.uid, user.gid].iter().chain(groups) {
-                words.extend_from_slice(&word.to_be_bytes());
+            let words = [AUTH_SYS, user.uid, user.gid];
+            let mut bytes = [0; 4 * (3 + GROUPS_MAX)];
+            let mut length = 0;
+            for (to, word) in bytes.chunks_exact_mut(4).zip(words.iter().chain(user.groups.as_slice())) {
+                to.copy_from_slice(&word.to_be_bytes());
+                length += 4;
             }
-            checksum(&words)
+            checksum(bytes.get(..length).unwrap_or(&bytes))
         }
         _ => checksum(&AUTH_NONE.to_be_bytes()),
     }

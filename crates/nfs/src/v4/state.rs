@@ -60,15 +60,23 @@ impl<'c> Compound<'c> {
         }
     }
 
+    /// Checks that an export admits the host, as [`Compound::peer`] does.
+    ///
+    /// # Errors
+    /// NFS4ERR_ACCESS.
+    #[inline]
+    pub(super) fn check_admitted(&self) -> Result<(), OpStop> {
+        let admitted = self.service.exports.admit(self.connection.peer);
+        if admitted { Ok(()) } else { Err(NfsStat4::Access.into()) }
+    }
+
     /// Returns the sender of the call, for an operation on clients or their state, which only hosts that an export admits
     /// have.
     ///
     /// # Errors
     /// NFS4ERR_ACCESS if no export admits it, or if all that do require a privileged port and its port is not.
     pub(super) fn peer(&self) -> Result<Peer, OpStop> {
-        if !self.service.exports.admit(self.connection.peer) {
-            return Err(NfsStat4::Access.into());
-        }
+        self.check_admitted()?;
         let principal = match &self.header.credential {
             Credential::Sys(user) => Principal::User(user.uid),
             _ => Principal::None,

@@ -542,6 +542,9 @@ fn hosts_that_no_export_admits_free_nothing_and_are_not_called() {
     assert!(!message(&server, two));
     assert_eq!(called(&server).len(), 1);
     assert_eq!(lock(&server, two, file, WHOLE), Denied, "the lock is still there");
+    let mut server = server.restarted();
+    server.export(vec![Export { clients: vec!["192.0.2.2/32".parse().unwrap()], ..open_export() }]);
+    assert!(called(&server).is_empty(), "nor is it told of a restart");
 }
 
 #[test]

@@ -24,13 +24,13 @@ const PURPOSE: &[u8; 16] = b"ids of clients 1";
 /// Rounds of the Feistel network.
 const ROUNDS: u8 = 6;
 
-/// What an identifier is for. Equal numbers of different kinds look unrelated.
+/// What an identifier is for, in the bits above the number of a round. Equal numbers of different kinds look unrelated.
 #[derive(Clone, Copy)]
 enum Kind {
-    Client = 1,
-    Session = 2,
-    State = 3,
-    Confirm = 4,
+    Client = 0x10,
+    Session = 0x20,
+    State = 0x30,
+    Confirm = 0x40,
 }
 
 /// A secret key.
@@ -52,10 +52,11 @@ impl IdKey {
     fn mix(self, kind: Kind, round: u8, bytes: &mut [u8]) {
         let (left, right) = bytes.split_at_mut(bytes.len() / 2);
         let (from, to) = if round.is_multiple_of(2) { (left, right) } else { (right, left) };
-        let half = from.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        let [a, b, c, d, e, f, g, h] = half.to_be_bytes();
-        let message = [a, b, c, d, e, f, g, h, kind as u8, round];
-        let hash = SipHasher24::new_with_key(&self.0).hash(&message).to_be_bytes();
+        // Half of a stateid and one byte more are a single block of the hash.
+        let mut message = [kind as u8 | round; 9];
+        message.iter_mut().zip(from.iter()).for_each(|(byte, half)| *byte = *half);
+        let message = message.get(..=from.len()).expect("no half is longer than 8 bytes");
+        let hash = SipHasher24::new_with_key(&self.0).hash(message).to_be_bytes();
         to.iter_mut().zip(hash).for_each(|(byte, mask)| *byte ^= mask);
     }
 }
@@ -206,8 +207,8 @@ mod tests {
         let keys = IdKeys::new(std::array::from_fn(|at| u8::try_from(at).unwrap()), &[]);
         let client = keys.client(0x6500_0000, 1);
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        assert_eq!(hex(&client.0.to_be_bytes()), "f40b5efed71058ef");
-        assert_eq!(hex(&keys.session(client, 0x6500_0000, 2).0), "8a7bcb3beab22ef4b5eed8d5b9af0e4f");
-        assert_eq!(hex(&keys.other(client, 3).0), "b2325df1ecd13fe4819db976");
+        assert_eq!(hex(&client.0.to_be_bytes()), "c112edb6d388561d");
+        assert_eq!(hex(&keys.session(client, 0x6500_0000, 2).0), "717ca515f5973f4c5bce82ffb8f5cc85");
+        assert_eq!(hex(&keys.other(client, 3).0), "f9648417321015e2b6843ac7");
     }
 }

@@ -14,7 +14,8 @@ use crate::v4::context::{Compound, Done, OpStop, Replay};
 const CHECKED_BYTES_MAX: usize = 256;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &SequenceArgs, out: &mut Encoder<'_>) -> Done {
-    let address = compound.peer()?.address;
+    compound.check_admitted()?;
+    let address = compound.connection.peer.ip().to_canonical();
     let session = compound.state().session(SessionId(args.sessionid.0))?;
     let bytes = u32::try_from(compound.call_bytes).unwrap_or(u32::MAX);
     if bytes > session.fore.request_bytes {
