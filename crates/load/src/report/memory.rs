@@ -76,12 +76,14 @@ pub(crate) fn describe(report: &Report) -> String {
     }
     parts.extend(client_memory(report).map(|memory| format!("client: {}", memory_text(memory))));
     let sizes = footprints(report);
+    let is_estimate = report.results.iter().any(|it| it.footprint_bytes() != it.working_set_bytes);
+    let about = if is_estimate { "about " } else { "" };
     match (sizes.iter().min(), sizes.iter().max()) {
         (Some(low), Some(high)) if low == high => {
-            parts.push(format!("working set: {}", units::rounded_size(*low)))
+            parts.push(format!("working set: {about}{}", units::rounded_size(*low)))
         }
         (Some(low), Some(high)) => parts.push(format!(
-            "working sets: {} to {}",
+            "working sets: {about}{} to {}",
             units::rounded_size(*low),
             units::rounded_size(*high)
         )),

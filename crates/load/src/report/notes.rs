@@ -15,7 +15,7 @@ pub(crate) fn marks(measurement: &Measurement, report: &Report) -> String {
     if !measurement.failed_hosts.is_empty() {
         marks.push(format!("hosts failed: {}", measurement.failed_hosts.len()));
     }
-    let errors = errors(measurement);
+    let errors = measurement.failed_operations();
     if errors > 0 {
         marks.push(format!("errors: {}", units::count(errors)));
     }
@@ -25,21 +25,16 @@ pub(crate) fn marks(measurement: &Measurement, report: &Report) -> String {
     marks.join(", ")
 }
 
-/// Returns the number of failed operations.
-pub(crate) fn errors(measurement: &Measurement) -> u64 {
-    measurement.errors.iter().fold(0, |sum, error| sum.saturating_add(error.count))
-}
-
 /// Returns all notes about a report, one sentence each.
 pub(crate) fn of(report: &Report) -> Vec<String> {
     let results = &report.results;
     let named = |chosen: &dyn Fn(&Measurement) -> bool| {
-        let names: Vec<String> = results
-            .iter()
-            .filter(|it| chosen(it))
-            .map(|it| format!("{} (threads: {})", it.name, it.threads))
-            .collect();
-        enumerate(&names)
+        let chosen: Vec<&Measurement> = results.iter().filter(|it| chosen(it)).collect();
+        if chosen.len() > 1 && chosen.len() == results.len() {
+            return Some(format!("all {} measurements", chosen.len()));
+        }
+        let names = chosen.iter().map(|it| format!("{} (threads: {})", it.name, it.threads));
+        enumerate(&names.collect::<Vec<String>>())
     };
     let mut notes = report.notes.clone();
     if let Some(names) = named(&|it| it.interrupted) {

@@ -99,6 +99,8 @@ fn a_comparison_names_both_servers_counts_its_measurements_and_claims_no_differe
     assert!(text.contains("<code>192.0.2.7:2049:/main</code> and <code>192.0.2.8:2049:/ganesha</code>"));
     assert!(text.contains("measurements: 6;") && !text.contains("threads: none"));
     assert!(text.contains("rounds: 3.") && text.contains("no difference shown"));
+    // No row is a fraction of a limit, or beside a published figure.
+    assert!(!text.contains("no limit was measured") && !text.contains("Published figures"));
     assert!(!text.contains("class=\"faster\"") && !text.contains("span faster"));
     let table = table::render(&report);
     assert!(table.contains("no difference shown") && table.contains("at least 5 rounds"), "{table}");
@@ -163,6 +165,8 @@ fn files_and_names_count_as_a_working_set() {
     for shown in [page(&report), table::render(&report)] {
         assert!(shown.contains("in memory: about 751 MiB of 4 GiB"));
         assert!(shown.contains("in memory: about 977 MiB of 4 GiB"));
+        assert!(shown.contains("working sets: about 751 MiB to 977 MiB"), "{shown}");
+        assert!(shown.contains("may not have used its media: all 2 measurements."), "{shown}");
     }
     assert_eq!(sample::report().results.iter().find(|it| it.name == "NULL").unwrap().footprint_bytes(), 0);
 }

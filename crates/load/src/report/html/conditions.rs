@@ -32,7 +32,10 @@ pub(super) fn write(report: &Report, out: &mut String) {
         "</dl><div><div class=\"caches\"><h3>Caches, as declared</h3><p>{}</p></div>",
         escape(caches)
     );
-    limits(report, out);
+    // The rows of a comparison have no limits.
+    if report.comparison.is_none() || !report.results.is_empty() {
+        limits(report, out);
+    }
     out.push_str("</div></div>\n</section>\n");
 }
 

@@ -166,6 +166,9 @@ fn tags(row: &Row) -> String {
 
 /// Writes a table of every published figure, with its limit, its sources and the corresponding result.
 pub(super) fn table(report: &Report, out: &mut String) {
+    if report.results.is_empty() {
+        return;
+    }
     let meanings = [Source::Report, Source::Documentation, Source::Derived];
     let meanings = meanings.map(|source| format!("[{}] {}", source.tag(), source.meaning())).join(", ");
     let about = format!("Figures that the five systems state about themselves. Sources: {meanings}.");
