@@ -157,7 +157,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// The longest configuration file, bytes. A larger one is another file by mistake.
+/// The longest configuration file, bytes. A larger file was named by mistake.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 impl Config {

@@ -20,7 +20,7 @@ pub(crate) struct Config {
 enum Action {
     /// Print a configuration file with all defaults and comments
     Example,
-    /// Check a configuration file; with a data directory, as a start of the server checks it. Changes nothing
+    /// Check a configuration file, and with a data directory whether a server could start on it; changes nothing
     Check {
         /// The configuration file
         #[arg(value_name = "FILE")]

@@ -8,7 +8,7 @@ use crate::config::keys;
 use crate::config::size::Size;
 use crate::config::{LEASE_SECONDS, Squash};
 
-/// What a value is, or the sentence that says what to write instead.
+/// A value, or the sentence that says what to write instead.
 pub(super) type Converted<T> = Result<T, String>;
 
 /// The usual user and group `nobody`.
@@ -71,7 +71,7 @@ pub(super) fn size(key: &str, value: &DeValue<'_>) -> Converted<Size> {
     }
 }
 
-/// Reads a lease in seconds. A duration with a unit is refused with its seconds.
+/// Reads a lease in seconds. The error for a duration with a unit names the number of seconds to write.
 pub(super) fn seconds(key: &str, value: &DeValue<'_>) -> Converted<u32> {
     let number = integer(value).and_then(|number| u32::try_from(number).ok());
     if let Some(seconds) = number.filter(|seconds| LEASE_SECONDS.contains(seconds)) {

@@ -1,4 +1,4 @@
-//! What may have been meant by a word that the configuration does not know.
+//! Suggestions for words that the configuration does not know.
 
 /// The keys outside any table.
 pub(crate) const TOP: &[&str] = &[
@@ -105,7 +105,7 @@ pub(crate) fn closest<'k>(known: &[&'k str], word: &str) -> Option<&'k str> {
     (is_beginning || distance(best, &word) <= errors_max).then_some(*best)
 }
 
-/// Returns how many letters must be inserted, removed or replaced to make `b` of `a` (Levenshtein's distance).
+/// Returns how many letters must be inserted, removed or replaced to turn `a` into `b` (Levenshtein's distance).
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -18,7 +18,7 @@ use crate::config::{Config, Export, Log, LogFormat, LogLevel};
 use crate::limits::{THREADS_MAX, WORKERS_MAX};
 
 /// Returns the configuration that `text` describes on a machine with `machine` bytes of memory, or all mistakes in it. If it
-/// is not TOML, only the mistakes against TOML are told, because what follows them cannot be trusted.
+/// is not TOML, only syntax errors are reported, because what follows them cannot be trusted.
 pub(crate) fn parse(text: &str, machine: Option<u64>) -> Result<Config, Vec<Mistake>> {
     let (root, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {

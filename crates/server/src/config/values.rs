@@ -12,8 +12,8 @@ use crate::config::size::Size;
 /// The size of the smallest journal: one file of its ring.
 const JOURNAL_BYTES_MIN: u64 = store::LOG_FILE_BYTES;
 
-/// Parses an address to listen on: an IP address and a port. Host names are not resolved, so that a server never listens
-/// where a name server says.
+/// Parses an address to listen on: an IP address and a port. Host names are not resolved, so that no name server
+/// decides where a server listens.
 pub fn listen(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         let advice = listen_advice(text);
@@ -93,8 +93,8 @@ fn network_advice(text: &str) -> String {
     }
 }
 
-/// Refuses a list with two addresses of which one includes the other, because a server cannot listen on both. The error has
-/// the number of the address to remove.
+/// Refuses a list in which one address includes another, because a server cannot listen on both. The error has the number of
+/// the address to remove.
 pub(crate) fn check_addresses(addresses: &[SocketAddr]) -> Result<(), (usize, String)> {
     for (later, address) in addresses.iter().enumerate() {
         for (earlier, other) in addresses[..later].iter().enumerate() {
@@ -140,7 +140,7 @@ pub(crate) fn check_journal_size(size: Size) -> Result<Size, String> {
     ))
 }
 
-/// Parses `text` as a bound of this machine's server's memory.
+/// Parses `text` as the bound of the memory of a server on this machine.
 pub fn memory(text: &str) -> Result<Size, String> {
     check_memory(machine_bytes(), text.parse()?)
 }

@@ -1,4 +1,4 @@
-//! What a start tests before it takes or creates anything. `holdfast config check` makes the same tests.
+//! The tests of a starting server, before it locks or creates anything. `holdfast config check` runs the same tests.
 
 use crate::config::values;
 use crate::error::Error;
