@@ -4,6 +4,8 @@
 //! - A change of a file is *unsynced* until a sync of that file returns `Ok`. A crash keeps any subset of the 512-byte
 //!   sectors of unsynced writes; a sector written twice may hold either version. Length changes survive in order.
 //! - Blobs created or deleted since the last sync of a new blob may or may not exist after a crash.
+//! - The replacement of the index is durable once its call returned `Ok`; after a crash before that, either file is the
+//!   index.
 //! - A failed sync writes a random part of the dirty sectors and discards the rest: the next sync succeeds without
 //!   them, as on Linux.
 //! - A failed write may have changed some of its sectors.
@@ -25,7 +27,7 @@ pub use disk::{BitFlip, Disk, Survival};
 pub use faults::{Action, Effect, Fault, MediaPart};
 
 use crate::random::Random;
-use disk::{FileId, INDEX, LOG};
+use disk::{FileId, LOG};
 use faults::FaultPlan;
 
 /// The device at one boundary.
@@ -299,7 +301,43 @@ impl Media for SimMedia {
     }
 
     fn index(&self) -> Arc<dyn RandomFile> {
-        self.file(MediaPart::Index, INDEX)
+        let index = self.lock().disk.index;
+        self.file(MediaPart::Index, index)
+    }
+
+    fn create_index(&self) -> io::Result<Arc<dyn RandomFile>> {
+        let mut state = self.lock();
+        state.allocate(MediaPart::Index, 0)?;
+        let file = state.disk.create_index();
+        state.complete_change();
+        drop(state);
+        Ok(self.file(MediaPart::Index, file))
+    }
+
+    fn replace_index(&self) -> io::Result<()> {
+        let mut state = self.lock();
+        state.allocate(MediaPart::Index, 0)?;
+        if !state.disk.replace_index() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        state.complete_change();
+        match state.admit(MediaPart::Index, Action::Sync) {
+            Ok(false) => state.disk.sync_index_name(),
+            Ok(true) => {}
+            Err(_) => return Err(broken("simulated EIO of a sync")),
+        }
+        state.complete_change();
+        Ok(())
+    }
+
+    fn discard_index(&self) -> io::Result<()> {
+        let mut state = self.lock();
+        if state.is_dead() {
+            return Err(broken("simulated EIO of a deletion"));
+        }
+        state.disk.discard_index();
+        state.complete_change();
+        Ok(())
     }
 
     fn create_blob(&self, id: SegmentId, capacity: u64) -> io::Result<Arc<dyn Blob>> {

@@ -45,6 +45,14 @@ pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     if parent(from) == parent(to) { Ok(()) } else { sync_directory(parent(from)) }
 }
 
+/// Removes a file. A missing file is no error.
+pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
 /// Removes a directory with its contents. A missing directory is no error.
 pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {

@@ -11,6 +11,10 @@ use volume::media::RandomFile;
 
 use crate::error::in_context;
 
+mod current;
+
+pub(crate) use current::{CurrentIndex, INDEX};
+
 /// The size of one write, in bytes, where space can only be allocated by writing.
 const FILL_BYTES: usize = 1 << 20;
 
@@ -26,7 +30,16 @@ pub(crate) struct IndexFile {
 
 impl IndexFile {
     pub(crate) fn open(path: &Path) -> io::Result<IndexFile> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        IndexFile::open_with(OpenOptions::new().read(true).write(true), path)
+    }
+
+    /// Creates an empty file, which must not exist.
+    fn create(path: &Path) -> io::Result<IndexFile> {
+        IndexFile::open_with(OpenOptions::new().read(true).write(true).create_new(true), path)
+    }
+
+    fn open_with(options: &OpenOptions, path: &Path) -> io::Result<IndexFile> {
+        let file = options.open(path)?;
         Ok(IndexFile { file, path: path.to_owned(), allocated: Mutex::new(0) })
     }
 

@@ -13,7 +13,7 @@ use crate::aligned::Pool;
 use crate::blob::SegmentFile;
 use crate::durable::sync_directory;
 use crate::error::{Error, in_context};
-use crate::index::IndexFile;
+use crate::index::CurrentIndex;
 use crate::lease::Lease;
 use crate::log::Log;
 use crate::segment_file_pool::SegmentFilePool;
@@ -24,7 +24,7 @@ pub(crate) mod names {
     pub(crate) const LOCK: &str = "lock";
     pub(crate) const JOURNAL: &str = "journal";
     pub(crate) const JOURNAL_LOCATION: &str = "journal.location";
-    pub(crate) const INDEX: &str = "index";
+    pub(crate) use crate::index::INDEX;
     pub(crate) const SEGMENTS: &str = "segments";
     pub(crate) const ALL: [&str; 6] = [FORMAT, LOCK, JOURNAL, JOURNAL_LOCATION, INDEX, SEGMENTS];
 }
@@ -36,7 +36,7 @@ const SEGMENT_DIGITS: usize = 16;
 pub struct LocalMedia {
     lease: Lease,
     log: Arc<Log>,
-    index: Arc<IndexFile>,
+    index: CurrentIndex,
     segments: PathBuf,
     journal: PathBuf,
     pool: Arc<Pool>,
@@ -53,12 +53,12 @@ impl LocalMedia {
     ) -> Result<LocalMedia, Error> {
         let pool = Arc::new(Pool::default());
         let log = Arc::new(Log::open(journal, files, &pool)?);
-        let path = directory.join(names::INDEX);
-        let index = IndexFile::open(&path).map_err(|error| Error::io("open the index", &path, &error))?;
+        let index = CurrentIndex::open(directory)
+            .map_err(|error| Error::io("open the index", &directory.join(names::INDEX), &error))?;
         let segments = directory.join(names::SEGMENTS);
         SegmentFilePool::sweep(&segments)
             .map_err(|error| Error::io("list and sweep the segments in", &segments, &error))?;
-        let (index, journal) = (Arc::new(index), journal.to_owned());
+        let journal = journal.to_owned();
         Ok(LocalMedia {
             lease,
             log,
@@ -102,7 +102,19 @@ impl Media for LocalMedia {
     }
 
     fn index(&self) -> Arc<dyn RandomFile> {
-        Arc::clone(&self.index) as Arc<dyn RandomFile>
+        self.index.current()
+    }
+
+    fn create_index(&self) -> io::Result<Arc<dyn RandomFile>> {
+        Ok(self.index.create()?)
+    }
+
+    fn replace_index(&self) -> io::Result<()> {
+        self.index.replace()
+    }
+
+    fn discard_index(&self) -> io::Result<()> {
+        self.index.discard()
     }
 
     fn create_blob(&self, id: SegmentId, capacity: u64) -> io::Result<Arc<dyn Blob>> {

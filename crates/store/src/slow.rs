@@ -49,6 +49,18 @@ impl Media for Slow<dyn Media> {
         self.file(self.inner.index())
     }
 
+    fn create_index(&self) -> io::Result<Arc<dyn RandomFile>> {
+        self.inner.create_index().map(|file| self.file(file))
+    }
+
+    fn replace_index(&self) -> io::Result<()> {
+        self.wait_after(|media| media.replace_index())
+    }
+
+    fn discard_index(&self) -> io::Result<()> {
+        self.inner.discard_index()
+    }
+
     fn create_blob(&self, id: SegmentId, capacity: u64) -> io::Result<Arc<dyn Blob>> {
         self.inner.create_blob(id, capacity).map(|blob| self.blob(blob))
     }

@@ -28,6 +28,9 @@ pub const SECTOR_BYTES: u64 = 512;
 /// Alignment of direct I/O: offsets and lengths of log and blob writes are multiples of it.
 pub const BLOCK_BYTES: u64 = 4096;
 
+/// Replaced indexes that are kept: the newest ones.
+pub const DAMAGED_INDEXES_MAX: usize = 3;
+
 /// A file that is read and written at any offset.
 #[expect(
     clippy::len_without_is_empty,
@@ -77,6 +80,16 @@ pub trait Media: Send + Sync {
     fn log(&self) -> Arc<dyn RandomFile>;
     /// Returns the index file, which is empty at first.
     fn index(&self) -> Arc<dyn RandomFile>;
+    /// Creates an empty file that may become the index. One that was created before and did not is gone, as it is
+    /// after a crash.
+    fn create_index(&self) -> io::Result<Arc<dyn RandomFile>>;
+    /// Makes the file of the last [`Media::create_index`] the index, atomically and durably; it was synced. A crash
+    /// leaves the old index or the new one. Open files of the old one keep reading it, and it is kept under another
+    /// name, as the last [`DAMAGED_INDEXES_MAX`] of them are. Fails with `StorageFull` if there is no room, before
+    /// anything was changed; after any other error a crash may leave either.
+    fn replace_index(&self) -> io::Result<()>;
+    /// Deletes the file of the last [`Media::create_index`], if it has not become the index.
+    fn discard_index(&self) -> io::Result<()>;
     /// Creates a blob with `capacity` bytes physically allocated. Fails with `StorageFull` if there is no room, with
     /// `AlreadyExists` if the id is in use. Durable after the blob's first `sync`.
     fn create_blob(&self, id: SegmentId, capacity: u64) -> io::Result<Arc<dyn Blob>>;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use volume::ids::SegmentId;
-use volume::media::SECTOR_BYTES;
+use volume::media::{DAMAGED_INDEXES_MAX, SECTOR_BYTES};
 
 use super::image::Image;
 use crate::random::Random;
@@ -13,8 +13,8 @@ use crate::random::Random;
 pub(crate) type FileId = u64;
 /// The log.
 pub(crate) const LOG: FileId = 0;
-/// The index.
-pub(crate) const INDEX: FileId = 1;
+/// The first index.
+const INDEX: FileId = 1;
 
 /// The byte where a blob was not written yet: a blob may reuse the space of a deleted one.
 const STALE_BYTE: u8 = 0xa5;
@@ -180,6 +180,14 @@ pub struct Disk {
     pub(crate) names: BTreeMap<SegmentId, FileId>,
     durable_names: BTreeMap<SegmentId, FileId>,
     name_changes: Vec<NameChange>,
+    /// The index.
+    pub(crate) index: FileId,
+    /// The index that a crash without survivors leaves.
+    durable_index: FileId,
+    /// The file that may replace the index.
+    created_index: Option<FileId>,
+    /// Indexes that were replaced, oldest first.
+    damaged_indexes: Vec<FileId>,
     next_file: FileId,
 }
 
@@ -194,17 +202,56 @@ impl Disk {
             names: BTreeMap::new(),
             durable_names: BTreeMap::new(),
             name_changes: Vec::new(),
+            index: INDEX,
+            durable_index: INDEX,
+            created_index: None,
+            damaged_indexes: Vec::new(),
             next_file: 2,
         }
+    }
+
+    /// Returns the log, the index and what replaced it or may.
+    fn unnamed(&self) -> Vec<FileId> {
+        let mut files = vec![LOG, self.index];
+        files.extend(self.created_index.iter().chain(&self.damaged_indexes));
+        files
+    }
+
+    /// Creates an empty file that may replace the index.
+    pub(crate) fn create_index(&mut self) -> FileId {
+        let number = self.next_file;
+        self.next_file += 1;
+        self.files.insert(number, File::default());
+        self.created_index = Some(number);
+        number
+    }
+
+    /// Drops the file that may replace the index.
+    pub(crate) fn discard_index(&mut self) {
+        self.created_index = None;
+    }
+
+    /// Replaces the index, not yet durably; returns false if nothing was created.
+    pub(crate) fn replace_index(&mut self) -> bool {
+        let Some(created) = self.created_index.take() else { return false };
+        self.damaged_indexes.push(std::mem::replace(&mut self.index, created));
+        let surplus = self.damaged_indexes.len().saturating_sub(DAMAGED_INDEXES_MAX);
+        self.damaged_indexes.drain(..surplus);
+        true
+    }
+
+    /// Makes the replacement of the index durable.
+    pub(crate) fn sync_index_name(&mut self) {
+        self.durable_index = self.index;
     }
 
     pub(crate) fn file(&mut self, id: FileId) -> &mut File {
         self.files.get_mut(&id).expect("files stay while their device is used")
     }
 
-    /// Returns the bytes allocated to named files.
+    /// Returns the bytes allocated to files.
     pub(crate) fn allocated(&self) -> u64 {
-        [LOG, INDEX].iter().chain(self.names.values()).map(|id| self.files[id].allocated()).sum()
+        self.unnamed().iter().chain(self.names.values()).map(|id| self.files[id].allocated()).sum()
     }
 
     pub(crate) fn create(&mut self, id: SegmentId, capacity: u64) -> FileId {
@@ -250,8 +297,17 @@ impl Disk {
                 NameChange::Deleted(id) => names.remove(id),
             };
         }
+        // The directory keeps a replacement as a whole or not at all.
+        let index = match survival {
+            Survival::Everything => self.index,
+            Survival::Nothing => self.durable_index,
+            _ if self.index == self.durable_index => self.index,
+            _ => *random.pick(&[self.index, self.durable_index]),
+        };
+        let damaged_indexes: Vec<FileId> =
+            self.damaged_indexes.iter().copied().filter(|damaged| *damaged != index).collect();
         let mut files = BTreeMap::new();
-        for id in [LOG, INDEX].iter().chain(names.values()) {
+        for id in [LOG, index].iter().chain(&damaged_indexes).chain(names.values()) {
             let file = &self.files[id];
             let image = file.survivors(random, survival);
             let reserved = file.reserved;
@@ -263,6 +319,10 @@ impl Disk {
             durable_names: names.clone(),
             names,
             name_changes: Vec::new(),
+            index,
+            durable_index: index,
+            created_index: None,
+            damaged_indexes,
             next_file: self.next_file,
         }
     }
@@ -272,13 +332,26 @@ impl Disk {
         let blobs: Vec<(SegmentId, FileId)> = self.names.iter().map(|(id, file)| (*id, *file)).collect();
         let (part, blob, file) = match random.below(3) {
             0 => (super::MediaPart::Log, None, LOG),
-            1 => (super::MediaPart::Index, None, INDEX),
+            1 => (super::MediaPart::Index, None, self.index),
             _ if blobs.is_empty() => return None,
             _ => {
                 let (id, file) = *random.pick(&blobs);
                 (super::MediaPart::Blob, Some(id), file)
             }
         };
+        self.flip_in(random, (part, blob, file))
+    }
+
+    /// Flips one durable bit of the index, like [`Disk::flip`].
+    pub fn flip_in_index(&mut self, random: &mut Random) -> Option<BitFlip> {
+        self.flip_in(random, (super::MediaPart::Index, None, self.index))
+    }
+
+    fn flip_in(
+        &mut self,
+        random: &mut Random,
+        (part, blob, file): (super::MediaPart, Option<SegmentId>, FileId),
+    ) -> Option<BitFlip> {
         let file = self.file(file);
         let (offset, bit) = (random.below(file.current.len()), random.below(8).to_le_bytes()[0]);
         (file.current.flip(offset, bit) && file.durable.flip(offset, bit)).then_some(BitFlip {
@@ -299,7 +372,7 @@ impl Disk {
             }
         };
         for (name, id) in
-            [(0, &LOG), (1, &INDEX)].into_iter().chain(self.names.iter().map(|(name, id)| (name.0, id)))
+            [(0, &LOG), (1, &self.index)].into_iter().chain(self.names.iter().map(|(name, id)| (name.0, id)))
         {
             let file = &self.files[id];
             let mut bytes =

@@ -3,7 +3,7 @@
 mod file;
 mod random;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use crate::api::ids::SegmentId;
-use crate::media::{Blob, Media, RandomFile, Space};
+use crate::media::{Blob, DAMAGED_INDEXES_MAX, Media, RandomFile, Space};
 
 pub use file::MemoryFile;
 pub use random::Random;
@@ -52,6 +52,20 @@ impl Blob for MemoryBlob {
     }
 }
 
+/// The index, the file that may replace it, and those that it replaced.
+#[derive(Debug)]
+struct IndexFiles {
+    current: Arc<MemoryFile>,
+    created: Option<Arc<MemoryFile>>,
+    damaged: VecDeque<Arc<MemoryFile>>,
+}
+
+impl IndexFiles {
+    fn only(current: Arc<MemoryFile>) -> Mutex<IndexFiles> {
+        Mutex::new(IndexFiles { current, created: None, damaged: VecDeque::new() })
+    }
+}
+
 type Blobs = BTreeMap<SegmentId, Arc<MemoryFile>>;
 
 /// The media of one volume.
@@ -59,8 +73,7 @@ type Blobs = BTreeMap<SegmentId, Arc<MemoryFile>>;
 pub struct MemoryMedia {
     /// The log.
     pub log: Arc<MemoryFile>,
-    /// The index file.
-    pub index: Arc<MemoryFile>,
+    index: Mutex<IndexFiles>,
     blobs: Mutex<Blobs>,
     faults: Arc<Faults>,
     device_bytes: u64,
@@ -89,7 +102,7 @@ impl MemoryMedia {
         let (log, index) = (new_file(vec![0; log_bytes]), new_file(Vec::new()));
         Arc::new(MemoryMedia {
             log,
-            index,
+            index: IndexFiles::only(index),
             blobs: Mutex::default(),
             faults: Faults::none(),
             device_bytes,
@@ -107,7 +120,7 @@ impl MemoryMedia {
     fn of(log: Arc<MemoryFile>, index: Arc<MemoryFile>, blobs: Blobs) -> Arc<MemoryMedia> {
         Arc::new(MemoryMedia {
             log,
-            index,
+            index: IndexFiles::only(index),
             blobs: Mutex::new(blobs),
             faults: Faults::none(),
             device_bytes: DEVICE_BYTES,
@@ -118,7 +131,7 @@ impl MemoryMedia {
     /// Returns what media hold after power was lost now, without faults.
     #[must_use]
     pub fn after_power_loss(&self, random: &mut Random) -> Arc<MemoryMedia> {
-        let (log, index) = (self.log.after_power_loss(random), self.index.after_power_loss(random));
+        let (log, index) = (self.log.after_power_loss(random), self.index_file().after_power_loss(random));
         let blobs = self.blobs.lock().iter().map(|(id, file)| (*id, file.after_power_loss(random))).collect();
         MemoryMedia::of(log, index, blobs)
     }
@@ -134,7 +147,19 @@ impl MemoryMedia {
     #[must_use]
     pub fn bytes(&self) -> (Vec<u8>, Vec<u8>, BTreeMap<SegmentId, Vec<u8>>) {
         let blobs = self.blobs.lock().iter().map(|(id, file)| (*id, file.bytes())).collect();
-        (self.log.bytes(), self.index.bytes(), blobs)
+        (self.log.bytes(), self.index_file().bytes(), blobs)
+    }
+
+    /// Returns the index file.
+    #[must_use]
+    pub fn index_file(&self) -> Arc<MemoryFile> {
+        Arc::clone(&self.index.lock().current)
+    }
+
+    /// Returns the indexes that were replaced, oldest first.
+    #[must_use]
+    pub fn damaged_indexes(&self) -> Vec<Arc<MemoryFile>> {
+        self.index.lock().damaged.iter().cloned().collect()
     }
 
     /// Returns a segment's file.
@@ -155,7 +180,7 @@ impl MemoryMedia {
     /// Makes every later write and sync fail.
     pub fn fail(&self) {
         self.refuse_appends(true);
-        for file in [&self.log, &self.index].into_iter().chain(self.blobs.lock().values()) {
+        for file in [&self.log, &self.index_file()].into_iter().chain(self.blobs.lock().values()) {
             file.fail_from(Some(0));
         }
     }
@@ -192,7 +217,29 @@ impl Media for MemoryMedia {
     }
 
     fn index(&self) -> Arc<dyn RandomFile> {
-        Arc::clone(&self.index) as Arc<dyn RandomFile>
+        self.index_file()
+    }
+
+    fn create_index(&self) -> io::Result<Arc<dyn RandomFile>> {
+        let file = (self.new_file)(Vec::new());
+        self.index.lock().created = Some(Arc::clone(&file));
+        Ok(file)
+    }
+
+    fn replace_index(&self) -> io::Result<()> {
+        let mut files = self.index.lock();
+        let created = files.created.take().ok_or(io::ErrorKind::NotFound)?;
+        let old = std::mem::replace(&mut files.current, created);
+        files.damaged.push_back(old);
+        if files.damaged.len() > DAMAGED_INDEXES_MAX {
+            files.damaged.pop_front();
+        }
+        Ok(())
+    }
+
+    fn discard_index(&self) -> io::Result<()> {
+        self.index.lock().created = None;
+        Ok(())
     }
 
     fn create_blob(&self, id: SegmentId, capacity: u64) -> io::Result<Arc<dyn Blob>> {

@@ -91,9 +91,9 @@ fn a_bad_block_under_an_open_volume_fails_only_calls_that_need_it() {
     let (_, failed) = read_all(&mut open(&world, healthy.after_kill()), &directories);
     assert_eq!(failed, 0);
     let (mut some, mut all, mut blocks) = (0, 0, 0);
-    for block in 1..healthy.index.bytes().len() / BLOCK {
+    for block in 1..healthy.index_file().bytes().len() / BLOCK {
         let mut world = open(&world, healthy.after_kill());
-        world.disk.index.flip(block * BLOCK + random.index(BLOCK), 1);
+        world.disk.index_file().flip(block * BLOCK + random.index(BLOCK), 1);
         let (calls, first) = read_all(&mut world, &directories);
         // By now the library refuses whatever it does not have in memory.
         let failed = first.max(read_all(&mut world, &directories).1);
@@ -110,12 +110,12 @@ fn several_bad_blocks_under_an_open_volume_show_nothing_wrong() {
     let random = &mut Random::new(32);
     let (world, directories) = volume(random);
     let healthy = world.disk.after_kill();
-    let blocks = healthy.index.bytes().len() / BLOCK;
+    let blocks = healthy.index_file().bytes().len() / BLOCK;
     for round in 0..20 {
         println!("round {round}");
         let mut world = open(&world, healthy.after_kill());
         for _ in 0..4 {
-            world.disk.index.flip((1 + random.index(blocks - 1)) * BLOCK + random.index(BLOCK), 1);
+            world.disk.index_file().flip((1 + random.index(blocks - 1)) * BLOCK + random.index(BLOCK), 1);
             read_all(&mut world, &directories);
         }
     }

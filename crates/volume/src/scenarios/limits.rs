@@ -255,7 +255,7 @@ fn a_write_larger_than_the_maximum_is_refused() {
 #[test]
 fn an_index_reuses_the_space_of_removed_names() {
     let mut world = World::on(MemoryMedia::with_log(8 << 20));
-    world.disk.index.set_room(Some(24 << 20));
+    world.disk.index_file().set_room(Some(24 << 20));
     let mut count = 0;
     let mut waits = 0;
     loop {
@@ -305,7 +305,7 @@ fn an_index_closed_for_lack_of_space_reopens_once_space_is_free() {
     world.reopen();
     let kept = world.file("kept");
     world.commit();
-    world.disk.index.set_full(true);
+    world.disk.index_file().set_full(true);
     assert_eq!(world.checkpoint(), Progress::Idle);
     assert_eq!(world.volume.refuses_changes(), None, "a full disk is not a failure");
     // Lookups in memory succeed, others have to wait, and new names are refused.
@@ -315,7 +315,7 @@ fn an_index_closed_for_lack_of_space_reopens_once_space_is_free() {
     world.remove(Ino::ROOT, "kept").unwrap();
     assert_eq!(world.checkpoint(), Progress::Idle);
     assert_eq!(world.clean(), Progress::Idle);
-    world.disk.index.set_full(false);
+    world.disk.index_file().set_full(false);
     assert_eq!(world.checkpoint(), Progress::Worked);
     assert!(world.lookup(Ino::ROOT, "77").is_ok());
     assert_eq!(world.lookup(Ino::ROOT, "kept"), Err(Error::NoEntry));

@@ -124,7 +124,7 @@ fn change_index(disk: &Arc<MemoryMedia>, key: &[u8], value: Option<&[u8]>) {
 
 /// Damages a block of the index file.
 fn damage_block(disk: &MemoryMedia, block: usize) {
-    disk.index.damage(|bytes| bytes[block * 4096 + 100..][..64].iter_mut().for_each(|byte| *byte ^= 0x5a));
+    disk.index_file().damage(|bytes| bytes[block * 4096 + 100..][..64].iter_mut().for_each(|byte| *byte ^= 0x5a));
 }
 
 fn report_of(disk: &Arc<MemoryMedia>) -> Report {
@@ -263,7 +263,7 @@ fn a_volume_opens_with_any_bad_block_that_leaves_the_index_and_its_family_readab
         let random = &mut Random::new(seed);
         let stored = store(random);
         let disk = stored.copy();
-        let blocks = disk.index.bytes().len() / 4096;
+        let blocks = disk.index_file().bytes().len() / 4096;
         let block = 1 + random.index(blocks - 1);
         damage_block(&disk, block);
         let index = Index::open(disk.after_kill().index(), 1 << 20);

@@ -119,15 +119,15 @@ fn reads_continue_after_a_checkpoint_on_a_full_device() {
         world.create(new, &format!("{number:0>250}")).unwrap();
     }
     world.commit();
-    let length = world.disk.index.bytes().len();
-    world.disk.index.set_room(Some(length));
+    let length = world.disk.index_file().bytes().len();
+    world.disk.index_file().set_room(Some(length));
     assert_eq!(world.checkpoint(), Progress::Idle, "the checkpoint found space");
     // None of these was read since the crash.
     for number in 0..count {
         world.lookup(old, &format!("{number:0>200}")).unwrap();
     }
     assert!(world.volume.refuses_changes().is_none());
-    world.disk.index.set_room(None);
+    world.disk.index_file().set_room(None);
     assert_eq!(world.checkpoint(), Progress::Worked);
     world.reopen();
     assert!(world.lookup(new, &format!("{:0>250}", 5)).is_ok());
@@ -166,8 +166,8 @@ fn a_full_index_refuses_new_names_but_permits_removals() {
         world.file(&number.to_string());
     }
     world.background();
-    let length = world.disk.index.bytes().len();
-    world.disk.index.set_room(Some(length));
+    let length = world.disk.index_file().bytes().len();
+    world.disk.index_file().set_room(Some(length));
     // Background work notices that space is short.
     world.background();
     assert_eq!(world.create(Ino::ROOT, "new"), Err(Error::NoSpace));
@@ -179,7 +179,7 @@ fn a_full_index_refuses_new_names_but_permits_removals() {
         world.remove(Ino::ROOT, &number.to_string()).unwrap();
         world.commit();
     }
-    world.disk.index.set_room(None);
+    world.disk.index_file().set_room(None);
     world.background();
     world.file("new");
     world.check();

@@ -115,11 +115,11 @@ fn content(files: &Files, ino: Ino) -> (Option<Vec<u8>>, bool) {
 
 /// Flips a bit in some blocks of the index.
 pub(in crate::offline) fn damage(media: &MemoryMedia, random: &mut Random, blocks: u64) -> Vec<usize> {
-    let count = (media.index.bytes().len() - BLOCKS_AT) / BLOCK;
+    let count = (media.index_file().bytes().len() - BLOCKS_AT) / BLOCK;
     (0..blocks)
         .map(|_| {
             let block = random.index(count);
-            media.index.flip(BLOCKS_AT + block * BLOCK + random.index(BLOCK), 1);
+            media.index_file().flip(BLOCKS_AT + block * BLOCK + random.index(BLOCK), 1);
             block
         })
         .collect()
@@ -183,8 +183,8 @@ fn each_kind_of_loss_is_reported_by_path() {
         }
     }
     let media = world.close();
-    let blocks = (media.index.bytes().len() - BLOCKS_AT) / BLOCK;
-    let flip = |block: usize| media.index.flip(BLOCKS_AT + block * BLOCK + 100, 1);
+    let blocks = (media.index_file().bytes().len() - BLOCKS_AT) / BLOCK;
+    let flip = |block: usize| media.index_file().flip(BLOCKS_AT + block * BLOCK + 100, 1);
     let mut seen: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for block in 0..blocks {
         flip(block);
@@ -239,9 +239,9 @@ fn said(media: &Arc<MemoryMedia>) -> Vec<&'static str> {
 #[test]
 fn an_index_without_header_needs_a_backup() {
     let media = World::new().close();
-    media.index.flip(100, 1);
+    media.index_file().flip(100, 1);
     assert!(report(&media).is_clean(), "the copy of the header is used");
-    media.index.flip(6144 + 100, 1);
+    media.index_file().flip(6144 + 100, 1);
     let error = check(&(media as Arc<dyn Media>), &CheckOptions::default()).unwrap_err();
     let error = error.to_string();
     assert!(error.contains("cannot be read") && error.contains("from a backup"), "{error}");
