@@ -13,7 +13,7 @@ use volume::{CreateOptions, Options, Volume};
 use crate::media::SimMedia;
 use crate::random::Random;
 
-pub(crate) use walk::{attributes, check_usage, list, walk};
+pub(crate) use walk::{attributes, check_usage, list, object, walk};
 
 /// The start of virtual time: in 2023, nanoseconds since 1970.
 pub const START: i64 = 1_700_000_000_000_000_000;

@@ -3,6 +3,7 @@
 pub(crate) mod checkpoint;
 pub(crate) mod cleaner;
 pub(crate) mod orphans;
+pub(crate) mod rebuild;
 pub(crate) mod write_back;
 
 /// What a background step did.

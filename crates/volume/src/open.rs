@@ -11,6 +11,7 @@ use crate::api::attributes::{Device, FileType};
 use crate::api::ids::{Cookie, Epoch, ExtentId, Generation, Ino, SegmentId, VolumeId};
 use crate::api::time::Time;
 use crate::background::Progress;
+use crate::background::rebuild::rebuild;
 use crate::cache::blocks;
 use crate::cache::names::NameCache;
 use crate::cache::negative_lookups::NegativeLookupFilter;
@@ -30,7 +31,7 @@ use crate::schedule::orphans::Orphans;
 use crate::schedule::write_back::WriteBack;
 use crate::segments::Segments;
 use crate::segments::space::SpaceLedger;
-use crate::tables::index::{Index, IndexError, Snapshot};
+use crate::tables::index::{Index, IndexError, LostRanges, Salvage, Snapshot};
 use crate::tables::read_view::ReadView;
 use crate::volume::{Identity, Volume};
 
@@ -148,8 +149,7 @@ impl Volume {
         check_segments(options.segment_bytes)?;
         let limits = MemoryLimits::of(options.memory, log.len()?);
         let cache_bytes = usize::try_from(limits.index_cache_bytes).unwrap_or(usize::MAX);
-        let mut index = Index::open(media.index(), cache_bytes)?;
-        let (mut loaded, snapshot) = Loaded::from_index(&mut index)?;
+        let (index, snapshot, mut loaded) = load_or_rebuild(media.as_ref(), cache_bytes)?;
         let anchor = loaded.meta.anchor;
         let (ring, recovered) = Ring::recover(log, &anchor, &mut |seq, _, bytes| {
             loaded.replay(seq, bytes).map_err(|error| error.to_string())
@@ -164,7 +164,8 @@ impl Volume {
             "volume recovered"
         );
         let hasher = blocks::hasher(options.cache_seed);
-        let segments = load_segments(&media, options, &loaded)?.with_pool(limits.pool_bytes());
+        let segments =
+            load_segments(&media, options, &loaded, snapshot.lost())?.with_pool(limits.pool_bytes());
         let volume = assemble(
             media,
             (limits, hasher),
@@ -316,6 +317,7 @@ fn assemble(
         limits,
         view: RwLock::new(Arc::new(view)),
         index: Mutex::new(index),
+        index_meta: Mutex::new(loaded.meta),
         committer: Committer::new(Arc::clone(&media), ring, recovered.last_seq, generation, floor),
         inodes: Inodes::new(limits.inode_bytes, limits.window_bytes),
         records: blocks::records(limits.record_cache_bytes, hasher.clone()),
@@ -338,16 +340,63 @@ fn assemble(
     }
 }
 
+/// Opens the index and loads what must be in memory. If blocks of the index cannot be read, it is first replaced by a
+/// copy of the others. Without room for that, what can be read is served, and the next checkpoint tries again.
+fn load_or_rebuild(media: &dyn Media, cache_bytes: usize) -> Result<(Index, Snapshot, Loaded), OpenError> {
+    let (loaded, salvage) = match Index::open(media.index(), cache_bytes) {
+        Ok(mut index) => match Loaded::from_index(&mut index) {
+            Ok((loaded, snapshot)) if !index.is_damaged() => return Ok((index, snapshot, loaded)),
+            Err(error) if !index.is_damaged() => return Err(error),
+            result => {
+                let salvage = index.salvage();
+                (result.map(|(loaded, snapshot)| (index, snapshot, loaded)), salvage)
+            }
+        },
+        Err(error @ IndexError::Corrupt(_)) => {
+            let salvage = Salvage::open(media.index(), cache_bytes).map_err(|_| beyond_repair(&error))?;
+            (Err(error.into()), salvage)
+        }
+        Err(error) => return Err(error.into()),
+    };
+    match rebuild(media, &salvage, cache_bytes, None) {
+        Ok(_) => {
+            drop(loaded);
+            let mut index = Index::open(media.index(), cache_bytes)?;
+            let (loaded, snapshot) = Loaded::from_index(&mut index)?;
+            Ok((index, snapshot, loaded))
+        }
+        Err(IndexError::Full) => loaded.map_err(|error| {
+            let needed = salvage.bytes_needed();
+            OpenError(format!(
+                "{error}; or free {needed} bytes on its device for a copy of what can be read, and start again"
+            ))
+        }),
+        Err(error) => Err(beyond_repair(&error)),
+    }
+}
+
+fn beyond_repair(error: &IndexError) -> OpenError {
+    OpenError(format!(
+        "the volume's index cannot be used: {error}; run `holdfast check --repair` on the data directory"
+    ))
+}
+
 /// Loads the segments that the index and the journal know. Other files of segments were being created when the server
-/// stopped; no entry names them, so they are deleted.
-fn load_segments(media: &Arc<dyn Media>, options: &Options, loaded: &Loaded) -> Result<Segments, OpenError> {
+/// stopped; no entry names them, so they are deleted, unless the index may have named them in a record that is lost.
+fn load_segments(
+    media: &Arc<dyn Media>,
+    options: &Options,
+    loaded: &Loaded,
+    lost: &LostRanges,
+) -> Result<Segments, OpenError> {
     let present = media.list_blobs()?;
     let after_present = present.iter().map(|id| id.0 + 1).max().unwrap_or(0);
     let segments =
         Segments::new(Arc::clone(media), options.segment_bytes, loaded.next_segment.max(after_present));
     for id in present.iter().filter(|id| !loaded.segments.contains_key(id)) {
         match loaded.unlisted {
-            Unlisted::Unused => media.delete_blob(*id)?,
+            Unlisted::Unused if !lost.covers(&key::segment(*id)) => media.delete_blob(*id)?,
+            Unlisted::Unused => {}
             Unlisted::Unknown(info) => segments.load(*id, info),
         }
     }

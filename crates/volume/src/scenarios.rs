@@ -2,6 +2,7 @@
 
 mod clones;
 mod damage;
+mod damaged_index;
 mod files;
 mod holes;
 mod limits;

@@ -1,5 +1,6 @@
 //! An open volume. `open.rs` opens and closes it, `ops/` holds its operations, `background/` its background steps.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::encoding::codec::Malformed;
 use crate::encoding::entry::Slot;
 use crate::encoding::key;
 use crate::encoding::key::Key;
-use crate::encoding::record::{ExtentMapping, ExtentRecord, Source, UsageKind};
+use crate::encoding::record::{ExtentMapping, ExtentRecord, MetaRecord, Source, UsageKind};
 use crate::file::inodes::{IndexMapping, Inodes, MapWindow};
 use crate::journal::group_commit::Committer;
 use crate::limits;
@@ -31,7 +32,8 @@ use crate::schedule::orphans::Orphans;
 use crate::schedule::write_back::WriteBack;
 use crate::segments::Segments;
 use crate::segments::space::SpaceLedger;
-use crate::tables::index::{Index, IndexError};
+use crate::tables::index::{Found, Index, IndexError};
+use crate::tables::lost_words::Words;
 use crate::tables::read_view::ReadView;
 use crate::tables::usage::Usage;
 
@@ -51,6 +53,8 @@ pub struct Volume {
     pub(crate) limits: MemoryLimits,
     pub(crate) view: RwLock<Arc<ReadView>>,
     pub(crate) index: Mutex<Index>,
+    /// The record about the family that the index holds.
+    pub(crate) index_meta: Mutex<MetaRecord>,
     pub(crate) committer: Committer,
     pub(crate) inodes: Inodes,
     pub(crate) records: RecordCache,
@@ -88,6 +92,26 @@ impl Volume {
     /// Returns why the volume refuses changes, if it does: its journal failed, or its lease is lost.
     pub fn refuses_changes(&self) -> Option<String> {
         self.committer.has_failed().then(|| self.committer.failure().unwrap_or_default())
+    }
+
+    /// Returns what is damaged and what to do, if damage of the index was found.
+    pub fn damage(&self) -> Option<String> {
+        let index = Arc::clone(&self.view().index);
+        if index.is_damaged() {
+            return Some(
+                "blocks of the index cannot be read; the next checkpoint replaces it by a copy of the others, for \
+                 which its device needs room"
+                    .to_owned(),
+            );
+        }
+        let lost = index.lost();
+        (!lost.is_empty()).then(|| {
+            format!(
+                "the index has lost {}; reads of what is lost fail; stop the server, run `holdfast check` to see \
+                 which files are affected, and `holdfast check --repair`",
+                Words(lost)
+            )
+        })
     }
 
     /// Returns the handle of an object.
@@ -233,29 +257,41 @@ impl Volume {
     ) -> Result<MapWindow, Error> {
         let mut mappings = Vec::new();
         let (from, to) = (key::map(ino, offset.saturating_add(1)), key::map(ino, u64::MAX));
-        let mut damaged = None;
-        let scanned = view.index.scan(&from, &to, &mut |key, value| match index_mapping(key, value) {
-            Ok(mapping) => {
-                mappings.push(mapping);
-                if mappings.len() == max {
-                    std::ops::ControlFlow::Break(())
-                } else {
-                    std::ops::ControlFlow::Continue(())
+        let (mut damaged, mut is_lost, mut reached) = (None, false, offset);
+        let scanned = view.index.scan_around(&from, &to, &mut |found| match found {
+            Found::Lost => {
+                is_lost = true;
+                ControlFlow::Continue(())
+            }
+            Found::Record(key, value) => match index_mapping(key, value) {
+                Ok(mapping) => {
+                    // Mappings do not overlap, so none is lost where this one is.
+                    if is_lost && reached < mapping.start {
+                        mappings.push(IndexMapping::lost(reached, mapping.start));
+                    }
+                    (is_lost, reached) = (false, mapping.end);
+                    mappings.push(mapping);
+                    if mappings.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
                 }
-            }
-            Err(error) => {
-                damaged = Some(error);
-                std::ops::ControlFlow::Break(())
-            }
+                Err(error) => {
+                    damaged = Some(error);
+                    ControlFlow::Break(())
+                }
+            },
         });
-        scanned.map_err(|error| self.index_failed(Subject::Object(ino), &error))?;
+        let to = match scanned {
+            // What lies before a block that cannot be read is known.
+            Err(IndexError::Corrupt(_)) if reached > offset => reached,
+            Err(error) => return Err(self.index_failed(Subject::Object(ino), &error)),
+            Ok(()) if mappings.len() >= max => reached,
+            Ok(()) => u64::MAX,
+        };
         if let Some(error) = damaged {
             return Err(self.report(Subject::Object(ino), &error));
         }
-        let to = match mappings.last() {
-            Some(last) if mappings.len() == max => last.end,
-            _ => u64::MAX,
-        };
+        if is_lost && reached < to {
+            mappings.push(IndexMapping::lost(reached, to));
+        }
         Ok(MapWindow { version: view.version, from: offset, to, mappings: Arc::new(mappings) })
     }
 

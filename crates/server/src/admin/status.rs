@@ -60,5 +60,6 @@ fn volume_json(volume: &Volume) -> Value {
         volume.gauges().into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
     map.insert("id".to_owned(), json!(volume.id().to_string()));
     map.insert("refuses_changes".to_owned(), json!(volume.refuses_changes()));
+    map.insert("damage".to_owned(), json!(volume.damage()));
     Value::Object(map)
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use sim::nfs4;
-use sim::proofs::{crash, full_device, media_faults, model};
+use sim::proofs::{crash, damage, full_device, media_faults, model};
 
 /// Events of one model run.
 const MODEL_EVENTS: usize = 1500;
@@ -15,6 +15,9 @@ const MODEL_EVENTS: usize = 1500;
 const SHRINK_TRIES: usize = 1500;
 /// Crashes in each phase of a run on a full device.
 const FULL_BOUNDARIES: usize = 60;
+
+/// Damaged copies of the index of each run.
+const DAMAGED_COPIES: u64 = 30;
 
 /// Seeds tried to find a failure again with a smaller plan.
 const NFS4_TRIES: u64 = 30;
@@ -27,7 +30,7 @@ struct Arguments {
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let usage = "usage: soak crash|model|full|faults|nfs4 [--points N] [--runs N] [--seed S]";
+    let usage = "usage: soak crash|model|full|faults|damage|nfs4 [--points N] [--runs N] [--seed S]";
     let mut given = std::env::args().skip(1);
     let what = given.next().ok_or(usage)?;
     let fresh =
@@ -104,6 +107,25 @@ fn failing_media(arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
+/// A point is a crash while an index is replaced.
+fn damaged_indexes(arguments: &Arguments) -> Result<(), String> {
+    let (mut sum, mut runs) = (damage::Tally::default(), 0);
+    while sum.points < arguments.points && runs < arguments.runs {
+        let seed = arguments.seed + runs;
+        let tally = damage::run(seed, DAMAGED_COPIES).map_err(|wrong| format!("seed {seed}: {wrong}"))?;
+        sum.opened += tally.opened;
+        sum.refused += tally.refused;
+        sum.lost += tally.lost;
+        sum.points += tally.points;
+        runs += 1;
+    }
+    let damage::Tally { opened, refused, lost, points } = sum;
+    println!(
+        "{opened} damaged volumes opened, {refused} refused, {lost} objects lost, {points} crash points, no failure"
+    );
+    Ok(())
+}
+
 /// A point is a crash of the server here.
 fn nfs4_clients(arguments: &Arguments) -> Result<(), String> {
     let (mut sum, mut runs) = (nfs4::Tally::default(), 0);
@@ -129,10 +151,11 @@ fn main() -> ExitCode {
             "model" => models(&arguments),
             "full" => full_devices(&arguments),
             "faults" => failing_media(&arguments),
+            "damage" => damaged_indexes(&arguments),
             "nfs4" => nfs4_clients(&arguments),
-            other => {
-                Err(format!("unknown proof `{other}`; try `crash`, `model`, `full`, `faults` or `nfs4`"))
-            }
+            other => Err(format!(
+                "unknown proof `{other}`; try `crash`, `model`, `full`, `faults`, `damage` or `nfs4`"
+            )),
         }
     });
     match done {

@@ -63,35 +63,42 @@ pub fn walk(volume: &Volume, now: i64) -> Result<Tree, String> {
         if tree.objects.contains_key(&ino) {
             continue;
         }
-        let seen = attributes(volume, ino, now)?;
-        let mut found = FoundObject {
-            seen,
-            entries: Vec::new(),
-            target: Vec::new(),
-            xattrs: BTreeMap::new(),
-            windows: Vec::new(),
-            seen_after: seen,
-        };
-        match seen.kind {
-            FileType::Directory => {
-                found.entries = list(volume, ino, now)?;
-                left.extend(found.entries.iter().map(|entry| entry.ino));
-            }
-            FileType::Symlink => {
-                let link = as_root(volume, now, |request| volume.read_link(request, Ino(ino)));
-                found.target =
-                    link.map_err(|error| format!("READLINK of inode {ino}: {error:?}"))?.target.to_vec();
-            }
-            FileType::Regular => found.windows = read_windows(volume, ino, seen.size, now)?,
-            _ => {}
-        }
-        if matches!(seen.kind, FileType::Regular | FileType::Directory) {
-            found.xattrs = xattrs(volume, ino, now)?;
-        }
-        found.seen_after = attributes(volume, ino, now)?;
+        let found = object(volume, ino, now)?;
+        left.extend(found.entries.iter().map(|entry| entry.ino));
         tree.objects.insert(ino, found);
     }
     Ok(tree)
+}
+
+/// Reads all of an object.
+///
+/// # Errors
+/// What cannot be read or contradicts itself.
+pub fn object(volume: &Volume, ino: u64, now: i64) -> Result<FoundObject, String> {
+    let seen = attributes(volume, ino, now)?;
+    let mut found = FoundObject {
+        seen,
+        entries: Vec::new(),
+        target: Vec::new(),
+        xattrs: BTreeMap::new(),
+        windows: Vec::new(),
+        seen_after: seen,
+    };
+    match seen.kind {
+        FileType::Directory => found.entries = list(volume, ino, now)?,
+        FileType::Symlink => {
+            let link = as_root(volume, now, |request| volume.read_link(request, Ino(ino)));
+            found.target =
+                link.map_err(|error| format!("READLINK of inode {ino}: {error:?}"))?.target.to_vec();
+        }
+        FileType::Regular => found.windows = read_windows(volume, ino, seen.size, now)?,
+        _ => {}
+    }
+    if matches!(seen.kind, FileType::Regular | FileType::Directory) {
+        found.xattrs = xattrs(volume, ino, now)?;
+    }
+    found.seen_after = attributes(volume, ino, now)?;
+    Ok(found)
 }
 
 fn xattrs(volume: &Volume, ino: u64, now: i64) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, String> {
@@ -112,9 +119,18 @@ fn read_windows(volume: &Volume, ino: u64, size: u64, now: i64) -> Result<Vec<Op
         if *start >= size {
             return Ok(None);
         }
-        let data = as_root(volume, now, |request| volume.read(request, Ino(ino), *start, *length));
-        data.map(|data| Some(read_bytes(&data)))
-            .map_err(|error| format!("READ of inode {ino} at {start}: {error:?}"))
+        let mut bytes = Vec::new();
+        // A READ may end early, before what cannot be read.
+        loop {
+            let done = u32::try_from(bytes.len()).expect("at most the length");
+            let at = start + u64::from(done);
+            let data = as_root(volume, now, |request| volume.read(request, Ino(ino), at, length - done))
+                .map_err(|error| format!("READ of inode {ino} at {at}: {error:?}"))?;
+            bytes.extend(read_bytes(&data));
+            if data.eof || data.count == 0 || bytes.len() >= *length as usize {
+                return Ok(Some(bytes));
+            }
+        }
     };
     WINDOWS.iter().map(read).collect()
 }

@@ -11,9 +11,9 @@ use crate::run::{FIRST_CALL, Run};
 use crate::transport::transport_of;
 use crate::workload::{Event, Profile, Workload};
 
-const EVENTS: usize = 80;
+pub(super) const EVENTS: usize = 80;
 
-fn start(seed: u64) -> Result<(Run, Workload, Random), String> {
+pub(super) fn start(seed: u64) -> Result<(Run, Workload, Random), String> {
     let mut random = Random::new(seed);
     let profile = Profile { reopen: false, ..Profile::default() };
     let workload = Workload::new(random.fork(), profile, FIRST_CALL);

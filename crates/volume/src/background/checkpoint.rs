@@ -19,13 +19,15 @@ use std::time::Duration;
 use crate::api::ids::{ExtentId, Ino, Layer, SegmentId};
 use crate::api::time::Time;
 use crate::background::Progress;
+use crate::background::rebuild::rebuild;
 use crate::cache::blocks::{GROUP_BYTES, WHOLE_EXTENT};
 use crate::encoding::entry::Slot;
-use crate::encoding::key::Key;
+use crate::encoding::key;
+use crate::encoding::key::{FAMILY, Key, Table};
 use crate::file::inodes;
 use crate::schedule::checkpoints::{Frozen, IndexRoom, Pressure};
 use crate::segments::space::SPARES_SET_ASIDE;
-use crate::tables::index::IndexError;
+use crate::tables::index::{IndexError, Snapshot};
 use crate::tables::memtable::Memtable;
 use crate::tables::read_view::ReadView;
 use crate::volume::Volume;
@@ -90,7 +92,12 @@ impl Volume {
             self.checkpoints.note_failure(now);
             return Progress::Idle;
         }
-        match self.checkpoint(now) {
+        let mut result = self.checkpoint(now);
+        if matches!(&result, Err(CheckpointError::Index(_))) && self.view().index.is_damaged() {
+            // The damage was found only now. The next attempt begins by repairing it.
+            result = self.checkpoint(now);
+        }
+        match result {
             Ok(()) => Progress::Worked,
             Err(error) => {
                 tracing::error!(%error, "checkpoint failed; retrying unless the volume refuses changes");
@@ -108,8 +115,48 @@ impl Volume {
         if !matches!(error, IndexError::Full) {
             self.committer
                 .fail(format!("the index failed, restart the server and run `holdfast check`: {error}"));
+        } else if self.view().index.is_damaged() {
+            // There is no room for its copy. Reads do with what there is; nothing new is accepted.
+            return self.checkpoints.set_index_closed(true);
         }
         self.reopen_index();
+    }
+
+    /// Replaces an index with blocks that cannot be read by a copy of the others, unless they can be read now.
+    fn repair_index(&self) -> Result<(), CheckpointError> {
+        if !self.view().index.is_damaged() {
+            return Ok(());
+        }
+        let mut index = self.index.lock();
+        if index.look_again() {
+            let cache_bytes = usize::try_from(self.limits.index_cache_bytes).unwrap_or(usize::MAX);
+            let known = self.index_meta.lock().clone();
+            if let Some(rebuilt) = rebuild(self.media.as_ref(), &index.salvage(), cache_bytes, Some(&known))?
+            {
+                let replies = key::table_range(FAMILY, Table::Reply);
+                *index = rebuilt.index;
+                *self.index_meta.lock() = rebuilt.meta;
+                self.identity.raise_format(self.index_meta.lock().format);
+                // What is in memory is written anew where it may be lost.
+                self.usage.write_all_again();
+                if index.lost().meets(&replies.0, &replies.1) {
+                    self.duplicate_requests.store_all_again();
+                }
+                self.checkpoints.set_index_closed(false);
+                self.show(index.snapshot()?);
+                return Ok(());
+            }
+        }
+        tracing::warn!("blocks of the index could not be read, and now can");
+        index.reopen()?;
+        self.show(index.snapshot()?);
+        Ok(())
+    }
+
+    /// Shows the same content of the index as before through a new snapshot: what was read from the old one stays valid.
+    fn show(&self, snapshot: Snapshot) {
+        let mut view = self.view.write();
+        *view = Arc::new(ReadView { index: Arc::new(snapshot), ..ReadView::clone(&view) });
     }
 
     /// Reopens the index. That writes a little, for which a full device may lack room: then reads that need the index
@@ -121,11 +168,11 @@ impl Volume {
         self.checkpoints.set_index_closed(is_full);
         match opened {
             Ok(snapshot) => {
-                // The same content as before: what was read from the index stays valid.
-                let mut view = self.view.write();
-                *view = Arc::new(ReadView { index: Arc::new(snapshot), ..ReadView::clone(&view) });
+                self.show(snapshot);
                 return true;
             }
+            // The checkpoint repairs it first.
+            Err(_) if index.is_damaged() => return true,
             Err(_) if is_full => {
                 tracing::error!("the index cannot be reopened until the device has free space")
             }
@@ -166,6 +213,7 @@ impl Volume {
     fn is_checkpoint_due(&self, now: Time, force: bool) -> bool {
         let view = self.view();
         let (is_empty, layer) = (view.active.is_empty(), view.active.layer);
+        let is_index_damaged = view.index.is_damaged();
         drop(view);
         let is_short = self.space.is_short();
         let load = Pressure {
@@ -174,11 +222,13 @@ impl Volume {
             is_short,
             has_dead_segments: is_short && self.segments.has_dead(layer),
             is_index_full: !self.space.can_checkpoint(),
+            is_index_damaged,
         };
         self.checkpoints.is_due(now, force, &load)
     }
 
     fn checkpoint(&self, now: Time) -> Result<(), CheckpointError> {
+        self.repair_index()?;
         let frozen = self.freeze(now);
         if !self.committer.wait_durable(frozen.seq, true) {
             return Err(CheckpointError::Journal);
@@ -226,7 +276,7 @@ impl Volume {
     }
 
     /// Switches lookups of what was frozen to the index, in one step.
-    fn switch(&self, records: &[(Key, Slot)], index: Arc<crate::tables::index::Snapshot>, outcome: &Merged) {
+    fn switch(&self, records: &[(Key, Slot)], index: Arc<Snapshot>, outcome: &Merged) {
         for (key, _) in records {
             self.records.remove(key);
         }

@@ -9,6 +9,7 @@ use crate::api::request::{Access, Durability, Error, Failure, Promised};
 use crate::api::time::Time;
 use crate::background::Progress;
 use crate::encoding::key;
+use crate::encoding::key::{FIRST, Table};
 use crate::transaction::attempt::Stop;
 use crate::volume::Volume;
 
@@ -32,8 +33,14 @@ impl Volume {
         self.orphans.list()
     }
 
-    /// Releases all orphans without holders: call it after a start, when the holders have declared what they hold.
+    /// Releases all orphans without holders: call it after a start, when the holders have declared what they hold. Where
+    /// records of holders are lost, it is unknown what they hold, and the orphans stay.
     pub fn reap_orphans(&self) {
+        let (from, to) = key::table_range(FIRST, Table::State);
+        if self.view().index.lost().meets(&from, &to) {
+            tracing::warn!("files without a name stay, as records of who has them open are lost");
+            return;
+        }
         self.orphans.release_unheld();
     }
 

@@ -120,6 +120,14 @@ impl DuplicateRequestCache {
         changes
     }
 
+    /// Makes the next checkpoint store all answers that the index has, as some of its rows are lost.
+    pub fn store_all_again(&self) {
+        let mut state = self.state.lock();
+        let rows: Vec<RequestKey> = state.rows.drain().map(|(key, _)| key).collect();
+        state.stored.clear();
+        state.fresh.extend(rows);
+    }
+
     /// Visits all keys, in no order. `visit` must not call the cache.
     pub fn each_key(&self, visit: &mut dyn FnMut(&RequestKey)) {
         self.state.lock().answers.keys().for_each(visit);

@@ -167,6 +167,14 @@ pub fn table_range(member: Member, table: Table) -> (Key, Key) {
     (build(member, table, &[]), Key::of(&[&prefix(member, table as u8 + 1)]))
 }
 
+/// Returns the member that has a table.
+pub fn member_of(table: Table) -> Member {
+    match table {
+        Table::Extent | Table::Segment | Table::Reply | Table::Meta => FAMILY,
+        _ => FIRST,
+    }
+}
+
 /// Splits a key into member, table and fields; `None` if it is no key.
 pub fn parse(key: &[u8]) -> Option<(Member, Table, &[u8])> {
     let mut reader = Reader::new(key, "key");

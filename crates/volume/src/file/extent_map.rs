@@ -21,9 +21,14 @@ pub enum Location {
     Inline(Value, usize),
     /// In an extent, from this offset on.
     Extent(ExtentId, u32),
+    /// Unknown: the mappings that the index had here are lost.
+    Lost,
     /// A hole that hides older mappings. Not among the runs that are returned.
     Hole,
 }
+
+/// What is logged when a file cannot be read for lack of mappings.
+pub const MAPPINGS_LOST: &str = "the index has lost where bytes of a file are";
 
 /// A run of a file's bytes. Gaps between runs are holes.
 #[derive(Clone, Debug)]
@@ -46,6 +51,7 @@ impl Run {
             Location::Dirty(mapping) => Location::Dirty(mapping.clipped(start, end)),
             Location::Inline(bytes, from) => Location::Inline(bytes.clone(), from + skip_bytes),
             Location::Hole => Location::Hole,
+            Location::Lost => Location::Lost,
             Location::Extent(id, offset) => {
                 Location::Extent(*id, offset + u32::try_from(skip).expect("an extent is far below 4 GiB"))
             }
@@ -300,11 +306,11 @@ fn window_runs(mappings: &[IndexMapping], record: &InodeRecord, range: (u64, u64
         .take_while(|mapping| mapping.start < range.1)
         .filter_map(|mapping| {
             let end = mapping.end.min(record.visible_end(mapping.birth));
-            (mapping.start < end).then_some(Run {
-                start: mapping.start,
-                end,
-                location: Location::Extent(mapping.extent, mapping.offset),
-            })
+            let location = match mapping.is_lost() {
+                true => Location::Lost,
+                false => Location::Extent(mapping.extent, mapping.offset),
+            };
+            (mapping.start < end).then_some(Run { start: mapping.start, end, location })
         })
         .collect()
 }

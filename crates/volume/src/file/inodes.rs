@@ -46,7 +46,7 @@ pub enum Presence {
     Present(InodeRecord),
 }
 
-/// An extent mapping of the index.
+/// An extent mapping of the index, or a range whose mappings are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexMapping {
     /// First offset in the file.
@@ -59,6 +59,21 @@ pub struct IndexMapping {
     pub extent: ExtentId,
     /// Where in the extent it begins.
     pub offset: u32,
+}
+
+impl IndexMapping {
+    /// Stands for the extents of a range whose mappings are lost. Extents are numbered from 1.
+    const LOST: ExtentId = ExtentId(0);
+
+    /// Returns a range whose mappings are lost. No truncation is known to hide them.
+    pub fn lost(start: u64, end: u64) -> IndexMapping {
+        IndexMapping { start, end, birth: u32::MAX, extent: IndexMapping::LOST, offset: 0 }
+    }
+
+    /// Whether what the range holds is lost.
+    pub fn is_lost(&self) -> bool {
+        self.extent == IndexMapping::LOST
+    }
 }
 
 /// A part of a file's map, read from the index.

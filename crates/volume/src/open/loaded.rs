@@ -99,6 +99,9 @@ impl Loaded {
             Ok(ControlFlow::Continue(()))
         })?;
         read.warn(MEANING);
+        // Read only to find damage now: the protocols read it soon.
+        let state = tables.each(FIRST, Table::State, &mut |_, _| Ok(ControlFlow::Continue(())))?;
+        state.warn("some opens, locks and other state of clients are gone, as if they had been revoked");
         Ok(())
     }
 

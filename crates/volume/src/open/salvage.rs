@@ -9,7 +9,7 @@ use crate::encoding::key;
 use crate::encoding::key::{FAMILY, FIRST, Key, Table};
 use crate::encoding::record::{ExtentRecord, InodeRecord};
 use crate::media::BLOCK_BYTES;
-use crate::tables::index::{Index, IndexError, Snapshot};
+use crate::tables::index::{Found, Index, IndexError, Snapshot};
 use crate::tables::usage::{Usage, deltas};
 
 use super::OpenError;
@@ -78,7 +78,7 @@ impl<'i> Tables<'i> {
     }
 
     /// Visits the records of a table, until `visit` breaks. Records that it refuses are noted in
-    /// [`Tables::dropped`]; the records after a block that cannot be read are not visited.
+    /// [`Tables::dropped`]; lost ones are passed over; those after a block that cannot be read are not visited.
     ///
     /// # Errors
     /// The index cannot be used any more.
@@ -86,7 +86,12 @@ impl<'i> Tables<'i> {
         let (from, to) = key::table_range(member, table);
         let mut read = Read { table, malformed: 0, reason: None, unreadable: None };
         let dropped = &mut self.dropped;
-        let scanned = self.snapshot.scan(&from, &to, &mut |key, value| {
+        let mut lost = None;
+        let scanned = self.snapshot.scan_around(&from, &to, &mut |found| {
+            let Found::Record(key, value) = found else {
+                lost = Some(IndexError::lost());
+                return ControlFlow::Continue(());
+            };
             let fields = key::parse(key).map_or(&[][..], |(_, _, fields)| fields);
             visit(fields, value).unwrap_or_else(|reason| {
                 read.malformed += 1;
@@ -95,6 +100,7 @@ impl<'i> Tables<'i> {
                 ControlFlow::Continue(())
             })
         });
+        read.unreadable = lost;
         if let Err(error) = scanned {
             // After an error the library refuses every call.
             self.index.reopen()?;

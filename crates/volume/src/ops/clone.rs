@@ -10,7 +10,7 @@ use crate::api::request::{Answer, Error, Promised, Request};
 use crate::api::results::Cloned;
 use crate::encoding::record::{ExtentMapping, InodeRecord, Source};
 use crate::file::extent_map::{
-    INLINE_ENTRY_BYTES, Location, MAPPING_ENTRY_BYTES, Run, replaceable, resolve_some,
+    INLINE_ENTRY_BYTES, Location, MAPPING_ENTRY_BYTES, MAPPINGS_LOST, Run, replaceable, resolve_some,
 };
 use crate::file::inodes::InodeState;
 use crate::limits::{CLONE_BLOCK_BYTES, CLONE_RUNS_MAX, FILE_BYTES_MAX, MAP_BYTES_PER_ENTRY_MAX};
@@ -19,7 +19,7 @@ use crate::transaction::attempt::{Attempt, LockedInodes, Stop};
 use crate::transaction::map_update::inline_mappings;
 use crate::transaction::objects::signed;
 use crate::transaction::permission::check_read;
-use crate::volume::Volume;
+use crate::volume::{Subject, Volume};
 
 /// The range to share: `count` bytes from an offset of one file, at an offset of the same or another file.
 #[derive(Clone, Copy)]
@@ -150,6 +150,9 @@ impl Volume {
         let mut windows = |state: &mut InodeState, offset| attempt.window(&view, state, offset);
         let source = held.get(share.from.0);
         let (runs, end) = resolve_some(&view, source, (start, end), false, CLONE_RUNS_MAX, &mut windows)?;
+        if runs.iter().any(|run| matches!(run.location, Location::Lost)) {
+            return Err(self.report(Subject::Object(share.from.0), &MAPPINGS_LOST).into());
+        }
         let (ino, at) = share.to;
         let target = held.get(ino);
         let part = part(&runs, (start, end), at, target.record());
@@ -247,6 +250,8 @@ fn put_run<'r>(part: &mut Part<'r>, run: &'r Run, (at, bytes): (u64, u64), targe
             let source = Source::Extent { id: *id, offset: *offset };
             part.mappings.push((at + bytes, ExtentMapping { epoch, start: at, birth, source }));
         }
-        Location::Dirty(_) | Location::Hole => unreachable!("only what is stable was asked for"),
+        Location::Dirty(_) | Location::Hole | Location::Lost => {
+            unreachable!("only what is stable was asked for, and nothing is lost")
+        }
     }
 }

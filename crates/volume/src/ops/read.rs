@@ -9,7 +9,7 @@ use crate::api::request::{Answer, Failure, Promised, Request};
 use crate::api::results::{Piece, ReadData};
 use crate::api::time::Time;
 use crate::cache::blocks::{GROUP_BYTES, WHOLE_EXTENT, WHOLE_EXTENT_BYTES_MIN};
-use crate::file::extent_map::{Location, Run, resolve_some};
+use crate::file::extent_map::{Location, MAPPINGS_LOST, Run, resolve_some};
 use crate::file::inodes::LockedInode;
 use crate::limits::READ_RUNS_MAX;
 use crate::transaction::attempt::{Attempt, Missing, Stop};
@@ -54,6 +54,16 @@ impl Volume {
         let mut windows =
             |state: &mut crate::file::inodes::InodeState, offset| attempt.window(&view, state, offset);
         let (runs, end) = resolve_some(&view, state, (start, end), true, READ_RUNS_MAX, &mut windows)?;
+        // A read ends before what is lost; one that begins there fails.
+        let lost = runs.iter().position(|run| matches!(run.location, Location::Lost));
+        let (runs, end) = match lost {
+            Some(first) if runs[first].start == start => {
+                let of = Subject::Data { ino: state.ino, from: start, to: runs[first].end };
+                return Err(self.report(of, &MAPPINGS_LOST).into());
+            }
+            Some(first) => (&runs[..first], runs[first].start),
+            None => (&runs[..], end),
+        };
         let mut out = Output {
             volume: self,
             attempt,
@@ -62,7 +72,7 @@ impl Volume {
             ino: state.ino,
         };
         let mut cursor = start;
-        for run in &runs {
+        for run in runs {
             out.zeros(run.start - cursor);
             out.run(run);
             cursor = run.end;
@@ -117,7 +127,7 @@ impl Output<'_> {
                 let start = begin + from;
                 self.pieces.push(Piece::Data { bytes, start, end: start + length });
             }
-            Location::Hole => self.zeros(run.end - run.start),
+            Location::Hole | Location::Lost => self.zeros(run.end - run.start),
             Location::Extent(id, offset) => self.extent(*id, *offset as usize, run),
         }
     }

@@ -124,7 +124,8 @@ fn change_index(disk: &Arc<MemoryMedia>, key: &[u8], value: Option<&[u8]>) {
 
 /// Damages a block of the index file.
 fn damage_block(disk: &MemoryMedia, block: usize) {
-    disk.index_file().damage(|bytes| bytes[block * 4096 + 100..][..64].iter_mut().for_each(|byte| *byte ^= 0x5a));
+    disk.index_file()
+        .damage(|bytes| bytes[block * 4096 + 100..][..64].iter_mut().for_each(|byte| *byte ^= 0x5a));
 }
 
 fn report_of(disk: &Arc<MemoryMedia>) -> Report {

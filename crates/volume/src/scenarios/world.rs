@@ -57,6 +57,10 @@ impl World {
 
     pub(super) fn open(disk: Arc<MemoryMedia>, now: Time) -> World {
         let volume = Volume::open(Arc::clone(&disk) as Arc<dyn Media>, &OPTIONS, now).unwrap();
+        World::with(disk, volume, now)
+    }
+
+    pub(super) fn with(disk: Arc<MemoryMedia>, volume: Volume, now: Time) -> World {
         World { disk, volume: Arc::new(volume), who: Credentials::root(), key: None, now, tick: 1_000_000 }
     }
 

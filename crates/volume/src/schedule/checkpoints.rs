@@ -92,6 +92,8 @@ pub struct Pressure {
     pub has_dead_segments: bool,
     /// Whether the index cannot grow by a whole checkpoint.
     pub is_index_full: bool,
+    /// Whether blocks of the index could not be read.
+    pub is_index_damaged: bool,
 }
 
 /// Returns how long to wait before searching a mostly used index file again: about twenty times the duration of a search
@@ -173,6 +175,7 @@ impl Checkpoints {
             || state.more_to_reap
             || load.is_ring_filling
             || load.has_dead_segments
+            || load.is_index_damaged
             || settle
         {
             return true;

@@ -20,17 +20,23 @@ use redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, ReadableTable,
 
 use crate::media::RandomFile;
 
+mod bad_blocks;
 mod checked_file;
 mod committed;
 mod error;
+mod lost;
 mod pages;
+mod salvage;
 mod slots;
 mod walker;
 mod warmth;
 
+use bad_blocks::BadBlocks;
 pub use checked_file::CheckedFile;
 use committed::Committed;
 pub use error::IndexError;
+pub use lost::{Found, LostRange, LostRanges, VisitFound};
+pub use salvage::{BadPage, Contents, Copied, Salvage};
 pub use walker::{Salvaged, Walker};
 pub use warmth::ColdReads;
 use warmth::Warmth;
@@ -39,6 +45,8 @@ const RECORDS: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDef
 
 /// The part of the library's cache that a walker may use besides, once the index is damaged.
 const WALKER_SHARE: usize = 16;
+/// The lost ranges: `from` to `to`. There is no such table in an index that never lost any.
+const LOST: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDefinition::new("lost");
 
 /// A key and its value.
 pub type Record = (Vec<u8>, Vec<u8>);
@@ -55,6 +63,7 @@ pub struct Index {
     database: Result<Database, IndexError>,
     /// Held by a commit, and while a snapshot is made: the library's view and the header then belong to one commit.
     committing: Mutex<()>,
+    lost: Arc<LostRanges>,
 }
 
 impl fmt::Debug for Index {
@@ -104,6 +113,27 @@ impl Index {
         Ok(())
     }
 
+    /// Returns the ranges of keys whose records were lost.
+    pub fn lost(&self) -> &Arc<LostRanges> {
+        &self.lost
+    }
+
+    /// Whether blocks of the file could not be read.
+    pub fn is_damaged(&self) -> bool {
+        !self.file.bad_blocks().is_empty() || matches!(self.database, Err(IndexError::Corrupt(_)))
+    }
+
+    /// Reads those blocks again; returns whether it is still damaged.
+    pub fn look_again(&self) -> bool {
+        self.file.look_again();
+        self.is_damaged()
+    }
+
+    /// Returns what can be read of a damaged index.
+    pub fn salvage(&self) -> Salvage {
+        Salvage::of(self)
+    }
+
     /// Returns the records as of the last commit. Cheap, but pages that it can see are not reused while it lives:
     /// drop it when the next one exists.
     pub fn snapshot(&self) -> Result<Snapshot, IndexError> {
@@ -114,8 +144,12 @@ impl Index {
         }
         let walker = Walker::open(self.file.clone(), self.cache_bytes / WALKER_SHARE);
         drop(committing);
-        let records = Committed::new(table, walker, Arc::clone(&self.warmth))?;
-        Ok(Snapshot { records, warmth: Arc::clone(&self.warmth) })
+        Ok(Snapshot {
+            records: Committed::new(table, walker, Arc::clone(&self.warmth))?,
+            warmth: Arc::clone(&self.warmth),
+            lost: Arc::clone(&self.lost),
+            bad: Arc::clone(self.file.bad_blocks()),
+        })
     }
 
     /// Begins a transaction. There is one at a time: another call waits until it is done.
@@ -148,7 +182,8 @@ impl Index {
 
     fn attach(file: CheckedFile, cache_bytes: usize) -> Result<Index, IndexError> {
         let database = open_database(&file, cache_bytes)?;
-        Ok(Index { file, cache_bytes, warmth: Arc::default(), database, committing: Mutex::default() })
+        let lost = Arc::new(salvage::lost_ranges(&file, cache_bytes)?);
+        Ok(Index { file, cache_bytes, warmth: Arc::default(), database, committing: Mutex::default(), lost })
     }
 
     fn database(&self) -> Result<&Database, IndexError> {
@@ -179,6 +214,8 @@ fn open_records(database: &Database) -> Result<ReadOnlyTable<&'static [u8], &'st
 pub struct Snapshot {
     records: Committed,
     warmth: Arc<Warmth>,
+    lost: Arc<LostRanges>,
+    bad: Arc<BadBlocks>,
 }
 
 impl fmt::Debug for Snapshot {
@@ -188,6 +225,11 @@ impl fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
+    /// Whether blocks of the file could not be read.
+    pub fn is_damaged(&self) -> bool {
+        !self.bad.is_empty()
+    }
+
     /// Whether reads will mostly not need media, judged by recent reads. False once the index is damaged.
     pub fn is_warm(&self) -> bool {
         self.warmth.is_warm()
@@ -198,24 +240,38 @@ impl Snapshot {
         self.warmth.cold_reads()
     }
 
+    /// Returns the ranges of keys whose records were lost.
+    pub fn lost(&self) -> &Arc<LostRanges> {
+        &self.lost
+    }
+
     /// Returns the value of a key.
     ///
     /// # Errors
-    /// [`IndexError::Corrupt`] or [`IndexError::Io`] if a block on the way to the key cannot be read, whatever else
-    /// can; [`IndexError::Closed`] if the index was reopened and changed since.
+    /// [`IndexError::Corrupt`] or [`IndexError::Io`] if the record is lost or a block on the way to the key cannot be
+    /// read, whatever else can; [`IndexError::Closed`] if the index was reopened and changed since.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
-        self.warmth.watch(|| self.records.get(key))
+        self.lost.check(key, self.warmth.watch(|| self.records.get(key))?)
     }
 
     /// Visits records with `from <= key < to`, in order, until `visit` breaks. Fails as [`Snapshot::get`] does, after
-    /// it visited all records before the block that cannot be read.
+    /// it visited all records before the lost range, or before the block that cannot be read.
     pub fn scan(&self, from: &[u8], to: &[u8], visit: Visit<'_>) -> Result<(), IndexError> {
-        self.warmth.watch(|| self.records.scan(from, to, visit))
+        let scan = |visit: Visit<'_>| self.warmth.watch(|| self.records.scan(from, to, visit));
+        self.lost.scan((from, to), scan, visit)
     }
 
-    /// Returns the record with the greatest key in `from <= key < bound`.
+    /// Like [`Snapshot::scan`], but says where records may be missing, and goes on.
+    pub fn scan_around(&self, from: &[u8], to: &[u8], visit: VisitFound<'_>) -> Result<(), IndexError> {
+        let scan = |visit: Visit<'_>| self.warmth.watch(|| self.records.scan(from, to, visit));
+        self.lost.scan_around((from, to), scan, visit)
+    }
+
+    /// Returns the record with the greatest key in `from <= key < bound`. Fails with [`IndexError::Corrupt`] if a
+    /// greater one may be lost.
     pub fn last_before(&self, from: &[u8], bound: &[u8]) -> Result<Option<Record>, IndexError> {
-        self.warmth.watch(|| self.records.last_before(from, bound))
+        let last = self.warmth.watch(|| self.records.last_before(from, bound))?;
+        self.lost.check_last((from, bound), last)
     }
 }
 
@@ -236,7 +292,14 @@ impl Update<'_> {
     /// Opens the records for reading and changing. Open them once for many changes, as opening costs as much as a
     /// change.
     pub fn records(&self) -> Result<Records<'_>, IndexError> {
-        Ok(Records { table: self.transaction.open_table(RECORDS)? })
+        Ok(Records { table: self.transaction.open_table(RECORDS)?, lost: Arc::clone(&self.index.lost) })
+    }
+
+    /// Sets the lost ranges of an index that has none; it shows them once it is opened again.
+    pub fn put_lost(&self, lost: &LostRanges) -> Result<(), IndexError> {
+        let mut table = self.transaction.open_table(LOST)?;
+        lost.iter().try_for_each(|range| table.insert(&*range.from, &*range.to).map(drop))?;
+        Ok(())
     }
 
     /// Makes the transaction durable and visible to later snapshots. It is atomic; after a failed sync, only the next
@@ -255,6 +318,7 @@ impl Update<'_> {
 /// The records as a transaction sees and changes them; one at a time per [`Update`].
 pub struct Records<'u> {
     table: Table<'u, &'static [u8], &'static [u8]>,
+    lost: Arc<LostRanges>,
 }
 
 impl fmt::Debug for Records<'_> {
@@ -291,12 +355,18 @@ impl Records<'_> {
         Ok(self.table.remove(key)?.map(|removed| old(removed.value())))
     }
 
-    /// Returns the value of a key, as changed by this transaction.
+    /// Whether the record of this key is lost, if it is absent.
+    pub fn is_lost(&self, key: &[u8]) -> bool {
+        self.lost.covers(key)
+    }
+
+    /// Returns the value of a key, as changed by this transaction. Lost records are absent.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
         Ok(self.table.get(key)?.map(|value| value.value().to_vec()))
     }
 
-    /// Visits records with `from <= key < to`, as changed by this transaction, in order, until `visit` breaks.
+    /// Visits records with `from <= key < to`, as changed by this transaction, in order, until `visit` breaks. Lost
+    /// records are passed over.
     pub fn scan(&self, from: &[u8], to: &[u8], visit: Visit<'_>) -> Result<(), IndexError> {
         committed::scan(&self.table, from, to, visit).map_err(|(error, _)| error)
     }

@@ -10,7 +10,7 @@ use crate::encoding::entry::Slot;
 use crate::encoding::key;
 use crate::encoding::key::{Key, Table};
 use crate::limits::RECENT_VERSIONS_INODES_MAX;
-use crate::tables::index::{IndexError, Snapshot};
+use crate::tables::index::{Found, IndexError, Snapshot};
 use crate::tables::memtable::Memtable;
 
 /// Checkpoints whose changed inodes are remembered, so that cached maps of all others stay valid.
@@ -111,8 +111,8 @@ impl ReadView {
         Ok(found)
     }
 
-    /// Visits all records of a table in key order, across inodes. Reads media, and holds the memtables' records of
-    /// that table in memory.
+    /// Visits all records of a table in key order, across inodes; passes over lost ones. Reads media, and holds the
+    /// memtables' records of that table in memory.
     pub fn each_of(
         &self,
         member: Member,
@@ -127,7 +127,8 @@ impl ReadView {
         }
         let (from, to) = key::table_range(member, table);
         let mut newer = recent.into_iter().peekable();
-        self.index.scan(&from, &to, &mut |key, value| {
+        self.index.scan_around(&from, &to, &mut |found| {
+            let Found::Record(key, value) = found else { return ControlFlow::Continue(()) };
             while let Some((key, slot)) = newer.next_if(|(newer, _)| **newer < *key) {
                 slot.inspect(|value| visit(&key, value));
             }

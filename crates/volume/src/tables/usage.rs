@@ -41,10 +41,18 @@ impl Usage {
         for delta in deltas {
             let counter = (delta.kind, delta.id);
             let record = state.counters.entry(counter).or_default();
+            // A counter that was counted anew after its index was damaged may be too low.
             record.bytes = record.bytes.saturating_add_signed(delta.bytes);
             record.inodes = record.inodes.saturating_add_signed(delta.inodes);
             state.changed.insert(counter);
         }
+    }
+
+    /// Makes the next checkpoint write all counters, as those in the index are lost or wrong.
+    pub fn write_all_again(&self) {
+        let mut state = self.state.lock();
+        let Counters { counters, changed } = &mut *state;
+        changed.extend(counters.keys());
     }
 
     /// Returns a counter.

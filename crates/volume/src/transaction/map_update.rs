@@ -27,8 +27,14 @@ pub fn is_dense(record: &InodeRecord) -> bool {
 }
 
 impl Attempt<'_> {
-    /// Returns the bytes of `[from, to)` of a locked file that are mapped, not counting unstable data.
+    /// Returns the bytes of `[from, to)` of a locked file that are mapped, not counting unstable data. Where mappings
+    /// are lost, all are taken for mapped, as far as the file's usage allows.
     pub fn mapped_bytes(&self, state: &mut InodeState, from: u64, to: u64) -> Result<u64, Stop> {
+        let bytes = self.count_mapped(state, from, to)?;
+        Ok(bytes.min(state.record().used))
+    }
+
+    fn count_mapped(&self, state: &mut InodeState, from: u64, to: u64) -> Result<u64, Stop> {
         let record = state.record();
         let to = to.min(record.mapped_end);
         if from >= to {

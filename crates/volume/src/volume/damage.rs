@@ -54,6 +54,9 @@ impl Volume {
     /// Converts a failure of the index. An index that is being reopened, or waits for room to be, is `Busy`: worth a
     /// retry.
     pub(crate) fn index_failed(&self, of: Subject, error: &IndexError) -> Error {
+        if matches!(error, IndexError::Corrupt(_)) && self.view().index.is_damaged() {
+            self.checkpoints.kick();
+        }
         if *error == IndexError::Closed && !self.committer.has_failed() {
             return Error::Busy;
         }

@@ -69,6 +69,7 @@ impl Volume {
         #[cfg(test)]
         self.hooks.reach(crate::hooks::Point::IndexChanged);
         update.commit()?;
+        *self.index_meta.lock() = meta;
         for (id, live) in live {
             self.segments.update(id, |info| info.live = info.live.wrapping_add_signed(live));
         }
@@ -105,17 +106,20 @@ impl Merge<'_> {
         let destaged_to: BTreeSet<SegmentId> =
             destaged.extents.iter().map(|(_, record)| record.segment).collect();
         for (id, info) in segments.infos() {
-            let delta = live.get(&id).copied().unwrap_or(0);
+            let (key, delta) = (key::segment(id), live.get(&id).copied().unwrap_or(0));
             let now = info.live.wrapping_add_signed(delta);
             let settled = info.sealed && info.pending == 0 && info.newest_layer <= layer;
             if now == 0 && settled && !destaged_to.contains(&id) {
-                self.index.delete(&key::segment(id))?;
+                self.index.delete(&key)?;
                 self.outcome.dead.push(id);
-            } else if delta != 0 || info.newest_layer >= layer || destaged_to.contains(&id) {
+            } else if delta != 0
+                || info.newest_layer >= layer
+                || destaged_to.contains(&id)
+                || self.index.is_lost(&key)
+            {
                 // Write the row even if only a newer memtable names the segment: the entry that journaled its
                 // creation may be trimmed now.
-                self.index
-                    .put(&key::segment(id), &SegmentRecord { capacity: info.capacity, live: now }.encode())?;
+                self.index.put(&key, &SegmentRecord { capacity: info.capacity, live: now }.encode())?;
             }
         }
         Ok(())
@@ -294,7 +298,7 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// Frees the maps of removed files, and continues with truncations that were too large for an earlier checkpoint.
+    /// Frees the maps of removed files (not those of which it is unknown whether they were removed), and continues with truncations that were too large for an earlier checkpoint.
     fn reap(&mut self) -> Result<(), CheckpointError> {
         for ino in self.waiting_to_be_reaped()? {
             if self.budget == 0 {
@@ -306,7 +310,7 @@ impl Merge<'_> {
                 let record = decode_inode(&value)?;
                 self.index.delete(&key::reap(ino))?;
                 self.clear_truncated_of(ino, record)?;
-            } else {
+            } else if !self.index.is_lost(&key::inode(ino)) {
                 self.reap_removed(ino)?;
             }
         }
@@ -386,8 +390,22 @@ impl Merge<'_> {
                 Some(_) => None,
                 None => self.index.take(&key::extent(id), decode_extent)?.transpose()?,
             };
-            let before = old.as_ref().map_or(0, |old| i64::from(old.references));
-            let references = before + of_extent.iter().map(|(_, change)| change).sum::<i64>();
+            let before = match &old {
+                None if new.is_none() && self.index.is_lost(&key::extent(id)) => {
+                    // Nobody knows how many mappings name it, so it is never freed. If it has no row, reads of it
+                    // fail.
+                    if !moved.contains_key(&id) {
+                        continue;
+                    }
+                    ExtentRecord::REFERENCES_UNKNOWN
+                }
+                None => 0,
+                Some(old) => old.references,
+            };
+            let references = match before {
+                ExtentRecord::REFERENCES_UNKNOWN => i64::from(before),
+                _ => i64::from(before) + of_extent.iter().map(|(_, change)| change).sum::<i64>(),
+            };
             if let Some(old) = &old {
                 *live.entry(old.segment).or_default() -= i64::from(old.stored);
             }

@@ -21,13 +21,17 @@ pub struct ExtentRecord {
     pub transform: u8,
     /// 0: on the volume's own media. Other numbers are reserved for colder tiers.
     pub tier: u8,
-    /// Number of mappings that refer to it.
+    /// Number of mappings that refer to it, or [`ExtentRecord::REFERENCES_UNKNOWN`].
     pub references: u32,
     /// CRC32C of each [`BLOCK`] of stored bytes (the last may be shorter), continued over segment and offset.
     pub checksums: Vec<u32>,
 }
 
 impl ExtentRecord {
+    /// The number of references of an extent whose record was lost, and of which only its new place is known. It stays
+    /// the same, so the extent is never freed.
+    pub const REFERENCES_UNKNOWN: u32 = u32::MAX;
+
     /// Returns the checksum of a block of an extent: over its bytes and its location, so that misplaced writes and
     /// reads are detected.
     pub fn checksum(block: &[u8], segment: SegmentId, offset: u64) -> u32 {

@@ -35,9 +35,12 @@ pub struct MetaRecord {
 impl MetaRecord {
     /// The format of a new volume, which every release knows.
     pub const FORMAT_FIRST: u32 = 1;
-    /// The newest format that this release reads and writes: that of a volume that has held a record of a table for
-    /// which [`MetaRecord::format_of`] requires it. A volume never returns to an older format.
-    pub const FORMAT: u32 = 2;
+    /// The format of a volume that has held extended attributes, state of clients or orphans.
+    const FORMAT_2: u32 = 2;
+    /// The format of a volume whose index has lost ranges: other releases would take their records for absent.
+    pub const FORMAT_LOST: u32 = 3;
+    /// The newest format that this release reads and writes. A volume never returns to an older format.
+    pub const FORMAT: u32 = MetaRecord::FORMAT_LOST;
 
     /// Returns the least format of a volume with records of this table. A release that does not know the table would
     /// ignore the records, and let them become inconsistent with what it changes.
@@ -45,7 +48,7 @@ impl MetaRecord {
         match table {
             crate::encoding::key::Table::Xattr
             | crate::encoding::key::Table::State
-            | crate::encoding::key::Table::Orphan => MetaRecord::FORMAT,
+            | crate::encoding::key::Table::Orphan => MetaRecord::FORMAT_2,
             _ => MetaRecord::FORMAT_FIRST,
         }
     }

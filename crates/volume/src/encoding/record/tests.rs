@@ -104,10 +104,10 @@ fn only_known_formats_are_decoded() {
             anchor,
         }
     };
-    for format in [1, 2] {
+    for format in [1, 2, 3] {
         assert_eq!(MetaRecord::decode(&meta(format).encode()), Ok(meta(format)));
     }
-    for format in [0, 3] {
+    for format in [0, 4] {
         assert!(MetaRecord::decode(&meta(format).encode()).is_err());
     }
     for table in Table::ALL {

@@ -134,7 +134,9 @@ impl File {
                     Location::Dirty(mapping) => mapping.data()[index],
                     Location::Inline(bytes, from) => bytes[from + index],
                     Location::Extent(id, _) => u8::try_from(id.0).unwrap(),
-                    Location::Hole => panic!("holes are not among the runs"),
+                    Location::Hole | Location::Lost => {
+                        panic!("holes are not among the runs, and nothing is lost")
+                    }
                 });
             }
         }

@@ -52,6 +52,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 use redb::StorageBackend;
 
+use super::bad_blocks::BadBlocks;
 use super::slots::{BLOCK_BYTES, GROUP, SEAL_BYTES, Slot, Slots, group_of};
 use crate::media::{RandomFile, SECTOR_BYTES};
 
@@ -86,6 +87,7 @@ pub struct CheckedFile {
     slots: Arc<RwLock<Slots>>,
     /// Length of the file below; taken after `slots`.
     stored: Arc<Mutex<u64>>,
+    bad: Arc<BadBlocks>,
     /// A sync failed: what media hold is unknown for as long as this process lives.
     sync_failed: Arc<AtomicBool>,
     /// How many times the file was reopened before.
@@ -111,6 +113,7 @@ impl CheckedFile {
             sector: Arc::new(Mutex::new([0; SECTOR])),
             slots: Arc::default(),
             stored: Arc::default(),
+            bad: Arc::default(),
             sync_failed: Arc::default(),
             opening: 0,
             changed_by: Arc::default(),
@@ -130,6 +133,7 @@ impl CheckedFile {
             sector: Arc::new(Mutex::new(sector)),
             slots: Arc::new(RwLock::new(slots)),
             stored: Arc::new(Mutex::new(stored)),
+            bad: Arc::default(),
             sync_failed: Arc::default(),
             opening: 0,
             changed_by: Arc::default(),
@@ -140,14 +144,29 @@ impl CheckedFile {
     pub fn reopen(&self) -> io::Result<CheckedFile> {
         self.check_usable()?;
         let opening = self.opening + 1;
-        let changed_by = Arc::clone(&self.changed_by);
-        Ok(CheckedFile { opening, changed_by, ..CheckedFile::open(Arc::clone(&self.file))? })
+        let (changed_by, bad) = (Arc::clone(&self.changed_by), Arc::clone(&self.bad));
+        Ok(CheckedFile { opening, changed_by, bad, ..CheckedFile::open(Arc::clone(&self.file))? })
     }
 
     /// Whether the file was reopened and changed since: then what this one reads may belong to a later commit. Ask
     /// after reading.
     pub(super) fn is_superseded(&self) -> bool {
         self.changed_by.load(Ordering::SeqCst) > self.opening
+    }
+
+    /// Returns the blocks that could not be read.
+    pub(super) fn bad_blocks(&self) -> &Arc<BadBlocks> {
+        &self.bad
+    }
+
+    /// Reads the bad blocks again, and returns how many are good now.
+    pub(super) fn look_again(&self) -> usize {
+        self.bad.look_again(|block| self.try_read(block, &mut [0; BLOCK]).is_ok())
+    }
+
+    /// Checks that media can be read at all.
+    pub(super) fn check_readable(&self) -> io::Result<()> {
+        self.file.read_at(0, &mut [0; SECTOR])
     }
 
     /// Returns the length of the underlying file, bytes.
@@ -195,6 +214,18 @@ impl CheckedFile {
 
     fn read_blocks(&self, first: u64, out: &mut [u8]) -> io::Result<()> {
         super::warmth::count_block_read();
+        if self.try_read(first, out).is_ok() {
+            return Ok(());
+        }
+        // The failure may pass. If it does not, it belongs to some of the blocks.
+        let mut result = Ok(());
+        for (number, block) in (first..).zip(out.chunks_exact_mut(BLOCK)) {
+            result = result.and(self.try_read(number, block).inspect_err(|_| self.bad.add(number)));
+        }
+        result
+    }
+
+    fn try_read(&self, first: u64, out: &mut [u8]) -> io::Result<()> {
         let mut seals = vec![0; out.len() / BLOCK * SEAL];
         for run in runs(first, out.len() / BLOCK) {
             let slot =
@@ -202,8 +233,10 @@ impl CheckedFile {
             if slot.data_at(run.within) + run.data.len() as u64 > self.stored_len() {
                 return Err(damaged(run.number, "was never written"));
             }
-            self.file.read_at(slot.data_at(run.within), &mut out[run.data])?;
-            self.file.read_at(slot.seal_at(run.within), &mut seals[run.seals])?;
+            self.file
+                .read_at(slot.data_at(run.within), &mut out[run.data])
+                .and_then(|()| self.file.read_at(slot.seal_at(run.within), &mut seals[run.seals]))
+                .map_err(|error| damaged(run.number, &format!("cannot be read: {error}")))?;
         }
         let blocks = out.chunks_exact(BLOCK).zip(seals.chunks_exact(SEAL));
         (first..).zip(blocks).try_for_each(|(number, (data, seal))| verify(number, data, seal))
@@ -220,6 +253,7 @@ impl CheckedFile {
             self.file.write_at(slot.data_at(run.within), &data[run.data])?;
             self.file.write_at(slot.seal_at(run.within), &seals[run.seals])?;
         }
+        self.bad.written(first, (data.len() / BLOCK) as u64);
         Ok(())
     }
 

@@ -16,6 +16,13 @@ pub enum IndexError {
     Closed,
 }
 
+impl IndexError {
+    /// The error of a read that needs a lost record.
+    pub(crate) fn lost() -> IndexError {
+        IndexError::Corrupt("what was asked for was lost with blocks that could not be read".to_owned())
+    }
+}
+
 impl fmt::Display for IndexError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

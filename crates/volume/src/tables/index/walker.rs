@@ -15,11 +15,11 @@ use std::sync::{Arc, OnceLock};
 use foldhash::fast::FixedState;
 use quick_cache::Weighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
-use redb::StorageBackend;
+use redb::{StorageBackend, TableHandle as _};
 
 use super::pages::{Branch, HEADER_BYTES, Header, Nonsense, Page, PageNumber, Regions, table_root};
 use super::slots::BLOCK_BYTES;
-use super::{CheckedFile, IndexError, RECORDS, Record, Visit};
+use super::{CheckedFile, IndexError, LOST, RECORDS, Record, Visit};
 
 /// Most levels of a tree; the library has the same limit.
 const DEPTH_MAX: usize = 128;
@@ -118,6 +118,17 @@ impl Walker {
     /// # Errors
     /// [`IndexError::Corrupt`] if the header or a page with the list of tables does not verify or makes no sense.
     pub fn open(file: CheckedFile, cache_bytes: usize) -> Result<Walker, IndexError> {
+        let name = RECORDS.name();
+        let records = Walker::open_table(file, name, cache_bytes)?;
+        records.ok_or_else(|| IndexError::Corrupt(format!("it has no table `{name}`")))
+    }
+
+    /// Finds the lost ranges, in the same way; `None` if the index has none.
+    pub(super) fn open_lost(file: CheckedFile, cache_bytes: usize) -> Result<Option<Walker>, IndexError> {
+        Walker::open_table(file, LOST.name(), cache_bytes)
+    }
+
+    fn open_table(file: CheckedFile, name: &str, cache_bytes: usize) -> Result<Option<Walker>, IndexError> {
         let mut bytes = [0; HEADER_BYTES];
         file.read(0, &mut bytes)?;
         let header = Header::parse(&bytes).map_err(|nonsense| corrupt(0, nonsense))?;
@@ -128,12 +139,9 @@ impl Walker {
             cache_bytes: 0,
             pages: OnceLock::new(),
         };
-        let name = redb::TableHandle::name(&RECORDS);
-        let definition = tables
-            .get(name.as_bytes())?
-            .ok_or_else(|| IndexError::Corrupt(format!("it has no table `{name}`")))?;
+        let Some(definition) = tables.get(name.as_bytes())? else { return Ok(None) };
         let root = table_root(&definition).map_err(|nonsense| corrupt(0, nonsense))?;
-        Ok(Walker { root, cache_bytes, pages: OnceLock::new(), ..tables })
+        Ok(Some(Walker { root, cache_bytes, pages: OnceLock::new(), ..tables }))
     }
 
     /// Returns the value of a key.

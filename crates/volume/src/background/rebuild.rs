@@ -1,0 +1,179 @@
+//! Replaces a damaged index by a copy of what can be read of it.
+//!
+//! The library that keeps the index refuses everything after a block could not be read, and even a change far from
+//! that block may need it. So nothing is worked around in place: the copy is a sound tree, and lists the ranges of keys
+//! whose records are lost. `docs/decisions/2026-11-22-damaged-index.md` has the reasons.
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::encoding::key;
+use crate::encoding::key::{FAMILY, FIRST, Key, Table};
+use crate::encoding::record::{InodeRecord, MetaRecord, UsageKind, UsageRecord};
+use crate::media::Media;
+use crate::tables::index::{Contents, Copied, Index, IndexError, LostRanges, Records, Salvage};
+use crate::tables::lost_words::Words;
+use crate::tables::usage;
+
+/// Most bad pages that are named in the log.
+const NAMED_MAX: usize = 16;
+
+/// A copy that is the index now.
+#[derive(Debug)]
+pub(crate) struct Rebuilt {
+    pub(crate) index: Index,
+    /// The record about the family that it holds.
+    pub(crate) meta: MetaRecord,
+}
+
+/// Replaces the index by a copy of what `salvage` can read. `known` is the record about the family that it holds, if
+/// that is in memory. Returns `None` if a failure passed: open the index again.
+///
+/// # Errors
+/// [`IndexError::Full`]: the index is as it was. After other errors it is unknown which index a crash leaves.
+pub(crate) fn rebuild(
+    media: &dyn Media,
+    salvage: &Salvage,
+    cache_bytes: usize,
+    known: Option<&MetaRecord>,
+) -> Result<Option<Rebuilt>, IndexError> {
+    let needed = salvage.bytes_needed();
+    let available = media.space()?.available;
+    if available < needed {
+        tracing::error!(
+            needed_bytes = needed,
+            available_bytes = available,
+            "the index is damaged, and there is no room to copy what can be read; free that much on its device"
+        );
+        return Err(IndexError::Full);
+    }
+    tracing::error!("the index is damaged: copying what can be read of it");
+    let mut survivors = Survivors { known, ..Survivors::default() };
+    let copied = media
+        .create_index()
+        .map_err(IndexError::from)
+        .and_then(|file| salvage.copy(file, &mut survivors))
+        .and_then(|copied| match copied {
+            Some(copied) => media.replace_index().map_err(IndexError::from).map(|()| Some(copied)),
+            None => Ok(None),
+        });
+    let Some(copied) = copied.inspect_err(|_| discard(media))? else {
+        discard(media);
+        return Ok(None);
+    };
+    let index = Index::open(media.index(), cache_bytes)?;
+    let meta = survivors.meta.ok_or_else(meta_is_lost)?;
+    tell(&copied);
+    Ok(Some(Rebuilt { index, meta }))
+}
+
+fn discard(media: &dyn Media) {
+    if let Err(error) = media.discard_index() {
+        tracing::warn!(%error, "a useless copy of the index could not be deleted; the next start does");
+    }
+}
+
+fn tell(copied: &Copied) {
+    let pages: Vec<String> =
+        copied.bad_pages.iter().take(NAMED_MAX).map(|page| format!("{}: {}", page.block, page.why)).collect();
+    let kept = "the damaged file is kept beside the index as `index.damaged`";
+    if copied.lost.is_empty() {
+        tracing::error!(
+            records = copied.records,
+            "the index was damaged and is replaced by a complete copy; {kept}"
+        );
+        return;
+    }
+    tracing::error!(
+        records = copied.records,
+        blocks = pages.join("; "),
+        lost = %Words(&copied.lost),
+        "the index was damaged and is replaced by a copy of what can be read; reads of what is lost fail; stop the \
+         server, run `holdfast check` to see which files are affected, and `holdfast check --repair`; {kept}"
+    );
+}
+
+fn meta_is_lost() -> IndexError {
+    IndexError::Corrupt(
+        "the record about the volume itself is lost; run `holdfast check --repair` on the data directory"
+            .to_owned(),
+    )
+}
+
+/// What a copy needs to know of the records in it.
+#[derive(Default)]
+struct Survivors<'m> {
+    known: Option<&'m MetaRecord>,
+    /// The record about the family that was found; then that of the copy.
+    meta: Option<MetaRecord>,
+    /// Usage counters that were found.
+    counters: HashSet<Key>,
+    /// The usage of all inodes that were found.
+    usage: BTreeMap<(UsageKind, u64), UsageRecord>,
+}
+
+impl Contents for Survivors<'_> {
+    fn see(&mut self, key: &[u8], value: &[u8]) {
+        match key::parse(key) {
+            Some((_, Table::Inode, _)) => {
+                let Ok(record) = InodeRecord::decode(value) else { return };
+                for delta in usage::deltas(&record, i64::try_from(record.used).unwrap_or(i64::MAX), 1) {
+                    let counter = self.usage.entry((delta.kind, delta.id)).or_default();
+                    counter.bytes = counter.bytes.saturating_add_signed(delta.bytes);
+                    counter.inodes = counter.inodes.saturating_add_signed(delta.inodes);
+                }
+            }
+            Some((_, Table::Usage, _)) => drop(self.counters.insert(Key::from(key))),
+            Some((_, Table::Meta, _)) => self.meta = MetaRecord::decode(value).ok(),
+            _ => {}
+        }
+    }
+
+    fn complete(&mut self, records: &mut Records<'_>, lost: &mut LostRanges) -> Result<(), IndexError> {
+        let mut meta = match (self.meta.take(), self.known) {
+            (Some(found), Some(known)) if found != *known => {
+                return Err(IndexError::Io(
+                    "it does not hold what the last checkpoint wrote; restart the server".to_owned(),
+                ));
+            }
+            (found, known) => found.or_else(|| known.cloned()).ok_or_else(meta_is_lost)?,
+        };
+        if !lost.is_empty() {
+            meta.format = meta.format.max(MetaRecord::FORMAT_LOST);
+        }
+        records.put(&key::meta(), &meta.encode())?;
+        lost.remove(&key::meta(), &key::meta().successor());
+        for ((kind, id), usage) in &self.usage {
+            let key = key::usage(kind.byte(), *id);
+            if lost.covers(&key) && !self.counters.contains(&key) {
+                records.put(&key, &usage.encode())?;
+            }
+        }
+        // Counters of those who use nothing have no record. If inodes are lost, the others are too low.
+        let (from, to) = key::table_range(FIRST, Table::Usage);
+        lost.remove(&from, &to);
+        forget_unused_numbers(lost, &meta);
+        self.meta = Some(meta);
+        Ok(())
+    }
+}
+
+/// Removes the keys whose numbers were never handed out: nothing was lost there, and records that are put there later
+/// are to be removed without a trace.
+fn forget_unused_numbers(lost: &mut LostRanges, meta: &MetaRecord) {
+    let of_inodes = [
+        Table::Inode,
+        Table::Name,
+        Table::Cookie,
+        Table::Map,
+        Table::Reap,
+        Table::Symlink,
+        Table::Xattr,
+        Table::Orphan,
+    ];
+    let inodes = of_inodes.map(|table| (FIRST, table, meta.next_ino.0));
+    let others = [(FAMILY, Table::Extent, meta.next_extent.0), (FAMILY, Table::Segment, meta.next_segment.0)];
+    for (member, table, next) in inodes.into_iter().chain(others) {
+        let (start, end) = key::table_range(member, table);
+        lost.remove(&[&start[..], &next.to_be_bytes()].concat(), &end);
+    }
+}

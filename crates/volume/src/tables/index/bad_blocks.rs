@@ -1,0 +1,45 @@
+//! Blocks of an index file that could not be read.
+
+use std::collections::BTreeSet;
+
+use parking_lot::Mutex;
+
+/// Most blocks that are remembered. More are as good a reason to act.
+const MAX: usize = 65_536;
+
+/// The blocks that could not be read or did not verify, twice in a row, and were not written since.
+#[derive(Debug, Default)]
+pub(super) struct BadBlocks(Mutex<BTreeSet<u64>>);
+
+impl BadBlocks {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
+
+    /// Returns the blocks, in order.
+    pub(super) fn list(&self) -> Vec<u64> {
+        self.0.lock().iter().copied().collect()
+    }
+
+    pub(super) fn add(&self, block: u64) {
+        let mut blocks = self.0.lock();
+        if blocks.len() < MAX {
+            blocks.insert(block);
+        }
+    }
+
+    /// Forgets `count` blocks from `first` on, which were written.
+    pub(super) fn written(&self, first: u64, count: u64) {
+        let mut blocks = self.0.lock();
+        if !blocks.is_empty() {
+            blocks.retain(|block| !(first..first + count).contains(block));
+        }
+    }
+
+    /// Forgets the blocks that `is_good` now, and returns how many those were.
+    pub(super) fn look_again(&self, is_good: impl Fn(u64) -> bool) -> usize {
+        let good: Vec<u64> = self.list().into_iter().filter(|block| is_good(*block)).collect();
+        let mut blocks = self.0.lock();
+        good.iter().filter(|block| blocks.remove(block)).count()
+    }
+}
