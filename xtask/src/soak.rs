@@ -21,6 +21,8 @@ cargo xtask soak: long runs of the simulations, fuzzers and scenarios.
                                     simulated crashes, 200,000 by default; a seed replays a run
   soak nfs4 [--runs N] [--points N] [--seed S]
                                     simulated NFSv4 clients, 5,000 runs by default; a point is a server crash
+  soak damage [--points N] [--seed S]
+                                    each block of an index damaged; then crashes while an index is replaced, 20,000 by default
   soak kill [--rounds N]            kill -9 under real clients, 200 rounds by default (needs root)
   soak fsx [--minutes N]            the file system exerciser, an hour by default (needs root)
   soak remove                       remove 6 GiB and a million files beside another client (needs root, 20 GB of disk)
@@ -35,6 +37,7 @@ pub(crate) fn command(arguments: &[&str]) -> ExitCode {
     match arguments {
         ["crash", rest @ ..] => simulated("crash", rest, &["--points", "200000"]),
         ["nfs4", rest @ ..] => simulated("nfs4", rest, &["--runs", "5000", "--points", "1000000"]),
+        ["damage", rest @ ..] => damage(rest),
         ["kill"] => e2e::command(&["kill", "--rounds", "200"]),
         ["kill", "--rounds", rounds] => e2e::command(&["kill", "--rounds", rounds]),
         ["fsx"] => e2e::command(&["fsx", "--minutes", "60"]),
@@ -62,6 +65,20 @@ fn threads(minutes: u64) -> ExitCode {
     let budget = Duration::from_secs((minutes + 15) * 60);
     report.step("threads", budget, || run(command, budget).map(|()| String::new()));
     report.finish()
+}
+
+/// Damages each block of an index, then runs the simulator.
+fn damage(arguments: &[&str]) -> ExitCode {
+    let test = ["test", "--release", "--locked", "-p", "volume", "--lib", "damage_of", "--", "--nocapture"];
+    let mut command = cargo(&test);
+    command.env("HOLDFAST_DAMAGED_BLOCKS", "all");
+    match run(command, LIMIT) {
+        Ok(()) => simulated("damage", arguments, &["--points", "20000"]),
+        Err(why) => {
+            eprintln!("soak: {why}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn fuzz(minutes: u64) -> ExitCode {
