@@ -313,8 +313,8 @@ fn only_their_owner_reaches_the_files_of_volumes() {
     let media = directory.open_volume("main", None).unwrap();
     media.create_blob(volume::ids::SegmentId(1), 1 << 20).unwrap();
     assert_eq!(fs::metadata(&root).unwrap().permissions().mode() & 0o7777, 0o700);
-    assert_eq!(reachable(&root), [PathBuf::new(); 0]);
-    assert_eq!(reachable(&journals), [PathBuf::new(); 0]);
+    assert_eq!(reachable(&root), Vec::<PathBuf>::new());
+    assert_eq!(reachable(&journals), Vec::<PathBuf>::new());
     drop((media, directory));
     // Older releases, or a careless chmod -R, left wider modes.
     let journal = journals.join("fast");
@@ -328,7 +328,7 @@ fn only_their_owner_reaches_the_files_of_volumes() {
     drop(directory.open_volume("fast", None).unwrap());
     assert_eq!(fs::metadata(&root).unwrap().permissions().mode() & 0o7777, 0o700);
     assert_eq!(reachable(&root), [stray]);
-    assert_eq!(reachable(&journals), [PathBuf::new(); 0]);
+    assert_eq!(reachable(&journals), Vec::<PathBuf>::new());
 }
 
 #[test]
