@@ -243,7 +243,7 @@ pub fn check(media: &Arc<dyn Media>, options: &CheckOptions) -> Result<Report, O
     let mut view = View::open(media.as_ref())?;
     records::check_index(&mut view, &mut findings)
         .map_err(|error| OpenError(format!("the volume's index cannot be read: {error}")))?;
-    if view.lost().is_empty()
+    if view.lost().iter().all(|lost| lost.is_recorded)
         && let Err(error) = view::open_for_changes(media.as_ref())
     {
         let what = format!("all records can be read, but the index takes no changes: {error}");

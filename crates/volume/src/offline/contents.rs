@@ -79,10 +79,11 @@ pub(crate) fn runs(
     visit: VisitRun<'_>,
 ) -> Result<(), IndexError> {
     // Whether bytes are missing is known from the file's count of bytes, so a lost range that covers its place in the
-    // index but held nothing of it does not count.
+    // index but held nothing of it does not count. Changes made after an earlier loss were counted without knowing what
+    // was there, so then every gap may be a loss.
     let (from, to) = (key::map(ino, 0), key::map(ino, u64::MAX));
     let mut tells_unknown = view.has_lost(&from, &to);
-    if let Some(inode) = inode.filter(|_| tells_unknown) {
+    if let Some(inode) = inode.filter(|_| tells_unknown && !view.has_recorded(&from, &to)) {
         let mut known = 0;
         merged(view, ino, Some(inode), false, &mut |run| {
             known += run.length();
@@ -109,7 +110,7 @@ fn merged(
     view.each_in_index(&from, &to, &mut |found| {
         let mapping = match found {
             Found::Record(key, value) => decode(key, value),
-            Found::Lost => None,
+            Found::Lost(_) => None,
         };
         let Some((end, mapping)) = mapping else {
             lost = true;

@@ -184,16 +184,20 @@ fn entry_lines(seq: Seq, encoded: &[u8], lines: &mut Vec<Line>) {
 pub fn records(media: &dyn Media, table: Option<Table>, visit: Visit<'_>) -> Result<(), OpenError> {
     let mut view = View::open(media)?;
     let (from, to) = match table {
-        Some(table) => key::table_range(crate::offline::check::records::member_of(table), table),
+        Some(table) => key::table_range(key::member_of(table), table),
         // After all keys: members are counted from zero.
         None => (Key::from(&[][..]), Key::from(&[0xff; 5][..])),
     };
     view.survey(&mut |_, _| {}).map_err(unreadable)?;
-    let mut why =
-        view.lost().iter().filter(|lost| *lost.to > *from && *lost.from < *to).map(|lost| &lost.why);
+    let mut told: Option<Key> = None;
     let mut line = |found: Found<'_>| match found {
         Found::Record(key, value) => visit(record_line("record", key, value)),
-        Found::Lost => visit(Line::new("lost").text("what", why.next().map_or("", |why| why.as_str()))),
+        // A range that others were put into since has many gaps.
+        Found::Lost(lost) if told.as_ref() == Some(&lost.from) => ControlFlow::Continue(()),
+        Found::Lost(lost) => {
+            told = Some(lost.from.clone());
+            visit(Line::new("lost").text("what", &lost.why))
+        }
     };
     view.each_in_index(&from, &to, &mut line).map_err(unreadable)
 }

@@ -36,7 +36,7 @@ pub use checked_file::CheckedFile;
 use committed::Committed;
 pub use error::IndexError;
 pub use lost::{Found, LostRange, LostRanges, VisitFound};
-pub use salvage::{BadPage, Contents, Copied, Salvage};
+pub use salvage::{BadPage, Contents, Copied, Salvage, lost_ranges};
 pub use walker::{Salvaged, Walker};
 pub use warmth::ColdReads;
 use warmth::Warmth;

@@ -166,8 +166,9 @@ fn check_references(
     findings: &mut Findings,
 ) {
     let references = used.map_or(0, |used| used.references);
-    // References of lost maps are not known.
-    if row.references > references && lacks(view, FIRST, Table::Map) {
+    // References of lost maps are not known, nor are those of an extent whose record was lost and written anew.
+    let is_unknown = row.references == ExtentRecord::REFERENCES_UNKNOWN;
+    if is_unknown || row.references > references && lacks(view, FIRST, Table::Map) {
         return;
     }
     if row.references != references {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::findings::Findings;
+use super::maps::may_be_lost;
 use super::tree::{Node, Tree};
 use super::view::View;
 use super::{FaultKind, Summary};
@@ -71,6 +72,11 @@ impl Faults<'_> {
         self.view.has_lost(&range(self.ino), &range(Ino(self.ino.0.saturating_add(1))))
     }
 
+    /// Whether this file was changed when some of its map was lost already, and its bytes could not be counted.
+    fn has_inexact_map(&self) -> bool {
+        self.view.has_recorded(&key::map(self.ino, 0), &key::map(Ino(self.ino.0.saturating_add(1)), 0))
+    }
+
     /// Whether names anywhere may be lost.
     fn may_lack_names(&self) -> bool {
         let (from, to) = key::table_range(FIRST, Table::Name);
@@ -109,6 +115,12 @@ fn check_names(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
     });
     if ino != Ino::ROOT && node.names == 0 && !(node.orphan && record.links == 0) {
         let (file_type, bytes) = (record.file_type, record.size);
+        if record.links == 0 && faults.view.is_lost(&key::orphan(ino)) {
+            let what = format!(
+                "inode {ino} ({file_type:?}, {bytes} bytes) was removed, and stays: it is lost whether clients have it open"
+            );
+            return faults.add(FaultKind::Lost, what);
+        }
         if faults.may_lack_names() {
             let what = format!(
                 "the name of inode {ino} ({file_type:?}, {bytes} bytes) is lost: nobody can reach it"
@@ -183,6 +195,12 @@ fn check_sizes(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) -> u6
             "{lost} of its {used} bytes of data cannot be read: the records of their places are lost"
         );
         faults.add(FaultKind::Lost, what);
+    } else if used < node.mapped && faults.has_inexact_map() {
+        let what = format!(
+            "places of its data are lost: it says that {used} bytes of data are stored for it, but there are {}",
+            node.mapped
+        );
+        faults.add(FaultKind::Lost, what);
     } else {
         faults.unless(used == node.mapped, FaultKind::Used, || {
             format!("it says that {used} bytes of data are stored for it, but there are {}", node.mapped)
@@ -250,7 +268,7 @@ pub(super) fn count_xattrs(view: &View, tree: &mut Tree, findings: &mut Findings
         }
     })?;
     for (ino, number) in strays {
-        if view.get(&key::reap(ino))?.is_none() && !view.is_lost(&key::inode(ino)) {
+        if view.get(&key::reap(ino))?.is_none() && !may_be_lost(view, ino) {
             let what = format!("there are {number} extended attributes of inode {ino}, which does not exist");
             findings.add(FaultKind::Inode, None, what);
         }

@@ -153,7 +153,7 @@ fn open_index_map(view: &View, tree: &Tree, ino: Ino, findings: &mut Findings) -
     match &file.record {
         Some(inode) => file.over = recent_cover(&recent_mappings(view, ino), inode),
         None if tree.nodes.contains_key(&ino) => {}
-        None if view.get(&key::reap(ino))?.is_none() && !view.is_lost(&key::inode(ino)) => {
+        None if view.get(&key::reap(ino))?.is_none() && !may_be_lost(view, ino) => {
             let what =
                 format!("there is data of inode {ino}, which does not exist; its space is never given back");
             findings.add(FaultKind::Map, None, what);
@@ -161,6 +161,11 @@ fn open_index_map(view: &View, tree: &Tree, ino: Ino, findings: &mut Findings) -
         None => {}
     }
     Ok(file)
+}
+
+/// Whether the record of an object may be lost, or that of its removal.
+pub(super) fn may_be_lost(view: &View, ino: Ino) -> bool {
+    view.is_lost(&key::inode(ino)) || view.is_lost(&key::reap(ino))
 }
 
 /// Checks the mappings that the journal put.
@@ -181,7 +186,7 @@ pub(super) fn check_recent_maps(
         let Some(inode) = file.record.clone() else {
             // The mappings of a file that the journal removes remain there until the next checkpoint drops them.
             let is_removed = matches!(view.recent(&key::inode(ino)), Some(None));
-            if !tree.nodes.contains_key(&ino) && !is_removed && !view.is_lost(&key::inode(ino)) {
+            if !tree.nodes.contains_key(&ino) && !is_removed && !may_be_lost(view, ino) {
                 let what = format!("the journal holds data of inode {ino}, which does not exist");
                 findings.add(FaultKind::Map, None, what);
             }

@@ -4,34 +4,22 @@
 
 use super::FaultKind;
 use super::findings::Findings;
-use super::view::{Lost, View};
-use crate::api::ids::{Ino, Member, Seq};
+use super::view::View;
+use crate::api::ids::{Ino, Seq};
 use crate::encoding::codec::Malformed;
 use crate::encoding::entry::Slot;
 use crate::encoding::key;
-use crate::encoding::key::{FAMILY, FIRST, Key, Table};
+use crate::encoding::key::{FIRST, Key, Table, member_of};
 use crate::encoding::record;
 use crate::encoding::record::UsageKind;
 use crate::limits::{NAME_BYTES_MAX, REQUEST_KEY_BYTES_MAX, STATE_KEY_BYTES_MAX};
-use crate::tables::index::IndexError;
+use crate::tables::index::{IndexError, LostRanges};
+use crate::tables::lost_words::Words;
 use crate::transaction::apply;
 
-/// Returns the member of a table: the volume or the family.
-pub(crate) fn member_of(table: Table) -> Member {
-    match table {
-        Table::Inode
-        | Table::Name
-        | Table::Cookie
-        | Table::Map
-        | Table::Reap
-        | Table::Usage
-        | Table::Symlink
-        | Table::Xattr
-        | Table::State
-        | Table::Orphan => FIRST,
-        Table::Extent | Table::Segment | Table::Reply | Table::Meta => FAMILY,
-    }
-}
+/// What is said of an index that was copied from a damaged one.
+const REBUILT: &str = "a server found the index damaged and replaced it by a copy of what could be read; the damaged \
+                       index is kept beside it, as index.damaged";
 
 /// Reads the whole index, once, and reports what of it is lost.
 pub(super) fn check_index(view: &mut View, findings: &mut Findings) -> Result<(), IndexError> {
@@ -47,7 +35,12 @@ pub(super) fn check_index(view: &mut View, findings: &mut Findings) -> Result<()
         }
     })?;
     for lost in view.lost() {
-        findings.add(FaultKind::Index, None, format!("{}; it held records of {}", lost.why, holds(lost)));
+        let mut range = LostRanges::default();
+        range.add(&lost.from, &lost.to);
+        findings.add(FaultKind::Index, None, format!("{}; it may have held {}", lost.why, Words(&range)));
+    }
+    if view.lost().iter().any(|lost| lost.is_recorded) {
+        findings.note(REBUILT.to_owned());
     }
     if view.meta.is_none() {
         let what = "the record with the volume's identity, the key of its file handles and its place in the journal \
@@ -55,46 +48,6 @@ pub(super) fn check_index(view: &mut View, findings: &mut Findings) -> Result<()
         findings.add(FaultKind::Index, None, what.to_owned());
     }
     Ok(())
-}
-
-/// Says what a lost range may have held.
-fn holds(lost: &Lost) -> String {
-    let words: Vec<String> = Table::ALL
-        .into_iter()
-        .filter_map(|table| {
-            let (from, to) = key::table_range(member_of(table), table);
-            let (first, last): (&[u8], &[u8]) = (lost.from.as_ref().max(&*from), lost.to.as_ref().min(&*to));
-            (first < last).then(|| {
-                let number = |key: &[u8]| key::parse(key).and_then(|(_, _, fields)| key::number(fields));
-                match (number(first), number(last)) {
-                    (Some(first), Some(last)) if first == last => format!("{} ({first})", word(table)),
-                    (Some(first), Some(last)) => format!("{} ({first} to {last})", word(table)),
-                    _ => word(table).to_owned(),
-                }
-            })
-        })
-        .collect();
-    if words.is_empty() { "no known table".to_owned() } else { words.join(", ") }
-}
-
-/// Names what the records of a table are about.
-fn word(table: Table) -> &'static str {
-    match table {
-        Table::Inode => "inodes",
-        Table::Name => "names in directory inodes",
-        Table::Cookie => "listings of directory inodes",
-        Table::Map => "places of the data of inodes",
-        Table::Reap => "removed objects",
-        Table::Usage => "usage counters",
-        Table::Symlink => "targets of symbolic links, inodes",
-        Table::Xattr => "extended attributes of inodes",
-        Table::State => "the state of clients",
-        Table::Orphan => "removed files that clients held open",
-        Table::Extent => "extents",
-        Table::Segment => "segments",
-        Table::Reply => "remembered replies",
-        Table::Meta => "the volume as a whole",
-    }
 }
 
 /// Returns the records of a journal entry that can be replayed; the others are faults, for which the next opening

@@ -3,4 +3,5 @@
 mod clean;
 pub(in crate::offline) mod lost;
 mod planted;
+mod rebuilt;
 pub(crate) mod world;

@@ -77,6 +77,7 @@ impl Tree {
             let Some(ino) = key::number(fields).map(Ino) else { return };
             match self.nodes.get_mut(&ino) {
                 Some(node) if matches!(node.file_type, None | Some(FileType::Regular)) => node.orphan = true,
+                None if view.is_lost(&key::inode(ino)) => self.add_lost(ino, Some(FileType::Regular)),
                 other => {
                     let what = if other.is_none() { "does not exist" } else { "is no regular file" };
                     let what = format!("inode {ino} is to be kept although it has no name, but it {what}");

@@ -17,15 +17,19 @@ use crate::encoding::record::MetaRecord;
 use crate::journal::Ring;
 use crate::media::{Media, RandomFile};
 use crate::open::OpenError;
-use crate::tables::index::{CheckedFile, Index, IndexError, Salvaged, Walker};
+use crate::tables::index::{CheckedFile, Index, IndexError, LostRanges, Salvaged, Walker, lost_ranges};
 use crate::tables::memtable::Memtable;
 use crate::transaction::apply;
+
+mod scan;
 
 /// All records of a volume that can be read, as of its last durable journal entry.
 pub(crate) struct View {
     /// The index as of its last checkpoint.
     index: Walker,
-    /// What the index lost, in order of keys; known after [`View::survey`].
+    /// What the index lacked already when it was copied from a damaged one.
+    recorded: LostRanges,
+    /// What the index lost, disjoint and in order of keys; before [`View::survey`], only what was recorded.
     lost: Vec<Lost>,
     /// The journal's records since then.
     recent: BTreeMap<Key, Slot>,
@@ -42,6 +46,16 @@ pub(crate) struct Lost {
     pub(crate) to: Key,
     /// Why, naming the block of the index that cannot be read.
     pub(crate) why: String,
+    /// Whether the records were lost before the index was copied from a damaged one. Others were put there since, and
+    /// can be read; in a range that was lost now, no record can.
+    pub(crate) is_recorded: bool,
+}
+
+impl Lost {
+    fn recorded(from: &[u8], to: &[u8]) -> Lost {
+        let why = "the index that this one is a copy of had a block that could not be read".to_owned();
+        Lost { from: Key::from(from), to: Key::from(to), why, is_recorded: true }
+    }
 }
 
 /// What to do if nothing of an index can be read.
@@ -57,8 +71,8 @@ pub(crate) type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]);
 pub(crate) enum Found<'a> {
     /// A key and its value.
     Record(&'a [u8], &'a [u8]),
-    /// A range of keys whose records are lost.
-    Lost,
+    /// Records may be missing here, of this range.
+    Lost(&'a Lost),
 }
 
 impl View {
@@ -76,6 +90,7 @@ impl View {
         let file = CheckedFile::open(Arc::new(copy)).map_err(unreadable)?;
         let refused =
             |error: IndexError| OpenError(format!("the volume's index cannot be opened: {error}; {RESTORE}"));
+        let recorded = lost_ranges(&file, cache_bytes).map_err(refused)?;
         let index = Walker::open(file, cache_bytes).map_err(refused)?;
         let meta = match index.get(&key::meta()) {
             Err(IndexError::Corrupt(_)) => None,
@@ -89,24 +104,29 @@ impl View {
                 Some(meta.map_err(|error| OpenError(format!("the index holds a {error}")))?)
             }
         };
-        Ok(View { index, lost: Vec::new(), recent: BTreeMap::new(), meta })
+        let lost = recorded.iter().map(|range| Lost::recorded(&range.from, &range.to)).collect();
+        Ok(View { index, recorded, lost, recent: BTreeMap::new(), meta })
     }
 
     /// Reads the whole index once, and visits each record that can be read. From then on, scans pass over what is
     /// lost.
     pub(crate) fn survey(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), IndexError> {
         let mut lost: Vec<Lost> = Vec::new();
+        let mut recorded = self.recorded.clone();
         self.index.salvage(&mut |found| {
             match found {
                 Salvaged::Record { key, value } => visit(key, value),
-                Salvaged::Lost { from, to, why, .. } => lost.push(Lost {
-                    from: Key::from(&from[..]),
-                    to: to.map_or_else(|| Key::from(AFTER_ALL_KEYS), |to| Key::from(&to[..])),
-                    why: why.to_string(),
-                }),
+                Salvaged::Lost { from, to, why, .. } => {
+                    let to = to.as_deref().unwrap_or(AFTER_ALL_KEYS);
+                    recorded.remove(&from, to);
+                    let (from, to, why) = (Key::from(&from[..]), Key::from(to), why.to_string());
+                    lost.push(Lost { from, to, why, is_recorded: false });
+                }
             }
             ControlFlow::Continue(())
         })?;
+        lost.extend(recorded.iter().map(|range| Lost::recorded(&range.from, &range.to)));
+        lost.sort_unstable_by(|one, other| one.from.cmp(&other.from));
         self.lost = lost;
         Ok(())
     }
@@ -184,54 +204,37 @@ impl View {
     pub(crate) fn get(&self, key: &[u8]) -> Result<Slot, IndexError> {
         match self.recent.get(key) {
             Some(slot) => Ok(slot.clone()),
-            None if self.is_lost(key) => Ok(None),
+            None if self.is_unreadable(key) => Ok(None),
             None => Ok(self.index.get(key)?.map(Value::from)),
         }
     }
 
     /// Whether the index lost records that may have had keys in `from <= key < to`.
     pub(crate) fn has_lost(&self, from: &[u8], to: &[u8]) -> bool {
-        let first = self.lost.partition_point(|lost| *lost.to <= *from);
-        self.lost.get(first).is_some_and(|lost| *lost.from < *to)
+        !self.lost_between(from, to).is_empty()
     }
 
-    /// Whether the index may have held a record with this key that is lost.
+    /// Whether records with keys in `from <= key < to` may have been lost before the index was copied from a damaged
+    /// one. Counts of such records are not exact, as they may have been changed since without knowing them.
+    pub(crate) fn has_recorded(&self, from: &[u8], to: &[u8]) -> bool {
+        self.recorded.meets(from, to)
+    }
+
+    /// Whether the index may have held a record with this key that is lost. It may hold one that was put since.
     pub(crate) fn is_lost(&self, key: &[u8]) -> bool {
         self.has_lost(key, &Key::from(key).successor())
     }
 
-    /// Visits the readable records of the index with `from <= key < to`, in order, and in between the ranges of keys
-    /// of which the index lost records, until `visit` breaks.
-    pub(crate) fn each_in_index(
-        &self,
-        from: &[u8],
-        to: &[u8],
-        visit: &mut dyn FnMut(Found<'_>) -> ControlFlow<()>,
-    ) -> Result<(), IndexError> {
-        let mut at = Key::from(from);
-        let mut is_stopped = false;
+    /// Whether the page that would hold this key cannot be read.
+    fn is_unreadable(&self, key: &[u8]) -> bool {
+        self.lost_between(key, &Key::from(key).successor()).iter().any(|lost| !lost.is_recorded)
+    }
+
+    /// Returns the lost ranges with keys in `from <= key < to`.
+    fn lost_between(&self, from: &[u8], to: &[u8]) -> &[Lost] {
         let first = self.lost.partition_point(|lost| *lost.to <= *from);
-        for lost in self.lost[first..].iter().take_while(|lost| *lost.from < *to) {
-            if *at < *lost.from {
-                let scanned = self.index.scan(&at, &lost.from, &mut |key, value| {
-                    let flow = visit(Found::Record(key, value));
-                    is_stopped = flow.is_break();
-                    flow
-                });
-                // The scan may have ended in looking at what is lost, after all records before it.
-                if !matches!(scanned, Err(IndexError::Corrupt(_))) {
-                    scanned?;
-                }
-            }
-            if is_stopped || visit(Found::Lost).is_break() {
-                return Ok(());
-            }
-            at = lost.to.clone();
-        }
-        if *at >= *to {
-            return Ok(());
-        }
-        self.index.scan(&at, to, &mut |key, value| visit(Found::Record(key, value)))
+        let end = self.lost.partition_point(|lost| *lost.from < *to);
+        self.lost.get(first..end).unwrap_or_default()
     }
 
     /// Visits the readable records of a table of the index.

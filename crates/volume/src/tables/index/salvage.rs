@@ -120,7 +120,10 @@ impl Salvage {
 }
 
 /// Reads the lost ranges of an index.
-pub(super) fn lost_ranges(file: &CheckedFile, cache_bytes: usize) -> Result<LostRanges, IndexError> {
+///
+/// # Errors
+/// [`IndexError::Corrupt`] if the header or the list of tables cannot be read.
+pub fn lost_ranges(file: &CheckedFile, cache_bytes: usize) -> Result<LostRanges, IndexError> {
     let mut lost = LostRanges::default();
     let Some(table) = Walker::open_lost(file.clone(), cache_bytes)? else { return Ok(lost) };
     table.salvage(&mut |found| {

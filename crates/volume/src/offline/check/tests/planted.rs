@@ -72,7 +72,7 @@ impl Planter {
 
     /// Returns all rows of a table of the index.
     fn rows(&self, table: Table) -> Vec<(Key, Vec<u8>)> {
-        let (from, to) = key::table_range(crate::offline::check::records::member_of(table), table);
+        let (from, to) = key::table_range(key::member_of(table), table);
         let index = Index::open(self.media.after_kill().index(), 1 << 20).unwrap();
         let mut rows = Vec::new();
         let mut take = |key: &[u8], value: &[u8]| {

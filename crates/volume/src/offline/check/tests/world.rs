@@ -44,8 +44,13 @@ impl World {
     }
 
     pub(crate) fn open(media: Arc<MemoryMedia>) -> World {
+        World::open_with(media, OPTIONS.memory)
+    }
+
+    pub(crate) fn open_with(media: Arc<MemoryMedia>, memory: u64) -> World {
         let now = Time::from_nanos(2_000_000_000);
-        let volume = Volume::open(Arc::clone(&media) as Arc<dyn Media>, &OPTIONS, now).unwrap();
+        let options = Options { memory, ..OPTIONS };
+        let volume = Volume::open(Arc::clone(&media) as Arc<dyn Media>, &options, now).unwrap();
         World { media, volume, who: Credentials::root(), now: now.nanos() }
     }
 
@@ -99,6 +104,10 @@ impl World {
 
     pub(crate) fn write(&mut self, ino: Ino, offset: u64, data: &[u8], how: Stability) -> Result<(), Error> {
         self.run(|v, r| v.write(r, ino, offset, data, how)).map(drop)
+    }
+
+    pub(crate) fn punch(&mut self, ino: Ino, offset: u64, length: u64) -> Result<(), Error> {
+        self.run(|v, r| v.deallocate(r, ino, offset, length)).map(drop)
     }
 
     pub(crate) fn set(&mut self, ino: Ino, set: &SetAttributes) -> Result<(), Error> {
