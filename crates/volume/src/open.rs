@@ -377,7 +377,8 @@ fn load_or_rebuild(media: &dyn Media, cache_bytes: usize) -> Result<(Index, Snap
 
 fn beyond_repair(error: &IndexError) -> OpenError {
     OpenError(format!(
-        "the volume's index cannot be used: {error}; run `holdfast check --repair` on the data directory"
+        "the volume's index cannot be used: {error}; `holdfast check` finds what is lost, and `holdfast dump --files` \
+         copies what can be read; else restore a backup (docs/damage.md)"
     ))
 }
 

@@ -108,7 +108,7 @@ impl Volume {
         (!lost.is_empty()).then(|| {
             format!(
                 "the index has lost {}; reads of what is lost fail; stop the server, run `holdfast check` to see \
-                 which files are affected, and `holdfast check --repair`",
+                 which files are affected, and restore those from a backup (docs/damage.md)",
                 Words(lost)
             )
         })

@@ -106,7 +106,7 @@ impl Case<'_> {
     fn settle(&self, media: &SimMedia) -> Result<Option<Shown>, String> {
         let volume = match open(media, &self.sizes, self.now) {
             Ok(volume) => volume,
-            Err(why) if why.contains("holdfast check --repair") => return Ok(None),
+            Err(why) if why.contains("holdfast dump --files") => return Ok(None),
             Err(why) => return Err(format!("the volume does not open: {why}")),
         };
         for _ in 0..3 {

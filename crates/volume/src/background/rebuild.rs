@@ -88,15 +88,13 @@ fn tell(copied: &Copied) {
         blocks = pages.join("; "),
         lost = %Words(&copied.lost),
         "the index was damaged and is replaced by a copy of what can be read; reads of what is lost fail; stop the \
-         server, run `holdfast check` to see which files are affected, and `holdfast check --repair`; {kept}"
+         server, run `holdfast check` to see which files are affected, and restore those from a backup (docs/damage.md); \
+         {kept}"
     );
 }
 
 fn meta_is_lost() -> IndexError {
-    IndexError::Corrupt(
-        "the record about the volume itself is lost; run `holdfast check --repair` on the data directory"
-            .to_owned(),
-    )
+    IndexError::Corrupt("the record about the volume itself is lost".to_owned())
 }
 
 /// What a copy needs to know of the records in it.

@@ -280,7 +280,7 @@ fn damage_and_serve(
     let mut world = match open(&media, *now) {
         Ok(world) => world,
         Err(why) => {
-            assert!(why.contains("holdfast check --repair"), "{context}: {why}");
+            assert!(why.contains("holdfast dump --files"), "{context}: {why}");
             return Outcome::Refused;
         }
     };
