@@ -141,6 +141,8 @@ impl Service {
         let lost = self.context.shared.state.restore(&self.context.state_context(now), records);
         // All files that clients held before the restart are held again.
         self.volumes().for_each(|volume| volume.reap_orphans());
+        // Whatever was lost of the state was dropped just now, so that the next start need not drop everything again.
+        self.volumes().for_each(|volume| volume.settle_state());
         Ok(lost)
     }
 

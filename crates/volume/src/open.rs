@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -334,6 +334,7 @@ fn assemble(
         cleaner: Cleaner::default(),
         directory_moves: Mutex::new(()),
         losses: AtomicU64::new(0),
+        is_state_settled: AtomicBool::new(false),
         #[cfg(test)]
         hooks: crate::hooks::Hooks::default(),
         media,

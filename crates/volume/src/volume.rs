@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -73,6 +73,8 @@ pub struct Volume {
     pub(crate) directory_moves: Mutex<()>,
     /// Number of times unstable data was lost since the volume was opened.
     pub(crate) losses: AtomicU64,
+    /// What was lost of the protocol state was dropped since: see [`Volume::settle_state`].
+    pub(crate) is_state_settled: AtomicBool,
     #[cfg(test)]
     pub(crate) hooks: crate::hooks::Hooks,
 }

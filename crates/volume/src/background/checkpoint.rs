@@ -14,6 +14,7 @@ mod merge;
 use destage::Destager;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::api::ids::{ExtentId, Ino, Layer, SegmentId};
@@ -23,11 +24,11 @@ use crate::background::rebuild::rebuild;
 use crate::cache::blocks::{GROUP_BYTES, WHOLE_EXTENT};
 use crate::encoding::entry::Slot;
 use crate::encoding::key;
-use crate::encoding::key::{FAMILY, Key, Table};
+use crate::encoding::key::{FAMILY, FIRST, Key, Table};
 use crate::file::inodes;
 use crate::schedule::checkpoints::{Frozen, IndexRoom, Pressure};
 use crate::segments::space::SPARES_SET_ASIDE;
-use crate::tables::index::{IndexError, Snapshot};
+use crate::tables::index::{Index, IndexError, LostRanges, Snapshot};
 use crate::tables::memtable::Memtable;
 use crate::tables::read_view::ReadView;
 use crate::volume::Volume;
@@ -139,6 +140,7 @@ impl Volume {
                 self.identity.raise_format(self.index_meta.lock().format);
                 // What is in memory is written anew where it may be lost.
                 self.usage.write_all_again();
+                self.is_state_settled.store(false, Ordering::Release);
                 if index.lost().meets(&replies.0, &replies.1) {
                     self.duplicate_requests.store_all_again();
                 }
@@ -229,6 +231,8 @@ impl Volume {
 
     fn checkpoint(&self, now: Time) -> Result<(), CheckpointError> {
         self.repair_index()?;
+        // Asked before the freeze, which then has the changes that settled it.
+        let is_state_settled = self.is_state_settled.load(Ordering::Acquire);
         let frozen = self.freeze(now);
         if !self.committer.wait_durable(frozen.seq, true) {
             return Err(CheckpointError::Journal);
@@ -238,9 +242,13 @@ impl Volume {
         let destaged = Destager { segments: &self.segments, identity: &self.identity }
             .destage(&records)
             .map_err(CheckpointError::Segments)?;
-        let index = self.index.lock();
-        let outcome = self.merge(&index, &frozen, &records, &destaged, anchor);
+        let mut index = self.index.lock();
+        let lost = is_state_settled.then(|| lost_without_state(&index)).flatten();
+        let outcome = self.merge(&index, &frozen, &records, &destaged, (anchor, lost.as_ref()));
         let outcome = outcome.inspect_err(|_| destaged.abandon(&self.segments))?;
+        if let Some(lost) = lost {
+            index.set_lost(lost);
+        }
         let snapshot = Arc::new(index.snapshot()?);
         drop(index);
         destaged.complete(&self.segments, frozen.memtable.layer);
@@ -351,4 +359,14 @@ impl Volume {
             Err(error) => tracing::warn!(%error, "the free space of the device could not be read"),
         }
     }
+}
+
+/// Returns the lost ranges without those of the protocol state, if there are such.
+fn lost_without_state(index: &Index) -> Option<LostRanges> {
+    let (from, to) = key::table_range(FIRST, Table::State);
+    index.lost().meets(&from, &to).then(|| {
+        let mut lost = LostRanges::clone(index.lost());
+        lost.remove(&from, &to);
+        lost
+    })
 }

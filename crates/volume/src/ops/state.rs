@@ -4,11 +4,14 @@
 //! They survive restarts like every other record. They are not part of the tree: snapshots will not hold them, and
 //! quotas do not count them.
 
+use std::sync::atomic::Ordering;
+
 use crate::api::request::{Durability, Error, RequestKey};
 use crate::api::state::StateChange;
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Table};
 use crate::limits::STATE_BYTES_PER_ENTRY_MAX;
+use crate::tables::index::IndexError;
 use crate::volume::{Subject, Volume};
 
 impl Volume {
@@ -50,12 +53,25 @@ impl Volume {
     /// the whole table.
     ///
     /// # Errors
-    /// `Io` if the index cannot be read, `Busy` if it is being opened again.
+    /// `Io` if the index cannot be read, or if records are lost, after all others were visited; `Busy` if the index is
+    /// being opened again.
     pub fn scan_state(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
-        let scanned = self.view().each_of(FIRST, Table::State, &mut |key, value| {
+        let view = self.view();
+        let scanned = view.each_of(FIRST, Table::State, &mut |key, value| {
             visit(key::parse(key).map_or(&[][..], |(_, _, fields)| fields), value);
         });
-        scanned.map_err(|error| self.index_failed(Subject::Volume, &error))
+        let (from, to) = key::table_range(FIRST, Table::State);
+        let complete = scanned.and_then(|()| match view.index.lost().meets(&from, &to) {
+            true => Err(IndexError::lost()),
+            false => Ok(()),
+        });
+        complete.map_err(|error| self.index_failed(Subject::Volume, &error))
+    }
+
+    /// Notes that whoever keeps the protocol state has dropped all that may depend on a record that was lost, in changes
+    /// made before. From the next checkpoint on, [`Volume::scan_state`] succeeds again, unless more is lost by then.
+    pub fn settle_state(&self) {
+        self.is_state_settled.store(true, Ordering::Release);
     }
 
     /// Visits the keys of all cached requests, in no order. `visit` must not call the volume.

@@ -11,6 +11,8 @@ use crate::api::request::Error;
 use crate::api::results::{SetXattr, Stability};
 use crate::api::state::StateChange;
 use crate::api::time::Time;
+use crate::encoding::key;
+use crate::encoding::key::{FIRST, Table};
 use crate::media::Media;
 use crate::media::memory::{MemoryMedia, Random};
 use crate::options::Options;
@@ -408,4 +410,37 @@ impl Tally {
             Outcome::Served { .. } => self.lost += 1,
         }
     }
+}
+
+#[test]
+fn state_that_was_settled_is_not_lost_again_at_the_next_start() {
+    let (media, _, now) = build();
+    let image = media.index_file().bytes();
+    let scan = |world: &World| world.volume.scan_state(&mut |_, _| {});
+    // Finds a block of which the rebuild records that state is lost.
+    let mut found = 0;
+    for block in used_blocks(&image, &mut Random::new(1)).into_iter().take(100) {
+        let media = media.after_kill();
+        media.index_file().damage(|bytes| bytes[block * BLOCK + 300] ^= 0x10);
+        let Ok(mut world) = open(&media, now) else { continue };
+        world.background();
+        let (from, to) = key::table_range(FIRST, Table::State);
+        if !world.volume.view().index.lost().meets(&from, &to) {
+            assert_eq!(scan(&world), Ok(()), "block {block}");
+            continue;
+        }
+        assert_eq!(scan(&world), Err(Error::Io), "block {block}");
+        world.volume.settle_state();
+        // A change, so that there is something to checkpoint.
+        let change = StateChange { key: b"X".to_vec().into(), value: Some(vec![1; 40].into()) };
+        world.volume.change_state(&[change]).unwrap();
+        world.checkpoint();
+        assert_eq!(scan(&world), Ok(()), "block {block}");
+        let now = world.now();
+        world.volume.close(now).unwrap();
+        drop(world);
+        assert_eq!(scan(&open(&media.after_kill(), now).unwrap()), Ok(()), "block {block}");
+        found += 1;
+    }
+    assert!(found > 0);
 }

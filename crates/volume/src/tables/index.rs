@@ -118,6 +118,11 @@ impl Index {
         &self.lost
     }
 
+    /// Has later snapshots show the lost ranges that were committed.
+    pub fn set_lost(&mut self, lost: LostRanges) {
+        self.lost = Arc::new(lost);
+    }
+
     /// Whether blocks of the file could not be read.
     pub fn is_damaged(&self) -> bool {
         !self.file.bad_blocks().is_empty() || matches!(self.database, Err(IndexError::Corrupt(_)))
@@ -295,9 +300,10 @@ impl Update<'_> {
         Ok(Records { table: self.transaction.open_table(RECORDS)?, lost: Arc::clone(&self.index.lost) })
     }
 
-    /// Sets the lost ranges of an index that has none; it shows them once it is opened again.
+    /// Replaces the lost ranges. The index shows them after [`Index::set_lost`], or once it is opened again.
     pub fn put_lost(&self, lost: &LostRanges) -> Result<(), IndexError> {
         let mut table = self.transaction.open_table(LOST)?;
+        table.retain(|_, _| false)?;
         lost.iter().try_for_each(|range| table.insert(&*range.from, &*range.to).map(drop))?;
         Ok(())
     }

@@ -15,7 +15,7 @@ use crate::encoding::record::{ExtentMapping, ExtentRecord, InodeRecord, MetaReco
 use crate::limits::{EXTENT_BYTES_MAX, REAPED_MAPPINGS_MAX};
 use crate::schedule::checkpoints::Frozen;
 use crate::segments::Segments;
-use crate::tables::index::{Index, IndexError, Records};
+use crate::tables::index::{Index, IndexError, LostRanges, Records};
 use crate::transaction::change::clip_mapping;
 use crate::volume::Volume;
 
@@ -33,7 +33,7 @@ impl Volume {
         frozen: &Frozen,
         records: &[(Key, Slot)],
         destaged: &Destaged,
-        anchor: Anchor,
+        (anchor, lost): (Anchor, Option<&LostRanges>),
     ) -> Result<Merged, CheckpointError> {
         let update = index.begin()?;
         let mut merge = Merge {
@@ -66,6 +66,9 @@ impl Volume {
         let meta = self.identity.meta(anchor, self.committer.generation(), segment, ceiling);
         merge.index.put(&key::meta(), &meta.encode())?;
         let outcome = merge.done();
+        if let Some(lost) = lost {
+            update.put_lost(lost)?;
+        }
         #[cfg(test)]
         self.hooks.reach(crate::hooks::Point::IndexChanged);
         update.commit()?;
