@@ -5,6 +5,7 @@ mod damage;
 mod damaged_index;
 mod files;
 mod holes;
+mod index_replacement;
 mod limits;
 mod locks;
 mod lost_records;

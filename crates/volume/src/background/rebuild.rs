@@ -60,10 +60,22 @@ pub(crate) fn rebuild(
         discard(media);
         return Ok(None);
     };
-    let index = Index::open(media.index(), cache_bytes)?;
+    let index = Index::open(media.index(), cache_bytes).map_err(replaced)?;
     let meta = survivors.meta.ok_or_else(meta_is_lost)?;
     tell(&copied);
     Ok(Some(Rebuilt { index, meta }))
+}
+
+/// Converts a failure after the replacement: the index is another file now, so nobody may go on with the old one and
+/// wait for room.
+fn replaced(error: IndexError) -> IndexError {
+    match error {
+        IndexError::Full => IndexError::Io(
+            "its device has no room to open the copy that replaced it; make room, and restart the server"
+                .to_owned(),
+        ),
+        error => error,
+    }
 }
 
 fn discard(media: &dyn Media) {

@@ -1,6 +1,7 @@
 //! A file in memory that can lose power, fail and be full.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -38,6 +39,8 @@ struct Content {
     len_max: Option<usize>,
     /// Whether writes fail for lack of space.
     is_full: bool,
+    /// Bytes that cannot be read.
+    unreadable: Range<usize>,
 }
 
 /// A file in memory.
@@ -59,7 +62,15 @@ impl MemoryFile {
     }
 
     fn with(current: Vec<u8>, durable: Option<Durable>) -> Arc<MemoryFile> {
-        let state = Content { current, durable, steps: 0, fail_from: None, len_max: None, is_full: false };
+        let state = Content {
+            current,
+            durable,
+            steps: 0,
+            fail_from: None,
+            len_max: None,
+            is_full: false,
+            unreadable: 0..0,
+        };
         Arc::new(MemoryFile(Mutex::new(state)))
     }
 
@@ -92,6 +103,11 @@ impl MemoryFile {
     /// Makes every write, length change and sync fail after the first `steps` of them; `None` heals the file.
     pub fn fail_from(&self, steps: Option<u64>) {
         self.0.lock().fail_from = steps;
+    }
+
+    /// Makes reads of any of these bytes fail, as those of a bad sector do.
+    pub fn set_unreadable(&self, bytes: Range<usize>) {
+        self.0.lock().unreadable = bytes;
     }
 
     /// Bounds the length, reserved space included.
@@ -183,6 +199,9 @@ impl RandomFile for MemoryFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let state = self.0.lock();
         let offset = in_memory(offset)?;
+        if offset < state.unreadable.end && state.unreadable.start < offset + buffer.len() {
+            return Err(io::Error::other("a sector cannot be read"));
+        }
         let bytes = state.current.get(offset..offset + buffer.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
         buffer.copy_from_slice(bytes);
         Ok(())

@@ -1,6 +1,7 @@
 //! Blocks of an index file that could not be read.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -9,20 +10,29 @@ const MAX: usize = 65_536;
 
 /// The blocks that could not be read or did not verify, twice in a row, and were not written since.
 #[derive(Debug, Default)]
-pub(super) struct BadBlocks(Mutex<BTreeSet<u64>>);
+pub(super) struct BadBlocks {
+    blocks: Mutex<BTreeSet<u64>>,
+    /// Slots that may hold any blocks, as their labels cannot be read.
+    unknown_slots: AtomicUsize,
+}
 
 impl BadBlocks {
     pub(super) fn is_empty(&self) -> bool {
-        self.0.lock().is_empty()
+        self.unknown_slots.load(Ordering::Relaxed) == 0 && self.blocks.lock().is_empty()
+    }
+
+    /// Sets how many slots there are whose labels cannot be read; returns how many there were.
+    pub(super) fn set_unknown_slots(&self, count: usize) -> usize {
+        self.unknown_slots.swap(count, Ordering::Relaxed)
     }
 
     /// Returns the blocks, in order.
     pub(super) fn list(&self) -> Vec<u64> {
-        self.0.lock().iter().copied().collect()
+        self.blocks.lock().iter().copied().collect()
     }
 
     pub(super) fn add(&self, block: u64) {
-        let mut blocks = self.0.lock();
+        let mut blocks = self.blocks.lock();
         if blocks.len() < MAX {
             blocks.insert(block);
         }
@@ -30,7 +40,7 @@ impl BadBlocks {
 
     /// Forgets `count` blocks from `first` on, which were written.
     pub(super) fn written(&self, first: u64, count: u64) {
-        let mut blocks = self.0.lock();
+        let mut blocks = self.blocks.lock();
         if !blocks.is_empty() {
             blocks.retain(|block| !(first..first + count).contains(block));
         }
@@ -39,7 +49,7 @@ impl BadBlocks {
     /// Forgets the blocks that `is_good` now, and returns how many those were.
     pub(super) fn look_again(&self, is_good: impl Fn(u64) -> bool) -> usize {
         let good: Vec<u64> = self.list().into_iter().filter(|block| is_good(*block)).collect();
-        let mut blocks = self.0.lock();
+        let mut blocks = self.blocks.lock();
         good.iter().filter(|block| blocks.remove(block)).count()
     }
 }

@@ -128,12 +128,14 @@ impl CheckedFile {
         }
         let sector = first_sector(&*file)?;
         let slots = Slots::load(&*file, stored, length_in(&sector).div_ceil(BLOCK_BYTES))?;
+        let bad = BadBlocks::default();
+        bad.set_unknown_slots(slots.unknown());
         Ok(CheckedFile {
             file,
             sector: Arc::new(Mutex::new(sector)),
             slots: Arc::new(RwLock::new(slots)),
             stored: Arc::new(Mutex::new(stored)),
-            bad: Arc::default(),
+            bad: Arc::new(bad),
             sync_failed: Arc::default(),
             opening: 0,
             changed_by: Arc::default(),
@@ -145,7 +147,9 @@ impl CheckedFile {
         self.check_usable()?;
         let opening = self.opening + 1;
         let (changed_by, bad) = (Arc::clone(&self.changed_by), Arc::clone(&self.bad));
-        Ok(CheckedFile { opening, changed_by, bad, ..CheckedFile::open(Arc::clone(&self.file))? })
+        let opened = CheckedFile::open(Arc::clone(&self.file))?;
+        bad.set_unknown_slots(opened.slots.read().unknown());
+        Ok(CheckedFile { opening, changed_by, bad, ..opened })
     }
 
     /// Whether the file was reopened and changed since: then what this one reads may belong to a later commit. Ask
@@ -159,14 +163,21 @@ impl CheckedFile {
         &self.bad
     }
 
-    /// Reads the bad blocks again, and returns how many are good now.
+    /// Reads the bad blocks again, and the labels that could not be read. Returns how many are good now.
     pub(super) fn look_again(&self) -> usize {
-        self.bad.look_again(|block| self.try_read(block, &mut [0; BLOCK]).is_ok())
+        let unknown = {
+            let mut slots = self.slots.write();
+            slots.look_again(&*self.file);
+            slots.unknown()
+        };
+        let labels = self.bad.set_unknown_slots(unknown).saturating_sub(unknown);
+        labels + self.bad.look_again(|block| self.try_read(block, &mut [0; BLOCK]).is_ok())
     }
 
-    /// Checks that media can be read at all.
+    /// Checks that media can be read at all. Either place of the first sector may be damaged.
     pub(super) fn check_readable(&self) -> io::Result<()> {
-        self.file.read_at(0, &mut [0; SECTOR])
+        let mut sector = [0; SECTOR];
+        self.file.read_at(0, &mut sector).or_else(|_| self.file.read_at(COPY_AT, &mut sector))
     }
 
     /// Returns the length of the underlying file, bytes.

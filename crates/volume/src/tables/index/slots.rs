@@ -41,6 +41,8 @@ pub(super) fn group_of(number: u64) -> (u64, u64) {
 pub(super) struct Slots {
     of_group: HashMap<u64, u64>,
     free: BTreeSet<u64>,
+    /// Slots of which it is unknown which groups they hold: their labels cannot be read, or do not verify.
+    unknown: BTreeSet<u64>,
     /// Slots in all.
     count: u64,
 }
@@ -71,27 +73,40 @@ impl Slots {
         let count = stored.saturating_sub(BLOCK_BYTES).div_ceil(SLOT_BYTES);
         let mut slots = Slots { count, ..Slots::default() };
         for number in 0..count {
-            let mut label = [0; LABEL];
-            if Slot(number).start() + LABEL_BYTES <= stored {
-                file.read_at(Slot(number).start(), &mut label)?;
-            }
-            let group = match parse(&label) {
-                Some(group) => group,
-                None if label == [0; LABEL] => {
-                    slots.free.insert(number);
-                    continue;
-                }
-                // Damaged: reads of the group that it held are refused. Nothing is written there.
-                None => continue,
+            // The failure of one read may pass.
+            let label = match Slot(number).start() + LABEL_BYTES <= stored {
+                true => read_label(file, number).or_else(|_| read_label(file, number)),
+                false => Ok(None),
             };
-            if group >= groups(blocks) || slots.of_group.contains_key(&group) {
-                erase(file, Slot(number))?;
-                slots.free.insert(number);
-            } else {
-                slots.of_group.insert(group, number);
+            match label {
+                Ok(None) => drop(slots.free.insert(number)),
+                Ok(Some(group)) if group >= groups(blocks) || slots.of_group.contains_key(&group) => {
+                    erase(file, Slot(number))?;
+                    slots.free.insert(number);
+                }
+                Ok(Some(group)) => drop(slots.of_group.insert(group, number)),
+                // Reads of the group that it holds are refused, and nothing is written there.
+                Err(_) => drop(slots.unknown.insert(number)),
             }
         }
         Ok(slots)
+    }
+
+    /// Returns how many slots may hold any group.
+    pub(super) fn unknown(&self) -> usize {
+        self.unknown.len()
+    }
+
+    /// Reads the labels of those slots again.
+    pub(super) fn look_again(&mut self, file: &dyn RandomFile) {
+        for number in std::mem::take(&mut self.unknown) {
+            match read_label(file, number) {
+                Ok(Some(group)) if !self.of_group.contains_key(&group) => {
+                    self.of_group.insert(group, number);
+                }
+                _ => drop(self.unknown.insert(number)),
+            }
+        }
     }
 
     /// Returns the slot of a group, if any of its blocks was written.
@@ -104,8 +119,12 @@ impl Slots {
         Slot(self.free.first().copied().unwrap_or(self.count))
     }
 
-    /// Labels that slot; the file must be long enough.
+    /// Labels that slot; the file must be long enough. Refused while any slot may hold the group: if its label can be
+    /// read again later, two slots would claim the group, and the older one would be kept.
     pub(super) fn assign(&mut self, file: &dyn RandomFile, group: u64) -> io::Result<Slot> {
+        if !self.unknown.is_empty() {
+            return Err(invalid("a label of a slot of the index cannot be read"));
+        }
         let slot = self.next();
         let mut label = [0; LABEL];
         label[4..8].copy_from_slice(&MARK.to_be_bytes());
@@ -149,6 +168,21 @@ fn groups(blocks: u64) -> u64 {
 
 fn erase(file: &dyn RandomFile, slot: Slot) -> io::Result<()> {
     file.write_at(slot.start(), &[0; LABEL])
+}
+
+/// Returns the group that a slot holds, if any.
+fn read_label(file: &dyn RandomFile, slot: u64) -> io::Result<Option<u64>> {
+    let mut label = [0; LABEL];
+    file.read_at(Slot(slot).start(), &mut label)?;
+    match parse(&label) {
+        None if label == [0; LABEL] => Ok(None),
+        None => Err(invalid("a label of a slot of the index does not verify")),
+        group => Ok(group),
+    }
+}
+
+fn invalid(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 fn parse(label: &[u8; LABEL]) -> Option<u64> {
@@ -215,6 +249,24 @@ mod tests {
         file.write_at(Slot(0).start() + 15, &[9]).unwrap();
         let slots = load(&file, 1 + 10 * GROUP);
         assert_eq!((slot(&slots, 5), slots.next().0), (None, 1));
+    }
+
+    #[test]
+    fn no_group_gets_a_second_slot_while_a_label_is_unreadable() {
+        let file = file_of(2);
+        let mut slots = load(&file, 1 + 10 * GROUP);
+        slots.assign(&*file, 5).unwrap();
+        let label = usize::try_from(Slot(0).start()).unwrap();
+        file.set_unreadable(label..label + 1);
+        let mut slots = load(&file, 1 + 10 * GROUP);
+        assert_eq!((slot(&slots, 5), slots.unknown()), (None, 1));
+        assert!(slots.assign(&*file, 5).is_err());
+        slots.look_again(&*file);
+        assert_eq!(slots.unknown(), 1);
+        file.set_unreadable(0..0);
+        slots.look_again(&*file);
+        assert_eq!((slot(&slots, 5), slots.unknown()), (Some(0), 0));
+        slots.assign(&*file, 6).unwrap();
     }
 
     #[test]

@@ -3,7 +3,7 @@ use std::ops::ControlFlow;
 use super::*;
 use crate::media::RandomFile;
 use crate::media::memory::{MemoryFile, Random};
-use crate::tables::index::tests::{Model, change, in_range, key, tree};
+use crate::tables::index::tests::{Model, change, create, in_range, key, tree};
 use crate::tables::index::{CheckedFile, Index, Snapshot};
 
 const BLOCK: usize = 4096;
@@ -127,4 +127,40 @@ fn a_snapshot_from_before_a_reopening_never_shows_pages_that_were_reused() {
         closed += check(&snapshot, true);
     }
     assert!(closed > 0);
+}
+
+#[test]
+fn an_unreadable_label_costs_its_group_until_it_can_be_read_again() {
+    const SLOT: usize = 255 * 4096;
+    let (file, index) = create();
+    let update = index.begin().unwrap();
+    let mut records = update.records().unwrap();
+    for n in 0..4000_u32 {
+        records.put(&n.to_be_bytes(), &[7; 1000]).unwrap();
+    }
+    drop(records);
+    update.commit().unwrap();
+    drop(index);
+    let slots = (file.bytes().len() - 4096).div_ceil(SLOT);
+    let mut served = 0;
+    for label in (0..slots).map(|slot| 4096 + slot * SLOT) {
+        let file = MemoryFile::holding(file.bytes());
+        file.set_unreadable(label..label + 512);
+        let index = match open(&file) {
+            Ok(index) => index,
+            // The list of tables lies there.
+            Err(IndexError::Corrupt(_)) => continue,
+            Err(error) => panic!("label at {label}: {error}"),
+        };
+        assert!(index.is_damaged() && index.snapshot().unwrap().is_damaged());
+        assert!(index.look_again());
+        let snapshot = index.snapshot().unwrap();
+        served += (0..4000_u32).filter(|n| snapshot.get(&n.to_be_bytes()).is_ok()).count();
+        file.set_unreadable(0..0);
+        index.look_again();
+        assert!(index.file.bad_blocks().is_empty());
+        let walked = Walker::open(index.file.clone(), 0).unwrap();
+        (0..4000_u32).for_each(|n| assert!(walked.get(&n.to_be_bytes()).unwrap().is_some()));
+    }
+    assert!(served > 4000, "{served} of {slots} slots");
 }
