@@ -2,6 +2,7 @@
 //! leaves the old one or the new.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::media_faults::{EVENTS, start};
 use crate::engine::{Sizes, object, open, walk};
@@ -141,7 +142,9 @@ fn show(volume: &Volume, inos: &[u64], now: i64) -> Shown {
         let mut found = object(volume, ino, now)?;
         // Reading sets it, in memory.
         (found.seen.atime, found.seen_after.atime) = (0, 0);
-        Ok(format!("{found:?}"))
+        let mut data = DefaultHasher::new();
+        std::mem::take(&mut found.windows).hash(&mut data);
+        Ok(format!("{found:?}, data {:x}", data.finish()))
     };
     inos.iter().map(|ino| (*ino, one(*ino))).collect()
 }

@@ -163,6 +163,16 @@ fn look(world: &mut World, model: &Model, context: &str) -> Vec<bool> {
         let half = ask(world, |world| world.read_at(*ino, at, 100));
         judge(half.map(|half| content[content.len() / 2..].starts_with(&half)), &(ino, "half"));
     }
+    look_at_small(world, model, &mut judge);
+    served
+}
+
+/// Asks for what is not names and data.
+fn look_at_small(
+    world: &mut World,
+    model: &Model,
+    judge: &mut dyn FnMut(Result<bool, Error>, &dyn std::fmt::Debug),
+) {
     for (ino, target) in &model.links {
         judge(
             ask(world, |world| world.run(|v, r| v.read_link(r, *ino)))
@@ -185,7 +195,6 @@ fn look(world: &mut World, model: &Model, context: &str) -> Vec<bool> {
             ino,
         );
     }
-    served
 }
 
 /// Repeats what must be repeated, as a client does, while checkpoints are made.
