@@ -6,8 +6,10 @@ use std::sync::Arc;
 use super::world::{OPTIONS, World};
 use crate::api::ids::SegmentId;
 use crate::api::time::Time;
+use crate::encoding::key;
 use crate::media::memory::MemoryMedia;
 use crate::media::{Blob, Media, RandomFile, Space};
+use crate::tables::index::{Index, LostRanges};
 use crate::volume::Volume;
 
 const BLOCK: usize = 4096;
@@ -118,4 +120,40 @@ fn an_index_with_an_unreadable_first_sector_is_copied_if_other_blocks_are_damage
         opened.map(drop).unwrap_or_else(|error| panic!("block {block}: {error}"));
         assert_eq!(media.damaged_indexes().len(), 1);
     }
+}
+
+#[test]
+fn what_is_lost_of_a_huge_sparse_file_is_counted_quickly() {
+    let mut world = World::new();
+    let file = world.file("sparse");
+    for at in [0, 1 << 62] {
+        world.write(file, at, &[1; 9000]).unwrap();
+    }
+    world.write_back();
+    let now = world.now();
+    world.volume.close(now).unwrap();
+    let media = world.disk.after_kill();
+    let (from, to) = (key::map(file, 0), key::map(file, u64::MAX));
+    let mut lost = LostRanges::default();
+    lost.add(&from, &to);
+    let index = Index::open(media.index(), 1 << 20).unwrap();
+    let update = index.begin().unwrap();
+    let mut records = update.records().unwrap();
+    let mut ends = Vec::new();
+    records
+        .scan(&from, &to, &mut |key, _| {
+            ends.push(key.to_vec());
+            std::ops::ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert!(ends.len() >= 2);
+    ends.iter().for_each(|key| records.delete(key).unwrap());
+    drop(records);
+    update.put_lost(&lost).unwrap();
+    update.commit().unwrap();
+    drop(index);
+    let mut world = World::open(media, now);
+    world.truncate(file, 1).unwrap();
+    world.checkpoint();
+    assert_eq!(world.attributes(file).unwrap().size, 1);
 }

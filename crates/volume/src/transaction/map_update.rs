@@ -79,7 +79,8 @@ impl Volume {
         };
         let mut bytes = 0;
         let mut start = from;
-        while start < to {
+        // The caller needs no more than the file uses, and what is lost may be the whole of a huge sparse file.
+        while start < to && bytes < copy.record().used {
             let next = self.next_mapped(view, ino, start)?.filter(|mapping| *mapping < to);
             let Some(mapping) = next else { break };
             start = mapping.max(start);
