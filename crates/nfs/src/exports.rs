@@ -85,13 +85,19 @@ impl Export {
 
     /// Returns the rule by which a client at `address` may not use the export, if there is one.
     #[must_use]
+    #[inline]
     pub fn refuses(&self, address: SocketAddr) -> Option<Rule> {
-        let ip = address.ip().to_canonical();
-        if !self.clients.is_empty() && !self.clients.iter().any(|network| contains(network, ip)) {
+        if !self.clients.is_empty() && !self.lists(address.ip()) {
             return Some(Rule::Clients);
         }
         let port = address.port();
         (self.privileged_port_required && port >= UNPRIVILEGED_PORT).then_some(Rule::PrivilegedPort(port))
+    }
+
+    /// Whether one of its networks holds the address.
+    fn lists(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.clients.iter().any(|network| contains(network, address))
     }
 }
 
