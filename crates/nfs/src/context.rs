@@ -75,7 +75,7 @@ impl ServiceContext {
         self.volumes.get(&id)
     }
 
-    /// Logs that a client at `peer` uses a handle of a volume, no export of which admits the client.
+    /// Logs that a client at `peer` used a handle of a volume, though no export of the volume admits it.
     pub(crate) fn log_not_admitted(
         &self,
         volume: VolumeId,

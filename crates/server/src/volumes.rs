@@ -140,7 +140,7 @@ pub(crate) fn open(
     let examined = media.space().and_then(|space| Ok((space.total, media.log().len()?)));
     let (device_bytes, journal_bytes) =
         examined.map_err(|error| Error::failed(format!("cannot examine {name:?}: {error}")))?;
-    // A small journal asks for a small volume, so segments, some of which are allocated ahead, are small too.
+    // A small journal asks for a small volume, so segments are small too: some are allocated ahead.
     let segment_bytes = Options::segment_bytes_for(device_bytes.min(journal_bytes.saturating_mul(16)));
     let options = Options { memory, segment_bytes, cache_seed: None };
     let volume = span(name)

@@ -80,8 +80,8 @@ pub trait Media: Send + Sync {
     fn log(&self) -> Arc<dyn RandomFile>;
     /// Returns the index file, which is empty at first.
     fn index(&self) -> Arc<dyn RandomFile>;
-    /// Creates an empty file that may become the index. One that was created before and did not is gone, as it is
-    /// after a crash.
+    /// Creates an empty file that may become the index. Deletes one that was created before and did not become the
+    /// index, for instance because of a crash.
     fn create_index(&self) -> io::Result<Arc<dyn RandomFile>>;
     /// Makes the file of the last [`Media::create_index`] the index, atomically and durably; it was synced. A crash
     /// leaves the old index or the new one. Open files of the old one keep reading it, and it is kept under another

@@ -120,8 +120,8 @@ impl Pseudo {
         child.is_visible(exports, peer).then_some(child)
     }
 
-    /// Returns the path of `name` in `node`, which a client at `peer` does not see, and the rule by which the first export
-    /// there refuses the client; `None` if no export is there.
+    /// Returns the path of `name` in `node`, which is hidden from a client at `peer`, and the rule by which the first export
+    /// at that path refuses the client. Returns `None` if there is no export at that path.
     pub(crate) fn hidden(
         &self,
         node: &Node,

@@ -7,8 +7,8 @@ use crate::net::listener::check_address;
 use crate::server::{FIRST_VOLUME, Settings};
 use crate::volumes;
 
-/// Tests whether a server with these settings can start, as far as this can be told without the lock of the data directory,
-/// the ports, and the contents of volumes. Changes nothing, and works while a server runs on the data directory.
+/// Tests whether a server with these settings can start. Does not lock the data directory, bind ports or open volumes, so
+/// what only these would show is not tested. Changes nothing, and works while a server runs on the data directory.
 ///
 /// # Errors
 /// The settings do not fit each other, this machine, or the volumes.

@@ -23,7 +23,7 @@ type Shown = BTreeMap<u64, Result<String, String>>;
 pub struct Tally {
     /// Damaged volumes that were opened.
     pub opened: u64,
-    /// Those that were refused, since what is needed to find the records was damaged.
+    /// Volumes that were refused because the damage hit what is needed to find records.
     pub refused: u64,
     /// Objects that could not be shown completely.
     pub lost: u64,

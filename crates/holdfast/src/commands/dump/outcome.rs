@@ -1,4 +1,4 @@
-//! What `holdfast dump --files` prints: each damage as it is met, then counts.
+//! What `holdfast dump --files` prints: each damaged file when it is reached, then counts.
 
 use serde_json::json;
 use server::config::size::Size;

@@ -61,8 +61,8 @@ impl IdKey {
     }
 }
 
-/// The key that this process uses, that of the home volume, and those that an earlier process may have used: the keys of
-/// the other volumes, one of which may have been the home.
+/// The key of the home volume, which this process uses, and the keys of the other volumes: an earlier process that served
+/// other volumes had another home.
 #[derive(Clone)]
 pub(crate) struct IdKeys {
     own: IdKey,
@@ -77,7 +77,7 @@ impl fmt::Debug for IdKeys {
 }
 
 impl IdKeys {
-    /// Derives the keys of these volumes, of which the one with the lowest id is the home.
+    /// Derives the keys of these volumes. The one with the lowest id is the home.
     pub(crate) fn of<'v>(volumes: impl Iterator<Item = &'v Volume>) -> IdKeys {
         let mut volumes: Vec<&Volume> = volumes.collect();
         volumes.sort_unstable_by_key(|volume| volume.id());

@@ -301,7 +301,8 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// Frees the maps of removed files (not those of which it is unknown whether they were removed), and continues with truncations that were too large for an earlier checkpoint.
+    /// Frees the maps of removed files, and continues with truncations that were too large for an earlier checkpoint. If
+    /// the record of an inode is lost, its map stays, as nobody knows whether the file was removed.
     fn reap(&mut self) -> Result<(), CheckpointError> {
         for ino in self.waiting_to_be_reaped()? {
             if self.budget == 0 {

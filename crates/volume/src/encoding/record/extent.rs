@@ -28,8 +28,8 @@ pub struct ExtentRecord {
 }
 
 impl ExtentRecord {
-    /// The number of references of an extent whose record was lost, and of which only its new place is known. It stays
-    /// the same, so the extent is never freed.
+    /// The number of references of an extent that was moved after its record had been lost: only its new place is known.
+    /// The number never changes, so the extent is never freed.
     pub const REFERENCES_UNKNOWN: u32 = u32::MAX;
 
     /// Returns the checksum of a block of an extent: over its bytes and its location, so that misplaced writes and

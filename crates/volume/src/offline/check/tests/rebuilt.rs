@@ -53,7 +53,7 @@ fn serve(world: &mut World, contents: &Contents, directories: &[Ino]) {
     }
 }
 
-/// Changes files, also where parts of them are lost. A file of which a change failed is forgotten.
+/// Changes files, those with lost parts too. Forgets a file when a change of it fails.
 fn change(world: &mut World, contents: &mut Contents, directories: &[Ino], random: &mut Random) {
     contents.retain(|ino, content| {
         let (at, length) = (random.index(60_000), 1 + random.index(20_000));
