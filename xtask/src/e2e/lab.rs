@@ -269,6 +269,10 @@ impl Lab {
             return Ok(());
         }
         self.stop()?;
+        // A scenario may have served it as another user, whose data directory root is refused.
+        let mut own = Command::new("chown");
+        own.args(["-R", "-H", "0:0"]).arg(self.data());
+        process::run(own, CHECK)?;
         let mut check = Command::new(self.binary());
         check.arg("check").arg(self.data());
         process::run(check, CHECK).map_err(|why| format!("holdfast check: {why}"))
