@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn each_connection_receives_the_status() {
         let root = std::env::temp_dir().join(format!("holdfast-admin-{}", std::process::id()));
-        std::fs::create_dir_all(root.join("volumes")).unwrap();
+        drop(store::Directory::open_or_create(&root).unwrap());
         assert!(ask(&root).unwrap_err().sentence.contains("no server runs"));
         let admin = Admin::start(&root, Box::new(|| "{}".to_owned())).unwrap();
         assert_eq!(ask(&root).unwrap(), "{}\n");
