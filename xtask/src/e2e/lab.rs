@@ -341,8 +341,10 @@ impl Lab {
         Ok(())
     }
 
-    /// Prints the end of the server's log.
+    /// Prints the end of the server's log, and the TCP connections: a client that hangs may wait for a retransmission.
     pub(super) fn show_log(&self) {
+        println!("---- TCP connections of the namespace (ss -tino)");
+        let _ = Command::new("ss").arg("-tino").status();
         let text = fs::read_to_string(self.log()).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         println!("---- the end of the server's log ({})", self.log().display());

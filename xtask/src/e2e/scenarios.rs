@@ -47,7 +47,7 @@ const ALL: &[Scenario] = &[
     Scenario { name: "two-guests", seconds: 120, foreign: true, versions: &[V3, V40, V42], run: two_guests },
     Scenario { name: "locks", seconds: 200, foreign: false, versions: &[V3, V42], run: locks },
     Scenario { name: "mixed", seconds: 200, foreign: false, versions: &[V42], run: mixed },
-    Scenario { name: "mount", seconds: 60, foreign: false, versions: &[V42], run: mount },
+    Scenario { name: "mount", seconds: 150, foreign: false, versions: &[V42], run: mount },
     Scenario { name: "homes", seconds: 180, foreign: false, versions: &[V3, V42], run: homes::run },
     Scenario { name: "extents", seconds: 180, foreign: false, versions: &[V42], run: extents },
     Scenario { name: "copies", seconds: 180, foreign: false, versions: &[V42], run: copies::run },
@@ -81,11 +81,16 @@ pub(super) fn chosen(options: &Options) -> Vec<(&'static Scenario, Version)> {
         let named = options.names.iter().any(|name| name == scenario.name);
         named || options.names.is_empty() && (scenario.foreign || options.peer == Peer::Holdfast)
     };
-    let with_versions = |scenario: &'static Scenario| {
-        let versions = options.version.map_or(scenario.versions.to_vec(), |version| vec![version]);
+    let mut random = fastrand::Rng::with_seed(options.seed);
+    let mut with_versions = |scenario: &'static Scenario| {
+        let versions = match options.version {
+            Some(version) => vec![version],
+            None if options.sample => random.choice(scenario.versions).copied().into_iter().collect(),
+            None => scenario.versions.to_vec(),
+        };
         versions.into_iter().map(move |version| (scenario, version))
     };
-    ALL.iter().filter(wanted).flat_map(with_versions).collect()
+    ALL.iter().filter(wanted).flat_map(&mut with_versions).collect()
 }
 
 /// The time limit of all chosen scenarios.
