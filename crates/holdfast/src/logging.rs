@@ -1,10 +1,26 @@
 //! Logging to standard error. Standard output is for results.
+//!
+//! This is the only place that knows what events look like, so that it alone keeps the log honest and bounded: text is
+//! escaped whoever supplied it (`escape.rs`), and events about clients, which are those with a field `client`, are limited,
+//! as are warnings and errors (`limiter.rs`).
 
+use std::hash::RandomState;
 use std::io::IsTerminal as _;
+use std::sync::Arc;
+use std::thread;
 
 use clap::{Args, ValueEnum};
 use server::config::{Config, LogFormat, LogLevel};
+use server::error::Error;
 use tracing::Level as TracingLevel;
+
+use limiter::{PERIOD, Source};
+use lines::{Counts, FieldFormat, LEFT_OUT, Lines};
+
+mod escape;
+mod event;
+mod limiter;
+mod lines;
 
 /// Options of logging.
 #[derive(Clone, Copy, Debug, Default, Args)]
@@ -53,8 +69,47 @@ impl From<Level> for LogLevel {
     }
 }
 
+/// A log that was started.
+#[derive(Debug)]
+pub(crate) struct Started(Arc<Counts>);
+
+impl Started {
+    /// Logs once in each period what was left out, as long as the process runs.
+    pub(crate) fn report_periodically(&self) -> Result<(), Error> {
+        let counts = Arc::clone(&self.0);
+        let run = move || {
+            loop {
+                thread::sleep(PERIOD);
+                report(&counts);
+            }
+        };
+        thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(run)
+            .map(drop)
+            .map_err(|error| Error::failed(format!("cannot start a thread: {error}; allow more processes")))
+    }
+
+    /// Logs what was left out since the last report.
+    pub(crate) fn report(&self) {
+        report(&self.0);
+    }
+}
+
+fn report(counts: &Counts) {
+    for left_out in counts.begin_period() {
+        let client = match left_out.source {
+            Source::Server => None,
+            Source::Client(address) => Some(address.to_string()),
+            Source::OtherClients => Some("others".to_owned()),
+        };
+        let (of, count) = (left_out.message, left_out.count);
+        tracing::warn!(target: LEFT_OUT, client, of, count, "similar events were not logged");
+    }
+}
+
 /// Starts logging. Options of the command line take precedence over the configuration.
-pub(crate) fn start(log: Log, config: &Config) {
+pub(crate) fn start(log: Log, config: &Config) -> Started {
     let format = log.log_format.map(Into::into).or(config.log.format).unwrap_or_default();
     let level = log.log_level.map(Into::into).or(config.log.level).unwrap_or_default();
     let level = match level {
@@ -64,10 +119,15 @@ pub(crate) fn start(log: Log, config: &Config) {
         LogLevel::Debug => TracingLevel::DEBUG,
         LogLevel::Trace => TracingLevel::TRACE,
     };
-    let builder =
-        tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).with_target(false);
-    match format {
-        LogFormat::Human => builder.with_ansi(std::io::stderr().is_terminal()).init(),
-        LogFormat::Json => builder.json().flatten_event(true).with_span_list(false).init(),
-    }
+    let counts = Arc::default();
+    let (fields, hasher) = (FieldFormat(format), RandomState::new());
+    let lines =
+        Lines { fields, is_coloured: std::io::stderr().is_terminal(), counts: Arc::clone(&counts), hasher };
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(level)
+        .fmt_fields(fields)
+        .event_format(lines)
+        .init();
+    Started(counts)
 }

@@ -124,7 +124,7 @@ impl<'a> Call<'a> {
             Err(Refused::Stale) => return Err(Stop::Status(NfsStat3::Stale)),
             Err(Refused::NotAdmitted(volume)) => {
                 let status = NfsStat3::Acces;
-                self.service.log_not_admitted(volume, self.connection.peer, &status, self.now);
+                self.service.log_not_admitted(volume, self.connection.peer, &status);
                 return Err(Stop::Status(status));
             }
         };

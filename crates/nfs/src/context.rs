@@ -7,7 +7,6 @@ use foldhash::HashMap;
 use volume::handle::Handle;
 use volume::ids::{Ino, VolumeId};
 use volume::request::Error;
-use volume::time::Time;
 use volume::volume::Volume;
 
 use crate::exports::pseudo::Pseudo;
@@ -16,7 +15,6 @@ use crate::state::SharedState;
 
 use in_progress::InProgress;
 use mounts::Mounts;
-use refusals::Refusals;
 
 pub(crate) mod in_progress;
 pub(crate) mod mounts;
@@ -28,15 +26,14 @@ mod state_store;
 pub(crate) struct Shared {
     pub(crate) in_progress: InProgress,
     pub(crate) mounts: Mounts,
-    pub(crate) refusals: Refusals,
     pub(crate) state: SharedState,
 }
 
 impl Shared {
     /// Creates what a new process has.
     pub(crate) fn new(state: SharedState) -> Shared {
-        let (in_progress, mounts, refusals) = (InProgress::default(), Mounts::default(), Refusals::default());
-        Shared { in_progress, mounts, refusals, state }
+        let (in_progress, mounts) = (InProgress::default(), Mounts::default());
+        Shared { in_progress, mounts, state }
     }
 }
 
@@ -81,11 +78,10 @@ impl ServiceContext {
         volume: VolumeId,
         peer: SocketAddr,
         status: &dyn std::fmt::Display,
-        now: Time,
     ) {
         let Some(export) = self.exports.iter().find(|export| export.volume == volume) else { return };
         if let Some(rule) = export.refuses(peer) {
-            self.shared.refusals.log(peer, export.path.as_bytes(), status, &rule, now);
+            refusals::log(peer, export.path.as_bytes(), status, &rule);
         }
     }
 

@@ -37,9 +37,6 @@ pub const SMALL_RESULT_BYTES: usize = 512;
 pub const COMPOUND_REPLY_BYTES_MAX: usize =
     volume::limits::TRANSFER_BYTES_MAX as usize + SMALL_REPLY_BYTES_MAX;
 
-/// Clients and paths whose refusal was logged lately; about 1 MiB with the longest paths.
-pub const REFUSALS_MAX: usize = 1024;
-
 /// The first port that users other than the superuser may use.
 pub const UNPRIVILEGED_PORT: u16 = 1024;
 

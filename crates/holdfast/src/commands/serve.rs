@@ -78,7 +78,8 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
         Some(path) => read(path)?,
         None => Config::default(),
     };
-    logging::start(serve.log, &config);
+    let log = logging::start(serve.log, &config);
+    log.report_periodically()?;
     let settings = settings(serve, config)?;
     abort_on_panic();
     // Before the server starts, so that no signal during a long replay is lost.
@@ -88,8 +89,9 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     if let Some(signal) = signals.forever().next() {
         tracing::info!(signal = signal_name(signal), "stopping: finishing the calls in flight");
     }
-    server.stop()?;
-    Ok(ExitCode::SUCCESS)
+    let stopped = server.stop();
+    log.report();
+    stopped.map(|()| ExitCode::SUCCESS)
 }
 
 /// Executes this program again with the environment variable that the allocator reads at startup. If that fails, the server

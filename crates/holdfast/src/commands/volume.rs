@@ -96,8 +96,14 @@ enum Action {
 }
 
 pub(crate) fn run(volume: &Volume) -> Outcome {
-    logging::start(Log { log_format: None, log_level: Some(Level::Warn) }, &Config::default());
-    match &volume.action {
+    let log = logging::start(Log { log_format: None, log_level: Some(Level::Warn) }, &Config::default());
+    let outcome = act(&volume.action);
+    log.report();
+    outcome
+}
+
+fn act(action: &Action) -> Outcome {
+    match action {
         Action::Create { data, name, journal, journal_size, root, json } => {
             let root = root.root()?;
             let directory = Directory::open_or_create(data)?;

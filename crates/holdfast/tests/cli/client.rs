@@ -32,7 +32,12 @@ impl Client {
 
     /// Mounts an export. Returns the name of the status if it is refused.
     pub(crate) fn try_mount(&mut self, path: &str) -> Result<(), String> {
-        let path = DirPath(path.as_bytes());
+        self.try_mount_bytes(path.as_bytes())
+    }
+
+    /// Mounts an export whose path may be any bytes.
+    pub(crate) fn try_mount_bytes(&mut self, path: &[u8]) -> Result<(), String> {
+        let path = DirPath(path);
         let result = self.call(mount3::PROGRAM, mount3::Procedure::Mnt as u32, &path).unwrap();
         let mounted = MntRes::decode(&mut Decoder::new(&result)).unwrap();
         self.root = mounted.map_err(|status| status.to_string())?.fhandle.as_bytes().to_vec();

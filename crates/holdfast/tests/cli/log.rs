@@ -39,6 +39,48 @@ fn the_log_says_why_a_mount_was_refused() {
 }
 
 #[test]
+fn a_client_cannot_forge_lines_of_the_log() {
+    for format in ["human", "json"] {
+        let scratch = Scratch::new();
+        let server = Server::start(&scratch.path("data"), &scratch.config(""), &["--log-format", format]);
+        let mut client = Client::connect(server.address);
+        for path in ["/a\n2026-01-01 ERROR forged", "/b\r\u{1b}[2J\u{202e}\u{85}", "/c client=192.0.2.9"] {
+            assert_eq!(client.try_mount(path).unwrap_err(), "MNT3ERR_NOENT");
+        }
+        assert_eq!(client.try_mount_bytes(b"/d\xff\x9b").unwrap_err(), "MNT3ERR_NOENT");
+        let log = server.stop();
+        let refused: Vec<&str> = log.lines().filter(|line| line.contains("mount refused")).collect();
+        assert_eq!(refused.len(), 4, "{log}");
+        assert!(refused[0].contains("forged") && refused[3].contains(r"/d\\xff\\x9b"), "{log}");
+        assert!(!refused[2].contains(" client=192.0.2.9 "), "{log}");
+        let is_printable = |char: char| char == '\n' || char == ' ' || char.is_ascii_graphic();
+        assert!(log.chars().all(is_printable), "{log:?}");
+        assert!(log.lines().all(|line| line.starts_with(if format == "json" { '{' } else { '2' })), "{log}");
+    }
+}
+
+#[test]
+fn a_client_cannot_make_the_log_grow() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.path("data"), &scratch.config(""), &[]);
+    let mut client = Client::connect(server.address);
+    for number in 0..3000 {
+        assert_eq!(client.try_mount(&format!("/none/{number}")).unwrap_err(), "MNT3ERR_NOENT");
+        client.try_mount("/main").unwrap();
+    }
+    let log = server.stop();
+    assert!(log.len() < 20_000, "{} bytes", log.len());
+    let logged = |message: &str| log.lines().filter(|line| line.contains(message)).count();
+    let left_out: usize = log
+        .lines()
+        .filter(|line| line.contains("similar events were not logged") && line.contains("client=127.0.0.1 "))
+        .filter(|line| line.contains("of=\"mount refused\"") || line.contains("of=\"export mounted\""))
+        .map(|line| line.rsplit_once("count=").unwrap().1.parse::<usize>().unwrap())
+        .sum();
+    assert_eq!(logged(" mount refused ") + logged(" export mounted ") + left_out, 6000, "{log}");
+}
+
+#[test]
 fn the_log_names_the_inode_and_the_range_of_damaged_data() {
     let scratch = Scratch::new();
     let (data, config) = (scratch.path("data"), scratch.config(""));
@@ -62,7 +104,7 @@ fn the_log_names_the_inode_and_the_range_of_damaged_data() {
     let line = log.lines().find(|line| line.contains("stored data could not be read"));
     let line = line.unwrap_or_else(|| panic!("{log}"));
     assert!(
-        line.contains("ERROR") && line.contains(&format!("of=bytes 0 to 4096 of inode {inode} ")),
+        line.contains("ERROR") && line.contains(&format!("of=\"bytes 0 to 4096 of inode {inode}\" ")),
         "{line}"
     );
 }

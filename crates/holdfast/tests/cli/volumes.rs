@@ -50,14 +50,14 @@ fn a_rounded_journal_size_is_reported() {
     let output =
         run(&["volume", "create", text(&scratch.path("data")), "main", "--journal-size", "17 MiB", "--json"]);
     let warning = String::from_utf8(output.stderr).unwrap();
-    assert!(warning.contains("rounded up") && warning.contains("effective=32 MiB"), "{warning}");
+    assert!(warning.contains("rounded up") && warning.contains("effective=\"32 MiB\""), "{warning}");
     let volume: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(volume["journal_bytes"], 32 << 20);
 
     let config = scratch.path("odd.toml");
     std::fs::write(&config, "journal_size = \"17 MiB\"\nmemory = \"128 MiB\"\nworkers = 2\n").unwrap();
     let log = Server::start(&scratch.path("served"), &config, &[]).stop();
-    assert!(log.contains("effective=32 MiB"), "{log}");
+    assert!(log.contains("effective=\"32 MiB\""), "{log}");
     let log = Server::start(&scratch.path("even"), &scratch.config(""), &[]).stop();
     assert!(!log.contains("rounded up"), "{log}");
 }

@@ -13,7 +13,7 @@ use wire::rpc::{AUTH_NONE, AUTH_SYS, AuthFlavors};
 use wire::xdr::{Encode, Encoder};
 
 use crate::call::{After, Call, Handled, Stop, file_handle};
-use crate::context::refusals::NO_EXPORT;
+use crate::context::refusals::{self, NO_EXPORT, PathText};
 use crate::status;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
@@ -45,7 +45,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
             let auth_flavors = AuthFlavors::new(flavors).expect("two flavors are within the limit");
             MntRes::Ok(MntOk { fhandle: file_handle(&handle), auth_flavors }).encode(out);
             service.shared.mounts.add(call.client(), path.0);
-            tracing::info!(client = %call.client(), path = %String::from_utf8_lossy(path.0), "export mounted");
+            tracing::info!(client = %call.client(), path = %PathText(path.0), "export mounted");
             Ok(After(Some((volume, promised.after))))
         }
         Err(failure) => {
@@ -61,7 +61,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
 /// Logs that the client may not mount `path`. Returns the status as the reason to stop.
 fn refuse(call: &Call<'_>, path: DirPath<'_>, status: NfsStat3, reason: &dyn Display) -> Stop {
     let (client, shown) = (call.connection.peer, status::mount3(status));
-    call.service.shared.refusals.log(client, path.0, &shown, reason, call.now);
+    refusals::log(client, path.0, &shown, reason);
     Stop::Status(status)
 }
 

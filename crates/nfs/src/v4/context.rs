@@ -317,7 +317,7 @@ impl<'c> Compound<'c> {
                 Err(Refused::Stale) => Err(NfsStat4::Stale.into()),
                 Err(Refused::NotAdmitted(volume)) => {
                     let status = NfsStat4::Access;
-                    self.service.log_not_admitted(volume, self.connection.peer, &status, self.now);
+                    self.service.log_not_admitted(volume, self.connection.peer, &status);
                     Err(status.into())
                 }
             },

@@ -113,7 +113,7 @@ impl Acceptor {
         self.next = (self.next + 1) % self.loops.len();
         self.accepted += 1;
         let ends = Ends { peer, local, id: connection_id(self.accepted, chosen, self.loops.len()) };
-        tracing::debug!(peer = %ends.peer, event_loop = chosen, "connection accepted");
+        tracing::debug!(client = %ends.peer, event_loop = chosen, "connection accepted");
         if chosen == 0 {
             own(stream, ends);
         } else {

@@ -219,7 +219,7 @@ impl EventLoop {
 
     /// Closes a connection that was taken out of its place.
     fn close(&mut self, mut connection: Box<Connection>) {
-        tracing::debug!(peer = %connection.ends.peer, "connection closed");
+        tracing::debug!(client = %connection.ends.peer, "connection closed");
         connection.deregister(self.poll.registry());
         self.admission.budget.count_requests(connection.counted_input, 0);
         self.admission.budget.count_replies(connection.counted_output, 0);
@@ -305,7 +305,7 @@ impl EventLoop {
             let silent = connection.silent_for();
             if is_short && silent > STALL_MAX && connection.waits_for_peer() {
                 let peer = connection.ends.peer;
-                tracing::warn!(%peer, "connection closed: stalled while memory was short");
+                tracing::warn!(client = %peer, "connection closed: stalled while memory was short");
                 self.evict(connection);
                 continue;
             }

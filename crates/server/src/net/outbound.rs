@@ -225,7 +225,8 @@ impl Driver {
         let id = match &result {
             Ok(_) => exchange.finish(self.poll.registry(), &mut self.kept),
             Err(error) => {
-                tracing::debug!(to = ?exchange.callback.to, %error, "callback failed");
+                let client = host(&exchange.callback).map(tracing::field::display);
+                tracing::info!(client, %error, "a call to a client failed");
                 exchange.callback.id
             }
         };

@@ -7,7 +7,7 @@ use wire::nfs4::{LookupArgs, LookupRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Object;
-use crate::context::refusals::NO_EXPORT;
+use crate::context::refusals::{self, NO_EXPORT};
 use crate::v4::context::{Compound, Done, OpStop, Target};
 use crate::v4::names;
 
@@ -55,7 +55,7 @@ impl<'c> Compound<'c> {
             Some(rule) => rule,
             None => &NO_EXPORT,
         };
-        service.shared.refusals.log(peer, &path, &status, reason, self.now);
+        refusals::log(peer, &path, &status, reason);
         status
     }
 

@@ -57,7 +57,7 @@ impl EventLoop {
             }
             Outcome::WouldBlock | Outcome::Busy => self.defer(connection, arrival, outcome, progress),
             Outcome::Close => {
-                tracing::debug!(peer = %connection.ends.peer, "connection closed: malformed record or limit exceeded");
+                tracing::info!(client = %connection.ends.peer, "connection closed: malformed record or limit exceeded");
                 return Err(Evicted);
             }
         }

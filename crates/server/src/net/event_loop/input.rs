@@ -167,7 +167,7 @@ impl EventLoop {
                 Ok(Some(record)) => self.arrived(connection, record),
                 Ok(None) => Ok(()),
                 Err(error) => {
-                    tracing::debug!(peer = %connection.ends.peer, %error, "connection closed: malformed record");
+                    tracing::info!(client = %connection.ends.peer, %error, "connection closed: malformed record");
                     Err(Evicted)
                 }
             };
