@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use crate::api::ids::Ino;
 use crate::encoding::key;
 use crate::encoding::key::{FAMILY, FIRST, Key, Table};
 use crate::encoding::record::{InodeRecord, MetaRecord, UsageKind, UsageRecord};
@@ -162,6 +163,7 @@ impl Contents for Survivors<'_> {
         let (from, to) = key::table_range(FIRST, Table::Usage);
         lost.remove(&from, &to);
         forget_unused_numbers(lost, &meta);
+        cover_lost_mappings(records, lost)?;
         self.meta = Some(meta);
         Ok(())
     }
@@ -186,4 +188,21 @@ fn forget_unused_numbers(lost: &mut LostRanges, meta: &MetaRecord) {
         let (start, end) = key::table_range(member, table);
         lost.remove(&[&start[..], &next.to_be_bytes()].concat(), &end);
     }
+}
+
+/// Extends each lost range of mappings down to the mapping before it. The key of a mapping is its end, so a lost one
+/// covers bytes below its own key, and a mapping that is put into those bytes later has a key below the range: without
+/// this, the bytes between that mapping and the one before it would pass for a hole.
+fn cover_lost_mappings(records: &Records<'_>, lost: &mut LostRanges) -> Result<(), IndexError> {
+    let starts: Vec<Vec<u8>> = lost.iter().map(|range| range.from.clone()).collect();
+    for start in starts {
+        let Some((FIRST, Table::Map, fields)) = key::parse(&start) else { continue };
+        let Some(ino) = key::number(fields).map(Ino) else { continue };
+        let first = key::map(ino, 0);
+        match records.last_before(&first, &start)? {
+            Some((before, _)) => lost.add(&Key::from(&*before).successor(), &start),
+            None => lost.add(&first, &start),
+        }
+    }
+    Ok(())
 }

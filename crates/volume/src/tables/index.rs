@@ -376,6 +376,12 @@ impl Records<'_> {
     pub fn scan(&self, from: &[u8], to: &[u8], visit: Visit<'_>) -> Result<(), IndexError> {
         committed::scan(&self.table, from, to, visit).map_err(|(error, _)| error)
     }
+
+    /// Returns the record with the greatest key in `from <= key < bound`, as changed by this transaction. Lost records
+    /// are passed over.
+    pub fn last_before(&self, from: &[u8], bound: &[u8]) -> Result<Option<Record>, IndexError> {
+        committed::last_before(&self.table, from, bound)
+    }
 }
 
 impl From<io::Error> for IndexError {

@@ -97,7 +97,12 @@ pub(super) fn scan(
     Ok(())
 }
 
-fn last_before(table: &Table, from: &[u8], bound: &[u8]) -> Result<Option<Record>, IndexError> {
+/// Returns the record with the greatest key in `from <= key < bound`.
+pub(super) fn last_before(
+    table: &impl redb::ReadableTable<&'static [u8], &'static [u8]>,
+    from: &[u8],
+    bound: &[u8],
+) -> Result<Option<Record>, IndexError> {
     if from >= bound {
         return Ok(None);
     }

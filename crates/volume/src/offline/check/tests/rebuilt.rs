@@ -153,7 +153,7 @@ fn damaged_while_open(random: &mut Random, context: &str) -> Option<Copied> {
 
 #[test]
 fn what_an_open_volume_lost_is_reported_as_lost_and_the_rest_is_copied() {
-    const TURNS: usize = 12;
+    const TURNS: usize = 40;
     let seed =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |age| age.as_secs());
     println!("seed {seed}");
