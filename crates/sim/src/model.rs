@@ -399,7 +399,7 @@ impl Model {
         if *inodes_used != inodes {
             return Err(format!("FSSTAT counts {inodes_used} objects, expected {inodes}").into());
         }
-        let bytes: u64 = self.inodes.values().map(|inode| inode.content.used()).sum();
+        let bytes: u64 = self.inodes.values().map(|inode| inode.used()).sum();
         let free = self.inodes.values().any(|inode| inode.used_free || inode.soft > 0);
         if bytes_used.is_some_and(|used| used != bytes) && !free {
             return Err(format!("FSSTAT counts {bytes_used:?} bytes, expected {bytes}").into());

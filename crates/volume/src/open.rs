@@ -149,7 +149,7 @@ impl Volume {
         check_segments(options.segment_bytes)?;
         let limits = MemoryLimits::of(options.memory, log.len()?);
         let cache_bytes = usize::try_from(limits.index_cache_bytes).unwrap_or(usize::MAX);
-        let (index, snapshot, mut loaded) = load_or_rebuild(media.as_ref(), cache_bytes)?;
+        let (mut index, mut snapshot, mut loaded) = load_or_rebuild(media.as_ref(), cache_bytes)?;
         let anchor = loaded.meta.anchor;
         let (ring, recovered) = Ring::recover(log, &anchor, &mut |seq, _, bytes| {
             loaded.replay(seq, bytes).map_err(|error| error.to_string())
@@ -163,6 +163,7 @@ impl Volume {
             cut_bytes = recovered.cut_bytes,
             "volume recovered"
         );
+        let format = loaded.count_xattrs(&mut index, &mut snapshot)?;
         let hasher = blocks::hasher(options.cache_seed);
         let segments =
             load_segments(&media, options, &loaded, snapshot.lost())?.with_pool(limits.pool_bytes());
@@ -175,6 +176,7 @@ impl Volume {
             segments,
             (ring, &recovered, generation, now),
         );
+        volume.identity.raise_format(format);
         volume.maintain_space();
         volume.committer.push(Entry::default().encode());
         volume.committer.step();

@@ -167,8 +167,12 @@ pub fn check_usage(volume: &Volume, tree: &Tree, now: i64) -> Result<(), String>
     let status = as_root(volume, now, |request| volume.status(request))
         .map_err(|error| format!("FSSTAT: {error:?}"))?;
     let tree = &tree.objects;
-    let bytes: u64 =
-        tree.values().filter(|found| found.seen.kind == FileType::Regular).map(|found| found.seen.used).sum();
+    let used = |found: &FoundObject| match found.seen.kind {
+        FileType::Regular => found.seen.used,
+        // Of a directory, the attribute also counts its names.
+        _ => found.xattrs.iter().map(|(name, value)| name.len() as u64 + value.len() as u64 + 32).sum(),
+    };
+    let bytes: u64 = tree.values().map(used).sum();
     if (status.inodes_used, status.bytes_used) != (tree.len() as u64, bytes) {
         let (inodes, used) = (status.inodes_used, status.bytes_used);
         return Err(format!("FSSTAT: {inodes} objects, {used} bytes; there are {}, {bytes}", tree.len()));

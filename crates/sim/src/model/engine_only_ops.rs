@@ -219,6 +219,7 @@ impl Model {
         inode.touch(now);
         (inode.xattrs, inode.xattrs_changed_in, inode.changed_in) = (after, mutation, mutation);
         inode.log(id, ChangeKind::Touch);
+        self.usage_changed_in = mutation;
         let observed = self.compare_wcc(&before, ino, wcc, "an extended attribute")?.max(mutation);
         Ok(Observed { mutation: observed, ..Observed::default() })
     }

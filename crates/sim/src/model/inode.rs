@@ -271,7 +271,7 @@ impl Inode {
         if seen.size != size {
             return Err(format!("size is {}, expected {size}", seen.size));
         }
-        let used = self.content.used();
+        let used = self.used();
         if self.kind == FileType::Regular
             && !self.used_free
             && !(used..=used + self.soft).contains(&seen.used)
@@ -287,6 +287,12 @@ impl Inode {
         self.compare_change(seen)?;
         self.adopt(seen);
         Ok(())
+    }
+
+    /// Returns the bytes that it uses: those outside holes, and its extended attributes, each with 32 more.
+    pub(crate) fn used(&self) -> u64 {
+        let xattrs = self.xattrs.iter().map(|(name, value)| name.len() + value.len() + 32);
+        self.content.used() + xattrs.sum::<usize>() as u64
     }
 
     pub(crate) fn compare_change(&self, seen: &Attrs) -> Result<(), String> {

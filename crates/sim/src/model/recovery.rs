@@ -191,10 +191,10 @@ impl Model {
         }
     }
 
-    /// Returns the bytes that all files use.
+    /// Returns the bytes that all objects use.
     #[must_use]
     pub fn used(&self) -> u64 {
-        self.inodes.values().map(|inode| inode.content.used()).sum()
+        self.inodes.values().map(|inode| inode.used()).sum()
     }
 }
 
@@ -391,7 +391,7 @@ impl Inode {
             };
             self.content.write(start + first as u64, &bytes[first..=last]);
         }
-        self.used_free = self.content.used() != found.seen_after.used;
+        self.used_free = self.used() != found.seen_after.used;
     }
 }
 

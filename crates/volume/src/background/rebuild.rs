@@ -127,7 +127,9 @@ impl Contents for Survivors<'_> {
         match key::parse(key) {
             Some((_, Table::Inode, _)) => {
                 let Ok(record) = InodeRecord::decode(value) else { return };
-                for delta in usage::deltas(&record, i64::try_from(record.used).unwrap_or(i64::MAX), 1) {
+                for delta in
+                    usage::deltas(&record, i64::try_from(record.usage_bytes()).unwrap_or(i64::MAX), 1)
+                {
                     let counter = self.usage.entry((delta.kind, delta.id)).or_default();
                     counter.bytes = counter.bytes.saturating_add_signed(delta.bytes);
                     counter.inodes = counter.inodes.saturating_add_signed(delta.inodes);

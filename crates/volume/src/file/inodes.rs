@@ -172,7 +172,8 @@ impl InodeState {
             attributes.size = attributes.size.max(unstable);
         }
         if !self.dirty.is_empty() {
-            attributes.used = (attributes.used + self.dirty.bytes()).min(attributes.size);
+            let data = (self.record().used + self.dirty.bytes()).min(attributes.size);
+            attributes.used = data + u64::from(self.record().xattr_bytes);
         }
         attributes
     }

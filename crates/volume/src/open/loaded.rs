@@ -41,6 +41,9 @@ pub(super) struct Loaded {
     pub more_to_reap: bool,
 }
 
+/// What the log says when not all inodes could be counted.
+const USAGE_TOO_LOW: &str = "usage counters are too low by what these objects use; run `holdfast check`";
+
 /// What a file of a segment is that no record names.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Unlisted {
@@ -117,10 +120,40 @@ impl Loaded {
         })?;
         if !read.is_whole() {
             read.warn("usage is counted anew from all inodes");
-            let inodes = tables.count_usage(usage)?;
-            inodes.warn("usage counters are too low by what these objects use; run `holdfast check`");
+            let inodes = tables.count_usage(usage, &self.memtable)?;
+            inodes.warn(USAGE_TOO_LOW);
         }
         Ok(())
+    }
+
+    /// Counts usage anew, after the journal was replayed, if the volume has extended attributes that its counters may
+    /// lack. Returns the format that the volume then has; the next checkpoint, which this makes necessary, notes it.
+    pub(super) fn count_xattrs(
+        &mut self,
+        index: &mut Index,
+        snapshot: &mut Snapshot,
+    ) -> Result<u32, OpenError> {
+        if self.meta.format >= MetaRecord::FORMAT_XATTRS_COUNTED || !self.has_xattrs(snapshot) {
+            return Ok(self.meta.format);
+        }
+        let mut tables = Tables::new(index)?;
+        let inodes = tables.count_usage(&self.usage, &self.memtable)?;
+        inodes.warn(USAGE_TOO_LOW);
+        *snapshot = tables.into_snapshot();
+        self.memtable.apply([(key::usage(UsageKind::Volume.byte(), 0), None)], &[]);
+        Ok(MetaRecord::FORMAT_XATTRS_COUNTED)
+    }
+
+    /// Whether there are records of extended attributes, or may be.
+    fn has_xattrs(&self, snapshot: &Snapshot) -> bool {
+        let mut found = false;
+        self.memtable.each_of(FIRST, Table::Xattr, &mut |_, _| found = true);
+        let (from, to) = key::table_range(FIRST, Table::Xattr);
+        let read = snapshot.scan(&from, &to, &mut |_, _| {
+            found = true;
+            ControlFlow::Break(())
+        });
+        found || read.is_err()
     }
 
     /// Loads the segments. If a record is lost, live bytes are counted anew from the extents; if those cannot be read

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use crate::api::ids::{Member, SegmentId};
+use crate::api::ids::{Ino, Member, SegmentId};
 use crate::encoding::codec::Malformed;
 use crate::encoding::key;
 use crate::encoding::key::{FAMILY, FIRST, Key, Table};
 use crate::encoding::record::{ExtentRecord, InodeRecord};
 use crate::media::BLOCK_BYTES;
 use crate::tables::index::{Found, Index, IndexError, Snapshot};
+use crate::tables::memtable::Memtable;
 use crate::tables::usage::{Usage, deltas};
 
 use super::OpenError;
@@ -110,12 +111,26 @@ impl<'i> Tables<'i> {
         Ok(read)
     }
 
-    /// Sets the usage counters to what all inodes use.
-    pub(super) fn count_usage(&mut self, usage: &Usage) -> Result<Read, OpenError> {
+    /// Sets the usage counters to what all inodes use, as the index and `newer` records say.
+    pub(super) fn count_usage(&mut self, usage: &Usage, newer: &Memtable) -> Result<Read, OpenError> {
         usage.clear();
-        self.each_needed(FIRST, Table::Inode, &mut |_, value| {
+        let count = |value: &[u8]| -> Result<(), Malformed> {
             let record = InodeRecord::decode(value)?;
-            usage.apply(&deltas(&record, record.used.cast_signed(), 1));
+            usage.apply(&deltas(&record, record.usage_bytes().cast_signed(), 1));
+            Ok(())
+        };
+        let mut counted = Ok(());
+        newer.each_of(FIRST, Table::Inode, &mut |_, slot| {
+            if let (Ok(()), Some(value)) = (&counted, slot) {
+                counted = count(value);
+            }
+        });
+        counted?;
+        self.each_needed(FIRST, Table::Inode, &mut |fields, value| {
+            let ino = Ino(key::number(fields).ok_or(Malformed("inode key"))?);
+            if newer.get(&key::inode(ino)).is_none() {
+                count(value)?;
+            }
             Ok(ControlFlow::Continue(()))
         })
     }

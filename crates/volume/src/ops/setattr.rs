@@ -44,8 +44,9 @@ impl Volume {
             apply(request.credentials, &mut record, set, stamp);
             if (record.uid, record.gid) != (old.uid, old.gid) {
                 // The file's usage moves with it to the new owner and group.
-                change.add_usage(&old, -signed(record.used), -1);
-                change.add_usage(&record, signed(record.used), 1);
+                let bytes = signed(record.usage_bytes());
+                change.add_usage(&old, -bytes, -1);
+                change.add_usage(&record, bytes, 1);
             }
             change.put_inode(ino, &record);
             *state.record_mut() = record;

@@ -16,7 +16,7 @@ use crate::transaction::permission;
 use crate::transaction::permission::{READ, WRITE};
 use crate::volume::{Subject, Volume};
 
-/// Returns the bytes of an attribute that count towards the limit of its file.
+/// Returns the bytes of an attribute that count towards the limit of its file, and as usage.
 fn charge(name: &[u8], value: &[u8]) -> u32 {
     u32::try_from(name.len() + value.len() + XATTR_OVERHEAD_BYTES).expect("both are bounded")
 }
@@ -180,6 +180,8 @@ impl Volume {
         let (before, shown) = (state.attributes().before(), state.durability());
         let (stamp, _) = self.committer.stamp(request.now);
         self.touch(&mut record, stamp, false);
+        let bytes = i64::from(record.xattr_bytes) - i64::from(state.record().xattr_bytes);
+        change.add_usage(&record, bytes, 0);
         change.put_inode(state.ino, &record);
         *state.record_mut() = record;
         let wcc = Wcc { before, after: state.attributes() };

@@ -3,12 +3,18 @@
 use std::sync::Arc;
 
 use super::world::{World, nothing};
+use crate::api::attributes::SetAttributes;
 use crate::api::ids::Ino;
 use crate::api::request::{Access, Credentials, Error, Journaled, Request, RequestKey};
 use crate::api::results::SetXattr;
+use crate::api::time::Time;
 use crate::encoding::key;
+use crate::encoding::record::{MetaRecord, UsageKind, UsageRecord};
 use crate::limits::{XATTR_BYTES_PER_FILE_MAX, XATTR_OVERHEAD_BYTES, XATTR_VALUE_BYTES_MAX};
-use crate::media::memory::Random;
+use crate::media::Media;
+use crate::media::memory::{MemoryMedia, Random};
+use crate::offline::check::{CheckOptions, check};
+use crate::tables::index::Index;
 
 impl World {
     fn set_xattr(&mut self, ino: Ino, name: &str, value: &[u8], how: SetXattr) -> Result<(), Error> {
@@ -21,6 +27,11 @@ impl World {
 
     fn remove_xattr(&mut self, ino: Ino, name: &str) -> Result<(), Error> {
         self.run(|v, r| v.remove_xattr(r, ino, name.as_bytes(), &mut nothing)).map(drop)
+    }
+
+    fn chown(&mut self, ino: Ino, uid: u32, gid: u32) {
+        let owner = SetAttributes { uid: Some(uid), gid: Some(gid), ..SetAttributes::default() };
+        self.set(ino, &owner).unwrap();
     }
 
     fn xattrs(&mut self, ino: Ino) -> Vec<String> {
@@ -214,4 +225,194 @@ fn random_attributes_agree_with_a_map() {
         }
         world.check();
     }
+}
+
+/// The usage counters of the volume, of user 0 and of user 5.
+fn usage(world: &World) -> [u64; 3] {
+    let of = |kind, id| world.volume.usage.get(kind, id).bytes;
+    [of(UsageKind::Volume, 0), of(UsageKind::User, 0), of(UsageKind::User, 5)]
+}
+
+#[test]
+fn attributes_count_as_bytes_of_their_file() {
+    let mut world = World::new();
+    let directory = world.mkdir(Ino::ROOT, "d").unwrap();
+    let names = world.attributes(directory).unwrap().used;
+    let file = world.file("file");
+    world.write(file, 0, &[7; 5000]).unwrap();
+    let one = |value: usize| 1 + value as u64 + XATTR_OVERHEAD_BYTES as u64;
+    world.set_xattr(file, "a", &[1; 100], SetXattr::Create).unwrap();
+    world.set_xattr(directory, "a", &[1; 70], SetXattr::Create).unwrap();
+    assert_eq!(usage(&world), [5000 + one(100) + one(70), 5000 + one(100) + one(70), 0]);
+    assert_eq!(world.attributes(file).unwrap().used, 5000 + one(100));
+    assert_eq!(world.attributes(directory).unwrap().used, names + one(70));
+    world.set_xattr(file, "a", &[1; 300], SetXattr::Replace).unwrap();
+    world.set_xattr(file, "b", &[1; 200], SetXattr::Create).unwrap();
+    let of_file = 5000 + one(300) + one(200);
+    // They move with the file to its new owner.
+    world.chown(file, 5, 5);
+    assert_eq!(usage(&world), [of_file + one(70), one(70), of_file]);
+    world.commit();
+    for seed in 0..2 {
+        world.crash(seed);
+        assert_eq!(usage(&world), [of_file + one(70), one(70), of_file]);
+        world.check();
+        world.background();
+    }
+    world.remove_xattr(file, "b").unwrap();
+    assert_eq!(usage(&world), [of_file - one(200) + one(70), one(70), of_file - one(200)]);
+    world.write_unstable(file, 5000, &[7; 100]);
+    assert_eq!(world.attributes(file).unwrap().used, 5100 + one(300));
+    world.remove(Ino::ROOT, "file").unwrap();
+    world.rmdir(Ino::ROOT, "d").unwrap();
+    assert_eq!(usage(&world), [0; 3]);
+    world.reopen();
+    assert_eq!(usage(&world), [0; 3]);
+}
+
+/// Makes a closed volume what it was in releases that did not count attributes: with `format`, and counters of the volume
+/// and of user and group 0 that lack these bytes.
+fn uncount(disk: &Arc<MemoryMedia>, format: u32, bytes: u64) {
+    let index = Index::open(disk.index(), 1 << 20).unwrap();
+    let update = index.begin().unwrap();
+    let mut records = update.records().unwrap();
+    let mut meta = MetaRecord::decode(&records.get(&key::meta()).unwrap().unwrap()).unwrap();
+    meta.format = format;
+    records.put(&key::meta(), &meta.encode()).unwrap();
+    for kind in [UsageKind::Volume, UsageKind::User, UsageKind::Group] {
+        let key = key::usage(kind.byte(), 0);
+        let mut record = UsageRecord::decode(&records.get(&key).unwrap().unwrap()).unwrap();
+        record.bytes -= bytes;
+        records.put(&key, &record.encode()).unwrap();
+    }
+    drop(records);
+    update.commit().unwrap();
+}
+
+fn format(world: &World) -> u32 {
+    let meta = world.volume.view().index.get(&key::meta()).unwrap().unwrap();
+    MetaRecord::decode(&meta).unwrap().format
+}
+
+#[test]
+fn a_volume_that_did_not_count_attributes_counts_them_once_it_is_opened() {
+    for old_format in [MetaRecord::FORMAT_FIRST, 2, MetaRecord::FORMAT_LOST] {
+        let mut world = World::new();
+        let [kept, removed] = ["kept", "removed"].map(|name| world.file(name));
+        for file in [kept, removed] {
+            world.write(file, 0, &[7; 3000]).unwrap();
+            world.set_xattr(file, "a", &[1; 67], SetXattr::Create).unwrap();
+        }
+        world.reopen();
+        assert_eq!((format(&world), usage(&world)), (4, [6200, 6200, 0]));
+        let now = world.now();
+        let disk = world.disk.after_kill();
+        uncount(&disk, old_format, 200);
+        let report = check(&(disk.after_kill() as Arc<dyn Media>), &CheckOptions::default()).unwrap();
+        let notes = report.notes.iter().filter(|note| note.contains("usage was not compared"));
+        assert!(report.is_clean() && notes.count() == 1, "{report:#?}");
+        let mut world = World::open(disk, now);
+        assert_eq!(usage(&world), [6200, 6200, 0]);
+        // Changes before the first checkpoint are counted once, although the format of the index is still the old one.
+        world.remove(Ino::ROOT, "removed").unwrap();
+        world.set_xattr(kept, "b", &[1; 167], SetXattr::Create).unwrap();
+        world.chown(kept, 5, 5);
+        world.commit();
+        for seed in 0..2 {
+            world.crash(seed);
+            assert_eq!((format(&world), usage(&world)), (old_format, [3300, 0, 3300]));
+            world.check();
+        }
+        world.reopen();
+        assert_eq!((format(&world), usage(&world)), (4, [3300, 0, 3300]));
+        for name in ["a", "b"] {
+            world.remove_xattr(kept, name).unwrap();
+        }
+        world.remove(Ino::ROOT, "kept").unwrap();
+        world.reopen();
+        assert_eq!((format(&world), usage(&world)), (4, [0; 3]));
+    }
+}
+
+#[test]
+fn a_volume_that_did_not_count_attributes_is_converted_by_opening_alone() {
+    let mut world = World::new();
+    let file = world.file("file");
+    world.set_xattr(file, "a", &[1; 67], SetXattr::Create).unwrap();
+    world.reopen();
+    let disk = world.disk.after_kill();
+    uncount(&disk, 2, 100);
+    let mut world = World::open(disk, world.now);
+    world.reopen();
+    assert_eq!((format(&world), usage(&world)), (4, [100, 100, 0]));
+}
+
+/// Runs background work until an operation need not wait.
+fn patiently<T>(
+    world: &mut World,
+    mut operation: impl FnMut(&mut World) -> Result<T, Error>,
+) -> Result<T, Error> {
+    for _ in 0..1000 {
+        match operation(world) {
+            Err(Error::Busy) => world.background(),
+            result => return result,
+        }
+    }
+    panic!("busy after all attempts");
+}
+
+#[test]
+fn attributes_that_fill_the_disk_are_refused_and_can_be_removed() {
+    const VALUE: usize = 60_000;
+    let name = |number: u32| number.to_string();
+    let mut world = World::on(MemoryMedia::with_log(8 << 20));
+    world.disk.index_file().set_room(Some(48 << 20));
+    let mut files = Vec::new();
+    let set = |world: &mut World, file, value: u8| {
+        patiently(world, |world| world.set_xattr(file, "a", &[value; VALUE], SetXattr::Either))
+    };
+    let refusal = loop {
+        let number = u32::try_from(files.len()).unwrap();
+        let file = match patiently(&mut world, |world| world.create(Ino::ROOT, &name(number))) {
+            Ok(file) => file,
+            Err(error) => break error,
+        };
+        if let Err(error) = set(&mut world, file, 1) {
+            world.remove(Ino::ROOT, &name(number)).unwrap();
+            break error;
+        }
+        files.push(file);
+        if number % 20 == 0 {
+            world.background();
+        }
+    };
+    assert_eq!(refusal, Error::NoSpace);
+    let count = files.len();
+    assert!(count * VALUE > 8 << 20, "{count} values fill the disk");
+    assert_eq!(world.volume.refuses_changes(), None);
+    assert!(usage(&world)[0] > (count * VALUE) as u64);
+    // Nothing is lost, and removals work.
+    for file in &files {
+        assert!(world.xattr(*file, "a").unwrap() == [1; VALUE]);
+    }
+    for (number, file) in (0..).zip(&files) {
+        let removed = match number % 2 {
+            0 => patiently(&mut world, |world| world.remove_xattr(*file, "a")),
+            _ => patiently(&mut world, |world| world.remove(Ino::ROOT, &name(number))),
+        };
+        removed.unwrap_or_else(|error| panic!("removal {number} of {count}: {error:?}"));
+    }
+    // Much of the space is available again within seconds.
+    for _ in 0..4 {
+        world.background();
+        world.set_clock(Time::from_nanos(world.now.nanos() + 4_000_000_000));
+    }
+    assert_eq!(usage(&world), [0; 3]);
+    for (number, file) in files.iter().step_by(4).enumerate() {
+        set(&mut world, *file, 2).unwrap_or_else(|error| panic!("{error:?} for value {number} of {count}"));
+        if number % 20 == 0 {
+            world.background();
+        }
+    }
+    world.check();
 }

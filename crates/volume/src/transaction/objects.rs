@@ -103,7 +103,7 @@ impl Volume {
         if record.file_type == FileType::Symlink {
             change.forget(key::symlink(ino));
         }
-        change.add_usage(record, -signed(record.used), -1);
+        change.add_usage(record, -signed(record.usage_bytes()), -1);
         self.space.removed();
     }
 

@@ -69,6 +69,11 @@ pub struct InodeRecord {
 const BYTES_PER_NAME_SHOWN: u64 = 32;
 
 impl InodeRecord {
+    /// Returns the bytes that count as usage of the volume and of its owners: mapped bytes, and extended attributes.
+    pub fn usage_bytes(&self) -> u64 {
+        self.used.saturating_add(self.xattr_bytes.into())
+    }
+
     /// Returns the attributes that GETATTR shows.
     pub fn attributes(&self, ino: Ino) -> Attributes {
         let size = match self.file_type {
@@ -83,7 +88,11 @@ impl InodeRecord {
             uid: self.uid,
             gid: self.gid,
             size,
-            used: if self.file_type == FileType::Directory { size } else { self.used },
+            used: if self.file_type == FileType::Directory {
+                size.saturating_add(self.xattr_bytes.into())
+            } else {
+                self.usage_bytes()
+            },
             device: self.device,
             atime: self.atime,
             mtime: self.mtime,

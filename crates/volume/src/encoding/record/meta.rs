@@ -35,20 +35,22 @@ pub struct MetaRecord {
 impl MetaRecord {
     /// The format of a new volume, which every release knows.
     pub const FORMAT_FIRST: u32 = 1;
-    /// The format of a volume that has held extended attributes, state of clients or orphans.
+    /// The format of a volume that has held state of clients or orphans; formerly also extended attributes.
     const FORMAT_2: u32 = 2;
     /// The format of a volume whose index has lost ranges: other releases would take their records for absent.
     pub const FORMAT_LOST: u32 = 3;
+    /// The format of a volume whose usage counters include its extended attributes; in older formats they may not. Only
+    /// volumes that have held such attributes have it.
+    pub const FORMAT_XATTRS_COUNTED: u32 = 4;
     /// The newest format that this release reads and writes. A volume never returns to an older format.
-    pub const FORMAT: u32 = MetaRecord::FORMAT_LOST;
+    pub const FORMAT: u32 = MetaRecord::FORMAT_XATTRS_COUNTED;
 
     /// Returns the least format of a volume with records of this table. A release that does not know the table would
     /// ignore the records, and let them become inconsistent with what it changes.
     pub fn format_of(table: crate::encoding::key::Table) -> u32 {
         match table {
-            crate::encoding::key::Table::Xattr
-            | crate::encoding::key::Table::State
-            | crate::encoding::key::Table::Orphan => MetaRecord::FORMAT_2,
+            crate::encoding::key::Table::Xattr => MetaRecord::FORMAT_XATTRS_COUNTED,
+            crate::encoding::key::Table::State | crate::encoding::key::Table::Orphan => MetaRecord::FORMAT_2,
             _ => MetaRecord::FORMAT_FIRST,
         }
     }
@@ -126,7 +128,7 @@ impl UsageKind {
 /// The usage of one owner of a [`UsageKind`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsageRecord {
-    /// Bytes of file data, not counting holes.
+    /// Bytes of file data, not counting holes, and of extended attributes.
     pub bytes: u64,
     /// Objects.
     pub inodes: u64,

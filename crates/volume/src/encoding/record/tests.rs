@@ -104,15 +104,19 @@ fn only_known_formats_are_decoded() {
             anchor,
         }
     };
-    for format in [1, 2, 3] {
+    for format in [1, 2, 3, 4] {
         assert_eq!(MetaRecord::decode(&meta(format).encode()), Ok(meta(format)));
     }
-    for format in [0, 4] {
+    for format in [0, 5] {
         assert!(MetaRecord::decode(&meta(format).encode()).is_err());
     }
     for table in Table::ALL {
-        let new = matches!(table, Table::Xattr | Table::State | Table::Orphan);
-        assert_eq!(MetaRecord::format_of(table), if new { 2 } else { 1 }, "{table:?}");
+        let expected = match table {
+            Table::Xattr => 4,
+            Table::State | Table::Orphan => 2,
+            _ => 1,
+        };
+        assert_eq!(MetaRecord::format_of(table), expected, "{table:?}");
     }
 }
 

@@ -102,7 +102,7 @@ fn count(totals: &mut Totals, record: &InodeRecord) {
     for counter in counters {
         let total = totals.entry(counter).or_default();
         total.inodes += 1;
-        total.bytes = total.bytes.saturating_add(record.used);
+        total.bytes = total.bytes.saturating_add(record.usage_bytes());
     }
 }
 

@@ -9,7 +9,7 @@ use super::view::View;
 use crate::encoding::entry::UsageDelta;
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Table};
-use crate::encoding::record::{UsageKind, UsageRecord};
+use crate::encoding::record::{MetaRecord, UsageKind, UsageRecord};
 use crate::tables::index::IndexError;
 
 /// Compares the index's counters, with the journal's changes added, with `totals`.
@@ -25,6 +25,13 @@ pub(super) fn check_usage(
     };
     if lacks(Table::Inode) || lacks(Table::Usage) {
         findings.note("usage was not counted, as records that it is counted from are lost".to_owned());
+        return Ok(());
+    }
+    if may_lack_xattrs(view)? {
+        findings.note(
+            "usage was not compared: it is counted anew, with extended attributes, when the volume is next opened"
+                .to_owned(),
+        );
         return Ok(());
     }
     let mut counters = Totals::new();
@@ -60,4 +67,14 @@ pub(super) fn check_usage(
         }
     }
     Ok(())
+}
+
+/// Whether the volume has extended attributes that its counters may lack, which depends on its format.
+fn may_lack_xattrs(view: &View) -> Result<bool, IndexError> {
+    let counts = |meta: &MetaRecord| meta.format >= MetaRecord::FORMAT_XATTRS_COUNTED;
+    let mut has_xattrs = false;
+    if !view.meta.as_ref().is_some_and(counts) {
+        view.each(FIRST, Table::Xattr, &mut |_, _| has_xattrs = true)?;
+    }
+    Ok(has_xattrs)
 }
