@@ -16,6 +16,7 @@
 //! | [`callbacks`] | calls to clients |
 //! | [`stateids`] | what a stateid stands for, and whether it allows an operation |
 //! | [`record`] | the records, byte for byte |
+//! | [`shares`] | how clients share what is bounded |
 //! | [`config`], [`ids`], `shards`, `error` | limits and gauges, identifiers, sharded maps, errors |
 //!
 //! # Locks
@@ -54,6 +55,7 @@ pub(crate) mod record;
 pub(crate) mod restart;
 pub(crate) mod sessions;
 mod shards;
+pub(crate) mod shares;
 pub(crate) mod stateids;
 
 use crate::connection::ConnectionId;
@@ -73,6 +75,7 @@ use sessions::Sessions;
 pub(crate) use sessions::SlotGuard;
 
 use shards::Shards;
+use shares::{Resource, Shares};
 
 /// Where records are kept: the volumes, as the state sees them.
 pub(crate) trait StateStore {
@@ -165,6 +168,7 @@ impl<'a> Caller<'a> {
 #[derive(Debug)]
 pub(crate) struct SharedState {
     config: Config,
+    shares: Shares,
     /// The keys of the ids that it hands out.
     keys: IdKeys,
     /// The second in which this instance started; part of the ids that it hands out.
@@ -199,6 +203,7 @@ impl SharedState {
     /// Creates an empty state with these limits. Its ids are made with `keys`.
     pub(crate) fn new(config: Config, keys: IdKeys) -> SharedState {
         SharedState {
+            shares: Shares::new(&config),
             config,
             keys,
             instance: OnceLock::new(),
@@ -240,15 +245,19 @@ impl SharedState {
     pub(crate) fn gauges(&self) -> Vec<(&'static str, u64)> {
         let counters = &self.counters;
         let size = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
+        let held = |resource: Resource| self.shares.held(resource);
         vec![
             ("nfs4_clients", size(self.clients.len())),
+            ("nfs4_clients_unconfirmed", held(Resource::Unconfirmed)),
+            ("nfs4_client_origins", size(self.shares.origins())),
             ("nlm_hosts", size(self.clients.hosts())),
             ("nfs4_sessions", size(self.sessions.len())),
-            ("nfs4_slot_bytes", Counters::get(&counters.slot_bytes)),
+            ("nfs4_slot_bytes", held(Resource::SessionBytes) + held(Resource::SlotBytes)),
             ("nfs4_opens", Counters::get(&counters.opens)),
             ("nfs4_lock_states", Counters::get(&counters.lock_states)),
-            ("nfs4_owner_bytes", Counters::get(&counters.owner_bytes)),
-            ("nfs4_locked_ranges", Counters::get(&counters.ranges)),
+            ("nfs4_state_bytes", held(Resource::StateBytes)),
+            ("nfs4_locked_ranges", held(Resource::Ranges)),
+            ("nfs4_lock_waiters", held(Resource::Waiters)),
             ("nfs4_delegations", self.modifications.granted()),
             ("nfs4_delegations_granted", Counters::get(&counters.delegations_granted)),
             ("nfs4_delegations_recalled", Counters::get(&counters.delegations_recalled)),
@@ -256,9 +265,11 @@ impl SharedState {
             ("nfs4_copies", size(self.copies.len())),
             ("nfs4_copies_begun", Counters::get(&counters.copies_begun)),
             ("nfs4_clients_expired", Counters::get(&counters.clients_expired)),
+            ("nlm_hosts_given_up", Counters::get(&counters.hosts_given_up)),
             ("nfs4_callbacks_sent", Counters::get(&counters.callbacks_sent)),
             ("nfs4_callbacks_failed", Counters::get(&counters.callbacks_failed)),
             ("nfs4_callbacks_pending", size(self.callbacks.len())),
+            ("nfs4_call_bytes", held(Resource::CallBytes)),
         ]
     }
 }

@@ -27,6 +27,7 @@ use crate::state::copies::CopyJob;
 use crate::state::hosts::Message;
 use crate::state::ids::{ClientId, FileId, SessionId};
 use crate::state::sessions::Session;
+use crate::state::shares::{Held, Resource};
 use crate::state::stateids::entry::{Delegation, StateEntry};
 use crate::state::{Context, SharedState};
 
@@ -36,8 +37,8 @@ use message::{Body, Call};
 
 pub(crate) mod outgoing;
 
-/// Waiting calls of a client. More are dropped; recalls are repeated anyway.
-const WAITING_PER_CLIENT_MAX: usize = 1024;
+/// Memory of a call without names, in bytes.
+const CALL_BYTES: usize = 1024;
 
 /// The statuses that say that a backchannel is unusable.
 const BACK_FAULTS: [u32; 2] = [NfsStat4::SeqMisordered.code(), NfsStat4::BadSession.code()];
@@ -83,6 +84,20 @@ enum Job {
 }
 
 impl Job {
+    /// Returns the memory of the call, in bytes.
+    fn bytes(&self) -> usize {
+        match self {
+            Job::NotifyLock { handle, owner } => CALL_BYTES + handle.len() + owner.name().len(),
+            Job::Probe | Job::Recall(_) | Job::Offload(_) | Job::Nlm(_) => CALL_BYTES,
+        }
+    }
+
+    /// Returns whether the call may be dropped: recalls are repeated, and clients ask for their locks again. There is at
+    /// most one of the others for each client and copy.
+    fn may_be_dropped(&self) -> bool {
+        matches!(self, Job::Recall(_) | Job::NotifyLock { .. })
+    }
+
     /// Lets a later tick repeat the call, if that matters.
     fn notify_failed(&self) {
         match self {
@@ -102,13 +117,16 @@ struct Pending {
     to: Destination,
     job: Job,
     sent: Time,
+    /// Counts its memory; none for messages, which count themselves.
+    held: Option<Held>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     ready: Vec<Callback>,
     pending: BTreeMap<u32, Pending>,
-    waiting: BTreeMap<ClientId, VecDeque<Job>>,
+    /// Calls that wait for a backchannel, with their counted memory.
+    waiting: BTreeMap<ClientId, VecDeque<(Job, Held)>>,
     xid: u32,
 }
 
@@ -142,14 +160,8 @@ impl Callbacks {
     }
 
     /// Queues a call that cannot be sent now.
-    fn wait(&self, client: ClientId, job: Job) {
-        let mut inner = self.inner.lock();
-        let waiting = inner.waiting.entry(client).or_default();
-        if waiting.len() < WAITING_PER_CLIENT_MAX {
-            waiting.push_back(job);
-        } else {
-            job.notify_failed();
-        }
+    fn wait(&self, client: ClientId, job: Job, held: Held) {
+        self.inner.lock().waiting.entry(client).or_default().push_back((job, held));
     }
 
     /// Returns the number of calls without a reply.
@@ -214,24 +226,29 @@ impl SharedState {
     }
 
     fn call(&self, context: &Context<'_>, client: &Arc<Client>, job: Job) {
+        let bytes = job.bytes() as u64;
+        if job.may_be_dropped() && client.holder.room(Resource::CallBytes) < bytes {
+            return job.notify_failed();
+        }
+        let held = Held::new(&client.holder, Resource::CallBytes, bytes);
         Counters::up(&self.counters.callbacks_sent);
         match client.version {
-            ClientProtocol::V40 => self.call_v40(context, client, job),
+            ClientProtocol::V40 => self.call_v40(context, client, job, held),
             // `hosts.rs` makes its calls.
             ClientProtocol::Nlm => {}
-            ClientProtocol::Sessions => self.call_session(context, client, job),
+            ClientProtocol::Sessions => self.call_session(context, client, job, held),
         }
     }
 
-    fn call_v40(&self, context: &Context<'_>, client: &Arc<Client>, job: Job) {
-        let mut held = client.inner.lock();
-        let callback = held.callback.clone();
+    fn call_v40(&self, context: &Context<'_>, client: &Arc<Client>, job: Job, held: Held) {
+        let mut state = client.inner.lock();
+        let callback = state.callback.clone();
         let address = callback.as_ref().and_then(|(_, to)| callback_address(&to.netid, &to.address));
         let (Some((_, callback)), Some(address)) = (callback, address) else {
-            held.path = CallbackPath::Down;
+            state.path = CallbackPath::Down;
             return job.notify_failed();
         };
-        drop(held);
+        drop(state);
         let call = Call {
             program: callback.program,
             ident: callback.ident,
@@ -240,15 +257,15 @@ impl SharedState {
         };
         let to = Destination::Address(address);
         let body = self.body(context, &job);
-        let pending = Pending { client: client.id, slot: None, to, job, sent: context.now };
+        let pending = Pending { client: client.id, slot: None, to, job, sent: context.now, held: Some(held) };
         self.callbacks.send(pending, |xid| call.encode(xid, &body));
     }
 
-    fn call_session(&self, context: &Context<'_>, client: &Arc<Client>, job: Job) {
+    fn call_session(&self, context: &Context<'_>, client: &Arc<Client>, job: Job, held: Held) {
         let Some((session, slot, to)) = self.free_back_slot(client) else {
             match job {
                 Job::Offload(copy) => copy.notify_failed(),
-                job => self.callbacks.wait(client.id, job),
+                job => self.callbacks.wait(client.id, job, held),
             }
             return;
         };
@@ -266,7 +283,7 @@ impl SharedState {
         drop(back);
         let body = self.body(context, &job);
         let slot = Some((session.id, slot));
-        let pending = Pending { client: client.id, slot, to, job, sent: context.now };
+        let pending = Pending { client: client.id, slot, to, job, sent: context.now, held: Some(held) };
         self.callbacks.send(pending, |xid| call.encode(xid, &body));
     }
 
@@ -313,7 +330,7 @@ impl SharedState {
         let (to, client) = (message.destination(), ClientId(0));
         let encoded = message.clone();
         let job = Job::Nlm(Box::new(message));
-        let pending = Pending { client, slot: None, to, job, sent: context.now };
+        let pending = Pending { client, slot: None, to, job, sent: context.now, held: None };
         self.callbacks.send(pending, |xid| encoded.encode(xid));
     }
 
@@ -327,7 +344,8 @@ impl SharedState {
     /// Sends the calls that waited for a backchannel.
     pub(super) fn send_waiting(&self, context: &Context<'_>, client: &Arc<Client>) {
         let waiting = self.callbacks.inner.lock().waiting.remove(&client.id).unwrap_or_default();
-        for job in waiting {
+        for (job, held) in waiting {
+            drop(held);
             self.call(context, client, job);
         }
     }
@@ -414,6 +432,7 @@ impl SharedState {
                     }
                     session.unbind(connection);
                 }
+                drop(pending.held);
                 self.call(context, &client, pending.job);
             }
             _ => {
@@ -441,6 +460,7 @@ impl SharedState {
         let lost: Vec<Pending> = xids.iter().filter_map(|xid| inner.pending.remove(xid)).collect();
         drop(inner);
         for pending in lost {
+            drop(pending.held);
             self.call(context, &session.client, pending.job);
         }
     }

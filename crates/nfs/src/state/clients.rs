@@ -5,241 +5,30 @@
 //! proves that another address is its own with its verifier, or the id of a session, and the same principal.
 //! NFSv4.0 and later versions have separate names.
 
-use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use parking_lot::RwLock;
 use volume::time::Time;
 
 use crate::connection::ConnectionId;
 
 use crate::state::clients::client::{Client, ClientProtocol};
-use crate::state::config::Counters;
+use crate::state::clients::table::{Name, Unconfirmed, name_of};
 use crate::state::ids::ClientId;
 use crate::state::record::{
     CallbackAddress, CallbackSecurity, ClientKind, ClientRecord, Key, Principal, SessionRecord,
 };
 use crate::state::sessions::{Channels, Session};
+use crate::state::shares::{Holder, Resource};
 use crate::state::{Context, DurabilityToken, Peer, SharedState, StateError};
 
 pub(crate) mod client;
 pub(crate) mod expiry;
 pub(crate) mod owner_sequence;
+mod table;
 
-/// A client that is not confirmed yet.
-#[derive(Clone, Debug)]
-struct Unconfirmed {
-    id: ClientId,
-    record: ClientRecord,
-    proposed: Time,
-    /// Its place in the order of proposals.
-    age: u64,
-}
-
-impl Unconfirmed {
-    /// Returns the peer that introduced it.
-    fn peer(&self) -> Peer {
-        let address = self.record.addresses.first().copied().unwrap_or(FIRST_ADDRESS);
-        Peer { principal: self.record.principal, address }
-    }
-}
-
-/// The clients with the same name at one address.
-#[derive(Debug, Default)]
-struct Named {
-    confirmed: Option<Arc<Client>>,
-    unconfirmed: Option<Unconfirmed>,
-}
-
-/// A client's name, and the address of its introduction.
-type Name = (ClientProtocol, Box<[u8]>, IpAddr);
-
-/// The lowest address.
-const FIRST_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-
-/// Unconfirmed clients may be at most one in this many.
-const UNCONFIRMED_SHARE: usize = 4;
-
-#[derive(Debug, Default)]
-struct Table {
-    names: BTreeMap<Name, Named>,
-    confirmed: BTreeMap<ClientId, Arc<Client>>,
-    unconfirmed: HashMap<ClientId, Name>,
-    /// The unconfirmed clients, the oldest first.
-    ages: BTreeMap<u64, Name>,
-    /// The age of the next one.
-    next_age: u64,
-}
-
-/// All clients.
-#[derive(Debug, Default)]
-pub(super) struct Clients(RwLock<Table>);
-
-impl Table {
-    fn len(&self) -> usize {
-        self.confirmed.len() + self.unconfirmed.len()
-    }
-
-    fn named(&self, name: &Name) -> (Option<Arc<Client>>, Option<&Unconfirmed>) {
-        let named = self.names.get(name);
-        (named.and_then(|named| named.confirmed.clone()), named.and_then(|named| named.unconfirmed.as_ref()))
-    }
-
-    /// Returns the confirmed clients of a name, at all addresses.
-    fn namesakes(&self, version: ClientProtocol, name: &[u8]) -> impl Iterator<Item = &Arc<Client>> {
-        self.names
-            .range((version, Box::from(name), FIRST_ADDRESS)..)
-            .take_while(move |((other, known, _), _)| *other == version && **known == *name)
-            .filter_map(|(_, named)| named.confirmed.as_ref())
-    }
-
-    /// Returns the confirmed client that is introduced again: the one with the same verifier and principal, wherever it
-    /// comes from, or else the one at the same address.
-    fn known_as(&self, version: ClientProtocol, who: &Introduction<'_>) -> Option<Arc<Client>> {
-        let mut namesakes = self.namesakes(version, who.name);
-        let same = namesakes.find(|client| who.is_of(client));
-        let there = || self.namesakes(version, who.name).find(|client| client.is_at(who.peer.address));
-        same.or_else(there).cloned()
-    }
-
-    /// Drops the oldest unconfirmed client if unconfirmed ones exceed their share of `max`: a peer that invents names
-    /// must not keep others out. Returns whether there is room for one more.
-    fn make_room(&mut self, max: usize) -> bool {
-        if self.unconfirmed.len() >= (max / UNCONFIRMED_SHARE).max(1)
-            && let Some(name) = self.ages.values().next().cloned()
-        {
-            self.propose(&name, None);
-        }
-        self.len() < max
-    }
-
-    /// Replaces the unconfirmed client of a name.
-    fn propose(&mut self, name: &Name, proposed: Option<Unconfirmed>) {
-        let named = self.names.entry(name.clone()).or_default();
-        if let Some(earlier) = named.unconfirmed.take() {
-            self.unconfirmed.remove(&earlier.id);
-            self.ages.remove(&earlier.age);
-        }
-        match proposed {
-            Some(proposed) => {
-                let age = self.next_age;
-                self.next_age += 1;
-                self.unconfirmed.insert(proposed.id, name.clone());
-                self.ages.insert(age, name.clone());
-                named.unconfirmed = Some(Unconfirmed { age, ..proposed });
-            }
-            None if named.confirmed.is_none() => drop(self.names.remove(name)),
-            None => {}
-        }
-    }
-
-    fn confirm(&mut self, name: &Name, client: &Arc<Client>) {
-        let named = self.names.entry(name.clone()).or_default();
-        named.confirmed = Some(Arc::clone(client));
-        self.confirmed.insert(client.id, Arc::clone(client));
-        self.propose(name, None);
-    }
-}
-
-impl Clients {
-    /// Returns the confirmed client with this id.
-    pub(super) fn confirmed(&self, id: ClientId) -> Option<Arc<Client>> {
-        self.0.read().confirmed.get(&id).cloned()
-    }
-
-    /// Returns the confirmed client of this name that was introduced from `address`.
-    pub(super) fn of_name(
-        &self,
-        version: ClientProtocol,
-        name: &[u8],
-        address: IpAddr,
-    ) -> Option<Arc<Client>> {
-        self.0.read().names.get(&(version, Box::from(name), address))?.confirmed.clone()
-    }
-
-    /// Returns the confirmed client with this name at `address`, or inserts the one that `make` returns.
-    ///
-    /// # Errors
-    /// [`StateError::LimitReached`] if there are `max` already, and those of `make`.
-    pub(super) fn enter(
-        &self,
-        version: ClientProtocol,
-        (name, address): (&[u8], IpAddr),
-        max: usize,
-        make: impl FnOnce() -> Result<Arc<Client>, StateError>,
-    ) -> Result<Arc<Client>, StateError> {
-        let name = (version, Box::from(name), address);
-        let mut table = self.0.write();
-        if let (Some(there), _) = table.named(&name) {
-            return Ok(there);
-        }
-        if table.len() >= max {
-            return Err(StateError::LimitReached);
-        }
-        let client = make()?;
-        table.confirm(&name, &client);
-        Ok(client)
-    }
-
-    /// Returns the NLM clients of a host.
-    pub(super) fn at(&self, address: IpAddr) -> Vec<Arc<Client>> {
-        let there = |client: &&Arc<Client>| client.host.is_some_and(|host| host.address == address);
-        self.0.read().confirmed.values().filter(there).cloned().collect()
-    }
-
-    /// Returns the number of NLM clients.
-    pub(super) fn hosts(&self) -> usize {
-        self.0.read().confirmed.values().filter(|client| client.host.is_some()).count()
-    }
-
-    /// Returns all confirmed clients.
-    pub(super) fn all(&self) -> Vec<Arc<Client>> {
-        self.0.read().confirmed.values().cloned().collect()
-    }
-
-    /// Returns the number of clients, confirmed or not.
-    pub(super) fn total(&self) -> usize {
-        self.0.read().len()
-    }
-
-    /// Returns the number of confirmed clients.
-    pub(super) fn len(&self) -> usize {
-        self.0.read().confirmed.len()
-    }
-
-    /// Inserts a client that a record names.
-    pub(super) fn restore(&self, client: &Arc<Client>) {
-        self.0.write().confirm(&name_of(client), client);
-    }
-
-    /// Removes a client.
-    pub(super) fn remove(&self, client: &Client) {
-        let mut table = self.0.write();
-        table.confirmed.remove(&client.id);
-        let name = name_of(client);
-        if let Some(named) = table.names.get_mut(&name) {
-            if named.confirmed.as_ref().is_some_and(|known| known.id == client.id) {
-                named.confirmed = None;
-            }
-            if named.confirmed.is_none() && named.unconfirmed.is_none() {
-                table.names.remove(&name);
-            }
-        }
-    }
-
-    /// Drops clients that were not confirmed within a lease.
-    pub(super) fn forget_unconfirmed(&self, now: Time, lease: Duration) {
-        let mut table = self.0.write();
-        let late =
-            |named: &Named| named.unconfirmed.as_ref().is_some_and(|one| now.since(one.proposed) > lease);
-        let names: Vec<Name> =
-            table.names.iter().filter(|(_, named)| late(named)).map(|(name, _)| name.clone()).collect();
-        names.iter().for_each(|name| table.propose(name, None));
-    }
-}
+pub(super) use table::Clients;
 
 /// How SETCLIENTID or EXCHANGE_ID introduces a client.
 #[derive(Clone, Copy, Debug)]
@@ -353,7 +142,7 @@ impl SharedState {
     /// SETCLIENTID (RFC 7530 section 16.33.5). Returns the id and the verifier to confirm it with.
     ///
     /// # Errors
-    /// [`SetClientIdError`]; [`StateError::LimitReached`] if there are too many clients.
+    /// [`SetClientIdError`]; [`StateError::TryLater`] if there are too many clients.
     pub(crate) fn set_client_id(
         &self,
         context: &Context<'_>,
@@ -361,8 +150,9 @@ impl SharedState {
         callback: CallbackAddress,
     ) -> Result<(ClientId, [u8; 8]), SetClientIdError> {
         let now = context.now;
-        self.finish_removal(context, ClientProtocol::V40, who).map_err(SetClientIdError::Failed)?;
-        let mut table = self.clients.0.write();
+        let holder = self.shares.holder(who.peer.address);
+        self.finish_removal(context, ClientProtocol::V40, who, &holder).map_err(SetClientIdError::Failed)?;
+        let mut table = self.clients.write();
         let confirmed = table.known_as(ClientProtocol::V40, who);
         let id = match &confirmed {
             Some(client) if client.principal != who.peer.principal && self.is_in_use(client, now) => {
@@ -374,13 +164,12 @@ impl SharedState {
             // An unknown client, or one that restarted.
             _ => self.next_client(now),
         };
-        if !table.make_room(self.config.clients) {
-            return Err(SetClientIdError::Failed(StateError::LimitReached));
-        }
+        self.check_room_for_client(&holder, confirmed.as_ref()).map_err(SetClientIdError::Failed)?;
+        table.make_room(&holder);
         let confirm = self.next_confirm(now);
         let record = self.record_of(now, who, ClientKind::V40 { confirm, callback });
         let name = name_for(ClientProtocol::V40, who, confirmed.as_deref());
-        table.propose(&name, Some(Unconfirmed { id, record, proposed: now, age: 0 }));
+        table.propose(&name, Some(Unconfirmed::new(id, record, now, holder)));
         Ok((id, confirm))
     }
 
@@ -390,12 +179,38 @@ impl SharedState {
         context: &Context<'_>,
         version: ClientProtocol,
         who: &Introduction<'_>,
+        holder: &Holder,
     ) -> Result<(), StateError> {
-        let known = self.clients.0.read().known_as(version, who);
-        if let Some(gone) = known.filter(|known| known.is_gone()) {
-            self.remove_client(context, &gone)?;
+        let known = self.clients.read().known_as(version, who);
+        match known {
+            Some(gone) if gone.is_gone() => self.remove_client(context, &gone).map(drop),
+            Some(_) => Ok(()),
+            None => self.make_room_for_client(context, holder, 0),
         }
-        self.make_room_for_client(context)
+    }
+
+    /// Makes room for a client that is about to be confirmed, and for its first session of `session` bytes.
+    fn make_room_for_unconfirmed(
+        &self,
+        context: &Context<'_>,
+        id: ClientId,
+        session: u64,
+    ) -> Result<(), StateError> {
+        let holder = self.clients.read().proposed(id).map(|(_, unconfirmed)| Arc::clone(&unconfirmed.holder));
+        holder.map_or(Ok(()), |holder| self.make_room_for_client(context, &holder, session))
+    }
+
+    /// Checks that there is room for a client, unless it takes the place of an earlier one.
+    ///
+    /// # Errors
+    /// [`StateError::TryLater`].
+    fn check_room_for_client(
+        &self,
+        holder: &Holder,
+        earlier: Option<&Arc<Client>>,
+    ) -> Result<(), StateError> {
+        let fits = earlier.is_some() || holder.may_take(Resource::Clients, 1);
+        if fits { Ok(()) } else { Err(StateError::TryLater) }
     }
 
     /// Lets a client come from one more address.
@@ -431,7 +246,8 @@ impl SharedState {
     /// delegations.
     ///
     /// # Errors
-    /// [`StateError::UnknownClient`], [`StateError::ClientInUse`], and those of the journal.
+    /// [`StateError::UnknownClient`], [`StateError::ClientInUse`], [`StateError::TryLater`] if there are too many clients,
+    /// and those of the journal.
     pub(crate) fn confirm_client_id(
         &self,
         context: &Context<'_>,
@@ -439,12 +255,9 @@ impl SharedState {
         confirm: [u8; 8],
         peer: &Peer,
     ) -> Result<Option<DurabilityToken>, StateError> {
-        let mut table = self.clients.0.write();
-        let proposed = table.unconfirmed.get(&id).cloned().and_then(|name| {
-            let (_, unconfirmed) = table.named(&name);
-            let unconfirmed = unconfirmed.filter(|one| confirms(&one.record, confirm)).cloned()?;
-            Some((name, unconfirmed))
-        });
+        self.make_room_for_unconfirmed(context, id, 0)?;
+        let mut table = self.clients.write();
+        let proposed = table.proposed(id).filter(|(_, one)| confirms(&one.record, confirm));
         let Some((name, unconfirmed)) = proposed else {
             let known = table.confirmed.get(&id).filter(|client| {
                 client.inner.lock().callback.as_ref().is_some_and(|(known, _)| is_same(*known, confirm))
@@ -456,6 +269,7 @@ impl SharedState {
         let introduced = unconfirmed.peer();
         check_confirming(peer, introduced.principal, introduced.address == peer.address)?;
         let (earlier, _) = table.named(&name);
+        self.check_room_for_client(&unconfirmed.holder, earlier.as_ref())?;
         let mut record = unconfirmed.record.clone();
         if let Some(client) = earlier.as_ref().filter(|client| client.id == id) {
             record.addresses = client.addresses_with(peer.address);
@@ -473,7 +287,7 @@ impl SharedState {
                 Arc::clone(client)
             }
             _ => {
-                let client = Arc::new(Client::new(id, &unconfirmed.record, context.now, &self.counters));
+                let client = Arc::new(Client::new(id, &unconfirmed.record, context.now, unconfirmed.holder));
                 table.confirm(&name, &client);
                 client
             }
@@ -523,11 +337,13 @@ impl SharedState {
         update: bool,
     ) -> Result<Exchanged, StateError> {
         let now = context.now;
-        self.finish_removal(context, ClientProtocol::Sessions, who)?;
-        let mut table = self.clients.0.write();
+        let holder = self.shares.holder(who.peer.address);
+        self.finish_removal(context, ClientProtocol::Sessions, who, &holder)?;
+        let mut table = self.clients.write();
         let confirmed = table.known_as(ClientProtocol::Sessions, who);
         let name = name_for(ClientProtocol::Sessions, who, confirmed.as_deref());
         let mut replaced = None;
+        let earlier = confirmed.clone();
         match (confirmed, update) {
             (None, true) => {
                 let others = table.namesakes(ClientProtocol::Sessions, who.name).next().is_some();
@@ -557,13 +373,12 @@ impl SharedState {
             }
             (Some(_), false) => {}
         }
-        if !table.make_room(self.config.clients) {
-            return Err(StateError::TryLater);
-        }
+        self.check_room_for_client(&holder, earlier.as_ref())?;
+        table.make_room(&holder);
         let id = self.next_client(now);
         let kind = ClientKind::Sessions { minor, created: None, reclaimed: false };
         let record = self.record_of(now, who, kind);
-        table.propose(&name, Some(Unconfirmed { id, record, proposed: now, age: 0 }));
+        table.propose(&name, Some(Unconfirmed::new(id, record, now, holder)));
         drop(table);
         if let Some(replaced) = replaced {
             self.remove_client(context, &replaced)?;
@@ -576,20 +391,18 @@ impl SharedState {
     ///
     /// # Errors
     /// [`StateError::UnknownClient`], [`StateError::OutOfSequence`], [`StateError::ClientInUse`],
-    /// [`StateError::ChannelTooSmall`], [`StateError::TooManySessions`], and those of the journal.
+    /// [`StateError::ChannelTooSmall`], [`StateError::TooManySessions`], [`StateError::TryLater`] if there is no room, and
+    /// those of the journal.
     pub(crate) fn create_session(
         &self,
         context: &Context<'_>,
         args: &CreateSession,
     ) -> Result<(Arc<Session>, Option<DurabilityToken>), StateError> {
-        let mut table = self.clients.0.write();
+        self.make_room_for_unconfirmed(context, args.client, args.channels.base_bytes(&self.config))?;
+        let mut table = self.clients.write();
         let confirmed = table.confirmed.get(&args.client).cloned();
         let confirmed = confirmed.filter(|client| client.version == ClientProtocol::Sessions);
-        let proposed = table.unconfirmed.get(&args.client).cloned().and_then(|name| {
-            let (_, unconfirmed) = table.named(&name);
-            let unconfirmed = unconfirmed.cloned()?;
-            (name.0 == ClientProtocol::Sessions).then_some((name, unconfirmed))
-        });
+        let proposed = table.proposed(args.client).filter(|(name, _)| name.0 == ClientProtocol::Sessions);
         let (last, token) = match (&confirmed, &proposed) {
             (Some(client), _) => {
                 check_confirming(&args.peer, client.principal, client.is_at(args.peer.address))?;
@@ -613,23 +426,20 @@ impl SharedState {
         if args.sequence != last.map_or(1, |(sequence, _)| sequence.wrapping_add(1)) {
             return Err(StateError::OutOfSequence);
         }
-        let taken = Counters::get(&self.counters.slot_bytes);
-        let channels = args.channels.granted(&self.config, taken)?;
-        let max = if taken < self.config.slot_bytes { self.config.sessions_per_client } else { 1 };
-        if confirmed.as_ref().is_some_and(|client| client.inner.lock().sessions.len() >= max) {
-            return Err(StateError::TooManySessions);
-        }
-        let client = match (&confirmed, &proposed) {
-            (Some(client), _) => Arc::clone(client),
-            (None, Some((_, unconfirmed))) => {
-                Arc::new(Client::new(unconfirmed.id, &unconfirmed.record, context.now, &self.counters))
+        let mut earlier = None;
+        let client = match (confirmed, &proposed) {
+            (Some(client), _) => client,
+            (None, Some((name, unconfirmed))) => {
+                (earlier, _) = table.named(name);
+                self.check_room_for_client(&unconfirmed.holder, earlier.as_ref())?;
+                let holder = Arc::clone(&unconfirmed.holder);
+                Arc::new(Client::new(unconfirmed.id, &unconfirmed.record, context.now, holder))
             }
             (None, None) => return Err(StateError::UnknownClient),
         };
+        let channels = args.channels.granted(&self.config, &client)?;
         let (session, token) = self.make_session(context, &client, args, channels)?;
-        let mut earlier = None;
-        if let (None, Some((name, _))) = (&confirmed, &proposed) {
-            (earlier, _) = table.named(name);
+        if let Some((name, _)) = &proposed {
             table.confirm(name, &client);
         }
         drop(table);
@@ -696,12 +506,11 @@ impl SharedState {
         id: ClientId,
         peer: &Peer,
     ) -> Result<(), StateError> {
-        let mut table = self.clients.0.write();
-        if let Some(name) = table.unconfirmed.get(&id).cloned()
+        let mut table = self.clients.write();
+        if let Some((name, unconfirmed)) = table.proposed(id)
             && name.0 == ClientProtocol::Sessions
         {
-            let (_, unconfirmed) = table.named(&name);
-            if unconfirmed.is_none_or(|unconfirmed| unconfirmed.peer() != *peer) {
+            if unconfirmed.peer() != *peer {
                 return Err(StateError::WrongPrincipal);
             }
             table.propose(&name, None);
@@ -723,11 +532,6 @@ impl SharedState {
         let (instance, addresses) = (self.instance(now), [address].into());
         ClientRecord { name: name.into(), verifier, principal, instance, addresses, kind }
     }
-}
-
-/// Returns a confirmed client's name.
-fn name_of(client: &Client) -> Name {
-    (client.version, client.name.clone(), client.address)
 }
 
 /// Returns the name under which a client is introduced; `known` is the confirmed one that it is or replaces.

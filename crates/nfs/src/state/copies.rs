@@ -18,6 +18,7 @@ use crate::state::clients::client::{Client, ClientProtocol};
 use crate::state::config::Counters;
 use crate::state::ids::{FileId, Other, StateId};
 use crate::state::record::{CopyRecord, Key};
+use crate::state::shares::{Held, Resource};
 use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
 /// The minor version that introduced COPY and CB_OFFLOAD.
@@ -100,6 +101,8 @@ pub(crate) struct CopyJob {
     progress: Mutex<CopyProgress>,
     /// Held while a part is copied.
     working: Mutex<()>,
+    /// Counts the copy.
+    _held: Held,
 }
 
 impl CopyJob {
@@ -180,7 +183,7 @@ impl SharedState {
     ) -> Result<Option<(StateId, DurabilityToken)>, StateError> {
         let mut copies = self.copies.all.lock();
         let own = copies.values().filter(|copy| copy.client.id == client.id).count();
-        let room = copies.len() < self.config.copies && own < self.config.copies_per_client;
+        let room = own < self.config.copies_per_client && client.holder.room(Resource::Copies) > 0;
         let notified =
             client.version == ClientProtocol::Sessions && client.minor >= MINOR && self.can_be_called(client);
         if !room || !notified {
@@ -198,6 +201,7 @@ impl SharedState {
             notifying: AtomicBool::new(false),
             progress: Mutex::new(progress),
             working: Mutex::default(),
+            _held: Held::new(&client.holder, Resource::Copies, 1),
         });
         let stateid = copy.stateid();
         copies.insert(other, copy);
@@ -234,6 +238,7 @@ impl SharedState {
         let progress = CopyProgress { phase, done: 0, after: Durability::NOW, verifier: Default::default() };
         let copy = CopyJob {
             other,
+            _held: Held::new(&client.holder, Resource::Copies, 1),
             client,
             file,
             order: None,

@@ -17,6 +17,7 @@ use crate::state::files::{File, OpenRequest};
 use crate::state::ids::{FileId, StateId};
 use crate::state::locks::ranges::LockKind;
 use crate::state::record::{DelegationRecord, Key};
+use crate::state::shares::Resource;
 use crate::state::stateids::IoMode;
 use crate::state::stateids::entry::{Liveness, Recall, StateEntry, StateKind};
 use crate::state::{Caller, Context, DurabilityToken, SharedState, StateError};
@@ -213,7 +214,8 @@ impl SharedState {
             DelegationWant::Read => Some(false),
             DelegationWant::Write => Some(true),
         };
-        if self.modifications.granted() >= self.config.delegations || !self.can_be_called(&open.client) {
+        let fits = open.client.holder.room(Resource::Delegations) > 0;
+        if !fits || !self.can_be_called(&open.client) || !open.client.returns_delegations(context.now) {
             return none(NoDelegationReason::Resource);
         }
         self.grant(context, open, wanted).unwrap_or(none(NoDelegationReason::Contention))
@@ -317,13 +319,19 @@ impl SharedState {
         Ok(())
     }
 
-    /// Revokes a delegation that was not returned in time. The client learns of it when it asks.
+    /// Revokes a delegation that was not returned in time. The client learns of it when it asks. Its other delegations are
+    /// recalled too, so that nobody waits a lease for each of them, and for a while it gets no new ones.
     pub(super) fn revoke(&self, context: &Context<'_>, entry: &Arc<StateEntry>) -> Result<(), StateError> {
         self.take_delegation(context, entry)?;
         if entry.liveness() == Liveness::Live {
             entry.revoke();
             entry.client.revoked.fetch_add(1, Ordering::Relaxed);
             self.count_loss(context, entry);
+            let returned_before = entry.client.returns_delegations(context.now);
+            entry.client.delegate_from(context.now.plus(self.config.undelegated_after_loss));
+            if returned_before {
+                self.delegations_of(&entry.client).iter().for_each(|other| self.recall(context, other));
+            }
         }
         Ok(())
     }

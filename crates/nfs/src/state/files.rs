@@ -8,7 +8,7 @@ use volume::state::StateChange;
 use volume::time::Time;
 
 use crate::state::clients::client::{Client, ClientProtocol, LockOwner, OpenOwner};
-use crate::state::config::Counters;
+use crate::state::config::{Counters, ENTRY_BYTES};
 use crate::state::delegations::in_flight::InFlightModification;
 use crate::state::files::share::{Mode, Modes};
 use crate::state::ids::{FileId, StateId};
@@ -16,6 +16,7 @@ use crate::state::locks::Waiter;
 use crate::state::locks::ranges::Ranges;
 use crate::state::record::{Key, OpenRecord};
 use crate::state::shards::Shards;
+use crate::state::shares::Resource;
 use crate::state::stateids::IoMode;
 use crate::state::stateids::entry::{Liveness, Open, StateEntry, StateKind};
 use crate::state::{Context, DurabilityToken, SharedState, StateError};
@@ -189,10 +190,8 @@ impl SharedState {
     /// # Errors
     /// [`StateError::LimitReached`], or [`StateError::TryLater`] for clients with sessions.
     pub(crate) fn check_room(&self, client: &Client) -> Result<(), StateError> {
-        let entries = self.counters.entries();
-        let owners = client.has_owners(self.config.owners_per_client);
         match client.version {
-            _ if entries < self.config.entries && !owners => Ok(()),
+            _ if client.holder.may_take(Resource::StateBytes, ENTRY_BYTES) => Ok(()),
             ClientProtocol::V40 | ClientProtocol::Nlm => Err(StateError::LimitReached),
             ClientProtocol::Sessions => Err(StateError::TryLater),
         }

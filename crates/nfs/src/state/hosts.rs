@@ -3,11 +3,12 @@
 //!
 //! An owner's locks of a file depend on an open of their own, without access, which comes and goes with them. A waiter
 //! gets its lock at its turn, and is called then (NLM_GRANTED). If it refuses, or does not answer for a lease, the lock
-//! is freed. Calls that report a change leave when it is durable.
+//! is freed. Calls that report a change leave when it is durable. `hosts/inquiry.rs` asks hosts that may be gone.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -25,11 +26,14 @@ use crate::state::locks::{LockError, LockRequest, Locker, Waiter};
 use crate::state::record::{
     ClientKind, ClientRecord, Key, MonitorRecord, NAME_BYTES_MAX, Principal, address_bytes,
 };
+use crate::state::shares::Held;
 use crate::state::stateids::entry::StateEntry;
 use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
+mod inquiry;
 mod message;
 
+use inquiry::Inquiries;
 use message::MessageKind;
 pub(crate) use message::{Message, nlm_range};
 
@@ -39,9 +43,6 @@ const AGAIN: Duration = Duration::from_secs(5);
 const NOTICE: Duration = Duration::from_secs(15 * 60);
 /// When to check again whether something is durable.
 const SOON: Duration = Duration::from_millis(2);
-/// Memory of pending calls, in bytes, each counted with the copy that is sent. More are dropped, and hosts ask again by
-/// themselves. Enough to notify 16,384 hosts of a restart.
-pub(super) const CALLS_BYTES_MAX: u64 = 5 << 20;
 
 /// Bytes at the start of an NLM client's name: the address, and whether it calls from a privileged port.
 const ORIGIN_BYTES: usize = 17;
@@ -76,6 +77,8 @@ pub(super) struct Grant {
     since: Time,
     /// Whether its owner knows.
     known: AtomicBool,
+    /// The place in the queue, which counts until the owner knows.
+    _place: Arc<Held>,
 }
 
 /// Calls to hosts, and this server's status monitor.
@@ -86,9 +89,9 @@ pub(super) struct Hosts {
     /// Whether a record has it.
     recorded: AtomicBool,
     queue: Mutex<Vec<Message>>,
-    /// Memory of queued and unanswered calls.
-    bytes: Arc<AtomicU64>,
-    grants: Mutex<Vec<Arc<Grant>>>,
+    /// Recent grants by file.
+    grants: Mutex<HashMap<FileId, Vec<Arc<Grant>>>>,
+    inquiries: Inquiries,
 }
 
 /// The process of a host that makes a request, and the file. Its number and the host's name for it (`svid`, `oh`) are
@@ -149,30 +152,30 @@ impl Client {
 }
 
 impl Hosts {
-    fn push(&self, message: Message) {
-        if let Some(message) = message.counted(&self.bytes, CALLS_BYTES_MAX) {
-            self.queue.lock().push(message);
-        }
-    }
-
     /// Takes the recent grant of a range.
     fn take_grant(&self, owner: &LockOwner, file: FileId, range: Range) -> Option<Arc<Grant>> {
         let mut grants = self.grants.lock();
-        let index = grants
-            .iter()
-            .position(|grant| *grant.owner == *owner && grant.open.file == file && grant.range == range)?;
-        Some(grants.swap_remove(index))
+        let of_file = grants.get_mut(&file)?;
+        let index = of_file.iter().position(|grant| *grant.owner == *owner && grant.range == range)?;
+        Some(of_file.swap_remove(index))
     }
 
     /// Notes that an owner knows of its grants.
     fn mark_known(&self, owner: &LockOwner, file: FileId) {
         let grants = self.grants.lock();
-        let own = grants.iter().filter(|grant| *grant.owner == *owner && grant.open.file == file);
+        let own = grants.get(&file).into_iter().flatten().filter(|grant| *grant.owner == *owner);
         own.for_each(|grant| grant.known.store(true, Ordering::Relaxed));
     }
 }
 
 impl SharedState {
+    /// Queues a call, or drops it if its host has its share of calls. Returns whether it is queued.
+    fn push_call(&self, message: Message) -> bool {
+        let host = message.host();
+        let counted = message.counted(|| Arc::new(self.shares.origin_of(host)));
+        counted.map(|message| self.hosts.queue.lock().push(message)).is_some()
+    }
+
     /// Returns the state of this server's status monitor.
     pub(crate) fn monitor_state(&self) -> i32 {
         self.hosts.monitor.load(Ordering::Relaxed).max(1).cast_signed()
@@ -219,9 +222,10 @@ impl SharedState {
         {
             return Err(StateError::LimitReached);
         }
-        self.make_room_for_client(context)?;
+        let holder = self.shares.holder(host.address);
+        self.make_room_for_client(context, &holder, 0)?;
         let name = origin.name(name);
-        self.clients.enter(ClientProtocol::Nlm, (&name, host.address), self.config.clients, || {
+        self.clients.enter(ClientProtocol::Nlm, (&name, host.address), &holder, || {
             let id = self.next_client(context.now);
             let record = ClientRecord {
                 name: name.clone().into(),
@@ -238,7 +242,7 @@ impl SharedState {
             }
             let token = context.change_home(&changes)?;
             self.hosts.recorded.store(true, Ordering::Relaxed);
-            let client = Client::new(id, &record, context.now, &self.counters);
+            let client = Client::new(id, &record, context.now, Arc::clone(&holder));
             // It is new, so the cell is empty.
             let _ = client.recorded.set(token);
             Ok(Arc::new(client))
@@ -386,7 +390,9 @@ impl SharedState {
         context: &Context<'_>,
         grant: &Grant,
     ) -> Result<Option<DurabilityToken>, StateError> {
-        self.hosts.grants.lock().retain(|other| !std::ptr::eq(Arc::as_ptr(other), grant));
+        if let Some(of_file) = self.hosts.grants.lock().get_mut(&grant.open.file) {
+            of_file.retain(|other| !std::ptr::eq(Arc::as_ptr(other), grant));
+        }
         self.unlock_owner(context, grant.open.file, &grant.owner, grant.range)
     }
 
@@ -446,7 +452,7 @@ impl SharedState {
         args: Vec<u8>,
         after: Option<DurabilityToken>,
     ) {
-        self.hosts.push(Message::result(context.now, host, procedure, args, after));
+        self.push_call(Message::result(context.now, host, procedure, args, after));
         self.wake_driver();
     }
 
@@ -460,11 +466,13 @@ impl SharedState {
     ) {
         let (owner, range, since) = (Arc::clone(&waiter.owner), waiter.range, context.now);
         let known = AtomicBool::new(false);
-        let grant = Arc::new(Grant { owner, open: Arc::clone(open), range, since, known });
-        self.hosts.grants.lock().push(Arc::clone(&grant));
+        let (open, _place) = (Arc::clone(open), Arc::clone(&waiter.place));
+        let file = open.file;
+        let grant = Arc::new(Grant { owner, open, range, since, known, _place });
+        self.hosts.grants.lock().entry(file).or_default().push(Arc::clone(&grant));
         let exclusive = waiter.kind == LockKind::Write;
-        let handle = context.store.handle(open.file);
-        self.hosts.push(Message::granted(&grant, exclusive, &handle, token));
+        let handle = context.store.handle(file);
+        self.push_call(Message::granted(&grant, exclusive, &handle, token));
         self.wake_driver();
     }
 
@@ -484,13 +492,18 @@ impl SharedState {
                 }
                 Durable::Yes if message.due > now => later.push(message),
                 // The configuration was changed.
-                Durable::Yes if !message.is_grant() && !context.store.admits(message.host()) => {}
+                Durable::Yes if !message.is_grant() && !context.store.admits(message.host()) => {
+                    self.nlm_failed(context, message);
+                }
                 Durable::Yes => self.call_host(context, message),
             }
         }
         self.hosts.queue.lock().append(&mut later);
-        self.hosts.grants.lock().retain(|grant| {
-            !grant.known.load(Ordering::Relaxed) || now.since(grant.since) <= self.config.lease
+        self.hosts.grants.lock().retain(|_, of_file| {
+            of_file.retain(|grant| {
+                !grant.known.load(Ordering::Relaxed) || now.since(grant.since) <= self.config.lease
+            });
+            !of_file.is_empty()
         });
         soon
     }
@@ -510,6 +523,7 @@ impl SharedState {
                     self.nlm_failed(context, message);
                 }
             }
+            (MessageKind::Inquiry, Some(_)) => self.host_answered(context, message.host()),
             (MessageKind::Result | MessageKind::Restarted, Some(_)) => {}
         }
     }
@@ -530,11 +544,14 @@ impl SharedState {
             MessageKind::Result => true,
             MessageKind::Granted(grant) if grant.known.load(Ordering::Relaxed) => true,
             MessageKind::Granted(grant) => tried > self.config.lease && self.refused(context, grant).is_ok(),
-            MessageKind::Restarted => tried > NOTICE,
+            MessageKind::Inquiry => {
+                tried > self.config.lease && self.give_up_host(context, message.host()).is_ok()
+            }
+            MessageKind::Restarted => tried > NOTICE || !context.store.admits(message.host()),
         };
         if !over {
             message.due = context.now.plus(AGAIN);
-            self.hosts.push(message);
+            self.push_call(message);
         }
     }
 
@@ -557,7 +574,7 @@ impl SharedState {
         hosts.sort_unstable();
         hosts.dedup();
         for (host, server) in hosts {
-            self.hosts.push(Message::restarted(context.now, host, server, self.monitor_state()));
+            self.push_call(Message::restarted(context.now, host, server, self.monitor_state()));
         }
     }
 }

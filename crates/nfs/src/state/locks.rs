@@ -17,6 +17,7 @@ use crate::state::files::{ConflictHolders, File, enter};
 use crate::state::ids::{FileId, StateId};
 use crate::state::locks::ranges::{Change, Lock, LockKind, Range};
 use crate::state::record::{Key, LockStateRecord, RangeRecord};
+use crate::state::shares::{Held, Resource, room};
 use crate::state::stateids::entry::{Liveness, StateEntry, StateKind};
 use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
@@ -34,6 +35,8 @@ pub(crate) struct Waiter {
     pub(super) notified: bool,
     /// For NLM, which gets the lock at its turn: the open that the lock will depend on.
     pub(super) open: Option<Arc<StateEntry>>,
+    /// Counts the place.
+    pub(super) place: Arc<Held>,
 }
 
 /// A lock, or an earlier waiter, that conflicts (`LOCK4denied`).
@@ -110,6 +113,13 @@ impl File {
         changes
     }
 
+    /// Changes the ranges of a client's lock owner.
+    pub(super) fn apply_ranges(&mut self, client: &Client, change: &Change<Arc<LockOwner>>) {
+        self.locks.apply(change);
+        client.holder.take(Resource::Ranges, change.added.len() as u64);
+        client.holder.give_back(Resource::Ranges, change.removed.len() as u64);
+    }
+
     /// Returns an earlier waiter for a conflicting range.
     fn earlier_waiter(&self, owner: &LockOwner, wanted: &LockRequest) -> Option<&Waiter> {
         self.waiters
@@ -130,15 +140,29 @@ impl File {
         let known = |waiter: &&mut Waiter| waiter.owner == *owner && waiter.range == wanted.range;
         if let Some(waiter) = self.waiters.iter_mut().find(known) {
             (waiter.asked, waiter.kind, waiter.notified) = (now, wanted.kind, false);
-        } else if self.waiters.len() < max {
-            let LockRequest { range, kind, .. } = *wanted;
-            let open = (open.client.version == ClientProtocol::Nlm).then(|| Arc::clone(open));
-            let owner = Arc::clone(owner);
-            self.waiters.push(Waiter { owner, range, kind, asked: now, notified: false, open });
-        } else {
+            return true;
+        }
+        if !self.has_place(&open.client, max) {
             return false;
         }
+        let Some(place) = Held::within_share(&open.client.holder, Resource::Waiters, 1) else { return false };
+        let LockRequest { range, kind, .. } = *wanted;
+        let open = (open.client.version == ClientProtocol::Nlm).then(|| Arc::clone(open));
+        let (owner, place) = (Arc::clone(owner), Arc::new(place));
+        self.waiters.push(Waiter { owner, range, kind, asked: now, notified: false, open, place });
         true
+    }
+
+    /// Returns whether the queue, of at most `max` places, has one for a client. Its places are shared like all that
+    /// clients share.
+    fn has_place(&self, client: &Client, max: usize) -> bool {
+        let of = |counts: &dyn Fn(&Waiter) -> bool| {
+            self.waiters.iter().filter(|waiter| counts(waiter)).count() as u64
+        };
+        let free = max.saturating_sub(self.waiters.len()) as u64;
+        let origin = of(&|waiter| waiter.place.origin() == client.holder.origin());
+        let own = of(&|waiter| waiter.owner.client() == client.id);
+        room(room(free, origin), own) > 0
     }
 }
 
@@ -299,7 +323,7 @@ impl SharedState {
             state.lock_states.push(Arc::clone(&entry));
             Counters::up(&self.counters.lock_states);
         }
-        self.apply_ranges(state, &change);
+        state.apply_ranges(&open.client, &change);
         state.waiters.retain(|waiter| waiter.owner != *owner || !waiter.range.overlaps(wanted.range));
         Ok((entry.stateid(), token, !change.removed.is_empty()))
     }
@@ -316,10 +340,11 @@ impl SharedState {
         client: &Client,
         change: &Change<Arc<LockOwner>>,
     ) -> Result<(), StateError> {
-        let all = Counters::get(&self.counters.ranges).saturating_add(change.growth() as u64);
-        let fits = state.locks.len() + change.growth() <= self.config.ranges_per_file;
+        let growth = change.growth();
+        let fits = state.locks.len() + growth <= self.config.ranges_per_file;
         match client.version {
-            _ if change.growth() == 0 || (fits && all <= self.config.ranges) => Ok(()),
+            _ if growth == 0 => Ok(()),
+            _ if fits && client.holder.may_take(Resource::Ranges, growth as u64) => Ok(()),
             ClientProtocol::V40 | ClientProtocol::Nlm => Err(StateError::LimitReached),
             ClientProtocol::Sessions if fits => Err(StateError::TryLater),
             ClientProtocol::Sessions => Err(StateError::TooManyRanges),
@@ -351,12 +376,6 @@ impl SharedState {
         let token = context.change(entry.file.volume, &changes)?;
         entry.set_seqid(seqid);
         Ok(token)
-    }
-
-    fn apply_ranges(&self, state: &mut File, change: &Change<Arc<LockOwner>>) {
-        state.locks.apply(change);
-        change.removed.iter().for_each(|_| Counters::down(&self.counters.ranges));
-        change.added.iter().for_each(|_| Counters::up(&self.counters.ranges));
     }
 
     /// Returns whether an owner has a lock that overlaps a range.
@@ -458,7 +477,7 @@ impl SharedState {
         let change = state.locks.plan(&locks.owner, range, None);
         self.check_ranges(state, &entry.client, &change)?;
         let token = self.journal_ranges(context, entry, None, &change)?;
-        self.apply_ranges(state, &change);
+        state.apply_ranges(&entry.client, &change);
         self.wake(context, state, entry.file);
         Ok(token)
     }
@@ -525,7 +544,7 @@ impl SharedState {
         let StateKind::Locks(locks) = &entry.kind else { return };
         let whole = Range { first: 0, last: u64::MAX };
         let change = state.locks.plan(&locks.owner, whole, None);
-        self.apply_ranges(state, &change);
+        state.apply_ranges(&entry.client, &change);
         state.waiters.retain(|waiter| waiter.owner != locks.owner);
         let before = state.lock_states.len();
         state.lock_states.retain(|other| !Arc::ptr_eq(other, entry));

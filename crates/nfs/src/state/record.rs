@@ -15,7 +15,7 @@
 //! Clients, sessions and the status monitor are in the home volume, the others in the volume of their file, which their
 //! keys do not name.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use volume::ids::Ino;
@@ -35,6 +35,8 @@ pub(crate) const NAME_BYTES_MAX: usize = 1024;
 pub(crate) const ADDRESS_BYTES_MAX: usize = 128;
 /// Addresses of a client that are remembered. If it comes from more, the earlier ones give way, but not the first.
 pub(crate) const CLIENT_ADDRESSES_MAX: usize = 8;
+/// The lowest address; that of a client whose record names none.
+pub(crate) const LOWEST_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 const _: () = assert!(
     NAME_BYTES_MAX + 2 * ADDRESS_BYTES_MAX + 16 * CLIENT_ADDRESSES_MAX + 256
@@ -230,6 +232,17 @@ pub(crate) struct ClientRecord {
     /// The addresses from which it comes, the one of its introduction first; none for NLM clients.
     pub(crate) addresses: Box<[IpAddr]>,
     pub(crate) kind: ClientKind,
+}
+
+impl ClientRecord {
+    /// Returns the address of its introduction.
+    pub(crate) fn address(&self) -> IpAddr {
+        let introduced = self.addresses.first().copied();
+        match &self.kind {
+            ClientKind::Nlm(host) => host.address,
+            ClientKind::V40 { .. } | ClientKind::Sessions { .. } => introduced.unwrap_or(LOWEST_ADDRESS),
+        }
+    }
 }
 
 impl Record for ClientRecord {

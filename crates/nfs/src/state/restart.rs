@@ -145,7 +145,8 @@ impl SharedState {
         // An earlier start in the same second may have handed out numbers that no record names.
         self.numbers.store(context.store.generation().wrapping_mul(NUMBERS_OF_START), Ordering::Relaxed);
         for (_, id, record) in &clients {
-            let client = Arc::new(Client::new(*id, record, context.now, &self.counters));
+            let holder = self.shares.holder(record.address());
+            let client = Arc::new(Client::new(*id, record, context.now, holder));
             client.begin_generation(context.store.generation());
             self.clients.restore(&client);
         }
@@ -331,7 +332,6 @@ impl SharedState {
         let lock = Lock { range, kind: record.kind, owner: Arc::clone(&locks.owner) };
         let mut files = self.files.write(&entry.file);
         let change = crate::state::locks::ranges::Change { removed: Vec::new(), added: vec![lock] };
-        enter(&mut files, context, entry.file).locks.apply(&change);
-        Counters::up(&self.counters.ranges);
+        enter(&mut files, context, entry.file).apply_ranges(&entry.client, &change);
     }
 }

@@ -18,6 +18,7 @@ use crate::state::ids::SessionId;
 use crate::state::record::{CallbackSecurity, Channel, Key, SessionRecord};
 use crate::state::sessions::slots::{Slot, SlotCheck, SlotReply};
 use crate::state::shards::Shards;
+use crate::state::shares::{Held, Resource};
 use crate::state::{Context, DurabilityToken, Peer, SharedState, StateError};
 
 pub(crate) mod slots;
@@ -36,8 +37,12 @@ const REPLY_HEADER_BYTES: u32 = 24;
 /// Slots of a backchannel that are used: concurrent callbacks.
 const BACK_SLOTS_MAX: u32 = 16;
 
+/// Memory of a session without slots, with its backchannel, in bytes.
+pub(super) const SESSION_BYTES: u64 = 2 << 10;
 /// Memory of a slot without its cached reply, in bytes.
 pub(super) const SLOT_BYTES: u64 = 128;
+/// Connections bound to the backchannel of a session. Linux binds up to 16.
+pub(super) const BACK_CONNECTIONS_MAX: usize = 16;
 
 /// A session gets at most one part in this many of the memory that is free for slots.
 const SESSION_SHARE: u64 = 16;
@@ -77,6 +82,7 @@ pub(crate) struct Session {
     /// The client counts callbacks differently, as happens after a restart: it must create a new session.
     pub(super) back_fault: AtomicBool,
     pub(super) inner: Mutex<Back>,
+    _held: [Held; 2],
 }
 
 impl Session {
@@ -90,6 +96,7 @@ impl Session {
     ) -> Session {
         let slots = (0..record.fore.slots)
             .map(|slot| restored.map_or_else(Slot::new, |highest| Slot::restored(highest(slot))));
+        let further = u64::from(record.fore.slots.saturating_sub(1)) * slot_bytes(&record.fore);
         let back_slots = record.back.slots.min(BACK_SLOTS_MAX);
         let back = Back {
             program: record.program,
@@ -107,6 +114,10 @@ impl Session {
             back_connections: AtomicU32::new(0),
             back_fault: AtomicBool::new(false),
             inner: Mutex::new(back),
+            _held: [
+                Held::new(&client.holder, base_resource(client), base_bytes(&record.fore)),
+                Held::new(&client.holder, Resource::SlotBytes, further),
+            ],
         }
     }
 
@@ -115,8 +126,8 @@ impl Session {
         SessionRecord { fore: self.fore, back: self.back, flags: self.flags, program, security }
     }
 
-    /// Binds a connection to the backchannel.
-    fn bind(&self, connection: ConnectionId) {
+    /// Binds a connection to the backchannel. Returns one that gives way.
+    fn bind(&self, connection: ConnectionId) -> Option<ConnectionId> {
         let mut back = self.inner.lock();
         if !back.connections.contains(&connection) {
             self.back_connections.fetch_add(1, Ordering::Relaxed);
@@ -124,6 +135,8 @@ impl Session {
         }
         back.connections.retain(|known| *known != connection);
         back.connections.push(connection);
+        let too_many = back.connections.len() > BACK_CONNECTIONS_MAX;
+        back.connections.first().copied().filter(|_| too_many)
     }
 
     /// Unbinds a connection from the backchannel.
@@ -259,11 +272,30 @@ pub(crate) struct Channels {
 }
 
 impl Channels {
-    /// Returns the channels to grant while the slots of other sessions have `taken` of the memory for all.
+    /// Returns the memory of a session with one slot, in bytes.
+    pub(super) fn base_bytes(self, config: &Config) -> u64 {
+        base_bytes(&self.fore_within(config))
+    }
+
+    /// Returns the fore channel within the limits of one session.
+    fn fore_within(self, config: &Config) -> Channel {
+        let Channel { request_bytes, reply_bytes, cached_bytes, operations, slots } = self.fore;
+        let reply_bytes = reply_bytes.min(config.message_bytes);
+        Channel {
+            request_bytes: request_bytes.min(config.message_bytes),
+            reply_bytes,
+            cached_bytes: cached_bytes.min(config.cached_bytes).min(reply_bytes),
+            operations: operations.min(config.operations),
+            slots: slots.clamp(1, config.slots_per_session),
+        }
+    }
+
+    /// Returns the channels to grant to a client.
     ///
     /// # Errors
-    /// [`StateError::ChannelTooSmall`] if nothing would fit (RFC 8881 section 18.36.3).
-    pub(super) fn granted(self, config: &Config, taken: u64) -> Result<Channels, StateError> {
+    /// [`StateError::ChannelTooSmall`] if nothing would fit (RFC 8881 section 18.36.3); if there is no room,
+    /// [`StateError::TryLater`] for its first session, [`StateError::TooManySessions`] for others.
+    pub(super) fn granted(self, config: &Config, client: &Client) -> Result<Channels, StateError> {
         let Channels { fore, back } = self;
         let small = |channel: Channel, bytes: u32, operations: u32| {
             channel.request_bytes < bytes || channel.reply_bytes < bytes || channel.operations < operations
@@ -271,16 +303,9 @@ impl Channels {
         if small(fore, FORE_BYTES_MIN, 1) || small(back, BACK_BYTES_MIN, BACK_OPERATIONS_MIN) {
             return Err(StateError::ChannelTooSmall);
         }
-        let reply_bytes = fore.reply_bytes.min(config.message_bytes);
-        let fore = Channel {
-            request_bytes: fore.request_bytes.min(config.message_bytes),
-            reply_bytes,
-            cached_bytes: fore.cached_bytes.min(config.cached_bytes).min(reply_bytes),
-            operations: fore.operations.min(config.operations),
-            slots: fore.slots.clamp(1, config.slots_per_session),
-        };
-        let max = config.slot_bytes.saturating_sub(taken) / SESSION_SHARE / slot_bytes(&fore);
-        let fore = Channel { slots: fore.slots.min(u32::try_from(max).unwrap_or(u32::MAX)).max(1), ..fore };
+        let fore = self.fore_within(config);
+        let slots = slots_granted(config, client, &fore)?;
+        let fore = Channel { slots, ..fore };
         let back = Channel { slots: back.slots.clamp(1, BACK_SLOTS_MAX), ..back };
         Ok(Channels { fore, back })
     }
@@ -291,9 +316,31 @@ fn slot_bytes(channel: &Channel) -> u64 {
     SLOT_BYTES + u64::from(channel.cached_bytes)
 }
 
-/// Returns the memory of all slots of a channel, in bytes.
-fn slots_bytes(channel: &Channel) -> u64 {
-    u64::from(channel.slots) * slot_bytes(channel)
+/// Returns the memory of a session with one slot of a channel, in bytes.
+fn base_bytes(channel: &Channel) -> u64 {
+    SESSION_BYTES + slot_bytes(channel)
+}
+
+/// Returns what the base of a client's next session counts as.
+fn base_resource(client: &Client) -> Resource {
+    let first = client.inner.lock().sessions.is_empty();
+    if first { Resource::SessionBytes } else { Resource::SlotBytes }
+}
+
+/// Returns how many of the slots of a channel a client gets in a new session.
+///
+/// # Errors
+/// [`StateError::TryLater`] if there is no room for its first session, [`StateError::TooManySessions`] for others.
+fn slots_granted(config: &Config, client: &Client, channel: &Channel) -> Result<u32, StateError> {
+    let (resource, base) = (base_resource(client), base_bytes(channel));
+    let fits = client.inner.lock().sessions.len() < config.sessions_per_client
+        && client.holder.may_take(resource, base);
+    let further = client.holder.room(Resource::SlotBytes) / SESSION_SHARE / slot_bytes(channel);
+    match resource {
+        _ if fits => Ok(channel.slots.min(u32::try_from(further).unwrap_or(u32::MAX).saturating_add(1))),
+        Resource::SessionBytes => Err(StateError::TryLater),
+        _ => Err(StateError::TooManySessions),
+    }
 }
 
 impl SharedState {
@@ -361,18 +408,27 @@ impl SharedState {
     pub(super) fn insert(&self, session: Session) -> Arc<Session> {
         let session = Arc::new(session);
         session.client.inner.lock().sessions.push(session.id);
-        self.counters.slot_bytes.fetch_add(slots_bytes(&session.fore), Ordering::Relaxed);
         self.sessions.write(&session.id).insert(session.id, Arc::clone(&session));
         session
     }
 
     /// Lets callbacks use `connection`.
     fn bind(&self, session: &Arc<Session>, connection: ConnectionId) {
-        session.bind(connection);
+        if let Some(oldest) = session.bind(connection) {
+            self.unbind(session, oldest);
+        }
         let mut bound = self.bound.write(&connection);
         let sessions = bound.entry(connection).or_default();
         if !sessions.contains(&session.id) {
             sessions.push(session.id);
+        }
+    }
+
+    /// Lets no callback use `connection`.
+    fn unbind(&self, session: &Session, connection: ConnectionId) {
+        session.unbind(connection);
+        if let Some(sessions) = self.bound.write(&connection).get_mut(&connection) {
+            sessions.retain(|id| *id != session.id);
         }
     }
 
@@ -399,7 +455,7 @@ impl SharedState {
             self.bind(&session, connection);
             self.send_waiting(context, &session.client);
         } else {
-            session.unbind(connection);
+            self.unbind(&session, connection);
         }
         Ok(())
     }
@@ -448,17 +504,10 @@ impl SharedState {
         session: &Arc<Session>,
     ) -> Result<DurabilityToken, StateError> {
         let token = context.change_home(&[Key::Session(session.id).deleted()])?;
-        if self.sessions.write(&session.id).remove(&session.id).is_some() {
-            self.counters.slot_bytes.fetch_sub(slots_bytes(&session.fore), Ordering::Relaxed);
-        }
+        self.sessions.write(&session.id).remove(&session.id);
         session.client.inner.lock().sessions.retain(|id| *id != session.id);
         let connections = session.inner.lock().connections.clone();
-        for connection in connections {
-            session.unbind(connection);
-            if let Some(sessions) = self.bound.write(&connection).get_mut(&connection) {
-                sessions.retain(|id| *id != session.id);
-            }
-        }
+        connections.into_iter().for_each(|connection| self.unbind(session, connection));
         Ok(token)
     }
 

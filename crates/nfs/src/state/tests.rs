@@ -18,6 +18,7 @@ mod late;
 mod limits;
 mod model;
 mod races;
+mod shares;
 
 /// The only volume.
 const VOLUME: VolumeId = VolumeId(7);
@@ -118,7 +119,7 @@ impl World {
     /// Like [`World::restart`], with a change of the records that were read. Returns what was lost.
     fn restart_with(&mut self, change: impl FnOnce(&mut Records)) -> LostRecords {
         self.pass(2);
-        self.state = SharedState::new(Config::default(), keys());
+        self.state = SharedState::new(self.state.config().clone(), keys());
         self.memory.held.lock().clear();
         let mut records = Records::default();
         for (key, value) in self.memory.records.lock().iter() {

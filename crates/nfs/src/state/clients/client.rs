@@ -11,9 +11,10 @@ use volume::time::Time;
 
 use crate::state::callbacks::CallbackPath;
 use crate::state::clients::owner_sequence::OwnerSequence;
-use crate::state::config::{CountedBytes, Counters, OWNER_BYTES};
+use crate::state::config::OWNER_BYTES;
 use crate::state::ids::{ClientId, FileId, Other, SessionId};
 use crate::state::record::{CLIENT_ADDRESSES_MAX, CallbackAddress, ClientKind, ClientRecord, Principal};
+use crate::state::shares::{Held, Holder, Resource};
 use crate::state::{DurabilityToken, Peer, StateError};
 
 /// How far stateid numbers skip ahead at a restart: more than the opens that can be lost with the last batch, so no
@@ -149,14 +150,16 @@ pub(crate) struct Client {
     pub(crate) revoked: AtomicU32,
     /// Delegations that it holds.
     pub(crate) delegations: AtomicU32,
+    /// When it may get delegations again, in nanoseconds, as it did not return one in time.
+    delegated_from: AtomicI64,
     /// Whether a restart may have lost delegations with the last batch, and the client has not been told.
     may_have_lost_delegations: AtomicBool,
     /// The host of an NLM client.
     pub(crate) host: Option<Host>,
     /// The change that wrote its record, if this process did. Creating an NLM client does not wait for it.
     pub(crate) recorded: OnceLock<DurabilityToken>,
-    /// The counter of the memory of owners.
-    owner_bytes: Arc<AtomicU64>,
+    /// What it holds of what clients share.
+    pub(crate) holder: Arc<Holder>,
     pub(crate) inner: Mutex<ClientState>,
 }
 
@@ -192,8 +195,8 @@ impl ClientState {
 }
 
 impl Client {
-    /// Creates the client of a record.
-    pub(crate) fn new(id: ClientId, record: &ClientRecord, now: Time, counters: &Counters) -> Client {
+    /// Creates the client of a record, which counts with `holder`.
+    pub(crate) fn new(id: ClientId, record: &ClientRecord, now: Time, holder: Arc<Holder>) -> Client {
         let (version, minor, created, reclaimed, callback) = match &record.kind {
             ClientKind::V40 { confirm, callback } => {
                 (ClientProtocol::V40, 0, None, true, Some((*confirm, callback.clone())))
@@ -207,11 +210,7 @@ impl Client {
             ClientKind::Nlm(host) => Some(host),
             _ => None,
         };
-        let mut addresses = record.addresses.iter().copied();
-        let address = match host {
-            Some(host) => host.address,
-            None => addresses.next().unwrap_or(IpAddr::from([0, 0, 0, 0])),
-        };
+        let further = record.addresses.iter().skip(1).copied();
         let held = ClientState {
             gone: false,
             entries: HashMap::new(),
@@ -230,8 +229,8 @@ impl Client {
             verifier: record.verifier,
             principal: record.principal,
             instance: record.instance,
-            address,
-            further_addresses: RwLock::new(addresses.collect()),
+            address: record.address(),
+            further_addresses: RwLock::new(further.collect()),
             version,
             minor,
             renewed: AtomicI64::new(now.nanos()),
@@ -239,10 +238,11 @@ impl Client {
             back_connections: AtomicU32::new(0),
             revoked: AtomicU32::new(0),
             delegations: AtomicU32::new(0),
+            delegated_from: AtomicI64::new(i64::MIN),
             may_have_lost_delegations: AtomicBool::new(false),
             host,
             recorded: OnceLock::new(),
-            owner_bytes: Arc::clone(&counters.owner_bytes),
+            holder,
             inner: Mutex::new(held),
         }
     }
@@ -330,6 +330,16 @@ impl Client {
         self.may_have_lost_delegations.store(self.version == ClientProtocol::Sessions, Ordering::Relaxed);
     }
 
+    /// Returns whether the client has returned its delegations in time lately.
+    pub(crate) fn returns_delegations(&self, now: Time) -> bool {
+        self.delegated_from.load(Ordering::Relaxed) <= now.nanos()
+    }
+
+    /// Lets the client get no delegations before `time`.
+    pub(crate) fn delegate_from(&self, time: Time) {
+        self.delegated_from.store(time.nanos(), Ordering::Relaxed);
+    }
+
     /// Returns whether replies must say that delegations may be lost.
     pub(crate) fn may_have_lost_delegations(&self) -> bool {
         self.may_have_lost_delegations.load(Ordering::Relaxed)
@@ -347,12 +357,6 @@ impl Client {
         self.numbers.fetch_max(number.wrapping_add(NUMBERS_SKIPPED), Ordering::Relaxed);
     }
 
-    /// Returns whether the client has as many owners as are allowed.
-    pub(crate) fn has_owners(&self, max: usize) -> bool {
-        let held = self.inner.lock();
-        held.open_owners.len().max(held.lock_owners.len()) >= max
-    }
-
     /// Returns the open owner with this name; creates it if it is new.
     pub(crate) fn open_owner(&self, name: &[u8], make: impl FnOnce() -> OwnerSequence) -> Arc<OpenOwner> {
         let mut held = self.inner.lock();
@@ -366,8 +370,8 @@ impl Client {
     }
 
     /// Counts the memory of a new owner with this name.
-    fn count_owner(&self, name: &[u8]) -> CountedBytes {
-        CountedBytes::new(&self.owner_bytes, OWNER_BYTES + 2 * name.len())
+    fn count_owner(&self, name: &[u8]) -> Held {
+        Held::new(&self.holder, Resource::StateBytes, OWNER_BYTES + 2 * name.len() as u64)
     }
 
     /// Returns the open owner with this name, if it exists.

@@ -1,5 +1,6 @@
 //! What happens as time passes: leases expire, recalls time out, unused owners are forgotten.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,11 +11,16 @@ use crate::state::clients::client::{Client, ClientProtocol};
 use crate::state::config::Counters;
 use crate::state::record::Key;
 use crate::state::sessions::Session;
+use crate::state::shares::{Holder, Resource};
 use crate::state::stateids::entry::{Liveness, Recall, StateEntry, StateKind};
 use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
 /// The longest interval between calls of [`SharedState::tick`].
 const TICK: Duration = Duration::from_secs(1);
+
+/// How long a client without opens, locks and delegations must have been silent to give way to another one. Shorter than
+/// the interval at which clients renew their leases; a client that is about to open a file is not silent.
+const STATELESS: Duration = Duration::from_secs(5);
 
 impl SharedState {
     /// Does what is due. Returns how long to wait before the next call.
@@ -52,17 +58,16 @@ impl SharedState {
         self.recalls.lock().append(&mut recalls);
     }
 
-    /// Removes clients that have been idle beyond courtesy, forgets unused owners, and removes all clients whose leases
-    /// are over if memory is short.
+    /// Removes clients that have been idle beyond courtesy, forgets unused owners, and removes clients whose leases are over
+    /// if memory is short, or if their origin was refused something.
     fn sweep(&self, context: &Context<'_>) {
-        let entries = self.counters.entries();
-        let ranges = Counters::get(&self.counters.ranges);
-        let short = entries > self.config.entries / 8 * 7 || ranges > self.config.ranges / 8 * 7;
-        let patience = if short { self.config.lease } else { self.config.courtesy };
+        let short = [Resource::StateBytes, Resource::Ranges].iter().any(|of| self.shares.is_short(*of));
         self.contended.retain(|until| context.now < *until);
         self.clients.forget_unconfirmed(context.now, self.config.lease);
         let mut silent = Vec::new();
         for client in self.clients.all() {
+            let needed = short || client.holder.was_refused();
+            let patience = if needed { self.config.lease } else { self.config.courtesy };
             let nothing = !client.has_state();
             let idle = client.idle(context.now);
             let over = client.lease_idle(context.now) > patience || (nothing && idle > 4 * self.config.lease);
@@ -75,19 +80,63 @@ impl SharedState {
         }
         // If the journal is full, the next sweep tries again.
         let _ = self.expire(context, &silent);
+        self.ask_hosts(context);
+        drop(silent);
+        self.shares.forget_idle();
     }
 
-    /// Removes clients whose leases are over if the limit of clients is reached.
+    /// If there is no room for a client, or for its first session of `session` bytes, removes others until there is: those
+    /// whose leases are over, and those that hold nothing and have been silent for [`STATELESS`], the idlest of the greediest
+    /// origin first. If the newcomer's origin has its share, only its own clients give way.
     ///
     /// # Errors
     /// Those of the journal.
-    pub(crate) fn make_room_for_client(&self, context: &Context<'_>) -> Result<(), StateError> {
-        if self.clients.total() < self.config.clients {
+    pub(crate) fn make_room_for_client(
+        &self,
+        context: &Context<'_>,
+        newcomer: &Holder,
+        session: u64,
+    ) -> Result<(), StateError> {
+        let needs = [(Resource::Clients, 1), (Resource::SessionBytes, session)];
+        let fits = || needs.iter().all(|(resource, amount)| newcomer.room(*resource) >= *amount);
+        if fits() || !newcomer.may_look(context.now) {
             return Ok(());
         }
-        let mut silent = self.clients.all();
-        silent.retain(|client| client.lease_idle(context.now) > self.config.lease);
-        self.expire(context, &silent)
+        let all_are_held = needs.iter().any(|(resource, amount)| self.shares.free(*resource) < *amount);
+        let mut candidates = self.clients.all();
+        candidates.retain(|client| {
+            let shares = all_are_held || client.holder.origin() == newcomer.origin();
+            shares
+                && (client.lease_idle(context.now) > self.config.lease || self.holds_nothing(client, context))
+        });
+        candidates.sort_by_cached_key(|client| {
+            let greed = client.holder.held_by_origin(Resource::Clients);
+            (Reverse(greed), Reverse(client.idle(context.now)), client.id)
+        });
+        for client in candidates {
+            if fits() {
+                break;
+            }
+            if client.lease_idle(context.now) > self.config.lease || self.retire(&client) {
+                self.expire(context, &[client])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether a client holds nothing besides sessions, and has been silent for a while.
+    fn holds_nothing(&self, client: &Client, context: &Context<'_>) -> bool {
+        client.idle(context.now) > STATELESS
+            && client.inner.lock().entries.is_empty()
+            && !self.has_copies(client)
+    }
+
+    /// Lets a client be given nothing more if it holds nothing. It learns that from its next request, and introduces itself
+    /// again (RFC 8881 section 2.4.2).
+    fn retire(&self, client: &Client) -> bool {
+        let mut held = client.inner.lock();
+        held.gone |= held.entries.is_empty();
+        held.gone
     }
 
     /// Forgets owners that hold nothing and have been unused for a lease.
@@ -126,7 +175,8 @@ impl SharedState {
         Ok(())
     }
 
-    fn delegations_of(&self, client: &Client) -> Vec<Arc<StateEntry>> {
+    /// Returns the delegations that a client holds.
+    pub(crate) fn delegations_of(&self, client: &Client) -> Vec<Arc<StateEntry>> {
         let entries: Vec<_> = client.inner.lock().stateids();
         let found = entries.iter().filter_map(|other| self.stateids.read(other).get(other).cloned());
         found.filter(|entry| entry.as_delegation().is_some() && entry.liveness() == Liveness::Live).collect()

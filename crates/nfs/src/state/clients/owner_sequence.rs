@@ -15,8 +15,8 @@ use volume::time::Time;
 use wire::nfs4::OpNum4;
 
 use crate::state::DurabilityToken;
-use crate::state::config::CountedBytes;
 use crate::state::ids::{FileId, Other};
+use crate::state::shares::Held;
 
 /// Which seqid is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ struct Inner {
     /// The last request that counted, and its reply.
     last: Option<(u32, ReplayEntry)>,
     /// The memory of the owner, with that reply.
-    counted: Option<CountedBytes>,
+    counted: Option<Held>,
     /// The stateid that the last request closed. It stays known until the next request, so that a repetition finds it.
     closed: Option<Other>,
     /// Whether OPEN_CONFIRM was received; meaningless for lock owners.
@@ -57,8 +57,9 @@ struct Inner {
 
 impl Inner {
     fn answer(&mut self, last: Option<(u32, ReplayEntry)>) {
-        let bytes =
-            |last: &Option<(u32, ReplayEntry)>| last.as_ref().map_or(0, |(_, again)| again.reply.len());
+        let bytes = |last: &Option<(u32, ReplayEntry)>| {
+            last.as_ref().map_or(0, |(_, again)| again.reply.len() as u64)
+        };
         if let Some(counted) = &mut self.counted {
             counted.exchange(bytes(&self.last), bytes(&last));
         }
@@ -100,7 +101,7 @@ impl OwnerSequence {
     }
 
     /// Counts the last reply's memory with `counted`.
-    pub(crate) fn counted(self, counted: CountedBytes) -> OwnerSequence {
+    pub(crate) fn counted(self, counted: Held) -> OwnerSequence {
         self.0.lock().counted = Some(counted);
         self
     }
@@ -193,9 +194,9 @@ impl Drop for SequenceGuard<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
-
     use super::*;
+    use crate::state::config::Config;
+    use crate::state::shares::{Resource, Shares};
 
     fn go(sequence: &OwnerSequence, seqid: u32, reply: &[u8]) {
         match begin(sequence, seqid) {
@@ -228,9 +229,11 @@ mod tests {
 
     #[test]
     fn the_last_reply_is_counted_with_its_owner() {
-        let counter = Arc::new(AtomicU64::new(0));
-        let sequence = OwnerSequence::new(Time::EPOCH).counted(CountedBytes::new(&counter, 7));
-        let count = || counter.load(Ordering::Relaxed);
+        let shares = Shares::new(&Config::default());
+        let holder = shares.holder([192, 0, 2, 1].into());
+        let held = Held::new(&holder, Resource::StateBytes, 7);
+        let sequence = OwnerSequence::new(Time::EPOCH).counted(held);
+        let count = || shares.held(Resource::StateBytes);
         go(&sequence, 1, &[0; 100]);
         assert_eq!(count(), 107);
         go(&sequence, 2, &[0; 20]);

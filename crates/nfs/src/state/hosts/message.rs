@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use volume::time::Time;
 use wire::nlm4::{self, HostName, Netobj, Nlm4Lock, Nlm4Stats, Res, TestArgs};
@@ -15,7 +14,7 @@ use crate::state::callbacks::outgoing::Destination;
 
 use super::{Grant, owner_of};
 use crate::state::DurabilityToken;
-use crate::state::config::CountedBytes;
+use crate::state::shares::{Held, Holder, Resource};
 
 /// The purpose of a call.
 #[derive(Clone, Debug)]
@@ -26,6 +25,8 @@ pub(super) enum MessageKind {
     Granted(Arc<Grant>),
     /// This server restarted.
     Restarted,
+    /// Whether the host is still there.
+    Inquiry,
 }
 
 /// A call to a host.
@@ -44,7 +45,7 @@ pub(crate) struct Message {
     /// When it is due.
     pub(super) due: Time,
     /// Its memory, counted while any copy exists.
-    counted: Option<Arc<CountedBytes>>,
+    counted: Option<Arc<Held>>,
 }
 
 /// Encodes a value.
@@ -69,16 +70,19 @@ impl Message {
         Message { host, program, version, procedure, args, kind, after, first_due: now, due: now, counted }
     }
 
-    /// Counts the call's memory. Returns none if that exceeds `max` bytes in all. NLM_GRANTED is never dropped: nothing
-    /// else would free the lock of a host that is gone, and there are no more of these calls than locks.
-    pub(super) fn counted(self, counter: &Arc<AtomicU64>, max: u64) -> Option<Message> {
+    /// Counts the call's memory with that of its host. Returns none beyond its share. NLM_GRANTED is never dropped: nothing
+    /// else would free the lock of a host that is gone, and there are no more of these calls than places in queues.
+    pub(super) fn counted(self, holder: impl FnOnce() -> Arc<Holder>) -> Option<Message> {
         if self.counted.is_some() {
             return Some(self);
         }
-        let counted = CountedBytes::new(counter, size_of::<Message>() + 2 * self.args.len());
-        // A dropped call is uncounted.
-        let room = counter.load(Ordering::Relaxed) <= max || matches!(self.kind, MessageKind::Granted(_));
-        room.then(|| Message { counted: Some(Arc::new(counted)), ..self })
+        let (holder, bytes) = (holder(), (size_of::<Message>() + 2 * self.args.len()) as u64);
+        let counted = if self.is_grant() {
+            Held::new(&holder, Resource::CallBytes, bytes)
+        } else {
+            Held::within_share(&holder, Resource::CallBytes, bytes)?
+        };
+        Some(Message { counted: Some(Arc::new(counted)), ..self })
     }
 
     /// Creates NLM_GRANTED, in the terms of the LOCK that had to wait.
@@ -110,6 +114,12 @@ impl Message {
         let (program, version, procedure) = (nsm::PROGRAM, nsm::VERSION, nsm::Procedure::Notify.code());
         let (kind, after, counted) = (MessageKind::Restarted, None, None);
         Message { host, program, version, procedure, args, kind, after, first_due: now, due: now, counted }
+    }
+
+    /// Creates NLM's NULL, which any lock manager answers.
+    pub(super) fn inquiry(now: Time, host: IpAddr) -> Message {
+        let nothing = Message::result(now, host, nlm4::Procedure::Null.code(), Vec::new(), None);
+        Message { kind: MessageKind::Inquiry, ..nothing }
     }
 
     /// Returns the host.

@@ -8,9 +8,11 @@ use volume::time::Time;
 
 use crate::state::StateError;
 use crate::state::clients::client::{Client, LockOwner, OpenOwner};
+use crate::state::config::ENTRY_BYTES;
 use crate::state::files::share::{Mode, Modes};
 use crate::state::ids::{FileId, Other, StateId};
 use crate::state::record::{Key, OpenRecord};
+use crate::state::shares::Resource;
 
 /// Whether state is still held. Transitions never go back.
 ///
@@ -80,7 +82,8 @@ pub(crate) enum StateKind {
     Delegation(Delegation),
 }
 
-/// One piece of state that a client holds. It changes only under the lock of its file, but can be read without.
+/// One piece of state that a client holds. It changes only under the lock of its file, but can be read without. It counts
+/// as long as it exists.
 #[derive(Debug)]
 pub(crate) struct StateEntry {
     pub(crate) other: Other,
@@ -91,8 +94,27 @@ pub(crate) struct StateEntry {
     pub(crate) kind: StateKind,
 }
 
+impl StateKind {
+    /// Returns what it counts as.
+    fn counted(&self) -> (Resource, u64) {
+        match self {
+            StateKind::Open(_) | StateKind::Locks(_) => (Resource::StateBytes, ENTRY_BYTES),
+            StateKind::Delegation(_) => (Resource::Delegations, 1),
+        }
+    }
+}
+
+impl Drop for StateEntry {
+    fn drop(&mut self) {
+        let (resource, amount) = self.kind.counted();
+        self.client.holder.give_back(resource, amount);
+    }
+}
+
 impl StateEntry {
     fn new(client: &Arc<Client>, file: FileId, stateid: StateId, kind: StateKind) -> Arc<StateEntry> {
+        let (resource, amount) = kind.counted();
+        client.holder.take(resource, amount);
         Arc::new(StateEntry {
             other: stateid.other,
             file,

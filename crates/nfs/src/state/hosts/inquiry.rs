@@ -1,0 +1,91 @@
+//! Asks hosts whether they are still there. NLM has no leases, so a host that is gone for good would keep its locks for ever.
+//! That does no harm until clients get short of what they share. Then silent hosts are asked, those of the greediest
+//! origins first. A host whose lock manager does not answer for a lease loses all that it holds.
+//!
+//! The question is NLM's NULL: no lock manager runs on a host that uses no locks.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use parking_lot::Mutex;
+use volume::time::Time;
+
+use crate::state::config::Counters;
+use crate::state::hosts::Message;
+use crate::state::shares::Resource;
+use crate::state::{Context, SharedState, StateError};
+
+/// Hosts that are asked at the same time.
+const ASKED_MAX: usize = 64;
+
+/// The hosts that are being asked, and since when.
+#[derive(Debug, Default)]
+pub(super) struct Inquiries(Mutex<BTreeMap<IpAddr, Time>>);
+
+impl Inquiries {
+    /// Notes that a host is asked. Returns false if it is already, or if too many are.
+    fn begin(&self, host: IpAddr, now: Time) -> bool {
+        let mut asked = self.0.lock();
+        let begins = asked.len() < ASKED_MAX && !asked.contains_key(&host);
+        if begins {
+            asked.insert(host, now);
+        }
+        begins
+    }
+
+    fn end(&self, host: IpAddr) {
+        self.0.lock().remove(&host);
+    }
+
+    fn since(&self, host: IpAddr) -> Option<Time> {
+        self.0.lock().get(&host).copied()
+    }
+}
+
+impl SharedState {
+    /// Asks hosts that have been silent for a lease, if clients are short of what these hold.
+    pub(in crate::state) fn ask_hosts(&self, context: &Context<'_>) {
+        let kinds = [Resource::Clients, Resource::StateBytes, Resource::Ranges];
+        let short = kinds.iter().any(|resource| self.shares.is_short(*resource));
+        let mut silent = self.clients.all();
+        silent.retain(|client| {
+            let needed = short || client.holder.was_refused();
+            needed && client.host.is_some() && client.idle(context.now) > self.config.lease
+        });
+        silent.sort_by_cached_key(|client| {
+            let greed = client.holder.held_by_origin(Resource::Clients);
+            (Reverse(greed), Reverse(client.idle(context.now)), client.id)
+        });
+        for host in silent.iter().filter_map(|client| client.host) {
+            if self.hosts.inquiries.begin(host.address, context.now)
+                && !self.push_call(Message::inquiry(context.now, host.address))
+            {
+                self.hosts.inquiries.end(host.address);
+            }
+        }
+    }
+
+    /// Notes that a host answered.
+    pub(super) fn host_answered(&self, context: &Context<'_>, host: IpAddr) {
+        self.hosts.inquiries.end(host);
+        self.clients.at(host).iter().for_each(|client| client.renew(context.now));
+    }
+
+    /// Removes what a host holds that did not answer, unless it called meanwhile.
+    ///
+    /// # Errors
+    /// Those of the journal.
+    pub(super) fn give_up_host(&self, context: &Context<'_>, host: IpAddr) -> Result<(), StateError> {
+        let Some(asked) = self.hosts.inquiries.since(host) else { return Ok(()) };
+        let gone = self.clients.at(host);
+        if gone.iter().all(|client| client.idle(context.now) >= context.now.since(asked)) {
+            for client in &gone {
+                self.remove_client(context, client)?;
+            }
+            Counters::up(&self.counters.hosts_given_up);
+        }
+        self.hosts.inquiries.end(host);
+        Ok(())
+    }
+}

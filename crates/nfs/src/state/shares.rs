@@ -1,0 +1,292 @@
+//! How clients share what is bounded: each resource has a bound in all, and a share for each origin and each client.
+//!
+//! An origin (see [`origin`]: an IPv4 address, or an IPv6 /64 network) may hold at most [`HELD_PER_FREE`] times what is
+//! free, and a client at most that many times what is free to its origin. So shares need no configuration and shrink as
+//! others come: one origin alone gets three quarters, and of `n` that take all they get, each gets `3 / (3n + 1)`. The
+//! rest stays free for those who ask for little. Whoever holds more than its share keeps it, and gets nothing more.
+//! (A. K. Choudhury and E. L. Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998.)
+//!
+//! A client that holds hardly anything ([`FREE_PER_HELD`]) gets more even if its origin has its share: a neighbour in the
+//! same network, or behind the same address translation, may have taken that.
+//!
+//! A check and the taking that follows are not one step, so calls that are executed at the same time may together take
+//! slightly more than a share.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use volume::time::Time;
+
+use crate::connection::origin;
+use crate::state::config::Config;
+
+/// How many times what is free an origin may hold.
+const HELD_PER_FREE: u64 = 3;
+
+/// A client may hold one part in this many of what is free, whatever its origin holds.
+const FREE_PER_HELD: u64 = 64;
+
+/// How long to wait before looking again for clients of an origin that can give way.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Origins that are remembered, for each client that there may be, before those without clients are forgotten.
+const ORIGINS_PER_CLIENT: u64 = 4;
+
+/// What is bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resource {
+    /// Confirmed clients, with their names.
+    Clients,
+    /// Clients that are not confirmed yet.
+    Unconfirmed,
+    /// Memory of the first session of each client, with one slot and its cached reply, in bytes.
+    SessionBytes,
+    /// Memory of further slots and sessions, in bytes.
+    SlotBytes,
+    /// Memory of opens, lock states and owners, with the last replies of owners, in bytes.
+    StateBytes,
+    /// Locked ranges.
+    Ranges,
+    /// Places in queues for locks, and locks granted from there that their owners may not know of.
+    Waiters,
+    /// Delegations.
+    Delegations,
+    /// Memory of calls to clients and hosts, in bytes.
+    CallBytes,
+    /// Copies that go on after their reply.
+    Copies,
+}
+
+const RESOURCES: usize = 10;
+
+/// A number for each resource.
+#[derive(Debug, Default)]
+struct Counts([AtomicU64; RESOURCES]);
+
+impl Counts {
+    fn of(&self, resource: Resource) -> &AtomicU64 {
+        self.0.get(resource as usize).expect("a number for each resource")
+    }
+
+    fn get(&self, resource: Resource) -> u64 {
+        self.of(resource).load(Ordering::Relaxed)
+    }
+}
+
+/// The bounds, and what all clients hold.
+#[derive(Debug)]
+struct Totals {
+    config: Config,
+    held: Counts,
+}
+
+impl Totals {
+    fn bound(&self, resource: Resource) -> u64 {
+        self.config.bound_of(resource)
+    }
+
+    fn free(&self, resource: Resource) -> u64 {
+        self.bound(resource).saturating_sub(self.held.get(resource))
+    }
+}
+
+/// What one origin holds.
+#[derive(Debug)]
+pub(super) struct Origin {
+    address: IpAddr,
+    held: Counts,
+    /// Whether it was refused something lately because of its share.
+    refused: AtomicBool,
+    /// When its clients were last searched for some that can give way, in nanoseconds.
+    looked: AtomicI64,
+}
+
+/// What one client holds, as part of what its origin and all hold.
+#[derive(Debug)]
+pub(crate) struct Holder {
+    /// None for an origin without regard to its clients.
+    own: Option<Counts>,
+    origin: Arc<Origin>,
+    totals: Arc<Totals>,
+}
+
+/// Returns how much more somebody may take who holds `held`.
+pub(crate) fn room(free: u64, held: u64) -> u64 {
+    free.min(free.saturating_mul(HELD_PER_FREE).saturating_sub(held))
+}
+
+impl Holder {
+    /// Returns how much more of a resource the client may take.
+    pub(crate) fn room(&self, resource: Resource) -> u64 {
+        let free = self.totals.free(resource);
+        let of_origin = room(free, self.origin.held.get(resource));
+        match (&self.own, resource) {
+            (None, _) | (_, Resource::Clients | Resource::Unconfirmed) => of_origin,
+            (Some(own), _) => {
+                let own = own.get(resource);
+                room(of_origin, own).max((free / FREE_PER_HELD).saturating_sub(own))
+            }
+        }
+    }
+
+    /// Returns whether the client may take `amount` of a resource. If not, its origin is remembered as one that needs
+    /// what its silent clients hold.
+    pub(crate) fn may_take(&self, resource: Resource, amount: u64) -> bool {
+        let fits = amount <= self.room(resource);
+        if !fits {
+            self.origin.refused.store(true, Ordering::Relaxed);
+        }
+        fits
+    }
+
+    /// Counts `amount` of a resource, whatever the share: check first.
+    pub(crate) fn take(&self, resource: Resource, amount: u64) {
+        for counts in self.counts() {
+            counts.of(resource).fetch_add(amount, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns `amount` of a resource.
+    pub(crate) fn give_back(&self, resource: Resource, amount: u64) {
+        for counts in self.counts() {
+            counts.of(resource).fetch_sub(amount, Ordering::Relaxed);
+        }
+    }
+
+    fn counts(&self) -> impl Iterator<Item = &Counts> {
+        self.own.iter().chain([&self.origin.held, &self.totals.held])
+    }
+
+    /// Returns the origin.
+    pub(crate) fn origin(&self) -> IpAddr {
+        self.origin.address
+    }
+
+    /// Returns how much of a resource the whole origin holds.
+    pub(crate) fn held_by_origin(&self, resource: Resource) -> u64 {
+        self.origin.held.get(resource)
+    }
+
+    /// Returns whether the origin was refused something since [`Shares::forget_idle`].
+    pub(crate) fn was_refused(&self) -> bool {
+        self.origin.refused.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether to look for clients that can give way to this one; once per second and origin, as it takes time.
+    pub(crate) fn may_look(&self, now: Time) -> bool {
+        let last = self.origin.looked.load(Ordering::Relaxed);
+        let due = now.nanos() < last || now.since(Time::from_nanos(last)) >= LOOK_AGAIN;
+        due && self
+            .origin
+            .looked
+            .compare_exchange(last, now.nanos(), Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+    }
+}
+
+/// An amount of a resource that is held until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    holder: Arc<Holder>,
+    resource: Resource,
+    amount: u64,
+}
+
+impl Held {
+    /// Takes `amount` of a resource, whatever the share: check first.
+    pub(crate) fn new(holder: &Arc<Holder>, resource: Resource, amount: u64) -> Held {
+        holder.take(resource, amount);
+        Held { holder: Arc::clone(holder), resource, amount }
+    }
+
+    /// Takes `amount` of a resource if the share allows it.
+    pub(crate) fn within_share(holder: &Arc<Holder>, resource: Resource, amount: u64) -> Option<Held> {
+        (amount <= holder.room(resource)).then(|| Held::new(holder, resource, amount))
+    }
+
+    /// Returns the origin that it counts for.
+    pub(crate) fn origin(&self) -> IpAddr {
+        self.holder.origin()
+    }
+
+    /// Replaces `before` of it by `after`.
+    pub(crate) fn exchange(&mut self, before: u64, after: u64) {
+        self.holder.take(self.resource, after);
+        self.holder.give_back(self.resource, before);
+        self.amount = self.amount + after - before;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.holder.give_back(self.resource, self.amount);
+    }
+}
+
+/// All resources, and the origins that hold any.
+#[derive(Debug)]
+pub(crate) struct Shares {
+    totals: Arc<Totals>,
+    origins: Mutex<HashMap<IpAddr, Arc<Origin>>>,
+}
+
+impl Shares {
+    /// Creates shares of these bounds.
+    pub(crate) fn new(config: &Config) -> Shares {
+        let totals = Totals { config: config.clone(), held: Counts::default() };
+        Shares { totals: Arc::new(totals), origins: Mutex::default() }
+    }
+
+    /// Returns a holder for a new client at this address.
+    pub(crate) fn holder(&self, address: IpAddr) -> Arc<Holder> {
+        Arc::new(Holder { own: Some(Counts::default()), ..self.origin_of(address) })
+    }
+
+    /// Returns the origin of an address, without regard to its clients.
+    pub(crate) fn origin_of(&self, address: IpAddr) -> Holder {
+        let address = origin(address);
+        let mut origins = self.origins.lock();
+        if origins.len() as u64 >= ORIGINS_PER_CLIENT * self.totals.bound(Resource::Clients) {
+            origins.retain(|_, origin| Arc::strong_count(origin) > 1);
+        }
+        let known = origins.entry(address).or_insert_with(|| {
+            let (held, refused, looked) =
+                (Counts::default(), AtomicBool::new(false), AtomicI64::new(i64::MIN));
+            Arc::new(Origin { address, held, refused, looked })
+        });
+        let (origin, totals) = (Arc::clone(known), Arc::clone(&self.totals));
+        Holder { own: None, origin, totals }
+    }
+
+    /// Returns how much of a resource is held in all.
+    pub(crate) fn held(&self, resource: Resource) -> u64 {
+        self.totals.held.get(resource)
+    }
+
+    /// Returns how much of a resource is free.
+    pub(crate) fn free(&self, resource: Resource) -> u64 {
+        self.totals.free(resource)
+    }
+
+    /// Returns whether less than an eighth of a resource is free.
+    pub(crate) fn is_short(&self, resource: Resource) -> bool {
+        self.free(resource) < self.totals.bound(resource).div_ceil(8)
+    }
+
+    /// Returns the number of origins that have clients, or had lately.
+    pub(crate) fn origins(&self) -> usize {
+        self.origins.lock().len()
+    }
+
+    /// Forgets origins without clients, and which were refused something.
+    pub(crate) fn forget_idle(&self) {
+        self.origins.lock().retain(|_, origin| {
+            origin.refused.store(false, Ordering::Relaxed);
+            Arc::strong_count(origin) > 1
+        });
+    }
+}

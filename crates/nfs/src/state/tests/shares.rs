@@ -1,0 +1,497 @@
+//! Whoever asks for little is served, whatever others have taken.
+
+use super::*;
+use crate::state::callbacks::outgoing::Destination;
+use crate::state::clients::SetClientIdError;
+use crate::state::clients::client::Host;
+use crate::state::delegations::{Delegated, DelegationWant};
+use crate::state::locks::ranges::{LockKind, Range};
+use crate::state::locks::{LockError, LockRequest, Locker};
+
+/// The state of clients with `memory` = 256 MiB.
+const STATE_BYTES: u64 = 16 << 20;
+
+fn world() -> World {
+    World::with(Config::default().bound(STATE_BYTES))
+}
+
+fn gauge(world: &World, name: &str) -> u64 {
+    world.state.gauges().iter().find(|(known, _)| *known == name).unwrap().1
+}
+
+fn address(number: u32) -> IpAddr {
+    IpAddr::from((0x0a00_0000 + number).to_be_bytes())
+}
+
+/// An address of one IPv6 network.
+fn neighbour(number: u128) -> IpAddr {
+    IpAddr::from((0x2001_0db8_0000_0001_u128 << 64 | number).to_be_bytes())
+}
+
+fn at(address: IpAddr) -> Peer {
+    Peer { principal: Principal::User(0), address }
+}
+
+fn name(number: u32) -> Vec<u8> {
+    format!("client {number}").into()
+}
+
+/// A verifier that no client at another address has.
+fn verifier(address: IpAddr) -> [u8; 8] {
+    *record::address_bytes(address).last_chunk().unwrap()
+}
+
+/// Asks for a session with many slots.
+fn create(world: &World, exchanged: Exchanged, peer: Peer) -> Result<(Arc<Client>, SessionId), StateError> {
+    let channel = Channel {
+        request_bytes: 1 << 20,
+        reply_bytes: 1 << 20,
+        cached_bytes: 8192,
+        operations: 8,
+        slots: 64,
+    };
+    let wanted = CreateSession {
+        client: exchanged.id,
+        sequence: exchanged.sequence,
+        peer,
+        flags: 2,
+        channels: Channels { fore: channel, back: channel },
+        program: 0x4000_0000,
+        security: CallbackSecurity::None,
+        connection: ConnectionId(exchanged.id.0),
+    };
+    let (session, _) = world.state.create_session(&world.context(), &wanted)?;
+    let client = Arc::clone(&session.client);
+    let _ = world.state.reclaim_complete(&world.context(), &client);
+    Ok((client, session.id))
+}
+
+fn introduce(world: &World, peer: Peer, name: &[u8]) -> Result<Exchanged, StateError> {
+    let who = Introduction { name, verifier: verifier(peer.address), peer };
+    world.state.exchange_id(&world.context(), &who, 1, false)
+}
+
+fn client_at(world: &World, from: IpAddr, name: &[u8]) -> Result<(Arc<Client>, SessionId), StateError> {
+    create(world, introduce(world, at(from), name)?, at(from))
+}
+
+fn client_of_minor_2(world: &World, from: IpAddr, name: &[u8]) -> Arc<Client> {
+    let who = Introduction { name, verifier: verifier(from), peer: at(from) };
+    let exchanged = world.state.exchange_id(&world.context(), &who, 2, false).unwrap();
+    create(world, exchanged, at(from)).unwrap().0
+}
+
+/// A client that holds something, so that it need not give way.
+fn user_of(world: &World, from: IpAddr, name: &[u8]) -> Result<Arc<Client>, StateError> {
+    let (client, _) = client_at(world, from, name)?;
+    open(world, &client, b"o", file(1))?;
+    Ok(client)
+}
+
+/// Opens a file as OPEN does.
+fn open(
+    world: &World,
+    client: &Arc<Client>,
+    owner: &[u8],
+    file: FileId,
+) -> Result<files::Opened, StateError> {
+    world.state.check_room(client)?;
+    world.open(client, owner, file, (1, 0))
+}
+
+/// Repeats something that takes room until it is refused. Returns how often it succeeded.
+fn greedily<T>(most: u32, mut take: impl FnMut(u32) -> Result<T, StateError>) -> (u32, Vec<T>) {
+    let mut taken = Vec::new();
+    for number in 0..most {
+        match take(number) {
+            Ok(one) => taken.push(one),
+            Err(StateError::TryLater | StateError::LimitReached | StateError::TooManySessions) => {
+                return (number, taken);
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    panic!("never refused")
+}
+
+#[test]
+fn clients_of_one_address_do_not_exclude_others() {
+    let world = world();
+    let (taken, _) = greedily(5000, |number| user_of(&world, address(0), &name(number)));
+    assert!(taken >= 100, "an address alone may have most of it: {taken}");
+    for other in 1..40 {
+        user_of(&world, address(other), b"other").unwrap_or_else(|error| panic!("{other}: {error:?}"));
+    }
+}
+
+#[test]
+fn clients_of_one_ipv6_network_do_not_exclude_others() {
+    let world = world();
+    let (taken, _) = greedily(5000, |number| user_of(&world, neighbour(number.into()), &name(number)));
+    assert!(taken >= 100, "{taken}");
+    for other in 1..40 {
+        user_of(&world, address(other), b"other").unwrap_or_else(|error| panic!("{other}: {error:?}"));
+    }
+}
+
+/// When many addresses together take all, those that hold nothing give way, the idlest first.
+#[test]
+fn clients_that_hold_nothing_give_way() {
+    let mut world = world();
+    let user = user_of(&world, address(0), b"user").unwrap();
+    let all = world.state.config().clients;
+    let crowd: Vec<_> =
+        (1..5000).map_while(|number| client_at(&world, address(number), b"one of many").ok()).collect();
+    assert!(crowd.len() > all / 4, "{} of {all}", crowd.len());
+    world.pass(6);
+    user.renew(world.now);
+    crowd.iter().skip(1).for_each(|(client, _)| client.renew(world.now));
+    let newcomers = 5000..5001;
+    for number in newcomers {
+        client_at(&world, address(number), b"newcomer").unwrap();
+    }
+    assert!(user_of(&world, address(0), b"user").is_ok());
+    assert!(world.state.session(crowd[0].1).is_err(), "the idlest gave way");
+    assert!(world.state.session(crowd[1].1).is_ok(), "one was enough");
+}
+
+#[test]
+fn clients_without_sessions_count_no_slots() {
+    // `memory` = 1 GiB.
+    let world = World::with(Config::default().bound(64 << 20));
+    let confirmed = (0..20_000).take_while(|number| {
+        let who = Introduction { name: b"one", verifier: [0; 8], peer: at(address(*number)) };
+        let callback =
+            record::CallbackAddress { program: 0, netid: Box::default(), address: Box::default(), ident: 0 };
+        let (id, confirm) = match world.state.set_client_id(&world.context(), &who, callback) {
+            Ok(introduced) => introduced,
+            Err(SetClientIdError::Failed(StateError::TryLater)) => return false,
+            Err(other) => panic!("{other:?}"),
+        };
+        world.state.confirm_client_id(&world.context(), id, confirm, &who.peer).is_ok()
+    });
+    assert!(confirmed.count() > 1500, "clients of NFSv4.0 have no slots");
+}
+
+#[test]
+fn a_flood_of_introductions_does_not_displace_those_of_others() {
+    let world = world();
+    let introduced = introduce(&world, at(address(1)), b"honest").unwrap();
+    for number in 0..10_000 {
+        let _refused = introduce(&world, at(address(2)), &name(number));
+    }
+    for number in 0..100 {
+        let _refused = introduce(&world, at(address(100 + number)), b"one of many");
+    }
+    create(&world, introduced, at(address(1))).unwrap();
+}
+
+#[test]
+fn sessions_of_one_address_leave_slots_for_others() {
+    let world = world();
+    for number in 0..5000 {
+        let Ok((client, _)) = client_at(&world, address(0), &name(number)) else { break };
+        for sequence in 2..100 {
+            let again = Exchanged { id: client.id, sequence, confirmed: true };
+            if create(&world, again, at(address(0))).is_err() {
+                break;
+            }
+        }
+    }
+    for other in 1..20 {
+        let (client, session) = client_at(&world, address(other), b"other").unwrap();
+        let slots = world.state.session(session).unwrap().fore.slots;
+        assert!(other > 1 || slots >= 2, "{slots} slots for the first of others");
+        open(&world, &client, b"o", file(1)).unwrap();
+    }
+    assert!(gauge(&world, "nfs4_slot_bytes") <= world.state.config().slot_bytes);
+}
+
+#[test]
+fn opens_of_one_client_leave_room_for_others() {
+    let world = world();
+    let (greedy, _) = client_at(&world, address(0), b"greedy").unwrap();
+    let (taken, _held) = greedily(100_000, |number| open(&world, &greedy, b"o", file(number.into())));
+    assert!(taken >= 7_000, "{taken}");
+    let (beside, _) = client_at(&world, address(0), b"beside").unwrap();
+    let (other, _) = client_at(&world, address(1), b"other").unwrap();
+    for number in 0..500 {
+        if number < 50 {
+            open(&world, &beside, b"o", file(number)).expect("another client of the same address");
+        }
+        open(&world, &other, b"o", file(number)).expect("a client of another address");
+    }
+}
+
+#[test]
+fn owners_of_one_client_leave_room_for_others() {
+    let world = world();
+    let (greedy, _) = client_at(&world, address(0), b"greedy").unwrap();
+    let owner = |number: u32| [&number.to_be_bytes()[..], &[0; 1000]].concat();
+    let (_, _held) = greedily(100_000, |number| {
+        world.state.lock_owner(&greedy, &owner(number), || OwnerSequence::new(world.now))
+    });
+    let other = user_of(&world, address(1), b"other").unwrap();
+    for number in 0..100 {
+        open(&world, &other, &owner(number), file(number.into())).unwrap();
+    }
+}
+
+fn lock(
+    world: &World,
+    client: &Arc<Client>,
+    (file, range): (FileId, Range),
+    waits: bool,
+) -> Result<(), LockError> {
+    let opened = world.open(client, b"o", file, (3, 0)).map_err(LockError::Failed)?;
+    let owner = client.lock_owner(b"l", || OwnerSequence::new(world.now));
+    let locker = Locker::New { open: &opened.entry, owner: &owner };
+    let wanted = LockRequest { range, kind: LockKind::Write, waits };
+    world.state.lock(&world.context(), locker, &wanted).map(drop)
+}
+
+const fn byte(number: u64) -> Range {
+    Range { first: 2 * number, last: 2 * number }
+}
+
+const WHOLE: Range = Range { first: 0, last: u64::MAX };
+
+#[test]
+fn locks_of_one_client_leave_room_for_others() {
+    let world = World::with(Config { ranges: 8192, ..Config::default() });
+    let (greedy, _) = client_at(&world, address(0), b"greedy").unwrap();
+    let taken = (0..8192).take_while(|number| lock(&world, &greedy, (file(1), byte(*number)), false).is_ok());
+    assert!((5000..6500).contains(&taken.count()));
+    let (beside, _) = client_at(&world, address(0), b"beside").unwrap();
+    let (other, _) = client_at(&world, address(1), b"other").unwrap();
+    for number in 0..20 {
+        lock(&world, &beside, (file(2), byte(number)), false).unwrap();
+        lock(&world, &other, (file(3), byte(number)), false).unwrap();
+    }
+}
+
+/// Returns whether a client that is denied a lock got a place in the queue.
+fn waits(world: &World, client: &Arc<Client>, file: FileId, range: Range) -> bool {
+    match lock(world, client, (file, range), true) {
+        Err(LockError::Denied(denied)) => denied.waits,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn waiters_of_one_client_leave_places_in_the_queue_to_others() {
+    let world = world();
+    let holder = client_at(&world, address(0), b"holder").unwrap().0;
+    (1..20).for_each(|number| lock(&world, &holder, (file(number), WHOLE), false).unwrap());
+    let greedy = client_at(&world, address(1), b"greedy").unwrap().0;
+    let places = (0..2000).filter(|number| waits(&world, &greedy, file(1), byte(*number))).count();
+    assert!(places >= 500, "{places}");
+    let other = client_at(&world, address(2), b"other").unwrap().0;
+    assert!(waits(&world, &other, file(1), byte(0)), "in the queue of the same file");
+    for number in 2..20 {
+        for place in 0..1000 {
+            let _refused = waits(&world, &greedy, file(number), byte(place));
+        }
+    }
+    assert!(gauge(&world, "nfs4_lock_waiters") <= world.state.config().waiters);
+    assert!(waits(&world, &other, file(9), byte(0)), "in other queues");
+}
+
+fn delegated(world: &World, client: &Arc<Client>, file: FileId) -> bool {
+    let opened = world.open(client, b"o", file, (1, 0)).unwrap();
+    let (got, _) = world.state.delegate(&world.context(), &opened.entry, DelegationWant::Any, false);
+    matches!(got, Delegated::Read(_))
+}
+
+#[test]
+fn delegations_of_one_client_leave_some_to_others() {
+    let world = World::with(Config { delegations: 8192, ..Config::default() });
+    let greedy = client_at(&world, address(0), b"greedy").unwrap().0;
+    let taken = (0..8192).filter(|number| delegated(&world, &greedy, file(*number))).count();
+    assert!((5000..6500).contains(&taken), "{taken}");
+    let beside = client_at(&world, address(0), b"beside").unwrap().0;
+    let other = client_at(&world, address(1), b"other").unwrap().0;
+    for number in 10_000..10_020 {
+        assert!(delegated(&world, &beside, file(number)) && delegated(&world, &other, file(number)));
+    }
+}
+
+/// A client that hoards delegations and returns none delays others once, not once for each file.
+#[test]
+fn delegations_that_are_not_returned_are_all_recalled() {
+    let mut world = world();
+    let (hoarder, session) = client_at(&world, address(0), b"hoarder").unwrap();
+    assert!((0..1000).all(|number| delegated(&world, &hoarder, file(number))));
+    let writer = client_at(&world, address(1), b"writer").unwrap().0;
+    let write = |world: &World, number| world.open(&writer, b"o", file(number), (2, 0)).map(drop);
+    assert_eq!(write(&world, 0), Err(StateError::TryLater));
+    for _ in 0..2 {
+        world.pass(61);
+        [&hoarder, &writer].iter().for_each(|client| client.renew(world.now));
+        world.state.tick(&world.context());
+        assert_eq!(write(&world, 0), Ok(()));
+    }
+    assert!((1..1000).all(|number| write(&world, number) == Ok(())));
+    let connection = (ConnectionId(7), &at(address(0)));
+    world.state.bind_connection(&world.context(), session, connection, true).unwrap();
+    assert!(!delegated(&world, &hoarder, file(5000)), "it is not trusted for a while");
+    assert!(delegated(&world, &writer, file(5000)));
+    world.pass(601);
+    assert!(delegated(&world, &hoarder, file(5001)));
+}
+
+#[test]
+fn calls_to_one_client_leave_room_for_others() {
+    let world = World::with(Config { call_bytes: 256 << 10, ..Config::default() });
+    let silent = client_at(&world, address(0), b"silent").unwrap().0;
+    assert!((0..1000).all(|number| delegated(&world, &silent, file(number))));
+    let other = client_at(&world, address(1), b"other").unwrap().0;
+    assert!(delegated(&world, &other, file(5000)));
+    let recall = |file| {
+        world.state.recall_late(&world.context(), None, file);
+        let calls = world.state.take_callbacks();
+        let to = |client: &Arc<Client>| Destination::Connection(ConnectionId(client.id.0));
+        calls.iter().any(|call| call.to == to(&other))
+    };
+    for number in 0..1000 {
+        assert!(!recall(file(number)));
+    }
+    assert!(gauge(&world, "nfs4_call_bytes") <= 256 << 10, "{}", gauge(&world, "nfs4_call_bytes"));
+    assert!(recall(file(5000)), "the other client is still called");
+}
+
+#[test]
+fn copies_of_one_address_leave_some_to_others() {
+    let world = world();
+    let copies = |client: &Arc<Client>| {
+        let side = copies::CopySide { file: file(1), stateid: ids::StateId::ANONYMOUS, offset: 0 };
+        let credentials = volume::request::Credentials { uid: 0, gid: 0, groups: Vec::new() };
+        let order = copies::CopyRequest { from: side, to: side, count: 100, credentials };
+        world.state.begin_copy(&world.context(), client, order, (0, Durability::NOW)).unwrap().is_some()
+    };
+    let greedy: Vec<_> = (0..8).map(|number| client_of_minor_2(&world, address(0), &name(number))).collect();
+    let taken: usize = greedy.iter().map(|client| (0..20).filter(|_| copies(client)).count()).sum();
+    assert_eq!(taken, 48);
+    let other = client_of_minor_2(&world, address(1), b"other");
+    assert!((0..3).all(|_| copies(&other)));
+}
+
+#[test]
+fn connections_of_a_backchannel_are_bounded() {
+    let world = world();
+    let (client, session) = client_at(&world, address(0), b"one").unwrap();
+    for number in 0..1000 {
+        let connection = (ConnectionId(number), &at(address(0)));
+        world.state.bind_connection(&world.context(), session, connection, true).unwrap();
+    }
+    assert_eq!(client.back_connections.load(std::sync::atomic::Ordering::Relaxed), 16);
+    let bound = |number| {
+        let connection = ConnectionId(number);
+        world.state.bound.read(&connection).get(&connection).map_or(0, Vec::len)
+    };
+    assert_eq!((0..1000).map(bound).sum::<usize>(), 16);
+    (0..1000).for_each(|number| world.state.connection_closed(ConnectionId(number)));
+    assert_eq!(client.back_connections.load(std::sync::atomic::Ordering::Relaxed), 0);
+}
+
+fn host(world: &World, from: IpAddr, name: &[u8]) -> Result<Arc<Client>, StateError> {
+    let server = "192.0.2.254".parse().unwrap();
+    world.state.host(&world.context(), (Host { address: from, server, state: 1 }, true), name)
+}
+
+/// A host's name with a lock of its own.
+fn locking_host(world: &World, from: IpAddr, name: &[u8]) -> Result<(), StateError> {
+    let client = host(world, from, name)?;
+    let ino = u64::from_be_bytes([&[1, 0][..], &client.id.0.to_be_bytes()[2..]].concat().try_into().unwrap());
+    let requester = hosts::Requester { client: &client, file: file(ino), owner: b"\0\0\0\x01owner" };
+    let wanted = LockRequest { range: WHOLE, kind: LockKind::Write, waits: false };
+    match world.state.lock_for_host(&world.context(), requester, &wanted, false) {
+        Ok(_) => Ok(()),
+        Err(LockError::Failed(error)) => Err(error),
+        Err(LockError::Denied(denied)) => panic!("{denied:?}"),
+    }
+}
+
+#[test]
+fn names_of_nlm_hosts_do_not_exclude_others_even_after_restarts() {
+    let mut world = world();
+    for from in 0..4 {
+        let (names, _) = greedily(5000, |number| locking_host(&world, address(from), &name(number)));
+        assert!(names >= 20, "{names}");
+    }
+    for other in 10..15 {
+        locking_host(&world, address(other), b"newcomer").unwrap();
+    }
+    world.restart();
+    for other in 20..25 {
+        locking_host(&world, address(other), b"newcomer").unwrap();
+        user_of(&world, address(other), b"newcomer").unwrap();
+    }
+    let (names, _) = greedily(5000, |number| locking_host(&world, address(1), &name(5000 + number)));
+    assert!(names < 20, "the names from before the restart count: {names}");
+}
+
+/// Fills the table with names of hosts that hold locks, which never expire. Returns their addresses.
+fn crowd_of_hosts(world: &World) -> Vec<IpAddr> {
+    let crowd: Vec<IpAddr> =
+        (0..5000).map(address).take_while(|from| locking_host(world, *from, b"host").is_ok()).collect();
+    assert_eq!(crowd.len(), world.state.config().clients);
+    crowd
+}
+
+/// Lets a lease pass, in which hosts that are asked whether they are there do what `answers` says.
+fn ask_for_a_lease(world: &mut World, answers: impl Fn(IpAddr) -> bool) -> Vec<IpAddr> {
+    let mut asked = Vec::new();
+    for _ in 0..100 {
+        world.pass(1);
+        world.state.tick(&world.context());
+        for call in world.state.take_callbacks() {
+            let Destination::Program { host, .. } = call.to else { panic!("{:?}", call.to) };
+            asked.push(host);
+            if answers(host) {
+                // The xid, then an accepted reply without result.
+                let reply = [&call.record[4..8], &[0, 0, 0, 1], &[0; 16]].concat();
+                world.state.reply(&world.context(), &reply, None);
+            } else {
+                world.state.callback_failed(&world.context(), call.id);
+            }
+        }
+    }
+    asked
+}
+
+#[test]
+fn hosts_that_are_gone_give_way_once_clients_are_short() {
+    let mut world = world();
+    let crowd = crowd_of_hosts(&world);
+    assert!(locking_host(&world, address(9000), b"newcomer").is_err());
+    world.pass(61);
+    let alive = crowd[3];
+    let asked = ask_for_a_lease(&mut world, |host| host == alive);
+    assert!(!asked.is_empty() && asked.len() < 64 * 25, "{} calls", asked.len());
+    assert!(gauge(&world, "nlm_hosts_given_up") > 0);
+    assert!(world.state.clients.at(alive).len() == 1, "it answered");
+    locking_host(&world, address(9000), b"newcomer").unwrap();
+    // The locks of hosts that gave way are free.
+    assert_eq!(gauge(&world, "nfs4_locked_ranges"), gauge(&world, "nlm_hosts"));
+}
+
+#[test]
+fn hosts_are_left_alone_while_there_is_room() {
+    let mut world = world();
+    for from in 0..20 {
+        locking_host(&world, address(from), b"host").unwrap();
+    }
+    world.pass(24 * 3600);
+    assert_eq!(ask_for_a_lease(&mut world, |_| false).len(), 0);
+    assert_eq!(gauge(&world, "nlm_hosts"), 20);
+}
+
+#[test]
+fn hosts_that_answer_or_call_meanwhile_keep_their_locks() {
+    let mut world = world();
+    crowd_of_hosts(&world);
+    world.pass(61);
+    ask_for_a_lease(&mut world, |_| true);
+    assert_eq!((gauge(&world, "nlm_hosts_given_up"), gauge(&world, "nlm_hosts")), (0, 410));
+}
