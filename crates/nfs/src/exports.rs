@@ -215,6 +215,11 @@ impl Exports {
         self.admit_all || self.list.iter().any(|export| export.admits(address))
     }
 
+    /// Returns whether any export admits clients at this address, by one port or another.
+    pub(crate) fn admit_address(&self, address: IpAddr) -> bool {
+        self.list.iter().any(|export| export.clients.is_empty() || export.lists(address))
+    }
+
     /// Returns the exports at the longest export path that `path` begins with, and the rest of `path`. None if there is no
     /// such export.
     pub(crate) fn at<'p>(&self, path: &'p [u8]) -> Option<(impl Iterator<Item = &Export>, &'p [u8])> {

@@ -1,6 +1,7 @@
 //! The service, the entrance of this crate: executes calls, and says what their replies wait for.
 
 use std::cell::Cell;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -211,6 +212,13 @@ impl Service {
         writing.end(&outcome, &tail);
         reply.tail.append(&mut tail);
         outcome
+    }
+
+    /// Returns whether any export admits clients at this address. Connections of others should be closed before a byte is
+    /// read. Which port a call must come from is checked for each call.
+    #[must_use]
+    pub fn admits(&self, client: IpAddr) -> bool {
+        self.context.exports.admit_address(client)
     }
 
     /// Notes that a connection is closed: no call will come by it, and nothing can be sent by it.

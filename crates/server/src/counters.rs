@@ -47,8 +47,12 @@ pub(crate) struct Counters {
     pub(crate) waited: AtomicU64,
     /// Bytes read from sockets.
     pub(crate) received: AtomicU64,
-    /// Connections that were closed because of what they sent, or because they stalled while memory was short.
+    /// Connections that were closed on arrival, because no export admits their address.
     pub(crate) refused: AtomicU64,
+    /// Connections that were closed because of what they sent.
+    pub(crate) malformed: AtomicU64,
+    /// Connections that were closed to make room for others.
+    pub(crate) evicted: AtomicU64,
     /// Gauges, set in each turn.
     pub(crate) connections: AtomicUsize,
     pub(crate) parked: AtomicUsize,
@@ -121,6 +125,8 @@ pub(crate) fn totals<'a>(loops: impl Iterator<Item = &'a Counters> + Clone) -> T
         ("calls_busy", sum(|counters| counters.busy.load(Ordering::Relaxed))),
         ("bytes_received", sum(|counters| counters.received.load(Ordering::Relaxed))),
         ("connections_refused", sum(|counters| counters.refused.load(Ordering::Relaxed))),
+        ("connections_malformed", sum(|counters| counters.malformed.load(Ordering::Relaxed))),
+        ("connections_evicted", sum(|counters| counters.evicted.load(Ordering::Relaxed))),
     ];
     Totals { calls, gauges }
 }

@@ -4,8 +4,19 @@ use std::time::Duration;
 
 use wire::limits::RECORD_BYTES_MAX;
 
-/// Connections at once. One more waits in the listening socket's queue until one closes.
+/// Connections at once, or half of the descriptors that the process may open if that is less. Before there are more, an
+/// idle one of the origin that has the most is closed for each new one.
 pub const CONNECTIONS_MAX: usize = 10_000;
+
+/// Free places for connections, below which each new connection closes another. While there is no free place, none is
+/// accepted.
+pub const CONNECTIONS_SPARE: usize = 128;
+
+/// Connections accepted in one turn of the first loop, which has calls to serve as well.
+pub const ACCEPTS_PER_TURN_MAX: usize = 32;
+
+/// Connections of an origin among which one that gives way is chosen.
+pub const GIVE_WAY_CHOICES_MAX: usize = 256;
 
 /// Event loops. More cores than this are better used by workers.
 pub const THREADS_MAX: usize = 64;
@@ -77,8 +88,11 @@ pub const TICK: Duration = Duration::from_secs(1);
 /// The longest sleep of a loop while replies wait, in case progress is not announced.
 pub const PARKED_CHECK: Duration = Duration::from_millis(100);
 
-/// How long to wait before accepting again after descriptors ran out or the limit of connections was reached.
+/// How long to wait before accepting again after descriptors ran out.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long to wait before accepting again while there is no place for a connection. Other loops are about to close some.
+pub const PLACE_PAUSE: Duration = Duration::from_millis(2);
 
 /// How long a stopping server waits for calls in flight.
 pub const DRAIN_MAX: Duration = Duration::from_secs(5);
@@ -111,5 +125,7 @@ const _: () = assert!(LOOP_BYTES_MIN / 2 > REQUEST_SLACK_BYTES + RECORD_BYTES_MA
 const _: () = assert!(LOOP_BYTES_MIN / 2 >= SMALL_REPLIES_BYTES + 2 * RECORD_BYTES_MAX);
 // One read is less than a portion.
 const _: () = assert!(READ_BYTES < PORTION_BYTES && HEAVY_BYTES < READ_BYTES);
+// What one turn accepts has places.
+const _: () = assert!(ACCEPTS_PER_TURN_MAX < CONNECTIONS_SPARE && 2 * CONNECTIONS_SPARE < CONNECTIONS_MAX);
 // One connection cannot use up its loop.
 const _: () = assert!(CONNECTION_BYTES_MAX < LOOP_BYTES_MIN && CONNECTION_BYTES_MAX > 2 * RECORD_BYTES_MAX);

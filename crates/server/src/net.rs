@@ -4,6 +4,7 @@ pub(crate) mod acceptor;
 pub(crate) mod buffers;
 pub(crate) mod callbacks;
 pub(crate) mod connection;
+pub(crate) mod connection_shares;
 pub(crate) mod connection_table;
 pub(crate) mod deferred;
 pub(crate) mod event_loop;

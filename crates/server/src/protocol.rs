@@ -4,6 +4,7 @@ pub(crate) mod calls;
 pub(crate) mod commits;
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,6 +71,10 @@ impl Calls for Protocol {
         let (id, limit) = needs.awaited()?;
         let volume = self.volumes.iter().position(|volume| volume.id() == id)?;
         Some(volume * AwaitedLimit::COUNT + limit.number())
+    }
+
+    fn admits(&self, client: IpAddr) -> bool {
+        self.service.admits(client)
     }
 
     fn connection_closed(&self, connection: ConnectionId) {

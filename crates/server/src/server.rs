@@ -21,6 +21,7 @@ use crate::config::size::Size;
 use crate::error::{Error, ErrorKind};
 use crate::exports;
 use crate::exports::writable;
+use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_SPARE};
 use crate::net::callbacks::Callbacks;
 use crate::net::interfaces;
 use crate::net::listener::listen_at;
@@ -84,7 +85,7 @@ impl Server {
     /// Takes the data directory, opens its volumes, and serves.
     pub fn start(settings: &Settings) -> Result<Server, Error> {
         let start = Instant::now();
-        raise_descriptor_limit();
+        let connections = connections_max(raise_descriptor_limit());
         check(settings)?;
         let directory = Directory::open_or_create(&settings.data)?;
         let listeners = listen(&settings.listen)?;
@@ -110,6 +111,7 @@ impl Server {
             threads: memory::loops(settings.memory, settings.threads),
             workers: settings.workers,
             request_bytes: usize::try_from(memory::shares(settings.memory, 1).requests).unwrap_or(usize::MAX),
+            connections,
         };
         let mut server = Server {
             loops: Loops::start(loop_settings, listeners, calls)?,
@@ -283,14 +285,24 @@ fn open_volumes(directory: &Directory, settings: &Settings) -> Result<Vec<Served
     names.iter().map(open).collect()
 }
 
-/// Raises the limit of descriptors. Each connection takes one, and most systems allow 1024 by default.
-fn raise_descriptor_limit() {
+/// Raises the limit of descriptors, and returns it; none if there is no limit. Each connection takes one, and most systems
+/// allow 1024 by default.
+fn raise_descriptor_limit() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::warn!(%error, "cannot raise the limit of open files");
+        return limit.current;
     }
+    raised.current
+}
+
+/// Returns how many connections there may be with this limit of descriptors: half of them, so that volumes and calls to
+/// clients have the others.
+fn connections_max(descriptors: Option<u64>) -> usize {
+    let half = descriptors.map_or(usize::MAX, |limit| usize::try_from(limit / 2).unwrap_or(usize::MAX));
+    half.clamp(2 * CONNECTIONS_SPARE, CONNECTIONS_MAX)
 }
 
 /// Says in the log which clients lose their opens and locks.

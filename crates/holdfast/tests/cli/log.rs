@@ -1,7 +1,11 @@
 //! What the log says about refused mounts and damaged data.
 
+use std::io::{ErrorKind, Read as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
 use crate::client::Client;
-use crate::running::{Scratch, Server};
+use crate::running::{Scratch, Server, succeed};
 
 /// Sends MNT; returns the status.
 fn mount_status(server: &Server, path: &str) -> String {
@@ -78,6 +82,28 @@ fn a_client_cannot_make_the_log_grow() {
         .map(|line| line.rsplit_once("count=").unwrap().1.parse::<usize>().unwrap())
         .sum();
     assert_eq!(logged(" mount refused ") + logged(" export mounted ") + left_out, 6000, "{log}");
+}
+
+#[test]
+fn strangers_are_refused_and_logged_once() {
+    let scratch = Scratch::new();
+    let data = scratch.path("data");
+    let exports = "[[export]]\npath = \"/far\"\nvolume = \"main\"\nclients = [\"192.0.2.0/24\"]\n";
+    let server = Server::start(&data, &scratch.config(exports), &[]);
+    for _ in 0..5 {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let end = stream.read(&mut [0; 1]);
+        assert!(matches!(end, Ok(0)) || end.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
+    }
+    let status: serde_json::Value =
+        serde_json::from_str(&succeed(&["status", data.to_str().unwrap(), "--json"])).unwrap();
+    assert_eq!(status["server"]["connections_refused"], 5);
+    assert_eq!(status["server"]["bytes_received"], 0);
+    let log = server.stop();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains(" connection refused")).collect();
+    let [line] = lines[..] else { panic!("not one line for five connections: {log}") };
+    assert!(line.contains("WARN") && line.contains("client=127.0.0.1"), "{line}");
 }
 
 #[test]

@@ -55,6 +55,23 @@ fn a_privileged_port_can_be_required() {
 }
 
 #[test]
+fn an_address_is_admitted_if_one_export_lists_it_whatever_the_port() {
+    let ten = Export { clients: networks(&["10.0.0.0/8"]), ..Export::new("/main", ONE) };
+    let documentation = Export {
+        clients: networks(&["2001:db8::/32"]),
+        privileged_port_required: true,
+        ..Export::new("/other", TWO)
+    };
+    let exports = Exports::new(vec![ten, documentation]).unwrap();
+    let admitted = |address: &str| exports.admit_address(address.parse().unwrap());
+    assert!(admitted("10.0.0.1") && admitted("::ffff:10.0.0.1") && admitted("2001:db8::1"));
+    assert!(!admitted("192.0.2.1") && !admitted("2001:db9::1") && !admitted("127.0.0.1") && !admitted("::1"));
+    assert!(
+        Exports::new(vec![Export::new("/main", ONE)]).unwrap().admit_address("192.0.2.1".parse().unwrap())
+    );
+}
+
+#[test]
 fn the_first_export_that_admits_a_client_applies() {
     let exports = Exports::new(vec![
         Export { clients: networks(&["10.0.0.0/8"]), ..Export::new("/main", ONE) },

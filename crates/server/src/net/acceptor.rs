@@ -1,19 +1,23 @@
 //! Accepts connections in the first loop and distributes them to all loops in turn.
+//!
+//! A connection from an address that no export admits is closed before a byte is read, whatever the limits say: it takes
+//! no place. For others [`crate::net::connection_shares`] has places.
 
 use std::collections::HashSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
-use nfs::service::Connection as Ends;
+use nfs::service::{Connection as Ends, origin};
 
-use crate::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, KNOWN_CLIENTS_MAX};
+use crate::counters::{Counters, add};
+use crate::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN_MAX, KNOWN_CLIENTS_MAX, PLACE_PAUSE};
 use crate::net::callbacks::connection_id;
-use crate::net::listener::prepare;
+use crate::net::event_loop::Shared;
+use crate::net::listener::{prepare, reset};
 use crate::net::mailbox::{MAILBOX, Mailbox, Message};
 
 /// The listening sockets, and the loop of the next connection.
@@ -21,7 +25,7 @@ pub(crate) struct Acceptor {
     listeners: Vec<TcpListener>,
     /// Some listener may have connections.
     pending: bool,
-    /// When to accept again after descriptors ran out or there were too many connections.
+    /// When to accept again after descriptors or places ran out.
     paused: Option<Instant>,
     /// The reason was logged, and nothing was accepted since.
     logged: bool,
@@ -31,6 +35,15 @@ pub(crate) struct Acceptor {
     /// Connections accepted so far.
     accepted: u64,
     known_clients: HashSet<IpAddr>,
+}
+
+/// The result of one try to accept.
+enum Accepted {
+    Connection(TcpStream, SocketAddr),
+    /// No connection is pending.
+    Nothing,
+    /// Nothing can be accepted for now.
+    Paused,
 }
 
 impl Acceptor {
@@ -63,43 +76,88 @@ impl Acceptor {
         self.paused
     }
 
-    /// Accepts pending connections. `connections` counts those of all loops; `own` takes those for the first loop.
-    pub(crate) fn accept(&mut self, connections: &AtomicUsize, mut own: impl FnMut(TcpStream, Ends)) {
+    /// Whether connections are pending that the last turn left.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.pending && self.paused.is_none()
+    }
+
+    /// Accepts pending connections, as many as one turn may. `counters` are those of the first loop; `own` takes its
+    /// connections.
+    pub(crate) fn accept(
+        &mut self,
+        shared: &Shared,
+        counters: &Counters,
+        mut own: impl FnMut(TcpStream, Ends),
+    ) {
         if self.paused.is_some_and(|time| Instant::now() >= time) {
             self.paused = None;
             self.pending = true;
         }
-        if !self.pending || self.paused.is_some() {
+        if !self.is_pending() {
             return;
         }
-        self.pending = false;
+        let mut left = ACCEPTS_PER_TURN_MAX;
         for number in 0..self.listeners.len() {
-            while self.paused.is_none() {
-                if connections.load(Ordering::Relaxed) >= CONNECTIONS_MAX {
-                    self.pause("new connections wait: the limit of connections is reached");
-                    break;
+            loop {
+                if left == 0 {
+                    return;
                 }
-                match self.listeners[number].accept() {
-                    Ok((stream, peer)) => {
-                        let Ok(local) = stream.local_addr() else { continue };
-                        if prepare(&stream, local, peer).is_err() {
-                            continue;
-                        }
-                        self.logged = false;
-                        self.log_first(peer.ip());
-                        connections.fetch_add(1, Ordering::Relaxed);
-                        self.distribute(stream, peer, local, &mut own);
+                left -= 1;
+                match self.accept_at(number, shared) {
+                    Accepted::Connection(stream, peer) if shared.calls.admits(peer.ip()) => {
+                        self.admit(stream, peer, shared, &mut own);
                     }
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                    Err(error)
-                        if matches!(
-                            error.kind(),
-                            io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
-                        ) => {}
-                    Err(error) => self.pause(&format!("cannot accept a connection: {error}")),
+                    Accepted::Connection(stream, peer) => refuse(&stream, peer, counters),
+                    Accepted::Nothing => break,
+                    Accepted::Paused => return,
                 }
             }
         }
+        self.pending = false;
+    }
+
+    fn accept_at(&mut self, number: usize, shared: &Shared) -> Accepted {
+        if shared.connections.is_full() {
+            self.paused = Some(Instant::now() + PLACE_PAUSE);
+            return Accepted::Paused;
+        }
+        loop {
+            match self.listeners[number].accept() {
+                Ok((stream, peer)) => {
+                    self.logged = false;
+                    return Accepted::Connection(stream, peer);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Accepted::Nothing,
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
+                    ) => {}
+                Err(error) => {
+                    self.pause(&format!("cannot accept a connection: {error}"));
+                    return Accepted::Paused;
+                }
+            }
+        }
+    }
+
+    fn admit(
+        &mut self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        shared: &Shared,
+        own: &mut impl FnMut(TcpStream, Ends),
+    ) {
+        let Ok(local) = stream.local_addr() else { return };
+        if prepare(&stream, local, peer).is_err() {
+            return;
+        }
+        self.log_first(peer.ip());
+        if let Some(greediest) = shared.connections.join(origin(peer.ip())) {
+            // The loop that the newcomer goes to is asked first.
+            self.loops[self.next].send(Message::GiveWay(greediest, 0));
+        }
+        self.distribute(stream, peer, local, own);
     }
 
     fn distribute(
@@ -134,4 +192,11 @@ impl Acceptor {
             tracing::info!(%client, "client connected for the first time");
         }
     }
+}
+
+/// Closes a connection that no export admits, without leaving anything of it in the kernel.
+fn refuse(stream: &TcpStream, peer: SocketAddr, counters: &Counters) {
+    add(&counters.refused, 1);
+    tracing::warn!(client = %peer.ip().to_canonical(), "connection refused: no export admits this address");
+    reset(stream);
 }

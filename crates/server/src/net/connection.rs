@@ -175,6 +175,15 @@ impl Connection {
             && self.unsent() == 0
     }
 
+    /// Whether nothing is under way: no call, no reply, no part of a record.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.calls == 0
+            && self.unsent() == 0
+            && self.waiting.is_none()
+            && !self.has_input()
+            && self.reader.is_between_records()
+    }
+
     /// Returns the bytes of output that the socket has not taken.
     pub(crate) fn unsent(&self) -> usize {
         self.output.unsent()

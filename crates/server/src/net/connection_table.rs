@@ -1,12 +1,15 @@
 //! The connections of a loop. A connection that is being served is taken out of its place, which stays reserved.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
 
 use mio::net::TcpStream;
-use nfs::service::{Connection as Ends, ConnectionId};
+use nfs::service::{Connection as Ends, ConnectionId, origin};
 use slab::Slab;
 
 use crate::admission::ConnectionKey;
+use crate::limits::GIVE_WAY_CHOICES_MAX;
 use crate::net::connection::Connection;
 
 #[derive(Default)]
@@ -14,7 +17,16 @@ pub(crate) struct ConnectionTable {
     places: Slab<Option<Box<Connection>>>,
     /// For callbacks, which name a connection by its id.
     by_id: HashMap<ConnectionId, usize>,
+    by_origin: HashMap<IpAddr, OfOrigin>,
     generation: u64,
+}
+
+/// The connections of an origin.
+#[derive(Default)]
+struct OfOrigin {
+    places: BTreeSet<usize>,
+    /// Where the next choice among them begins.
+    next: usize,
 }
 
 impl ConnectionTable {
@@ -28,6 +40,7 @@ impl ConnectionTable {
         self.generation += 1;
         let key = ConnectionKey { index: self.places.insert(None), generation: self.generation };
         self.by_id.insert(ends.id, key.index);
+        self.by_origin.entry(origin(ends.peer.ip())).or_default().places.insert(key.index);
         Box::new(Connection::new(stream, ends, key))
     }
 
@@ -35,6 +48,12 @@ impl ConnectionTable {
     pub(crate) fn remove(&mut self, connection: &Connection) {
         self.places.remove(connection.key.index);
         self.by_id.remove(&connection.ends.id);
+        if let Entry::Occupied(mut entry) = self.by_origin.entry(origin(connection.ends.peer.ip())) {
+            entry.get_mut().places.remove(&connection.key.index);
+            if entry.get().places.is_empty() {
+                entry.remove();
+            }
+        }
     }
 
     /// Takes a connection out of its place.
@@ -52,6 +71,23 @@ impl ConnectionTable {
     pub(crate) fn take_id(&mut self, id: ConnectionId) -> Option<Box<Connection>> {
         let index = *self.by_id.get(&id)?;
         self.take(index)
+    }
+
+    /// Takes out, of some connections of an origin, the one that has been silent longest. If it must be idle, those with
+    /// calls or a part of a record are left alone.
+    pub(crate) fn take_idlest(&mut self, origin: IpAddr, must_be_idle: bool) -> Option<Box<Connection>> {
+        let OfOrigin { places, next } = self.by_origin.get_mut(&origin)?;
+        let choices = places.range(*next..).chain(places.range(..*next)).take(GIVE_WAY_CHOICES_MAX);
+        let (mut idlest, mut last) = (None, 0);
+        for index in choices {
+            last = *index;
+            let connection = self.places.get(*index).and_then(Option::as_deref);
+            if let Some(connection) = connection.filter(|found| !must_be_idle || found.is_idle()) {
+                idlest = idlest.max(Some((connection.silent_for(), *index)));
+            }
+        }
+        *next = last + 1;
+        self.take(idlest?.1)
     }
 
     /// Puts a connection back.

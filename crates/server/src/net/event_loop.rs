@@ -13,13 +13,14 @@
 //! moving a byte for [`STALL_MAX`] is closed.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
-use nfs::service::Connection as Ends;
+use nfs::service::{Connection as Ends, origin};
 
 use crate::admission::Admission;
 use crate::admission::retry_queues::RetryQueues;
@@ -28,6 +29,7 @@ use crate::limits::{BUFFER_SHARE, DRAIN_MAX, PARKED_CHECK, READ_BYTES, STALL_MAX
 use crate::net::acceptor::Acceptor;
 use crate::net::buffers::Buffers;
 use crate::net::connection::Connection;
+use crate::net::connection_shares::ConnectionShares;
 use crate::net::connection_table::ConnectionTable;
 use crate::net::deferred::DeferredCalls;
 use crate::net::mailbox::{Mailbox, Message};
@@ -48,13 +50,13 @@ pub(crate) struct Shared {
     /// The order of calls that wait for a limit of a volume.
     pub(crate) retry_queues: RetryQueues,
     /// Connections of all loops.
-    pub(crate) connections: AtomicUsize,
+    pub(crate) connections: ConnectionShares,
     /// The mailboxes of all loops, by number.
     pub(crate) mailboxes: Vec<Arc<Mailbox>>,
 }
 
 /// The peer broke a rule; its connection is closed.
-struct Evicted;
+struct Malformed;
 
 /// An event loop before and while it runs.
 pub(crate) struct EventLoop {
@@ -156,7 +158,7 @@ impl EventLoop {
 
     /// Returns how long the loop may sleep if nothing happens.
     fn sleep_max(&self) -> Duration {
-        if self.admission.has_ready() {
+        if self.admission.has_ready() || self.acceptor.as_ref().is_some_and(Acceptor::is_pending) {
             return Duration::ZERO;
         }
         let now = Instant::now();
@@ -192,6 +194,7 @@ impl EventLoop {
                 self.executed(executed);
             }
             Message::Send(connection, callback, record) => self.send_callback(connection, callback, record),
+            Message::GiveWay(origin, asked) => self.give_way(origin, asked),
             Message::Drain => {
                 self.acceptor = None;
                 self.drain = Some(Instant::now() + DRAIN_MAX);
@@ -201,8 +204,8 @@ impl EventLoop {
 
     fn accept(&mut self) {
         let Some(mut acceptor) = self.acceptor.take() else { return };
-        let shared = Arc::clone(&self.shared);
-        acceptor.accept(&shared.connections, |stream, ends| self.connect(stream, ends));
+        let (shared, counters) = (Arc::clone(&self.shared), Arc::clone(&self.counters));
+        acceptor.accept(&shared, &counters, |stream, ends| self.connect(stream, ends));
         self.acceptor = Some(acceptor);
     }
 
@@ -210,7 +213,7 @@ impl EventLoop {
         let token = Token(self.connections.next_index());
         let interest = Interest::READABLE | Interest::WRITABLE;
         if self.drain.is_some() || self.poll.registry().register(&mut stream, token, interest).is_err() {
-            self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+            self.shared.connections.leave(origin(ends.peer.ip()));
             return;
         }
         let connection = self.connections.reserve(stream, ends);
@@ -224,14 +227,35 @@ impl EventLoop {
         self.admission.budget.count_requests(connection.counted_input, 0);
         self.admission.budget.count_replies(connection.counted_output, 0);
         self.connections.remove(&connection);
-        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        self.shared.connections.leave(origin(connection.ends.peer.ip()));
         self.shared.calls.connection_closed(connection.ends.id);
     }
 
-    /// Closes a connection because of what it sent or holds.
-    fn evict(&mut self, connection: Box<Connection>) {
-        add(&self.counters.refused, 1);
+    /// Closes a connection because of what it sent.
+    fn refuse(&mut self, connection: Box<Connection>) {
+        add(&self.counters.malformed, 1);
         self.close(connection);
+    }
+
+    /// Closes a connection to make room for others.
+    fn evict(&mut self, connection: Box<Connection>, why: &'static str) {
+        add(&self.counters.evicted, 1);
+        tracing::warn!(client = %connection.ends.peer.ip(), why, "connection closed to make room");
+        self.close(connection);
+    }
+
+    /// Closes a connection of the origin that has the most: an idle one, or if no loop has one of those, the one that has
+    /// been silent longest.
+    fn give_way(&mut self, origin: IpAddr, asked: usize) {
+        let loops = self.shared.mailboxes.len();
+        if let Some(connection) = self.connections.take_idlest(origin, asked < loops) {
+            self.evict(connection, "too many connections");
+        } else if asked + 1 < 2 * loops {
+            let next = (self.number + 1) % loops;
+            self.shared.mailboxes[next].send(Message::GiveWay(origin, asked + 1));
+            return;
+        }
+        self.shared.connections.gave_up(origin);
     }
 
     /// Puts a connection back into its place and into the queue it belongs to.
@@ -304,9 +328,7 @@ impl EventLoop {
             let Some(mut connection) = self.connections.take(index) else { continue };
             let silent = connection.silent_for();
             if is_short && silent > STALL_MAX && connection.waits_for_peer() {
-                let peer = connection.ends.peer;
-                tracing::warn!(client = %peer, "connection closed: stalled while memory was short");
-                self.evict(connection);
+                self.evict(connection, "stalled while memory was short");
                 continue;
             }
             if silent > TICK && connection.reader.is_between_records() {

@@ -81,6 +81,14 @@ pub(crate) fn prepare(stream: &TcpStream, local: SocketAddr, peer: SocketAddr) -
     Ok(())
 }
 
+/// Has the connection closed at once when it is dropped: what was sent or received is discarded, and the kernel keeps
+/// nothing.
+pub(crate) fn reset(stream: &TcpStream) {
+    if let Err(error) = sockopt::set_socket_linger(stream, Some(Duration::ZERO)) {
+        tracing::debug!(%error, "a connection that is refused lingers until the peer closes it");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::thread::{self, JoinHandle};
 
 use mio::Poll;
@@ -14,6 +13,7 @@ use crate::counters::Counters;
 use crate::error::Error;
 use crate::limits::LOOP_BYTES_MIN;
 use crate::net::acceptor::Acceptor;
+use crate::net::connection_shares::ConnectionShares;
 use crate::net::event_loop::{EventLoop, Shared};
 use crate::net::mailbox::{Mailbox, Message};
 use crate::net::workers::Workers;
@@ -26,6 +26,8 @@ pub(crate) struct LoopSettings {
     pub(crate) workers: usize,
     /// Bytes of requests and replies of all loops.
     pub(crate) request_bytes: usize,
+    /// Connections at once, of all loops.
+    pub(crate) connections: usize,
 }
 
 /// The threads that serve connections.
@@ -63,7 +65,7 @@ impl Loops {
             retry_queues: RetryQueues::new(calls.queues() + 1),
             calls,
             workers: Arc::clone(&workers),
-            connections: AtomicUsize::new(0),
+            connections: ConnectionShares::new(settings.connections),
             mailboxes: mailboxes.clone(),
         });
         let mut loops: Vec<EventLoop> = polls

@@ -5,6 +5,7 @@
 //! checks `waiting`. So either the loop sees the progress, or the announcer wakes it.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mio::net::TcpStream;
@@ -22,6 +23,8 @@ pub(crate) enum Message {
     Executed(ExecutedCall),
     /// Send the callback of this number, a record, by this connection.
     Send(ConnectionId, u64, Vec<u8>),
+    /// Close an idle connection of this origin, which has the most. This number of loops were asked before.
+    GiveWay(IpAddr, usize),
     /// Finish the calls in flight, then end.
     Drain,
 }

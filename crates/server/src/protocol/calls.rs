@@ -3,6 +3,8 @@
 //! The trait has two implementations: [`super::Protocol`], and a script for the tests of event loops, which say how often a
 //! call is busy, what its reply waits for and how large it is. A volume brings these about by timing only.
 
+use std::net::IpAddr;
+
 use nfs::admission::Needs;
 use nfs::service::{CallId, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Wait};
 use volume::request::Durable;
@@ -22,6 +24,8 @@ pub(crate) trait Calls: Send + Sync {
     fn queues(&self) -> usize;
     /// Returns the queue in which a call waits if a limit is reached; none if it need not keep any order.
     fn queue_of(&self, needs: &Needs<'_>) -> Option<usize>;
+    /// Whether connections from this address are served.
+    fn admits(&self, client: IpAddr) -> bool;
     /// Notes that a connection is closed.
     fn connection_closed(&self, connection: ConnectionId);
     /// Notes that the callback of this number could not be sent.

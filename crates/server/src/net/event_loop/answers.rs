@@ -7,7 +7,7 @@ use nfs::service::{ConnectionId, Incoming, Outcome, Progress, ReplyBuffer, Wait}
 use volume::request::Access;
 
 use super::input::Arrival;
-use super::{EventLoop, Evicted};
+use super::{EventLoop, Malformed};
 use crate::admission::ConnectionKey;
 use crate::clock::now;
 use crate::counters::add;
@@ -18,7 +18,11 @@ use crate::net::parked::ParkedReply;
 
 impl EventLoop {
     /// Executes a call that has arrived and whose reply has room.
-    pub(super) fn call(&mut self, connection: &mut Connection, arrival: &Arrival<'_>) -> Result<(), Evicted> {
+    pub(super) fn call(
+        &mut self,
+        connection: &mut Connection,
+        arrival: &Arrival<'_>,
+    ) -> Result<(), Malformed> {
         let id = arrival.record.id();
         self.counters.count(id);
         let queues = &self.shared.retry_queues;
@@ -58,7 +62,7 @@ impl EventLoop {
             Outcome::WouldBlock | Outcome::Busy => self.defer(connection, arrival, outcome, progress),
             Outcome::Close => {
                 tracing::info!(client = %connection.ends.peer, "connection closed: malformed record or limit exceeded");
-                return Err(Evicted);
+                return Err(Malformed);
             }
         }
         self.count_output(connection);
@@ -149,7 +153,7 @@ impl EventLoop {
             Outcome::Close => {
                 self.release(&call);
                 if let Some(connection) = self.connections.take_owner(owner) {
-                    self.evict(connection);
+                    self.refuse(connection);
                 }
             }
         }

@@ -6,7 +6,7 @@ use nfs::service::IncomingRecord;
 use wire::limits::RECORD_BYTES_MAX;
 use wire::record::RecordReader;
 
-use super::{EventLoop, Evicted};
+use super::{EventLoop, Malformed};
 use crate::counters::add;
 use crate::limits::{HEAVY_BYTES, PORTION_BYTES, READ_BYTES, SEND_EARLY_BYTES};
 use crate::net::connection::{Connection, Received, WaitingCall};
@@ -74,16 +74,16 @@ impl EventLoop {
         }
         match result {
             Ok(()) => self.put_back(connection),
-            Err(Evicted) => {
+            Err(Malformed) => {
                 // Earlier replies may still be sent.
                 let _ = connection.send(&mut self.buffers);
-                self.evict(connection);
+                self.refuse(connection);
             }
         }
     }
 
     /// Takes in what remained of the last portion, or else what one read brings.
-    fn take_portion(&mut self, connection: &mut Connection) -> Result<(), Evicted> {
+    fn take_portion(&mut self, connection: &mut Connection) -> Result<(), Malformed> {
         if !connection.rest.is_empty() {
             let mut rest = std::mem::take(&mut connection.rest);
             let left = self.take_in(connection, &rest[connection.rest_taken..])?;
@@ -116,7 +116,7 @@ impl EventLoop {
     }
 
     /// Receives a part of a large record into the place where it stays.
-    fn take_part(&mut self, connection: &mut Connection) -> Result<(), Evicted> {
+    fn take_part(&mut self, connection: &mut Connection) -> Result<(), Malformed> {
         let mut reader = std::mem::replace(&mut connection.reader, RecordReader::new(RECORD_BYTES_MAX));
         let space = reader.space();
         let most = space.len().min(READ_BYTES);
@@ -148,7 +148,7 @@ impl EventLoop {
     }
 
     /// Executes the calls that `input` completes, as far as the limits allow. Returns the length of the rest.
-    fn take_in(&mut self, connection: &mut Connection, mut input: &[u8]) -> Result<usize, Evicted> {
+    fn take_in(&mut self, connection: &mut Connection, mut input: &[u8]) -> Result<usize, Malformed> {
         let mut reader = std::mem::replace(&mut connection.reader, RecordReader::new(RECORD_BYTES_MAX));
         let mut result = Ok(());
         while (!input.is_empty() || reader.has_completed()) && result.is_ok() {
@@ -168,7 +168,7 @@ impl EventLoop {
                 Ok(None) => Ok(()),
                 Err(error) => {
                     tracing::info!(client = %connection.ends.peer, %error, "connection closed: malformed record");
-                    Err(Evicted)
+                    Err(Malformed)
                 }
             };
         }
@@ -177,7 +177,7 @@ impl EventLoop {
     }
 
     /// Executes a call that has arrived, or has it wait until there is room for its reply.
-    fn arrived(&mut self, connection: &mut Connection, record: &[u8]) -> Result<(), Evicted> {
+    fn arrived(&mut self, connection: &mut Connection, record: &[u8]) -> Result<(), Malformed> {
         let arrival = self.arrival(record);
         let reply_bytes = arrival.reply_bytes;
         if reply_bytes > 0 {

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::AtomicU64;
 
 use nfs::admission::{AwaitedLimit, Needs};
 use nfs::service::{CallId, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Wait};
 use parking_lot::Mutex;
+use rustix::net::{AddressFamily, SocketType};
 use volume::ids::{Seq, VolumeId};
 use volume::media::memory::MemoryMedia;
 use volume::request::{Access, Durability, Durable};
@@ -18,11 +19,12 @@ use wire::record::{MARK_BYTES, OpenRecord, write_record};
 use wire::xdr::Encoder;
 
 use super::*;
-use crate::limits::{CONNECTION_BYTES_MAX, LOOP_BYTES_MIN};
+use crate::limits::{CONNECTION_BYTES_MAX, CONNECTIONS_MAX, LOOP_BYTES_MIN};
 use crate::net::listener::listen_at;
 use crate::net::loops::{LoopSettings, Loops};
 
 mod callbacks;
+mod connections;
 mod memory;
 
 /// Procedures of the script. An argument follows the header.
@@ -67,6 +69,8 @@ struct Fake {
     closed: Mutex<Vec<ConnectionId>>,
     /// Callbacks that could not be sent.
     unsent: Mutex<Vec<u64>>,
+    /// Addresses that no export admits.
+    strangers: Mutex<Vec<IpAddr>>,
 }
 
 impl Fake {
@@ -83,6 +87,7 @@ impl Fake {
             connections: Mutex::default(),
             closed: Mutex::default(),
             unsent: Mutex::default(),
+            strangers: Mutex::default(),
         }
     }
 }
@@ -188,6 +193,10 @@ impl Calls for Fake {
         needs.change.map(|_| 0)
     }
 
+    fn admits(&self, client: IpAddr) -> bool {
+        !self.strangers.lock().contains(&client)
+    }
+
     fn connection_closed(&self, connection: ConnectionId) {
         self.closed.lock().push(connection);
     }
@@ -226,19 +235,33 @@ struct Harness {
 
 impl Harness {
     fn new(threads: usize) -> Harness {
-        let listener = listen_at("127.0.0.1:0".parse().unwrap()).unwrap();
+        Harness::with("127.0.0.1:0", threads, CONNECTIONS_MAX)
+    }
+
+    fn with(address: &str, threads: usize, connections: usize) -> Harness {
+        let listener = listen_at(address.parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let fake = Arc::new(Fake::new());
-        let settings = LoopSettings { threads, workers: 2, request_bytes: 0 };
+        let settings = LoopSettings { threads, workers: 2, request_bytes: 0, connections };
         let loops = Loops::start(settings, vec![listener], Arc::clone(&fake) as Arc<dyn Calls>).unwrap();
         Harness { fake, loops, address }
     }
 
     fn client(&self) -> Client {
-        let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
-        Client { stream }
+        Client::new(TcpStream::connect(self.address).unwrap())
+    }
+
+    /// Connects from another address of this machine.
+    fn client_at(&self, client: &str) -> Client {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        rustix::net::bind(&socket, &SocketAddr::new(client.parse().unwrap(), 0)).unwrap();
+        rustix::net::connect(&socket, &self.address).unwrap();
+        Client::new(TcpStream::from(socket))
+    }
+
+    /// Sums a counter over the loops.
+    fn count(&self, counter: fn(&Counters) -> &AtomicU64) -> u64 {
+        self.loops.counters.iter().map(|counters| counter(counters).load(Ordering::Relaxed)).sum()
     }
 
     fn announce(&self) {
@@ -282,6 +305,12 @@ fn call(xid: u32, procedure: u32, argument: u32, padding: usize) -> Vec<u8> {
 }
 
 impl Client {
+    fn new(stream: TcpStream) -> Client {
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+        Client { stream }
+    }
+
     fn send(&mut self, xid: u32, procedure: u32, argument: u32) {
         self.stream.write_all(&call(xid, procedure, argument, 0)).unwrap();
     }
