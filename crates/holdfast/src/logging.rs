@@ -1,8 +1,8 @@
 //! Logging to standard error. Standard output is for results.
 //!
 //! This is the only place that knows what events look like, so that it alone keeps the log honest and bounded: text is
-//! escaped whoever supplied it (`escape.rs`), and events about clients, which are those with a field `client`, are limited,
-//! as are warnings and errors (`limiter.rs`).
+//! escaped whoever supplied it (`crate::escape`), and events about clients, which are those with a field `client`, are
+//! limited, as are warnings and errors (`limiter.rs`).
 
 use std::hash::RandomState;
 use std::io::IsTerminal as _;
@@ -17,7 +17,6 @@ use tracing::Level as TracingLevel;
 use limiter::{PERIOD, Source};
 use lines::{Counts, FieldFormat, LEFT_OUT, Lines};
 
-mod escape;
 mod event;
 mod limiter;
 mod lines;

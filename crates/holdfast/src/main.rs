@@ -5,6 +5,7 @@
 
 mod cli;
 mod commands;
+mod escape;
 mod logging;
 mod report;
 

@@ -1,6 +1,5 @@
 //! `holdfast check`: looks for faults in volumes.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use store::Directory;
 use volume::check::{CheckOptions, Fault, Report, check};
 use volume::media::Media;
 
+use crate::escape;
 use crate::report::{Outcome, print, table};
 
 /// Exit code if there are faults.
@@ -79,7 +79,10 @@ fn to_text(data: &Path, name: &str, result: &Result<Report, Error>) -> String {
         Err(error) => return format!("{name}: {error}\n"),
     };
     let mut text = String::new();
-    let mut line = |line: String| writeln!(text, "{line}").expect("a String takes any text");
+    let mut line = |line: String| {
+        escape::line(&line, &mut text);
+        text.push('\n');
+    };
     let mut faults: Vec<&Fault> = report.faults.iter().collect();
     faults.sort_by_key(|fault| fault.kind);
     for fault in faults {

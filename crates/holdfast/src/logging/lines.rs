@@ -14,7 +14,7 @@ use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::logging::escape;
+use crate::escape;
 use crate::logging::event::{Fields, Value};
 use crate::logging::limiter::{Limiter, Source};
 
@@ -104,7 +104,7 @@ impl Lines {
             }
         }
         match self.fields.0 {
-            LogFormat::Human => escape::message(message, &mut line),
+            LogFormat::Human => escape::line(message, &mut line),
             LogFormat::Json => escape::json(message, &mut line),
         }
         line.push_str(fields);

@@ -283,7 +283,9 @@ fn ranges_that_cannot_be_read_are_holes_and_are_named() {
     let scratch = Scratch::new();
     let mut filled = Filled::new(&scratch);
     let bytes: Vec<u8> = (0..400_000_u32).map(|n| u8::try_from(n % 251).unwrap()).collect();
-    filled.file(Ino::ROOT, b"hurt", &[(0, bytes.clone())]);
+    // Whoever named the file would clear the screen of the administrator.
+    let name = "hurt\n\u{1b}[2J\u{202e}";
+    filled.file(Ino::ROOT, name.as_bytes(), &[(0, bytes.clone())]);
     filled.file(Ino::ROOT, b"sound", &[(0, vec![7; 100_000])]);
     let data = filled.close();
     let segments = data.join("volumes/main/segments");
@@ -300,15 +302,27 @@ fn ranges_that_cannot_be_read_are_holes_and_are_named() {
     let to = scratch.path("copy");
     let (code, said) = copy(&data, &to);
     assert_eq!(code, 1, "{said}");
-    assert!(said.contains("/hurt: bytes ") && said.contains("do not match their checksums"), "{said}");
+    let shown = r"/hurt\n\u{1b}[2J\u{202e}: ";
+    assert!(
+        said.contains(&format!("{shown}bytes ")) && said.contains("do not match their checksums"),
+        "{said}"
+    );
+    let checked = String::from_utf8(run(&["check", text(&data)]).stdout).unwrap();
+    assert!(checked.contains(&format!("main: {shown}")), "{checked}");
+    for printed in [said.as_str(), &checked] {
+        assert!(printed.chars().all(|c| c == '\n' || c == ' ' || c.is_ascii_graphic()), "{printed:?}");
+    }
     assert!(!said.contains("/sound"), "{said}");
     assert!(fs::read(to.join("sound")).unwrap() == vec![7; 100_000]);
-    let copied = fs::read(to.join("hurt")).unwrap();
+    let copied = fs::read(to.join(name)).unwrap();
     assert_eq!(copied.len(), bytes.len());
     let output = run(&["dump", text(&data), "--files", text(&scratch.path("again")), "--json"]);
     let lines = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((&lines[0]["line"], &lines[0]["path"]), (&Value::from("lost"), &Value::from("/hurt")));
+    assert_eq!(
+        (&lines[0]["line"], &lines[0]["path"]),
+        (&Value::from("lost"), &Value::from(shown.trim_end_matches(": ")))
+    );
     let range = |at: usize| usize::try_from(lines[0]["ranges"][0][at].as_u64().unwrap()).unwrap();
     let (from, to) = (range(0), range(1));
     assert!(to - from <= 4096 && lines[0]["bytes"].as_u64() == Some((to - from) as u64));

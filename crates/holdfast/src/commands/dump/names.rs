@@ -2,6 +2,8 @@
 
 use volume::ids::Ino;
 
+use crate::escape;
+
 /// Longest name that file systems accept, bytes.
 const NAME_BYTES_MAX: usize = 255;
 
@@ -25,8 +27,9 @@ pub(super) fn in_lost_and_found(ino: Ino) -> String {
 
 /// Formats a name for people, on one line.
 pub(super) fn shown(name: &[u8]) -> String {
-    let text = String::from_utf8_lossy(name);
-    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    let mut text = String::new();
+    escape::line(&String::from_utf8_lossy(name), &mut text);
+    text
 }
 
 #[cfg(test)]

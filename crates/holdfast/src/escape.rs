@@ -1,17 +1,17 @@
-//! Text in log lines. Clients choose paths and names, so text is never trusted: whatever could end a line, steer a terminal
-//! or look like another field is escaped. Characters that Unicode counts as printable stay readable.
+//! Text in the log, and in what commands print. Clients choose paths and names, so text is never trusted: whatever could end
+//! a line, steer a terminal or look like another field is escaped. Characters that Unicode counts as printable stay readable.
 
 use std::fmt::Write as _;
 
-/// Appends a message: as it is, but on one line and with printable characters only.
-pub(super) fn message(text: &str, out: &mut String) {
+/// Appends a line: as it is, but without line breaks and with printable characters only.
+pub(crate) fn line(text: &str, out: &mut String) {
     for char in text.chars() {
         if is_printable(char) { out.push(char) } else { out.extend(char.escape_debug()) }
     }
 }
 
 /// Appends the value of a field of the human format: as it is if it looks like one word, else in quotes.
-pub(super) fn value(text: &str, out: &mut String) {
+pub(crate) fn value(text: &str, out: &mut String) {
     let is_of_word = |char: char| char.is_ascii_graphic() && !matches!(char, '"' | '\\' | '=');
     if !text.is_empty() && text.chars().all(is_of_word) {
         out.push_str(text);
@@ -21,7 +21,7 @@ pub(super) fn value(text: &str, out: &mut String) {
 }
 
 /// Appends a string of JSON.
-pub(super) fn json(text: &str, out: &mut String) {
+pub(crate) fn json(text: &str, out: &mut String) {
     out.push('"');
     for char in text.chars() {
         match char {
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn no_format_contains_unprintable_characters() {
-        for write in [message, value, json] {
+        for write in [line, value, json] {
             let out = written(write, HOSTILE);
             assert!(out.chars().all(|char| char.is_ascii_graphic() || char == ' '), "{out:?}");
         }
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn printable_text_stays_readable() {
         assert_eq!(
-            written(message, "run `holdfast \"check\"`: größe 漢字"),
+            written(line, "run `holdfast \"check\"`: größe 漢字"),
             "run `holdfast \"check\"`: größe 漢字"
         );
         assert_eq!(written(value, "/srv/data-1"), "/srv/data-1");
