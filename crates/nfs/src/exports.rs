@@ -231,6 +231,20 @@ impl Exports {
     }
 }
 
+/// Returns each path of `exports` once, in their order, with the networks that may mount it; none stand for all clients.
+#[must_use]
+pub fn networks_by_path<'e>(exports: impl IntoIterator<Item = &'e Export>) -> Vec<(&'e str, Vec<IpNet>)> {
+    let mut paths: Vec<(&str, Vec<IpNet>)> = Vec::new();
+    for export in exports {
+        match paths.iter_mut().find(|(path, _)| *path == export.path) {
+            Some((_, known)) if known.is_empty() || export.clients.is_empty() => known.clear(),
+            Some((_, known)) => known.extend(&export.clients),
+            None => paths.push((&export.path, export.clients.clone())),
+        }
+    }
+    paths
+}
+
 /// Returns what follows `export` in `path`, if `path` is that directory or one beneath it.
 fn beneath<'p>(export: &str, path: &'p [u8]) -> Option<&'p [u8]> {
     let rest = path.strip_prefix(export.trim_end_matches('/').as_bytes())?;

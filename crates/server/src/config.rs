@@ -207,6 +207,7 @@ fn cannot_read(name: &str, error: &io::Error) -> String {
     }
 }
 
+pub mod audience;
 mod convert;
 mod keys;
 pub mod memory;

@@ -16,6 +16,7 @@ use crate::background::copies::Copies;
 use crate::background::driver::Drivers;
 use crate::clock::now;
 use crate::config::Export;
+use crate::config::audience::{self, MountPoint};
 use crate::config::memory;
 use crate::config::size::Size;
 use crate::error::{Error, ErrorKind};
@@ -69,7 +70,7 @@ pub struct Settings {
 pub struct Server {
     directory: Directory,
     addresses: Vec<SocketAddr>,
-    paths: Vec<String>,
+    mount_points: Vec<MountPoint>,
     registered: bool,
     volumes: Vec<Served>,
     drivers: Vec<Drivers>,
@@ -91,9 +92,12 @@ impl Server {
         let listeners = listen(&settings.listen)?;
         let addresses = local_addresses(&listeners)?;
         let volumes = open_volumes(&directory, settings)?;
+        for warning in audience::warnings(&settings.exports, &addresses) {
+            tracing::warn!("{warning}");
+        }
         let exports = exports::resolve(&settings.exports, &volumes, &addresses)?;
         writable::warn_if_nobody_can_write(&exports, &volumes, directory.root());
-        let paths = exports.iter().map(|export| export.path.clone()).collect();
+        let mount_points = MountPoint::all(&exports);
         let open: Vec<Arc<Volume>> = volumes.iter().map(|served| Arc::clone(&served.volume)).collect();
         let service = Service::new(exports, open.clone()).map_err(|error| Error::usage(error.to_string()))?;
         let state_bytes = memory::shares(settings.memory, 1).state;
@@ -124,7 +128,7 @@ impl Server {
             admin: None,
             directory,
             addresses,
-            paths,
+            mount_points,
             volumes,
         };
         match server.start_rest(settings) {
@@ -167,7 +171,7 @@ impl Server {
         let volumes = self.volumes.iter().map(|served| (served.name.clone(), Arc::clone(&served.volume)));
         let source = status::Source {
             addresses: self.addresses.clone(),
-            exports: self.paths.clone(),
+            exports: self.mount_points.iter().map(|point| point.path.clone()).collect(),
             volumes: volumes.collect(),
             counters: self.loops.counters.clone(),
             protocol: Arc::clone(&self.protocol),
@@ -195,8 +199,8 @@ impl Server {
     }
 
     /// Returns the paths that clients may mount.
-    pub fn export_paths(&self) -> &[String] {
-        &self.paths
+    pub fn mount_points(&self) -> &[MountPoint] {
+        &self.mount_points
     }
 
     /// Returns the absolute path of the data directory.

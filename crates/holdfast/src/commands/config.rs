@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use server::config::EXAMPLE;
+use server::config::{EXAMPLE, audience};
 use server::error::Error;
 
 use crate::commands::serve::{self, Serve};
@@ -42,6 +42,10 @@ pub(crate) fn run(config: &Config) -> Outcome {
 /// Checks the file, and the data directory if one is given or named in the file; says what was checked.
 fn check(file: &Path, data: Option<PathBuf>) -> Result<String, Error> {
     let (config, shown) = (serve::read(file)?, file.display());
+    let listen = config.listen.clone().unwrap_or_else(serve::default_listen);
+    for warning in audience::warnings(&config.export, &listen) {
+        eprintln!("holdfast: warning: {warning}");
+    }
     let Some(data) = data.or_else(|| config.data.clone()) else {
         return Ok(format!(
             "{shown} is valid; to check it against the volumes too: holdfast config check {shown} DATA\n"

@@ -113,14 +113,18 @@ pub(crate) fn read(path: &Path) -> Result<Config, Error> {
     Config::read(path).map_err(|error| Error::usage(error.to_string()))
 }
 
+/// Returns the addresses to listen on if none are given.
+pub(crate) fn default_listen() -> Vec<SocketAddr> {
+    vec![LISTEN_DEFAULT.parse().expect("the default is an address")]
+}
+
 /// Combines the command line, the configuration and the defaults, in this order of precedence.
 pub(crate) fn settings(serve: &Serve, config: Config) -> Result<Settings, Error> {
     let data = serve.data.clone().or(config.data).ok_or_else(|| {
         Error::usage("no data directory is given: name it with `holdfast serve DATA`, or as `data` in the configuration")
     })?;
-    let default: SocketAddr = LISTEN_DEFAULT.parse().expect("the default is an address");
     let listen = match &serve.listen[..] {
-        [] => config.listen.unwrap_or_else(|| vec![default]),
+        [] => config.listen.unwrap_or_else(default_listen),
         given => given.to_vec(),
     };
     let memory = serve.memory.or(config.memory).map_or_else(default_memory_bytes, |size| size.0);

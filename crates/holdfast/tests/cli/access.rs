@@ -118,6 +118,35 @@ fn own_address() -> Option<String> {
 }
 
 #[test]
+fn exports_that_never_apply_are_reported() {
+    let scratch = Scratch::new();
+    let data = scratch.path("data");
+    let export = |rules: &str| format!("[[export]]\npath = \"/main\"\nvolume = \"main\"\n{rules}\n");
+    let (few, all) = (export("clients = [\"127.0.0.2\"]\nread_only = true"), export(""));
+
+    // One path with two rules: a client gets those of the first export that admits it.
+    let config = scratch.config(&format!("{few}{all}"));
+    let server = Server::start(&data, &config, &[]);
+    assert!(can_write(&server, "/main", (0, 0)));
+    assert_eq!(server.greeting.matches("Mount /main on Linux").count(), 1, "{}", server.greeting);
+    let log = server.stop();
+    assert!(!log.contains("never apply"), "{log}");
+
+    let config = scratch.config(&format!("{all}{few}"));
+    let log = Server::start(&data, &config, &[]).stop();
+    assert!(log.contains("WARN the rules of the export \"/main\" for 127.0.0.2/32 never apply"), "{log}");
+    let output = run(&["config", "check", text(&config), text(&data)]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.contains("127.0.0.2/32 never apply"), "{said}");
+
+    let config = scratch.config(&export("clients = [\"10.0.0.0/8\"]"));
+    let server = Server::start(&data, &config, &[]);
+    assert!(!server.greeting.contains("Mount /main"), "{}", server.greeting);
+    let log = server.stop();
+    assert!(log.contains("WARN no client can use the export \"/main\" for 10.0.0.0/8"), "{log}");
+}
+
+#[test]
 fn the_greeting_names_addresses_that_clients_can_use() {
     let scratch = Scratch::new();
     let (data, config) = (scratch.path("data"), scratch.config(""));

@@ -117,3 +117,17 @@ fn paths_that_cannot_be_mounted_are_refused() {
     let refused = Exports::new(vec![Export::new("/main", ONE), Export::new("/main", TWO)]).err();
     assert_eq!(refused, Some(ExportsError::Ambiguous("/main".into())));
 }
+
+#[test]
+fn a_path_is_listed_once_with_all_its_networks() {
+    let export =
+        |path: &str, clients: &[&str]| Export { clients: networks(clients), ..Export::new(path, ONE) };
+    let exports = [
+        export("/a", &["10.0.0.0/8"]),
+        export("/b", &["10.0.0.0/8"]),
+        export("/a", &["172.16.0.0/12"]),
+        export("/b", &[]),
+    ];
+    let expected = [("/a", networks(&["10.0.0.0/8", "172.16.0.0/12"])), ("/b", vec![])];
+    assert_eq!(networks_by_path(&exports), expected);
+}

@@ -178,7 +178,7 @@ impl Reader {
             return Vec::new();
         };
         let mut exports: Vec<Export> = Vec::new();
-        let mut paths: BTreeMap<String, usize> = BTreeMap::new();
+        let mut volumes: BTreeMap<String, (usize, String)> = BTreeMap::new();
         for (number, element) in list.iter().enumerate() {
             let DeValue::Table(table) = element.get_ref() else {
                 self.wrong(
@@ -189,11 +189,13 @@ impl Reader {
             };
             let Some(export) = self.export(element, table) else { continue };
             let path_span = table.get("path").map_or(element.span(), Spanned::span);
-            if let Some(first) = paths.insert(export.path.clone(), number) {
+            let of_path = volumes.entry(export.path.clone()).or_insert((number, export.volume.clone()));
+            if of_path.1 != export.volume {
                 let sentence = format!(
-                    "there are two exports with the path {:?}, the {} and the {} of the file: remove one",
+                    "the path {:?} leads to two volumes, in the {} and the {} export of the file: choose another path \
+                     for one of them; exports with one path differ only in `clients` and the rules for them",
                     export.path,
-                    ordinal(first),
+                    ordinal(of_path.0),
                     ordinal(number)
                 );
                 self.wrong(path_span, sentence);

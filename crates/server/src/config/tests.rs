@@ -138,9 +138,19 @@ fn wrong_values_of_exports_are_refused_with_what_to_write() {
     check_refusal("[[export]]\npath = \"/a\"\nvolume = \"a/b\"\n", "f:3:10: ");
     let export = "[[export]]\npath = \"/a\"\nvolume = \"a\"\n";
     check_refusal(
-        &export.repeat(2),
-        "f:5:8: there are two exports with the path \"/a\", the first and the second",
+        &format!("{export}{}", export.replace("volume = \"a\"", "volume = \"b\"")),
+        "f:5:8: the path \"/a\" leads to two volumes, in the first and the second export of the file",
     );
+}
+
+#[test]
+fn one_path_may_have_different_rules_for_different_clients() {
+    let text = "[[export]]\npath = \"/a\"\nvolume = \"a\"\nclients = [\"10.0.0.0/8\"]\nsquash = \"none\"\n\
+                [[export]]\npath = \"/a\"\nvolume = \"a\"\nread_only = true\n";
+    let config = Config::parse("f", text, MACHINE).unwrap();
+    let rules: Vec<(bool, Squash)> =
+        config.export.iter().map(|export| (export.read_only, export.squash)).collect();
+    assert_eq!(rules, [(false, Squash::None), (true, Squash::Root)]);
 }
 
 #[test]

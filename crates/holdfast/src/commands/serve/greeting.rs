@@ -16,11 +16,10 @@ pub(super) fn greeting(server: &Server) -> String {
     lines.extend(reach(&reachable, port.unwrap_or(NFS_PORT)));
     lines.push(format!("Data is in {}", server.root().display()));
     // Without a network, a server on 0.0.0.0 is reached through loopback.
-    let shown =
-        reachable.first().copied().or_else(|| server.addresses().first().copied().map(on_this_machine));
-    if let Some(address) = shown {
-        lines.extend(server.export_paths().iter().flat_map(|path| mount_commands(address, path)));
-    }
+    let local = || server.addresses().iter().copied().map(on_this_machine).collect();
+    let shown = if reachable.is_empty() { local() } else { reachable };
+    let mounts = server.mount_points().iter().filter_map(|point| Some((point.address(&shown)?, &point.path)));
+    lines.extend(mounts.flat_map(|(address, path)| mount_commands(address, path)));
     lines.extend([String::new(), format!("Stop with Ctrl-C, or: kill {}", std::process::id())]);
     lines.iter().fold(String::new(), |mut text, line| {
         writeln!(text, "{line}").expect("a String takes any text");
