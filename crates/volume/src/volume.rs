@@ -344,6 +344,9 @@ fn index_mapping(key: &[u8], value: &[u8]) -> Result<IndexMapping, Malformed> {
         key::parse(key).and_then(|(_, _, fields)| key::second_number(fields)).ok_or(Malformed("map key"))?;
     let record = ExtentMapping::decode(value)?;
     match record.source {
+        Source::Lost if record.start < end => {
+            Ok(IndexMapping { birth: record.birth, ..IndexMapping::lost(record.start, end) })
+        }
         Source::Extent { id, offset } if record.start < end => {
             Ok(IndexMapping { start: record.start, end, birth: record.birth, extent: id, offset })
         }

@@ -186,6 +186,7 @@ fn memtable_runs(
                 Source::Inline(bytes) => Location::Inline(value.clone(), value.len() - bytes.len()),
                 Source::Extent { id, offset } => Location::Extent(id, offset),
                 Source::Hole => Location::Hole,
+                Source::Lost => Location::Lost,
             };
             runs.push(Run { start: mapping.start, end, location });
         }

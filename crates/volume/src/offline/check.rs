@@ -292,7 +292,7 @@ impl Walk<'_> {
         tree.report_lost(self.findings, self.summary);
         tree.check_connected(self.findings);
         let mut uses = Uses::default();
-        maps::check_index_maps(self.view, tree, &mut uses, self.findings)?;
+        maps::check_index_maps(self.view, tree, &mut uses, self.findings, self.summary)?;
         maps::check_recent_maps(self.view, tree, &mut uses, self.findings)?;
         inodes::count_xattrs(self.view, tree, self.findings)?;
         let totals = inodes::check_inodes(self.view, tree, self.findings, self.summary)?;

@@ -41,6 +41,7 @@ impl Run {
             Source::Inline(bytes) => Place::Inline(bytes, 0),
             Source::Extent { id, offset } => Place::Extent(id, offset),
             Source::Hole => Place::Hole,
+            Source::Lost => Place::Unknown,
         };
         (start < end).then_some(Run { start, end, place })
     }

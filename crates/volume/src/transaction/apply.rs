@@ -94,6 +94,8 @@ pub fn check_record(key: &[u8], slot: &Slot) -> Result<(), Malformed> {
             end.checked_sub(mapping.start).filter(|length| *length > 0).ok_or(Malformed("map record"))?;
         return match mapping.source {
             Source::Inline(bytes) if bytes.len() as u64 != length => Err(Malformed("map record")),
+            // Only a repair writes it, to the index.
+            Source::Lost => Err(Malformed("map record")),
             Source::Extent { offset, .. }
                 if u64::from(offset).saturating_add(length) > u64::from(u32::MAX) =>
             {

@@ -260,6 +260,7 @@ pub fn clip_mapping(mapping: &ExtentMapping, start: u64, end: u64) -> ExtentMapp
             Source::Inline(bytes[from..from + length].into())
         }
         Source::Hole => Source::Hole,
+        Source::Lost => Source::Lost,
         Source::Extent { id, offset } => Source::Extent {
             id: *id,
             offset: offset + u32::try_from(skip).expect("an extent is far below 4 GiB"),

@@ -90,7 +90,9 @@ impl Destager<'_> {
                         run.parts.push(bytes);
                         run.length += bytes.len();
                     }
-                    Source::Extent { .. } | Source::Hole => out.push((*end, mapping.to_owned())),
+                    Source::Extent { .. } | Source::Hole | Source::Lost => {
+                        out.push((*end, mapping.to_owned()))
+                    }
                 }
             }
             run.write(self, stream, &mut out, &mut destaged.extents)?;

@@ -21,6 +21,8 @@ pub enum Source<B = Arc<[u8]>> {
     },
     /// Nowhere: the mapping hides what older layers have there, until a checkpoint removes both from the index.
     Hole,
+    /// Unknown for ever: the range had data, or may have had, and a repair found no record of where it lay.
+    Lost,
 }
 
 /// A mapping of a range of a file.
@@ -56,7 +58,7 @@ impl<B: AsRef<[u8]>> ExtentMapping<B> {
             + match &self.source {
                 Source::Inline(bytes) => bytes.as_ref().len(),
                 Source::Extent { .. } => PLACE_BYTES,
-                Source::Hole => 0,
+                Source::Hole | Source::Lost => 0,
             }
     }
 
@@ -76,6 +78,7 @@ impl<B: AsRef<[u8]>> ExtentMapping<B> {
                 out.u32(*offset);
             }
             Source::Hole => out.u8(2),
+            Source::Lost => out.u8(3),
         }
     }
 
@@ -85,6 +88,7 @@ impl<B: AsRef<[u8]>> ExtentMapping<B> {
             Source::Inline(bytes) => Source::Inline(bytes.as_ref().into()),
             Source::Extent { id, offset } => Source::Extent { id: *id, offset: *offset },
             Source::Hole => Source::Hole,
+            Source::Lost => Source::Lost,
         };
         ExtentMapping { epoch: self.epoch, start: self.start, birth: self.birth, source }
     }
@@ -116,6 +120,7 @@ impl<'a> ExtentMapping<&'a [u8]> {
             0 => Source::Inline(r.rest()),
             1 => Source::Extent { id: ExtentId(r.u64()?), offset: r.u32()? },
             2 => Source::Hole,
+            3 => Source::Lost,
             _ => return Err(r.malformed()),
         };
         r.finish()?;

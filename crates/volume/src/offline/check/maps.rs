@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::FaultKind;
 use super::findings::Findings;
 use super::tree::Tree;
 use super::view::View;
+use super::{FaultKind, Summary};
 use crate::api::ids::{ExtentId, Ino};
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Table};
@@ -118,7 +118,9 @@ pub(super) fn check_index_maps(
     tree: &mut Tree,
     uses: &mut Uses,
     findings: &mut Findings,
+    summary: &mut Summary,
 ) -> Result<(), IndexError> {
+    let mut lost: BTreeMap<Ino, (u64, u64)> = BTreeMap::new();
     let mut file: Option<File> = None;
     let mut failed = None;
     view.each_of_index(FIRST, Table::Map, &mut |fields, value| {
@@ -133,7 +135,7 @@ pub(super) fn check_index_maps(
             }
         }
         let Some(file) = &mut file else { return };
-        if !matches!(mapping.record.source, Source::Extent { .. }) {
+        if !matches!(mapping.record.source, Source::Extent { .. } | Source::Lost) {
             let what = format!("its map in the index holds {} bytes of data inline, or a hole", value.len());
             findings.add(FaultKind::Map, Some(ino), what);
         }
@@ -141,10 +143,28 @@ pub(super) fn check_index_maps(
         if let Some((start, end)) = file.check(&mapping, "index", findings)
             && let Some(node) = tree.nodes.get_mut(&ino)
         {
-            node.mapped = node.mapped.saturating_add(file.uncovered(start, end));
+            let shown = file.uncovered(start, end);
+            node.mapped = node.mapped.saturating_add(shown);
+            if mapping.record.source == Source::Lost && shown > 0 {
+                let of_file = lost.entry(ino).or_insert((0, start));
+                of_file.0 = of_file.0.saturating_add(shown);
+            }
         }
     })?;
+    report_lost_data(&lost, findings, summary);
     failed.map_or(Ok(()), Err)
+}
+
+/// Reports the data that a repair found to be lost: the bytes of each file, and where the first lies.
+fn report_lost_data(lost: &BTreeMap<Ino, (u64, u64)>, findings: &mut Findings, summary: &mut Summary) {
+    for (ino, (bytes, first)) in lost {
+        summary.lost_bytes = summary.lost_bytes.saturating_add(*bytes);
+        let what = format!(
+            "{bytes} bytes of its data, the first at byte {first}, are lost: reads of them fail until they are written \
+             again; some of them may have been a hole"
+        );
+        findings.add(FaultKind::Data, Some(*ino), what);
+    }
 }
 
 /// Begins with another file of the index, which must exist or be waiting to be freed.

@@ -2,6 +2,8 @@
 
 mod clean;
 pub(in crate::offline) mod lost;
+mod lost_data;
 mod planted;
+pub(in crate::offline) mod planter;
 mod rebuilt;
 pub(crate) mod world;

@@ -66,6 +66,7 @@ pub(super) fn describe_value(table: Table, value: &[u8]) -> Result<String, Malfo
                 Source::Inline(data) => format!("inline, {} bytes", data.len()),
                 Source::Extent { id, offset } => format!("extent {id} from byte {offset}"),
                 Source::Hole => "hole".to_owned(),
+                Source::Lost => "lost".to_owned(),
             };
             format!("start {} birth {} epoch {}: {place}", piece.start, piece.birth, piece.epoch)
         }

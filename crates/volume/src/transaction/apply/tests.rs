@@ -24,7 +24,7 @@ fn contents(memtable: &Memtable) -> Vec<Option<(u64, u64)>> {
             *slot = Some(match &mapping.source {
                 Source::Inline(bytes) => (0, bytes[usize::try_from(skip).unwrap()].into()),
                 Source::Extent { id, offset } => (id.0, u64::from(*offset) + skip),
-                Source::Hole => (u64::MAX, 0),
+                Source::Hole | Source::Lost => (u64::MAX, 0),
             });
         }
         if let Source::Inline(bytes) = &mapping.source {

@@ -114,8 +114,16 @@ impl World {
         self.run(|v, r| v.set_attributes(r, ino, set, None, &mut nothing)).map(drop)
     }
 
+    pub(crate) fn clone_range(&mut self, from: (Ino, u64), to: (Ino, u64), count: u64) -> Result<(), Error> {
+        self.run(|v, r| v.clone_range(r, from, to, count)).map(drop)
+    }
+
     pub(crate) fn read(&mut self, ino: Ino) -> Result<Vec<u8>, Error> {
-        let data = self.run(|v, r| v.read(r, ino, 0, 1 << 20))?;
+        self.read_from(ino, 0)
+    }
+
+    pub(crate) fn read_from(&mut self, ino: Ino, offset: u64) -> Result<Vec<u8>, Error> {
+        let data = self.run(|v, r| v.read(r, ino, offset, 1 << 20))?;
         let mut bytes = Vec::new();
         for piece in data.pieces {
             match piece {
