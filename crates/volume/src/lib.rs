@@ -30,7 +30,7 @@ pub mod volume;
 pub use api::{attributes, handle, ids, request, results, state, time};
 pub use background::Progress;
 pub use encoding::{codec, entry, key, record};
-pub use offline::{check, dump, files};
+pub use offline::{check, dump, files, repair};
 pub use open::{CreateOptions, OpenError};
 pub use options::Options;
 pub use tables::index;

@@ -1,6 +1,7 @@
-//! Tools for a volume that is not being served: checking, and getting out what it holds.
+//! Tools for a volume that is not being served: checking, repairing, and getting out what it holds.
 
 pub mod check;
 mod contents;
 pub mod dump;
 pub mod files;
+pub mod repair;

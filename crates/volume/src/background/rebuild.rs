@@ -37,34 +37,50 @@ pub(crate) fn rebuild(
     cache_bytes: usize,
     known: Option<&MetaRecord>,
 ) -> Result<Option<Rebuilt>, IndexError> {
+    let mut survivors = Survivors { known, ..Survivors::default() };
+    let Some(copied) = copy(media, salvage, &mut survivors)? else { return Ok(None) };
+    replace(media)?;
+    let index = Index::open(media.index(), cache_bytes).map_err(replaced)?;
+    let meta = survivors.meta.ok_or_else(meta_is_lost)?;
+    tell(&copied);
+    Ok(Some(Rebuilt { index, meta }))
+}
+
+/// Copies what `salvage` can read into a new file, with what `contents` makes of it. Returns `None` if something could not
+/// be read and can now.
+///
+/// # Errors
+/// As those of [`Salvage::copy`]. The index is as it was, and there is no copy.
+pub(crate) fn copy(
+    media: &dyn Media,
+    salvage: &Salvage,
+    contents: &mut dyn Contents,
+) -> Result<Option<Copied>, IndexError> {
     let needed = salvage.bytes_needed();
     let available = media.space()?.available;
     if available < needed {
         tracing::error!(
             needed_bytes = needed,
             available_bytes = available,
-            "the index is damaged, and there is no room to copy what can be read; free that much on its device"
+            "there is no room to copy what can be read of the index; free that much on its device"
         );
         return Err(IndexError::Full);
     }
-    tracing::error!("the index is damaged: copying what can be read of it");
-    let mut survivors = Survivors { known, ..Survivors::default() };
-    let copied = media
-        .create_index()
-        .map_err(IndexError::from)
-        .and_then(|file| salvage.copy(file, &mut survivors))
-        .and_then(|copied| match copied {
-            Some(copied) => media.replace_index().map_err(IndexError::from).map(|()| Some(copied)),
-            None => Ok(None),
-        });
-    let Some(copied) = copied.inspect_err(|_| discard(media))? else {
+    tracing::warn!("copying what can be read of the index");
+    let file = media.create_index().map_err(IndexError::from);
+    let copied = file.and_then(|file| salvage.copy(file, contents));
+    if !matches!(copied, Ok(Some(_))) {
         discard(media);
-        return Ok(None);
-    };
-    let index = Index::open(media.index(), cache_bytes).map_err(replaced)?;
-    let meta = survivors.meta.ok_or_else(meta_is_lost)?;
-    tell(&copied);
-    Ok(Some(Rebuilt { index, meta }))
+    }
+    copied
+}
+
+/// Makes the copy the index, and keeps the old one.
+///
+/// # Errors
+/// [`IndexError::Full`]: the index is as it was. After other errors it is unknown which index a crash leaves.
+pub(crate) fn replace(media: &dyn Media) -> Result<(), IndexError> {
+    media.replace_index().inspect_err(|_| discard(media)).map_err(IndexError::from)
 }
 
 /// Converts a failure after the replacement: the index is another file now, so nobody may go on with the old one and

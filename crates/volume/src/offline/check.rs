@@ -68,6 +68,8 @@ pub struct Report {
     pub faults: Vec<Fault>,
     /// Faults beyond those listed.
     pub more_faults: u64,
+    /// How many of all faults [`repair`](crate::repair::repair) can mend. The others are lost data.
+    pub repairable_faults: u64,
     /// Remarks that are not faults, as plain sentences.
     pub notes: Vec<String>,
     /// What the volume contains.
@@ -205,6 +207,11 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
+    /// Whether a repair mends it. Data that is lost stays lost, and a volume with a damaged journal is not opened.
+    fn is_repairable(self) -> bool {
+        !matches!(self, FaultKind::Data | FaultKind::Journal)
+    }
+
     /// Returns the word for `--json`.
     pub fn word(self) -> &'static str {
         match self {

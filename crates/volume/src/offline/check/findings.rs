@@ -19,12 +19,13 @@ pub(crate) struct Findings {
     found: Vec<(FaultKind, Subject, String)>,
     max: usize,
     more: u64,
+    repairable: u64,
     notes: Vec<String>,
 }
 
 impl Findings {
     pub(crate) fn new(max: usize) -> Findings {
-        Findings { found: Vec::new(), max, more: 0, notes: Vec::new() }
+        Findings { found: Vec::new(), max, more: 0, repairable: 0, notes: Vec::new() }
     }
 
     /// Adds a fault that affects an object, if any.
@@ -50,6 +51,7 @@ impl Findings {
     }
 
     fn push(&mut self, kind: FaultKind, subject: Subject, what: String) {
+        self.repairable += u64::from(kind.is_repairable());
         if self.found.len() < self.max {
             self.found.push((kind, subject, what));
         } else {
@@ -75,6 +77,12 @@ impl Findings {
                 Fault { kind, path, what }
             })
             .collect();
-        Report { faults, more_faults: self.more, notes: self.notes, summary }
+        Report {
+            faults,
+            more_faults: self.more,
+            repairable_faults: self.repairable,
+            notes: self.notes,
+            summary,
+        }
     }
 }

@@ -21,6 +21,10 @@ use crate::transaction::apply;
 const REBUILT: &str = "a server found the index damaged and replaced it by a copy of what could be read; the damaged \
                        index is kept beside it, as index.damaged";
 
+/// What is said if nothing is missing in an index but state of clients.
+const CLIENTS_LOST: &str =
+    "records of opens and locks are lost: at the next start, all clients lose what they held";
+
 /// Reads the whole index, once, and reports what of it is lost.
 pub(super) fn check_index(view: &mut View, findings: &mut Findings) -> Result<(), IndexError> {
     view.survey(&mut |key, value| {
@@ -34,12 +38,18 @@ pub(super) fn check_index(view: &mut View, findings: &mut Findings) -> Result<()
             findings.add(FaultKind::Record, subject(table, key), what);
         }
     })?;
-    for lost in view.lost() {
+    let (from, to) = key::table_range(FIRST, Table::State);
+    let (of_clients, lost): (Vec<_>, Vec<_>) =
+        view.lost().iter().partition(|lost| lost.is_recorded && *from <= *lost.from && *lost.to <= *to);
+    if !of_clients.is_empty() {
+        findings.note(CLIENTS_LOST.to_owned());
+    }
+    for lost in &lost {
         let mut range = LostRanges::default();
         range.add(&lost.from, &lost.to);
         findings.add(FaultKind::Index, None, format!("{}; it may have held {}", lost.why, Words(&range)));
     }
-    if view.lost().iter().any(|lost| lost.is_recorded) {
+    if lost.iter().any(|lost| lost.is_recorded) {
         findings.note(REBUILT.to_owned());
     }
     if view.meta.is_none() {
@@ -82,6 +92,12 @@ fn subject(table: Table, key: &[u8]) -> Option<Ino> {
     let (_, _, fields) = key::parse(key)?;
     let of_object = !matches!(table, Table::Usage | Table::Reap | Table::State) && member_of(table) == FIRST;
     key::number(fields).filter(|_| of_object).map(Ino)
+}
+
+/// Whether a record of the index belongs to a table, and decodes.
+pub(in crate::offline) fn is_sound(key: &[u8], value: &[u8]) -> bool {
+    let known = key::parse(key).filter(|(member, table, _)| *member == member_of(*table));
+    known.is_some_and(|(_, table, _)| check_record(table, key, value).is_ok())
 }
 
 fn check_record(table: Table, key: &[u8], value: &[u8]) -> Result<(), Malformed> {

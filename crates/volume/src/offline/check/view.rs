@@ -136,6 +136,16 @@ impl View {
         &self.lost
     }
 
+    /// Returns the ranges whose records were lost before the index was copied from a damaged one.
+    pub(crate) fn recorded(&self) -> &LostRanges {
+        &self.recorded
+    }
+
+    /// Whether the journal holds records that the index lacks.
+    pub(crate) fn has_recent(&self) -> bool {
+        !self.recent.is_empty()
+    }
+
     /// Reads the journal as recovery would, into memory only. Returns the usage that it adds.
     pub(crate) fn replay(
         &mut self,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::api::attributes::SetAttributes;
 use crate::api::ids::{Ino, VolumeId};
 use crate::api::request::{Access, Answer, Credentials, Error, Journaled, Request};
-use crate::api::results::{CreateHow, Stability};
+use crate::api::results::{CreateHow, SetXattr, Stability};
 use crate::api::time::Time;
 use crate::media::Media;
 use crate::media::memory::MemoryMedia;
@@ -112,6 +112,10 @@ impl World {
 
     pub(crate) fn set(&mut self, ino: Ino, set: &SetAttributes) -> Result<(), Error> {
         self.run(|v, r| v.set_attributes(r, ino, set, None, &mut nothing)).map(drop)
+    }
+
+    pub(crate) fn set_xattr(&mut self, ino: Ino, name: &str, value: &[u8]) -> Result<(), Error> {
+        self.run(|v, r| v.set_xattr(r, ino, name.as_bytes(), value, SetXattr::Either, &mut nothing)).map(drop)
     }
 
     pub(crate) fn clone_range(&mut self, from: (Ino, u64), to: (Ino, u64), count: u64) -> Result<(), Error> {

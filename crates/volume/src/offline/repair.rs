@@ -1,0 +1,249 @@
+//! Makes a damaged volume whole again: `holdfast check --repair`.
+//!
+//! First the volume is opened and closed as a server does: the journal is replayed and put into the index, and an index
+//! with blocks that cannot be read is replaced by a copy of the others, which lists the ranges of keys that may lack
+//! records. Then that index is replaced once more, by a copy in which nothing contradicts anything else: names, objects,
+//! counts, extents and segments are derived from the records that are left, and no range of keys is lost any more. Data
+//! whose place is unknown stays an I/O error ([`Source::Lost`](crate::record::Source::Lost)).
+//!
+//! Both replacements are atomic, so a crash leaves the volume as it was or repaired, or between the two steps as a server
+//! would serve it; then a repair begins anew. Each keeps the index that it replaces.
+//!
+//! # Memory
+//! Tables are streamed. Each object takes some 150 bytes, each extent some 30, besides [`INDEX_CACHE_BYTES`] for each of
+//! the two indexes and the share of an open volume.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use super::check::INDEX_CACHE_BYTES;
+use super::check::findings::Findings;
+use super::check::records::is_sound;
+use super::check::view::View;
+use super::check::{Fault, Summary};
+use crate::api::ids::{Generation, SegmentId, Seq};
+use crate::api::time::Time;
+use crate::background::rebuild;
+use crate::encoding::key::Key;
+use crate::media::Media;
+use crate::open::OpenError;
+use crate::options::Options;
+use crate::tables::index::{Contents, IndexError, LostRanges, Records, Salvage};
+use crate::volume::Volume;
+
+mod changes;
+mod extents;
+mod maps;
+mod names;
+mod objects;
+mod pass;
+mod records;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use changes::Changes;
+use pass::Pass;
+
+/// What a repair did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// What was done to single objects and names, each with its path. Not faults: the form is the same.
+    pub changes: Vec<Fault>,
+    /// Such changes beyond those listed.
+    pub more_changes: u64,
+    /// What was done besides.
+    pub tally: Tally,
+    /// Whether the index was replaced; false if there was nothing to repair.
+    pub is_replaced: bool,
+}
+
+/// What a repair did to records that are too many to list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Names of which one of the two records was lost, and is there again.
+    pub names_restored: u64,
+    /// Names that were removed, as they led nowhere.
+    pub names_removed: u64,
+    /// Objects whose own record was lost, and was made anew.
+    pub objects_recreated: u64,
+    /// Objects that were put into `lost+found`.
+    pub objects_found: u64,
+    /// Objects whose counts or other fields were corrected.
+    pub objects_corrected: u64,
+    /// Removed objects whose space is freed.
+    pub objects_freed: u64,
+    /// Bytes of files that remain unreadable.
+    pub lost_bytes: u64,
+    /// Extents that nothing names any more.
+    pub extents_freed: u64,
+    /// Wrong counts of references, live bytes and usage.
+    pub counts_corrected: u64,
+    /// Records that made no sense.
+    pub records_dropped: u64,
+    /// Whether the state of all clients is dropped, since records of it are lost.
+    pub is_state_lost: bool,
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = [
+            (self.names_restored, "names restored"),
+            (self.names_removed, "names removed"),
+            (self.objects_recreated, "records of objects made anew"),
+            (self.objects_found, "objects moved to lost+found"),
+            (self.objects_corrected, "objects corrected"),
+            (self.objects_freed, "removed objects to be freed"),
+            (self.lost_bytes, "bytes of data lost"),
+            (self.extents_freed, "unused extents freed"),
+            (self.counts_corrected, "counts corrected"),
+            (self.records_dropped, "senseless records dropped"),
+        ];
+        let said = counts.iter().filter(|(count, _)| *count > 0);
+        let mut said: Vec<String> = said.map(|(count, what)| format!("{count} {what}")).collect();
+        if self.is_state_lost {
+            said.push("opens and locks of all clients dropped".to_owned());
+        }
+        f.write_str(&if said.is_empty() { "nothing changed".to_owned() } else { said.join(", ") })
+    }
+}
+
+/// What a repair stamps the records with that it writes: greater than all that was handed out before.
+#[derive(Clone, Copy, Debug)]
+struct Stamp {
+    time: Time,
+    generation: Generation,
+    /// No directory has handed out more cookies than there were entries in the journal.
+    seq: Seq,
+}
+
+/// Repairs a volume that is not open. At most `changes_max` changes are listed.
+///
+/// # Errors
+/// The volume cannot be opened: its journal is damaged, the record about the volume is lost, or the place of the records
+/// cannot be read; or media failed, or are full. The volume is then as it was, or as a server leaves it.
+pub fn repair(
+    media: &Arc<dyn Media>,
+    options: &Options,
+    changes_max: usize,
+    now: Time,
+) -> Result<Repaired, OpenError> {
+    let known = replace_damaged(media.as_ref())?;
+    let stamp = settle(media, options, now)?;
+    let view = settled_view(media.as_ref())?;
+    let blobs = media.list_blobs()?;
+    let salvage = Salvage::open(media.index(), INDEX_CACHE_BYTES)?;
+    let mut mended = Mended {
+        view: &view,
+        known: &known,
+        blobs: &blobs,
+        stamp,
+        unsound: BTreeSet::new(),
+        changes: Changes::new(changes_max),
+        repaired: Repaired::default(),
+    };
+    let copied = rebuild::copy(media.as_ref(), &salvage, &mut mended);
+    let mut repaired = mended.repaired;
+    match copied.map_err(failed)? {
+        None => {
+            return Err(OpenError(
+                "a block of the index could be read only at times; repair again".to_owned(),
+            ));
+        }
+        Some(_) if repaired.is_replaced => rebuild::replace(media.as_ref()).map_err(failed)?,
+        Some(_) => media.discard_index()?,
+    }
+    repaired.tally.is_state_lost &= repaired.is_replaced;
+    Ok(repaired)
+}
+
+fn failed(error: IndexError) -> OpenError {
+    OpenError(format!(
+        "the repaired copy of the index could not be made, so the index was not changed: {error}"
+    ))
+}
+
+/// Replaces an index with blocks that cannot be read by a copy of the others, as opening does if it meets one of them.
+/// Returns what the index lacked before.
+fn replace_damaged(media: &dyn Media) -> Result<LostRanges, OpenError> {
+    let mut view = View::open(media)?;
+    let known = view.recorded().clone();
+    view.survey(&mut |_, _| {})?;
+    if view.lost().iter().any(|lost| !lost.is_recorded) {
+        let salvage = Salvage::open(media.index(), INDEX_CACHE_BYTES)?;
+        rebuild::rebuild(media, &salvage, INDEX_CACHE_BYTES, None).map_err(|error| {
+            let what = "the index cannot be replaced by a copy of what can be read";
+            OpenError(match error {
+                IndexError::Full => {
+                    format!("{what}: its device needs {} bytes of free space", salvage.bytes_needed())
+                }
+                error => format!(
+                    "{what}: {error}; copy the files with `holdfast dump --files`, or restore a backup (docs/damage.md)"
+                ),
+            })
+        })?;
+    }
+    Ok(known)
+}
+
+/// Opens the volume as a server does, and closes it.
+fn settle(media: &Arc<dyn Media>, options: &Options, now: Time) -> Result<Stamp, OpenError> {
+    let volume = Volume::open(Arc::clone(media), options, now)?;
+    let stamp = Stamp {
+        time: volume.committer.stamp(now).0,
+        generation: volume.committer.generation(),
+        seq: volume.committer.last_queued(),
+    };
+    volume.close(now)?;
+    Ok(stamp)
+}
+
+/// Returns what the index holds, which is all that the volume holds.
+fn settled_view(media: &dyn Media) -> Result<View, OpenError> {
+    let mut view = View::open(media)?;
+    let mut findings = Findings::new(1);
+    view.replay(media.log().as_ref(), &mut findings, &mut Summary::default());
+    if let Some(problem) = findings.sentences().pop() {
+        return Err(OpenError(problem));
+    }
+    if view.has_recent() {
+        return Err(OpenError("the journal could not be put into the index; repair again".to_owned()));
+    }
+    Ok(view)
+}
+
+/// The contents of the repaired index.
+struct Mended<'m> {
+    view: &'m View,
+    /// What the index lacked before this repair began: files may have been changed since, without knowing what was lost.
+    known: &'m LostRanges,
+    blobs: &'m [SegmentId],
+    stamp: Stamp,
+    /// Keys of records that make no sense.
+    unsound: BTreeSet<Key>,
+    changes: Changes,
+    repaired: Repaired,
+}
+
+impl Contents for Mended<'_> {
+    fn see(&mut self, key: &[u8], value: &[u8]) {
+        if !is_sound(key, value) {
+            self.unsound.insert(Key::from(key));
+        }
+    }
+
+    fn complete(&mut self, records: &mut Records<'_>, lost: &mut LostRanges) -> Result<(), IndexError> {
+        if *lost != *self.view.recorded() {
+            return Err(IndexError::Corrupt(
+                "a block of it became unreadable during the repair; repair again".to_owned(),
+            ));
+        }
+        let changes = std::mem::take(&mut self.changes);
+        let mut pass = Pass::new(self.view, self.known, self.stamp, records, changes);
+        let remaining = pass.run(std::mem::take(&mut self.unsound), self.blobs)?;
+        self.repaired = pass.finish(*lost != remaining)?;
+        *lost = remaining;
+        Ok(())
+    }
+}

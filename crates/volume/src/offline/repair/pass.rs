@@ -1,0 +1,205 @@
+//! The pass that derives the records of a sound index from those of one that lacks some.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use super::changes::{Changes, Subject};
+use super::objects::Object;
+use super::{Repaired, Stamp};
+use crate::api::ids::{Ino, SegmentId};
+use crate::encoding::key;
+use crate::encoding::key::{FIRST, Key, Table};
+use crate::encoding::record::MetaRecord;
+use crate::offline::check::Fault;
+use crate::offline::check::view::{Found, View};
+use crate::tables::index::{IndexError, LostRanges, Records};
+
+/// Most directories on a path that is reported.
+const DEPTH_MAX: usize = 4096;
+
+/// A repair in progress: what is read from the old index, and what is changed in its copy.
+pub(super) struct Pass<'p, 'u> {
+    pub view: &'p View,
+    pub known: &'p LostRanges,
+    pub stamp: Stamp,
+    pub out: Output<'p, 'u>,
+    pub changes: Changes,
+    /// All objects of the repaired volume.
+    pub objects: BTreeMap<Ino, Object>,
+    /// Records that make no sense: what they said is lost.
+    unsound: BTreeSet<Key>,
+    /// Symbolic links without a target.
+    pub useless: BTreeSet<Ino>,
+    /// Objects of which something remains to be freed.
+    pub reap: BTreeSet<Ino>,
+    /// The next inode number.
+    pub next_ino: Ino,
+    /// Further names of directories, which have one.
+    pub later: Vec<super::names::Later>,
+    /// The directory for objects without a name, once it is needed.
+    pub lost_and_found: Option<Ino>,
+}
+
+/// The copy.
+pub(super) struct Output<'p, 'u> {
+    records: &'p mut Records<'u>,
+    is_changed: bool,
+}
+
+impl Output<'_, '_> {
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
+        self.records.get(key)
+    }
+
+    pub(super) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        self.is_changed = true;
+        self.records.put(key, value)
+    }
+
+    pub(super) fn delete(&mut self, key: &[u8]) -> Result<(), IndexError> {
+        self.is_changed = true;
+        self.records.delete(key)
+    }
+}
+
+/// Receives the fields of a key, and the value.
+pub(super) type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<(), IndexError>;
+
+/// Visits the records of a table as the old index has them.
+pub(super) fn each(view: &View, table: Table, visit: Visit<'_>) -> Result<(), IndexError> {
+    let mut result = Ok(());
+    let (from, to) = key::table_range(key::member_of(table), table);
+    view.each_in_index(&from, &to, &mut |found| {
+        if let Found::Record(key, value) = found {
+            result = visit(key::parse(key).map_or(&[], |(_, _, fields)| fields), value);
+        }
+        if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    result
+}
+
+impl<'p, 'u> Pass<'p, 'u> {
+    pub(super) fn new(
+        view: &'p View,
+        known: &'p LostRanges,
+        stamp: Stamp,
+        records: &'p mut Records<'u>,
+        changes: Changes,
+    ) -> Pass<'p, 'u> {
+        Pass {
+            view,
+            known,
+            stamp,
+            out: Output { records, is_changed: false },
+            changes,
+            objects: BTreeMap::new(),
+            unsound: BTreeSet::new(),
+            useless: BTreeSet::new(),
+            reap: BTreeSet::new(),
+            next_ino: view.meta.as_ref().map_or(Ino(0), |meta| meta.next_ino),
+            later: Vec::new(),
+            lost_and_found: None,
+        }
+    }
+
+    /// Repairs everything. Returns the lost ranges that remain: whose clients held something is decided by the protocols,
+    /// which drop the state of all of them at the next start.
+    pub(super) fn run(
+        &mut self,
+        unsound: BTreeSet<Key>,
+        blobs: &[SegmentId],
+    ) -> Result<LostRanges, IndexError> {
+        let mut remaining = self.lost_state();
+        for key in &unsound {
+            self.out.delete(key)?;
+            self.changes.tally.records_dropped += 1;
+            if let Some((_, Table::State, _)) = key::parse(key) {
+                let (from, to) = key::table_range(FIRST, Table::State);
+                remaining.add(&from, &to);
+            }
+        }
+        self.unsound = unsound;
+        self.changes.tally.is_state_lost = !remaining.is_empty();
+        self.load_objects()?;
+        self.mend_names()?;
+        let mut extents = self.load_extents(blobs)?;
+        self.mend_maps(&mut extents)?;
+        self.count_xattrs()?;
+        self.connect()?;
+        let next_segment = self.mend_extents(&extents)?;
+        let next_extent = extents.keys().map(|id| id.0 + 1).max().unwrap_or(0);
+        self.mend_objects()?;
+        self.mend_meta(next_extent, next_segment, !remaining.is_empty())?;
+        Ok(remaining)
+    }
+
+    /// Whether the record of this key is lost, if it is absent.
+    pub(super) fn is_lost(&self, key: &Key) -> bool {
+        self.view.is_lost(key) || self.unsound.contains(key)
+    }
+
+    /// Returns the lost ranges of the state of clients.
+    fn lost_state(&self) -> LostRanges {
+        let mut lost = self.view.recorded().clone();
+        let (from, to) = key::table_range(FIRST, Table::State);
+        lost.remove(&[], &from);
+        lost.remove(&to, &[0xff]);
+        lost
+    }
+
+    fn mend_meta(&mut self, next_extent: u64, next_segment: u64, is_lacking: bool) -> Result<(), IndexError> {
+        let Some(old) = &self.view.meta else { return Ok(()) };
+        let mut meta = old.clone();
+        let after_objects = self.objects.last_key_value().map_or(0, |(ino, _)| ino.0 + 1);
+        meta.next_ino.0 = self.next_ino.0.max(after_objects);
+        meta.next_extent.0 = meta.next_extent.0.max(next_extent);
+        meta.next_segment.0 = meta.next_segment.0.max(next_segment);
+        if is_lacking || self.changes.tally.lost_bytes > 0 {
+            meta.format = meta.format.max(MetaRecord::FORMAT_LOST);
+        }
+        if self.objects.values().any(|object| object.is_orphan) {
+            meta.format = meta.format.max(MetaRecord::format_of(Table::Orphan));
+        }
+        if self.out.is_changed {
+            meta.time_ceiling = meta.time_ceiling.max(self.stamp.time);
+        }
+        if meta == *old { Ok(()) } else { self.out.put(&key::meta(), &meta.encode()) }
+    }
+
+    /// Returns what was done.
+    pub(super) fn finish(self, was_lacking: bool) -> Result<Repaired, IndexError> {
+        let mut changes = Vec::with_capacity(self.changes.listed.len());
+        for (kind, subject, what) in &self.changes.listed {
+            let path = match subject {
+                Subject::Object(ino) => self.path(*ino)?,
+                Subject::Name(directory, name) => self.path(*directory)?.map(|parent| {
+                    format!("{}/{}", parent.trim_end_matches('/'), String::from_utf8_lossy(name))
+                }),
+            };
+            changes.push(Fault { kind: *kind, path, what: what.clone() });
+        }
+        Ok(Repaired {
+            changes,
+            more_changes: self.changes.more,
+            tally: self.changes.tally,
+            is_replaced: self.out.is_changed || was_lacking,
+        })
+    }
+
+    /// Returns the path of an object in the repaired volume.
+    fn path(&self, ino: Ino) -> Result<Option<String>, IndexError> {
+        let mut names = Vec::new();
+        let mut at = ino;
+        while at != Ino::ROOT && names.len() < DEPTH_MAX {
+            let Some((directory, cookie)) = self.objects.get(&at).and_then(|object| object.first) else {
+                return Ok(None);
+            };
+            let Some(name) = self.name_at(directory, cookie)? else { return Ok(None) };
+            names.push(String::from_utf8_lossy(&name).into_owned());
+            at = directory;
+        }
+        names.push(String::new());
+        names.reverse();
+        Ok(Some(if names.len() == 1 { "/".to_owned() } else { names.join("/") }))
+    }
+}

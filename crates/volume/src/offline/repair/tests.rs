@@ -1,0 +1,5 @@
+//! Damaged volumes are whole after a repair.
+
+mod planted;
+mod random;
+mod random_world;
