@@ -339,10 +339,15 @@ impl Observer for RemoteObserver<'_, '_> {
     }
 
     fn progress(&mut self, progress: &Progress) {
-        if !progress.is_measured || self.reported_at.is_some_and(|at| at.elapsed() < PROGRESS_INTERVAL) {
+        if self.reported_at.is_some_and(|at| at.elapsed() < PROGRESS_INTERVAL) {
             return;
         }
         self.reported_at = Some(Instant::now());
+        if !progress.is_measured {
+            let Progress { bytes_per_s, elapsed_s, .. } = *progress;
+            let Some(fraction) = progress.fraction else { return };
+            return self.report(&Response::Preparing { fraction, bytes_per_s, elapsed_s });
+        }
         self.report(&Response::Progress {
             operations_per_s: progress.operations_per_s,
             bytes_per_s: progress.bytes_per_s,

@@ -251,7 +251,15 @@ impl Coordinator {
         let Some(link) = self.links.get_mut(index) else { return };
         link.on_message();
         match message {
-            Ok(Response::Ready { .. }) if link.is_working() => link.state = AgentState::Ready,
+            Ok(Response::Preparing { fraction, bytes_per_s, elapsed_s }) if link.is_working() => {
+                let fraction = Some(fraction.clamp(0.0, 1.0));
+                link.progress = Some(Progress { fraction, bytes_per_s, elapsed_s, ..PREPARING });
+                observer.progress(&least_prepared(self.links.iter().filter(|link| link.is_working())));
+            }
+            Ok(Response::Ready { .. }) if link.is_working() => {
+                link.state = AgentState::Ready;
+                link.progress = link.progress.take().filter(|progress| progress.is_measured);
+            }
             Ok(Response::Begun) => link.began_at = Some(Instant::now()),
             Ok(Response::Ended) if link.is_running() => {
                 link.state = AgentState::Ended;
@@ -394,6 +402,23 @@ pub fn measure_on(
 
 /// The rates of hosts that do nothing.
 const IDLE: Progress = Progress::idle("all hosts", true);
+/// A stage of all hosts that is not measured, before it begins.
+const PREPARING: Progress = Progress::idle("all hosts prepare", false);
+
+/// Returns the progress of hosts that prepare a stage: how far the last of them is, and what all write together.
+fn least_prepared<'l>(links: impl Iterator<Item = &'l Link>) -> Progress {
+    links.fold(Progress { fraction: Some(1.0), ..PREPARING }, |least, link| {
+        let prepares = matches!(link.state, AgentState::Preparing | AgentState::Ended);
+        let part = link.progress.as_ref().filter(|progress| !progress.is_measured).unwrap_or(&PREPARING);
+        let fraction = if prepares { part.fraction.unwrap_or(0.0) } else { 1.0 };
+        Progress {
+            fraction: least.fraction.map(|least| least.min(fraction)),
+            elapsed_s: least.elapsed_s.max(part.elapsed_s),
+            bytes_per_s: least.bytes_per_s + part.bytes_per_s,
+            ..least
+        }
+    })
+}
 
 /// Adds up the current rates of hosts. Latencies are those of the slowest host.
 fn sum<'p>(parts: impl Iterator<Item = &'p Progress>) -> Progress {

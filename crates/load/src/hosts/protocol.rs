@@ -20,7 +20,7 @@ use crate::text;
 use crate::workload::Workload;
 
 /// The protocol version of this program.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// Bytes of a greeting.
 pub(super) const GREETING_BYTES_MAX: usize = 8 << 10;
@@ -76,6 +76,8 @@ pub(super) enum Response {
     Refused { why: String },
     /// Answers [`Request::Ping`].
     Pong { number: u64 },
+    /// How much of a stage that is not measured is done, from 0 to 1.
+    Preparing { fraction: f64, bytes_per_s: f64, elapsed_s: f64 },
     /// A stage is prepared.
     Ready { stage: String },
     /// A stage has begun.
@@ -125,7 +127,7 @@ impl Response {
             }
             // Exhaustive, so that a new response is not forgotten.
             Self::Pong { .. } | Self::Begun | Self::Round { .. } => {}
-            Self::Ended | Self::Progress { .. } | Self::LineRate { .. } => {}
+            Self::Ended | Self::Preparing { .. } | Self::Progress { .. } | Self::LineRate { .. } => {}
         }
         self
     }

@@ -255,6 +255,39 @@ impl Observer for Rates {
     }
 }
 
+/// Interrupts a measurement that reports how far its preparation is.
+#[derive(Default)]
+struct Prepared(Option<Progress>);
+
+impl Observer for Prepared {
+    fn progress(&mut self, progress: &Progress) {
+        if !progress.is_measured {
+            self.0.get_or_insert_with(|| progress.clone());
+        }
+    }
+
+    fn is_interrupted(&mut self) -> bool {
+        self.0.is_some()
+    }
+}
+
+#[test]
+fn hosts_report_how_far_they_are_in_preparing() {
+    let fake = Fake::start(Fault::None);
+    let agents = [TestAgent::start(&[&fake.server]), TestAgent::start(&[&fake.server])];
+    let names = agents.each_ref().map(|agent| agent.address.to_string());
+    let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
+    let mut prepared = Prepared::default();
+    let options = Options { working_set_bytes: 2 << 30, ..options(2, 1) };
+    let workload = Workload::SequentialRead { block_bytes: 1 << 20, shared_file: false };
+    // It may end without a result.
+    let _ = coordinator.measure(&fake.server, &workload, &options, &mut prepared);
+    let progress = prepared.0.expect("a preparation that takes longer than an interval is reported");
+    assert_eq!(progress.stage, "all hosts prepare");
+    // The other host may not have reported yet.
+    assert!(progress.fraction.is_some_and(|fraction| fraction < 1.0) && progress.bytes_per_s > 0.0);
+}
+
 #[test]
 fn lost_hosts_leave_the_displayed_rates() {
     let fake = Fake::start(Fault::None);
