@@ -24,10 +24,10 @@ mod lines;
 /// Options of logging.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct Log {
-    /// Format of log events [default: human]
+    /// Format of the log, which goes to standard error [default: human]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) log_format: Option<Format>,
-    /// Minimum level to log [default: info]
+    /// Least severe level that is logged [default: info]
     #[arg(long, value_name = "LEVEL")]
     pub(crate) log_level: Option<Level>,
 }

@@ -78,7 +78,8 @@ pub(crate) struct ServerOptions {
     /// Name of the server in the report
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
-    /// Memory of the server's machine: results that fit it are marked [default: this machine's, if the server is on it]
+    /// Memory of the server's machine, such as 64GiB: results that fit it are marked [default: this machine's, if the
+    /// server is on it]
     #[arg(long, value_name = "SIZE", value_parser = work::parse_size)]
     server_memory: Option<Size>,
     #[command(flatten)]
@@ -101,10 +102,10 @@ pub(crate) struct CallerOptions {
     /// Use local ports below 1024, which some servers require; needs root
     #[arg(long)]
     reserved_ports: bool,
-    /// User ID of calls
+    /// User number of calls
     #[arg(long, value_name = "UID", default_value_t = 0)]
     uid: u32,
-    /// Group ID of calls
+    /// Group number of calls
     #[arg(long, value_name = "GID", default_value_t = 0)]
     gid: u32,
 }
@@ -197,8 +198,8 @@ pub(crate) struct HostOptions {
     /// Local process of the server, to measure its processor time per operation; may be repeated
     #[arg(long, value_name = "PID")]
     server_pid: Vec<u32>,
-    /// Measure on these hosts, each of which runs `holdfast bench agent`, instead of this one. With --server-pid or
-    /// --directory, run this on the server's host
+    /// Measure on these hosts, separated by commas, each of which runs `holdfast bench agent`, instead of this one. With
+    /// --server-pid or --directory, run this on the server's host
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', requires = "token_file")]
     agents: Vec<String>,
 }

@@ -18,7 +18,16 @@ use crate::report::{Outcome, print, table};
 /// Exit code if there are faults.
 const FAULTS: u8 = 1;
 
+const EXAMPLES: &str = "Reads everything and changes nothing.
+
+Examples:
+  holdfast check /srv/holdfast
+  holdfast check /srv/holdfast --volume home --no-data
+
+Exit codes: 0 no faults; 1 faults, or the check failed; 2 the command line is wrong; 3 a server uses the data directory.";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Check {
     /// The data directory
     #[arg(value_name = "DATA")]

@@ -19,8 +19,12 @@ pub(crate) struct Config {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Print a configuration file with all defaults and comments
+    #[command(after_help = "Example:\n  holdfast config example > /etc/holdfast.toml")]
     Example,
     /// Check a configuration file, and with a data directory whether a server could start on it; changes nothing
+    #[command(after_help = "Examples:
+  holdfast config check /etc/holdfast.toml
+  holdfast config check /etc/holdfast.toml /srv/holdfast")]
     Check {
         /// The configuration file
         #[arg(value_name = "FILE")]

@@ -22,8 +22,18 @@ mod files;
 mod names;
 mod outcome;
 
+const USAGE: &str = "holdfast dump [OPTIONS] --files <DIR> <DATA>
+       holdfast dump <COMMAND>";
+
+const EXAMPLES: &str = "Examples:
+  holdfast dump /srv/holdfast --files /mnt/rescue
+  holdfast dump records /srv/holdfast --volume home --table inode --json
+
+Exit codes: 0 everything was copied or printed; 1 something could not be; 2 the command line is wrong; 3 a server uses the data \
+directory.";
+
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(args_conflicts_with_subcommands = true, override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct Dump {
     #[command(subcommand)]
     part: Option<Part>,

@@ -26,15 +26,21 @@ use greeting::greeting;
 
 mod greeting;
 
+const EXAMPLES: &str = "Examples:
+  holdfast serve /srv/holdfast                          # for this machine only
+  holdfast serve /srv/holdfast --listen 0.0.0.0:2049    # for all machines that can reach this one
+  holdfast serve --config /etc/holdfast.toml            # with exports: see `holdfast config example`";
+
 #[derive(Debug, Default, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
-    /// The data directory; created with a volume "main" if it does not exist
+    /// The data directory; created with a volume "main" if it does not exist [default: `data` of the configuration file]
     #[arg(value_name = "DATA")]
     data: Option<PathBuf>,
     /// Address and port to listen on, such as 127.0.0.1:2049 or [::]:2049; may be repeated [default: 127.0.0.1:2049]
     #[arg(long, value_name = "ADDR:PORT", value_parser = values::listen)]
     listen: Vec<SocketAddr>,
-    /// Directory for the journals of new volumes, best on a device of its own
+    /// Directory for the journals of new volumes, best on a device of its own [default: in the data directory]
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
     /// Size of the journal of new volumes, such as "64 MiB", rounded up to a multiple of 16 MiB; a new volume takes up to

@@ -15,7 +15,11 @@ use crate::report::{Outcome, print};
 /// The members to show first, in this order.
 const TOP: &[&str] = &["version", "pid", "uptime_seconds", "listen", "exports", "volumes", "server"];
 
+const EXAMPLES: &str = "Example:
+  holdfast status /srv/holdfast --json | jq .calls";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Status {
     /// The data directory
     #[arg(value_name = "DATA")]

@@ -18,6 +18,17 @@ use root::RootArgs;
 
 mod root;
 
+const CREATE_EXAMPLES: &str = "The root directory of a new volume belongs to the user who runs this, with mode 0755, unless --owner and --mode say \
+otherwise.
+
+Examples:
+  holdfast volume create /srv/holdfast home --owner root:root --mode 0755
+  holdfast volume create /srv/holdfast scratch --mode 1777 --journal-size \"64 MiB\"";
+
+const SET_EXAMPLES: &str = "Examples:
+  holdfast volume set /srv/holdfast main --mode 1777
+  holdfast volume set /srv/holdfast main --owner 1000:1000 --mode 0770";
+
 #[derive(Debug, Args)]
 pub(crate) struct Volume {
     #[command(subcommand)]
@@ -27,13 +38,14 @@ pub(crate) struct Volume {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Create a volume; no server may be running on the data directory
+    #[command(after_help = CREATE_EXAMPLES)]
     Create {
         /// The data directory; created if it does not exist
         #[arg(value_name = "DATA")]
         data: PathBuf,
         /// Name of the volume
         name: String,
-        /// Directory for its journal, best on a device of its own
+        /// Directory for its journal, best on a device of its own [default: in the data directory]
         #[arg(long, value_name = "DIR")]
         journal: Option<PathBuf>,
         /// Size of its journal, such as "64 MiB", rounded up to a multiple of 16 MiB; the volume takes up to about
@@ -67,6 +79,7 @@ enum Action {
         json: bool,
     },
     /// Change the owner and the mode of a volume's root directory; no server may be running on the data directory
+    #[command(after_help = SET_EXAMPLES)]
     Set {
         /// The data directory
         #[arg(value_name = "DATA")]
@@ -86,7 +99,7 @@ enum Action {
         data: PathBuf,
         /// Name of the volume
         name: String,
-        /// Confirm that its data is to be destroyed
+        /// Confirm that its data is to be destroyed; without this, only says what would be deleted
         #[arg(long)]
         yes: bool,
         /// Print JSON

@@ -33,8 +33,8 @@ files, and ends the agent.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AgentCommand {
-    /// Address to listen on
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    /// Address and port to listen on, such as 10.0.0.11:7411
+    #[arg(long, value_name = "ADDR:PORT")]
     listen: SocketAddr,
     /// File with the secret that coordinators must know; other users must not be able to read it
     #[arg(long, value_name = "FILE")]

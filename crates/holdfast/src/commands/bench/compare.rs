@@ -43,30 +43,10 @@ pub(crate) struct Compare {
     /// Measurements of each server
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(load::compare::ROUNDS_MAX)))]
     rounds: u32,
-    /// Local process of the first server, to measure its processor time; may be repeated
-    #[arg(long, value_name = "PID")]
-    server_pid_a: Vec<u32>,
-    /// Local process of the second server; may be repeated
-    #[arg(long, value_name = "PID")]
-    server_pid_b: Vec<u32>,
-    /// Port of the first server's MOUNT service [default: the NFS port, else the port that rpcbind names]
-    #[arg(long, value_name = "PORT")]
-    mount_port_a: Option<u16>,
-    /// Port of the second server's MOUNT service
-    #[arg(long, value_name = "PORT")]
-    mount_port_b: Option<u16>,
-    /// Name of the first server in the report
-    #[arg(long, value_name = "NAME")]
-    label_a: Option<String>,
-    /// Name of the second server in the report
-    #[arg(long, value_name = "NAME")]
-    label_b: Option<String>,
-    /// Memory of the first server's machine: results that fit it are marked [default: this machine's, if it runs here]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    server_memory_a: Option<Size>,
-    /// Memory of the second server's machine
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    server_memory_b: Option<Size>,
+    #[command(flatten)]
+    of_a: OptionsOfA,
+    #[command(flatten)]
+    of_b: OptionsOfB,
     #[command(flatten)]
     caches: CachesOption,
     #[command(flatten)]
@@ -79,37 +59,60 @@ pub(crate) struct Compare {
     json: bool,
 }
 
-impl Compare {
-    fn side(
-        &self,
-        address: &str,
-        mount_port: Option<u16>,
-        label: Option<&String>,
-        pids: &[u32],
-        memory: Option<Size>,
-    ) -> Result<Side, Error> {
-        let server = self.caller.server(address, mount_port)?;
-        let target = target(&server, label.cloned());
-        let memory_bytes = server_memory_bytes(&server, memory);
-        Ok(Side { server, target, server_pids: pids.to_vec(), memory_bytes })
-    }
+/// Declares the options of one server, which end with its letter.
+macro_rules! side_options {
+    ($name:ident, $letter:literal, $which:literal) => {
+        #[doc = concat!("The options of the ", $which, " server.")]
+        #[derive(Debug, Args)]
+        struct $name {
+            #[arg(
+                id = concat!("server_pid_", $letter),
+                long = concat!("server-pid-", $letter),
+                value_name = "PID",
+                help = concat!("Local process of the ", $which, " server, to measure its processor time; may be repeated")
+            )]
+            server_pids: Vec<u32>,
+            #[arg(
+                id = concat!("mount_port_", $letter),
+                long = concat!("mount-port-", $letter),
+                value_name = "PORT",
+                help = concat!("Port of the ", $which, " server's MOUNT service [default: the NFS port, else the port that rpcbind names]")
+            )]
+            mount_port: Option<u16>,
+            #[arg(
+                id = concat!("label_", $letter),
+                long = concat!("label-", $letter),
+                value_name = "NAME",
+                help = concat!("Name of the ", $which, " server in the report [default: its address and export]")
+            )]
+            label: Option<String>,
+            #[arg(
+                id = concat!("server_memory_", $letter),
+                long = concat!("server-memory-", $letter),
+                value_name = "SIZE",
+                value_parser = parse_size,
+                help = concat!("Memory of the ", $which, " server's machine, such as 64GiB: results that fit it are marked [default: this machine's, if it runs here]")
+            )]
+            server_memory: Option<Size>,
+        }
+
+        impl $name {
+            fn side(&self, address: &str, caller: &CallerOptions) -> Result<Side, Error> {
+                let server = caller.server(address, self.mount_port)?;
+                let target = target(&server, self.label.clone());
+                let memory_bytes = server_memory_bytes(&server, self.server_memory);
+                Ok(Side { server, target, server_pids: self.server_pids.clone(), memory_bytes })
+            }
+        }
+    };
 }
 
+side_options!(OptionsOfA, "a", "first");
+side_options!(OptionsOfB, "b", "second");
+
 pub(crate) fn run(command: &Compare) -> Outcome {
-    let a = command.side(
-        &command.a,
-        command.mount_port_a,
-        command.label_a.as_ref(),
-        &command.server_pid_a,
-        command.server_memory_a,
-    )?;
-    let b = command.side(
-        &command.b,
-        command.mount_port_b,
-        command.label_b.as_ref(),
-        &command.server_pid_b,
-        command.server_memory_b,
-    )?;
+    let a = command.of_a.side(&command.a, &command.caller)?;
+    let b = command.of_b.side(&command.b, &command.caller)?;
     let workloads = command.work.workloads();
     for workload in &workloads {
         workload.check(command.options.verify).map_err(|error| Error::usage(error.to_string()))?;

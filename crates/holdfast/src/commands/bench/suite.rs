@@ -29,7 +29,7 @@ Exit codes: 0 all tests ran; 1 a test failed; 2 the command line is wrong.";
 pub(crate) struct SuiteCommand {
     /// Tests to run
     which: Which,
-    /// Server and its export, such as 127.0.0.1:/main or filer:2049:/export/data
+    /// Server and export, such as 127.0.0.1:/main or filer:2049:/export/data
     #[arg(long, value_name = "HOST[:PORT]:/EXPORT")]
     target: String,
     #[command(flatten)]
@@ -42,10 +42,10 @@ pub(crate) struct SuiteCommand {
     /// The same as --scale quick
     #[arg(long)]
     quick: bool,
-    /// Run only the tests of these figures, such as dell-seq-read; the table names all figures
+    /// Run only the tests of these figures, separated by commas, such as dell-seq-read; the table names all figures
     #[arg(long, value_name = "FIGURE", value_delimiter = ',', value_parser = figure)]
     only: Vec<String>,
-    /// Seed of random numbers [default: a new one]
+    /// Seed of random numbers [default: a new one, which is printed]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
     /// Write an HTML page to this file

@@ -13,10 +13,11 @@ use server::config::size::Size;
 pub(super) struct WorkloadOptions {
     /// Workload to run
     workload: WorkloadName,
-    /// Bytes per operation of sequential-read, sequential-write and random; a list makes several measurements
-    #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "4KiB", value_parser = parse_size)]
+    /// Bytes per operation of sequential-read, sequential-write and random, such as 4k or 1MiB; each size of a list makes a
+    /// measurement
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "4 KiB", value_parser = parse_size)]
     block: Vec<Size>,
-    /// Percentage of reads of random; a list makes several measurements
+    /// Percentage of reads of random; each number of a list makes a measurement
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "100", value_parser = clap::value_parser!(u8).range(0..=100))]
     mix: Vec<u8>,
     /// Let all threads share one file (N-1), each using its own part
@@ -31,7 +32,7 @@ pub(super) struct WorkloadOptions {
     /// Directories per thread, for metadata and small-files
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     directories: u64,
-    /// Bytes per file, for metadata [default: 0] and small-files [default: 4 KiB]
+    /// Bytes per file [default: 0 for metadata, 4 KiB for small-files]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     file_size: Option<Size>,
     /// Names in the directory, for readdir and readdirplus
@@ -54,11 +55,11 @@ pub(super) struct RunOptions {
     /// TCP connections of all threads together, like nconnect
     #[arg(long, value_name = "COUNT")]
     connections: Option<u32>,
-    /// Threads of the operating system [default: one per processor]
+    /// Event loops, each a thread of the operating system [default: one per processor]
     #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
     event_loops: u32,
-    /// Bytes of files that all threads together read and write
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_size)]
+    /// Bytes of files that all threads together read and write, such as 10GiB
+    #[arg(long, value_name = "SIZE", default_value = "256 MiB", value_parser = parse_size)]
     working_set: Size,
     /// Seed of random numbers [default: a new one, which is printed]
     #[arg(long, value_name = "NUMBER")]
@@ -66,7 +67,7 @@ pub(super) struct RunOptions {
     /// Length of the measurement
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
     seconds: Duration,
-    /// Time before operations count
+    /// Time before the measurement begins, whose operations do not count
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     warmup: Duration,
     /// Measure this number of operations of all threads together, instead of a time
@@ -93,7 +94,7 @@ pub(super) struct RunOptions {
     /// Write self-describing blocks, and check everything that is read
     #[arg(long)]
     pub(super) verify: bool,
-    /// Keep the files
+    /// Keep the files, instead of removing them at the end
     #[arg(long)]
     keep: bool,
     /// Time limit for removing the files
