@@ -18,6 +18,13 @@ pub(crate) enum IoMode {
     Write,
 }
 
+/// What the stateid of an owner's request must stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeldKind {
+    Open,
+    Locks,
+}
+
 impl SharedState {
     /// Returns what a stateid stands for, whatever its seqid: NFSv4.0 needs the owner before it can compare that.
     ///
@@ -108,48 +115,28 @@ impl SharedState {
         Ok(entry)
     }
 
-    /// Returns the open of `file` that a stateid stands for, whatever its seqid. In NFSv4.0 it may be closed, so that a
-    /// CLOSE can be repeated. Renews the lease (RFC 7530 section 9.5).
+    /// Returns the open of `file`, or the locks there, that a stateid stands for, whatever its seqid. In NFSv4.0 an open may
+    /// be closed, so that a CLOSE can be repeated. Renews the lease (RFC 7530 section 9.5).
     ///
     /// # Errors
-    /// Those of [`SharedState::entry`].
-    pub(crate) fn open_of(
+    /// Those of [`SharedState::entry`]; [`StateError::BadStateId`] if it is of another file, kind or principal.
+    pub(crate) fn held(
         &self,
         context: &Context<'_>,
         caller: Caller<'_>,
-        stateid: StateId,
-        file: FileId,
+        (file, stateid): (FileId, StateId),
+        kind: HeldKind,
     ) -> Result<Arc<StateEntry>, StateError> {
         let entry = self.entry(caller, stateid.other)?;
-        let fits = entry.file == file && entry.as_open().is_some();
-        let fits = fits && is_of_owner(caller, &entry);
-        if fits {
-            entry.client.renew(context.now);
-            Ok(entry)
-        } else {
-            Err(StateError::BadStateId)
+        let is_of_kind = match kind {
+            HeldKind::Open => entry.as_open().is_some(),
+            HeldKind::Locks => entry.as_locks().is_some(),
+        };
+        if entry.file != file || !is_of_kind || !is_of_owner(caller, &entry) {
+            return Err(StateError::BadStateId);
         }
-    }
-
-    /// Returns the locks of an owner in `file`, like [`SharedState::open_of`].
-    ///
-    /// # Errors
-    /// Those of [`SharedState::entry`].
-    pub(crate) fn locks_of(
-        &self,
-        context: &Context<'_>,
-        caller: Caller<'_>,
-        stateid: StateId,
-        file: FileId,
-    ) -> Result<Arc<StateEntry>, StateError> {
-        let entry = self.entry(caller, stateid.other)?;
-        let fits = entry.file == file && entry.as_locks().is_some() && is_of_owner(caller, &entry);
-        if fits {
-            entry.client.renew(context.now);
-            Ok(entry)
-        } else {
-            Err(StateError::BadStateId)
-        }
+        entry.client.renew(context.now);
+        Ok(entry)
     }
 
     /// Checks that `stateid` allows its holder to read or write `file`. Hold what is returned until the data is

@@ -11,10 +11,10 @@ use crate::recall::Recaller;
 use crate::state::clients::client::Client;
 use crate::state::clients::owner_sequence::{OwnerSequence, ReplayEntry, SequenceCheck};
 use crate::state::delegations::in_flight::InFlightModification;
-use crate::state::ids::{ClientId, Other, StateId};
+use crate::state::ids::{ClientId, FileId, Other, StateId};
 use crate::state::record::Principal;
-use crate::state::stateids::IoMode;
 use crate::state::stateids::entry::{Liveness, StateEntry};
+use crate::state::stateids::{HeldKind, IoMode};
 use crate::state::{Caller, Context, DurabilityToken, Peer, SharedState, SlotGuard};
 use crate::v4::context::{Compound, Done, OpStop, Target};
 
@@ -145,6 +145,25 @@ impl<'c> Compound<'c> {
     pub(super) fn recaller(&self) -> Recaller<'c, '_> {
         let client = self.slot.as_ref().map(|slot| &slot.session.client);
         Recaller { state: self.state(), context: self.state_context(), client }
+    }
+
+    /// Executes request `seqid` about an open of `file`, or about locks there, in the sequence of its owner.
+    ///
+    /// # Errors
+    /// Those of [`SharedState::held`], and of [`Compound::in_owner_sequence`].
+    pub(super) fn with_held(
+        &mut self,
+        kind: HeldKind,
+        held: (FileId, StateId),
+        seqid: u32,
+        out: &mut Encoder<'_>,
+        run: impl FnOnce(&mut Compound<'c>, &Arc<StateEntry>, &mut Encoder<'_>) -> Done,
+    ) -> Done {
+        let client = self.session_client();
+        let caller = self.caller(client.as_ref())?;
+        let entry = self.state().held(&self.state_context(), caller, held, kind)?;
+        let sequence = entry.owner_sequence().ok_or(NfsStat4::BadStateId)?;
+        self.in_owner_sequence(sequence, seqid, out, |compound, out| run(compound, &entry, out))
     }
 
     /// Executes request `seqid` of an NFSv4.0 owner, or repeats its reply. Later versions have slots for that.

@@ -8,6 +8,7 @@ use volume::time::Time;
 
 use crate::state::StateError;
 use crate::state::clients::client::{Client, LockOwner, OpenOwner};
+use crate::state::clients::owner_sequence::OwnerSequence;
 use crate::state::config::ENTRY_BYTES;
 use crate::state::files::share::{Mode, Modes};
 use crate::state::ids::{FileId, Other, StateId};
@@ -217,6 +218,15 @@ impl StateEntry {
         match &self.kind {
             StateKind::Locks(locks) => Some(locks),
             _ => None,
+        }
+    }
+
+    /// Returns the order of its owner's requests; none for a delegation, which has no owner.
+    pub(crate) fn owner_sequence(&self) -> Option<&OwnerSequence> {
+        match &self.kind {
+            StateKind::Open(open) => Some(&open.owner.sequence),
+            StateKind::Locks(locks) => Some(&locks.owner.sequence),
+            StateKind::Delegation(_) => None,
         }
     }
 

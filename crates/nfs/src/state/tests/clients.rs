@@ -89,7 +89,8 @@ fn expired_v40_clients_get_expired_after_a_restart_too() {
     let two = client(&world, made[1]).unwrap();
     world.open(&two, b"o", file(1), (3, 0)).unwrap();
     assert_eq!(client(&world, made[0]).err(), Some(StateError::Expired));
-    let of_open = world.state.open_of(&world.context(), Caller::V40(user_at(0, 1)), opened.stateid, file(1));
+    let (caller, held) = (Caller::V40(user_at(0, 1)), (file(1), opened.stateid));
+    let of_open = world.state.held(&world.context(), caller, held, stateids::HeldKind::Open);
     assert_eq!(of_open.err(), Some(StateError::Expired));
     let never = keys().client(1, 1);
     assert_eq!(client(&world, never).err(), Some(StateError::UnknownClient));

@@ -12,6 +12,7 @@ use crate::state::clients::owner_sequence::OwnerSequence;
 use crate::state::ids::{ClientId, FileId, StateId};
 use crate::state::locks::ranges::{LockKind, Range};
 use crate::state::locks::{Denied, LockError, LockRequest, Locker};
+use crate::state::stateids::HeldKind;
 use crate::v4::context::{Compound, Done, OpStop};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &LockArgs<'_>, out: &mut Encoder<'_>) -> Done {
@@ -37,24 +38,16 @@ fn first(
     out: &mut Encoder<'_>,
 ) -> Done {
     let stateid = compound.stateid(locker.open_stateid)?.into();
-    let client = compound.session_client();
-    let open = compound.state().open_of(
-        &compound.state_context(),
-        compound.caller(client.as_ref())?,
-        stateid,
-        file,
-    )?;
-    if compound.client(locker.lock_owner.clientid)?.id != open.client.id {
-        return Err(NfsStat4::BadStateId.into());
-    }
-    let sequence = &open.as_open().ok_or(NfsStat4::BadStateId)?.owner.sequence;
-    compound.in_owner_sequence(sequence, locker.open_seqid, out, |compound, out| {
-        compound.state().verify(&open, stateid)?;
+    compound.with_held(HeldKind::Open, (file, stateid), locker.open_seqid, out, |compound, open, out| {
+        if compound.client(locker.lock_owner.clientid)?.id != open.client.id {
+            return Err(NfsStat4::BadStateId.into());
+        }
+        compound.state().verify(open, stateid)?;
         let wanted = wanted(args)?;
         let now = compound.now;
         let name = locker.lock_owner.owner.0;
         let owner = compound.state().lock_owner(&open.client, name, || OwnerSequence::new(now))?;
-        let by = Locker::New { open: &open, owner: &owner };
+        let by = Locker::New { open, owner: &owner };
         if compound.slot.as_ref().is_some_and(SlotGuard::may_have_run_before)
             && let Some(stateid) = compound.state().locked(by, &wanted)
         {
@@ -76,23 +69,15 @@ fn further(
     out: &mut Encoder<'_>,
 ) -> Done {
     let stateid: StateId = compound.stateid(locker.lock_stateid)?.into();
-    let client = compound.session_client();
-    let entry = compound.state().locks_of(
-        &compound.state_context(),
-        compound.caller(client.as_ref())?,
-        stateid,
-        file,
-    )?;
-    let sequence = &entry.as_locks().ok_or(NfsStat4::BadStateId)?.owner.sequence;
-    compound.in_owner_sequence(sequence, locker.lock_seqid, out, |compound, out| {
+    compound.with_held(HeldKind::Locks, (file, stateid), locker.lock_seqid, out, |compound, entry, out| {
         let wanted = wanted(args)?;
-        let by = Locker::Known(&entry);
-        if compound.is_retry_after_restart(&entry, stateid, || compound.state().locked(by, &wanted).is_some())
+        let by = Locker::Known(entry);
+        if compound.is_retry_after_restart(entry, stateid, || compound.state().locked(by, &wanted).is_some())
         {
             return locked(compound, entry.stateid(), out);
         }
-        compound.state().verify(&entry, stateid)?;
-        lock(compound, args, Locker::Known(&entry), &wanted, out).map(drop)
+        compound.state().verify(entry, stateid)?;
+        lock(compound, args, by, &wanted, out).map(drop)
     })
 }
 

@@ -5,27 +5,19 @@ use wire::xdr::{Encode as _, Encoder};
 
 use crate::state::ids::StateId;
 use crate::state::locks::ranges::Range;
+use crate::state::stateids::HeldKind;
 use crate::v4::context::{Compound, Done};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &LockuArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?.file_id();
     let stateid: StateId = compound.stateid(args.lock_stateid)?.into();
-    let client = compound.session_client();
-    let entry = compound.state().locks_of(
-        &compound.state_context(),
-        compound.caller(client.as_ref())?,
-        stateid,
-        file,
-    )?;
-    let sequence = &entry.as_locks().ok_or(NfsStat4::BadStateId)?.owner.sequence;
-    compound.in_owner_sequence(sequence, args.seqid, out, |compound, out| {
+    compound.with_held(HeldKind::Locks, (file, stateid), args.seqid, out, |compound, entry, out| {
         let range = Range::new(args.offset, args.length).ok_or(NfsStat4::Inval)?;
-        if compound.is_retry_after_restart(&entry, stateid, || !compound.state().has_any_lock(&entry, range))
-        {
+        if compound.is_retry_after_restart(entry, stateid, || !compound.state().has_any_lock(entry, range)) {
             return unlocked(compound, entry.stateid(), out);
         }
-        compound.state().verify(&entry, stateid)?;
-        let (stateid, token) = compound.state().unlock(&compound.state_context(), &entry, range)?;
+        compound.state().verify(entry, stateid)?;
+        let (stateid, token) = compound.state().unlock(&compound.state_context(), entry, range)?;
         compound.wait_for_token(token);
         unlocked(compound, stateid, out)
     })
