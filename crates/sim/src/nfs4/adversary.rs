@@ -2,7 +2,8 @@
 //! requests before the server does. It does not know a client's verifier: with that, and the same principal, AUTH_SYS
 //! cannot tell it from a client with a second address.
 //!
-//! Its requests are refused, and no client notices them, which the other checks prove.
+//! Its requests are refused, and no client notices them, which the other checks prove. It also becomes as many clients as
+//! it can, and there is still room for others.
 
 use nfs::service::Connection;
 use wire::nfs4::*;
@@ -18,6 +19,17 @@ use crate::random::Random;
 const USER: u32 = 1000;
 /// The requests that it remembers.
 const REQUESTS_SEEN: usize = 60;
+/// The clients that it tries to become at once: more than there may be.
+const CLIENTS_HOARDED: usize = 128;
+
+/// How an introduction ended.
+enum Become {
+    Confirmed,
+    /// There are too many clients.
+    Refused,
+    /// The server has to wait for something.
+    Postponed,
+}
 
 /// Whether the status says that a request was refused because of its sender, or for an id that does not exist.
 fn is_refusal(status: NfsStat4) -> bool {
@@ -74,11 +86,12 @@ impl World {
             return Ok(());
         }
         let victim = *random.pick(&known);
-        match random.below(10) {
+        match random.below(11) {
             0..=3 => self.replay_elsewhere(&mut random),
             4 | 5 => self.replay_for_another_user(&mut random),
             6 | 7 => self.use_known_ids(victim, &mut random),
             8 => self.guess(victim, &mut random),
+            9 => self.hoard(&mut random),
             _ => self.take_name(victim, &mut random),
         }
     }
@@ -178,15 +191,54 @@ impl World {
     fn take_name(&mut self, victim: usize, random: &mut Random) -> Result<(), String> {
         let connection = self.elsewhere(victim, random);
         let client = &self.clients[victim];
-        let (name, minor, verifier) = (client.name.clone(), client.minor, random.next().to_be_bytes());
-        let name = name.as_bytes();
+        self.become_client(connection, client.name.as_bytes(), client.minor, random.next())?;
+        self.note(|| format!("the adversary takes the name of client {victim}"));
+        Ok(())
+    }
+
+    /// Becomes as many clients as it can. There is still room for a stranger.
+    fn hoard(&mut self, random: &mut Random) -> Result<(), String> {
+        let minor = u32::try_from(random.below(3)).unwrap_or(0);
+        let hoarder = message::foreign_connection(1, 1 << 40);
+        let mut taken = 0;
+        for _ in 0..CLIENTS_HOARDED {
+            let (name, verifier) = (random.next().to_be_bytes(), random.next());
+            match self.become_client(hoarder, &name, minor, verifier)? {
+                Become::Confirmed => taken += 1,
+                Become::Refused => break,
+                Become::Postponed => return Ok(()),
+            }
+        }
+        self.note(|| format!("the adversary became {taken} clients"));
+        let stranger = message::foreign_connection(2, 1 << 41);
+        match self.become_client(stranger, b"stranger", minor, 1)? {
+            Become::Refused => {
+                Err(format!("the adversary became {taken} clients, and there is room for no other"))
+            }
+            Become::Confirmed | Become::Postponed => Ok(()),
+        }
+    }
+
+    /// Introduces a client of the adversary's, and confirms it.
+    fn become_client(
+        &self,
+        connection: Connection,
+        name: &[u8],
+        minor: u32,
+        verifier: u64,
+    ) -> Result<Become, String> {
+        let verifier = verifier.to_be_bytes();
         let introduce = match minor {
             0 => set_client_id(name, verifier, "0.0.0.0.0.0"),
             _ => exchange_id(name, verifier),
         };
         let record = message::compound(1, minor, &[introduce]);
-        let Some(out) = self.server.probe(&record, connection, self.now)? else { return Ok(()) };
-        let confirm = match Results::parse(&out, 1)?.all.as_slice() {
+        let Some(out) = self.server.probe(&record, connection, self.now)? else {
+            return Ok(Become::Postponed);
+        };
+        let results = Results::parse(&out, 1)?;
+        let confirm = match results.all.as_slice() {
+            _ if results.status == NfsStat4::Delay => return Ok(Become::Refused),
             [ResOp4::ExchangeId(Ok(ok))] => {
                 let channels = (channel(1 << 16, 1), channel(1 << 16, 4));
                 create_session(ok.clientid, ok.sequenceid, 0, channels)
@@ -198,9 +250,11 @@ impl World {
             other => return Err(format!("the adversary may have a client of its own: {other:?}")),
         };
         let record = message::compound(1, minor, &[confirm]);
-        let _ = self.server.probe(&record, connection, self.now)?;
-        self.note(|| format!("the adversary takes the name of client {victim}"));
-        Ok(())
+        let Some(out) = self.server.probe(&record, connection, self.now)? else {
+            return Ok(Become::Postponed);
+        };
+        let refused = Results::parse(&out, 1)?.status == NfsStat4::Delay;
+        Ok(if refused { Become::Refused } else { Become::Confirmed })
     }
 
     fn expect_refusal(

@@ -24,6 +24,8 @@ use crate::rpc;
 
 /// The length of a lease.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
+/// Memory for what clients hold: little, so that an adversary reaches the limits.
+const STATE_BYTES: u64 = 4 << 20;
 
 /// A request in flight.
 #[derive(Debug)]
@@ -66,7 +68,7 @@ pub(super) struct Server {
 }
 
 fn service(volume: &Arc<Volume>, now: i64) -> Result<Service, String> {
-    let service = rpc::service(volume)?.with_lease(LEASE);
+    let service = rpc::service(volume)?.with_lease(LEASE).with_state_bytes(STATE_BYTES);
     service.restore_state(Time::from_nanos(now)).map_err(|error| format!("restore_state: {error:?}"))?;
     Ok(service)
 }
