@@ -33,11 +33,15 @@ enum Kind {
     Confirm = 0x40,
 }
 
-/// A secret key.
+/// A hash with a secret key.
 #[derive(Clone, Copy)]
-struct IdKey([u8; 16]);
+struct IdKey(SipHasher24);
 
 impl IdKey {
+    fn new(key: &[u8; 16]) -> IdKey {
+        IdKey(SipHasher24::new_with_key(key))
+    }
+
     fn seal<const N: usize>(self, kind: Kind, mut bytes: [u8; N]) -> [u8; N] {
         (0..ROUNDS).for_each(|round| self.mix(kind, round, &mut bytes));
         bytes
@@ -49,14 +53,15 @@ impl IdKey {
     }
 
     /// Changes one half by a hash of the other. A second call undoes it.
-    fn mix(self, kind: Kind, round: u8, bytes: &mut [u8]) {
-        let (left, right) = bytes.split_at_mut(bytes.len() / 2);
+    #[inline]
+    fn mix<const N: usize>(self, kind: Kind, round: u8, bytes: &mut [u8; N]) {
+        let (left, right) = bytes.split_at_mut(N / 2);
         let (from, to) = if round.is_multiple_of(2) { (left, right) } else { (right, left) };
         // Half of a stateid and one byte more are a single block of the hash.
         let mut message = [kind as u8 | round; 9];
         message.iter_mut().zip(from.iter()).for_each(|(byte, half)| *byte = *half);
-        let message = message.get(..=from.len()).expect("no half is longer than 8 bytes");
-        let hash = SipHasher24::new_with_key(&self.0).hash(message).to_be_bytes();
+        let message = message.get(..=N / 2).expect("no half is longer than 8 bytes");
+        let hash = self.0.hash(message).to_be_bytes();
         to.iter_mut().zip(hash).for_each(|(byte, mask)| *byte ^= mask);
     }
 }
@@ -91,7 +96,7 @@ impl IdKeys {
 
     /// Returns keys; new identifiers are made with `own`.
     pub(crate) fn new(own: [u8; 16], others: &[[u8; 16]]) -> IdKeys {
-        IdKeys { own: IdKey(own), others: others.iter().copied().map(IdKey).collect() }
+        IdKeys { own: IdKey::new(&own), others: others.iter().map(IdKey::new).collect() }
     }
 
     fn all(&self) -> impl Iterator<Item = IdKey> {
