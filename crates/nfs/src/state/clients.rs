@@ -185,19 +185,28 @@ impl SharedState {
         match known {
             Some(gone) if gone.is_gone() => self.remove_client(context, &gone).map(drop),
             Some(_) => Ok(()),
-            None => self.make_room_for_client(context, holder, 0),
+            None => self.make_room(context, holder, [(Resource::Clients, 1)]),
         }
     }
 
-    /// Makes room for a client that is about to be confirmed, and for its first session of `session` bytes.
-    fn make_room_for_unconfirmed(
+    /// Makes room for a client that is about to be confirmed, and for its first session of `session` bytes, which a confirmed
+    /// client may lack too.
+    fn make_room_for_session(
         &self,
         context: &Context<'_>,
         id: ClientId,
         session: u64,
     ) -> Result<(), StateError> {
-        let holder = self.clients.read().proposed(id).map(|(_, unconfirmed)| Arc::clone(&unconfirmed.holder));
-        holder.map_or(Ok(()), |holder| self.make_room_for_client(context, &holder, session))
+        let table = self.clients.read();
+        let (holder, clients) = match (table.proposed(id), table.confirmed.get(&id)) {
+            (Some((_, unconfirmed)), _) => (unconfirmed.holder, 1),
+            (None, Some(client)) if client.inner.lock().sessions.is_empty() => {
+                (Arc::clone(&client.holder), 0)
+            }
+            (None, _) => return Ok(()),
+        };
+        drop(table);
+        self.make_room(context, &holder, [(Resource::Clients, clients), (Resource::SessionBytes, session)])
     }
 
     /// Checks that there is room for a client, unless it takes the place of an earlier one.
@@ -255,7 +264,7 @@ impl SharedState {
         confirm: [u8; 8],
         peer: &Peer,
     ) -> Result<Option<DurabilityToken>, StateError> {
-        self.make_room_for_unconfirmed(context, id, 0)?;
+        self.make_room_for_session(context, id, 0)?;
         let mut table = self.clients.write();
         let proposed = table.proposed(id).filter(|(_, one)| confirms(&one.record, confirm));
         let Some((name, unconfirmed)) = proposed else {
@@ -398,7 +407,7 @@ impl SharedState {
         context: &Context<'_>,
         args: &CreateSession,
     ) -> Result<(Arc<Session>, Option<DurabilityToken>), StateError> {
-        self.make_room_for_unconfirmed(context, args.client, args.channels.base_bytes(&self.config))?;
+        self.make_room_for_session(context, args.client, args.channels.base_bytes(&self.config))?;
         let mut table = self.clients.write();
         let confirmed = table.confirmed.get(&args.client).cloned();
         let confirmed = confirmed.filter(|client| client.version == ClientProtocol::Sessions);

@@ -26,7 +26,7 @@ use crate::state::locks::{LockError, LockRequest, Locker, Waiter};
 use crate::state::record::{
     ClientKind, ClientRecord, Key, MonitorRecord, NAME_BYTES_MAX, Principal, address_bytes,
 };
-use crate::state::shares::Held;
+use crate::state::shares::{Held, Resource};
 use crate::state::stateids::entry::StateEntry;
 use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
@@ -223,7 +223,7 @@ impl SharedState {
             return Err(StateError::LimitReached);
         }
         let holder = self.shares.holder(host.address);
-        self.make_room_for_client(context, &holder, 0)?;
+        self.make_room(context, &holder, [(Resource::Clients, 1)])?;
         let name = origin.name(name);
         self.clients.enter(ClientProtocol::Nlm, (&name, host.address), &holder, || {
             let id = self.next_client(context.now);

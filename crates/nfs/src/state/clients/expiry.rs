@@ -85,19 +85,18 @@ impl SharedState {
         self.shares.forget_idle();
     }
 
-    /// If there is no room for a client, or for its first session of `session` bytes, removes others until there is: those
-    /// whose leases are over, and those that hold nothing and have been silent for [`STATELESS`], the idlest of the greediest
-    /// origin first. If the newcomer's origin has its share, only its own clients give way.
+    /// If there is no room for what a new client needs, removes others until there is: those whose leases are over, and those
+    /// that hold nothing and have been silent for [`STATELESS`], the idlest of the greediest origin first. If the newcomer's
+    /// origin has its share, only its own clients give way.
     ///
     /// # Errors
     /// Those of the journal.
-    pub(crate) fn make_room_for_client(
+    pub(crate) fn make_room<const N: usize>(
         &self,
         context: &Context<'_>,
         newcomer: &Holder,
-        session: u64,
+        needs: [(Resource, u64); N],
     ) -> Result<(), StateError> {
-        let needs = [(Resource::Clients, 1), (Resource::SessionBytes, session)];
         let fits = || needs.iter().all(|(resource, amount)| newcomer.room(*resource) >= *amount);
         if fits() || !newcomer.may_look(context.now) {
             return Ok(());
@@ -106,8 +105,10 @@ impl SharedState {
         let mut candidates = self.clients.all();
         candidates.retain(|client| {
             let shares = all_are_held || client.holder.origin() == newcomer.origin();
-            shares
-                && (client.lease_idle(context.now) > self.config.lease || self.holds_nothing(client, context))
+            let other = !std::ptr::eq(Arc::as_ptr(&client.holder), newcomer);
+            let idle =
+                client.lease_idle(context.now) > self.config.lease || self.holds_nothing(client, context);
+            shares && other && idle
         });
         candidates.sort_by_cached_key(|client| {
             let greed = client.holder.held_by_origin(Resource::Clients);

@@ -155,6 +155,24 @@ fn clients_that_hold_nothing_give_way() {
     assert!(world.state.session(crowd[1].1).is_ok(), "one was enough");
 }
 
+/// A client that destroyed its session and needs another one is not the one that gives way to itself.
+#[test]
+fn clients_that_hold_nothing_give_way_to_another_session() {
+    let mut world = world();
+    let (client, session) = client_at(&world, address(0), b"client").unwrap();
+    world.state.destroy_session(&world.context(), session, &at(address(0))).unwrap();
+    let crowd: Vec<_> =
+        (1..5000).map_while(|number| client_at(&world, address(number), b"one of many").ok()).collect();
+    let create_again = |world: &World| {
+        let again = Exchanged { id: client.id, sequence: 2, confirmed: true };
+        create(world, again, at(address(0)))
+    };
+    world.pass(6);
+    crowd.iter().skip(1).for_each(|(client, _)| client.renew(world.now));
+    create_again(&world).unwrap();
+    assert!(world.state.session(crowd[0].1).is_err(), "the idlest gave way");
+}
+
 #[test]
 fn clients_without_sessions_count_no_slots() {
     // `memory` = 1 GiB.
