@@ -314,8 +314,18 @@ xdr! {
 pub mod sequence_status {
     /// No callback channel works.
     pub const CB_PATH_DOWN: u32 = 0x0001;
+    /// The lease expired, and all state with it.
+    pub const EXPIRED_ALL_STATE_REVOKED: u32 = 0x0008;
+    /// The lease expired, and some state with it.
+    pub const EXPIRED_SOME_STATE_REVOKED: u32 = 0x0010;
+    /// An administrator revoked state.
+    pub const ADMIN_STATE_REVOKED: u32 = 0x0020;
     /// Delegations or layouts were revoked.
     pub const RECALLABLE_STATE_REVOKED: u32 = 0x0040;
+    /// Another server has the state of some file systems.
+    pub const LEASE_MOVED: u32 = 0x0080;
+    /// The server restarted, and state must be reclaimed.
+    pub const RESTART_RECLAIM_NEEDED: u32 = 0x0100;
     /// This session's callback channel does not work.
     pub const CB_PATH_DOWN_SESSION: u32 = 0x0200;
     /// The callback channel has an unrecoverable fault.
