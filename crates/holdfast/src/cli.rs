@@ -30,7 +30,7 @@ pub(crate) enum Command {
     Status(status::Status),
     /// Print an example of the configuration file, or check one
     Config(config::Config),
-    /// Measure an NFSv3 server with a load generator that needs no mount
+    /// Measure an NFS server with a load generator that needs no mount
     Bench(bench::Bench),
 }
 

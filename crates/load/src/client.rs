@@ -1,36 +1,57 @@
-//! A client of NFSv3 and MOUNT. [`Server`] names the server, [`BlockingClient`] prepares and cleans up, and
-//! `Connection` carries the load.
+//! A client of NFSv3 with MOUNT, and of NFSv4.1 and 4.2. [`Server`] names the server, [`BlockingClient`] prepares and
+//! cleans up, and `Connection` carries the load. What is asked of a server is a `Request`, and what it answers a `Reply`;
+//! only `nfs3` and `nfs4` know how their protocol says it.
 
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use rustix::net::sockopt::Timeout;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use wire::limits::HANDLE4_BYTES_MAX;
 use wire::nfs3::FileHandle3;
+use wire::nfs4::FileHandle4;
 use wire::rpc::{AuthSys, Credential, Groups, OpaqueAuth};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::error::LoadError;
 
 mod blocking;
+pub(crate) mod cause;
 mod connection;
+mod mount;
+pub(crate) mod nfs3;
+pub(crate) mod nfs4;
 pub(crate) mod outbox;
+mod protocol;
+pub(crate) mod reply;
 mod reply_reader;
+pub(crate) mod request;
 mod sweep;
+mod transport;
 
-pub(crate) use blocking::mode;
 pub use blocking::{BlockingClient, TransferSizes};
 pub(crate) use connection::{Connection, Received};
+pub use protocol::Protocol;
+use request::Request;
 pub(crate) use sweep::SweepOutcome;
+use transport::{ProcedureId, Transport};
 
 /// The time limit for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long to wait before a call is made again that the server asked to make later (NFS3ERR_JUKEBOX, NFS4ERR_DELAY,
+/// NFS4ERR_GRACE).
+pub(crate) const DELAY: Duration = Duration::from_millis(100);
+/// How often a call is made again for this reason, so that a grace period is waited for.
+pub(crate) const DELAYS_MAX: u32 = 1200;
 
 /// The server to measure. The client connects to this address only: to its NFS service, its rpcbind and its mountd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     /// The address of the NFS service.
     pub address: SocketAddr,
+    /// The protocol to speak.
+    pub protocol: Protocol,
     /// The port of the MOUNT service. If absent, the NFS port is tried first, then rpcbind is asked.
     pub mount_port: Option<u16>,
     /// The path of the export, such as `/main`.
@@ -71,6 +92,7 @@ impl Server {
         };
         Ok(Self {
             address,
+            protocol: Protocol::default(),
             mount_port: None,
             export: format!("/{export}"),
             reserved_ports: false,
@@ -130,31 +152,58 @@ fn connect_reserved(address: SocketAddr) -> std::io::Result<TcpStream> {
 #[derive(Clone, Copy)]
 pub struct Handle {
     length: u8,
-    bytes: [u8; wire::limits::HANDLE_BYTES_MAX],
+    bytes: [u8; HANDLE4_BYTES_MAX],
 }
 
 impl Handle {
     /// Copies a handle from a reply.
-    pub(crate) fn of(handle: FileHandle3<'_>) -> Self {
-        let from = handle.as_bytes();
-        let mut bytes = [0; wire::limits::HANDLE_BYTES_MAX];
+    pub(crate) fn of(from: &[u8]) -> Self {
+        let mut bytes = [0; HANDLE4_BYTES_MAX];
         for (to, from) in bytes.iter_mut().zip(from) {
             *to = *from;
         }
-        Self { length: u8::try_from(from.len()).expect("a handle has at most 64 bytes"), bytes }
+        Self { length: u8::try_from(from.len()).expect("a handle has at most 128 bytes"), bytes }
     }
 
-    /// Returns the handle as it is encoded.
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+
+    /// Returns the handle as NFSv3 encodes it.
     #[inline]
-    pub(crate) fn wire(&self) -> FileHandle3<'_> {
-        FileHandle3::new(&self.bytes[..usize::from(self.length)]).expect("it was a handle")
+    fn v3(&self) -> FileHandle3<'_> {
+        FileHandle3::new(self.as_bytes()).expect("it was a handle of NFSv3")
+    }
+
+    /// Returns the handle as NFSv4 encodes it.
+    #[inline]
+    fn v4(&self) -> FileHandle4<'_> {
+        FileHandle4::new(self.as_bytes()).expect("it was a handle")
     }
 }
 
 impl std::fmt::Debug for Handle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.wire().fmt(f)
+        self.v4().fmt(f)
     }
+}
+
+/// Whether the results of NFSv3 ask for the call to be made again later (NFS3ERR_JUKEBOX).
+pub(crate) fn is_delayed(results: &[u8]) -> bool {
+    results.first_chunk::<4>() == Some(&wire::nfs3::NfsStat3::Jukebox.code().to_be_bytes())
+}
+
+/// Connects for the load. With NFSv4, the connection is bound to a session.
+pub(crate) fn connect_for_load(
+    server: &Server,
+    session: Option<wire::nfs4::SessionId4>,
+) -> Result<TcpStream, LoadError> {
+    let (Some(minor), Some(session)) = (server.protocol.minor(), session) else {
+        return server.connect(server.address.port());
+    };
+    let mut transport = Transport::connect(server, server.address.port())?;
+    nfs4::bind(&mut transport, minor, session)?;
+    Ok(transport.into_stream())
 }
 
 /// Encodes the credential and verifier of a call.
@@ -175,8 +224,9 @@ pub(crate) fn encoded_identity(identity: Identity) -> Vec<u8> {
 
 /// Appends the header of a call, up to its arguments.
 #[inline]
-pub(crate) fn encode_header(out: &mut Vec<u8>, xid: u32, program: u32, procedure: u32, identity: &[u8]) {
-    let words = [xid, 0, wire::rpc::RPC_VERSION, program, 3, procedure];
+pub(crate) fn encode_header(out: &mut Vec<u8>, xid: u32, procedure: ProcedureId, identity: &[u8]) {
+    let (program, version, procedure) = procedure;
+    let words = [xid, 0, wire::rpc::RPC_VERSION, program, version, procedure];
     let mut bytes = [0; 24];
     for (to, word) in bytes.chunks_exact_mut(4).zip(words) {
         to.copy_from_slice(&word.to_be_bytes());
@@ -184,6 +234,32 @@ pub(crate) fn encode_header(out: &mut Vec<u8>, xid: u32, program: u32, procedure
     out.extend_from_slice(&bytes);
     out.extend_from_slice(identity);
 }
+
+/// Appends the call of a request; with a caller, in NFSv4.
+#[inline]
+pub(crate) fn encode_request(
+    out: &mut Vec<u8>,
+    xid: u32,
+    identity: &[u8],
+    caller: Option<&nfs4::Caller<'_>>,
+    request: &Request<'_>,
+) {
+    match caller {
+        None => {
+            let procedure = nfs3::procedure(request).code();
+            encode_header(out, xid, (wire::nfs3::PROGRAM, wire::nfs3::VERSION, procedure), identity);
+            nfs3::encode(request, &mut Encoder::new(out));
+        }
+        Some(caller) => {
+            encode_header(out, xid, COMPOUND, identity);
+            nfs4::encode(caller, request, &mut Encoder::new(out));
+        }
+    }
+}
+
+/// The procedure of all calls of NFSv4 but NULL.
+const COMPOUND: ProcedureId =
+    (wire::nfs4::PROGRAM, wire::nfs4::VERSION, wire::nfs4::Procedure::Compound.code());
 
 #[cfg(test)]
 mod tests {

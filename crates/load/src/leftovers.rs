@@ -26,8 +26,8 @@ fn is_ours(name: &[u8]) -> bool {
 /// # Errors
 /// If the server cannot be reached or the export cannot be listed.
 pub fn find(server: &Server) -> Result<Vec<String>, LoadError> {
-    let root = BlockingClient::mount(server)?;
-    let names = BlockingClient::connect(server)?.names(&root)?;
+    let (mut client, root) = BlockingClient::open(server)?;
+    let names = client.names(&root)?;
     let ours = names.into_iter().filter(|name| is_ours(name));
     Ok(ours.map(|name| String::from_utf8_lossy(&name).into_owned()).collect())
 }
@@ -37,8 +37,8 @@ pub fn find(server: &Server) -> Result<Vec<String>, LoadError> {
 /// # Errors
 /// If the server cannot be reached or refuses.
 pub fn remove(server: &Server, name: &str, until: Instant) -> Result<bool, LoadError> {
-    let root = BlockingClient::mount(server)?;
-    let outcome = BlockingClient::connect(server)?.sweep(&root, name, until)?;
+    let (mut client, root) = BlockingClient::open(server)?;
+    let outcome = client.sweep(&root, name, until)?;
     Ok(outcome == SweepOutcome::All)
 }
 
@@ -46,25 +46,22 @@ pub fn remove(server: &Server, name: &str, until: Instant) -> Result<bool, LoadE
 mod tests {
     use std::time::Duration;
 
-    use wire::nfs3::Procedure;
-
     use super::*;
     use crate::run::tests::fake::{Fake, Fault};
 
     #[test]
     fn only_directories_of_measurements_are_found_and_removed() {
         let fake = Fake::start(Fault::None);
-        let root = BlockingClient::mount(&fake.server).unwrap();
-        let mut client = BlockingClient::connect(&fake.server).unwrap();
+        let (mut client, root) = BlockingClient::open(&fake.server).unwrap();
         let ours = new_name();
         let directory = client.make_directory(&root, &ours).unwrap();
-        client.make_many(Procedure::Create, &[(directory, "f".to_owned())]).unwrap();
+        client.make_closed_files(&[(directory, "f".to_owned())]).unwrap();
         // More names than fit a reply, and some that only look similar.
         for name in ["holdfast-bench-", "holdfast-bench-123", "holdfast-bench-0123456789ABCDEF", "home"] {
             client.make_directory(&root, name).unwrap();
         }
         let many: Vec<_> = (0..100).map(|number| (root, format!("a{number}"))).collect();
-        client.make_many(Procedure::Create, &many).unwrap();
+        client.make_closed_files(&many).unwrap();
         assert_eq!(find(&fake.server).unwrap(), std::slice::from_ref(&ours));
         assert!(remove(&fake.server, &ours, Instant::now() + Duration::from_secs(60)).unwrap());
         assert_eq!(fake.objects(), 104);

@@ -1,4 +1,4 @@
-//! A load generator for any NFSv3 server, and the reports of its results.
+//! A load generator for any server of NFSv3, NFSv4.1 or NFSv4.2, and the reports of its results.
 //!
 //! It speaks the protocol itself, so it needs no mount and no root, and has no client cache to defeat. A few threads
 //! of the operating system run up to thousands of *virtual threads*, each of which behaves like one thread of a
@@ -7,7 +7,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`workload`] | what virtual threads do |
-//! | [`client`] | the NFSv3 and MOUNT client |
+//! | [`client`] | the client of NFSv3 with MOUNT, and of NFSv4 |
 //! | [`run`] | event loops, stages, warm-up, common start and end |
 //! | [`steady`] | when a rate counts as steady |
 //! | `verify` | self-describing blocks |

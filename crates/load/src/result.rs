@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::client::Protocol;
 use crate::text::count;
 use crate::workload::Workload;
 
@@ -115,6 +116,9 @@ pub struct Target {
     pub address: String,
     /// The path of the export.
     pub export: String,
+    /// The protocol that was spoken.
+    #[serde(default)]
+    pub protocol: Protocol,
     /// The user's name for it.
     pub label: Option<String>,
 }
@@ -175,12 +179,18 @@ pub struct DirectoryLimits {
 pub struct Measurement {
     /// The workload in a few words, such as `random 4 KiB 70:30`.
     pub name: String,
+    /// The protocol that was spoken.
+    #[serde(default)]
+    pub protocol: Protocol,
     /// The workload.
     pub workload: Workload,
     /// Virtual threads.
     pub threads: u32,
     /// Operations in flight per thread.
     pub depth: u32,
+    /// The slots of each session. Only NFSv4.
+    #[serde(default)]
+    pub slots: Option<Slots>,
     /// TCP connections of all threads together.
     pub connections: u32,
     /// The seed of random numbers.
@@ -214,6 +224,9 @@ pub struct Measurement {
     pub interrupted: bool,
     /// Verified blocks of 4 KiB. Absent without `--verify`.
     pub verified_blocks: Option<u64>,
+    /// Calls that the server asked to make again later, and that were made again. Their delay is part of the latency.
+    #[serde(default)]
+    pub delayed_calls: u64,
     /// The processor time of the server.
     pub server: Option<ServerCost>,
     /// The result as a fraction of a limit.
@@ -244,6 +257,30 @@ impl Measurement {
     #[must_use]
     pub fn failed_operations(&self) -> u64 {
         self.errors.iter().fold(0, |sum, error| sum.saturating_add(error.count))
+    }
+}
+
+/// The slots of a session: how many of its calls can be in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slots {
+    /// The slots that the server granted; of several sessions, the fewest.
+    pub granted: u32,
+    /// The slots that the threads of a session needed.
+    pub wanted: u32,
+    /// The operations in flight per thread that were wanted.
+    pub depth_wanted: u32,
+}
+
+impl Slots {
+    /// Returns the operations in flight of each of this many threads that share a session.
+    pub(crate) fn depth(self, threads: u32) -> u32 {
+        self.depth_wanted.min(self.granted / threads.max(1)).max(1)
+    }
+
+    /// Whether calls had to wait, or the depth was lowered.
+    #[must_use]
+    pub const fn are_few(self) -> bool {
+        self.granted < self.wanted
     }
 }
 

@@ -5,17 +5,19 @@
 
 use std::time::{Duration, Instant};
 
+use crate::client::nfs4::{Session, slots_for};
 use crate::client::{BlockingClient, Handle, Server, SweepOutcome};
 use crate::error::LoadError;
 use crate::leftovers;
 use crate::random::fresh_seed;
-use crate::result::{Latency, Measurement};
+use crate::result::{Latency, Measurement, Slots};
 use crate::server_cost::Processes;
 use crate::steady::SteadyRule;
 use crate::text::{rounded_size, size};
 use crate::workload::{Plan, Setup, Workload};
 
 mod event_loop;
+mod layout;
 mod stages;
 mod tally;
 #[cfg(test)]
@@ -23,8 +25,10 @@ pub(crate) mod tests;
 mod window;
 mod worker_pool;
 
+use layout::LoopShare;
 use stages::Stages;
 pub(crate) use tally::rate;
+use worker_pool::WorkerPool;
 
 /// Virtual threads.
 pub const THREADS_MAX: u32 = 16_384;
@@ -258,16 +262,20 @@ pub fn measure(
     let processes = Processes::new(&options.server_pids)?;
     let seed = options.seed.unwrap_or_else(fresh_seed);
     worker_pool::allow_files(options.connections());
+    let shares = layout::divide(options);
+    let job = Job { server, workload, options, seed, shares: &shares, processes: &processes };
     if !workload.needs_export() {
-        let plan = Plan::without_export(options.threads);
-        return run(server, workload, options, seed, plan, &processes, observer);
+        return job.run(Plan::without_export(options.threads), Vec::new(), None, observer);
     }
-    let root = BlockingClient::mount(server)?;
-    let mut client = BlockingClient::connect(server)?;
-    let sizes = client.sizes(&root)?;
+    let (mut client, root) = BlockingClient::open(server)?;
     if workload.stored_bytes(options.working_set_bytes, options.threads) > 0 {
         check_space(workload, options, client.free_bytes(&root)?)?;
     }
+    let (sessions, slots) = job.sessions(&mut client)?;
+    let depth = slots.map_or(options.depth, |slots| slots.depth(layout::threads_per_session(&shares)));
+    let options = &Options { depth, ..options.clone() };
+    let job = Job { options, ..job };
+    let sizes = client.sizes(&root)?;
     let name = leftovers::new_name();
     let directory = client.make_directory(&root, &name)?;
     let mut tell = |fraction: f64| {
@@ -289,8 +297,8 @@ pub fn measure(
         tell: &mut tell,
     };
     let plan = workload.plan(&mut setup);
-    let result = plan.and_then(|plan| run(server, workload, options, seed, plan, &processes, observer));
-    clean_up(server, &root, &name, options, observer);
+    let result = plan.and_then(|plan| client.keep_lease(|| job.run(plan, sessions, slots, observer)));
+    clean_up(client, &root, &name, options, observer);
     result
 }
 
@@ -319,15 +327,21 @@ pub(crate) fn check_space(workload: &Workload, options: &Options, free_bytes: u6
 }
 
 /// Removes the files of a measurement. A failure becomes a note; the result counts.
-fn clean_up(server: &Server, root: &Handle, name: &str, options: &Options, observer: &mut dyn Observer) {
-    let left = |why: String| format!("{name} is left in {}: {why}", server.export);
+fn clean_up(
+    client: BlockingClient,
+    root: &Handle,
+    name: &str,
+    options: &Options,
+    observer: &mut dyn Observer,
+) {
+    let left = |why: String| format!("{name} is left in the export: {why}");
     let later = "; `holdfast bench clean` removes it";
+    // The old connection may be broken, or replies may be in flight on it, and files may be open.
+    let restarted = client.restart();
     if options.keep {
         return observer.note(&left("--keep".to_owned()));
     }
-    // The old connection may be broken, or replies may be in flight on it.
-    let swept = BlockingClient::connect(server)
-        .and_then(|mut client| client.sweep(root, name, Instant::now() + options.cleanup));
+    let swept = restarted.and_then(|mut client| client.sweep(root, name, Instant::now() + options.cleanup));
     match swept {
         Ok(SweepOutcome::All) => {}
         Ok(SweepOutcome::OutOfTime) => {
@@ -342,60 +356,92 @@ fn clean_up(server: &Server, root: &Handle, name: &str, options: &Options, obser
 
 const INTERRUPTED_EARLY: &str = "nothing was measured: interrupted before operations counted";
 
-/// Runs a planned measurement.
-fn run(
-    server: &Server,
-    workload: &Workload,
-    options: &Options,
+/// A measurement that is about to begin.
+#[derive(Clone, Copy)]
+struct Job<'m> {
+    server: &'m Server,
+    workload: &'m Workload,
+    options: &'m Options,
     seed: u64,
-    plan: Plan,
-    processes: &Processes,
-    observer: &mut dyn Observer,
-) -> Result<Measurement, LoadError> {
-    let Plan { stages, phases, actors, parts_max, fill_bytes, phase_operations } = plan;
-    let pool = worker_pool::WorkerPool::spawn(server, options, actors, parts_max)?;
-    let mut runner = Stages::new(pool, options, processes, observer);
-    runner.expect(fill_bytes, phase_operations);
-    runner.run_all(&stages)?;
-    let result = runner.finish()?;
-    let seconds = result.seconds;
-    let tally = &result.tally;
-    if tally.operations == 0 && tally.failed() > 0 {
-        let worst = tally.errors().into_iter().next().map(|error| error.cause).unwrap_or_default();
-        let sentence = format!("no operation succeeded; {} failed, most often with: {worst}", tally.failed());
-        return Err(LoadError::new(sentence));
+    shares: &'m [LoopShare],
+    processes: &'m Processes,
+}
+
+impl Job<'_> {
+    /// Makes the sessions of the load, and returns them with their slots, if the protocol has any.
+    fn sessions(&self, client: &mut BlockingClient) -> Result<(Vec<Session>, Option<Slots>), LoadError> {
+        let count = self.shares.iter().map(|share| share.sessions).sum();
+        let calls = u64::from(layout::threads_per_session(self.shares))
+            * u64::from(self.options.depth)
+            * self.workload.calls_per_operation();
+        let sessions = client.sessions(count, slots_for(calls))?;
+        let granted = sessions.iter().map(Session::slots).min();
+        let (wanted, depth_wanted) = (u32::try_from(calls).unwrap_or(u32::MAX), self.options.depth);
+        Ok((sessions, granted.map(|granted| Slots { granted, wanted, depth_wanted })))
     }
-    if tally.operations == 0 && result.interrupted {
-        return Err(LoadError::new(INTERRUPTED_EARLY));
+
+    /// Runs a planned measurement.
+    fn run(
+        &self,
+        plan: Plan,
+        sessions: Vec<Session>,
+        slots: Option<Slots>,
+        observer: &mut dyn Observer,
+    ) -> Result<Measurement, LoadError> {
+        let Self { server, workload, options, seed, shares, processes } = *self;
+        let Plan { stages, phases, actors, parts_max, fill_bytes, phase_operations } = plan;
+        let pool = WorkerPool::spawn(server, options, shares, sessions, actors, parts_max)?;
+        let mut runner = Stages::new(pool, options, processes, observer);
+        runner.expect(fill_bytes, phase_operations);
+        runner.run_all(&stages)?;
+        let result = runner.finish()?;
+        let seconds = result.seconds;
+        let tally = &result.tally;
+        if tally.operations == 0 && tally.failed() > 0 {
+            let worst = tally.errors().into_iter().next().map(|error| error.cause).unwrap_or_default();
+            let sentence =
+                format!("no operation succeeded; {} failed, most often with: {worst}", tally.failed());
+            return Err(LoadError::new(sentence));
+        }
+        if tally.operations == 0 && result.interrupted {
+            return Err(LoadError::new(INTERRUPTED_EARLY));
+        }
+        let phase_seconds = |phase: usize| {
+            let name = phases.get(phase).copied().unwrap_or_default();
+            result
+                .stage_seconds
+                .iter()
+                .find(|(stage, _)| *stage == name)
+                .map_or(seconds, |(_, seconds)| *seconds)
+        };
+        Ok(Measurement {
+            name: workload.name(),
+            protocol: server.protocol,
+            workload: *workload,
+            threads: options.threads,
+            depth: options.depth,
+            slots,
+            connections: options.connections(),
+            seed,
+            working_set_bytes: workload.working_set_bytes(options.working_set_bytes),
+            seconds,
+            warmup_seconds: result.warmup_seconds,
+            operations: tally.operations,
+            bytes: tally.bytes,
+            errors: tally.errors(),
+            operations_per_s: rate(tally.operations, seconds),
+            bytes_per_s: rate(tally.bytes, seconds),
+            latency: Latency::of(&tally.latency),
+            phases: tally.phases(phases, phase_seconds),
+            timeline: result.timeline,
+            steady: result.steady,
+            interrupted: result.interrupted,
+            verified_blocks: options.verify.then_some(tally.verified_blocks),
+            delayed_calls: tally.delayed_calls,
+            server: result.server,
+            limit: None,
+            published: Vec::new(),
+            failed_hosts: Vec::new(),
+        })
     }
-    let phase_seconds = |phase: usize| {
-        let name = phases.get(phase).copied().unwrap_or_default();
-        result.stage_seconds.iter().find(|(stage, _)| *stage == name).map_or(seconds, |(_, seconds)| *seconds)
-    };
-    Ok(Measurement {
-        name: workload.name(),
-        workload: *workload,
-        threads: options.threads,
-        depth: options.depth,
-        connections: options.connections(),
-        seed,
-        working_set_bytes: workload.working_set_bytes(options.working_set_bytes),
-        seconds,
-        warmup_seconds: result.warmup_seconds,
-        operations: tally.operations,
-        bytes: tally.bytes,
-        errors: tally.errors(),
-        operations_per_s: rate(tally.operations, seconds),
-        bytes_per_s: rate(tally.bytes, seconds),
-        latency: Latency::of(&tally.latency),
-        phases: tally.phases(phases, phase_seconds),
-        timeline: result.timeline,
-        steady: result.steady,
-        interrupted: result.interrupted,
-        verified_blocks: options.verify.then_some(tally.verified_blocks),
-        server: result.server,
-        limit: None,
-        published: Vec::new(),
-        failed_hosts: Vec::new(),
-    })
 }

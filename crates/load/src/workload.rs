@@ -1,6 +1,7 @@
 //! What virtual threads do: the workloads, each as the published reports define it.
 
 use serde::{Deserialize, Serialize};
+use wire::limits::DATA_BYTES_MAX;
 
 use crate::client::{BlockingClient, Handle, TransferSizes};
 use crate::error::LoadError;
@@ -9,6 +10,7 @@ use actor::Actor;
 
 pub(crate) mod actor;
 mod create_remove;
+mod open_close;
 mod readdir;
 mod simple;
 mod transfer;
@@ -89,6 +91,8 @@ pub enum RateProcedure {
     Lookup,
     /// LOOKUP of a name that does not exist.
     LookupMissing,
+    /// Opening and closing an existing file: OPEN and CLOSE. In NFSv3, which has neither, LOOKUP and ACCESS.
+    OpenClose,
     /// CREATE of an empty file, then REMOVE: two operations.
     CreateRemove,
     /// WRITE of 4 KiB at a random offset, FILE_SYNC.
@@ -261,6 +265,16 @@ impl Workload {
         }
     }
 
+    /// Returns the calls of an operation that are in flight together, if each moves as much as a call can.
+    pub(crate) const fn calls_per_operation(&self) -> u64 {
+        match self {
+            Self::SequentialRead { block_bytes, .. }
+            | Self::SequentialWrite { block_bytes, .. }
+            | Self::Random { block_bytes, .. } => block_bytes.div_ceil(DATA_BYTES_MAX as u64),
+            _ => 1,
+        }
+    }
+
     /// Returns the bytes of data and metadata that it uses, as a server would cache them: its working set, or else an
     /// estimate of 1 KiB for each file, directory and name, with the data of small files.
     pub(crate) fn footprint_bytes(&self, working_set_bytes: u64, threads: u32) -> u64 {
@@ -333,6 +347,7 @@ impl Workload {
             Self::Null => Ok(Plan::without_export(setup.threads)),
             Self::Rate { procedure } => match procedure {
                 RateProcedure::CreateRemove => create_remove::plan(setup),
+                RateProcedure::OpenClose => open_close::plan(setup),
                 RateProcedure::WriteFileSync => transfer::plan(setup, &rate_writes(Stability::FileSync)),
                 RateProcedure::WriteCommit => transfer::plan(setup, &rate_writes(Stability::Commit)),
                 RateProcedure::Getattr
@@ -362,6 +377,7 @@ impl RateProcedure {
             Self::Access => "ACCESS",
             Self::Lookup => "LOOKUP",
             Self::LookupMissing => "LOOKUP of a missing name",
+            Self::OpenClose => "OPEN + CLOSE",
             Self::CreateRemove => "CREATE + REMOVE",
             Self::WriteFileSync => "WRITE 4 KiB FILE_SYNC",
             Self::WriteCommit => "WRITE 4 KiB + COMMIT",

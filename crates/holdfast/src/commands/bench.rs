@@ -1,10 +1,10 @@
-//! `holdfast bench`: a load generator for any NFSv3 server.
+//! `holdfast bench`: a load generator for any server of NFSv3, NFSv4.1 or NFSv4.2.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
-use load::client::{Identity, Server};
+use load::client::{Identity, Protocol, Server};
 use load::error::LoadError;
 use load::hosts::{Coordinator, Peer, Token};
 use load::result::{Host, Report, Target};
@@ -72,7 +72,7 @@ pub(crate) struct TargetOptions {
 /// How to call the server, and its name in the report.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ServerOptions {
-    /// Port of the server's MOUNT service [default: the NFS port, else the port that rpcbind names]
+    /// Port of the server's MOUNT service, for NFSv3 [default: the NFS port, else the port that rpcbind names]
     #[arg(long, value_name = "PORT")]
     mount_port: Option<u16>,
     /// Name of the server in the report
@@ -96,9 +96,12 @@ pub(crate) struct CachesOption {
     caches: String,
 }
 
-/// The caller.
+/// The caller, and the protocol of the calls.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CallerOptions {
+    /// Version of NFS: 3, 4.1 or 4.2
+    #[arg(long, value_name = "VERSION", default_value = "3")]
+    protocol: Protocol,
     /// Use local ports below 1024, which some servers require; needs root
     #[arg(long)]
     reserved_ports: bool,
@@ -138,13 +141,20 @@ impl CallerOptions {
     fn server(&self, target: &str, mount_port: Option<u16>) -> Result<Server, Error> {
         let server = Server::parse(target).map_err(|error| Error::usage(error.to_string()))?;
         let identity = Identity { uid: self.uid, gid: self.gid };
-        Ok(Server { mount_port, reserved_ports: self.reserved_ports, identity, ..server })
+        Ok(Server {
+            protocol: self.protocol,
+            mount_port,
+            reserved_ports: self.reserved_ports,
+            identity,
+            ..server
+        })
     }
 }
 
 /// Describes a server for the report.
 fn target(server: &Server, label: Option<String>) -> Target {
-    Target { address: server.address.to_string(), export: server.export.clone(), label }
+    let (export, protocol) = (server.export.clone(), server.protocol);
+    Target { address: server.address.to_string(), export, protocol, label }
 }
 
 /// Returns a report without results, with this machine and the current time.

@@ -16,6 +16,7 @@ const WORKLOADS: &[(&str, &[&str])] = &[
     ("access", &[]),
     ("lookup", &[]),
     ("lookup-missing", &[]),
+    ("open-close", &[]),
     ("create-remove", &[]),
     ("write-file-sync", &[]),
     ("write-commit", &[]),
@@ -23,7 +24,11 @@ const WORKLOADS: &[(&str, &[&str])] = &[
     ("sequential-write", &["--block", "64KiB", "--stability", "commit", "--shared-file"]),
     ("random", &["--mix", "70", "--verify", "--stability", "data-sync"]),
     ("random", &["--block", "3MiB", "--mix", "50", "--verify", "--stability", "file-sync"]),
+    ("random", &["--connections", "3", "--mix", "50", "--verify"]),
+    ("sequential-write", &["--connections-per-thread", "2", "--block", "64KiB", "--verify"]),
 ];
+
+const PROTOCOLS: [&str; 3] = ["3", "4.1", "4.2"];
 
 const WORKLOADS_IN_PHASES: &[(&str, &[&str], u64)] = &[
     ("metadata", &["--files", "20", "--directories", "2"], 2 * 20 * 2 * 4),
@@ -32,9 +37,10 @@ const WORKLOADS_IN_PHASES: &[(&str, &[&str], u64)] = &[
     ("small-files", &["--files", "10", "--directories", "3", "--verify"], 2 * (33 + 30 + 33)),
 ];
 
-fn measure(server: &Server, workload: &str, more: &[&str]) -> Value {
+fn measure(server: &Server, protocol: &str, workload: &str, more: &[&str]) -> Value {
     let target = format!("{}:/main", server.address);
     let common = ["--threads", "2", "--depth", "2", "--working-set", "8MiB", "--seed", "5", "--json"];
+    let common = [&common[..], &["--protocol", protocol]].concat();
     let mut arguments = vec!["bench", "run", &target, workload, "--operations", "40"];
     arguments.extend(common);
     arguments.extend(more);
@@ -42,10 +48,12 @@ fn measure(server: &Server, workload: &str, more: &[&str]) -> Value {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{workload} {more:?}: {said}");
     // A file that was left behind would be reported.
-    assert_eq!(said, "", "{workload} {more:?}");
+    assert_eq!(said, "", "NFSv{protocol} {workload} {more:?}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["schema"], 1);
     assert_eq!(report["results"].as_array().unwrap().len(), 1);
+    assert_eq!(report["target"]["protocol"], protocol);
+    assert_eq!(report["results"][0]["protocol"], protocol);
     let result = report["results"][0].clone();
     assert_eq!(result["errors"], Value::Array(Vec::new()), "{workload} {more:?}");
     result
@@ -55,19 +63,24 @@ fn measure(server: &Server, workload: &str, more: &[&str]) -> Value {
 fn every_workload_does_what_it_counts_and_cleans_up() {
     let scratch = Scratch::new();
     let server = Server::start(&scratch.path("data"), &scratch.config(""), &[]);
-    for (workload, more) in WORKLOADS {
-        let result = measure(&server, workload, more);
-        assert_eq!(result["operations"], 40, "{workload} {more:?}");
-        assert_eq!(result["latency"]["count"], 40, "{workload} {more:?}");
+    for protocol in PROTOCOLS {
+        for (workload, more) in WORKLOADS {
+            let result = measure(&server, protocol, workload, more);
+            assert_eq!(result["operations"], 40, "NFSv{protocol} {workload} {more:?}");
+            assert_eq!(result["latency"]["count"], 40, "NFSv{protocol} {workload} {more:?}");
+            let is_verified = more.contains(&"--verify");
+            assert_eq!(result["verified_blocks"].as_u64().is_some_and(|blocks| blocks >= 20), is_verified);
+        }
+        for (workload, more, operations) in WORKLOADS_IN_PHASES {
+            let result = measure(&server, protocol, workload, more);
+            assert_eq!(result["operations"], *operations, "NFSv{protocol} {workload} {more:?}");
+        }
+        for workload in ["readdir", "readdirplus"] {
+            let result = measure(&server, protocol, workload, &["--names", "500"]);
+            assert!(result["operations"].as_u64().unwrap() >= 500, "NFSv{protocol} {workload}");
+        }
     }
-    for (workload, more, operations) in WORKLOADS_IN_PHASES {
-        let result = measure(&server, workload, more);
-        assert_eq!(result["operations"], *operations, "{workload} {more:?}");
-    }
-    for workload in ["readdir", "readdirplus"] {
-        let result = measure(&server, workload, &["--names", "500"]);
-        assert!(result["operations"].as_u64().unwrap() >= 500, "{workload}");
-    }
+    assert_eq!(leftovers(&format!("{}:/main", server.address)), 0);
     drop(server);
 }
 
@@ -77,7 +90,7 @@ fn reads_are_verified_and_processor_time_is_reported() {
     let server = Server::start(&scratch.path("data"), &scratch.config(""), &[]);
     let pid = server.pid().to_string();
     // Without writes, nothing is read back at the end.
-    let result = measure(&server, "random", &["--verify", "--server-pid", &pid]);
+    let result = measure(&server, "3", "random", &["--verify", "--server-pid", &pid]);
     assert_eq!(result["verified_blocks"], 40);
     assert_eq!(result["server"]["pid"], server.pid());
     drop(server);
@@ -258,6 +271,18 @@ fn a_measurement_without_length_prints_no_row() {
 }
 
 #[test]
+fn few_slots_are_reported() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.path("data"), &scratch.config(""), &[]);
+    let target = format!("{}:/main", server.address);
+    let deep = ["--protocol", "4.2", "--depth", "1000", "--operations", "2000"];
+    let said = succeed(&[&["bench", "run", &target, "getattr"][..], &deep].concat());
+    assert!(said.contains("NFSv4.2") && said.contains(" of 1,000"), "{said}");
+    assert!(said.contains("fewer slots per session than there were calls"), "{said}");
+    drop(server);
+}
+
+#[test]
 fn mistakes_are_reported_clearly() {
     let scratch = Scratch::new();
     let config = scratch.config("[[export]]\npath = \"/frozen\"\nvolume = \"main\"\nread_only = true\n");
@@ -269,5 +294,11 @@ fn mistakes_are_reported_clearly() {
     assert!(fail(&["bench", "run", "127.0.0.1", "null"], 2).contains("HOST[:PORT]:/EXPORT"));
     assert!(fail(&["bench", "run", &frozen, "random", "--block", "5"], 2).contains("multiples of 512"));
     assert!(fail(&["bench", "run", "127.0.0.1:1:/x", "null"], 1).contains("cannot connect"));
+    let four = ["--protocol", "4.2"];
+    assert!(fail(&[&["bench", "run", &frozen, "random"][..], &four].concat(), 1).contains("read-only"));
+    assert!(fail(&[&["bench", "run", &nowhere, "random"][..], &four].concat(), 1).contains("has no export"));
+    let output = run(&["bench", "run", &frozen, "random", "--protocol", "5"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("\"5\" is not 3, 4.1 or 4.2"));
     drop(server);
 }

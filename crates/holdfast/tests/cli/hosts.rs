@@ -41,6 +41,21 @@ fn two_servers_are_compared_in_turn() {
 }
 
 #[test]
+fn a_comparison_of_protocols_names_them() {
+    let scratch = Scratch::new();
+    let (server, target) = start(&scratch, "data");
+    let page = scratch.path("page.html");
+    let arguments = ["bench", "compare", &target, &target, "open-close", "--rounds", "1"];
+    let more = ["--protocol-a", "4.2", "--operations", "60", "--json", "--report", text(&page)];
+    let report: Value = serde_json::from_str(&succeed(&[&arguments[..], &more].concat())).unwrap();
+    let comparison = &report["comparison"];
+    assert_eq!((&comparison["a"]["protocol"], &comparison["b"]["protocol"]), (&"4.2".into(), &"3".into()));
+    let title = format!("<h1>A: {target}, NFSv4.2 against B: {target}, NFSv3</h1>");
+    assert!(std::fs::read_to_string(page).unwrap().contains(&title));
+    drop(server);
+}
+
+#[test]
 fn published_tests_name_their_figures() {
     let scratch = Scratch::new();
     let (server, target) = start(&scratch, "data");
@@ -123,6 +138,11 @@ fn two_hosts_measure_together() {
     assert_eq!((&result["latency"]["count"], &result["seed"]), (&Value::from(100), &Value::from(9)));
     assert_eq!(result["verified_blocks"], 100);
     assert!(report["notes"][0].as_str().unwrap().contains("2 hosts began within"), "{report}");
+    let four = [&arguments[..], &[text(&secret), "--protocol", "4.2"]].concat();
+    let report: Value = serde_json::from_str(&succeed(&four)).unwrap();
+    let result = &report["results"][0];
+    assert_eq!((&result["protocol"], &result["verified_blocks"]), (&"4.2".into(), &100.into()));
+    assert_eq!((&result["operations"], &result["slots"]["granted"]), (&100.into(), &1.into()));
 
     let wrong = token(&scratch, "wrong", "another token than theirs");
     let said = fail(&[&arguments[..], &[text(&wrong)]].concat(), 1);

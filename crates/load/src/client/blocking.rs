@@ -1,30 +1,35 @@
 //! The client that prepares and cleans up: single or pipelined calls on one connection.
 
-use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::TcpStream;
-use std::time::Duration;
+use std::collections::{HashMap, VecDeque};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
 
-use wire::limits::RECORD_BYTES_MAX;
-use wire::mount3::{self, DirPath, MntRes};
-use wire::nfs3::{
-    self, CreateArgs, CreateHow3, CreateRes, DirOpArgs3, Filename3, FsinfoArgs, FsinfoRes, FsstatArgs,
-    FsstatRes, LookupArgs, LookupRes, MkdirArgs, MkdirRes, NfsStat3, Procedure, Sattr3,
-};
-use wire::portmap::{self, Mapping, PROTOCOL_TCP};
-use wire::record::{Peek, RecordReader, peek, write_record};
-use wire::rpc::{AcceptStat, RejectedReply, ReplyBody, ReplyHeader};
-use wire::xdr::{Decode, Decoder, Encode, Encoder};
+use wire::record::write_record;
+use wire::xdr::Encoder;
 
-use super::{Handle, Server, encode_header, encoded_identity};
+use super::cause::Cause;
+use super::nfs4::{self, Caller, Login, Session};
+use super::reply::{Plain, Reply};
+use super::request::{File, IfExists, Place, Request};
+use super::transport::Transport;
+use super::{DELAY, DELAYS_MAX, Handle, Server, encode_request, is_delayed, mount, nfs3};
 use crate::error::LoadError;
-
-/// The time limit for a reply.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
+use crate::random::fresh_seed;
 
 /// Calls of [`BlockingClient::many`] in flight at a time.
 const PIPELINE_MAX: usize = 256;
 
-/// The server's transfer sizes (FSINFO), limited to what this client supports.
+/// The time limit for a reply when the client takes its leave.
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Calls that keep a lease in its duration.
+const RENEWALS_PER_LEASE: u32 = 3;
+
+/// The open owner of files that are opened in advance.
+const OWNER: &[u8] = b"holdfast bench";
+
+/// The server's transfer sizes, limited to what this client supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferSizes {
     /// Bytes of a READ.
@@ -36,127 +41,128 @@ pub struct TransferSizes {
 /// A blocking client.
 #[derive(Debug)]
 pub struct BlockingClient {
-    stream: TcpStream,
-    identity: Vec<u8>,
-    next_xid: u32,
-    received: Vec<u8>,
+    server: Server,
+    transport: Transport,
+    /// The state of a client of NFSv4.
+    login: Option<Login>,
 }
 
-/// The encoded results of a call.
-type Results = Vec<u8>;
-
 impl BlockingClient {
-    /// Connects to the server's NFS service.
+    /// Finds the export and connects to the server's NFS service. Returns the client with the handle of the export.
     ///
     /// # Errors
-    /// If the server cannot be reached.
-    pub fn connect(server: &Server) -> Result<Self, LoadError> {
-        Self::connect_port(server, server.address.port())
-    }
-
-    fn connect_port(server: &Server, port: u16) -> Result<Self, LoadError> {
-        let stream = server.connect(port)?;
-        let limits = stream
-            .set_read_timeout(Some(REPLY_TIMEOUT))
-            .and_then(|()| stream.set_write_timeout(Some(REPLY_TIMEOUT)));
-        limits.map_err(|error| LoadError::new(error.to_string()))?;
-        let next_xid = u32::try_from(crate::random::fresh_seed() >> 32).expect("32 bits");
-        Ok(Self { stream, identity: encoded_identity(server.identity), next_xid, received: Vec::new() })
-    }
-
-    /// Asks MOUNT for the handle of the export.
-    ///
-    /// # Errors
-    /// If the export does not exist, the server refuses, or its MOUNT service is not found.
-    pub fn mount(server: &Server) -> Result<Handle, LoadError> {
-        if let Some(port) = server.mount_port {
-            return Self::mount_at(server, port)?.ok_or_else(|| {
-                LoadError::new(format!(
-                    "port {port} of {} does not serve MOUNT version 3",
-                    server.address.ip()
-                ))
-            });
+    /// If the server cannot be reached, refuses, or has no such export.
+    pub fn open(server: &Server) -> Result<(Self, Handle), LoadError> {
+        if server.protocol.minor().is_none() {
+            let root = mount::mount(server)?;
+            return Ok((Self::connect(server, None)?, root));
         }
-        if let Some(handle) = Self::mount_at(server, server.address.port())? {
-            return Ok(handle);
-        }
-        let port = Self::mount_port(server).map_err(|error| {
-            LoadError::new(format!(
-                "{} does not serve MOUNT at its NFS port, and rpcbind names no other port ({error}): use --mount-port"
-            , server.address))
-        })?;
-        Self::mount_at(server, port)?
-            .ok_or_else(|| LoadError::new("rpcbind names a port that does not serve MOUNT version 3"))
+        let mut client = Self::connect(server, None)?;
+        let root = client.walk()?;
+        Ok((client, root))
     }
 
-    /// Mounts through one port. Returns none if that port does not serve MOUNT.
-    fn mount_at(server: &Server, port: u16) -> Result<Option<Handle>, LoadError> {
-        let mut client = Self::connect_port(server, port)?;
-        let path = DirPath(server.export.as_bytes());
-        let Ok(results) = client.call(mount3::PROGRAM, mount3::Procedure::Mnt.code(), &path)? else {
-            return Ok(None);
+    /// Connects to the server's NFS service. A client of NFSv4 calls itself `name`, or else has a new name.
+    fn connect(server: &Server, name: Option<&str>) -> Result<Self, LoadError> {
+        let mut transport = Transport::connect(server, server.address.port())?;
+        let login = match server.protocol.minor() {
+            None => None,
+            Some(minor) => {
+                let name =
+                    name.map_or_else(|| format!("holdfast bench {:016x}", fresh_seed()), str::to_owned);
+                Some(Login::new(&mut transport, minor, name)?)
+            }
         };
-        match decode::<MntRes<'_>>("MNT", &results)? {
-            Ok(mounted) => Ok(Some(Handle::of(mounted.fhandle))),
-            Err(mount3::MountStat3::NoEnt) => {
-                Err(LoadError::new(format!("{} has no export \"{}\"", server.address, server.export)))
-            }
-            Err(status) => Err(LoadError::new(format!(
-                "{} refuses to mount \"{}\": {status}; some servers require --reserved-ports",
-                server.address, server.export
-            ))),
+        Ok(Self { server: server.clone(), transport, login })
+    }
+
+    /// Connects again, as the same client after a restart: an NFSv4 server drops the state that a measurement left.
+    ///
+    /// # Errors
+    /// If the server cannot be reached or refuses.
+    pub(crate) fn restart(self) -> Result<Self, LoadError> {
+        let server = self.server.clone();
+        let name = self.login.as_ref().map(|login| login.name().to_owned());
+        drop(self);
+        Self::connect(&server, name.as_deref())
+    }
+
+    /// Walks from the root of an NFSv4 server to the export.
+    fn walk(&mut self) -> Result<Handle, LoadError> {
+        let Some(login) = &mut self.login else { return Err(LoadError::new("NFSv3 has no root")) };
+        let mut at = login.root(&mut self.transport)?;
+        let export = self.server.export.clone();
+        for name in export.split('/').filter(|name| !name.is_empty()) {
+            let place = Place { directory: &at, name: name.as_bytes() };
+            at = match self.ask(&Request::Lookup(place), |reply| reply.found())? {
+                Ok(found) => found.handle,
+                Err(cause) if cause.status().is_some_and(|status| status.is_missing()) => {
+                    let address = self.server.address;
+                    return Err(LoadError::new(format!("{address} has no export \"{export}\"")));
+                }
+                Err(cause) => return Err(failed(&format!("the way to \"{export}\""), &cause)),
+            };
+        }
+        Ok(at)
+    }
+
+    /// Makes sessions with this many slots each, if the server grants them. Clients of NFSv3 need none.
+    pub(crate) fn sessions(&mut self, count: u32, slots: u32) -> Result<Vec<Session>, LoadError> {
+        match &mut self.login {
+            None => Ok(Vec::new()),
+            Some(login) => login.create_sessions(&mut self.transport, count, slots),
         }
     }
 
-    /// Asks rpcbind for the port of MOUNT.
-    fn mount_port(server: &Server) -> Result<u16, LoadError> {
-        let mut client = Self::connect_port(server, portmap::PORT)?;
-        let asked =
-            Mapping { program: mount3::PROGRAM, version: mount3::VERSION, protocol: PROTOCOL_TCP, port: 0 };
-        let mut call = Vec::new();
-        let xid = client.xid();
-        write_record(&mut call, |out| {
-            for word in
-                [xid, 0, 2, portmap::PROGRAM, portmap::VERSION_PORTMAP, portmap::Procedure::Get.code()]
-            {
-                out.u32(word);
-            }
-            out.raw(&[0; 16]);
-            asked.encode(out);
-        });
-        client.send(&call)?;
-        let results = client.receive(xid)?.map_err(|stat| LoadError::new(stat.to_string()))?;
-        let port: u32 = decode("GETPORT", &results)?;
-        u16::try_from(port)
-            .ok()
-            .filter(|port| *port != 0)
-            .ok_or_else(|| LoadError::new("MOUNT is not registered"))
+    /// Keeps the lease while `work` runs.
+    pub(crate) fn keep_lease<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let Some(login) = &mut self.login else { return work() };
+        let transport = &mut self.transport;
+        let interval = login.lease / RENEWALS_PER_LEASE;
+        scope(|scope| {
+            let (working, done) = channel::<()>();
+            scope.spawn(move || {
+                while done.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                    // If this connection broke, the load says so.
+                    if login.renew(transport).is_err() {
+                        return;
+                    }
+                }
+            });
+            let result = work();
+            drop(working);
+            result
+        })
     }
 
     /// Asks for the transfer sizes.
     ///
     /// # Errors
-    /// If FSINFO fails.
+    /// If the call fails.
     pub fn sizes(&mut self, root: &Handle) -> Result<TransferSizes, LoadError> {
-        let results = self.nfs(Procedure::Fsinfo, &FsinfoArgs { fsroot: root.wire() })?;
-        let found = decode::<FsinfoRes>("FSINFO", &results)?
-            .map_err(|failed| LoadError::status("FSINFO of the export", failed.status))?;
+        let asked = self.ask(&Request::Sizes(root), |reply| reply.sizes())?;
+        let sizes = asked.map_err(|cause| failed("the transfer sizes of the export", &cause))?;
         let bytes_max = u32::try_from(wire::limits::DATA_BYTES_MAX).expect("a MiB");
+        let (read_max, write_max) = match &self.login {
+            None => (bytes_max, bytes_max),
+            Some(login) => (bytes_max.min(login.read_bytes), bytes_max.min(login.write_bytes)),
+        };
+        let bounded = |bytes: u64, max: u32| {
+            u32::try_from(bytes).unwrap_or(u32::MAX).clamp(512, max.max(512)) / 512 * 512
+        };
         Ok(TransferSizes {
-            read_bytes: found.rtmax.clamp(512, bytes_max) / 512 * 512,
-            write_bytes: found.wtmax.clamp(512, bytes_max) / 512 * 512,
+            read_bytes: bounded(sizes.read_bytes, read_max),
+            write_bytes: bounded(sizes.write_bytes, write_max),
         })
     }
 
-    /// Asks for the free space of the export (FSSTAT, RFC 1813 section 3.3.18).
+    /// Asks for the free space of the export.
     ///
     /// # Errors
-    /// If FSSTAT fails.
+    /// If the call fails.
     pub fn free_bytes(&mut self, root: &Handle) -> Result<u64, LoadError> {
-        let results = self.nfs(Procedure::Fsstat, &FsstatArgs { fsroot: root.wire() })?;
-        let space = decode::<FsstatRes>("FSSTAT", &results)?
-            .map_err(|failed| LoadError::status("FSSTAT of the export", failed.status))?;
-        Ok(space.abytes)
+        let asked = self.ask(&Request::Space(root), |reply| reply.space())?;
+        asked.map_err(|cause| failed("the free space of the export", &cause))
     }
 
     /// Makes a directory.
@@ -164,40 +170,58 @@ impl BlockingClient {
     /// # Errors
     /// If MKDIR fails.
     pub fn make_directory(&mut self, parent: &Handle, name: &str) -> Result<Handle, LoadError> {
-        let made = self.make_many(Procedure::Mkdir, &[(*parent, name.to_owned())])?;
+        let made = self.make_directories(&[(*parent, name.to_owned())])?;
         made.first().copied().ok_or_else(|| LoadError::new("MKDIR gave no handle"))
     }
 
-    /// Makes many directories (MKDIR) or empty files (CREATE) with pipelined calls. Returns their handles in order.
+    /// Makes many directories with pipelined calls. Returns their handles in order.
     ///
     /// # Errors
     /// If any call fails.
-    pub(crate) fn make_many(
-        &mut self,
-        procedure: Procedure,
-        wanted: &[(Handle, String)],
-    ) -> Result<Vec<Handle>, LoadError> {
-        let replies = self.many(procedure, wanted.len(), &mut |index, out| {
-            let (parent, name) = &wanted[index];
-            let place = DirOpArgs3 { dir: parent.wire(), name: Filename3(name.as_bytes()) };
-            match procedure {
-                Procedure::Mkdir => MkdirArgs { place, attributes: mode(0o755) }.encode(out),
-                _ => CreateArgs { place, how: CreateHow3::Guarded(mode(0o644)) }.encode(out),
-            }
-        })?;
+    pub(crate) fn make_directories(&mut self, wanted: &[(Handle, String)]) -> Result<Vec<Handle>, LoadError> {
+        let replies = self.many(wanted.len(), &|index| Request::Mkdir(place(&wanted[index])))?;
         let mut handles = Vec::with_capacity(wanted.len());
         for (results, (parent, name)) in replies.iter().zip(wanted) {
-            let made = match procedure {
-                Procedure::Mkdir => decode::<MkdirRes<'_>>("MKDIR", results)?,
-                _ => decode::<CreateRes<'_>>("CREATE", results)?,
-            };
-            let doing = || format!("{} of {name} under {}", procedure.name(), "the export");
-            match made.map_err(|failed| LoadError::status(&doing(), failed.status))?.obj {
-                Some(handle) => handles.push(Handle::of(handle)),
+            let made = self.reply(results)?.made();
+            match made.map_err(|cause| failed(&format!("{name} under the export"), &cause))? {
+                Some(handle) => handles.push(handle),
                 None => handles.push(self.lookup(parent, name)?),
             }
         }
         Ok(handles)
+    }
+
+    /// Makes many empty files with pipelined calls. Returns them in order, open if the protocol opens files.
+    ///
+    /// # Errors
+    /// If any call fails.
+    pub(crate) fn make_files(&mut self, wanted: &[(Handle, String)]) -> Result<Vec<File>, LoadError> {
+        let create = |index: usize| Request::Create(place(&wanted[index]), IfExists::Fail);
+        let replies = self.many(wanted.len(), &create)?;
+        let mut files = Vec::with_capacity(wanted.len());
+        for (results, (parent, name)) in replies.iter().zip(wanted) {
+            let created = self.reply(results)?.created();
+            match created.map_err(|cause| failed(&format!("{name} under the export"), &cause))?.file {
+                Some(file) => files.push(file),
+                None => files.push(File::unopened(self.lookup(parent, name)?)),
+            }
+        }
+        Ok(files)
+    }
+
+    /// Makes many empty files, and leaves none of them open.
+    ///
+    /// # Errors
+    /// If any call fails.
+    pub(crate) fn make_closed_files(&mut self, wanted: &[(Handle, String)]) -> Result<(), LoadError> {
+        let files = self.make_files(wanted)?;
+        if !self.server.protocol.has_opens() {
+            return Ok(());
+        }
+        for results in self.many(files.len(), &|index| Request::Close(&files[index]))? {
+            self.reply(&results)?.plain(Plain::Close).map_err(|cause| failed("a new file", &cause))?;
+        }
+        Ok(())
     }
 
     /// Looks up a name.
@@ -205,182 +229,143 @@ impl BlockingClient {
     /// # Errors
     /// If LOOKUP fails.
     pub fn lookup(&mut self, parent: &Handle, name: &str) -> Result<Handle, LoadError> {
-        let what = DirOpArgs3 { dir: parent.wire(), name: Filename3(name.as_bytes()) };
-        let results = self.nfs(Procedure::Lookup, &LookupArgs { what })?;
-        let found = decode::<LookupRes<'_>>("LOOKUP", &results)?
-            .map_err(|failed| LoadError::status(&format!("LOOKUP of {name}"), failed.status))?;
-        Ok(Handle::of(found.object))
+        let place = Place { directory: parent, name: name.as_bytes() };
+        let found = self.ask(&Request::Lookup(place), |reply| reply.found())?;
+        found.map(|found| found.handle).map_err(|cause| failed(name, &cause))
     }
 
-    /// Calls an NFS procedure and returns its results.
-    pub(crate) fn nfs(&mut self, procedure: Procedure, args: &impl Encode) -> Result<Results, LoadError> {
-        self.call(nfs3::PROGRAM, procedure.code(), args)?.map_err(|stat| {
-            LoadError::new(format!("the server did not execute {}: {stat}", procedure.name()))
-        })
-    }
-
-    /// Makes many calls of one procedure with up to [`PIPELINE_MAX`] in flight. Returns their results in order.
-    pub(crate) fn many(
+    /// Makes a call and decodes its results.
+    pub(crate) fn ask<T>(
         &mut self,
-        procedure: Procedure,
+        request: &Request<'_>,
+        decode: impl FnOnce(Reply<'_>) -> Result<T, Cause>,
+    ) -> Result<Result<T, Cause>, LoadError> {
+        let results = self.many(1, &|_| *request)?;
+        let first = results.first().ok_or_else(|| LoadError::new("there is no reply"))?;
+        Ok(decode(self.reply(first)?))
+    }
+
+    /// Returns the reply in the results of a call.
+    pub(crate) fn reply<'r>(&self, results: &'r [u8]) -> Result<Reply<'r>, LoadError> {
+        if self.login.is_none() {
+            return Ok(Reply::V3(nfs3::Reply { results, cut: 0 }));
+        }
+        // The SEQUENCE was checked when the reply arrived.
+        let after_sequence = nfs4::Results::after_sequence(results);
+        after_sequence.map(Reply::V4).map_err(|cause| LoadError::new(cause.to_string()))
+    }
+
+    /// Makes many calls with up to [`PIPELINE_MAX`] in flight. Returns their results in order. Calls that the server asks to
+    /// make again later are made again.
+    pub(crate) fn many<'a>(
+        &mut self,
         count: usize,
-        args: &mut dyn FnMut(usize, &mut Encoder<'_>),
-    ) -> Result<Vec<Results>, LoadError> {
-        let first = self.next_xid;
-        self.next_xid = self.next_xid.wrapping_add(u32::try_from(count).unwrap_or(u32::MAX));
-        let xid_of = |index: usize| first.wrapping_add(u32::try_from(index).unwrap_or(u32::MAX));
+        request: &dyn Fn(usize) -> Request<'a>,
+    ) -> Result<Vec<Vec<u8>>, LoadError> {
         let mut results = vec![None; count];
-        let (mut sent, mut answered) = (0, 0);
-        let mut calls = Vec::new();
+        let mut queue: VecDeque<usize> = (0..count).collect();
+        let mut in_flight = HashMap::new();
+        let (mut answered, mut must_wait, mut answered_at) = (0, false, Instant::now());
         while answered < count {
             // Refills half of the pipeline at a time, so that many calls share a system call.
-            if sent < count && sent - answered <= PIPELINE_MAX / 2 {
-                calls.clear();
-                while sent < count && sent - answered < PIPELINE_MAX {
-                    let identity = &self.identity;
-                    write_record(&mut calls, |out| {
-                        encode_header(out.buffer(), xid_of(sent), nfs3::PROGRAM, procedure.code(), identity);
-                        args(sent, out);
-                    });
-                    sent += 1;
+            if !queue.is_empty() && in_flight.len() <= self.pipeline() / 2 {
+                if std::mem::take(&mut must_wait) {
+                    sleep(DELAY);
                 }
-                self.send(&calls)?;
+                self.send_some(&mut queue, &mut in_flight, request)?;
             }
-            let (xid, reply) = self.receive_any()?;
-            let index = usize::try_from(xid.wrapping_sub(first)).unwrap_or(usize::MAX);
-            let Some(place @ None) = results.get_mut(index) else {
+            let (xid, reply) = self.transport.receive_any()?;
+            let Some((index, slot)) = in_flight.remove(&xid) else {
                 return Err(LoadError::new("the server replied to a call that was not made"));
             };
-            let failed =
-                |stat| LoadError::new(format!("the server did not execute {}: {stat}", procedure.name()));
-            *place = Some(reply.map_err(failed)?);
-            answered += 1;
+            let name = nfs3::procedure(&request(index)).name();
+            let reply =
+                reply.map_err(|stat| LoadError::new(format!("the server did not execute {name}: {stat}")))?;
+            if self.is_delayed(slot, &reply)? {
+                must_wait = true;
+                queue.push_back(index);
+                if answered_at.elapsed() > DELAY * DELAYS_MAX {
+                    let seconds = answered_at.elapsed().as_secs();
+                    return Err(LoadError::new(format!("{name}: the server has put it off for {seconds} s")));
+                }
+            } else {
+                results[index] = Some(reply);
+                answered += 1;
+                answered_at = Instant::now();
+            }
         }
         Ok(results.into_iter().flatten().collect())
     }
 
-    /// Makes a call. Returns its results, or why the server did not execute it.
-    fn call(
+    /// Returns how many calls may be in flight.
+    fn pipeline(&self) -> usize {
+        self.login.as_ref().map_or(PIPELINE_MAX, |login| PIPELINE_MAX.min(login.session.slots() as usize))
+    }
+
+    /// Whether the server asks for the call to be made again later. Frees the slot of the call.
+    fn is_delayed(&mut self, slot: u32, results: &[u8]) -> Result<bool, LoadError> {
+        match &mut self.login {
+            None => Ok(is_delayed(results)),
+            Some(login) => {
+                let answer = login.session.replied(slot, results, 0)?;
+                Ok(matches!(answer, nfs4::Answer::Delayed(_)))
+            }
+        }
+    }
+
+    /// Sends queued calls until the pipeline is full.
+    fn send_some<'a>(
         &mut self,
-        program: u32,
-        procedure: u32,
-        args: &impl Encode,
-    ) -> Result<Result<Results, AcceptStat>, LoadError> {
-        let xid = self.xid();
-        let mut call = Vec::new();
-        write_record(&mut call, |out| {
-            encode_header(out.buffer(), xid, program, procedure, &self.identity);
-            args.encode(out);
-        });
-        self.send(&call)?;
-        self.receive(xid)
-    }
-
-    fn xid(&mut self) -> u32 {
-        self.next_xid = self.next_xid.wrapping_add(1);
-        self.next_xid.wrapping_sub(1)
-    }
-
-    fn send(&mut self, calls: &[u8]) -> Result<(), LoadError> {
-        self.stream.write_all(calls).map_err(|error| lost(&error))
-    }
-
-    fn receive(&mut self, xid: u32) -> Result<Result<Results, AcceptStat>, LoadError> {
-        let (got, results) = self.receive_any()?;
-        if got == xid {
-            Ok(results)
-        } else {
-            Err(LoadError::new("the server replied to a call that was not made"))
-        }
-    }
-
-    /// Receives the next reply: its transaction ID and results.
-    fn receive_any(&mut self) -> Result<(u32, Result<Results, AcceptStat>), LoadError> {
-        let record = self.record()?;
-        let mut input = Decoder::new(&record);
-        let header = ReplyHeader::decode(&mut input)
-            .map_err(|error| LoadError::new(format!("the server's reply cannot be decoded: {error}")))?;
-        match header.body {
-            ReplyBody::Accepted { stat: AcceptStat::Success, .. } => {
-                Ok((header.xid, Ok(input.rest().to_vec())))
-            }
-            ReplyBody::Accepted { stat, .. } => Ok((header.xid, Err(stat))),
-            ReplyBody::Denied(RejectedReply::AuthError(stat)) => Err(LoadError::new(format!(
-                "the server rejected the credential (AUTH_SYS): {stat}; some servers require --reserved-ports"
-            ))),
-            ReplyBody::Denied(denied) => {
-                Err(LoadError::new(format!("the server rejected the call: {denied}")))
-            }
-        }
-    }
-
-    /// Receives the next record.
-    fn record(&mut self) -> Result<Vec<u8>, LoadError> {
-        let failed =
-            |error: wire::record::RecordError| LoadError::new(format!("the server's reply: {error}"));
-        loop {
-            match peek(&self.received, RECORD_BYTES_MAX).map_err(failed)? {
-                Peek::Complete { record, used } => {
-                    let record = record.to_vec();
-                    self.received.drain(..used);
-                    return Ok(record);
-                }
-                Peek::Incomplete { .. } => self.fill()?,
-                Peek::Fragmented => {
-                    let mut reader = RecordReader::new(RECORD_BYTES_MAX);
-                    loop {
-                        let mut rest = &self.received[..];
-                        if let Some(record) = reader.next(&mut rest).map_err(failed)? {
-                            let record = record.to_vec();
-                            self.received = rest.to_vec();
-                            return Ok(record);
-                        }
-                        self.received.clear();
-                        self.fill()?;
+        queue: &mut VecDeque<usize>,
+        in_flight: &mut HashMap<u32, (usize, u32)>,
+        request: &dyn Fn(usize) -> Request<'a>,
+    ) -> Result<(), LoadError> {
+        let pipeline = self.pipeline();
+        let mut calls = Vec::new();
+        while in_flight.len() < pipeline {
+            let Some(index) = queue.pop_front() else { break };
+            let slot = match &mut self.login {
+                None => 0,
+                Some(login) => match login.session.take() {
+                    Some(slot) => slot,
+                    None => {
+                        queue.push_front(index);
+                        break;
                     }
-                }
-            }
+                },
+            };
+            let xid = self.transport.xid();
+            let caller = self.login.as_ref().map(|login| Caller {
+                minor: login.minor,
+                sequence: login.session.sequence(slot),
+                owner: OWNER,
+            });
+            let identity = &self.transport.identity;
+            write_record(&mut calls, |out: &mut Encoder<'_>| {
+                encode_request(out.buffer(), xid, identity, caller.as_ref(), &request(index));
+            });
+            in_flight.insert(xid, (index, slot));
         }
-    }
-
-    fn fill(&mut self) -> Result<(), LoadError> {
-        let mut buffer = [0; 64 << 10];
-        let bytes = loop {
-            match self.stream.read(&mut buffer) {
-                // A signal such as Ctrl-C: the observer is asked between calls.
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                read => break read.map_err(|error| lost(&error))?,
-            }
-        };
-        if bytes == 0 {
-            return Err(LoadError::new("the server closed the connection"));
-        }
-        self.received.extend_from_slice(&buffer[..bytes]);
-        Ok(())
+        self.transport.send(&calls)
     }
 }
 
-fn lost(error: &std::io::Error) -> LoadError {
-    match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-            LoadError::new(format!("the server did not answer within {} s", REPLY_TIMEOUT.as_secs()))
+impl Drop for BlockingClient {
+    fn drop(&mut self) {
+        if let Some(mut login) = self.login.take()
+            && self.transport.limit(FAREWELL_TIMEOUT).is_ok()
+        {
+            // Best effort: what is left ends with the lease.
+            let _ = login.log_out(&mut self.transport);
         }
-        _ => LoadError::new(format!("the connection broke: {error}")),
     }
 }
 
-/// Returns attributes that set only the mode.
-pub(crate) fn mode(mode: u32) -> Sattr3 {
-    Sattr3 { mode: Some(mode), ..Sattr3::default() }
+fn place(wanted: &(Handle, String)) -> Place<'_> {
+    Place { directory: &wanted.0, name: wanted.1.as_bytes() }
 }
 
-/// Decodes the results of a call.
-pub(crate) fn decode<'a, T: Decode<'a>>(procedure: &str, results: &'a [u8]) -> Result<T, LoadError> {
-    wire::xdr::decode_all(results)
-        .map_err(|error| LoadError::new(format!("the reply to {procedure} cannot be decoded: {error}")))
-}
-
-/// Whether the name is gone after a removal.
-pub(crate) fn is_gone(status: NfsStat3) -> bool {
-    matches!(status, NfsStat3::Ok | NfsStat3::NoEnt)
+/// Returns the error for a call of the preparation.
+fn failed(what: &str, cause: &Cause) -> LoadError {
+    LoadError::new(format!("{what}: {}", cause.explained()))
 }

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use wire::nfs3::{self, Procedure, StableHow};
 use wire::record::OpenRecord;
-use wire::xdr::{Encode, Encoder, padding};
+use wire::xdr::{Encoder, padding};
 
-use super::{Connection, Handle, encode_header};
+use super::nfs4::{self, Answer, Caller, Session};
+use super::reply::Reply;
+use super::request::{Request, WriteRequest};
+use super::{COMPOUND, Connection, Protocol, encode_header, encode_request, is_delayed, nfs3};
+use crate::error::LoadError;
 
 /// File data up to this size is copied after its call; larger data is sent from its own buffer. A copy of this size
 /// costs less than two more buffers of a vectored write.
@@ -27,8 +30,10 @@ pub(crate) struct PendingCall {
     pub(crate) part: u32,
     /// The phase that counts this call separately.
     pub(crate) phase: Option<u8>,
-    /// Whether the whole reply is kept.
-    whole: bool,
+    /// Whether only the front of the reply is kept.
+    skims: bool,
+    /// The session and the slot of a COMPOUND.
+    pub(crate) slot: Option<(u32, u32)>,
     /// When the call was sent, in nanoseconds.
     pub(crate) sent_ns: u64,
 }
@@ -69,7 +74,7 @@ impl CallTable {
 
     /// Whether the whole reply is kept.
     pub(crate) fn wants_whole(&self, xid: u32) -> bool {
-        self.find(xid).is_some_and(|index| self.slots[index].whole)
+        self.find(xid).is_some_and(|index| !self.slots[index].skims)
     }
 
     /// Returns the call that a reply answers, and frees its slot.
@@ -84,6 +89,11 @@ impl CallTable {
 /// The connections and calls of an event loop.
 #[derive(Debug)]
 pub(crate) struct Io {
+    pub(crate) protocol: Protocol,
+    /// The sessions of NFSv4.
+    pub(crate) sessions: Vec<Session>,
+    /// Tells the open owners of this event loop from those of the others.
+    pub(crate) index: u32,
     pub(crate) connections: Vec<Connection>,
     pub(crate) calls: CallTable,
     /// Connections with queued calls.
@@ -95,12 +105,41 @@ pub(crate) struct Io {
     pub(crate) shared: Arc<[u8]>,
 }
 
+/// The reply to a call.
+#[derive(Debug)]
+pub(crate) enum Arrived<'r> {
+    Reply(Reply<'r>),
+    /// The server asks for the call to be made again later. The reply says so, too.
+    Delayed(Reply<'r>),
+}
+
 impl Io {
     /// Records the send time of the calls that leave now.
     pub(crate) fn stamp(&mut self, now_ns: u64) {
         for index in self.unstamped.drain(..) {
             self.calls.slots[index as usize].sent_ns = now_ns;
         }
+    }
+
+    /// Handles the results of a call, and frees its slot in the session.
+    ///
+    /// # Errors
+    /// If the session cannot be used any more.
+    #[inline]
+    pub(crate) fn arrived<'r>(
+        &mut self,
+        call: &PendingCall,
+        results: &'r [u8],
+        cut: usize,
+    ) -> Result<Arrived<'r>, LoadError> {
+        let Some((session, slot)) = call.slot else {
+            let reply = Reply::V3(nfs3::Reply { results, cut });
+            return Ok(if is_delayed(results) { Arrived::Delayed(reply) } else { Arrived::Reply(reply) });
+        };
+        Ok(match self.sessions[session as usize].replied(slot, results, cut)? {
+            Answer::Results(results) => Arrived::Reply(Reply::V4(results)),
+            Answer::Delayed(results) => Arrived::Delayed(Reply::V4(results)),
+        })
     }
 }
 
@@ -115,14 +154,6 @@ pub(crate) enum Payload<'p> {
     Made(&'p mut dyn FnMut(&mut [u8])),
 }
 
-/// The arguments of a WRITE, without its data.
-pub(crate) struct WriteCall<'a> {
-    pub(crate) file: &'a Handle,
-    pub(crate) offset: u64,
-    pub(crate) length: u32,
-    pub(crate) stable: StableHow,
-}
-
 /// A call's role in its operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CallTag {
@@ -130,8 +161,8 @@ pub(crate) struct CallTag {
     pub(crate) part: u32,
     /// The phase that counts this call separately.
     pub(crate) phase: Option<u8>,
-    /// Whether to keep the whole reply, because its data or entries are checked.
-    pub(crate) whole: bool,
+    /// Whether to keep only the front of the reply, because nobody looks at its data.
+    pub(crate) skims: bool,
 }
 
 /// Sends the calls of one operation of one virtual thread.
@@ -139,6 +170,8 @@ pub(crate) struct Outbox<'l> {
     pub(crate) io: &'l mut Io,
     pub(crate) thread: u32,
     pub(crate) lane: u32,
+    /// The thread's session in [`Io::sessions`].
+    pub(crate) session: u32,
     /// The connections of the thread.
     pub(crate) connections: &'l [u32],
     /// The index of the connection to use next.
@@ -162,46 +195,59 @@ impl Outbox<'_> {
         *self.verified += blocks;
     }
 
+    /// Whether files are opened and closed.
+    pub(crate) fn has_opens(&self) -> bool {
+        self.io.protocol.has_opens()
+    }
+
     /// Queues a NULL call, with AUTH_NONE.
     pub(crate) fn null(&mut self) {
-        let (connection, xid) = self.take_slot(CallTag::default());
+        let (connection, xid) = self.begin_call(CallTag::default(), None);
+        let procedure = (wire::nfs3::PROGRAM, self.io.protocol.program_version(), 0);
         let out = self.io.connections[connection].out();
         let record = OpenRecord::begin(out);
-        encode_header(out, xid, nfs3::PROGRAM, Procedure::Null.code(), &[0; 16]);
+        encode_header(out, xid, procedure, &[0; 16]);
         record.seal(out);
     }
 
-    /// Queues a call.
+    /// Queues a call. If no slot of the session is free, the actor is told to send it again once there is one.
     #[inline]
-    pub(crate) fn call(&mut self, tag: CallTag, procedure: Procedure, args: &impl Encode) {
-        let (connection, xid) = self.take_slot(tag);
-        let Io { connections, identity, .. } = &mut *self.io;
+    pub(crate) fn call(&mut self, tag: CallTag, request: &Request<'_>) {
+        let Ok(slot) = self.take_slot(tag) else { return };
+        let (connection, xid) = self.begin_call(tag, slot);
+        let owner = self.owner();
+        let Io { connections, identity, sessions, protocol, .. } = &mut *self.io;
+        let caller = caller(*protocol, sessions, slot, &owner);
         let out = connections[connection].out();
         let record = OpenRecord::begin(out);
-        encode_header(out, xid, nfs3::PROGRAM, procedure.code(), identity);
-        args.encode(&mut Encoder::new(out));
+        encode_request(out, xid, identity, caller.as_ref(), request);
         record.seal(out);
     }
 
-    /// Queues a WRITE.
-    pub(crate) fn write(&mut self, tag: CallTag, call: &WriteCall<'_>, payload: Payload<'_>) {
-        let (index, xid) = self.take_slot(tag);
-        let Io { connections, identity, shared, .. } = &mut *self.io;
+    /// Queues a WRITE, as [`Self::call`].
+    pub(crate) fn write(&mut self, tag: CallTag, request: &WriteRequest<'_>, payload: Payload<'_>) {
+        let Ok(slot) = self.take_slot(tag) else { return };
+        let (index, xid) = self.begin_call(tag, slot);
+        let owner = self.owner();
+        let Io { connections, identity, sessions, protocol, shared, .. } = &mut *self.io;
+        let caller = caller(*protocol, sessions, slot, &owner);
         let connection = &mut connections[index];
-        let length = call.length as usize;
+        let length = request.length as usize;
         let out = connection.out();
-        let mark_at = out.len();
-        out.extend_from_slice(&[0; 4]);
-        encode_header(out, xid, nfs3::PROGRAM, Procedure::Write.code(), identity);
-        let mut encoder = Encoder::new(out);
-        call.file.wire().encode(&mut encoder);
-        encoder.u64(call.offset);
-        encoder.u32(call.length);
-        call.stable.encode(&mut encoder);
-        encoder.u32(call.length);
-        let record = out.len() - mark_at - 4 + length + padding(length);
-        let mark = u32::try_from(record).expect("a record is about a MiB") | 1 << 31;
-        Encoder::new(out).patch(mark_at, &mark.to_be_bytes());
+        let record = OpenRecord::begin(out);
+        match &caller {
+            None => {
+                let procedure = wire::nfs3::Procedure::Write.code();
+                let procedure = (wire::nfs3::PROGRAM, wire::nfs3::VERSION, procedure);
+                encode_header(out, xid, procedure, identity);
+                nfs3::encode_write(request, &mut Encoder::new(out));
+            }
+            Some(caller) => {
+                encode_header(out, xid, COMPOUND, identity);
+                nfs4::encode_write_head(caller, request, &mut Encoder::new(out));
+            }
+        }
+        let mut inserted = 0;
         match payload {
             Payload::Made(fill) => {
                 let at = out.len();
@@ -214,32 +260,56 @@ impl Outbox<'_> {
                     out.extend_from_slice(&shared[start..start + length]);
                 } else {
                     connection.insert(start, start + length);
+                    inserted = length;
                 }
             }
         }
-        Encoder::new(connection.out()).pad(length);
+        let out = connection.out();
+        out.extend_from_slice(&[0; 3][..padding(length)]);
+        if caller.is_some() {
+            nfs4::encode_write_tail(&mut Encoder::new(out));
+        }
+        record.seal_with(out, inserted);
     }
 
-    /// Takes a slot and a connection for a call.
+    /// Returns the open owner: each thread is one.
+    fn owner(&self) -> [u8; 8] {
+        (u64::from(self.io.index) << 32 | u64::from(self.thread)).to_be_bytes()
+    }
+
+    /// Takes a slot of the thread's session, if the protocol has sessions. If none is free, the call waits in line.
     #[inline]
-    fn take_slot(&mut self, tag: CallTag) -> (usize, u32) {
+    fn take_slot(&mut self, tag: CallTag) -> Result<Option<(u32, u32)>, NoFreeSlot> {
+        let Some(session) = self.io.sessions.get_mut(self.session as usize) else { return Ok(None) };
+        if let Some(slot) = session.take() {
+            return Ok(Some((self.session, slot)));
+        }
+        session.waiting.push_back((self.thread, self.lane, tag.part));
+        *self.outstanding += 1;
+        Err(NoFreeSlot)
+    }
+
+    /// Chooses a connection for a call, and gives it a transaction ID.
+    #[inline]
+    fn begin_call(&mut self, tag: CallTag, slot: Option<(u32, u32)>) -> (usize, u32) {
         let chosen = self.connections[*self.next];
         *self.next += 1;
         if *self.next == self.connections.len() {
             *self.next = 0;
         }
-        let (slot, xid) = self.io.calls.take(PendingCall {
+        let (index, xid) = self.io.calls.take(PendingCall {
             xid: 0,
             busy: true,
             thread: self.thread,
             lane: self.lane,
             part: tag.part,
             phase: tag.phase,
-            whole: tag.whole,
+            skims: tag.skims,
+            slot,
             sent_ns: 0,
         });
         if tag.phase.is_some() {
-            self.io.unstamped.push(slot);
+            self.io.unstamped.push(index);
         }
         *self.outstanding += 1;
         let connection = &mut self.io.connections[chosen as usize];
@@ -249,4 +319,19 @@ impl Outbox<'_> {
         }
         (chosen as usize, xid)
     }
+}
+
+/// No slot of the session is free; the call waits in line.
+struct NoFreeSlot;
+
+/// Returns what a COMPOUND begins with, if the call has a slot.
+#[inline]
+fn caller<'a>(
+    protocol: Protocol,
+    sessions: &[Session],
+    slot: Option<(u32, u32)>,
+    owner: &'a [u8],
+) -> Option<Caller<'a>> {
+    let (minor, (session, slot)) = protocol.minor().zip(slot)?;
+    Some(Caller { minor, sequence: sessions[session as usize].sequence(slot), owner })
 }

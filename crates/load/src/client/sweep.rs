@@ -2,12 +2,9 @@
 
 use std::time::Instant;
 
-use wire::nfs3::{
-    DirOpArgs3, Filename3, NfsStat3, Procedure, ReaddirArgs, ReaddirRes, RemoveArgs, RemoveRes, RmdirArgs,
-};
-use wire::xdr::Encode as _;
-
-use super::blocking::{decode, is_gone};
+use super::cause::Cause;
+use super::reply::Plain;
+use super::request::{Place, Position, Request};
 use super::{BlockingClient, Handle};
 use crate::error::LoadError;
 
@@ -38,11 +35,8 @@ impl BlockingClient {
         if self.sweep_below(&directory, until, DEPTH_MAX)? == SweepOutcome::OutOfTime {
             return Ok(SweepOutcome::OutOfTime);
         }
-        let statuses = self.remove(Procedure::Rmdir, parent, &[name.as_bytes().to_vec()])?;
-        match statuses.iter().find(|status| !is_gone(**status)) {
-            None => Ok(SweepOutcome::All),
-            Some(status) => Err(LoadError::status(&format!("RMDIR of {name}"), *status)),
-        }
+        self.remove_directory(parent, name.as_bytes())?;
+        Ok(SweepOutcome::All)
     }
 
     fn sweep_below(
@@ -60,46 +54,36 @@ impl BlockingClient {
             if names.is_empty() {
                 return Ok(SweepOutcome::All);
             }
-            let statuses = self.remove(Procedure::Remove, directory, &names)?;
-            for (name, status) in names.iter().zip(statuses) {
-                match status {
-                    NfsStat3::Ok | NfsStat3::NoEnt => {}
+            let removals = self.remove(directory, &names)?;
+            for (name, removed) in names.iter().zip(removals) {
+                match gone(removed) {
+                    Ok(()) => {}
                     // Servers differ in the status of REMOVE of a directory.
-                    _ if depth > 0 => {
+                    Err(_) if depth > 0 => {
                         let below = self.lookup(directory, &String::from_utf8_lossy(name))?;
                         if self.sweep_below(&below, until, depth - 1)? == SweepOutcome::OutOfTime {
                             return Ok(SweepOutcome::OutOfTime);
                         }
-                        let gone = self.remove(Procedure::Rmdir, directory, std::slice::from_ref(name))?;
-                        if let Some(status) = gone.iter().find(|status| !is_gone(**status)) {
-                            return Err(LoadError::status("RMDIR", *status));
-                        }
+                        self.remove_directory(directory, name)?;
                     }
-                    _ => return Err(LoadError::status("REMOVE", status)),
+                    Err(cause) => return Err(LoadError::new(cause.explained())),
                 }
             }
         }
     }
 
-    /// Removes names. Returns the status of each, in order.
-    fn remove(
-        &mut self,
-        procedure: Procedure,
-        directory: &Handle,
-        names: &[Vec<u8>],
-    ) -> Result<Vec<NfsStat3>, LoadError> {
-        let replies = self.many(procedure, names.len(), &mut |index, out| {
-            let object = DirOpArgs3 { dir: directory.wire(), name: Filename3(&names[index]) };
-            match procedure {
-                Procedure::Rmdir => RmdirArgs { object }.encode(out),
-                _ => RemoveArgs { object }.encode(out),
-            }
-        })?;
-        let status = |results: &Vec<u8>| {
-            let removed = decode::<RemoveRes>(procedure.name(), results)?;
-            Ok(removed.map_or_else(|failed| failed.status, |_| NfsStat3::Ok))
-        };
-        replies.iter().map(status).collect()
+    /// Removes an empty directory.
+    fn remove_directory(&mut self, parent: &Handle, name: &[u8]) -> Result<(), LoadError> {
+        let place = Place { directory: parent, name };
+        let removed = self.ask(&Request::Rmdir(place), |reply| reply.plain(Plain::Rmdir))?;
+        gone(removed).map_err(|cause| LoadError::new(cause.explained()))
+    }
+
+    /// Removes names. Returns the result of each, in order.
+    fn remove(&mut self, directory: &Handle, names: &[Vec<u8>]) -> Result<Vec<Result<(), Cause>>, LoadError> {
+        let replies =
+            self.many(names.len(), &|index| Request::Remove(Place { directory, name: &names[index] }))?;
+        replies.iter().map(|results| Ok(self.reply(results)?.plain(Plain::Remove))).collect()
     }
 
     /// Lists the first names of a directory.
@@ -118,23 +102,31 @@ impl BlockingClient {
         directory: &Handle,
         is_enough: impl Fn(&[Vec<u8>]) -> bool,
     ) -> Result<Vec<Vec<u8>>, LoadError> {
-        let (mut cookie, mut cookieverf) = (0, [0; 8]);
+        let mut position = Position::default();
         let mut names = Vec::new();
         loop {
-            let args = ReaddirArgs { dir: directory.wire(), cookie, cookieverf, count: LISTING_BYTES };
-            let results = self.nfs(Procedure::Readdir, &args)?;
-            let listed = decode::<ReaddirRes<'_>>("READDIR", &results)?
-                .map_err(|failed| LoadError::status("READDIR", failed.status))?;
-            for entry in listed.entries {
-                cookie = entry.cookie;
-                if entry.name.0 != b"." && entry.name.0 != b".." {
-                    names.push(entry.name.0.to_vec());
-                }
-            }
-            cookieverf = listed.cookieverf;
+            let request = Request::Readdir { directory, position, bytes: LISTING_BYTES, plus: false };
+            let listed = self.ask(&request, |reply| {
+                reply.listed(false, &mut |cookie, name| {
+                    position.cookie = cookie;
+                    if name != b"." && name != b".." {
+                        names.push(name.to_vec());
+                    }
+                })
+            })?;
+            let listed = listed.map_err(|cause| LoadError::new(cause.explained()))?;
+            position.verifier = listed.verifier;
             if is_enough(&names) || listed.eof {
                 return Ok(names);
             }
         }
+    }
+}
+
+/// Whether the name is gone after a removal.
+fn gone(removed: Result<(), Cause>) -> Result<(), Cause> {
+    match removed {
+        Err(cause) if cause.status().is_some_and(|status| status.is_missing()) => Ok(()),
+        removed => removed,
     }
 }

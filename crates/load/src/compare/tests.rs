@@ -11,6 +11,8 @@ fn measurement(workload: Workload, rate: f64, cpu_ns: Option<f64>) -> Measuremen
         latency: Latency::default(),
     };
     Measurement {
+        protocol: crate::client::Protocol::V3,
+        slots: None,
         name: workload.name(),
         workload,
         threads: 4,
@@ -31,6 +33,7 @@ fn measurement(workload: Workload, rate: f64, cpu_ns: Option<f64>) -> Measuremen
         steady: None,
         interrupted: false,
         verified_blocks: None,
+        delayed_calls: 0,
         server: cpu_ns.map(|cpu_ns_per_operation| ServerCost {
             pid: 1,
             cpu_seconds: 1.0,

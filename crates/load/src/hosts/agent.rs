@@ -49,7 +49,8 @@ impl Allowed {
             .iter()
             .find(|server| server.address.to_string() == task.address && server.export == task.export);
         let identity = Identity { uid: task.uid, gid: task.gid };
-        found.map(|server| Server { identity, ..server.clone() }).ok_or_else(|| {
+        let protocol = task.protocol;
+        found.map(|server| Server { identity, protocol, ..server.clone() }).ok_or_else(|| {
             LoadError::new(format!("{}:{} is not allowed here (--allow)", task.address, task.export))
         })
     }

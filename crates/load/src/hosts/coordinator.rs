@@ -123,8 +123,8 @@ impl Coordinator {
         options.length.check(workload)?;
         // Agents compare only their shares. A coordinator may be unable to reach the server.
         if workload.stored_bytes(options.working_set_bytes, options.threads) > 0
-            && let Ok(root) = BlockingClient::mount(server)
-            && let Ok(free) = BlockingClient::connect(server).and_then(|mut client| client.free_bytes(&root))
+            && let Ok((mut client, root)) = BlockingClient::open(server)
+            && let Ok(free) = client.free_bytes(&root)
         {
             check_space(workload, options, free)?;
         }
@@ -148,8 +148,10 @@ impl Coordinator {
             return Err(LoadError::new(reason.unwrap_or_else(|| "no agent has a result".to_owned())));
         }
         // Agents echo these, but what was asked is known here.
-        let (name, workload, depth) = (workload.name(), *workload, options.depth);
-        let mut whole = Measurement { name, workload, depth, seed, ..merge(&parts)? };
+        let (name, workload, protocol) = (workload.name(), *workload, server.protocol);
+        let whole = merge(&parts)?;
+        let depth = whole.depth.min(options.depth);
+        let mut whole = Measurement { name, workload, protocol, depth, seed, ..whole };
         whole.steady = run.rounds.as_ref().map(|rounds| Steady {
             window_s: whole.seconds,
             ..rounds.judge(&agents, rounds.last.unwrap_or_default())

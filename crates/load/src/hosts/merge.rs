@@ -21,6 +21,12 @@ pub fn merge(parts: &[Measurement]) -> Result<Measurement, LoadError> {
         whole.threads = whole.threads.saturating_add(part.threads);
         whole.connections = whole.connections.saturating_add(part.connections);
         whole.working_set_bytes = whole.working_set_bytes.saturating_add(part.working_set_bytes);
+        whole.depth = whole.depth.min(part.depth);
+        whole.slots = match (whole.slots, part.slots) {
+            (Some(a), Some(b)) => Some(if a.granted <= b.granted { a } else { b }),
+            (a, b) => a.or(b),
+        };
+        whole.delayed_calls = whole.delayed_calls.saturating_add(part.delayed_calls);
         whole.operations = whole.operations.saturating_add(part.operations);
         whole.bytes = whole.bytes.saturating_add(part.bytes);
         whole.seconds = whole.seconds.max(part.seconds);

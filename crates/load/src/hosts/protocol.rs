@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::line::Direction;
+use crate::client::Protocol;
 use crate::error::LoadError;
 use crate::result::{Host, Measurement};
 use crate::run::{Connections, Length, Options};
@@ -20,7 +21,7 @@ use crate::text;
 use crate::workload::Workload;
 
 /// The protocol version of this program.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 /// Bytes of a greeting.
 pub(super) const GREETING_BYTES_MAX: usize = 8 << 10;
@@ -152,6 +153,7 @@ pub(super) fn receive_response(from: &mut impl Read, bytes_max: usize) -> Result
 pub(super) struct Task {
     pub(super) address: String,
     pub(super) export: String,
+    pub(super) protocol: Protocol,
     pub(super) uid: u32,
     pub(super) gid: u32,
     pub(super) workload: Workload,

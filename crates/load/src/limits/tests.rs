@@ -6,7 +6,12 @@ use crate::run::tests::fake::{Fake, Fault};
 use crate::run::{Length, Options};
 
 fn report_with(limits: Limits) -> Report {
-    let target = crate::result::Target { address: String::new(), export: String::new(), label: None };
+    let target = crate::result::Target {
+        address: String::new(),
+        export: String::new(),
+        protocol: crate::client::Protocol::V3,
+        label: None,
+    };
     let host =
         crate::result::Host { name: String::new(), cores: 1, kernel: String::new(), memory_bytes: None };
     Report { limits, ..Report::new(target, host, String::new(), 0) }

@@ -77,7 +77,8 @@ fn masthead(report: &Report, out: &mut String) {
         escape(&name(report))
     );
     let code = |target: &Target| {
-        format!("<code>{}</code>", escape(&format!("{}:{}", target.address, target.export)))
+        let address = escape(&format!("{}:{}", target.address, target.export));
+        format!("<code>{address}</code> ({})", target.protocol)
     };
     let addresses = match &report.comparison {
         Some(comparison) => format!("{} and {}", code(&comparison.a), code(&comparison.b)),

@@ -9,6 +9,16 @@ pub(crate) fn marks(measurement: &Measurement, report: &Report) -> String {
     if measurement.interrupted {
         marks.push("interrupted".to_owned());
     }
+    if let Some(slots) = measurement.slots.filter(|slots| slots.are_few()) {
+        marks.push(format!(
+            "slots: {} of {}",
+            units::count(slots.granted.into()),
+            units::count(slots.wanted.into())
+        ));
+    }
+    if measurement.delayed_calls > 0 {
+        marks.push(format!("delayed: {}", units::count(measurement.delayed_calls)));
+    }
     if measurement.steady.as_ref().is_some_and(|steady| !steady.reached) {
         marks.push("not steady".to_owned());
     }
@@ -39,6 +49,17 @@ pub(crate) fn of(report: &Report) -> Vec<String> {
     let mut notes = report.notes.clone();
     if let Some(names) = named(&|it| it.interrupted) {
         notes.push(format!("Interrupted, with the result so far: {names}."));
+    }
+    if let Some(names) = named(&|it| it.slots.is_some_and(|slots| slots.are_few())) {
+        notes.push(format!(
+            "The server granted fewer slots per session than there were calls, so fewer were in flight, or calls waited for a \
+             slot: {names}."
+        ));
+    }
+    if let Some(names) = named(&|it| it.delayed_calls > 0) {
+        notes.push(format!(
+            "The server asked for some calls to be made again later; latencies include the wait: {names}."
+        ));
     }
     if let Some(names) = named(&|it| !it.failed_hosts.is_empty()) {
         notes.push(format!("Hosts failed, and the result is that of the others: {names}."));

@@ -120,6 +120,7 @@ fn procedure_label(procedure: RateProcedure) -> &'static str {
         RateProcedure::Access => "ACCESS",
         RateProcedure::Lookup => "LOOKUP",
         RateProcedure::LookupMissing => "LOOKUP of a missing name",
+        RateProcedure::OpenClose => "OPEN and CLOSE",
         RateProcedure::CreateRemove => "CREATE and REMOVE",
         RateProcedure::WriteFileSync => "WRITE 4 KiB, FILE_SYNC",
         RateProcedure::WriteCommit => "WRITE 4 KiB and COMMIT",
@@ -236,9 +237,19 @@ pub(crate) fn target_name(target: &Target) -> String {
     target.label.clone().unwrap_or_else(|| format!("{}:{}", target.address, target.export))
 }
 
-/// Names both servers of a comparison.
+/// Names both servers of a comparison, and their protocols if these differ.
 pub(crate) fn pair_name(comparison: &Comparison) -> String {
-    format!("A: {} against B: {}", target_name(&comparison.a), target_name(&comparison.b))
+    let Comparison { a, b, .. } = comparison;
+    let name = |target: &Target| match a.protocol == b.protocol {
+        true => target_name(target),
+        false => format!("{}, {}", target_name(target), target.protocol),
+    };
+    format!("A: {} against B: {}", name(a), name(b))
+}
+
+/// Returns the address of a server, with its export and the protocol.
+pub(crate) fn target_address(target: &Target) -> String {
+    format!("{}:{}, {}", target.address, target.export, target.protocol)
 }
 
 /// Parses the unit of a comparison's row.

@@ -81,7 +81,7 @@ fn head(report: &Report, out: &mut String) {
 
 fn target(target: &Target) -> String {
     let label = target.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
-    format!("{}:{}{label}", target.address, target.export)
+    format!("{}{label}", subject::target_address(target))
 }
 
 fn line(out: &mut String, name: &str, text: &str) {

@@ -96,7 +96,9 @@ fn a_comparison_names_both_servers_counts_its_measurements_and_claims_no_differe
     report.comparison = Some(comparison);
     let text = page(&report);
     assert!(text.contains("<h1>A: Holdfast against B: nfs-ganesha 4.3</h1>"));
-    assert!(text.contains("<code>192.0.2.7:2049:/main</code> and <code>192.0.2.8:2049:/ganesha</code>"));
+    assert!(text.contains(
+        "<code>192.0.2.7:2049:/main</code> (NFSv3) and <code>192.0.2.8:2049:/ganesha</code> (NFSv3)"
+    ));
     assert!(text.contains("measurements: 6;") && !text.contains("threads: none"));
     assert!(text.contains("rounds: 3.") && text.contains("no difference shown"));
     // No row is a fraction of a limit, or beside a published figure.

@@ -3,6 +3,7 @@
 //! The clock is read once for all replies of one read and once for all calls of one write, so latency spans from
 //! handing a call to the system until reading its reply, without the client's own work.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
@@ -13,10 +14,12 @@ use wire::rpc::{AcceptStat, ReplyBody, ReplyHeader};
 use wire::xdr::{Decode as _, Decoder};
 
 use super::tally::Tally;
-use crate::client::outbox::{Io, Outbox, PendingCall};
-use crate::client::{Connection, Received};
+use crate::client::cause::Cause;
+use crate::client::outbox::{Arrived, Io, Outbox, PendingCall};
+use crate::client::reply::Reply;
+use crate::client::{Connection, DELAY, DELAYS_MAX, Received};
 use crate::error::LoadError;
-use crate::workload::actor::{Actor, Begun, Cause, Reply};
+use crate::workload::actor::{Actor, Begun};
 
 /// The size of a read, small enough for the processor's cache.
 const RECEIVE_BYTES: usize = 256 << 10;
@@ -101,6 +104,8 @@ pub(crate) enum WorkerMessage {
 pub(crate) struct VirtualThread {
     pub(crate) actor: Box<dyn Actor>,
     pub(crate) connections: Vec<u32>,
+    /// The index of the session.
+    pub(crate) session: u32,
     pub(crate) lanes: Vec<Lane>,
     pub(crate) next: usize,
     /// Lanes that wait for another operation to end.
@@ -115,7 +120,18 @@ pub(crate) struct Lane {
     started_ns: u64,
     outstanding: u32,
     bytes: u64,
+    /// Calls that the server asked to make again later.
+    delays: u32,
     failed: Option<Cause>,
+}
+
+/// A call that is made again later.
+#[derive(Clone, Copy, Debug)]
+struct DelayedCall {
+    due_ns: u64,
+    thread: u32,
+    lane: u32,
+    part: u32,
 }
 
 /// An event loop.
@@ -128,6 +144,8 @@ pub(crate) struct EventLoop {
     messages: Sender<WorkerMessage>,
     /// Operations, by thread and lane, whose start time is recorded when their first calls leave.
     begun: Vec<(u32, u32)>,
+    /// Calls that are made again later, in the order of their times.
+    delayed: VecDeque<DelayedCall>,
     command: StageCommand,
     tally: Tally,
     interval: u64,
@@ -160,6 +178,7 @@ impl EventLoop {
             commands,
             messages,
             begun: Vec::new(),
+            delayed: VecDeque::new(),
             command: StageCommand { stage: 0, from_ns: 0, interval_ns: 1, quota: 0, strict: true },
             tally: Tally::new(),
             interval: 0,
@@ -197,6 +216,7 @@ impl EventLoop {
         self.active = 0;
         self.now_ns = self.shared.now_ns();
         self.last_ns = self.now_ns;
+        self.delayed.clear();
         let mut buffer = vec![0; RECEIVE_BYTES];
         let mut events = Events::with_capacity(1024);
         for thread in 0..self.threads.len() {
@@ -230,6 +250,7 @@ impl EventLoop {
             }
             self.now_ns = self.shared.now_ns();
             self.publish_if_due();
+            self.repeat_delayed()?;
         }
         self.publish(true);
         Ok(())
@@ -289,61 +310,127 @@ impl EventLoop {
             Ok(header) => header,
             Err(error) => return self.fail(format!("the server's reply cannot be decoded: {error}")),
         };
-        let Some(slot) = self.io.calls.answered(header.xid) else {
+        let Some(call) = self.io.calls.answered(header.xid) else {
             return self.fail("the server replied to a call that was not made".to_owned());
         };
         let result = match header.body {
             ReplyBody::Accepted { stat: AcceptStat::Success, .. } => {
-                self.deliver(&slot, &Reply { results: input.rest(), cut })
+                match self.io.arrived(&call, input.rest(), cut) {
+                    Ok(Arrived::Reply(reply)) => self.deliver(&call, reply),
+                    Ok(Arrived::Delayed(_)) if self.delay(&call) => {
+                        self.serve_waiting(&call);
+                        return true;
+                    }
+                    Ok(Arrived::Delayed(reply)) => self.deliver(&call, reply),
+                    Err(error) => return self.fail(error.to_string()),
+                }
             }
-            ReplyBody::Accepted { stat, .. } => {
-                self.lane(&slot).outstanding -= 1;
-                Err(Cause::Rpc(format!("not executed: {stat}")))
-            }
-            ReplyBody::Denied(denied) => {
-                self.lane(&slot).outstanding -= 1;
-                Err(Cause::Rpc(format!("denied: {denied}")))
-            }
+            ReplyBody::Accepted { stat, .. } => self.refused(&call, format!("not executed: {stat}")),
+            ReplyBody::Denied(denied) => self.refused(&call, format!("denied: {denied}")),
         };
-        if let Some(phase) = slot.phase
+        // Calls that wait have the first choice of the slot, before those of the next operation.
+        self.serve_waiting(&call);
+        if let Some(phase) = call.phase
             && result.is_ok()
             && self.is_counted()
         {
-            self.tally.phase(phase, 1, self.now_ns.saturating_sub(slot.sent_ns).max(1));
+            self.tally.phase(phase, 1, self.now_ns.saturating_sub(call.sent_ns).max(1));
         }
-        let lane = self.lane(&slot);
+        let lane = self.lane(&call);
         match result {
             Ok(bytes) => lane.bytes += bytes,
             Err(cause) => lane.failed = Some(lane.failed.take().unwrap_or(cause)),
         }
         if lane.outstanding == 0 {
-            self.end(slot.thread as usize, slot.lane as usize);
+            self.end(call.thread as usize, call.lane as usize);
         }
         self.fatal.is_none()
     }
 
-    fn lane(&mut self, slot: &PendingCall) -> &mut Lane {
-        &mut self.threads[slot.thread as usize].lanes[slot.lane as usize]
+    /// Handles a call that the server did not execute. With NFSv4, its slot cannot be used any more.
+    fn refused(&mut self, call: &PendingCall, words: String) -> Result<u64, Cause> {
+        self.lane(call).outstanding -= 1;
+        if call.slot.is_some() {
+            self.fail(format!("COMPOUND: {words}"));
+        }
+        Err(Cause::Rpc(words))
     }
 
-    fn deliver(&mut self, slot: &PendingCall, reply: &Reply<'_>) -> Result<u64, Cause> {
-        let VirtualThread { actor, connections, lanes, next, .. } = &mut self.threads[slot.thread as usize];
-        let lane = &mut lanes[slot.lane as usize];
-        lane.outstanding -= 1;
+    fn lane(&mut self, call: &PendingCall) -> &mut Lane {
+        &mut self.threads[call.thread as usize].lanes[call.lane as usize]
+    }
+
+    fn deliver(&mut self, call: &PendingCall, reply: Reply<'_>) -> Result<u64, Cause> {
+        let (lane, part) = (call.lane as usize, call.part);
+        self.with_actor((call.thread, call.lane), true, |actor, out| actor.reply(lane, part, reply, out))
+    }
+
+    /// Lets an actor go on with the operation of a lane; `is_settled` says that one of its calls is no longer outstanding.
+    fn with_actor<T>(
+        &mut self,
+        (thread, lane): (u32, u32),
+        is_settled: bool,
+        act: impl FnOnce(&mut dyn Actor, &mut Outbox<'_>) -> T,
+    ) -> T {
+        let VirtualThread { actor, connections, session, lanes, next, .. } =
+            &mut self.threads[thread as usize];
+        let state = &mut lanes[lane as usize];
+        state.outstanding -= u32::from(is_settled);
         let mut verified = 0;
         let mut out = Outbox {
             io: &mut self.io,
-            thread: slot.thread,
-            lane: slot.lane,
+            thread,
+            lane,
+            session: *session,
             connections,
             next,
-            outstanding: &mut lane.outstanding,
-            failed: lane.failed.is_some(),
+            outstanding: &mut state.outstanding,
+            failed: state.failed.is_some(),
             verified: &mut verified,
         };
-        let result = actor.reply(slot.lane as usize, slot.part, reply, &mut out);
+        let result = act(actor.as_mut(), &mut out);
         self.tally.verified_blocks += verified;
         result
+    }
+
+    /// Notes that the server asked for a call to be made again later. Returns false if it has asked too often.
+    fn delay(&mut self, call: &PendingCall) -> bool {
+        let lane = self.lane(call);
+        lane.delays += 1;
+        if lane.delays > DELAYS_MAX {
+            return false;
+        }
+        self.tally.delayed_calls += 1;
+        let due_ns = self.now_ns + u64::try_from(DELAY.as_nanos()).expect("a tenth of a second");
+        let PendingCall { thread, lane, part, .. } = *call;
+        self.delayed.push_back(DelayedCall { due_ns, thread, lane, part });
+        true
+    }
+
+    /// Makes delayed calls whose time has come.
+    fn repeat_delayed(&mut self) -> Result<(), LoadError> {
+        while let Some(&DelayedCall { thread, lane, part, .. }) =
+            self.delayed.front().filter(|call| call.due_ns <= self.now_ns)
+        {
+            self.delayed.pop_front();
+            self.send_again(thread, lane, part);
+        }
+        self.flush()
+    }
+
+    /// Makes the calls that wait for a slot of the call's session.
+    fn serve_waiting(&mut self, call: &PendingCall) {
+        let Some((session, _)) = call.slot else { return };
+        while let Some(session) = self.io.sessions.get_mut(session as usize)
+            && session.has_free_slot()
+            && let Some((thread, lane, part)) = session.waiting.pop_front()
+        {
+            self.send_again(thread, lane, part);
+        }
+    }
+
+    fn send_again(&mut self, thread: u32, lane: u32, part: u32) {
+        self.with_actor((thread, lane), true, |actor, out| actor.send(lane as usize, part, out));
     }
 
     /// Whether an operation that ends now counts.
@@ -380,9 +467,9 @@ impl EventLoop {
                 self.tally.error(&cause);
                 self.failures += 1;
                 if self.command.strict {
-                    self.fail(format!("the preparation failed: {}", explained(&cause)));
+                    self.fail(format!("the preparation failed: {}", cause.explained()));
                 } else if !self.succeeded && self.failures >= FAILURES_MAX {
-                    let reason = explained(&cause);
+                    let reason = cause.explained();
                     self.fail(format!("all of the first {FAILURES_MAX} operations failed: {reason}"));
                 }
             }
@@ -398,22 +485,13 @@ impl EventLoop {
         let stopped = self.shared.stop.load(Ordering::Relaxed)
             || self.now_ns >= self.shared.until_ns.load(Ordering::Relaxed)
             || self.fatal.is_some();
-        let state = &mut self.threads[thread];
-        if stopped || state.quota == 0 {
+        if stopped || self.threads[thread].quota == 0 {
             return;
         }
         let (thread_id, lane_id) = ids(thread, lane);
-        let mut out = Outbox {
-            io: &mut self.io,
-            thread: thread_id,
-            lane: lane_id,
-            connections: &state.connections,
-            next: &mut state.next,
-            outstanding: &mut state.lanes[lane].outstanding,
-            failed: false,
-            verified: &mut 0,
-        };
-        match state.actor.begin(lane, &mut out) {
+        let begun = self.with_actor((thread_id, lane_id), false, |actor, out| actor.begin(lane, out));
+        let state = &mut self.threads[thread];
+        match begun {
             Begun::Started => {
                 state.quota -= 1;
                 self.active += 1;
@@ -472,14 +550,6 @@ impl EventLoop {
 fn ids(thread: usize, lane: usize) -> (u32, u32) {
     let id = |index| u32::try_from(index).expect("threads and lanes are bounded");
     (id(thread), id(lane))
-}
-
-/// Describes a cause, with advice if there is any.
-fn explained(cause: &Cause) -> String {
-    match cause {
-        Cause::Status(procedure, status) => LoadError::status(procedure.name(), *status).to_string(),
-        other => other.to_string(),
-    }
 }
 
 /// Wraps a connected stream.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::client::cause::Cause;
 use crate::result::{ErrorCount, Histogram, Latency, Phase, new_histogram};
-use crate::workload::actor::Cause;
 
 /// Causes of failure that are counted separately.
 const CAUSES_MAX: usize = 100;
@@ -18,6 +18,8 @@ pub(crate) struct Tally {
     phases: Vec<Option<PhaseTally>>,
     errors: BTreeMap<String, u64>,
     pub(crate) verified_blocks: u64,
+    /// Calls that the server asked to make again later.
+    pub(crate) delayed_calls: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -42,6 +44,7 @@ impl Tally {
             phases: Vec::new(),
             errors: BTreeMap::new(),
             verified_blocks: 0,
+            delayed_calls: 0,
         }
     }
 
@@ -83,9 +86,10 @@ impl Tally {
         errors
     }
 
-    /// Keeps only failures and verified blocks.
+    /// Keeps only failures, verified blocks and delays.
     pub(crate) fn failures_of(other: Self) -> Self {
-        Self { errors: other.errors, verified_blocks: other.verified_blocks, ..Self::new() }
+        let Self { errors, verified_blocks, delayed_calls, .. } = other;
+        Self { errors, verified_blocks, delayed_calls, ..Self::new() }
     }
 
     /// Adds another tally.
@@ -93,6 +97,7 @@ impl Tally {
         self.operations += other.operations;
         self.bytes += other.bytes;
         self.verified_blocks += other.verified_blocks;
+        self.delayed_calls += other.delayed_calls;
         merge(&mut self.latency, &other.latency);
         if self.phases.len() < other.phases.len() {
             self.phases.resize(other.phases.len(), None);

@@ -8,6 +8,8 @@ use super::*;
 use crate::workload::{RateProcedure, Stability};
 
 pub(crate) mod fake;
+mod fake4;
+mod nfs4;
 
 use fake::{Fake, Fault};
 
@@ -40,6 +42,7 @@ fn every_workload_counts_correctly_and_cleans_up() {
         Workload::Rate { procedure: RateProcedure::Access },
         Workload::Rate { procedure: RateProcedure::Lookup },
         Workload::Rate { procedure: RateProcedure::LookupMissing },
+        Workload::Rate { procedure: RateProcedure::OpenClose },
         Workload::Rate { procedure: RateProcedure::CreateRemove },
         Workload::Rate { procedure: RateProcedure::WriteFileSync },
         Workload::Rate { procedure: RateProcedure::WriteCommit },
@@ -203,8 +206,19 @@ fn failures_are_counted_by_cause() {
     let options = Options { keep: true, ..options(1, 1, 200) };
     let result = run(&fake, Workload::Rate { procedure: RateProcedure::CreateRemove }, &options).unwrap();
     assert_eq!(result.errors.len(), 1);
-    assert_eq!(result.errors[0].cause, "REMOVE: NFS3ERR_JUKEBOX");
+    assert_eq!(result.errors[0].cause, "REMOVE: NFS3ERR_SERVERFAULT");
     assert_eq!(result.errors[0].count + result.operations, 200);
+}
+
+#[test]
+fn delayed_calls_are_made_again_and_counted() {
+    let fake = Fake::start(Fault::SomeRemovesDelayed);
+    let result =
+        run(&fake, Workload::Rate { procedure: RateProcedure::CreateRemove }, &options(2, 2, 40)).unwrap();
+    assert_eq!((result.operations, result.errors), (40, Vec::new()));
+    assert!(result.delayed_calls > 0 && result.latency.max_ns >= 100_000_000);
+    assert_eq!(fake.calls(Procedure::Remove), 20 + result.delayed_calls);
+    assert_eq!(fake.objects(), 0);
 }
 
 #[test]

@@ -132,8 +132,8 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::cause::Cause;
     use crate::steady::TEST_RULE as RULE;
-    use crate::workload::actor::Cause;
 
     /// Returns a window after some intervals of one second. Interval n has n operations and one failure.
     fn window(spare: u32, intervals: u64) -> Window {

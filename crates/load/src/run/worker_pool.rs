@@ -8,11 +8,14 @@ use std::thread::JoinHandle;
 
 use mio::Waker;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use wire::nfs4::SessionId4;
 
+use super::Options;
 use super::event_loop::{EventLoop, Lane, Shared, StageCommand, VirtualThread, WorkerMessage, connection};
-use super::{Connections, Options};
+use super::layout::LoopShare;
+use crate::client::nfs4::Session;
 use crate::client::outbox::{CallTable, Io, SHARED_BYTES};
-use crate::client::{Connection, Server, encoded_identity};
+use crate::client::{Connection, Server, connect_for_load, encoded_identity};
 use crate::error::LoadError;
 use crate::random::{filler, fresh_seed};
 use crate::workload::actor::Actor;
@@ -34,38 +37,44 @@ struct Worker {
 }
 
 impl WorkerPool {
-    /// Connects, divides virtual threads and connections among event loops, and starts their threads.
+    /// Connects, divides virtual threads, connections and sessions among event loops, and starts their threads.
     pub(super) fn spawn(
         server: &Server,
         options: &Options,
+        shares: &[LoopShare],
+        sessions: Vec<Session>,
         actors: Vec<Box<dyn Actor>>,
         parts_max: u32,
     ) -> Result<Self, LoadError> {
-        let count = loops(options);
         let data: Arc<[u8]> = filler(SHARED_BYTES).into();
         let shared = Arc::new(Shared::new());
         let (sender, messages) = channel();
-        let mut actors: VecDeque<_> = actors.into();
+        let (mut actors, mut sessions): (VecDeque<_>, VecDeque<_>) = (actors.into(), sessions.into());
         let mut workers = Vec::new();
-        for index in 0..count {
-            // The first event loops get the remainder.
-            let share = |total: u32| total / count + u32::from(index < total % count);
-            let threads = share(options.threads);
-            let connections = match options.connections {
-                Connections::PerThread(each) => each * threads,
-                Connections::Total(total) => share(total),
-            };
+        for (index, share) in (0..).zip(shares) {
+            let LoopShare { threads, connections, .. } = *share;
+            let own: Vec<Session> = sessions.drain(..sessions.len().min(share.sessions as usize)).collect();
             let virtual_threads = (0..threads).filter_map(|thread| {
-                let connections = assign(options.connections, thread, threads, connections);
+                let connections = share.connections_of(options.connections, thread);
                 let lanes = vec![Lane::default(); options.depth as usize];
-                let actor = actors.pop_front()?;
-                Some(VirtualThread { actor, connections, lanes, next: 0, waiting: Vec::new(), quota: 0 })
+                let (actor, session) = (actors.pop_front()?, share.session_of(thread));
+                let (next, waiting, quota) = (0, Vec::new(), 0);
+                Some(VirtualThread { actor, connections, session, lanes, next, waiting, quota })
             });
             let virtual_threads: Vec<VirtualThread> = virtual_threads.collect();
-            let connections = (0..connections).map(|_| connect(server)).collect::<Result<Vec<_>, _>>()?;
+            let mut session_of = vec![None; connections as usize];
+            for thread in &virtual_threads {
+                let session = own.get(thread.session as usize).map(|session| session.id);
+                thread.connections.iter().for_each(|it| session_of[*it as usize] = session);
+            }
+            let connections =
+                session_of.into_iter().map(|it| connect(server, it)).collect::<Result<Vec<_>, _>>()?;
             let calls_max = threads.saturating_mul(options.depth).saturating_mul(parts_max);
             let first = u32::try_from(fresh_seed() >> 32).expect("32 bits");
             let io = Io {
+                protocol: server.protocol,
+                sessions: own,
+                index,
                 connections,
                 calls: CallTable::new(calls_max, first),
                 dirty: Vec::new(),
@@ -132,30 +141,8 @@ impl Drop for WorkerPool {
     }
 }
 
-/// Returns the number of event loops: one per processor, but each with a thread and a connection.
-fn loops(options: &Options) -> u32 {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let cores = u32::try_from(cores).unwrap_or(u32::MAX);
-    let wanted = if options.event_loops == 0 { cores } else { options.event_loops };
-    let loops_max = match options.connections {
-        Connections::PerThread(_) => options.threads,
-        Connections::Total(total) => options.threads.min(total),
-    };
-    wanted.min(loops_max).max(1)
-}
-
-/// Returns the connections of the event loop that a virtual thread uses.
-fn assign(connections: Connections, thread: u32, threads: u32, count: u32) -> Vec<u32> {
-    match connections {
-        Connections::PerThread(each) => (thread * each..(thread + 1) * each).collect(),
-        Connections::Total(_) if threads >= count => vec![thread % count],
-        // With fewer threads than connections, each thread uses several.
-        Connections::Total(_) => (thread..count).step_by(threads as usize).collect(),
-    }
-}
-
-fn connect(server: &Server) -> Result<Connection, LoadError> {
-    let stream = server.connect(server.address.port())?;
+fn connect(server: &Server, session: Option<SessionId4>) -> Result<Connection, LoadError> {
+    let stream = connect_for_load(server, session)?;
     connection(stream).map_err(|error| LoadError::new(format!("cannot prepare a connection: {error}")))
 }
 

@@ -24,8 +24,7 @@ impl Machine {
     /// # Errors
     /// If the server cannot be reached or FSSTAT fails.
     pub fn of(server: &Server, server_memory_bytes: Option<u64>) -> Result<Self, LoadError> {
-        let root = BlockingClient::mount(server)?;
-        let mut client = BlockingClient::connect(server)?;
+        let (mut client, root) = BlockingClient::open(server)?;
         let free_bytes = client.free_bytes(&root)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {

@@ -1,28 +1,44 @@
-//! CREATE of an empty file, then REMOVE, repeated. All threads share one directory.
+//! CREATE of an empty file, then REMOVE, repeated. All threads share one directory. Where files are opened, creating one
+//! is an OPEN and a CLOSE.
 
 use std::fmt::Write as _;
 
-use wire::nfs3::{
-    CreateArgs, CreateHow3, CreateRes, DirOpArgs3, Filename3, Procedure, RemoveArgs, RemoveRes,
-};
-
-use super::actor::{Actor, Begun, Cause, OperationCount, Reply, ok};
+use super::actor::{Actor, Begun, OperationCount};
 use super::{Plan, Setup};
+use crate::client::Handle;
+use crate::client::cause::Cause;
 use crate::client::outbox::{CallTag, Outbox};
-use crate::client::{Handle, mode};
+use crate::client::reply::{Plain, Reply};
+use crate::client::request::{File, IfExists, Place, Request};
 use crate::error::LoadError;
 
 const PHASES: &[&str] = &["CREATE", "REMOVE"];
 const CREATE: u8 = 0;
 const REMOVE: u8 = 1;
 
+/// The call that an operation waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Create,
+    Close,
+    Remove,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Lane {
+    number: u64,
+    /// Whether the file exists between operations.
+    exists: bool,
+    step: Step,
+    file: Option<File>,
+}
+
 struct CreateRemove {
     directory: Handle,
     thread: u32,
     /// The number of the next file.
     next: u64,
-    /// For each lane: the file, and whether it exists.
-    files: Vec<(u64, bool)>,
+    lanes: Vec<Lane>,
     /// A buffer for names.
     name: String,
 }
@@ -31,46 +47,58 @@ impl Actor for CreateRemove {
     fn enter(&mut self, _: usize) {}
 
     fn begin(&mut self, lane: usize, out: &mut Outbox<'_>) -> Begun {
-        let (file, is_there) = &mut self.files[lane];
-        if !*is_there {
-            *file = self.next;
+        let state = &mut self.lanes[lane];
+        state.step = Step::Remove;
+        if !state.exists {
+            (state.number, state.step) = (self.next, Step::Create);
             self.next += 1;
         }
-        self.name.clear();
-        write!(self.name, "{}-{file}", self.thread).expect("a String takes any text");
-        let object = DirOpArgs3 { dir: self.directory.wire(), name: Filename3(self.name.as_bytes()) };
-        if *is_there {
-            out.call(CallTag::default(), Procedure::Remove, &RemoveArgs { object });
-        } else {
-            let args = CreateArgs { place: object, how: CreateHow3::Unchecked(mode(0o644)) };
-            out.call(CallTag::default(), Procedure::Create, &args);
-        }
+        self.send(lane, 0, out);
         Begun::Started
     }
 
-    fn reply(&mut self, lane: usize, _: u32, reply: &Reply<'_>, _: &mut Outbox<'_>) -> Result<u64, Cause> {
-        if self.files[lane].1 {
-            ok(Procedure::Remove, reply.decode::<RemoveRes>(Procedure::Remove)?)?;
-        } else {
-            ok(Procedure::Create, reply.decode::<CreateRes<'_>>(Procedure::Create)?)?;
+    fn send(&mut self, lane: usize, _: u32, out: &mut Outbox<'_>) {
+        let Lane { number, step, file, .. } = &self.lanes[lane];
+        self.name.clear();
+        write!(self.name, "{}-{number}", self.thread).expect("a String takes any text");
+        let place = Place { directory: &self.directory, name: self.name.as_bytes() };
+        match (step, file) {
+            (Step::Remove, _) => out.call(CallTag::default(), &Request::Remove(place)),
+            (Step::Close, Some(file)) => out.call(CallTag::default(), &Request::Close(file)),
+            _ => out.call(CallTag::default(), &Request::Create(place, IfExists::Open)),
+        }
+    }
+
+    fn reply(&mut self, lane: usize, _: u32, reply: Reply<'_>, out: &mut Outbox<'_>) -> Result<u64, Cause> {
+        match self.lanes[lane].step {
+            Step::Remove => reply.plain(Plain::Remove)?,
+            Step::Close => reply.plain(Plain::Close)?,
+            Step::Create => {
+                self.lanes[lane].file = reply.created()?.file;
+                if out.has_opens() {
+                    self.lanes[lane].step = Step::Close;
+                    self.send(lane, 0, out);
+                }
+            }
         }
         Ok(0)
     }
 
     fn ended(&mut self, lane: usize, succeeded: bool) -> OperationCount {
-        let (_, is_there) = &mut self.files[lane];
-        let phase = if *is_there { REMOVE } else { CREATE };
+        let state = &mut self.lanes[lane];
+        let phase = if state.step == Step::Remove { REMOVE } else { CREATE };
         // The clean-up removes files whose REMOVE failed.
-        *is_there = succeeded && phase == CREATE;
+        state.exists = succeeded && phase == CREATE;
         OperationCount { operations: 1, phase: Some(phase) }
     }
 }
 
 pub(super) fn plan(setup: &mut Setup<'_>) -> Result<Plan, LoadError> {
-    let files = vec![(0, false); setup.depth as usize];
+    let lane = Lane { number: 0, exists: false, step: Step::Create, file: None };
+    let lanes = vec![lane; setup.depth as usize];
     let actors = (0..setup.threads).map(|thread| {
-        let (directory, files) = (setup.directory, files.clone());
-        Box::new(CreateRemove { directory, thread, next: 0, files, name: String::new() }) as Box<dyn Actor>
+        let (directory, lanes) = (setup.directory, lanes.clone());
+        Box::new(CreateRemove { directory, thread, next: 0, lanes, name: String::new() }) as Box<dyn Actor>
     });
     Ok(Plan { phases: PHASES, ..Plan::timed(actors.collect()) })
 }

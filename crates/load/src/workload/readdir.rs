@@ -1,14 +1,13 @@
 //! Listings of one large directory, from its first name to its last, repeated. Each name counts as an operation, so
 //! the rate is in names; the latency is that of a call, which returns many names.
 
-use wire::nfs3::{
-    CookieVerf3, Filename3, Procedure, ReaddirArgs, ReaddirRes, ReaddirplusArgs, ReaddirplusRes,
-};
-
-use super::actor::{Actor, Begun, Cause, OperationCount, Reply, ok};
+use super::actor::{Actor, Begun, OperationCount};
 use super::{Plan, Setup};
 use crate::client::Handle;
+use crate::client::cause::Cause;
 use crate::client::outbox::{CallTag, Outbox};
+use crate::client::reply::Reply;
+use crate::client::request::{Position, Request};
 use crate::error::LoadError;
 
 /// The size of a reply.
@@ -20,8 +19,7 @@ const MADE_AT_A_TIME: u64 = 10_000;
 /// A listing in progress.
 #[derive(Clone, Copy, Default)]
 struct Listing {
-    cookie: u64,
-    verifier: CookieVerf3,
+    position: Position,
     /// Names so far, without `.` and `..`.
     names: u64,
     /// Names in the last reply.
@@ -35,64 +33,40 @@ struct Readdir {
     listings: Vec<Listing>,
 }
 
-impl Readdir {
-    /// Records the entries of a reply. Fails if the listing ends with the wrong number of names.
-    fn note<'a>(
-        &mut self,
-        lane: usize,
-        verifier: CookieVerf3,
-        entries: impl Iterator<Item = (u64, Filename3<'a>)>,
-        eof: bool,
-    ) -> Result<u64, Cause> {
-        let listing = &mut self.listings[lane];
-        let before = listing.names;
-        let mut entries_in_reply = 0;
-        for (cookie, name) in entries {
-            listing.cookie = cookie;
-            entries_in_reply += 1;
-            listing.names += u64::from(name.0 != b"." && name.0 != b"..");
-        }
-        listing.arrived = listing.names - before;
-        listing.verifier = verifier;
-        if !eof {
-            let words = "READDIR: no entries before the end";
-            return if entries_in_reply == 0 { Err(Cause::Wrong(words)) } else { Ok(0) };
-        }
-        let complete = listing.names == self.names;
-        *listing = Listing { arrived: listing.arrived, ..Listing::default() };
-        if complete { Ok(0) } else { Err(Cause::Wrong("READDIR: names are missing or listed twice")) }
-    }
-}
-
 impl Actor for Readdir {
     fn enter(&mut self, _: usize) {
         self.listings.fill(Listing::default());
     }
 
     fn begin(&mut self, lane: usize, out: &mut Outbox<'_>) -> Begun {
-        let Listing { cookie, verifier: cookieverf, .. } = self.listings[lane];
-        let (dir, part) = (self.directory.wire(), CallTag { whole: true, ..CallTag::default() });
-        if self.plus {
-            let (dircount, maxcount) = (REPLY_BYTES, REPLY_BYTES);
-            let args = ReaddirplusArgs { dir, cookie, cookieverf, dircount, maxcount };
-            out.call(part, Procedure::Readdirplus, &args);
-        } else {
-            out.call(part, Procedure::Readdir, &ReaddirArgs { dir, cookie, cookieverf, count: REPLY_BYTES });
-        }
+        self.send(lane, 0, out);
         Begun::Started
     }
 
-    fn reply(&mut self, lane: usize, _: u32, reply: &Reply<'_>, _: &mut Outbox<'_>) -> Result<u64, Cause> {
-        if self.plus {
-            let procedure = Procedure::Readdirplus;
-            let listed = ok(procedure, reply.decode::<ReaddirplusRes<'_>>(procedure)?)?;
-            let entries = listed.entries.iter().map(|entry| (entry.cookie, entry.name));
-            self.note(lane, listed.cookieverf, entries, listed.eof)
-        } else {
-            let listed = ok(Procedure::Readdir, reply.decode::<ReaddirRes<'_>>(Procedure::Readdir)?)?;
-            let entries = listed.entries.iter().map(|entry| (entry.cookie, entry.name));
-            self.note(lane, listed.cookieverf, entries, listed.eof)
+    fn send(&mut self, lane: usize, _: u32, out: &mut Outbox<'_>) {
+        let Listing { position, .. } = self.listings[lane];
+        let (directory, plus, bytes) = (&self.directory, self.plus, REPLY_BYTES);
+        out.call(CallTag::default(), &Request::Readdir { directory, position, bytes, plus });
+    }
+
+    fn reply(&mut self, lane: usize, _: u32, reply: Reply<'_>, _: &mut Outbox<'_>) -> Result<u64, Cause> {
+        let listing = &mut self.listings[lane];
+        let before = listing.names;
+        let mut entries = 0;
+        let listed = reply.listed(self.plus, &mut |cookie, name| {
+            listing.position.cookie = cookie;
+            entries += 1;
+            listing.names += u64::from(name != b"." && name != b"..");
+        })?;
+        listing.arrived = listing.names - before;
+        listing.position.verifier = listed.verifier;
+        if !listed.eof {
+            let words = "READDIR: no entries before the end";
+            return if entries == 0 { Err(Cause::Wrong(words)) } else { Ok(0) };
         }
+        let is_complete = listing.names == self.names;
+        *listing = Listing { arrived: listing.arrived, ..Listing::default() };
+        if is_complete { Ok(0) } else { Err(Cause::Wrong("READDIR: names are missing or listed twice")) }
     }
 
     fn ended(&mut self, lane: usize, succeeded: bool) -> OperationCount {
@@ -112,7 +86,7 @@ pub(super) fn plan(setup: &mut Setup<'_>, names: u64, plus: bool) -> Result<Plan
         let until = names.min(made + MADE_AT_A_TIME);
         let wanted: Vec<(Handle, String)> =
             (made..until).map(|name| (directory, format!("name-{name:08}"))).collect();
-        setup.client.make_many(Procedure::Create, &wanted)?;
+        setup.client.make_closed_files(&wanted)?;
         made = until;
         setup.has_made(made, names)?;
     }

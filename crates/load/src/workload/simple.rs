@@ -1,14 +1,12 @@
 //! One call, repeated: NULL, GETATTR, ACCESS or LOOKUP.
 
-use wire::nfs3::{
-    AccessArgs, AccessRes, DirOpArgs3, Filename3, GetattrArgs, GetattrRes, LookupArgs, LookupRes, NfsStat3,
-    Procedure, access,
-};
-
-use super::actor::{Actor, Begun, Cause, OperationCount, Reply, ok};
+use super::actor::{Actor, Begun, OperationCount};
 use super::{Plan, RateProcedure, Setup};
 use crate::client::Handle;
+use crate::client::cause::Cause;
 use crate::client::outbox::{CallTag, Outbox};
+use crate::client::reply::{Plain, Reply};
+use crate::client::request::{Place, Request};
 use crate::error::LoadError;
 
 struct Null;
@@ -16,13 +14,17 @@ struct Null;
 impl Actor for Null {
     fn enter(&mut self, _: usize) {}
 
-    fn begin(&mut self, _: usize, out: &mut Outbox<'_>) -> Begun {
-        out.null();
+    fn begin(&mut self, lane: usize, out: &mut Outbox<'_>) -> Begun {
+        self.send(lane, 0, out);
         Begun::Started
     }
 
-    fn reply(&mut self, _: usize, _: u32, reply: &Reply<'_>, _: &mut Outbox<'_>) -> Result<u64, Cause> {
-        reply.decode::<()>(Procedure::Null).map(|()| 0)
+    fn send(&mut self, _: usize, _: u32, out: &mut Outbox<'_>) {
+        out.null();
+    }
+
+    fn reply(&mut self, _: usize, _: u32, reply: Reply<'_>, _: &mut Outbox<'_>) -> Result<u64, Cause> {
+        reply.plain(Plain::Null).map(|()| 0)
     }
 
     fn ended(&mut self, _: usize, _: bool) -> OperationCount {
@@ -42,45 +44,35 @@ struct MetadataCall {
     name: String,
 }
 
-impl MetadataCall {
-    fn place(&self) -> DirOpArgs3<'_> {
-        DirOpArgs3 { dir: self.directory.wire(), name: Filename3(self.name.as_bytes()) }
-    }
-}
-
 impl Actor for MetadataCall {
     fn enter(&mut self, _: usize) {}
 
-    fn begin(&mut self, _: usize, out: &mut Outbox<'_>) -> Begun {
-        let part = CallTag::default();
-        match self.procedure {
-            RateProcedure::Getattr => {
-                out.call(part, Procedure::Getattr, &GetattrArgs { object: self.directory.wire() });
-            }
-            RateProcedure::Access => {
-                let args = AccessArgs { object: self.directory.wire(), access: access::ALL };
-                out.call(part, Procedure::Access, &args);
-            }
-            _ => out.call(part, Procedure::Lookup, &LookupArgs { what: self.place() }),
-        }
+    fn begin(&mut self, lane: usize, out: &mut Outbox<'_>) -> Begun {
+        self.send(lane, 0, out);
         Begun::Started
     }
 
-    fn reply(&mut self, _: usize, _: u32, reply: &Reply<'_>, _: &mut Outbox<'_>) -> Result<u64, Cause> {
+    fn send(&mut self, _: usize, _: u32, out: &mut Outbox<'_>) {
+        let place = Place { directory: &self.directory, name: self.name.as_bytes() };
+        let request = match self.procedure {
+            RateProcedure::Getattr => Request::Getattr(&self.directory),
+            RateProcedure::Access => Request::Access(&self.directory),
+            _ => Request::Lookup(place),
+        };
+        out.call(CallTag::default(), &request);
+    }
+
+    fn reply(&mut self, _: usize, _: u32, reply: Reply<'_>, _: &mut Outbox<'_>) -> Result<u64, Cause> {
         match self.procedure {
-            RateProcedure::Getattr => {
-                ok(Procedure::Getattr, reply.decode::<GetattrRes>(Procedure::Getattr)?)?;
-            }
-            RateProcedure::Access => {
-                ok(Procedure::Access, reply.decode::<AccessRes>(Procedure::Access)?)?;
-            }
-            RateProcedure::LookupMissing => match reply.decode::<LookupRes<'_>>(Procedure::Lookup)? {
-                Err(failed) if failed.status == NfsStat3::NoEnt => {}
-                Err(failed) => return Err(Cause::Status(Procedure::Lookup, failed.status)),
+            RateProcedure::Getattr => reply.plain(Plain::Getattr)?,
+            RateProcedure::Access => reply.plain(Plain::Access)?,
+            RateProcedure::LookupMissing => match reply.found() {
+                Err(cause) if cause.status().is_some_and(|status| status.is_missing()) => {}
+                Err(cause) => return Err(cause),
                 Ok(_) => return Err(Cause::Wrong("LOOKUP: found a name that does not exist")),
             },
             _ => {
-                ok(Procedure::Lookup, reply.decode::<LookupRes<'_>>(Procedure::Lookup)?)?;
+                reply.found()?;
             }
         }
         Ok(0)
@@ -96,7 +88,7 @@ pub(super) fn plan(setup: &mut Setup<'_>, procedure: RateProcedure) -> Result<Pl
     let names: Vec<(Handle, String)> =
         (0..setup.threads).map(|thread| (setup.directory, format!("f{thread}"))).collect();
     if procedure == RateProcedure::Lookup {
-        setup.client.make_many(Procedure::Create, &names)?;
+        setup.client.make_closed_files(&names)?;
     }
     let actor = |(directory, name)| Box::new(MetadataCall { procedure, directory, name }) as Box<dyn Actor>;
     Ok(Plan::timed(names.into_iter().map(actor).collect()))

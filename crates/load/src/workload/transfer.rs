@@ -5,11 +5,14 @@
 //! flight together. If the server transfers less than requested, the rest is requested again, as clients do.
 
 use fastrand::Rng;
-use wire::nfs3::{CommitArgs, CommitRes, Procedure, ReadArgs, StableHow, WriteRes, WriteVerf3};
+use wire::nfs3::StableHow;
 
-use super::actor::{Actor, Begun, Cause, OperationCount, Reply, ok};
+use super::actor::{Actor, Begun, OperationCount};
 use super::{Plan, Setup, Stability, Stage, StageKind, Workload};
-use crate::client::outbox::{CallTag, Outbox, Payload, SHARED_BYTES, WriteCall};
+use crate::client::cause::Cause;
+use crate::client::outbox::{CallTag, Outbox, Payload, SHARED_BYTES};
+use crate::client::reply::Reply;
+use crate::client::request::{File, Request, WriteRequest};
 use crate::client::{Handle, TransferSizes};
 use crate::error::LoadError;
 use crate::random::generator;
@@ -105,7 +108,7 @@ struct Lane {
 struct Transfer {
     pattern: AccessPattern,
     sizes: TransferSizes,
-    file: Handle,
+    file: File,
     file_bytes: u64,
     /// The offset of this thread's part of the file.
     base: u64,
@@ -117,7 +120,7 @@ struct Transfer {
     in_flight: u32,
     /// Whether unstable data was written since the last COMMIT.
     uncommitted: bool,
-    verifier: Option<WriteVerf3>,
+    verifier: Option<[u8; 8]>,
     random: Rng,
     verified: Option<VerifiedRegion>,
 }
@@ -196,45 +199,46 @@ impl Transfer {
         free.map(|offset| (kind, offset, block)).ok_or(Begun::Wait)
     }
 
-    /// Sends the call for a part of an operation.
-    fn send(&mut self, lane: usize, part: u32, out: &mut Outbox<'_>) {
+    /// Sends the READ or WRITE of a part of an operation.
+    fn send_part(&mut self, lane: usize, part: u32, out: &mut Outbox<'_>) {
         let Lane { kind, parts, .. } = &self.lanes[lane];
         let (offset, length) = parts[part as usize];
         if *kind == Kind::Read {
-            let args = ReadArgs { file: self.file.wire(), offset, count: length };
-            let whole = self.verified.is_some();
-            return out.call(CallTag { part, phase: None, whole }, Procedure::Read, &args);
+            let tag = CallTag { part, phase: None, skims: self.verified.is_none() };
+            return out.call(tag, &Request::Read { file: &self.file, offset, count: length });
         }
         let is_fill = self.stage == FILL;
         let stable = if is_fill { StableHow::Unstable } else { self.pattern.stable() };
         let counted = self.pattern.stability == Stability::Commit && !self.pattern.is_mix() && !is_fill;
-        let part = CallTag { part, phase: counted.then_some(WRITE), whole: false };
-        let call = WriteCall { file: &self.file, offset, length, stable };
+        let tag = CallTag { part, phase: counted.then_some(WRITE), skims: false };
+        let request = WriteRequest { file: &self.file, offset, length, stable };
         match &self.verified {
             Some(verified) => {
                 let mut make = |data: &mut [u8]| verified.make(data, offset);
-                out.write(part, &call, Payload::Made(&mut make));
+                out.write(tag, &request, Payload::Made(&mut make));
             }
             None => {
                 let start = self.random.u64(..SHARED_BYTES as u64);
-                out.write(part, &call, Payload::Any { start });
+                out.write(tag, &request, Payload::Any { start });
             }
         }
     }
 
-    fn send_commit(&mut self, lane: usize, phase: Option<u8>, out: &mut Outbox<'_>) {
-        let Lane { offset, length, .. } = self.lanes[lane];
+    /// Sends the COMMIT of an operation, or the one that is an operation of its own.
+    fn send_commit(&mut self, lane: usize, out: &mut Outbox<'_>) {
+        let Lane { kind, offset, length, .. } = self.lanes[lane];
         // A count of 0 commits everything after the offset.
         let count = u32::try_from(length).unwrap_or(0);
-        let args = CommitArgs { file: self.file.wire(), offset, count };
-        out.call(CallTag { part: COMMIT_PART, phase, whole: false }, Procedure::Commit, &args);
+        let phase = (kind != Kind::Commit).then_some(COMMIT);
+        let tag = CallTag { part: COMMIT_PART, phase, skims: false };
+        out.call(tag, &Request::Commit { file: &self.file, offset, count });
     }
 
     fn read_reply(
         &mut self,
         lane: usize,
         part: u32,
-        reply: &Reply<'_>,
+        reply: Reply<'_>,
         out: &mut Outbox<'_>,
     ) -> Result<u64, Cause> {
         let head = reply.read()?;
@@ -263,10 +267,10 @@ impl Transfer {
         &mut self,
         lane: usize,
         part: u32,
-        reply: &Reply<'_>,
+        reply: Reply<'_>,
         out: &mut Outbox<'_>,
     ) -> Result<u64, Cause> {
-        let written = ok(Procedure::Write, reply.decode::<WriteRes>(Procedure::Write)?)?;
+        let written = reply.written()?;
         let (_, length) = self.lanes[lane].parts[part as usize];
         if written.count > length {
             return Err(Cause::Wrong("WRITE: count larger than the request"));
@@ -274,7 +278,7 @@ impl Transfer {
         if self.stage != FILL && written.committed < self.pattern.stable() {
             return Err(Cause::Wrong("WRITE: less stable than requested"));
         }
-        self.compare_verifier(written.verf)?;
+        self.compare_verifier(written.verifier)?;
         let moved = if self.verified.is_some() {
             VerifiedRegion::whole_blocks(written.count, length)
         } else {
@@ -286,7 +290,7 @@ impl Transfer {
         }
         if self.stage == MEASURE && self.pattern.stability == Stability::Commit && out.is_complete_success() {
             self.uncommitted = false;
-            self.send_commit(lane, Some(COMMIT), out);
+            self.send_commit(lane, out);
         }
         Ok(moved)
     }
@@ -307,12 +311,12 @@ impl Transfer {
             }
             *offset += u64::from(moved);
             *length -= moved;
-            self.send(lane, part, out);
+            self.send_part(lane, part, out);
         }
         Ok(u64::from(moved))
     }
 
-    fn compare_verifier(&mut self, got: WriteVerf3) -> Result<(), Cause> {
+    fn compare_verifier(&mut self, got: [u8; 8]) -> Result<(), Cause> {
         match self.verifier.replace(got) {
             Some(before) if before != got => {
                 Err(Cause::Wrong("the write verifier changed: the server may have lost unstable data"))
@@ -340,7 +344,7 @@ impl Actor for Transfer {
         state.parts.clear();
         self.in_flight += 1;
         if kind == Kind::Commit {
-            self.send_commit(lane, None, out);
+            self.send_commit(lane, out);
             return Begun::Started;
         }
         if let Some(verified) = &mut self.verified {
@@ -354,21 +358,28 @@ impl Actor for Transfer {
             done += u64::from(bytes);
         }
         for part in 0..u32::try_from(state.parts.len()).expect("a block has few parts") {
-            self.send(lane, part, out);
+            self.send_part(lane, part, out);
         }
         Begun::Started
+    }
+
+    fn send(&mut self, lane: usize, part: u32, out: &mut Outbox<'_>) {
+        match part {
+            COMMIT_PART => self.send_commit(lane, out),
+            part => self.send_part(lane, part, out),
+        }
     }
 
     fn reply(
         &mut self,
         lane: usize,
         part: u32,
-        reply: &Reply<'_>,
+        reply: Reply<'_>,
         out: &mut Outbox<'_>,
     ) -> Result<u64, Cause> {
         if part == COMMIT_PART {
-            let committed = ok(Procedure::Commit, reply.decode::<CommitRes>(Procedure::Commit)?)?;
-            return self.compare_verifier(committed.verf).map(|()| 0);
+            let verifier = reply.committed()?;
+            return self.compare_verifier(verifier).map(|()| 0);
         }
         match self.lanes[lane].kind {
             Kind::Read => self.read_reply(lane, part, reply, out),
@@ -399,7 +410,7 @@ pub(super) fn plan(setup: &mut Setup<'_>, workload: &Workload) -> Result<Plan, L
     let names: Vec<(Handle, String)> = (0..if pattern.shared_file { 1 } else { setup.threads })
         .map(|thread| (setup.directory, format!("f{thread}")))
         .collect();
-    let files = setup.client.make_many(Procedure::Create, &names)?;
+    let files = setup.client.make_files(&names)?;
     let mut actors: Vec<Box<dyn Actor>> = Vec::new();
     for thread in 0..threads {
         let index = if pattern.shared_file { 0 } else { thread };

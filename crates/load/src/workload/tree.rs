@@ -1,20 +1,21 @@
 //! Many small files. Like mdtest: creates, stats, reads and removes all files, in separate phases, in directories
 //! made in advance. Like `tar`: makes and removes directories along the way, and sets the data, mode and time of each
 //! file.
+//!
+//! Where the protocol opens files, a file that is created or read is opened first and closed last.
 
 use std::fmt::Write as _;
 
 use fastrand::Rng;
-use wire::nfs3::{
-    AccessArgs, AccessRes, CreateArgs, CreateHow3, CreateRes, DirOpArgs3, Filename3, LookupArgs, LookupRes,
-    MkdirArgs, MkdirRes, NfsTime3, Procedure, ReadArgs, RemoveArgs, RemoveRes, RmdirArgs, Sattr3, SetTime,
-    SetattrArgs, SetattrRes, StableHow, WriteRes, access,
-};
+use wire::nfs3::StableHow;
 
-use super::actor::{Actor, Begun, Cause, OperationCount, Reply, ok};
+use super::actor::{Actor, Begun, OperationCount};
 use super::{Plan, Setup, Stage, StageKind, Workload};
-use crate::client::outbox::{CallTag, Outbox, Payload, SHARED_BYTES, WriteCall};
-use crate::client::{Handle, mode};
+use crate::client::Handle;
+use crate::client::cause::Cause;
+use crate::client::outbox::{CallTag, Outbox, Payload, SHARED_BYTES};
+use crate::client::reply::{Plain, Reply};
+use crate::client::request::{File, IfExists, Place, Request, WriteRequest};
 use crate::error::LoadError;
 use crate::random::generator;
 use crate::verify;
@@ -43,17 +44,21 @@ enum Step {
     Write,
     Setattr,
     Lookup,
+    Open,
     Read,
     Access,
+    Close,
     Remove,
     Rmdir,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Lane {
-    file: u64,
+    /// The number of the file, or of the directory that is made or removed.
+    number: u64,
     step: Step,
-    handle: Option<Handle>,
+    /// The file, once it is known.
+    file: File,
 }
 
 /// The state machine of a thread, with its tree.
@@ -90,32 +95,53 @@ impl Tree {
         self.files_per_directory * self.directories_wanted
     }
 
+    /// Returns the directory of a file.
+    fn directory(&self, file: u64) -> Option<Handle> {
+        let index = usize::try_from(file / self.files_per_directory).unwrap_or(usize::MAX);
+        self.directories.get(index).copied()
+    }
+
     /// Begins MKDIR or RMDIR if one is due.
     fn begin_directory(&mut self, lane: usize, out: &mut Outbox<'_>) -> Option<Begun> {
         let ahead = self.next / self.files_per_directory;
         let (is_making, is_removing) =
             (self.action() == FileAction::Create, self.action() == FileAction::Remove);
-        self.name.clear();
-        write!(self.name, "d{}", self.next_directory).expect("a String takes any text");
-        let place = DirOpArgs3 { dir: self.parent.wire(), name: Filename3(self.name.as_bytes()) };
-        if is_making && self.next < self.files() && ahead >= self.directories.len() as u64 {
+        let step = if is_making && self.next < self.files() && ahead >= self.directories.len() as u64 {
             if self.next_directory > self.directories.len() as u64 {
                 return Some(Begun::Wait);
             }
-            out.call(CallTag::default(), Procedure::Mkdir, &MkdirArgs { place, attributes: mode(0o755) });
-            self.lanes[lane].step = Step::Mkdir;
+            Step::Mkdir
         } else if is_removing && ahead > self.next_directory {
             if self.in_flight > 0 {
                 return Some(Begun::Wait);
             }
-            out.call(CallTag::default(), Procedure::Rmdir, &RmdirArgs { object: place });
-            self.lanes[lane].step = Step::Rmdir;
+            Step::Rmdir
         } else {
             return None;
-        }
+        };
+        self.start(lane, self.next_directory, step, out);
         self.next_directory += 1;
-        self.in_flight += 1;
         Some(Begun::Started)
+    }
+
+    /// Begins an operation with its first call.
+    fn start(&mut self, lane: usize, number: u64, step: Step, out: &mut Outbox<'_>) {
+        self.lanes[lane] = Lane { number, ..self.lanes[lane] };
+        self.in_flight += 1;
+        self.go_on(lane, step, out);
+    }
+
+    /// Sends the next call of an operation.
+    fn go_on(&mut self, lane: usize, step: Step, out: &mut Outbox<'_>) {
+        self.lanes[lane].step = step;
+        self.send(lane, 0, out);
+    }
+
+    /// Closes the file, if the protocol opens files. This is the last call of an operation.
+    fn close(&mut self, lane: usize, out: &mut Outbox<'_>) {
+        if out.has_opens() {
+            self.go_on(lane, Step::Close, out);
+        }
     }
 
     /// Returns the file's data for `--verify`.
@@ -126,92 +152,83 @@ impl Tree {
         Some(data)
     }
 
-    fn created(&mut self, lane: usize, reply: &Reply<'_>, out: &mut Outbox<'_>) -> Result<u64, Cause> {
-        let created = ok(Procedure::Create, reply.decode::<CreateRes<'_>>(Procedure::Create)?)?;
-        let handle = created.obj.map(Handle::of).ok_or(Cause::Wrong("CREATE: no handle in the reply"))?;
-        self.lanes[lane].handle = Some(handle);
-        if self.file_bytes == 0 {
-            self.finish_file(lane, &handle, out);
-            return Ok(0);
-        }
+    /// Sends the data of a file.
+    fn send_data(&mut self, file: &File, number: u64, out: &mut Outbox<'_>) {
         let (offset, length, stable) = (0, self.file_bytes, StableHow::FileSync);
-        let call = WriteCall { file: &handle, offset, length, stable };
-        match self.data(self.lanes[lane].file) {
+        let request = WriteRequest { file, offset, length, stable };
+        match self.data(number) {
             Some(data) => {
-                out.write(
-                    CallTag::default(),
-                    &call,
-                    Payload::Made(&mut |to: &mut [u8]| to.copy_from_slice(&data)),
-                );
+                let mut fill = |to: &mut [u8]| to.copy_from_slice(&data);
+                out.write(CallTag::default(), &request, Payload::Made(&mut fill));
             }
             None => {
                 let start = self.random.u64(..SHARED_BYTES as u64);
-                out.write(CallTag::default(), &call, Payload::Any { start });
+                out.write(CallTag::default(), &request, Payload::Any { start });
             }
         }
-        self.lanes[lane].step = Step::Write;
+    }
+
+    fn created(&mut self, lane: usize, reply: Reply<'_>, out: &mut Outbox<'_>) -> Result<u64, Cause> {
+        let file = reply.created()?.file.ok_or(Cause::Wrong("CREATE: no handle in the reply"))?;
+        self.lanes[lane].file = file;
+        if self.file_bytes == 0 {
+            self.finish_file(lane, out);
+        } else {
+            self.go_on(lane, Step::Write, out);
+        }
         Ok(0)
     }
 
-    fn written(&mut self, lane: usize, reply: &Reply<'_>, out: &mut Outbox<'_>) -> Result<u64, Cause> {
-        let written = ok(Procedure::Write, reply.decode::<WriteRes>(Procedure::Write)?)?;
+    fn written(&mut self, lane: usize, reply: Reply<'_>, out: &mut Outbox<'_>) -> Result<u64, Cause> {
+        let written = reply.written()?;
         if written.count != self.file_bytes {
             return Err(Cause::Wrong("WRITE: only part of a small file was written"));
         }
         if written.committed != StableHow::FileSync {
             return Err(Cause::Wrong("WRITE: less stable than requested"));
         }
-        if let Some(handle) = self.lanes[lane].handle {
-            self.finish_file(lane, &handle, out);
-        }
+        self.finish_file(lane, out);
         Ok(u64::from(self.file_bytes))
     }
 
-    /// Sets mode and time, like `tar`.
-    fn finish_file(&mut self, lane: usize, handle: &Handle, out: &mut Outbox<'_>) {
-        if !self.is_archive {
-            return;
-        }
-        let mtime = SetTime::SetToClientTime(NfsTime3 { seconds: 1_000_000_000, nanoseconds: 0 });
-        let attributes = Sattr3 { mode: Some(0o644), mtime, ..Sattr3::default() };
-        let args = SetattrArgs { object: handle.wire(), new_attributes: attributes, guard: None };
-        out.call(CallTag::default(), Procedure::Setattr, &args);
-        self.lanes[lane].step = Step::Setattr;
+    /// Sets mode and time, like `tar`, or closes the file at once.
+    fn finish_file(&mut self, lane: usize, out: &mut Outbox<'_>) {
+        if self.is_archive { self.go_on(lane, Step::Setattr, out) } else { self.close(lane, out) }
     }
 
-    fn found(&mut self, lane: usize, reply: &Reply<'_>, out: &mut Outbox<'_>) -> Result<u64, Cause> {
-        let found = ok(Procedure::Lookup, reply.decode::<LookupRes<'_>>(Procedure::Lookup)?)?;
-        let size = found.obj_attributes.map(|attributes| attributes.size);
+    /// Handles the size and handle of a file that was looked up or opened.
+    fn found(
+        &mut self,
+        lane: usize,
+        size: Option<u64>,
+        file: File,
+        out: &mut Outbox<'_>,
+    ) -> Result<u64, Cause> {
+        self.lanes[lane].file = file;
         if size.is_some_and(|size| size != u64::from(self.file_bytes)) {
             return Err(Cause::Wrong("LOOKUP: wrong file size"));
         }
-        if self.action() == FileAction::Stat {
-            return Ok(0);
-        }
-        if self.file_bytes == 0 {
-            // Opening a file calls ACCESS; an empty file has nothing to read.
-            let args = AccessArgs { object: found.object, access: access::READ };
-            out.call(CallTag::default(), Procedure::Access, &args);
-            self.lanes[lane].step = Step::Access;
-        } else {
-            let args = ReadArgs { file: found.object, offset: 0, count: self.file_bytes };
-            let whole = self.stamp.is_some();
-            out.call(CallTag { whole, ..CallTag::default() }, Procedure::Read, &args);
-            self.lanes[lane].step = Step::Read;
+        match (self.action(), self.file_bytes) {
+            (FileAction::Stat, _) => {}
+            // Opening a file calls ACCESS, or includes it; an empty file has nothing to read.
+            (_, 0) if out.has_opens() => self.close(lane, out),
+            (_, 0) => self.go_on(lane, Step::Access, out),
+            _ => self.go_on(lane, Step::Read, out),
         }
         Ok(0)
     }
 
-    fn read(&mut self, lane: usize, reply: &Reply<'_>, out: &mut Outbox<'_>) -> Result<u64, Cause> {
+    fn read(&mut self, lane: usize, reply: Reply<'_>, out: &mut Outbox<'_>) -> Result<u64, Cause> {
         let head = reply.read()?;
         if head.count != self.file_bytes {
             return Err(Cause::Wrong("READ: only part of a small file"));
         }
         if let Some(stamp) = self.stamp {
             let data = &head.data[..head.count as usize];
-            let checked = verify::check(data, stamp, self.lanes[lane].file << 20, 1);
+            let checked = verify::check(data, stamp, self.lanes[lane].number << 20, 1);
             out.verified(checked.map_err(|mistake| Cause::Wrong(mistake.words()))?);
         }
+        self.close(lane, out);
         Ok(u64::from(head.count))
     }
 }
@@ -238,52 +255,80 @@ impl Actor for Tree {
         if self.next >= self.files() {
             return Begun::Exhausted;
         }
-        let file = self.next;
-        let directory = usize::try_from(file / self.files_per_directory).unwrap_or(usize::MAX);
-        let Some(dir) = self.directories.get(directory) else { return Begun::Exhausted };
+        let number = self.next;
+        if self.directory(number).is_none() {
+            return Begun::Exhausted;
+        }
         self.next += 1;
-        self.in_flight += 1;
-        self.name.clear();
-        write!(self.name, "file-{file:07}").expect("a String takes any text");
-        let place = DirOpArgs3 { dir: dir.wire(), name: Filename3(self.name.as_bytes()) };
-        let part = CallTag::default();
         let step = match self.action() {
-            FileAction::Create => {
-                let how = CreateHow3::Guarded(mode(0o644));
-                out.call(part, Procedure::Create, &CreateArgs { place, how });
-                Step::Create
-            }
-            FileAction::Stat | FileAction::Read => {
-                out.call(part, Procedure::Lookup, &LookupArgs { what: place });
-                Step::Lookup
-            }
-            FileAction::Remove => {
-                out.call(part, Procedure::Remove, &RemoveArgs { object: place });
-                Step::Remove
-            }
+            FileAction::Create => Step::Create,
+            FileAction::Read if out.has_opens() => Step::Open,
+            FileAction::Stat | FileAction::Read => Step::Lookup,
+            FileAction::Remove => Step::Remove,
         };
-        self.lanes[lane] = Lane { file, step, handle: None };
+        self.start(lane, number, step, out);
         Begun::Started
     }
 
-    fn reply(&mut self, lane: usize, _: u32, reply: &Reply<'_>, out: &mut Outbox<'_>) -> Result<u64, Cause> {
+    fn send(&mut self, lane: usize, _: u32, out: &mut Outbox<'_>) {
+        let Lane { number, step, file } = self.lanes[lane];
+        self.name.clear();
+        let (directory, named) = match step {
+            Step::Mkdir | Step::Rmdir => (Some(self.parent), write!(self.name, "d{number}")),
+            _ => (self.directory(number), write!(self.name, "file-{number:07}")),
+        };
+        named.expect("a String takes any text");
+        // Without its directory a file would not have been begun.
+        let directory = directory.unwrap_or(self.parent);
+        let place = Place { directory: &directory, name: self.name.as_bytes() };
+        let tag = CallTag::default();
+        match step {
+            Step::Mkdir => out.call(tag, &Request::Mkdir(place)),
+            Step::Create => out.call(tag, &Request::Create(place, IfExists::Fail)),
+            Step::Write => self.send_data(&file, number, out),
+            Step::Setattr => out.call(tag, &Request::SetModeAndTime(&file)),
+            Step::Lookup => out.call(tag, &Request::Lookup(place)),
+            Step::Open => out.call(tag, &Request::Open(place)),
+            Step::Read => {
+                let (offset, count) = (0, self.file_bytes);
+                let tag = CallTag { skims: self.stamp.is_none(), ..tag };
+                out.call(tag, &Request::Read { file: &file, offset, count });
+            }
+            Step::Access => out.call(tag, &Request::Access(&file.handle)),
+            Step::Close => out.call(tag, &Request::Close(&file)),
+            Step::Remove => out.call(tag, &Request::Remove(place)),
+            Step::Rmdir => out.call(tag, &Request::Rmdir(place)),
+        }
+    }
+
+    fn reply(&mut self, lane: usize, _: u32, reply: Reply<'_>, out: &mut Outbox<'_>) -> Result<u64, Cause> {
         match self.lanes[lane].step {
             Step::Mkdir => {
-                let made = ok(Procedure::Mkdir, reply.decode::<MkdirRes<'_>>(Procedure::Mkdir)?)?;
-                let handle = made.obj.map(Handle::of).ok_or(Cause::Wrong("MKDIR: no handle in the reply"))?;
+                let handle = reply.made()?.ok_or(Cause::Wrong("MKDIR: no handle in the reply"))?;
                 self.directories.push(handle);
                 Ok(0)
             }
             Step::Create => self.created(lane, reply, out),
             Step::Write => self.written(lane, reply, out),
             Step::Setattr => {
-                ok(Procedure::Setattr, reply.decode::<SetattrRes>(Procedure::Setattr)?).map(|_| 0)
+                reply.plain(Plain::SetModeAndTime)?;
+                self.close(lane, out);
+                Ok(0)
             }
-            Step::Lookup => self.found(lane, reply, out),
+            Step::Lookup => {
+                let found = reply.found()?;
+                self.found(lane, found.size, File::unopened(found.handle), out)
+            }
+            Step::Open => {
+                let opened = reply.opened()?;
+                let file = opened.file.ok_or(Cause::Wrong("OPEN: no handle in the reply"))?;
+                self.found(lane, opened.size, file, out)
+            }
             Step::Read => self.read(lane, reply, out),
-            Step::Access => ok(Procedure::Access, reply.decode::<AccessRes>(Procedure::Access)?).map(|_| 0),
-            Step::Remove => ok(Procedure::Remove, reply.decode::<RemoveRes>(Procedure::Remove)?).map(|_| 0),
-            Step::Rmdir => ok(Procedure::Rmdir, reply.decode::<RemoveRes>(Procedure::Rmdir)?).map(|_| 0),
+            Step::Access => reply.plain(Plain::Access).map(|()| 0),
+            Step::Close => reply.plain(Plain::Close).map(|()| 0),
+            Step::Remove => reply.plain(Plain::Remove).map(|()| 0),
+            Step::Rmdir => reply.plain(Plain::Rmdir).map(|()| 0),
         }
     }
 
@@ -310,12 +355,12 @@ pub(super) fn plan(setup: &mut Setup<'_>, workload: &Workload) -> Result<Plan, L
         return Err(LoadError::new("the files are larger than the server's transfer size"));
     }
     let names = (0..setup.threads).map(|thread| (setup.directory, format!("t{thread}"))).collect::<Vec<_>>();
-    let parents = setup.client.make_many(Procedure::Mkdir, &names)?;
+    let parents = setup.client.make_directories(&names)?;
     let mut actors: Vec<Box<dyn Actor>> = Vec::new();
     for (thread, parent) in (0u64..).zip(parents) {
         let wanted: Vec<_> = (0..directories).map(|directory| (parent, format!("d{directory}"))).collect();
         setup.has_made(thread, u64::from(setup.threads))?;
-        let made = if is_archive { Vec::new() } else { setup.client.make_many(Procedure::Mkdir, &wanted)? };
+        let made = if is_archive { Vec::new() } else { setup.client.make_directories(&wanted)? };
         actors.push(Box::new(Tree {
             is_archive,
             parent,
@@ -328,7 +373,10 @@ pub(super) fn plan(setup: &mut Setup<'_>, workload: &Workload) -> Result<Plan, L
             next_directory: 0,
             is_lost: false,
             in_flight: 0,
-            lanes: vec![Lane { file: 0, step: Step::Create, handle: None }; setup.depth as usize],
+            lanes: vec![
+                Lane { number: 0, step: Step::Create, file: File::unopened(parent) };
+                setup.depth as usize
+            ],
             stamp: setup.verify.then(|| setup.seed.wrapping_add(thread)),
             random: generator(setup.seed, thread),
             name: String::new(),

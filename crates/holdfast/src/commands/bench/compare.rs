@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use load::client::Protocol;
 use load::compare::{Side, compare};
 use load::report::{json, table};
 use server::config::size::Size;
@@ -19,6 +20,7 @@ const EXAMPLES: &str = "Examples:
   holdfast bench compare 127.0.0.1:/main 127.0.0.1:3049:/main sequential-read --block 1MiB \\
       --label-a holdfast --label-b ganesha --server-pid-a 4711 --server-pid-b 4712
   holdfast bench compare old:/export new:/export random --mix 100,0 --threads 1,64 --report page.html
+  holdfast bench compare filer:/export filer:/export metadata --protocol-a 4.2 --protocol-b 3
 
 Measures the two in turn, A B A B ..., with the same random numbers. Prints the medians of their rates, their ratio, and \
 the lowest and highest ratio of a round. A server is called faster if it was so in every one of at least five rounds. \
@@ -80,6 +82,13 @@ macro_rules! side_options {
             )]
             mount_port: Option<u16>,
             #[arg(
+                id = concat!("protocol_", $letter),
+                long = concat!("protocol-", $letter),
+                value_name = "VERSION",
+                help = concat!("Version of NFS of the ", $which, " server [default: that of --protocol]")
+            )]
+            protocol: Option<Protocol>,
+            #[arg(
                 id = concat!("label_", $letter),
                 long = concat!("label-", $letter),
                 value_name = "NAME",
@@ -98,7 +107,8 @@ macro_rules! side_options {
 
         impl $name {
             fn side(&self, address: &str, caller: &CallerOptions) -> Result<Side, Error> {
-                let server = caller.server(address, self.mount_port)?;
+                let mut server = caller.server(address, self.mount_port)?;
+                server.protocol = self.protocol.unwrap_or(server.protocol);
                 let target = target(&server, self.label.clone());
                 let memory_bytes = server_memory_bytes(&server, self.server_memory);
                 Ok(Side { server, target, server_pids: self.server_pids.clone(), memory_bytes })

@@ -25,6 +25,7 @@ const EXAMPLES: &str = "Examples:
   holdfast bench run 127.0.0.1:/main sequential-write --block 1MiB --stability commit --server-pid 4711
   holdfast bench run 127.0.0.1:/main random --until-steady --max-seconds 600
   holdfast bench run 127.0.0.1:/main metadata --threads 32 --files 1000 --directories 4
+  holdfast bench run 127.0.0.1:/main metadata --protocol 4.2 --connections 4 --threads 32
   holdfast bench run 127.0.0.1:/main random --verify --limits --json > result.json
   holdfast bench run filer:/export sequential-read --block 1MiB --line-rate-peer filer:7411 --token-file token
 

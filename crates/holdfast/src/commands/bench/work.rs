@@ -118,6 +118,8 @@ enum WorkloadName {
     Lookup,
     /// LOOKUP of a name that does not exist
     LookupMissing,
+    /// OPEN and CLOSE of an existing file; over NFSv3, LOOKUP and ACCESS
+    OpenClose,
     /// CREATE of an empty file, then REMOVE
     CreateRemove,
     /// WRITE of 4 KiB at random offsets, FILE_SYNC
@@ -250,6 +252,7 @@ impl WorkloadOptions {
             WorkloadName::Access => rate(RateProcedure::Access),
             WorkloadName::Lookup => rate(RateProcedure::Lookup),
             WorkloadName::LookupMissing => rate(RateProcedure::LookupMissing),
+            WorkloadName::OpenClose => rate(RateProcedure::OpenClose),
             WorkloadName::CreateRemove => rate(RateProcedure::CreateRemove),
             WorkloadName::WriteFileSync => rate(RateProcedure::WriteFileSync),
             WorkloadName::WriteCommit => rate(RateProcedure::WriteCommit),

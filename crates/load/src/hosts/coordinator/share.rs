@@ -42,6 +42,7 @@ pub(super) fn share_of(
     Some(Task {
         address: server.address.to_string(),
         export: server.export.clone(),
+        protocol: server.protocol,
         uid: server.identity.uid,
         gid: server.identity.gid,
         workload: *workload,

@@ -42,7 +42,7 @@ fn rounds(rows: &[ComparisonRow]) -> String {
 }
 
 fn name(target: &Target) -> String {
-    let address = format!("{}:{}", target.address, target.export);
+    let address = subject::target_address(target);
     target.label.as_ref().map_or_else(|| address.clone(), |label| format!("{label}, {address}"))
 }
 

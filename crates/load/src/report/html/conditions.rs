@@ -4,18 +4,17 @@ use std::fmt::Write as _;
 
 use crate::report::markup::escape;
 use crate::report::{memory, subject, units};
-use crate::result::{Host, LimitKind, Report, Target, Totals};
+use crate::result::{Host, LimitKind, Report, Totals};
 
 pub(super) fn write(report: &Report, out: &mut String) {
     super::section(out, "conditions", "What ran, and where", "");
     out.push_str("<div class=\"pair\"><dl class=\"facts\">");
-    let address = |target: &Target| format!("{}:{}", target.address, target.export);
     match &report.comparison {
         Some(comparison) => {
-            fact(out, "Server A", &address(&comparison.a));
-            fact(out, "Server B", &address(&comparison.b));
+            fact(out, "Server A", &subject::target_address(&comparison.a));
+            fact(out, "Server B", &subject::target_address(&comparison.b));
         }
-        None => fact(out, "Server", &address(&report.target)),
+        None => fact(out, "Server", &subject::target_address(&report.target)),
     }
     fact(out, "Started", &units::moment(report.started_unix_s));
     fact(out, if report.agents.is_empty() { "Client" } else { "Coordinator" }, &host(&report.host));

@@ -2,9 +2,10 @@
 
 use fastrand::Rng;
 
+use crate::client::Protocol;
 use crate::result::{
     Comparison, ComparisonRow, DirectoryLimits, ErrorCount, FractionOfLimit, Host, Latency, LimitKind,
-    Limits, Measurement, Phase, Report, SCHEMA, Sample, ServerCost, Steady, Target, Totals,
+    Limits, Measurement, Phase, Report, SCHEMA, Sample, ServerCost, Slots, Steady, Target, Totals,
 };
 use crate::workload::{RateProcedure, Stability, Workload};
 
@@ -166,7 +167,13 @@ impl Arbitrary {
     fn measurement(&mut self) -> Measurement {
         Measurement {
             name: self.text(),
+            protocol: Protocol::ALL[usize::try_from(self.below(3)).unwrap()],
             workload: self.workload(),
+            slots: self.maybe(|it| Slots {
+                granted: it.small(),
+                wanted: it.small(),
+                depth_wanted: it.small(),
+            }),
             threads: self.small(),
             depth: self.small(),
             connections: self.small(),
@@ -191,6 +198,7 @@ impl Arbitrary {
             interrupted: self.below(2) == 0,
             failed_hosts: self.several(3, Self::text),
             verified_blocks: self.maybe(Self::whole),
+            delayed_calls: self.whole(),
             server: self.maybe(|it| ServerCost {
                 pid: it.small(),
                 cpu_seconds: it.figure(),
@@ -204,7 +212,12 @@ impl Arbitrary {
     }
 
     fn target(&mut self) -> Target {
-        Target { address: self.text(), export: self.text(), label: self.maybe(Self::text) }
+        Target {
+            address: self.text(),
+            export: self.text(),
+            protocol: Protocol::ALL[usize::try_from(self.below(3)).unwrap()],
+            label: self.maybe(Self::text),
+        }
     }
 
     fn host(&mut self) -> Host {

@@ -1,5 +1,6 @@
 //! A report of a run with every kind of measurement. The figures are invented.
 
+use crate::client::Protocol;
 use crate::result::{
     Comparison, ComparisonRow, DirectoryLimits, ErrorCount, FractionOfLimit, Host, Latency, LimitKind,
     Limits, Measurement, Phase, Report, SCHEMA, Sample, ServerCost, Steady, Target,
@@ -10,7 +11,12 @@ pub(crate) const NULL_CALLS: f64 = 640_000.0;
 pub(crate) const LINE_RATE: f64 = 9.6e9;
 
 pub(crate) fn target(label: &str) -> Target {
-    Target { address: "192.0.2.7:2049".to_owned(), export: "/main".to_owned(), label: Some(label.to_owned()) }
+    Target {
+        address: "192.0.2.7:2049".to_owned(),
+        export: "/main".to_owned(),
+        protocol: Protocol::V3,
+        label: Some(label.to_owned()),
+    }
 }
 
 pub(crate) fn latency(p50_ns: u64) -> Latency {
@@ -63,6 +69,8 @@ pub(crate) fn measurement(
     let nanoseconds = f64::from(threads) * 4.0 / rate * 1e9;
     let whole: u64 = format!("{nanoseconds:.0}").parse().unwrap_or(1000);
     Measurement {
+        protocol: Protocol::V3,
+        slots: None,
         name: name.to_owned(),
         workload,
         threads,
@@ -83,6 +91,7 @@ pub(crate) fn measurement(
         steady: Some(Steady { reached: true, window_s: 20.0, spread: 0.062, slope: 0.008 }),
         interrupted: false,
         verified_blocks: None,
+        delayed_calls: 0,
         server: Some(ServerCost {
             pid: 4242,
             cpu_seconds: 41.0,
@@ -235,6 +244,7 @@ pub(crate) fn comparison() -> Comparison {
         b: Target {
             address: "192.0.2.8:2049".to_owned(),
             export: "/ganesha".to_owned(),
+            protocol: Protocol::V3,
             label: Some("nfs-ganesha 4.3".to_owned()),
         },
         a_memory_bytes: Some(64 << 30),

@@ -29,6 +29,8 @@ pub(crate) enum Fault {
     NoSpace,
     /// Some REMOVEs fail.
     SomeRemovesFail,
+    /// Some REMOVEs are put off.
+    SomeRemovesDelayed,
     /// Every reply has a different write verifier.
     Forgetful,
     /// READ reports the end of the file early.
@@ -299,6 +301,11 @@ impl Volume {
             Some(Node::Directory(_)) if !is_rmdir => NfsStat3::IsDir,
             Some(Node::File(_)) if is_rmdir => NfsStat3::NotDir,
             Some(Node::File(_)) if self.fault == Fault::SomeRemovesFail && self.replies.is_multiple_of(3) => {
+                NfsStat3::ServerFault
+            }
+            Some(Node::File(_))
+                if self.fault == Fault::SomeRemovesDelayed && self.replies.is_multiple_of(5) =>
+            {
                 NfsStat3::Jukebox
             }
             Some(_) => NfsStat3::Ok,

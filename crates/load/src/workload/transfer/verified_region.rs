@@ -1,7 +1,7 @@
 //! The expected content of a thread's part of a file, for `--verify`.
 
+use crate::client::cause::Cause;
 use crate::verify::{self, BLOCK_BYTES};
-use crate::workload::actor::Cause;
 
 /// A write of the block failed, so its content is unknown.
 const UNKNOWN: u32 = 1 << 31;
