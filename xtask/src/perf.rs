@@ -41,9 +41,9 @@ pub(crate) const HELP: &str = "\
 cargo xtask perf [OPTION...]: measure the cost of operations, as in docs/performance.md, and compare it with bounds.
 
   --quick            measure each for a moment, as a test; the figures mean nothing
-  --row NAME...      measure only these rows: null getattr lookup read create-remove write-file-sync write-commit
-                     sequential-read sequential-write; limits latency group-commit connections restart listing
-                     fairness tails growth
+  --row NAME...      measure only these rows: null getattr lookup open-close read create-remove write-file-sync
+                     write-commit sequential-read sequential-write, and all but null with -4.2 over NFSv4.2;
+                     limits latency group-commit connections restart listing fairness tails growth
   --rounds N         interleaved rounds, 5 by default; tables show medians
   --seconds N        duration of each measurement, 3 by default
   --data DIR         the servers' data; /dev/shm by default if it has room, else the target directory

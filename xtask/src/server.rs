@@ -61,16 +61,19 @@ impl Server {
     /// Serves an empty folder with Debian's nfs-ganesha.
     pub(crate) fn ganesha(folder: PathBuf) -> Result<Server, String> {
         let (address, mount) = (process::free_address()?, process::free_address()?);
-        let export = folder.join("export");
+        let (export, recovery) = (folder.join("export"), folder.join("recovery"));
         fs::create_dir_all(&export).map_err(process::at(&export))?;
+        fs::create_dir_all(&recovery).map_err(process::at(&recovery))?;
+        let recovery = recovery.display();
         let configuration = folder.join("ganesha.conf");
         let (port, mount_port, path) = (address.port(), mount.port(), export.display());
         // Bind_addr is not set: with the loopback device alone, ganesha fails to bind to 127.0.0.1. The namespace has no
         // other address.
         let content = format!(
-            "NFS_CORE_PARAM {{\n NFS_Protocols = 3;\n NFS_Port = {port};\n MNT_Port = {mount_port};\n \
+            "NFS_CORE_PARAM {{\n NFS_Protocols = 3, 4;\n NFS_Port = {port};\n MNT_Port = {mount_port};\n \
              Enable_NLM = false;\n Enable_RQUOTA = false;\n mount_path_pseudo = true;\n}}\n\
-             EXPORT {{\n Export_Id = 1;\n Path = {path};\n Pseudo = /main;\n Protocols = 3;\n Transports = TCP;\n \
+             NFSv4 {{\n Graceless = true;\n RecoveryBackend = fs;\n RecoveryRoot = {recovery};\n Minor_Versions = 1, 2;\n}}\n\
+             EXPORT {{\n Export_Id = 1;\n Path = {path};\n Pseudo = /main;\n Protocols = 3, 4;\n Transports = TCP;\n \
              Access_Type = RW;\n Squash = No_Root_Squash;\n SecType = sys;\n FSAL {{ Name = VFS; }}\n}}\n"
         );
         write(&configuration, &content)?;
