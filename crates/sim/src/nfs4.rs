@@ -16,7 +16,7 @@
 //!   stateid that was returned or belongs to another file, and no stateid names two things.
 //! - Finally a new client can have everything.
 //! - An adversary who knows all handles, ids and requests achieves nothing from another address or for another principal,
-//!   nor by guessing ids.
+//!   nor by guessing ids. However many clients it becomes, there is room for others.
 //!
 //! | module | holds |
 //! |---|---|

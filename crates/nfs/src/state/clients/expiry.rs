@@ -104,11 +104,9 @@ impl SharedState {
         let all_are_held = needs.iter().any(|(resource, amount)| self.shares.free(*resource) < *amount);
         let mut candidates = self.clients.all();
         candidates.retain(|client| {
-            let shares = all_are_held || client.holder.origin() == newcomer.origin();
-            let other = !std::ptr::eq(Arc::as_ptr(&client.holder), newcomer);
-            let idle =
-                client.lease_idle(context.now) > self.config.lease || self.holds_nothing(client, context);
-            shares && other && idle
+            (all_are_held || client.holder.origin() == newcomer.origin())
+                && !std::ptr::eq(Arc::as_ptr(&client.holder), newcomer)
+                && (client.lease_idle(context.now) > self.config.lease || self.holds_nothing(client, context))
         });
         candidates.sort_by_cached_key(|client| {
             let greed = client.holder.held_by_origin(Resource::Clients);

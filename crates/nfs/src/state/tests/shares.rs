@@ -1,5 +1,7 @@
 //! Whoever asks for little is served, whatever others have taken.
 
+use wire::nlm4;
+
 use super::*;
 use crate::state::callbacks::outgoing::Destination;
 use crate::state::clients::SetClientIdError;
@@ -465,6 +467,12 @@ fn ask_for_a_lease(world: &mut World, answers: impl Fn(IpAddr) -> bool) -> Vec<I
         world.state.tick(&world.context());
         for call in world.state.take_callbacks() {
             let Destination::Program { host, .. } = call.to else { panic!("{:?}", call.to) };
+            // After the mark of the record: the xid, CALL, version 2 of RPC, then what is called.
+            let called: Vec<u32> = call.record[16..28]
+                .chunks(4)
+                .map(|word| u32::from_be_bytes(word.try_into().unwrap()))
+                .collect();
+            assert_eq!(called, [nlm4::PROGRAM, nlm4::VERSION, nlm4::Procedure::Null.code()]);
             asked.push(host);
             if answers(host) {
                 // The xid, then an accepted reply without result.
