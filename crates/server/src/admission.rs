@@ -1,20 +1,26 @@
 //! The order in which connections and calls are served, and the memory they may hold.
 //!
-//! [`Admission`] belongs to one event loop. Before a call with a large reply runs, the size of the reply is reserved;
-//! until it fits, the call waits in its connection, which is *reply-blocked*. While requests exceed their part of the
-//! budget, connections are *read-blocked*: no socket is read, except for that of one connection at most, which is
-//! *exempt*. Without the exemption, connections that have each received half a record would wait for each other. Blocked
-//! connections go on in the order in which they came; of read-blocked ones those that have begun a record come first,
-//! since completing one gives memory back sooner than beginning another.
+//! [`Admission`] belongs to one event loop. Memory for a record is reserved when its length is known, and for a large
+//! reply before its call runs. What does not fit waits: the connection of a record is *read-blocked*, that of a call
+//! *reply-blocked*. A record that has begun can therefore always be completed, so no connections wait for each other. A
+//! small call that has arrived needs no memory, and is served whatever others hold.
+//!
+//! Of those that wait, connections of origins that were fast go on first, of the origin that holds least before others.
+//! If the first one has waited for [`WAIT_MAX`], an origin that holds more or was not as fast, or a peer that is slower than
+//! [`PACE_MIN`], gives its memory up: its connection is closed.
 
-use std::collections::VecDeque;
+use std::time::Duration;
 
-use crate::limits::READ_BYTES;
+use crate::limits::{PACE_MIN, SMALL_RECORD_BYTES_MAX, WAIT_MAX};
 
 use budget::Budget;
+use line::{Line, Waiter};
+use origins::OriginKey;
 use ready::{Ready, Turn};
 
 pub(crate) mod budget;
+pub(crate) mod line;
+pub(crate) mod origins;
 pub(crate) mod ready;
 pub(crate) mod retry_queues;
 
@@ -23,18 +29,36 @@ pub(crate) mod retry_queues;
 pub(crate) struct ConnectionKey {
     pub(crate) index: usize,
     pub(crate) generation: u64,
+    pub(crate) origin: OriginKey,
 }
 
-/// The properties that decide when a blocked connection goes on.
+/// What a blocked connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// To receive a record of `length` bytes, for which `counted` bytes are counted already.
+    Record { length: usize, counted: usize },
+    /// That its origin has fewer replies.
+    Answer,
+    /// To begin a reply of this number of bytes.
+    Reply(usize),
+}
+
+/// The part of memory that is short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Short {
+    Requests,
+    Replies,
+}
+
+/// A connection that holds memory because of its peer, as one that may have to give it up.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Candidate {
+pub(crate) struct Holder {
     pub(crate) key: ConnectionKey,
-    /// It moved much data when it was last served.
-    pub(crate) is_heavy: bool,
-    /// No part of a record has arrived.
-    pub(crate) is_between_records: bool,
-    /// Bytes that the reply to its waiting call needs.
-    pub(crate) reply_bytes: usize,
+    /// Its peer moved less than [`PACE_MIN`] lately, or it holds a part of a record for which memory is not reserved.
+    pub(crate) is_slow: bool,
+    /// Bytes that moved since the last tick.
+    pub(crate) moved: usize,
+    pub(crate) silent: Duration,
 }
 
 /// Which connections of a loop may be served now, and which are blocked until there is memory.
@@ -42,9 +66,8 @@ pub(crate) struct Candidate {
 pub(crate) struct Admission {
     pub(crate) budget: Budget,
     ready: Ready,
-    read_blocked: VecDeque<usize>,
-    reply_blocked: VecDeque<usize>,
-    read_exempt: Option<ConnectionKey>,
+    read_blocked: Line,
+    reply_blocked: Line,
 }
 
 impl Admission {
@@ -53,9 +76,8 @@ impl Admission {
         Admission {
             budget: Budget::new(limit),
             ready: Ready::default(),
-            read_blocked: VecDeque::new(),
-            reply_blocked: VecDeque::new(),
-            read_exempt: None,
+            read_blocked: Line::default(),
+            reply_blocked: Line::default(),
         }
     }
 
@@ -79,89 +101,120 @@ impl Admission {
         !self.read_blocked.is_empty() || !self.reply_blocked.is_empty()
     }
 
-    /// Whether connections are read-blocked.
-    pub(crate) fn is_reading_blocked(&self) -> bool {
-        !self.read_blocked.is_empty()
+    /// Queues a connection that can be served.
+    pub(crate) fn push_ready(&mut self, key: ConnectionKey, is_heavy: bool) {
+        self.ready.push(key.index, is_heavy);
     }
 
-    /// Whether a reply of up to `bytes` may be begun without overtaking another.
-    pub(crate) fn may_reply(&self, bytes: usize) -> bool {
-        self.reply_blocked.is_empty() && bytes <= self.budget.room_to_reply()
-    }
-
-    /// Whether there is memory to read from this connection.
-    pub(crate) fn may_read(&self, key: ConnectionKey) -> bool {
-        self.budget.room_to_read() > 0 || self.read_exempt == Some(key)
-    }
-
-    /// Queues a connection whose call waits for room for its reply.
-    pub(crate) fn queue_reply(&mut self, waiting: Candidate) {
-        if self.may_reply(waiting.reply_bytes) {
-            self.ready.push(waiting.key.index, waiting.is_heavy);
-        } else {
-            self.reply_blocked.push_back(waiting.key.index);
-        }
-    }
-
-    /// Queues a connection that has input.
-    pub(crate) fn queue_read(&mut self, waiting: Candidate) {
-        let Candidate { key, is_heavy, is_between_records, .. } = waiting;
-        let is_next = !is_between_records || self.read_blocked.is_empty() || self.read_exempt == Some(key);
-        if self.may_read(key) && is_next {
-            self.ready.push(key.index, is_heavy);
-        } else if is_between_records {
-            self.read_blocked.push_back(key.index);
-        } else {
-            self.read_blocked.push_front(key.index);
-        }
-    }
-
-    /// Unblocks as many connections, in order, as there is memory for; if there is none to read, exempts one, unless
-    /// calls `in_flight` will give memory back. `candidate` looks up a connection.
-    pub(crate) fn unblock(&mut self, in_flight: usize, candidate: impl Fn(usize) -> Option<Candidate>) {
-        let is_heavy = |index| candidate(index).is_some_and(|candidate| candidate.is_heavy);
-        let mut room = self.budget.room_to_reply();
-        while let Some(index) = self.reply_blocked.front().copied() {
-            let wanted = candidate(index).map_or(0, |candidate| candidate.reply_bytes);
-            if wanted > room {
-                break;
+    /// Whether there is memory for what a connection wants, without overtaking another. What is small overtakes.
+    pub(crate) fn may_go_on(&self, key: ConnectionKey, want: Want) -> bool {
+        let overtakes = match want {
+            // One that holds a part already gives memory back sooner if it goes on.
+            Want::Record { length, counted } => {
+                length > SMALL_RECORD_BYTES_MAX && counted == 0 && !self.read_blocked.is_empty()
             }
-            room -= wanted;
-            self.reply_blocked.pop_front();
-            self.ready.push(index, is_heavy(index));
-        }
-        let mut room = self.budget.room_to_read();
-        if room > 0 {
-            self.read_exempt = None;
-        }
-        while room > 0
-            && let Some(index) = self.read_blocked.pop_front()
-        {
-            room = room.saturating_sub(READ_BYTES);
-            self.ready.push(index, is_heavy(index));
-        }
-        if !self.read_blocked.is_empty() && in_flight == 0 {
-            self.exempt(candidate);
+            Want::Answer => false,
+            Want::Reply(_) => !self.reply_blocked.is_empty(),
+        };
+        !overtakes && self.has_room(key, want)
+    }
+
+    /// Whether there is memory for whatever one read of a connection brings, and nobody waits for it.
+    pub(crate) fn has_plenty(&self, key: ConnectionKey) -> bool {
+        self.read_blocked.is_empty() && self.budget.has_plenty(key.origin)
+    }
+
+    /// Has a connection wait for memory.
+    pub(crate) fn block(&mut self, key: ConnectionKey, short: Short) {
+        self.line(short).push(key);
+    }
+
+    /// Returns the blocked connections that go on next, in order: the first of each origin.
+    pub(crate) fn next_blocked(&self, short: Short) -> Vec<Waiter> {
+        let line = match short {
+            Short::Requests => &self.read_blocked,
+            Short::Replies => &self.reply_blocked,
+        };
+        line.first(|origin| self.budget.origins.rank(origin))
+    }
+
+    /// Removes the first blocked connection of an origin.
+    pub(crate) fn unblock(&mut self, short: Short, origin: OriginKey) {
+        self.line(short).pop(origin);
+    }
+
+    /// Removes a connection that is closed from those that wait.
+    pub(crate) fn forget(&mut self, key: ConnectionKey) {
+        self.read_blocked.remove(key);
+        self.reply_blocked.remove(key);
+    }
+
+    fn line(&mut self, short: Short) -> &mut Line {
+        match short {
+            Short::Requests => &mut self.read_blocked,
+            Short::Replies => &mut self.reply_blocked,
         }
     }
 
-    /// Exempts the first read-blocked connection, unless another one is receiving a record under its exemption.
-    fn exempt(&mut self, candidate: impl Fn(usize) -> Option<Candidate>) {
-        let exempt = self.read_exempt.and_then(|key| candidate(key.index).filter(|found| found.key == key));
-        if exempt.is_some_and(|exempt| !exempt.is_between_records) {
-            return;
-        }
-        self.read_exempt = None;
-        while let Some(index) = self.read_blocked.pop_front() {
-            let Some(found) = candidate(index) else { continue };
-            if self.budget.is_full_of_replies() && found.is_between_records {
-                // Another call would add replies, and no later connection in the queue has begun a record.
-                self.read_blocked.push_front(index);
-                return;
+    /// Whether there is memory for what a connection wants.
+    pub(crate) fn has_room(&self, key: ConnectionKey, want: Want) -> bool {
+        match want {
+            Want::Record { length, counted } => {
+                self.budget.may_answer(key.origin) && self.budget.may_receive(key.origin, length, counted)
             }
-            self.read_exempt = Some(found.key);
-            self.ready.push(index, found.is_heavy);
-            return;
+            Want::Answer => self.budget.may_answer(key.origin),
+            Want::Reply(bytes) => self.budget.may_reply(key.origin, bytes),
         }
     }
+
+    /// Returns the part of memory that keeps a connection waiting for what it wants.
+    pub(crate) fn short_for(&self, key: ConnectionKey, want: Want) -> Short {
+        match want {
+            Want::Record { .. } if self.budget.may_answer(key.origin) => Short::Requests,
+            _ => Short::Replies,
+        }
+    }
+
+    /// Returns the holder of memory that gives way to a connection that has waited too long: one of an origin that holds more
+    /// than the waiting one would hold, or whose standing is worse, or else a slow one. Of these, one of the origin with the
+    /// worst standing that holds most; of its connections, the slowest.
+    pub(crate) fn gives_way(
+        &self,
+        waiter: &Waiter,
+        want: Want,
+        holders: impl Iterator<Item = Holder>,
+    ) -> Option<ConnectionKey> {
+        if waiter.since.elapsed() < WAIT_MAX {
+            return None;
+        }
+        let (origins, short) = (&self.budget.origins, self.short_for(waiter.key, want));
+        let held = |origin| match short {
+            Short::Requests => origins.held(origin).requests,
+            Short::Replies => origins.held(origin).replies,
+        };
+        let wanted = match want {
+            Want::Record { length, counted } => length.saturating_sub(counted),
+            Want::Answer => 0,
+            // Twice the size of the reply is reserved, while it is made.
+            Want::Reply(bytes) => bytes / 2,
+        };
+        let fair = held(waiter.key.origin) + wanted;
+        let standing = origins.standing(waiter.key.origin);
+        holders
+            .filter(|holder| holder.key != waiter.key)
+            .filter(|holder| {
+                let origin = holder.key.origin;
+                holder.is_slow || held(origin) > fair || origins.standing(origin) > standing
+            })
+            .max_by_key(|holder| {
+                let origin = holder.key.origin;
+                (origins.standing(origin), held(origin), usize::MAX - holder.moved, holder.silent)
+            })
+            .map(|holder| holder.key)
+    }
+}
+
+/// Whether a peer is slow that moved so many bytes in this time.
+pub(crate) fn is_slow(moved: usize, time: Duration) -> bool {
+    u128::try_from(moved).is_ok_and(|moved| moved * 1000 < u128::from(PACE_MIN) * time.as_millis())
 }

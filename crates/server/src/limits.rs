@@ -56,12 +56,15 @@ pub const CONNECTION_CALLS_MAX: usize = 1024;
 /// `memory` setting is too small, there are fewer loops than cores.
 pub const LOOP_BYTES_MIN: usize = 8 << 20;
 
-/// Bytes kept free for the last request, which is read before its size is known.
-pub const REQUEST_SLACK_BYTES: usize = 2 * RECORD_BYTES_MAX;
+/// The longest record that is small, bytes: it has headroom that larger ones leave, and if it has arrived completely, it is
+/// served without any. A socket receives more than this before it is read.
+pub const SMALL_RECORD_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes of replies that only small ones may take. They are not reserved before they are made, but nothing is read while
-/// there are more.
-pub const SMALL_REPLIES_BYTES: usize = 1 << 20;
+/// Bytes of requests that only small records may take.
+pub const SMALL_REQUESTS_BYTES: usize = 768 << 10;
+
+/// Bytes of replies that only small ones may take, which are not reserved before they are made.
+pub const SMALL_REPLIES_BYTES: usize = 768 << 10;
 
 /// The memory of a deferred call or a parked reply besides its bytes.
 pub const DEFERRED_OVERHEAD_BYTES: usize = 256;
@@ -72,9 +75,34 @@ pub const BUFFER_SHARE: usize = 16;
 /// How long a call that met a limit of the engine waits, unless progress is announced before.
 pub const BUSY_RETRY: Duration = Duration::from_millis(2);
 
-/// How long a connection may hold memory without moving a byte while its loop is short of memory. Its client reconnects and
-/// repeats its calls.
-pub const STALL_MAX: Duration = Duration::from_secs(30);
+/// How long a connection waits for memory before others that hold more than their share, or are slow, give way. Records and
+/// replies of peers that are not slow take less, so that nobody has to.
+pub const WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// The least bytes a second of a peer from which the rest of a record is expected, or which has replies to take, while others
+/// wait for its memory. A slower one would need more than a quarter of a minute for the largest record, and a client that is
+/// not answered for a minute repeats its call anyway.
+pub const PACE_MIN: u32 = 64 << 10;
+
+/// The number of ticks in a row in which a peer is slower before it counts as slow. Lost packets may stop it for one.
+pub const SLOW_TICKS_MIN: u8 = 2;
+
+/// The longest that a peer takes for a large record if it counts as fast. Fast peers come before others when memory is
+/// short, since they give it back soonest.
+pub const FAST_MAX: Duration = Duration::from_secs(1);
+
+/// The bytes that a connection moves in a tick if its peer counts as fast. A socket takes fewer from a server whose peer
+/// takes none.
+pub const FAST_TICK_BYTES: usize = 8 << 20;
+
+/// How long it is remembered that an origin was fast or slow.
+pub const STANDING_REMEMBERED: Duration = Duration::from_secs(60);
+
+/// How often a loop looks for connections that must give way, while others wait.
+pub const BLOCKED_CHECK: Duration = Duration::from_millis(20);
+
+/// Connections that give way in one turn, for each half of the memory.
+pub const EVICTIONS_PER_TURN_MAX: usize = 16;
 
 /// The longest commit that an event loop should do itself: two context switches take about as long.
 pub const SHORT_COMMIT: Duration = Duration::from_micros(40);
@@ -119,10 +147,11 @@ pub const OUTBOUND_KEPT_MAX: usize = 64;
 /// The longest reply of a client to such a call, bytes.
 pub const OUTBOUND_ANSWER_BYTES_MAX: usize = 4096;
 
-// A loop can always read one request of the largest size and reply to it. A reply takes twice its size, because the
+// A loop can read requests of the largest size from three origins, and reply to one. A reply takes twice its size, because the
 // blocks that it is made from count too.
-const _: () = assert!(LOOP_BYTES_MIN / 2 > REQUEST_SLACK_BYTES + RECORD_BYTES_MAX);
-const _: () = assert!(LOOP_BYTES_MIN / 2 >= SMALL_REPLIES_BYTES + 2 * RECORD_BYTES_MAX);
+const _: () = assert!(LOOP_BYTES_MIN / 2 >= SMALL_REQUESTS_BYTES + 3 * RECORD_BYTES_MAX);
+// Beside a reply that somebody does not take.
+const _: () = assert!(LOOP_BYTES_MIN / 2 >= SMALL_REPLIES_BYTES + 3 * RECORD_BYTES_MAX);
 // One read is less than a portion.
 const _: () = assert!(READ_BYTES < PORTION_BYTES && HEAVY_BYTES < READ_BYTES);
 // What one turn accepts has places.

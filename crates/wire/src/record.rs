@@ -202,6 +202,17 @@ impl RecordReader {
         self.fragment.map_or(0, |fragment| fragment.missing)
     }
 
+    /// Returns the length in bytes of the record that has begun, once it is complete: the limit while only some of its
+    /// fragments are known, and zero between records and before the first mark is complete.
+    #[must_use]
+    pub fn record_bytes_max(&self) -> usize {
+        match self.fragment {
+            _ if self.yielded || self.fragments == 0 => 0,
+            Some(fragment) if fragment.last => self.filled + fragment.missing,
+            _ => self.limit,
+        }
+    }
+
     /// Returns memory to receive the missing bytes of the current fragment in place; empty if too few are missing.
     /// [`RecordReader::received`] must follow.
     pub fn space(&mut self) -> &mut [u8] {

@@ -18,6 +18,12 @@ impl Buffers {
         self.bytes
     }
 
+    /// Frees all that is kept.
+    pub(crate) fn release(&mut self) {
+        self.free = Vec::new();
+        self.bytes = 0;
+    }
+
     /// Gives `buffer` memory if it has none.
     pub(crate) fn fill(&mut self, buffer: &mut Vec<u8>) {
         if buffer.capacity() == 0

@@ -7,10 +7,13 @@ use mio::Registry;
 use mio::net::TcpStream;
 use nfs::service::Connection as Ends;
 use wire::limits::RECORD_BYTES_MAX;
-use wire::record::RecordReader;
+use wire::record::{MARK_BYTES, RecordReader};
 
-use crate::admission::{Candidate, ConnectionKey};
-use crate::limits::{CONNECTION_BYTES_MAX, CONNECTION_CALLS_MAX};
+use crate::admission::{ConnectionKey, Holder, Short, Want, is_slow};
+use crate::limits::{
+    CONNECTION_BYTES_MAX, CONNECTION_CALLS_MAX, FAST_MAX, FAST_TICK_BYTES, SLOW_TICKS_MIN,
+    SMALL_RECORD_BYTES_MAX,
+};
 use crate::net::buffers::Buffers;
 use crate::net::output::Output;
 
@@ -25,6 +28,10 @@ pub(crate) struct Connection {
     /// Bytes that were received but not taken in, because a limit was reached; those before `rest_taken` were.
     pub(crate) rest: Vec<u8>,
     pub(crate) rest_taken: usize,
+    /// The length of the next record, if it was looked at but not received.
+    announced: usize,
+    /// Bytes reserved for the record that is arriving.
+    reserved: usize,
     /// Replies to be sent.
     pub(crate) output: Output,
     /// Calls that have not been answered.
@@ -52,6 +59,16 @@ pub(crate) struct Connection {
     pub(crate) counted_output: usize,
     /// When a byte was last moved.
     moved: Instant,
+    /// Bytes moved since the last tick.
+    moved_bytes: usize,
+    /// Whether it waited for its peer at the last tick.
+    has_waited: bool,
+    /// Ticks in a row between which it waited for its peer, which moved less than it should.
+    slow_ticks: u8,
+    /// When a large record began to arrive.
+    began: Instant,
+    /// The peer completed a large record fast, or moved much.
+    was_fast: bool,
 }
 
 /// A call that waits for room for its reply.
@@ -59,6 +76,8 @@ pub(crate) struct WaitingCall {
     pub(crate) record: Vec<u8>,
     /// Bytes to be reserved.
     pub(crate) reply_bytes: usize,
+    /// They are reserved, and the call is run when the connection is served.
+    pub(crate) is_granted: bool,
 }
 
 /// The result of a read.
@@ -71,6 +90,9 @@ pub(crate) enum Received {
     End,
 }
 
+// Ten thousand idle ones take little memory.
+const _: () = assert!(size_of::<Connection>() <= 1024);
+
 impl Connection {
     pub(crate) fn new(stream: TcpStream, ends: Ends, key: ConnectionKey) -> Connection {
         Connection {
@@ -81,6 +103,8 @@ impl Connection {
             waiting: None,
             rest: Vec::new(),
             rest_taken: 0,
+            announced: 0,
+            reserved: 0,
             output: Output::default(),
             calls: 0,
             call_bytes: 0,
@@ -95,6 +119,11 @@ impl Connection {
             counted_input: 0,
             counted_output: 0,
             moved: Instant::now(),
+            moved_bytes: 0,
+            has_waited: false,
+            slow_ticks: 0,
+            began: Instant::now(),
+            was_fast: false,
         }
     }
 
@@ -109,14 +138,102 @@ impl Connection {
         let _ = registry.deregister(&mut self.stream);
     }
 
-    /// Returns what decides when it goes on if it is blocked.
-    pub(crate) fn candidate(&self) -> Candidate {
-        Candidate {
-            key: self.key,
-            is_heavy: self.is_heavy,
-            is_between_records: self.reader.is_between_records(),
-            reply_bytes: self.waiting.as_ref().map_or(0, |waiting| waiting.reply_bytes),
+    /// Returns what it needs before it can be served.
+    pub(crate) fn want(&self) -> Want {
+        if let Some(waiting) = &self.waiting {
+            return if waiting.is_granted { Want::Answer } else { Want::Reply(waiting.reply_bytes) };
         }
+        let length = self.reader.record_bytes_max().max(self.announced);
+        if length <= self.reserved {
+            return Want::Answer;
+        }
+        Want::Record { length, counted: self.record_bytes() }
+    }
+
+    /// Notes the length of the next record, which will be received when memory is reserved for it.
+    pub(crate) fn announce(&mut self, length: usize) {
+        self.announced = length;
+    }
+
+    /// Reserves memory for the record that is arriving, or is the next.
+    pub(crate) fn reserve(&mut self, length: usize) {
+        if self.reserved == 0 {
+            self.began = Instant::now();
+        }
+        self.reserved = length;
+    }
+
+    /// Whether memory is reserved for a record.
+    pub(crate) fn has_reserved(&self) -> bool {
+        self.reserved > 0
+    }
+
+    /// Returns the bytes that complete the current fragment, or the record that was looked at; one if nothing is known of
+    /// them.
+    pub(crate) fn missing(&self) -> usize {
+        match self.announced {
+            0 => self.reader.missing().max(1),
+            announced => MARK_BYTES + announced,
+        }
+    }
+
+    /// Reserves nothing any longer if no record is arriving.
+    pub(crate) fn release_reserved(&mut self) {
+        if self.reserved > 0 && self.announced == 0 && self.reader.record_bytes_max() == 0 {
+            self.was_fast |= self.reserved > SMALL_RECORD_BYTES_MAX && self.began.elapsed() < FAST_MAX;
+            self.reserved = 0;
+        }
+    }
+
+    /// Returns whether the peer was fast since the last call.
+    pub(crate) fn take_was_fast(&mut self) -> bool {
+        std::mem::take(&mut self.was_fast)
+    }
+
+    /// Notes that memory for the reply to the waiting call is reserved.
+    pub(crate) fn grant_reply(&mut self) {
+        self.waiting.as_mut().expect("a call waits for its reply").is_granted = true;
+    }
+
+    /// Returns the bytes that are reserved for the reply to the waiting call.
+    pub(crate) fn granted_bytes(&self) -> usize {
+        let granted = self.waiting.as_ref().filter(|waiting| waiting.is_granted);
+        granted.map_or(0, |waiting| waiting.reply_bytes)
+    }
+
+    /// Returns the bytes of memory for the record that is arriving.
+    fn record_bytes(&self) -> usize {
+        self.reader.capacity().max(self.reserved)
+    }
+
+    /// Judges the pace of the peer since the last tick.
+    pub(crate) fn tick(&mut self, time: Duration) {
+        let waits = self.waits_for_peer();
+        let was_slow = waits && self.has_waited && is_slow(self.moved_bytes, time);
+        self.slow_ticks = if was_slow { self.slow_ticks.saturating_add(1) } else { 0 };
+        self.was_fast |= self.moved_bytes >= FAST_TICK_BYTES;
+        (self.has_waited, self.moved_bytes) = (waits, 0);
+    }
+
+    /// Whether its peer is slow to complete a record, or to take its replies.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.slow_ticks >= SLOW_TICKS_MIN
+    }
+
+    /// Returns what decides whether it gives way, if it holds memory that is short: because of its peer, or because it waits
+    /// for more itself.
+    pub(crate) fn holder(&self, short: Short) -> Option<Holder> {
+        let held = match short {
+            Short::Requests => self.counted_input,
+            Short::Replies => self.unsent(),
+        };
+        let waits_for_more = matches!(self.want(), Want::Record { counted: 1.., .. });
+        (held > 0 && (waits_for_more || self.waits_for_peer())).then(|| Holder {
+            key: self.key,
+            is_slow: self.is_slow() || waits_for_more,
+            moved: self.moved_bytes,
+            silent: self.silent_for(),
+        })
     }
 
     /// Counts a call that is not answered at once.
@@ -192,7 +309,7 @@ impl Connection {
     /// Returns the bytes of memory it holds for input, apart from deferred calls.
     pub(crate) fn input_bytes(&self) -> usize {
         let waiting = self.waiting.as_ref().map_or(0, |waiting| waiting.record.capacity());
-        self.reader.capacity() + self.rest.capacity() + waiting
+        self.record_bytes() + self.rest.capacity() + waiting
     }
 
     /// Whether it holds memory because of its peer, which has sent a part of a record or does not take replies.
@@ -208,11 +325,29 @@ impl Connection {
                 Ok(0) => return Received::End,
                 Ok(count) => {
                     self.moved = Instant::now();
+                    self.moved_bytes += count;
+                    self.announced = 0;
                     // A short read drained the socket, and more input raises a new event. An end of stream reported
                     // with these bytes raises none, so it is read at once.
                     self.is_readable = count == buffer.len() || self.is_closing;
                     return Received::Bytes(count);
                 }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.is_readable = false;
+                    return Received::Nothing;
+                }
+                Err(_) => return Received::End,
+            }
+        }
+    }
+
+    /// Looks at what a read would bring.
+    pub(crate) fn peek(&mut self, buffer: &mut [u8]) -> Received {
+        loop {
+            match self.stream.peek(buffer) {
+                Ok(0) => return Received::End,
+                Ok(count) => return Received::Bytes(count),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.is_readable = false;
@@ -234,6 +369,7 @@ impl Connection {
                 Ok(count) => {
                     self.output.advance(count);
                     self.moved = Instant::now();
+                    self.moved_bytes += count;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

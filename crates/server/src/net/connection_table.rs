@@ -5,10 +5,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use mio::net::TcpStream;
-use nfs::service::{Connection as Ends, ConnectionId, origin};
+use nfs::service::{Connection as Ends, ConnectionId, origin as address_origin};
 use slab::Slab;
 
 use crate::admission::ConnectionKey;
+use crate::admission::origins::OriginKey;
 use crate::limits::GIVE_WAY_CHOICES_MAX;
 use crate::net::connection::Connection;
 
@@ -36,11 +37,11 @@ impl ConnectionTable {
     }
 
     /// Reserves a place for a new connection.
-    pub(crate) fn reserve(&mut self, stream: TcpStream, ends: Ends) -> Box<Connection> {
+    pub(crate) fn reserve(&mut self, stream: TcpStream, ends: Ends, origin: OriginKey) -> Box<Connection> {
         self.generation += 1;
-        let key = ConnectionKey { index: self.places.insert(None), generation: self.generation };
+        let key = ConnectionKey { index: self.places.insert(None), generation: self.generation, origin };
         self.by_id.insert(ends.id, key.index);
-        self.by_origin.entry(origin(ends.peer.ip())).or_default().places.insert(key.index);
+        self.by_origin.entry(address_origin(ends.peer.ip())).or_default().places.insert(key.index);
         Box::new(Connection::new(stream, ends, key))
     }
 
@@ -48,7 +49,7 @@ impl ConnectionTable {
     pub(crate) fn remove(&mut self, connection: &Connection) {
         self.places.remove(connection.key.index);
         self.by_id.remove(&connection.ends.id);
-        if let Entry::Occupied(mut entry) = self.by_origin.entry(origin(connection.ends.peer.ip())) {
+        if let Entry::Occupied(mut entry) = self.by_origin.entry(address_origin(connection.ends.peer.ip())) {
             entry.get_mut().places.remove(&connection.key.index);
             if entry.get().places.is_empty() {
                 entry.remove();

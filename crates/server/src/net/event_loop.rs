@@ -9,8 +9,8 @@
 //!
 //! # Memory
 //! The budget counts what all connections of the loop hold: records that are arriving, calls that wait, replies that have
-//! not been sent. [`crate::admission`] decides who waits when it is short. A connection that holds memory then without
-//! moving a byte for [`STALL_MAX`] is closed.
+//! not been sent. [`crate::admission`] decides who waits when it is short, and whose connection is closed if that takes too
+//! long.
 
 use std::io;
 use std::net::IpAddr;
@@ -23,9 +23,10 @@ use mio::{Events, Interest, Poll, Token};
 use nfs::service::{Connection as Ends, origin};
 
 use crate::admission::Admission;
+use crate::admission::origins::Standing;
 use crate::admission::retry_queues::RetryQueues;
 use crate::counters::{Counters, add};
-use crate::limits::{BUFFER_SHARE, DRAIN_MAX, PARKED_CHECK, READ_BYTES, STALL_MAX, TICK};
+use crate::limits::{BLOCKED_CHECK, BUFFER_SHARE, DRAIN_MAX, PARKED_CHECK, READ_BYTES, TICK};
 use crate::net::acceptor::Acceptor;
 use crate::net::buffers::Buffers;
 use crate::net::connection::Connection;
@@ -39,6 +40,7 @@ use crate::protocol::calls::Calls;
 
 mod answers;
 mod input;
+mod room;
 
 /// Events taken at once.
 const EVENTS_MAX: usize = 1024;
@@ -78,6 +80,8 @@ pub(crate) struct EventLoop {
     buffers_counted: usize,
     read_buffer: Vec<u8>,
     ticked: Instant,
+    /// When connections that give way are looked for again.
+    next_eviction: Instant,
     /// When a stopping loop gives up what is in flight.
     drain: Option<Instant>,
 }
@@ -101,6 +105,7 @@ impl EventLoop {
             buffers_counted: 0,
             read_buffer: vec![0; READ_BYTES],
             ticked: Instant::now(),
+            next_eviction: Instant::now(),
             drain: None,
         }
     }
@@ -150,8 +155,7 @@ impl EventLoop {
                 self.release_parked();
             }
             self.send_touched();
-            let (in_flight, connections) = (self.deferred.in_flight(), &self.connections);
-            self.admission.unblock(in_flight, |index| connections.get(index).map(Connection::candidate));
+            self.unblock();
             self.tick();
         }
     }
@@ -163,8 +167,9 @@ impl EventLoop {
         }
         let now = Instant::now();
         let check = self.parked.awaits_durability().then(|| now + PARKED_CHECK);
+        let blocked = self.admission.is_short().then(|| now + BLOCKED_CHECK);
         let accept = self.acceptor.as_ref().and_then(Acceptor::paused_until);
-        [check, accept, self.parked.next_time(), self.deferred.next_retry(), self.drain]
+        [check, blocked, accept, self.parked.next_time(), self.deferred.next_retry(), self.drain]
             .into_iter()
             .flatten()
             .map(|time| time.saturating_duration_since(now))
@@ -216,7 +221,8 @@ impl EventLoop {
             self.shared.connections.leave(origin(ends.peer.ip()));
             return;
         }
-        let connection = self.connections.reserve(stream, ends);
+        let origin = self.admission.budget.origins.join(origin(ends.peer.ip()));
+        let connection = self.connections.reserve(stream, ends, origin);
         self.put_back(connection);
     }
 
@@ -224,8 +230,14 @@ impl EventLoop {
     fn close(&mut self, mut connection: Box<Connection>) {
         tracing::debug!(client = %connection.ends.peer, "connection closed");
         connection.deregister(self.poll.registry());
-        self.admission.budget.count_requests(connection.counted_input, 0);
-        self.admission.budget.count_replies(connection.counted_output, 0);
+        let origin_key = connection.key.origin;
+        if connection.is_queued {
+            self.admission.forget(connection.key);
+        }
+        let budget = &mut self.admission.budget;
+        budget.count_requests(origin_key, connection.counted_input, 0);
+        budget.count_replies(origin_key, connection.counted_output + connection.granted_bytes(), 0);
+        budget.origins.leave(origin_key);
         self.connections.remove(&connection);
         self.shared.connections.leave(origin(connection.ends.peer.ip()));
         self.shared.calls.connection_closed(connection.ends.id);
@@ -260,8 +272,12 @@ impl EventLoop {
 
     /// Puts a connection back into its place and into the queue it belongs to.
     fn put_back(&mut self, mut connection: Box<Connection>) {
-        // Unless memory is tight, the buffer is kept for the next record.
-        if self.admission.budget.is_tight() && connection.reader.is_between_records() {
+        connection.release_reserved();
+        if connection.take_was_fast() {
+            self.admission.budget.origins.note(connection.key.origin, Standing::Fast, Instant::now());
+        }
+        // While its origin has plenty of memory, the buffer is kept for the next record.
+        if connection.reader.is_between_records() && !self.admission.has_plenty(connection.key) {
             connection.reader.release();
         }
         self.count(&mut connection);
@@ -276,18 +292,23 @@ impl EventLoop {
     /// Counts what a connection holds.
     fn count(&mut self, connection: &mut Connection) {
         let input = connection.input_bytes();
-        self.admission.budget.count_requests(connection.counted_input, input);
-        connection.counted_input = input;
+        if input != connection.counted_input {
+            self.admission.budget.count_requests(connection.key.origin, connection.counted_input, input);
+            connection.counted_input = input;
+        }
         self.count_output(connection);
     }
 
     /// Counts what a connection's output holds, and the buffers that are kept.
     fn count_output(&mut self, connection: &mut Connection) {
         let (output, kept) = (connection.output.held_bytes(), self.buffers.bytes());
-        if output != connection.counted_output || kept != self.buffers_counted {
-            let counted = connection.counted_output + self.buffers_counted;
-            self.admission.budget.count_replies(counted, output + kept);
+        let budget = &mut self.admission.budget;
+        if output != connection.counted_output {
+            budget.count_replies(connection.key.origin, connection.counted_output, output);
             connection.counted_output = output;
+        }
+        if kept != self.buffers_counted {
+            budget.count_buffers(self.buffers_counted, kept);
             self.buffers_counted = kept;
         }
     }
@@ -312,7 +333,7 @@ impl EventLoop {
         }
     }
 
-    /// Sets the gauges. Once in [`TICK`], has idle connections give memory back and closes stalled ones.
+    /// Sets the gauges. Once in [`TICK`], judges the pace of peers and has idle connections give memory back.
     fn tick(&mut self) {
         self.counters.parked.store(self.parked.len(), Ordering::Relaxed);
         self.counters.retry_queued.store(self.deferred.busy(), Ordering::Relaxed);
@@ -322,15 +343,13 @@ impl EventLoop {
         if self.ticked.elapsed() < TICK {
             return;
         }
-        self.ticked = Instant::now();
-        let is_short = self.admission.is_short();
+        let now = Instant::now();
+        let time = now - std::mem::replace(&mut self.ticked, now);
+        self.admission.budget.origins.forget_paces(now);
         for index in self.connections.indexes() {
             let Some(mut connection) = self.connections.take(index) else { continue };
+            connection.tick(time);
             let silent = connection.silent_for();
-            if is_short && silent > STALL_MAX && connection.waits_for_peer() {
-                self.evict(connection, "stalled while memory was short");
-                continue;
-            }
             if silent > TICK && connection.reader.is_between_records() {
                 connection.reader.release();
             }

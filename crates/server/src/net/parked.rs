@@ -119,6 +119,7 @@ mod tests {
     use volume::ids::Seq;
 
     use super::*;
+    use crate::admission::origins::OriginKey;
     use crate::net::event_loop::tests::volume;
 
     /// Two volumes: the first is durable up to a point, the second has failed.
@@ -137,7 +138,11 @@ mod tests {
             flush_generation: u64,
             not_before: Option<Instant>,
         ) {
-            let owner = ConnectionKey { index: usize::try_from(seq).unwrap(), generation: 0 };
+            let owner = ConnectionKey {
+                index: usize::try_from(seq).unwrap(),
+                generation: 0,
+                origin: OriginKey::default(),
+            };
             let call = CallId { xid: 1, program: 1, version: 1, procedure: 1 };
             let reply = ParkedReply { owner, call, reply: ReplyBuffer::default(), not_before };
             let durability = Durability { seq: Seq(seq), flush_generation };

@@ -236,3 +236,21 @@ fn large_rests_of_records_are_received_in_place() {
         assert!(reader.is_between_records() && reader.capacity() <= limit);
     }
 }
+
+#[test]
+fn the_length_of_a_record_that_has_begun_is_known() {
+    let mut reader = RecordReader::new(1000);
+    let mut feed = |bytes: &[u8]| {
+        let completed = reader.next(&mut &bytes[..]).unwrap().is_some();
+        (completed, reader.record_bytes_max())
+    };
+    let whole = fragment(&[7; 300], true);
+    assert_eq!(feed(&whole[..3]), (false, 0), "the mark is incomplete");
+    assert_eq!(feed(&whole[3..100]), (false, 300));
+    assert_eq!(feed(&whole[100..]), (true, 0));
+    let first = fragment(&[7; 10], false);
+    assert_eq!(feed(&first[..5]), (false, 1000), "more fragments follow");
+    assert_eq!(feed(&first[5..]), (false, 1000));
+    assert_eq!(feed(&whole[..8]), (false, 310));
+    assert_eq!(feed(&whole[8..]), (true, 0));
+}

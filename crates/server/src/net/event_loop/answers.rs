@@ -56,7 +56,7 @@ impl EventLoop {
                 let call = id.expect("only calls are answered with results");
                 let reply = ParkedReply { owner: connection.key, call, reply, not_before: None };
                 connection.begin_call(0, reply.held_bytes());
-                self.admission.budget.count_replies(0, reply.held_bytes());
+                self.admission.budget.count_replies(connection.key.origin, 0, reply.held_bytes());
                 self.park(reply, after, hold);
             }
             Outcome::WouldBlock | Outcome::Busy => self.defer(connection, arrival, outcome, progress),
@@ -91,8 +91,8 @@ impl EventLoop {
             ticket: None,
         };
         connection.begin_call(call.request_bytes(), call.reply_bytes);
-        self.admission.budget.count_requests(0, call.request_bytes());
-        self.admission.budget.count_replies(0, call.reply_bytes);
+        self.admission.budget.count_requests(call.owner.origin, 0, call.request_bytes());
+        self.admission.budget.count_replies(call.owner.origin, 0, call.reply_bytes);
         self.run_again(call, matches!(outcome, Outcome::WouldBlock));
     }
 
@@ -134,7 +134,7 @@ impl EventLoop {
             Outcome::Reply { after, hold } => {
                 self.release(&call);
                 let reply = ParkedReply { owner, call: call.id, reply, not_before: None };
-                self.admission.budget.count_replies(0, reply.held_bytes());
+                self.admission.budget.count_replies(owner.origin, 0, reply.held_bytes());
                 if let Some(connection) = self.connections.get_owner(owner) {
                     connection.add_reply_bytes(reply.held_bytes());
                 }
@@ -161,8 +161,8 @@ impl EventLoop {
 
     /// Stops counting what a deferred call was counted with.
     fn release(&mut self, call: &DeferredCall) {
-        self.admission.budget.count_requests(call.request_bytes(), 0);
-        self.admission.budget.count_replies(call.reply_bytes, 0);
+        self.admission.budget.count_requests(call.owner.origin, call.request_bytes(), 0);
+        self.admission.budget.count_replies(call.owner.origin, call.reply_bytes, 0);
         if let Some(connection) = self.connections.get_owner(call.owner) {
             connection.release_call(call.request_bytes(), call.reply_bytes);
         }
@@ -260,7 +260,7 @@ impl EventLoop {
 
     /// Ends a call for whose reply `held` bytes were counted; `reply` is sent at the end of the turn.
     fn answered(&mut self, owner: ConnectionKey, held: usize, reply: ReplyBuffer) {
-        self.admission.budget.count_replies(held, 0);
+        self.admission.budget.count_replies(owner.origin, held, 0);
         let Some(mut connection) = self.connections.take_owner(owner) else { return };
         connection.end_call(held);
         connection.output.push(reply, &mut self.buffers);

@@ -4,11 +4,12 @@ use nfs::admission::Needs;
 use nfs::limits::SMALL_REPLY_BYTES_MAX;
 use nfs::service::IncomingRecord;
 use wire::limits::RECORD_BYTES_MAX;
-use wire::record::RecordReader;
+use wire::record::{MARK_BYTES, Peek, RecordReader, peek};
 
 use super::{EventLoop, Malformed};
+use crate::admission::{Short, Want};
 use crate::counters::add;
-use crate::limits::{HEAVY_BYTES, PORTION_BYTES, READ_BYTES, SEND_EARLY_BYTES};
+use crate::limits::{HEAVY_BYTES, PORTION_BYTES, READ_BYTES, SEND_EARLY_BYTES, SMALL_RECORD_BYTES_MAX};
 use crate::net::connection::{Connection, Received, WaitingCall};
 
 /// A record that has arrived, decoded once for all that follows.
@@ -26,11 +27,12 @@ impl EventLoop {
             return;
         }
         let is_tight = self.admission.budget.is_tight();
-        if let Some(waiting) = &connection.waiting {
+        let want = connection.want();
+        if let Want::Reply(bytes) = want {
             // A call that may not begin waits for a reply of its connection to be sent, which queues it here again.
-            connection.is_queued = connection.may_begin(waiting.reply_bytes, is_tight);
+            connection.is_queued = connection.may_begin(bytes, is_tight);
             if connection.is_queued {
-                self.admission.queue_reply(connection.candidate());
+                self.grant_or_block(connection, want);
             }
             return;
         }
@@ -38,7 +40,17 @@ impl EventLoop {
         let is_stuck = connection.unsent() > 0 && is_tight;
         if connection.has_input() && !connection.is_full() && !is_stuck {
             connection.is_queued = true;
-            self.admission.queue_read(connection.candidate());
+            self.grant_or_block(connection, want);
+        }
+    }
+
+    fn grant_or_block(&mut self, connection: &mut Connection, want: Want) {
+        let key = connection.key;
+        if self.admission.may_go_on(key, want) {
+            self.grant(connection, want);
+        } else {
+            let short = if matches!(want, Want::Reply(_)) { Short::Replies } else { Short::Requests };
+            self.admission.block(key, short);
         }
     }
 
@@ -48,7 +60,8 @@ impl EventLoop {
         connection.is_queued = false;
         connection.portion_bytes = 0;
         let result = if let Some(waiting) = connection.waiting.take() {
-            if self.may_begin(&connection, waiting.reply_bytes) {
+            if waiting.is_granted {
+                self.admission.budget.count_replies(connection.key.origin, waiting.reply_bytes, 0);
                 let arrival = self.arrival(&waiting.record);
                 self.call(&mut connection, &arrival)
             } else {
@@ -58,7 +71,7 @@ impl EventLoop {
             }
         } else {
             // Both may have changed since the connection was queued. It is queued again when they allow it.
-            if connection.is_full() || !self.admission.may_read(connection.key) {
+            if connection.is_full() || !self.may_read(&connection) {
                 self.put_back(connection);
                 return;
             }
@@ -98,12 +111,8 @@ impl EventLoop {
             return self.take_part(connection);
         }
         let mut buffer = std::mem::take(&mut self.read_buffer);
-        // While others wait to be read, a connection may complete its record, but not begin the next one.
-        let most = match connection.reader.missing() {
-            1.. if self.admission.is_reading_blocked() => connection.reader.missing().min(buffer.len()),
-            _ => buffer.len(),
-        };
-        let received = connection.receive(&mut buffer[..most]);
+        let most = self.receivable(connection, &mut buffer);
+        let received = if most == 0 { Received::Nothing } else { connection.receive(&mut buffer[..most]) };
         let result = match self.note_received(connection, received) {
             0 => Ok(()),
             count => self.take_in(connection, &buffer[..count]).map(|left| {
@@ -113,6 +122,34 @@ impl EventLoop {
         };
         self.read_buffer = buffer;
         result
+    }
+
+    /// Returns how many bytes a connection may receive at once, at most the length of `buffer`, which is overwritten. Unless
+    /// its origin has plenty of memory, it completes its record, or receives one that is in the socket completely and
+    /// needs no memory; a longer one must be reserved first.
+    fn receivable(&self, connection: &mut Connection, buffer: &mut [u8]) -> usize {
+        if self.admission.has_plenty(connection.key) {
+            return buffer.len();
+        }
+        if connection.has_reserved() || !connection.reader.is_between_records() {
+            return connection.missing().min(buffer.len());
+        }
+        let count = match connection.peek(&mut buffer[..MARK_BYTES + SMALL_RECORD_BYTES_MAX]) {
+            Received::Bytes(count) => count,
+            Received::Nothing => return 0,
+            // A read finds the end again.
+            Received::End => return 1,
+        };
+        match peek(&buffer[..count], RECORD_BYTES_MAX) {
+            Ok(Peek::Complete { used, .. }) => return used,
+            Ok(Peek::Incomplete { needed }) if needed > MARK_BYTES => {
+                connection.announce(needed - MARK_BYTES)
+            }
+            Ok(Peek::Fragmented) => connection.announce(RECORD_BYTES_MAX),
+            // A part of a mark, or one that the reader refuses.
+            Ok(Peek::Incomplete { .. }) | Err(_) => return count.min(MARK_BYTES),
+        }
+        0
     }
 
     /// Receives a part of a large record into the place where it stays.
@@ -183,9 +220,12 @@ impl EventLoop {
         if reply_bytes > 0 {
             self.count_output(connection);
             let is_tight = self.admission.budget.is_tight();
-            if !self.admission.may_reply(reply_bytes) || !connection.may_begin(reply_bytes, is_tight) {
+            let want = Want::Reply(reply_bytes);
+            if !self.admission.may_go_on(connection.key, want) || !connection.may_begin(reply_bytes, is_tight)
+            {
                 add(&self.counters.reply_blocked, 1);
-                connection.waiting = Some(WaitingCall { record: record.to_vec(), reply_bytes });
+                connection.waiting =
+                    Some(WaitingCall { record: record.to_vec(), reply_bytes, is_granted: false });
                 return Ok(());
             }
         }
@@ -200,8 +240,8 @@ impl EventLoop {
         Arrival { record, needs, reply_bytes }
     }
 
-    fn may_begin(&self, connection: &Connection, reply_bytes: usize) -> bool {
-        reply_bytes <= self.admission.budget.room_to_reply()
-            && connection.may_begin(reply_bytes, self.admission.budget.is_tight())
+    /// Whether a connection may be read: what it receives is reserved, and its origin may have more replies.
+    fn may_read(&self, connection: &Connection) -> bool {
+        connection.want() == Want::Answer && self.admission.budget.may_answer(connection.key.origin)
     }
 }

@@ -1,0 +1,233 @@
+//! Memory is shared: peers that are slow, or want much, do not delay others.
+
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+use crate::limits::{PACE_MIN, SLOW_TICKS_MIN};
+
+/// The longest that a call may take while others attack: it may have to wait until one of them gives way. Tests that run
+/// beside this one delay it too.
+const DELAY_MAX: Duration = Duration::from_secs(2);
+
+/// What is sent in a record of the largest size, besides the header of the call.
+const LARGE_BYTES: usize = 1 << 20;
+
+/// Runs `attack` in a thread, again and again with a pause, until `run` has ended.
+fn during<T: Send>(mut attack: impl FnMut() -> T + Send, run: impl FnOnce()) {
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let ended = &ended;
+        scope.spawn(move || {
+            while !ended.load(Ordering::SeqCst) {
+                attack();
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let _ends = Ends(ended);
+        run();
+    });
+}
+
+/// Ends the attack, also when a test fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Makes small calls, WRITEs and READs of the largest size, and returns how long the slowest took.
+fn slowest_call(client: &mut Client, rounds: u32) -> Duration {
+    let mut slowest = Duration::ZERO;
+    for round in 0..rounds {
+        for (procedure, argument, padding) in
+            [(ECHO, 1, 0), (ECHO, 2, LARGE_BYTES), (LARGE, 1 << 20, 0), (SLOW, 1 << 20, 0)]
+        {
+            let start = Instant::now();
+            client.stream.write_all(&call(round, procedure, argument, padding)).unwrap();
+            assert_eq!(client.reply().0, round);
+            slowest = slowest.max(start.elapsed());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    slowest
+}
+
+/// Connects so many clients, from one address or several.
+fn attackers(harness: &Harness, count: usize, addresses: usize) -> Vec<Client> {
+    let connect = |number| harness.client_at(&format!("127.0.1.{}", 1 + number % addresses));
+    let clients: Vec<Client> = (0..count).map(connect).collect();
+    for client in &clients {
+        client.stream.set_nonblocking(true).unwrap();
+    }
+    clients
+}
+
+/// Sends a part of `record` if the socket takes it. Connects again if the connection was closed.
+fn trickle(harness: &Harness, client: &mut Client, sent: &mut usize, record: &[u8], until: usize) {
+    match client.stream.write(&record[*sent..until.max(*sent)]) {
+        Ok(count) => *sent += count,
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+        Err(_) => {
+            let address = client.stream.local_addr().unwrap().ip();
+            *client = harness.client_at(&address.to_string());
+            client.stream.set_nonblocking(true).unwrap();
+            *sent = 0;
+        }
+    }
+}
+
+#[test]
+fn half_records_of_one_host_delay_nobody_else() {
+    let harness = Harness::new(1);
+    let record = call(1, ECHO, 5, LARGE_BYTES);
+    let mut halves = attackers(&harness, 60, 1);
+    let mut sent = vec![0; halves.len()];
+    let mut client = harness.client();
+    slowest_call(&mut client, 1);
+    let mut attack = || {
+        for (half, sent) in halves.iter_mut().zip(&mut sent) {
+            // Half of the record, then a byte each time.
+            let until = (record.len() / 2).max((*sent + 1).min(record.len() - 1));
+            trickle(&harness, half, sent, &record, until);
+        }
+    };
+    attack();
+    during(attack, || {
+        let slowest = slowest_call(&mut client, 50);
+        assert!(slowest < DELAY_MAX, "{slowest:?}");
+    });
+    harness.loops.stop();
+}
+
+#[test]
+fn half_records_of_many_hosts_are_given_up() {
+    let harness = Harness::new(1);
+    let record = call(1, ECHO, 5, LARGE_BYTES);
+    let mut halves = attackers(&harness, 60, 20);
+    let mut sent = vec![0; halves.len()];
+    let mut client = harness.client();
+    slowest_call(&mut client, 1);
+    let mut newcomer = harness.client_at("127.0.0.77");
+    let mut attack = || {
+        for (half, sent) in halves.iter_mut().zip(&mut sent) {
+            let until = (record.len() / 2).max((*sent + 1).min(record.len() - 1));
+            trickle(&harness, half, sent, &record, until);
+        }
+    };
+    attack();
+    during(attack, || {
+        // Nothing is known of a newcomer; its small calls are served all the same.
+        for xid in 0..100 {
+            let start = Instant::now();
+            newcomer.send(xid, ECHO, 7);
+            assert_eq!(newcomer.reply(), (xid, 7, 0));
+            assert!(start.elapsed() < DELAY_MAX, "{:?}", start.elapsed());
+        }
+        let slowest = slowest_call(&mut client, 50);
+        assert!(slowest < DELAY_MAX, "{slowest:?}");
+    });
+    assert!(harness.count(|counters| &counters.evicted) > 0);
+    harness.loops.stop();
+}
+
+/// Asks for large replies on 60 connections, and takes some of them each time.
+fn replies_are_taken_slowly(addresses: usize) {
+    let harness = Harness::new(1);
+    let mut takers = attackers(&harness, 60, addresses);
+    let requests: Vec<u8> = (0..16).flat_map(|xid| call(xid, LARGE, 1 << 20, 0)).collect();
+    let mut asked = vec![0; takers.len()];
+    let mut client = harness.client();
+    slowest_call(&mut client, 1);
+    let mut attack = || {
+        for (taker, asked) in takers.iter_mut().zip(&mut asked) {
+            trickle(&harness, taker, asked, &requests, requests.len());
+            let _ = taker.stream.read(&mut [0; 1024]);
+        }
+    };
+    attack();
+    during(attack, || {
+        let slowest = slowest_call(&mut client, 50);
+        assert!(slowest < DELAY_MAX, "{slowest:?}");
+    });
+    harness.loops.stop();
+}
+
+#[test]
+fn replies_that_one_host_takes_slowly_delay_nobody_else() {
+    replies_are_taken_slowly(1);
+}
+
+#[test]
+fn replies_that_many_hosts_take_slowly_are_given_up() {
+    replies_are_taken_slowly(20);
+}
+
+#[test]
+fn small_replies_that_nobody_takes_delay_nobody_else() {
+    for addresses in [1, 20] {
+        let harness = Harness::new(1);
+        let mut silent = attackers(&harness, 60, addresses);
+        let calls: Vec<u8> = (0..20_000).flat_map(|xid| call(xid, LARGE, 3000, 0)).collect();
+        let mut sent = vec![0; silent.len()];
+        let mut client = harness.client();
+        slowest_call(&mut client, 1);
+        let mut attack = || {
+            for (silent, sent) in silent.iter_mut().zip(&mut sent) {
+                trickle(&harness, silent, sent, &calls, calls.len());
+            }
+        };
+        attack();
+        during(attack, || {
+            let slowest = slowest_call(&mut client, 50);
+            assert!(slowest < DELAY_MAX, "{slowest:?}");
+        });
+        assert!(harness.loops.counters[0].held_bytes_highest.load(Ordering::Relaxed) <= LOOP_BYTES_MIN);
+        harness.loops.stop();
+    }
+}
+
+#[test]
+fn records_in_many_fragments_take_no_more_memory() {
+    let harness = Harness::new(1);
+    let fragment = [&256_u32.to_be_bytes()[..], &[7; 256][..]].concat();
+    let fragments = fragment.repeat(4000);
+    let mut halves = attackers(&harness, 60, 20);
+    let mut sent = vec![0; halves.len()];
+    let mut client = harness.client();
+    slowest_call(&mut client, 1);
+    let until = fragments.len() - 1000;
+    let mut attack = || {
+        for (half, sent) in halves.iter_mut().zip(&mut sent) {
+            let until = until.max((*sent + 1).min(fragments.len()));
+            trickle(&harness, half, sent, &fragments, until);
+        }
+    };
+    attack();
+    during(attack, || {
+        let slowest = slowest_call(&mut client, 50);
+        assert!(slowest < DELAY_MAX, "{slowest:?}");
+    });
+    assert!(harness.loops.counters[0].held_bytes_highest.load(Ordering::Relaxed) <= LOOP_BYTES_MIN);
+    harness.loops.stop();
+}
+
+#[test]
+fn slow_peers_are_served_while_memory_is_not_short() {
+    let harness = Harness::new(1);
+    let mut client = harness.client();
+    let record = call(1, ECHO, 5, 3000);
+    let start = Instant::now();
+    for part in record.chunks(300) {
+        client.stream.write_all(part).unwrap();
+        std::thread::sleep(Duration::from_millis(400));
+    }
+    assert_eq!(client.reply(), (1, 5, 0));
+    let pace = record.len() as u64 * 1000 / u64::try_from(start.elapsed().as_millis()).unwrap();
+    assert!(
+        pace < u64::from(PACE_MIN) && start.elapsed() > Duration::from_secs(u64::from(SLOW_TICKS_MIN) + 1)
+    );
+    assert_eq!(harness.count(|counters| &counters.evicted), 0);
+    harness.loops.stop();
+}
