@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 0..488 | block 0, the library's header page: it uses the first 320 bytes |
 //! | 488..496 | length of the file as the library sees it, 0 if that is not yet created |
-//! | 496..504 | zero |
+//! | 496..504 | how many leading slots have durable labels |
 //! | 504..512 | seal of bytes 0..504, as of block 0 |
 //! | 512..4096 | unused |
 //! | then slots of 1 MiB | 0..16 label: CRC32C of what follows, a mark, the number of the group that it holds |
@@ -71,6 +71,7 @@ const COPY_AT: u64 = BLOCK_BYTES + 2048;
 /// Bytes of block 0 that can be used.
 const HEADER: usize = 488;
 const LENGTH_AT: usize = HEADER;
+const LABELS_AT: usize = LENGTH_AT + 8;
 const SEAL_AT: usize = SECTOR - SEAL;
 const _: () =
     assert!(SECTOR as u64 == SECTOR_BYTES && BLOCK as u64 == BLOCK_BYTES && SEAL as u64 == SEAL_BYTES);
@@ -127,7 +128,8 @@ impl CheckedFile {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the index file is empty"));
         }
         let sector = first_sector(&*file)?;
-        let slots = Slots::load(&*file, stored, length_in(&sector).div_ceil(BLOCK_BYTES))?;
+        let blocks = number_in(&sector, LENGTH_AT).div_ceil(BLOCK_BYTES);
+        let slots = Slots::load(&*file, stored, blocks, number_in(&sector, LABELS_AT))?;
         let bad = BadBlocks::default();
         bad.set_unknown_slots(slots.unknown());
         Ok(CheckedFile {
@@ -193,12 +195,17 @@ impl CheckedFile {
         Ok(())
     }
 
-    /// Changes the first sector and its copy.
-    fn change_sector(&self, change: impl FnOnce(&mut [u8; SECTOR])) -> io::Result<()> {
+    fn sync_file(&self) -> io::Result<()> {
+        self.file.sync().inspect_err(|_| self.sync_failed.store(true, Ordering::Release))
+    }
+
+    /// Changes the first sector and its copy; `labels` slots have durable labels.
+    fn change_sector(&self, labels: u64, change: impl FnOnce(&mut [u8; SECTOR])) -> io::Result<()> {
         self.grow_to(COPY_AT + SECTOR_BYTES)?;
         let mut sector = self.sector.lock();
         let mut changed = *sector;
         change(&mut changed);
+        changed[LABELS_AT..][..8].copy_from_slice(&labels.to_be_bytes());
         let seal = seal(0, &changed[..SEAL_AT]);
         changed[SEAL_AT..].copy_from_slice(&seal);
         self.file.write_at(0, &changed)?;
@@ -281,7 +288,7 @@ impl CheckedFile {
 
 impl StorageBackend for CheckedFile {
     fn len(&self) -> io::Result<u64> {
-        Ok(length_in(&self.sector.lock()))
+        Ok(number_in(&self.sector.lock(), LENGTH_AT))
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
@@ -302,10 +309,18 @@ impl StorageBackend for CheckedFile {
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.check_usable()?;
         self.changed_by.fetch_max(self.opening, Ordering::SeqCst);
-        self.change_sector(|sector| sector[LENGTH_AT..][..8].copy_from_slice(&len.to_be_bytes()))?;
+        let blocks = len.div_ceil(BLOCK_BYTES);
         let mut slots = self.slots.write();
+        let (labels, kept) = (slots.durable(), slots.kept(blocks));
+        self.change_sector(labels.min(kept), |sector| {
+            sector[LENGTH_AT..][..8].copy_from_slice(&len.to_be_bytes());
+        })?;
+        if kept < labels {
+            // The file may grow again, by slots without labels.
+            self.sync_file()?;
+        }
         let mut stored = self.stored.lock();
-        let enough = slots.shrink(&*self.file, *stored, len.div_ceil(BLOCK_BYTES))?;
+        let enough = slots.shrink(&*self.file, *stored, blocks)?;
         if enough < *stored {
             // A crash before this is durable only leaves a file that is longer than necessary.
             self.file.set_len(enough)?;
@@ -316,7 +331,10 @@ impl StorageBackend for CheckedFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.check_usable()?;
-        self.file.sync().inspect_err(|_| self.sync_failed.store(true, Ordering::Release))
+        let labeled = self.slots.read().labeled();
+        self.sync_file()?;
+        self.slots.write().synced(labeled);
+        Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -326,7 +344,9 @@ impl StorageBackend for CheckedFile {
             if from + data.len() > HEADER {
                 return Err(unsupported(offset, data.len()));
             }
-            return self.change_sector(|sector| sector[from..from + data.len()].copy_from_slice(data));
+            let labels = self.slots.read().durable();
+            return self
+                .change_sector(labels, |sector| sector[from..from + data.len()].copy_from_slice(data));
         }
         if !offset.is_multiple_of(BLOCK_BYTES) || !data.len().is_multiple_of(BLOCK) {
             return Err(unsupported(offset, data.len()));
@@ -349,9 +369,9 @@ fn first_sector(file: &dyn RandomFile) -> io::Result<[u8; SECTOR]> {
     })
 }
 
-/// Returns the length of the file as the library sees it.
-fn length_in(sector: &[u8; SECTOR]) -> u64 {
-    u64::from_be_bytes(sector[LENGTH_AT..][..8].try_into().expect("eight bytes"))
+/// Returns the number at an offset of the first sector.
+fn number_in(sector: &[u8; SECTOR], at: usize) -> u64 {
+    u64::from_be_bytes(sector[at..][..8].try_into().expect("eight bytes"))
 }
 
 /// Consecutive blocks of one group.

@@ -212,6 +212,45 @@ fn a_damaged_header_is_replaced_by_its_copy() {
 }
 
 #[test]
+fn a_slot_whose_label_reads_as_zeros_is_not_free() {
+    /// Where a slot begins.
+    fn slot_at(number: usize) -> usize {
+        const SLOT: usize = 255 * 4096;
+        4096 + number * SLOT
+    }
+    let (file, index) = create();
+    let mut model = Model::new();
+    let random = &mut Random::new(3);
+    for n in 0..800_u32 {
+        model.insert(n.to_be_bytes().to_vec(), random.bytes(4000));
+    }
+    let update = index.begin().unwrap();
+    let mut records = update.records().unwrap();
+    model.iter().for_each(|(key, value)| records.put(key, value).unwrap());
+    drop(records);
+    update.commit().unwrap();
+    drop(index);
+    let image = file.bytes();
+    let labeled = |slot: &usize| image.get(slot_at(*slot)..).is_some_and(|label| label[..16] != [0; 16]);
+    let slots: Vec<usize> = (0..).take_while(labeled).collect();
+    assert!(slots.len() > 2, "{slots:?}");
+    for slot in slots {
+        let file = MemoryFile::holding(image.clone());
+        let label = slot_at(slot)..slot_at(slot) + 16;
+        file.damage(|bytes| bytes[label.clone()].fill(0));
+        let Ok(mut damaged) = open(&file) else { continue };
+        assert!(damaged.is_damaged(), "slot {slot}");
+        drop(damaged.begin().map(|update| update.records().map(|mut records| records.put(b"k", b"v"))));
+        // The read was wrong, and the next one is right.
+        file.damage(|bytes| bytes[label.clone()].copy_from_slice(&image[label.clone()]));
+        damaged.look_again();
+        damaged.reopen().unwrap();
+        assert!(!damaged.is_damaged(), "slot {slot}");
+        assert_eq!(contents(&damaged).unwrap(), model, "slot {slot}");
+    }
+}
+
+#[test]
 fn a_misplaced_block_is_refused_or_never_read() {
     let random = &mut Random::new(6);
     let (file, index, model) = tree(random);
