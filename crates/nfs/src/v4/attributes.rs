@@ -410,3 +410,8 @@ fn set_time(set: Option<SetTime4>) -> Result<SetTime, OpStop> {
 pub(crate) fn of_number(ino: Ino) -> Attributes4<'static> {
     Attributes4 { fileid: Some(ino.0), rdattr_error: Some(NfsStat4::Ok), ..Attributes4::default() }
 }
+
+/// Returns what READDIR shows of an object whose attributes cannot be read (RFC 8881 section 5.8.1.12).
+pub(crate) fn unreadable() -> Attributes4<'static> {
+    Attributes4 { rdattr_error: Some(NfsStat4::Io), ..Attributes4::default() }
+}

@@ -25,7 +25,7 @@ fn readdir(server: &Server, dir: FileHandle3<'_>, cookie: u64, count: u32) -> (u
     send(server, Procedure::Readdir, &args)
 }
 
-fn readdirplus(
+pub(crate) fn readdirplus(
     server: &Server,
     dir: FileHandle3<'_>,
     cookie: u64,

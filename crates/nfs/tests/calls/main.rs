@@ -9,6 +9,7 @@ mod durability;
 mod exports;
 mod files;
 mod locks;
+mod lost;
 mod malformed;
 mod mounts;
 mod names;

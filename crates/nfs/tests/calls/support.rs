@@ -9,11 +9,11 @@ use nfs::exports::{Export, Squash};
 use nfs::service::{
     Connection, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Service, Wait,
 };
-use volume::ids::VolumeId;
+use volume::ids::{Ino, VolumeId};
 use volume::media::memory::MemoryMedia;
-use volume::request::{Access, Durable};
+use volume::request::{Access, Credentials, Durable, Request};
 use volume::time::Time;
-use volume::{CreateOptions, Options, Volume};
+use volume::{CreateOptions, OpenError, Options, Volume};
 use wire::nfs3::{self, *};
 use wire::record::{Peek, peek};
 use wire::rpc::{AcceptStat, AuthSys, CallHeader, Credential, Groups, OpaqueAuth, ReplyBody, ReplyHeader};
@@ -72,8 +72,12 @@ fn create(id: u64) -> (Arc<MemoryMedia>, Arc<Volume>) {
 }
 
 fn open(media: &Arc<MemoryMedia>) -> Arc<Volume> {
+    Arc::new(try_open(media).unwrap())
+}
+
+fn try_open(media: &Arc<MemoryMedia>) -> Result<Volume, OpenError> {
     let options = Options { memory: 64 << 20, segment_bytes: 4 << 20, cache_seed: Some(0) };
-    Arc::new(Volume::open(Arc::clone(media) as _, &options, Time::from_parts(1_700_000_000, 1)).unwrap())
+    Volume::open(Arc::clone(media) as _, &options, Time::from_parts(1_700_000_000, 1))
 }
 
 impl Server {
@@ -87,6 +91,17 @@ impl Server {
         let (media, volume) = create(1);
         let service = Service::new(exports, vec![Arc::clone(&volume)]).unwrap();
         Server { service, volume, media, now: Cell::new(1_700_000_001), xid: Cell::new(1000) }
+    }
+
+    /// Makes a server of a damaged volume, with the open export, if its root directory can be read.
+    pub(crate) fn of_damaged(media: Arc<MemoryMedia>) -> Option<Server> {
+        let volume = Arc::new(try_open(&media).ok()?);
+        let credentials = Credentials::root();
+        let now = Time::from_parts(1_700_000_001, 0);
+        let request = Request { credentials: &credentials, now, access: Access::Blocking, key: None };
+        volume.attributes(&request, Ino::ROOT).ok()?;
+        let service = Service::new(vec![open_export()], vec![Arc::clone(&volume)]).unwrap();
+        Some(Server { service, volume, media, now: Cell::new(1_700_000_001), xid: Cell::new(1000) })
     }
 
     /// Makes a server of two volumes, the second at `/other`.

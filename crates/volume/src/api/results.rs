@@ -244,8 +244,17 @@ pub struct Entry {
     pub cookie: Cookie,
     /// The name: 1 to 255 bytes, no `/` and no NUL; `.` and `..` come first.
     pub name: Arc<[u8]>,
-    /// Attributes, when they were asked for and the object is still there.
+    /// Attributes, when they were asked for, the object is still there, and its record can be read.
     pub attributes: Option<Attributes>,
+    /// Whether they were asked for and cannot be read.
+    pub is_unreadable: bool,
+}
+
+impl Entry {
+    /// Returns a name, without attributes.
+    pub(crate) fn new(ino: Ino, cookie: Cookie, name: Arc<[u8]>) -> Entry {
+        Entry { ino, cookie, name, attributes: None, is_unreadable: false }
+    }
 }
 
 /// Result of READDIR and READDIRPLUS.

@@ -9,6 +9,7 @@ use crate::api::request::{Access, Answer, Durability, Error, Failure, Promised, 
 use crate::api::results::{Entry, Listing};
 use crate::encoding::key;
 use crate::encoding::record::{CookieRecord, InodeRecord};
+use crate::tables::index::IndexError;
 use crate::transaction::attempt::Stop;
 use crate::transaction::permission;
 use crate::transaction::permission::READ;
@@ -20,7 +21,7 @@ const DOT_DOT: Cookie = Cookie(2);
 
 impl Volume {
     /// Returns up to `max` names after `cookie` (zero: from the start), in the order of their creation; with `plus`,
-    /// with attributes. Names removed or added meanwhile may or may not show; all others show exactly once.
+    /// with the attributes that can be read: an object whose record is lost does not hide other names. Names removed or added meanwhile may or may not show; all others show exactly once.
     ///
     /// # Errors
     /// `BadCookie` for a cookie that was never handed out; `WouldBlock` with [`Access::Cached`], as it always reads
@@ -49,7 +50,7 @@ impl Volume {
         let mut entries = Vec::new();
         for (own, name, ino) in [(DOT, &b"."[..], directory), (DOT_DOT, &b".."[..], parent.value)] {
             if cookie < own && entries.len() < max {
-                entries.push(Entry { ino, cookie: own, name: Arc::from(name), attributes: None });
+                entries.push(Entry::new(ino, own, Arc::from(name)));
             }
         }
         let end = self.add_names(directory, cookie, max, &mut entries)?;
@@ -80,7 +81,7 @@ impl Volume {
             let record = self.decode(of, CookieRecord::decode(value))?;
             let number = key::parse(key).and_then(|(_, _, fields)| key::second_number(fields));
             let cookie = Cookie(number.ok_or_else(|| self.report(of, &"a name's key is malformed"))?);
-            entries.push(Entry { ino: record.ino, cookie, name: record.name, attributes: None });
+            entries.push(Entry::new(record.ino, cookie, record.name));
         }
         Ok(found.len() <= room)
     }
@@ -96,6 +97,10 @@ impl Volume {
                 }
                 // Removed since the name was read.
                 Err(Failure { error: Error::Stale, after: removed }) => after = after.and(removed),
+                Err(Failure { error: Error::Io, after: lost }) => {
+                    entry.is_unreadable = true;
+                    after = after.and(lost);
+                }
                 Err(failure) => return Err(failure),
             }
         }
@@ -104,7 +109,7 @@ impl Volume {
 
     /// Adds the attributes of objects that only the index knows, in its order: listing a large directory would
     /// otherwise evict all other inodes. What the index says is durable. An object changed meanwhile may show a state
-    /// from after the names were read.
+    /// from after the names were read. Objects after one whose record cannot be read are left without.
     fn add_attributes_of_index(&self, entries: &mut [Entry]) -> Result<(), Error> {
         /// Inodes this close to each other are read in one scan, including those between them.
         const NEAR: u64 = 8;
@@ -119,7 +124,6 @@ impl Volume {
         for near in wanted.chunk_by(|(a, _), (b, _)| b.0 - a.0 <= NEAR) {
             let (Some((first, _)), Some((last, _))) = (near.first(), near.last()) else { continue };
             let mut rest = near.iter().peekable();
-            let mut damaged = Ok(());
             let scanned =
                 view.index.scan(&key::inode(*first), &key::inode(Ino(last.0 + 1)), &mut |key, value| {
                     let ino =
@@ -127,15 +131,16 @@ impl Volume {
                     while rest.next_if(|(wanted, _)| *wanted < ino).is_some() {}
                     // Several names may name one object.
                     while let Some((_, place)) = rest.next_if(|(wanted, _)| *wanted == ino) {
-                        match self.decode(Subject::Object(ino), InodeRecord::decode(value)) {
-                            Ok(record) => entries[*place].attributes = Some(record.attributes(ino)),
-                            Err(error) => damaged = Err(error),
-                        }
+                        entries[*place].attributes =
+                            InodeRecord::decode(value).ok().map(|record| record.attributes(ino));
                     }
                     ControlFlow::Continue(())
                 });
-            scanned.map_err(|error| self.index_failed(Subject::Object(*first), &error))?;
-            damaged?;
+            match scanned {
+                // Each of the rest is read by itself, which also reports the damage.
+                Ok(()) | Err(IndexError::Corrupt(_) | IndexError::Io(_)) => {}
+                Err(error) => return Err(self.index_failed(Subject::Object(*first), &error)),
+            }
         }
         Ok(())
     }

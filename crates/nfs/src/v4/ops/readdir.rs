@@ -117,6 +117,14 @@ fn list<'c>(
                     let shown = Shown::stored(compound, directory, attributes, request)?;
                     result.push(cookie.0, Component4(&entry.name), &shown.attributes(), request)
                 }
+                (None, None) if entry.is_unreadable => {
+                    // A client that does not ask for the error of an entry is given it for the whole page.
+                    if !request.contains(Attr4::RdattrError) {
+                        return Err(NfsStat4::Io.into());
+                    }
+                    let attributes = attributes::unreadable();
+                    result.push(cookie.0, Component4(&entry.name), &attributes, request)
+                }
                 // The object has been removed since.
                 (None, None) if plus => continue,
                 (None, None) => {
