@@ -356,7 +356,10 @@ fn load_or_rebuild(media: &dyn Media, cache_bytes: usize) -> Result<(Index, Snap
             }
         },
         Err(error @ IndexError::Corrupt(_)) => {
-            let salvage = Salvage::open(media.index(), cache_bytes).map_err(|_| beyond_repair(&error))?;
+            let salvage = Salvage::open(media.index(), cache_bytes).map_err(|also| match also {
+                IndexError::Corrupt(_) => beyond_repair(&error),
+                other => other.into(),
+            })?;
             (Err(error.into()), salvage)
         }
         Err(error) => return Err(error.into()),
@@ -374,7 +377,11 @@ fn load_or_rebuild(media: &dyn Media, cache_bytes: usize) -> Result<(Index, Snap
                 "{error}; or free {needed} bytes on its device for a copy of what can be read, and start again"
             ))
         }),
-        Err(error) => Err(beyond_repair(&error)),
+        Err(error @ IndexError::Corrupt(_)) => Err(beyond_repair(&error)),
+        Err(error) => Err(OpenError(format!(
+            "the volume's index is damaged, and could not be replaced by a copy of what can be read: {error}; start \
+             again once its device works"
+        ))),
     }
 }
 

@@ -33,11 +33,16 @@ use crate::tables::memtable::Memtable;
 use crate::tables::read_view::ReadView;
 use crate::volume::Volume;
 
+/// How often an index is used again after a failure to read it passed, before the next checkpoint succeeds.
+const REPAIRS_MAX: u32 = 2;
+
 /// Why a checkpoint failed. The frozen memtable stays and is retried.
 #[derive(Debug)]
 pub enum CheckpointError {
     /// The index failed.
     Index(IndexError),
+    /// The index is damaged, and could not be replaced.
+    Rebuild(IndexError),
     /// Segments failed.
     Segments(std::io::Error),
     /// The journal failed; the volume refuses changes anyway.
@@ -48,6 +53,9 @@ impl std::fmt::Display for CheckpointError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             CheckpointError::Index(error) => write!(f, "the index could not be changed: {error}"),
+            CheckpointError::Rebuild(error) => {
+                write!(f, "the damaged index could not be replaced by a copy: {error}")
+            }
             CheckpointError::Segments(error) => {
                 write!(f, "file data could not be written to a segment: {error}")
             }
@@ -110,17 +118,27 @@ impl Volume {
     }
 
     /// Recovers from a failed checkpoint. After a full device the index is reopened and the checkpoint retried. After
-    /// any other failure the index may be inconsistent, so the volume refuses changes.
+    /// a failed read nothing was changed, and the next checkpoint repairs the index first. After any other failure the
+    /// index may be inconsistent, so the volume refuses changes.
     fn recover_index(&self, failure: &CheckpointError) {
-        let CheckpointError::Index(error) = failure else { return };
-        if !matches!(error, IndexError::Full) {
-            self.committer
-                .fail(format!("the index failed, restart the server and run `holdfast check`: {error}"));
-        } else if self.view().index.is_damaged() {
+        match failure {
+            CheckpointError::Index(IndexError::Corrupt(_) | IndexError::Closed)
+                if self.view().index.is_damaged() => {}
             // There is no room for its copy. Reads do with what there is; nothing new is accepted.
-            return self.checkpoints.set_index_closed(true);
+            CheckpointError::Rebuild(IndexError::Full) => self.checkpoints.set_index_closed(true),
+            CheckpointError::Index(IndexError::Full) if self.view().index.is_damaged() => {
+                self.checkpoints.set_index_closed(true);
+            }
+            CheckpointError::Index(error) | CheckpointError::Rebuild(error) => {
+                if !matches!(error, IndexError::Full) {
+                    self.committer.fail(format!(
+                        "the index failed, restart the server and run `holdfast check`: {error}"
+                    ));
+                }
+                self.reopen_index();
+            }
+            CheckpointError::Segments(_) | CheckpointError::Journal => {}
         }
-        self.reopen_index();
     }
 
     /// Replaces an index with blocks that cannot be read by a copy of the others, unless they can be read now.
@@ -129,11 +147,12 @@ impl Volume {
             return Ok(());
         }
         let mut index = self.index.lock();
-        if index.look_again() {
+        // A failure that passed and came back is replaced too.
+        if index.look_again() || self.checkpoints.repairs() >= REPAIRS_MAX {
             let cache_bytes = usize::try_from(self.limits.index_cache_bytes).unwrap_or(usize::MAX);
             let known = self.index_meta.lock().clone();
-            if let Some(rebuilt) = rebuild(self.media.as_ref(), &index.salvage(), cache_bytes, Some(&known))?
-            {
+            let rebuilt = rebuild(self.media.as_ref(), &index.salvage(), cache_bytes, Some(&known));
+            if let Some(rebuilt) = rebuilt.map_err(CheckpointError::Rebuild)? {
                 let replies = key::table_range(FAMILY, Table::Reply);
                 *index = rebuilt.index;
                 *self.index_meta.lock() = rebuilt.meta;
@@ -150,6 +169,7 @@ impl Volume {
             }
         }
         tracing::warn!("blocks of the index could not be read, and now can");
+        self.checkpoints.note_repair();
         index.reopen()?;
         self.show(index.snapshot()?);
         Ok(())

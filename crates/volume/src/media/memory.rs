@@ -6,7 +6,7 @@ mod random;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -27,6 +27,10 @@ struct Faults {
     refuses_appends: AtomicBool,
     lease_lost: AtomicBool,
     segments_max: AtomicUsize,
+    /// Greatest length of a file that may become the index.
+    created_index_max: AtomicUsize,
+    /// Most bytes that are said to be available.
+    available_max: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -199,6 +203,16 @@ impl MemoryMedia {
     pub fn set_room_for_segments(&self, segments_max: usize) {
         self.faults.segments_max.store(segments_max, Ordering::Relaxed);
     }
+
+    /// Bounds the bytes that are said to be available.
+    pub fn set_available(&self, bytes_max: u64) {
+        self.faults.available_max.store(bytes_max, Ordering::Relaxed);
+    }
+
+    /// Bounds the length of a file that may become the index, from the next one on.
+    pub fn set_room_for_new_index(&self, bytes_max: usize) {
+        self.faults.created_index_max.store(bytes_max, Ordering::Relaxed);
+    }
 }
 
 impl Faults {
@@ -207,6 +221,8 @@ impl Faults {
             refuses_appends: AtomicBool::new(false),
             lease_lost: AtomicBool::new(false),
             segments_max: AtomicUsize::new(usize::MAX),
+            created_index_max: AtomicUsize::new(usize::MAX),
+            available_max: AtomicU64::new(u64::MAX),
         })
     }
 }
@@ -222,6 +238,7 @@ impl Media for MemoryMedia {
 
     fn create_index(&self) -> io::Result<Arc<dyn RandomFile>> {
         let file = (self.new_file)(Vec::new());
+        file.set_room(Some(self.faults.created_index_max.load(Ordering::Relaxed)));
         self.index.lock().created = Some(Arc::clone(&file));
         Ok(file)
     }
@@ -269,7 +286,8 @@ impl Media for MemoryMedia {
     }
 
     fn space(&self) -> io::Result<Space> {
-        Ok(Space { total: self.device_bytes, available: self.device_bytes / 2 })
+        let available_max = self.faults.available_max.load(Ordering::Relaxed);
+        Ok(Space { total: self.device_bytes, available: (self.device_bytes / 2).min(available_max) })
     }
 
     fn lease_held(&self) -> bool {

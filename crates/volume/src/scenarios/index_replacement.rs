@@ -3,13 +3,17 @@
 use std::io;
 use std::sync::Arc;
 
+use redb::StorageBackend as _;
+
 use super::world::{OPTIONS, World};
-use crate::api::ids::SegmentId;
+use crate::api::ids::{Ino, SegmentId};
+use crate::api::request::Error;
 use crate::api::time::Time;
 use crate::encoding::key;
 use crate::media::memory::MemoryMedia;
 use crate::media::{Blob, Media, RandomFile, Space};
-use crate::tables::index::{Index, LostRanges};
+use crate::options::Options;
+use crate::tables::index::{CheckedFile, Index, LostRanges};
 use crate::volume::Volume;
 
 const BLOCK: usize = 4096;
@@ -109,6 +113,58 @@ fn a_replaced_index_is_not_used_when_its_copy_cannot_be_opened() {
     }
 }
 
+/// Opens a volume with so little memory that it reads its index again and again.
+fn open_small(media: &Arc<MemoryMedia>, now: Time) -> World {
+    let options = Options { memory: 64 << 10, ..OPTIONS };
+    let volume = Volume::open(Arc::clone(media) as Arc<dyn Media>, &options, now).unwrap();
+    World::with(Arc::clone(media), volume, now)
+}
+
+#[test]
+fn reads_of_the_index_that_fail_now_and_then_cost_nothing() {
+    /// How many times each block fails twice in a row, and is good at the next read.
+    const FAILURES: usize = 4;
+    let built = build();
+    let bytes = built.0.index_file().bytes();
+    let used = |block: &usize| bytes[block * BLOCK..][..BLOCK].iter().any(|byte| *byte != 0);
+    let mut returned = 0;
+    for block in (2..bytes.len() / BLOCK).filter(used).step_by(4) {
+        let media = built.0.after_kill();
+        let mut world = open_small(&media, built.1);
+        let file = media.index_file();
+        let reads = [false, false, true].repeat(FAILURES);
+        file.set_flaky(block * BLOCK..(block + 1) * BLOCK, reads);
+        for n in 0..2 * FAILURES {
+            // A change of many leaves of the index.
+            for of in (0..600).step_by(40) {
+                let name = format!("{of:03} {}", "n".repeat(90));
+                let linked = world
+                    .lookup(Ino::ROOT, &name)
+                    .and_then(|ino| world.link(ino, Ino::ROOT, &format!("{n} {name}")));
+                assert!(
+                    matches!(linked, Ok(()) | Err(Error::Io | Error::Busy | Error::Exists)),
+                    "{linked:?}"
+                );
+            }
+            world.commit();
+            world.checkpoint();
+        }
+        returned += usize::from(file.flaky_reads_left() < 3 * (FAILURES - 1));
+        file.set_unreadable(0..0);
+        world.background();
+        assert_eq!(world.volume.refuses_changes(), None, "block {block}");
+        assert!(
+            world.volume.view().active.is_empty() && world.volume.view().frozen.is_none(),
+            "block {block}"
+        );
+        assert!(world.volume.view().index.lost().is_empty(), "block {block}");
+        let now = world.now();
+        world.volume.close(now).unwrap();
+        world.check();
+    }
+    assert!(returned > 0);
+}
+
 #[test]
 fn an_index_with_an_unreadable_first_sector_is_copied_if_other_blocks_are_damaged_too() {
     let built = build();
@@ -156,4 +212,80 @@ fn what_is_lost_of_a_huge_sparse_file_is_counted_quickly() {
     world.truncate(file, 1).unwrap();
     world.checkpoint();
     assert_eq!(world.attributes(file).unwrap().size, 1);
+}
+
+/// Checks that a volume whose index is damaged serves reads, refuses nothing for good, and keeps its index, while the
+/// copy has no room; and that it takes changes once there is room.
+fn serve_without_room(world: &mut World, free: &dyn Fn(&MemoryMedia)) {
+    let mut waits = false;
+    for n in 0..3 {
+        let _ = world.create(Ino::ROOT, &format!("while full {n}"));
+        world.commit();
+        world.checkpoint();
+        waits |= world.volume.view().index.is_damaged();
+        assert_eq!(world.volume.refuses_changes(), None);
+        assert!(world.attributes(Ino::ROOT).is_ok());
+    }
+    assert!(waits && world.disk.damaged_indexes().is_empty());
+    free(&world.disk);
+    world.background();
+    assert!(!world.volume.view().index.is_damaged());
+    assert_eq!(world.disk.damaged_indexes().len(), 1);
+    world.create(Ino::ROOT, "later").unwrap();
+    world.background();
+    let now = world.now();
+    world.volume.close(now).unwrap();
+}
+
+#[test]
+fn a_copy_waits_for_room_on_the_device() {
+    let built = build();
+    let [said, real]: [(&dyn Fn(&MemoryMedia, bool), &str); 2] = [
+        (&|media, is_full| media.set_available(if is_full { 1000 } else { u64::MAX }), "said"),
+        (&|media, is_full| media.set_room_for_new_index(if is_full { 1 << 20 } else { usize::MAX }), "met"),
+    ];
+    for (fill, how) in [said, real] {
+        let block = repairable(&built)[0];
+        println!("{how}");
+        // Found at opening.
+        let media = built.0.after_kill();
+        media.index_file().damage(|bytes| bytes[block * BLOCK + 300] ^= 1);
+        fill(&media, true);
+        serve_without_room(&mut open_small(&media, built.1), &|media| fill(media, false));
+        // Found while open.
+        let media = built.0.after_kill();
+        let mut world = open_small(&media, built.1);
+        media.index_file().damage(|bytes| bytes[block * BLOCK + 300] ^= 1);
+        for n in 0..600 {
+            let _ = world.lookup(Ino::ROOT, &format!("{n:03} {}", "n".repeat(90)));
+        }
+        fill(&media, true);
+        serve_without_room(&mut world, &|media| fill(media, false));
+    }
+}
+
+#[test]
+fn an_index_that_only_the_library_refuses_is_replaced_once_there_is_room() {
+    const HEADER_BYTES: u64 = 320;
+    let built = build();
+    let mut replaced = 0;
+    // Both commit slots of the library's header.
+    for at in (64..HEADER_BYTES).step_by(3) {
+        let media = built.0.after_kill();
+        let file = CheckedFile::open(media.index()).unwrap();
+        let mut byte = [0];
+        file.read(at, &mut byte).unwrap();
+        file.write(at, &[byte[0] ^ 0x55]).unwrap();
+        drop(file);
+        let index = Index::open(media.after_kill().index(), 1 << 20);
+        let is_refused = index.is_ok_and(|index| index.snapshot().is_ok() && index.begin().is_err());
+        if !is_refused {
+            continue;
+        }
+        println!("byte {at}");
+        media.set_available(1000);
+        serve_without_room(&mut open_small(&media, built.1), &|media| media.set_available(u64::MAX));
+        replaced += 1;
+    }
+    assert!(replaced > 0);
 }

@@ -62,6 +62,8 @@ struct Timing {
     more_to_reap: bool,
     /// Whether the last checkpoint had no changes to write and only released what its predecessor freed.
     settled: bool,
+    /// How many times a failure to read the index passed since the last checkpoint.
+    repairs: u32,
     /// Number of checkpoints at the last call of [`Checkpoints::may_help`].
     looked_at: u64,
     /// What is frozen and not in the index yet.
@@ -201,7 +203,18 @@ impl Checkpoints {
         state.settled = frozen.is_some_and(|frozen| frozen.memtable.is_empty());
         state.last = Some(now);
         state.last_failure = None;
+        state.repairs = 0;
         state.more_to_reap = more_to_reap;
+    }
+
+    /// Records that a failure to read the index passed.
+    pub fn note_repair(&self) {
+        self.state.lock().repairs += 1;
+    }
+
+    /// Returns how many times that happened since the last checkpoint.
+    pub fn repairs(&self) -> u32 {
+        self.state.lock().repairs
     }
 
     /// Records a failed checkpoint.

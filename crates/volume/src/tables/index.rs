@@ -123,9 +123,9 @@ impl Index {
         self.lost = Arc::new(lost);
     }
 
-    /// Whether blocks of the file could not be read.
+    /// Whether blocks of the file could not be read, or make no sense.
     pub fn is_damaged(&self) -> bool {
-        !self.file.bad_blocks().is_empty() || matches!(self.database, Err(IndexError::Corrupt(_)))
+        !self.file.bad_blocks().is_empty()
     }
 
     /// Reads those blocks again; returns whether it is still damaged.
@@ -203,7 +203,12 @@ fn open_database(file: &CheckedFile, cache_bytes: usize) -> Result<Result<Databa
     match opened.map_err(IndexError::from) {
         Err(error @ (IndexError::Corrupt(_) | IndexError::Io(_))) => {
             match Walker::open(file.clone(), cache_bytes / WALKER_SHARE) {
-                Ok(_) => Ok(Err(error)),
+                Ok(_) => {
+                    if matches!(error, IndexError::Corrupt(_)) {
+                        file.bad_blocks().note_damage();
+                    }
+                    Ok(Err(error))
+                }
                 Err(_) => Err(error),
             }
         }
@@ -230,7 +235,7 @@ impl fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
-    /// Whether blocks of the file could not be read.
+    /// Whether blocks of the file could not be read, or make no sense.
     pub fn is_damaged(&self) -> bool {
         !self.bad.is_empty()
     }

@@ -1,5 +1,6 @@
 //! A file in memory that can lose power, fail and be full.
 
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -41,6 +42,8 @@ struct Content {
     is_full: bool,
     /// Bytes that cannot be read.
     unreadable: Range<usize>,
+    /// Which of the next reads of those bytes succeed nevertheless; `None` for none of all.
+    passing: Option<VecDeque<bool>>,
 }
 
 /// A file in memory.
@@ -70,6 +73,7 @@ impl MemoryFile {
             len_max: None,
             is_full: false,
             unreadable: 0..0,
+            passing: None,
         };
         Arc::new(MemoryFile(Mutex::new(state)))
     }
@@ -107,7 +111,22 @@ impl MemoryFile {
 
     /// Makes reads of any of these bytes fail, as those of a bad sector do.
     pub fn set_unreadable(&self, bytes: Range<usize>) {
-        self.0.lock().unreadable = bytes;
+        let mut state = self.0.lock();
+        state.unreadable = bytes;
+        state.passing = None;
+    }
+
+    /// Makes the next reads of any of these bytes succeed or fail, in this order; those after them succeed.
+    pub fn set_flaky(&self, bytes: Range<usize>, succeed: impl IntoIterator<Item = bool>) {
+        let mut state = self.0.lock();
+        state.unreadable = bytes;
+        state.passing = Some(succeed.into_iter().collect());
+    }
+
+    /// Returns how many of the reads that [`MemoryFile::set_flaky`] lists are still to come.
+    #[must_use]
+    pub fn flaky_reads_left(&self) -> usize {
+        self.0.lock().passing.as_ref().map_or(0, VecDeque::len)
     }
 
     /// Bounds the length, reserved space included.
@@ -197,10 +216,13 @@ impl RandomFile for MemoryFile {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let state = self.0.lock();
+        let mut state = self.0.lock();
         let offset = in_memory(offset)?;
         if offset < state.unreadable.end && state.unreadable.start < offset + buffer.len() {
-            return Err(io::Error::other("a sector cannot be read"));
+            let passes = state.passing.as_mut().is_some_and(|next| next.pop_front().unwrap_or(true));
+            if !passes {
+                return Err(io::Error::other("a sector cannot be read"));
+            }
         }
         let bytes = state.current.get(offset..offset + buffer.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
         buffer.copy_from_slice(bytes);

@@ -1,7 +1,7 @@
 //! Blocks of an index file that could not be read.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -14,11 +14,22 @@ pub(super) struct BadBlocks {
     blocks: Mutex<BTreeSet<u64>>,
     /// Slots that may hold any blocks, as their labels cannot be read.
     unknown_slots: AtomicUsize,
+    /// Whether blocks that verify make no sense. Reading them again changes nothing.
+    has_nonsense: AtomicBool,
 }
 
 impl BadBlocks {
     pub(super) fn is_empty(&self) -> bool {
-        self.unknown_slots.load(Ordering::Relaxed) == 0 && self.blocks.lock().is_empty()
+        self.unknown_slots.load(Ordering::Relaxed) == 0
+            && !self.has_nonsense.load(Ordering::Relaxed)
+            && self.blocks.lock().is_empty()
+    }
+
+    /// Notes damage that no bad block explains.
+    pub(super) fn note_damage(&self) {
+        if self.is_empty() {
+            self.has_nonsense.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Sets how many slots there are whose labels cannot be read; returns how many there were.

@@ -83,9 +83,26 @@ impl Salvage {
         into: Arc<dyn RandomFile>,
         contents: &mut dyn Contents,
     ) -> Result<Option<Copied>, IndexError> {
+        match self.try_copy(&into, contents) {
+            // A device that is gone damaged nothing, and a failure that passed neither.
+            Ok(copied) => {
+                self.file.check_readable()?;
+                let is_final = copied.bad_pages.is_empty() || self.file.look_again() == 0;
+                Ok(is_final.then_some(copied))
+            }
+            Err(IndexError::Corrupt(_)) if self.file.look_again() > 0 => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn try_copy(
+        &self,
+        into: &Arc<dyn RandomFile>,
+        contents: &mut dyn Contents,
+    ) -> Result<Copied, IndexError> {
         let walker = Walker::open(self.file.clone(), self.cache_bytes)?;
         let mut copied = Copied { lost: self.lost.clone(), ..Copied::default() };
-        let copy = Index::create(Arc::clone(&into), self.cache_bytes)?;
+        let copy = Index::create(Arc::clone(into), self.cache_bytes)?;
         let update = copy.begin()?;
         let mut records = update.records()?;
         let mut result = Ok(());
@@ -113,9 +130,7 @@ impl Salvage {
         update.commit()?;
         drop(copy);
         into.sync()?;
-        // A device that is gone damaged nothing, and a failure that passed neither.
-        self.file.check_readable()?;
-        Ok((self.file.look_again() == 0).then_some(copied))
+        Ok(copied)
     }
 }
 

@@ -292,7 +292,7 @@ impl Walker {
                 if self.file.is_superseded() {
                     return Err(IndexError::Closed);
                 }
-                let page = Arc::new(page?);
+                let page = Arc::new(page.inspect_err(|error| self.note(error))?);
                 pages.insert(subtree.page, Arc::clone(&page));
                 page
             }
@@ -300,8 +300,17 @@ impl Walker {
         if subtree.depth < DEPTH_MAX && subtree.may_be(&page) {
             return Ok(page);
         }
-        let place = self.regions.locate(subtree.page).map_err(|nonsense| corrupt(0, nonsense))?;
-        Err(corrupt(place.offset / BLOCK_BYTES, "a page has other keys than its parent says"))
+        let block = self.regions.locate(subtree.page).map_or(0, |place| place.offset / BLOCK_BYTES);
+        let error = corrupt(block, "a page has other keys than its parent says");
+        self.note(&error);
+        Err(error)
+    }
+
+    /// Notes a page that verifies and makes no sense.
+    fn note(&self, error: &IndexError) {
+        if matches!(error, IndexError::Corrupt(_)) {
+            self.file.bad_blocks().note_damage();
+        }
     }
 
     fn read(&self, number: PageNumber) -> Result<Page, IndexError> {
