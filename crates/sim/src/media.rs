@@ -340,6 +340,16 @@ impl Media for SimMedia {
         Ok(())
     }
 
+    fn free_damaged_indexes(&self, bytes: u64) -> io::Result<u64> {
+        let mut state = self.lock();
+        if state.is_dead() {
+            return Err(broken("simulated EIO of a deletion"));
+        }
+        let freed = state.disk.free_damaged_indexes(bytes);
+        state.complete_change();
+        Ok(freed)
+    }
+
     fn create_blob(&self, id: SegmentId, capacity: u64) -> io::Result<Arc<dyn Blob>> {
         let mut state = self.lock();
         if state.disk.names.contains_key(&id) {

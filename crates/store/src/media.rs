@@ -117,6 +117,10 @@ impl Media for LocalMedia {
         self.index.discard()
     }
 
+    fn free_damaged_indexes(&self, bytes: u64) -> io::Result<u64> {
+        self.index.free_damaged(bytes)
+    }
+
     fn create_blob(&self, id: SegmentId, capacity: u64) -> io::Result<Arc<dyn Blob>> {
         let path = self.blob_path(id);
         let is_reused =

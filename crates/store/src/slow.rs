@@ -61,6 +61,10 @@ impl Media for Slow<dyn Media> {
         self.inner.discard_index()
     }
 
+    fn free_damaged_indexes(&self, bytes: u64) -> io::Result<u64> {
+        self.inner.free_damaged_indexes(bytes)
+    }
+
     fn create_blob(&self, id: SegmentId, capacity: u64) -> io::Result<Arc<dyn Blob>> {
         self.inner.create_blob(id, capacity).map(|blob| self.blob(blob))
     }

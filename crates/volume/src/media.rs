@@ -31,6 +31,17 @@ pub const BLOCK_BYTES: u64 = 4096;
 /// Replaced indexes that are kept: the newest ones.
 pub const DAMAGED_INDEXES_MAX: usize = 3;
 
+/// Returns how many of the oldest files to delete, so that at least `bytes` are freed; `None` if all are too small.
+#[must_use]
+pub fn oldest_with(sizes: &[u64], bytes: u64) -> Option<usize> {
+    let mut freed = 0_u64;
+    let last = sizes.iter().position(|size| {
+        freed = freed.saturating_add(*size);
+        freed >= bytes
+    });
+    last.map(|last| last + 1)
+}
+
 /// A file that is read and written at any offset.
 #[expect(
     clippy::len_without_is_empty,
@@ -90,6 +101,9 @@ pub trait Media: Send + Sync {
     fn replace_index(&self) -> io::Result<()>;
     /// Deletes the file of the last [`Media::create_index`], if it has not become the index.
     fn discard_index(&self) -> io::Result<()>;
+    /// Deletes replaced indexes, the oldest first, until that frees at least `bytes`; none if all of them do not take
+    /// as much. Returns the bytes freed.
+    fn free_damaged_indexes(&self, bytes: u64) -> io::Result<u64>;
     /// Creates a blob with `capacity` bytes physically allocated. Fails with `StorageFull` if there is no room, with
     /// `AlreadyExists` if the id is in use. Durable after the blob's first `sync`.
     fn create_blob(&self, id: SegmentId, capacity: u64) -> io::Result<Arc<dyn Blob>>;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use volume::ids::SegmentId;
-use volume::media::{DAMAGED_INDEXES_MAX, SECTOR_BYTES};
+use volume::media::{DAMAGED_INDEXES_MAX, SECTOR_BYTES, oldest_with};
 
 use super::image::Image;
 use crate::random::Random;
@@ -229,6 +229,14 @@ impl Disk {
     /// Drops the file that may replace the index.
     pub(crate) fn discard_index(&mut self) {
         self.created_index = None;
+    }
+
+    /// Deletes the oldest replaced indexes that take at least `bytes`, if all do; returns what they took.
+    pub(crate) fn free_damaged_indexes(&mut self, bytes: u64) -> u64 {
+        let sizes: Vec<u64> = self.damaged_indexes.iter().map(|id| self.files[id].allocated()).collect();
+        let Some(count) = oldest_with(&sizes, bytes) else { return 0 };
+        self.damaged_indexes.drain(..count);
+        sizes[..count].iter().sum()
     }
 
     /// Replaces the index, not yet durably; returns false if nothing was created.

@@ -1,12 +1,13 @@
 //! Which file is the index, and its replacement by another.
 
-use std::fs::{self, hard_link};
+use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use volume::media::{DAMAGED_INDEXES_MAX, RandomFile as _};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use volume::media::{DAMAGED_INDEXES_MAX, RandomFile as _, oldest_with};
 
 use super::IndexFile;
 use crate::durable::{remove_file, sync_directory};
@@ -75,9 +76,29 @@ impl CurrentIndex {
         remove_file(&path).map_err(|error| in_context("delete", &path, &error))
     }
 
+    /// Deletes the oldest replaced indexes that take at least `bytes`, if all do; returns what they took.
+    pub(crate) fn free_damaged(&self, bytes: u64) -> io::Result<u64> {
+        /// `st_blocks` counts in these units.
+        const BLOCK_UNIT: u64 = 512;
+        let _files = self.files();
+        let kept = damaged_indexes(&self.directory)?;
+        let size = |(_, path): &(u64, PathBuf)| fs::metadata(path).map(|file| file.blocks() * BLOCK_UNIT);
+        let sizes = kept.iter().map(size).collect::<io::Result<Vec<u64>>>()?;
+        let Some(count) = oldest_with(&sizes, bytes) else { return Ok(0) };
+        for (_, path) in &kept[..count] {
+            remove_file(path).map_err(|error| in_context("delete", path, &error))?;
+        }
+        sync_directory(&self.directory)?;
+        Ok(sizes[..count].iter().sum())
+    }
+
     /// Makes the created file the index. Keeps the old one under another name, and deletes the oldest of such files if
     /// there are too many.
     pub(crate) fn replace(&self) -> io::Result<()> {
+        self.replace_with(Links { link: |from, to| fs::hard_link(from, to), exchange })
+    }
+
+    fn replace_with(&self, links: Links) -> io::Result<()> {
         let mut files = self.files();
         if files.created.is_none() {
             return Err(io::Error::other("no index was created that could replace the present one"));
@@ -86,8 +107,7 @@ impl CurrentIndex {
         let kept = damaged_indexes(&self.directory)?;
         let number = kept.last().map_or(1, |(number, _)| number + 1);
         let damaged = self.directory.join(name_of(number));
-        hard_link(&index, &damaged).map_err(|error| in_context("create", &damaged, &error))?;
-        fs::rename(&created, &index).map_err(|error| in_context("replace", &index, &error))?;
+        swap(&index, &created, &damaged, links)?;
         files.created = None;
         // From here on a crash may leave either, so a full device is not something to wait for.
         let finish = || {
@@ -107,6 +127,46 @@ impl CurrentIndex {
         }
         Ok(())
     }
+}
+
+/// How a file gets a second name, and how two files exchange their names.
+#[derive(Clone, Copy)]
+struct Links {
+    link: fn(&Path, &Path) -> io::Result<()>,
+    exchange: fn(&Path, &Path) -> io::Result<()>,
+}
+
+fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+}
+
+/// Gives `created` the name `index`, and the old index the name `damaged`. A crash leaves either index, and what else it
+/// leaves is removed when the volume is opened. Where files have one name and names cannot be exchanged, the old index
+/// is not kept.
+fn swap(index: &Path, created: &Path, damaged: &Path, links: Links) -> io::Result<()> {
+    /// Whether a file system lacks an operation. Linux answers EPERM if there are no hard links.
+    fn is_lacking(error: &io::Error) -> bool {
+        use io::ErrorKind::{InvalidInput, PermissionDenied, TooManyLinks, Unsupported};
+        matches!(error.kind(), InvalidInput | PermissionDenied | TooManyLinks | Unsupported)
+    }
+    let replace = || fs::rename(created, index).map_err(|error| in_context("replace", index, &error));
+    match (links.link)(index, damaged) {
+        Ok(()) => return replace(),
+        Err(error) if !is_lacking(&error) => return Err(in_context("create", damaged, &error)),
+        Err(_) => {}
+    }
+    match (links.exchange)(created, index) {
+        // From here on the new index has its name. If this fails, the old one is deleted at the next start.
+        Ok(()) => fs::rename(created, damaged).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the damaged index could not be renamed, and is not kept");
+        }),
+        Err(error) if is_lacking(&error) => {
+            replace()?;
+            tracing::warn!("the file system has no hard links, so the damaged index is not kept");
+        }
+        Err(error) => return Err(in_context("replace", index, &error)),
+    }
+    Ok(())
 }
 
 fn name_of(number: u64) -> String {
@@ -198,10 +258,60 @@ mod tests {
         fs::write(path("index.damaged"), [9]).unwrap();
         fs::write(path("index.damaged.x"), [9]).unwrap();
         fs::write(path("index.new"), [2]).unwrap();
-        hard_link(path("index"), path("index.damaged.2")).unwrap();
+        fs::hard_link(path("index"), path("index.damaged.2")).unwrap();
         let index = CurrentIndex::open(scratch.path()).unwrap();
         assert_eq!(first_byte(&*index.current()), 1);
         assert_eq!(names(&scratch), ["index", "index.damaged", "index.damaged.x"]);
+    }
+
+    #[test]
+    fn an_index_is_replaced_where_files_have_one_name() {
+        fn none(_: &Path, _: &Path) -> io::Result<()> {
+            Err(io::ErrorKind::PermissionDenied.into())
+        }
+        for (exchange, names_then) in [
+            (exchange as fn(&Path, &Path) -> io::Result<()>, &["index", "index.damaged"][..]),
+            (none, &["index"]),
+        ] {
+            let scratch = Scratch::new();
+            let index = index(&scratch, 1);
+            let old = index.current();
+            write(&index, 2);
+            index.replace_with(Links { link: none, exchange }).unwrap();
+            assert_eq!(names(&scratch), names_then);
+            assert_eq!((first_byte(&*index.current()), first_byte(&*old)), (2, 1));
+            if names_then.len() > 1 {
+                assert_eq!(fs::read(scratch.path().join(DAMAGED)).unwrap(), [1]);
+            }
+        }
+        // Other failures leave the index, and are not worked around.
+        let scratch = Scratch::new();
+        let index = index(&scratch, 1);
+        write(&index, 2);
+        let full = |_: &Path, _: &Path| Err(io::ErrorKind::StorageFull.into());
+        let error = index.replace_with(Links { link: full, exchange }).unwrap_err();
+        assert!(is_full(&error), "{error}");
+        assert_eq!(fs::read(scratch.path().join(INDEX)).unwrap(), [1]);
+    }
+
+    #[test]
+    fn the_oldest_replaced_indexes_make_room_if_that_suffices() {
+        let scratch = Scratch::new();
+        let index = index(&scratch, 0);
+        for mark in 1..=3 {
+            let file = index.create().unwrap();
+            file.set_len(1 << 20).unwrap();
+            file.write_at(0, &[mark]).unwrap();
+            index.replace().unwrap();
+        }
+        // The first one has a byte.
+        assert_eq!(index.free_damaged(64 << 20).unwrap(), 0);
+        assert_eq!(names(&scratch).len(), 4);
+        assert!(index.free_damaged(1 << 20).unwrap() >= 1 << 20);
+        assert_eq!(names(&scratch), ["index", "index.damaged.3"]);
+        assert_eq!(index.free_damaged(0).unwrap() >> 20, 1);
+        assert_eq!(index.free_damaged(1).unwrap(), 0);
+        assert_eq!(names(&scratch), ["index"]);
     }
 
     #[test]

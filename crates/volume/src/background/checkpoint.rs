@@ -43,6 +43,8 @@ pub enum CheckpointError {
     Index(IndexError),
     /// The index is damaged, and could not be replaced.
     Rebuild(IndexError),
+    /// The index is damaged, and there is no room for a copy of this many bytes.
+    NoRoom(u64),
     /// Segments failed.
     Segments(std::io::Error),
     /// The journal failed; the volume refuses changes anyway.
@@ -56,6 +58,10 @@ impl std::fmt::Display for CheckpointError {
             CheckpointError::Rebuild(error) => {
                 write!(f, "the damaged index could not be replaced by a copy: {error}")
             }
+            CheckpointError::NoRoom(bytes) => write!(
+                f,
+                "the index is damaged, and there is no room to copy what can be read; free {bytes} bytes on its device"
+            ),
             CheckpointError::Segments(error) => {
                 write!(f, "file data could not be written to a segment: {error}")
             }
@@ -97,7 +103,7 @@ impl Volume {
             return Progress::Idle;
         }
         let _running = self.checkpoints.run();
-        if self.checkpoints.is_index_closed() && !self.reopen_index() {
+        if self.checkpoints.is_index_closed() && !self.reopen_index(now) {
             self.checkpoints.note_failure(now);
             return Progress::Idle;
         }
@@ -109,9 +115,11 @@ impl Volume {
         match result {
             Ok(()) => Progress::Worked,
             Err(error) => {
-                tracing::error!(%error, "checkpoint failed; retrying unless the volume refuses changes");
+                if self.checkpoints.is_news(now, &error.to_string()) {
+                    tracing::error!(%error, "checkpoint failed; retrying unless the volume refuses changes");
+                }
                 self.checkpoints.note_failure(now);
-                self.recover_index(&error);
+                self.recover_index(now, &error);
                 Progress::Idle
             }
         }
@@ -120,12 +128,12 @@ impl Volume {
     /// Recovers from a failed checkpoint. After a full device the index is reopened and the checkpoint retried. After
     /// a failed read nothing was changed, and the next checkpoint repairs the index first. After any other failure the
     /// index may be inconsistent, so the volume refuses changes.
-    fn recover_index(&self, failure: &CheckpointError) {
+    fn recover_index(&self, now: Time, failure: &CheckpointError) {
         match failure {
             CheckpointError::Index(IndexError::Corrupt(_) | IndexError::Closed)
                 if self.view().index.is_damaged() => {}
             // There is no room for its copy. Reads do with what there is; nothing new is accepted.
-            CheckpointError::Rebuild(IndexError::Full) => self.checkpoints.set_index_closed(true),
+            CheckpointError::NoRoom(_) => self.checkpoints.set_index_closed(true),
             CheckpointError::Index(IndexError::Full) if self.view().index.is_damaged() => {
                 self.checkpoints.set_index_closed(true);
             }
@@ -135,7 +143,7 @@ impl Volume {
                         "the index failed, restart the server and run `holdfast check`: {error}"
                     ));
                 }
-                self.reopen_index();
+                self.reopen_index(now);
             }
             CheckpointError::Segments(_) | CheckpointError::Journal => {}
         }
@@ -151,8 +159,13 @@ impl Volume {
         if index.look_again() || self.checkpoints.repairs() >= REPAIRS_MAX {
             let cache_bytes = usize::try_from(self.limits.index_cache_bytes).unwrap_or(usize::MAX);
             let known = self.index_meta.lock().clone();
-            let rebuilt = rebuild(self.media.as_ref(), &index.salvage(), cache_bytes, Some(&known));
-            if let Some(rebuilt) = rebuilt.map_err(CheckpointError::Rebuild)? {
+            let salvage = index.salvage();
+            let rebuilt = rebuild(self.media.as_ref(), &salvage, cache_bytes, Some(&known));
+            let rebuilt = rebuilt.map_err(|error| match error {
+                IndexError::Full => CheckpointError::NoRoom(salvage.bytes_needed()),
+                error => CheckpointError::Rebuild(error),
+            })?;
+            if let Some(rebuilt) = rebuilt {
                 let replies = key::table_range(FAMILY, Table::Reply);
                 *index = rebuilt.index;
                 *self.index_meta.lock() = rebuilt.meta;
@@ -183,7 +196,7 @@ impl Volume {
 
     /// Reopens the index. That writes a little, for which a full device may lack room: then reads that need the index
     /// wait, nothing new is accepted, and the next checkpoint retries.
-    fn reopen_index(&self) -> bool {
+    fn reopen_index(&self, now: Time) -> bool {
         let mut index = self.index.lock();
         let opened = index.reopen().and_then(|()| index.snapshot());
         let is_full = matches!(opened, Err(IndexError::Full));
@@ -196,7 +209,10 @@ impl Volume {
             // The checkpoint repairs it first.
             Err(_) if index.is_damaged() => return true,
             Err(_) if is_full => {
-                tracing::error!("the index cannot be reopened until the device has free space")
+                let what = "the index cannot be reopened until the device has free space";
+                if self.checkpoints.is_news(now, what) {
+                    tracing::error!("{what}");
+                }
             }
             Err(error) => self.committer.fail(format!("the index could not be reopened: {error}")),
         }

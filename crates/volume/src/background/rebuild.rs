@@ -56,17 +56,10 @@ pub(crate) fn copy(
     salvage: &Salvage,
     contents: &mut dyn Contents,
 ) -> Result<Option<Copied>, IndexError> {
-    let needed = salvage.bytes_needed();
-    let available = media.space()?.available;
-    if available < needed {
-        tracing::error!(
-            needed_bytes = needed,
-            available_bytes = available,
-            "there is no room to copy what can be read of the index; free that much on its device"
-        );
+    if !has_room(media, salvage.bytes_needed())? {
         return Err(IndexError::Full);
     }
-    tracing::warn!("copying what can be read of the index");
+    tracing::info!("copying what can be read of the index");
     let file = media.create_index().map_err(IndexError::from);
     let copied = file.and_then(|file| salvage.copy(file, contents));
     if !matches!(copied, Ok(Some(_))) {
@@ -81,6 +74,23 @@ pub(crate) fn copy(
 /// [`IndexError::Full`]: the index is as it was. After other errors it is unknown which index a crash leaves.
 pub(crate) fn replace(media: &dyn Media) -> Result<(), IndexError> {
     media.replace_index().inspect_err(|_| discard(media)).map_err(IndexError::from)
+}
+
+/// Whether the device has room for a copy. Indexes that were replaced before make room for it.
+fn has_room(media: &dyn Media, needed: u64) -> Result<bool, IndexError> {
+    let missing = |available: u64| needed.saturating_sub(available);
+    let before = missing(media.space()?.available);
+    if before == 0 {
+        return Ok(true);
+    }
+    let freed = media.free_damaged_indexes(before)?;
+    if freed > 0 {
+        tracing::warn!(
+            freed_bytes = freed,
+            "damaged indexes that were kept are deleted, to make room for a copy of the present one"
+        );
+    }
+    Ok(missing(media.space()?.available) == 0)
 }
 
 /// Converts a failure after the replacement: the index is another file now, so nobody may go on with the old one and

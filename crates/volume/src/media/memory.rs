@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use crate::api::ids::SegmentId;
-use crate::media::{Blob, DAMAGED_INDEXES_MAX, Media, RandomFile, Space};
+use crate::media::{Blob, DAMAGED_INDEXES_MAX, Media, RandomFile, Space, oldest_with};
 
 pub use file::MemoryFile;
 pub use random::Random;
@@ -257,6 +257,19 @@ impl Media for MemoryMedia {
     fn discard_index(&self) -> io::Result<()> {
         self.index.lock().created = None;
         Ok(())
+    }
+
+    fn free_damaged_indexes(&self, bytes: u64) -> io::Result<u64> {
+        let mut files = self.index.lock();
+        let sizes = files.damaged.iter().map(|file| file.bytes().len() as u64).collect::<Vec<_>>();
+        let Some(count) = oldest_with(&sizes, bytes) else { return Ok(0) };
+        files.damaged.drain(..count);
+        let freed = sizes[..count].iter().sum();
+        self.faults
+            .available_max
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |max| Some(max.saturating_add(freed)))
+            .ok();
+        Ok(freed)
     }
 
     fn create_blob(&self, id: SegmentId, capacity: u64) -> io::Result<Arc<dyn Blob>> {

@@ -9,11 +9,12 @@ use super::world::{OPTIONS, World};
 use crate::api::ids::{Ino, SegmentId};
 use crate::api::request::Error;
 use crate::api::time::Time;
+use crate::background::rebuild::rebuild;
 use crate::encoding::key;
 use crate::media::memory::MemoryMedia;
 use crate::media::{Blob, Media, RandomFile, Space};
 use crate::options::Options;
-use crate::tables::index::{CheckedFile, Index, LostRanges};
+use crate::tables::index::{CheckedFile, Index, IndexError, LostRanges, Salvage};
 use crate::volume::Volume;
 
 const BLOCK: usize = 4096;
@@ -42,6 +43,10 @@ impl Media for FullAfterReplacement {
 
     fn discard_index(&self) -> io::Result<()> {
         self.0.discard_index()
+    }
+
+    fn free_damaged_indexes(&self, bytes: u64) -> io::Result<u64> {
+        self.0.free_damaged_indexes(bytes)
     }
 
     fn create_blob(&self, id: SegmentId, capacity: u64) -> io::Result<Arc<dyn Blob>> {
@@ -288,4 +293,27 @@ fn an_index_that_only_the_library_refuses_is_replaced_once_there_is_room() {
         replaced += 1;
     }
     assert!(replaced > 0);
+}
+
+#[test]
+fn older_damaged_indexes_make_room_for_a_copy() {
+    const CACHE_BYTES: usize = 1 << 20;
+    let (media, _) = build();
+    // What is not damaged is copied as well.
+    let replace = |available| {
+        media.set_available(available);
+        let salvage = Salvage::open(media.index(), CACHE_BYTES).unwrap();
+        let replaced = rebuild(media.as_ref(), &salvage, CACHE_BYTES, None);
+        replaced.map(|replaced| assert!(replaced.is_some(), "nothing was damaged"))
+    };
+    let needed = || media.index_file().bytes().len() as u64;
+    assert_eq!(replace(needed() - 1), Err(IndexError::Full));
+    replace(u64::MAX).unwrap();
+    replace(u64::MAX).unwrap();
+    let kept = media.damaged_indexes();
+    assert_eq!(kept.len(), 2);
+    replace(needed() - 1).unwrap();
+    let now = media.damaged_indexes();
+    assert_eq!(now.len(), kept.len(), "the oldest made room for the one of now");
+    assert!(Arc::ptr_eq(&now[0], &kept[1]));
 }

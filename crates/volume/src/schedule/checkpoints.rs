@@ -25,6 +25,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// Delay after a failed checkpoint.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
+/// A failure that repeats is logged again after this long.
+const LOG_AGAIN: Duration = Duration::from_secs(60);
+
 /// State of checkpoints.
 #[derive(Default)]
 pub struct Checkpoints {
@@ -58,6 +61,8 @@ struct Timing {
     kicked: bool,
     last: Option<Time>,
     last_failure: Option<Time>,
+    /// What failed, as last logged, and when.
+    logged: Vec<(String, Time)>,
     /// Whether maps of removed or truncated files remain to be freed.
     more_to_reap: bool,
     /// Whether the last checkpoint had no changes to write and only released what its predecessor freed.
@@ -203,8 +208,23 @@ impl Checkpoints {
         state.settled = frozen.is_some_and(|frozen| frozen.memtable.is_empty());
         state.last = Some(now);
         state.last_failure = None;
+        state.logged.clear();
         state.repairs = 0;
         state.more_to_reap = more_to_reap;
+    }
+
+    /// Whether to log a failure: not if the same was logged a moment ago, and no checkpoint succeeded since.
+    pub fn is_news(&self, now: Time, what: &str) -> bool {
+        /// Failures that are told apart.
+        const KINDS_MAX: usize = 8;
+        let mut state = self.state.lock();
+        state.logged.retain(|(_, at)| now.since(*at) < LOG_AGAIN);
+        let is_known = state.logged.iter().any(|(known, _)| known == what);
+        if !is_known && state.logged.len() < KINDS_MAX {
+            state.logged.push((what.to_owned(), now));
+            return true;
+        }
+        false
     }
 
     /// Records that a failure to read the index passed.
@@ -245,5 +265,21 @@ impl Checkpoints {
         if !(can_grow && room.free == 0 || seldom && too_soon) {
             measure(&mut room);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_that_repeats_is_logged_once_a_minute() {
+        let checkpoints = Checkpoints::default();
+        let at = |seconds| Time::from_parts(seconds, 0);
+        let logged = (0..180).filter(|second| checkpoints.is_news(at(*second), "no room")).count();
+        assert_eq!(logged, 3);
+        assert!(checkpoints.is_news(at(180), "another"));
+        checkpoints.finish(at(180), false);
+        assert!(checkpoints.is_news(at(181), "no room"), "it went well in between");
     }
 }
