@@ -77,7 +77,7 @@ pub(super) struct Grant {
     since: Time,
     /// Whether its owner knows.
     known: AtomicBool,
-    /// The place in the queue, which counts until the owner knows.
+    /// The place in the queue, which counts as long as the grant is remembered.
     _place: Arc<Held>,
 }
 
@@ -158,6 +158,18 @@ impl Hosts {
         let of_file = grants.get_mut(&file)?;
         let index = of_file.iter().position(|grant| *grant.owner == *owner && grant.range == range)?;
         Some(of_file.swap_remove(index))
+    }
+
+    /// Forgets an owner's grants in a range that it unlocks.
+    fn forget_grants(&self, owner: &LockOwner, file: FileId, range: Range) {
+        let mut grants = self.grants.lock();
+        let Some(of_file) = grants.get_mut(&file) else { return };
+        of_file.retain(|grant| {
+            let unlocked = *grant.owner == *owner && grant.range.overlaps(range);
+            // It need not be told any more.
+            grant.known.fetch_or(unlocked, Ordering::Relaxed);
+            !unlocked
+        });
     }
 
     /// Notes that an owner knows of its grants.
@@ -327,7 +339,11 @@ impl SharedState {
         range: Range,
     ) -> Result<Option<DurabilityToken>, StateError> {
         match requester.client.known_lock_owner(requester.owner) {
-            Some(owner) => self.unlock_owner(context, requester.file, &owner, range),
+            Some(owner) => {
+                let unlocked = self.unlock_owner(context, requester.file, &owner, range)?;
+                self.hosts.forget_grants(&owner, requester.file, range);
+                Ok(unlocked)
+            }
             None => Ok(None),
         }
     }

@@ -3,7 +3,7 @@
 use wire::nlm4;
 
 use super::*;
-use crate::state::callbacks::outgoing::Destination;
+use crate::state::callbacks::outgoing::{Callback, Destination};
 use crate::state::clients::SetClientIdError;
 use crate::state::clients::client::Host;
 use crate::state::delegations::{Delegated, DelegationWant};
@@ -459,6 +459,13 @@ fn crowd_of_hosts(world: &World) -> Vec<IpAddr> {
     crowd
 }
 
+/// Answers a call to a host without a result.
+fn accept(world: &World, call: &Callback) {
+    // The xid, REPLY, and zeros: accepted, an empty verifier, success.
+    let reply = [&call.record[4..8], &[0, 0, 0, 1], &[0; 16]].concat();
+    world.state.reply(&world.context(), &reply, None);
+}
+
 /// Lets a lease pass, in which hosts that are asked whether they are there do what `answers` says.
 fn ask_for_a_lease(world: &mut World, answers: impl Fn(IpAddr) -> bool) -> Vec<IpAddr> {
     let mut asked = Vec::new();
@@ -475,15 +482,36 @@ fn ask_for_a_lease(world: &mut World, answers: impl Fn(IpAddr) -> bool) -> Vec<I
             assert_eq!(called, [nlm4::PROGRAM, nlm4::VERSION, nlm4::Procedure::Null.code()]);
             asked.push(host);
             if answers(host) {
-                // The xid, then an accepted reply without result.
-                let reply = [&call.record[4..8], &[0, 0, 0, 1], &[0; 16]].concat();
-                world.state.reply(&world.context(), &reply, None);
+                accept(world, &call);
             } else {
                 world.state.callback_failed(&world.context(), call.id);
             }
         }
     }
     asked
+}
+
+/// Two hosts that take turns with a lock may do so as often as they like.
+#[test]
+fn grants_of_locks_that_were_unlocked_take_no_places() {
+    let world = World::with(Config { waiters: 8, ..Config::default() });
+    let hosts = [0, 1].map(|number| host(&world, address(number), b"host").unwrap());
+    let ask =
+        |number: usize| hosts::Requester { client: &hosts[number], file: file(1), owner: b"\0\0\0\x01o" };
+    let wanted = LockRequest { range: WHOLE, kind: LockKind::Write, waits: true };
+    world.state.lock_for_host(&world.context(), ask(0), &wanted, false).unwrap();
+    for turn in 0..100 {
+        let (holder, waiter) = (turn % 2, (turn + 1) % 2);
+        match world.state.lock_for_host(&world.context(), ask(waiter), &wanted, false) {
+            Err(LockError::Denied(denied)) => assert!(denied.waits, "turn {turn}"),
+            other => panic!("turn {turn}: {other:?}"),
+        }
+        world.state.unlock_for_host(&world.context(), ask(holder), WHOLE).unwrap();
+        world.state.lock_for_host(&world.context(), ask(waiter), &wanted, false).expect("it was granted");
+        world.state.tick(&world.context());
+        world.state.take_callbacks().iter().for_each(|call| accept(&world, call));
+    }
+    assert!(gauge(&world, "nfs4_lock_waiters") <= 1);
 }
 
 #[test]
