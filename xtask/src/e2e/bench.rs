@@ -15,10 +15,14 @@ const PEER_PORT: u16 = 3049;
 const PEER_MOUNT_PORT: u16 = 20048;
 const START: Duration = Duration::from_secs(30);
 
+/// The versions of NFS that are spoken.
+const PROTOCOLS: [&str; 2] = ["3", "4.2"];
+
 /// Workloads of a few hundred operations each.
 const WORKLOADS: &[&[&str]] = &[
     &["getattr"],
     &["lookup"],
+    &["open-close"],
     &["create-remove"],
     &["write-commit"],
     &["random", "--mix", "70", "--verify", "--stability", "file-sync"],
@@ -59,14 +63,18 @@ fn measure(lab: &Lab) -> Result<String, String> {
     let small = ["--threads", "4", "--depth", "2", "--operations", "400", "--working-set", "8MiB"];
     let (ours, theirs) = (format!("{ADDRESS}:{PORT}:/main"), format!("{ADDRESS}:{PEER_PORT}:/main"));
     let port = PEER_MOUNT_PORT.to_string();
-    for workload in WORKLOADS {
+    let both = WORKLOADS.iter().flat_map(|workload| PROTOCOLS.map(|protocol| (workload, protocol)));
+    for (workload, protocol) in both {
         let mut run = Command::new(lab.binary());
-        run.args(["bench", "run", &theirs, "--mount-port", &port]).args(*workload).args(small);
+        run.args(["bench", "run", &theirs, "--mount-port", &port, "--protocol", protocol]);
+        run.args(*workload).args(small);
         process::run(run, lab.left())?;
         let mut compare = Command::new(lab.binary());
         compare.args(["bench", "compare", &ours, &theirs, "--mount-port-b", &port, "--rounds", "2"]);
-        compare.args(["--label-a", "holdfast", "--label-b", "nfs-ganesha"]).args(*workload).args(small);
+        compare.args(["--label-a", "holdfast", "--label-b", "nfs-ganesha", "--protocol", protocol]);
+        compare.args(*workload).args(small);
         process::run(compare, lab.left())?;
     }
-    Ok(format!("{} workloads without a failed operation", WORKLOADS.len()))
+    let (workloads, protocols) = (WORKLOADS.len(), PROTOCOLS.len());
+    Ok(format!("{workloads} workloads over {protocols} protocols without a failed operation"))
 }
