@@ -36,6 +36,8 @@ pub(crate) enum Fault4 {
     OtherSlot,
     /// GETATTR has the result of another operation.
     OtherResults,
+    /// The minor version is unknown.
+    Old,
     /// COMPOUNDs are not executed.
     Refused,
     /// Replies end four bytes early.
@@ -158,6 +160,9 @@ impl State {
         let reader = CompoundReader::new(args).unwrap();
         assert_eq!(reader.minorversion(), 2);
         let mut results = CompoundEncoder::begin(out, reader.tag());
+        if fault == Fault4::Old {
+            return results.finish_with(NfsStat4::MinorVersMismatch);
+        }
         let is_late = self.calls > FAULTLESS_CALLS;
         for op in reader {
             let op = op.unwrap();

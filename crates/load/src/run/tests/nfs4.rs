@@ -93,6 +93,13 @@ fn a_lost_session_ends_the_measurement() {
 }
 
 #[test]
+fn an_unknown_minor_version_is_named() {
+    let fake = Fake4::start(Fault4::Old);
+    let why = run(&fake, GETATTR, &options(1, 1, 1)).unwrap_err().to_string();
+    assert!(why.contains("does not speak this minor version of NFSv4"), "{why}");
+}
+
+#[test]
 fn wrong_replies_are_failures() {
     for (fault, words) in [
         (Fault4::OtherResults, "COMPOUND: the results of other operations"),
