@@ -32,6 +32,8 @@ const KNOWN: &str = ".volume-";
 pub struct Directory {
     root: PathBuf,
     _lease: Lease,
+    /// Whether it belongs to another user, and nothing is created or changed in it.
+    is_foreign: bool,
 }
 
 /// The parameters of a new volume.
@@ -99,7 +101,7 @@ impl Directory {
         access::check_owner(&root)?;
         let what = format!("the data directory {}", root.display());
         let lease = Lease::take(&root.join(names::LOCK), &what)?;
-        let directory = Directory { root, _lease: lease };
+        let directory = Directory { root, _lease: lease, is_foreign: false };
         directory.sweep()?;
         let names = directory.volumes()?;
         for name in &names {
@@ -108,6 +110,20 @@ impl Directory {
         let trees: Vec<PathBuf> = names.iter().map(|name| directory.volume_path(name)).collect();
         access::make_private(&[&directory.root, &directory.root.join(VOLUMES)], &trees)?;
         Ok(directory)
+    }
+
+    /// Locks the existing data directory at `root` for commands that only read its volumes. The superuser may do that in the
+    /// directory of another user too.
+    pub fn open_to_read(root: &Path) -> Result<Directory, Error> {
+        check_root(root)?;
+        if !access::is_foreign_to_root(root)? {
+            return Directory::open(root);
+        }
+        let root =
+            fs::canonicalize(root).map_err(|error| Error::io("find the data directory", root, &error))?;
+        let what = format!("the data directory {}", root.display());
+        let lease = Lease::take_to_read(&root.join(names::LOCK), &what)?;
+        Ok(Directory { root, _lease: lease, is_foreign: true })
     }
 
     /// Returns its absolute path.
@@ -171,10 +187,14 @@ impl Directory {
     pub fn open_volume(&self, name: &str, journal: Option<&Path>) -> Result<LocalMedia, Error> {
         let path = self.existing(name)?;
         let format = Format::read(&path.join(names::FORMAT))?;
-        let lease = Lease::take(&path.join(names::LOCK), &format!("the volume {name:?}"))?;
+        let (lock, what) = (path.join(names::LOCK), format!("the volume {name:?}"));
+        let take = if self.is_foreign { Lease::take_to_read } else { Lease::take };
+        let lease = take(&lock, &what)?;
         let place = journal::find(name, &path, &format, journal)?;
-        journal::record_move(&path, &place)?;
-        access::make_private(&[], std::slice::from_ref(&place))?;
+        if lease.permits_changes() {
+            journal::record_move(&path, &place)?;
+            access::make_private(&[], std::slice::from_ref(&place))?;
+        }
         LocalMedia::open(&path, &place, format.journal_files, lease)
     }
 

@@ -2,11 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::durable::private_file;
 use crate::error::{Error, ErrorKind};
@@ -20,6 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct Lease {
     file: File,
     path: PathBuf,
+    permits_changes: bool,
 }
 
 impl Lease {
@@ -27,24 +28,29 @@ impl Lease {
     pub(crate) fn take(path: &Path, what: &str) -> Result<Lease, Error> {
         let file = private_file().read(true).write(true).create(true).truncate(false).open(path);
         let file = file.map_err(|error| Error::io("open the lock", path, &error))?;
-        let start = Instant::now();
-        loop {
-            match flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from) {
-                Ok(()) => break,
-                Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
-                    return Err(Error::io("lock", path, &error));
-                }
-                Err(_) if start.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(20)),
-                Err(_) => return Err(in_use(&file, what)),
-            }
-        }
+        wait_for(&file, path, what)?;
         let pid = std::process::id().to_string();
         let write = || {
             file.set_len(0)?;
             file.write_all_at(pid.as_bytes(), 0)
         };
         write().map_err(|error| Error::io("write the lock", path, &error))?;
-        Ok(Lease { file, path: path.to_owned() })
+        Ok(Lease { file, path: path.to_owned(), permits_changes: true })
+    }
+
+    /// Takes the lease for reading what it guards, and changes nothing, not even the lock file. For the superuser in a
+    /// directory of another user, who may have put a symbolic link there: it is not followed.
+    pub(crate) fn take_to_read(path: &Path, what: &str) -> Result<Lease, Error> {
+        let no_follow = i32::try_from(OFlags::NOFOLLOW.bits()).expect("a flag of open(2)");
+        let file = File::options().read(true).custom_flags(no_follow).open(path);
+        let file = file.map_err(|error| Error::io("open the lock", path, &error))?;
+        wait_for(&file, path, what)?;
+        Ok(Lease { file, path: path.to_owned(), permits_changes: false })
+    }
+
+    /// Whether the holder may change what the lease guards.
+    pub(crate) fn permits_changes(&self) -> bool {
+        self.permits_changes
     }
 
     /// Whether the locked file is still the one at its path. It is not if the directory was replaced.
@@ -52,6 +58,21 @@ impl Lease {
         match (self.file.metadata(), std::fs::metadata(&self.path)) {
             (Ok(ours), Ok(there)) => ours.ino() == there.ino() && ours.dev() == there.dev(),
             _ => false,
+        }
+    }
+}
+
+/// Locks an open file, for which `what` stands in errors.
+fn wait_for(file: &File, path: &Path, what: &str) -> Result<(), Error> {
+    let start = Instant::now();
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                return Err(Error::io("lock", path, &error));
+            }
+            Err(_) if start.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(20)),
+            Err(_) => return Err(in_use(file, what)),
         }
     }
 }

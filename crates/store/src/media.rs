@@ -53,11 +53,13 @@ impl LocalMedia {
     ) -> Result<LocalMedia, Error> {
         let pool = Arc::new(Pool::default());
         let log = Arc::new(Log::open(journal, files, &pool)?);
-        let index = CurrentIndex::open(directory)
+        let index = CurrentIndex::open(directory, lease.permits_changes())
             .map_err(|error| Error::io("open the index", &directory.join(names::INDEX), &error))?;
         let segments = directory.join(names::SEGMENTS);
-        SegmentFilePool::sweep(&segments)
-            .map_err(|error| Error::io("list and sweep the segments in", &segments, &error))?;
+        if lease.permits_changes() {
+            SegmentFilePool::sweep(&segments)
+                .map_err(|error| Error::io("list and sweep the segments in", &segments, &error))?;
+        }
         let journal = journal.to_owned();
         Ok(LocalMedia {
             lease,

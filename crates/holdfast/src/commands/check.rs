@@ -47,7 +47,7 @@ pub(crate) struct Check {
 }
 
 pub(crate) fn run(arguments: &Check) -> Outcome {
-    let directory = Directory::open(&arguments.data)?;
+    let directory = Directory::open_to_read(&arguments.data)?;
     let names = match &arguments.volume {
         Some(name) => vec![name.clone()],
         None => {

@@ -120,7 +120,7 @@ pub(crate) fn run(dump: &Dump) -> Outcome {
 
 /// Prints the lines of `dump`. Stops if the reader closes the pipe.
 fn print(source: &Source, dump: impl FnOnce(&Arc<dyn Media>, Visit<'_>) -> Result<(), OpenError>) -> Outcome {
-    let directory = Directory::open(&source.data)?;
+    let directory = Directory::open_to_read(&source.data)?;
     let media: Arc<dyn Media> = Arc::new(directory.open_volume(&source.volume, None)?);
     let mut out = BufWriter::new(io::stdout().lock());
     dump(&media, &mut |line| {

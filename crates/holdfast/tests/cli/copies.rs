@@ -212,6 +212,53 @@ fn a_copy_has_names_attributes_links_holes_and_data() {
     assert!(succeed(&["check", text(&data)]).contains("no faults"));
 }
 
+/// Returns the owner, the change time and the size of everything in a tree.
+fn states(root: &Path) -> BTreeMap<PathBuf, (u32, i64, i64, u64)> {
+    let (mut states, mut waiting) = (BTreeMap::new(), vec![root.to_owned()]);
+    while let Some(path) = waiting.pop() {
+        let found = fs::symlink_metadata(&path).unwrap();
+        if found.is_dir() {
+            waiting.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+        states.insert(path, (found.uid(), found.ctime(), found.ctime_nsec(), found.size()));
+    }
+    states
+}
+
+#[test]
+fn root_reads_the_volumes_of_another_user_and_changes_nothing() {
+    // Only root can give a directory away.
+    if !rustix::process::geteuid().is_root() {
+        println!("not run as root: nothing was tested");
+        return;
+    }
+    let scratch = Scratch::new();
+    let mut filled = Filled::new(&scratch);
+    filled.file(Ino::ROOT, b"file", &[(0, vec![7; 5000])]);
+    let data = filled.close();
+    for path in states(&data).keys() {
+        std::os::unix::fs::chown(path, Some(4711), Some(4711)).unwrap();
+    }
+    let before = states(&data);
+    assert!(succeed(&["check", text(&data)]).contains("main: no faults"));
+    let to = scratch.path("copy");
+    assert_eq!(copy(&data, &to).0, 0);
+    assert!(fs::read(to.join("file")).unwrap() == [7; 5000]);
+    assert!(succeed(&["dump", "records", text(&data)]).contains("file"));
+    assert_eq!(states(&data), before);
+    // What changes something is still for the owner.
+    assert!(fail(&["volume", "set", text(&data), "main", "--mode", "0755"], 2).contains("sudo -u '#4711'"));
+    assert_eq!(states(&data), before);
+
+    // The owner cannot make root write elsewhere.
+    let victim = scratch.path("victim");
+    fs::write(&victim, b"precious").unwrap();
+    fs::remove_file(data.join("lock")).unwrap();
+    std::os::unix::fs::symlink(&victim, data.join("lock")).unwrap();
+    assert!(fail(&["check", text(&data)], 1).contains("lock"));
+    assert_eq!(fs::read(&victim).unwrap(), b"precious");
+}
+
 fn expected_sparse() -> Vec<u8> {
     let mut expected = vec![0; (40 << 20) + 300_000];
     expected[10..50_010].fill(1);

@@ -13,12 +13,19 @@ use crate::error::{Error, ErrorKind};
 /// The permissions of everybody but the owner.
 const OTHERS: u32 = 0o077;
 
+/// Whether this process is the superuser's, and the directory another user's.
+pub(super) fn is_foreign_to_root(directory: &Path) -> Result<bool, Error> {
+    Ok(geteuid().is_root() && owner_of(directory)? != geteuid().as_raw())
+}
+
+fn owner_of(directory: &Path) -> Result<u32, Error> {
+    let found = fs::metadata(directory);
+    Ok(found.map_err(|error| Error::io("examine the data directory", directory, &error))?.uid())
+}
+
 /// Refuses a directory of another user, who could not open the files that this process would create in it.
 pub(super) fn check_owner(directory: &Path) -> Result<(), Error> {
-    let owner = fs::metadata(directory)
-        .map_err(|error| Error::io("examine the data directory", directory, &error))?
-        .uid();
-    let us = geteuid().as_raw();
+    let (owner, us) = (owner_of(directory)?, geteuid().as_raw());
     if owner == us {
         return Ok(());
     }

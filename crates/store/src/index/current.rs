@@ -31,19 +31,27 @@ struct Files {
     created: Option<Arc<IndexFile>>,
 }
 
+/// Removes what an interrupted replacement of the index at `path` left in its directory.
+fn sweep(directory: &Path, path: &Path) -> io::Result<()> {
+    remove_file(&directory.join(CREATED))?;
+    // An interrupted replacement may have given the index its second name already.
+    let identity = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
+    let of_index = identity(path)?;
+    for (_, damaged) in damaged_indexes(directory)? {
+        if identity(&damaged)? == of_index {
+            remove_file(&damaged)?;
+        }
+    }
+    Ok(())
+}
+
 impl CurrentIndex {
-    /// Opens the index in a volume's directory, and removes what an interrupted replacement left behind.
-    pub(crate) fn open(directory: &Path) -> io::Result<CurrentIndex> {
+    /// Opens the index in a volume's directory; if `permits_changes`, removes what an interrupted replacement left behind.
+    pub(crate) fn open(directory: &Path, permits_changes: bool) -> io::Result<CurrentIndex> {
         let path = directory.join(INDEX);
         let current = Arc::new(IndexFile::open(&path)?);
-        remove_file(&directory.join(CREATED))?;
-        // An interrupted replacement may have given the index its second name already.
-        let identity = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
-        let of_index = identity(&path)?;
-        for (_, damaged) in damaged_indexes(directory)? {
-            if identity(&damaged)? == of_index {
-                remove_file(&damaged)?;
-            }
+        if permits_changes {
+            sweep(directory, &path)?;
         }
         Ok(CurrentIndex {
             directory: directory.to_owned(),
@@ -199,7 +207,7 @@ mod tests {
     /// Returns an index whose first byte is `mark`.
     fn index(scratch: &Scratch, mark: u8) -> CurrentIndex {
         fs::write(scratch.path().join(INDEX), [mark]).unwrap();
-        CurrentIndex::open(scratch.path()).unwrap()
+        CurrentIndex::open(scratch.path(), true).unwrap()
     }
 
     fn first_byte(file: &dyn RandomFile) -> u8 {
@@ -259,7 +267,7 @@ mod tests {
         fs::write(path("index.damaged.x"), [9]).unwrap();
         fs::write(path("index.new"), [2]).unwrap();
         fs::hard_link(path("index"), path("index.damaged.2")).unwrap();
-        let index = CurrentIndex::open(scratch.path()).unwrap();
+        let index = CurrentIndex::open(scratch.path(), true).unwrap();
         assert_eq!(first_byte(&*index.current()), 1);
         assert_eq!(names(&scratch), ["index", "index.damaged", "index.damaged.x"]);
     }

@@ -56,7 +56,7 @@ impl From<IndexError> for Stop {
 /// Copies the files of a volume to the directory `to`, which is empty or does not exist.
 pub(super) fn run(data: &Path, volume: &str, to: &Path, json: bool) -> Outcome {
     let root = destination(to)?;
-    let directory = Directory::open(data)?;
+    let directory = Directory::open_to_read(data)?;
     let media: Arc<dyn Media> = Arc::new(directory.open_volume(volume, None)?);
     let files = Files::open(media)
         .map_err(|error| Error::failed(format!("cannot read the files of the volume {volume:?}: {error}")))?;
