@@ -2,6 +2,7 @@
 
 pub(crate) mod checkpoint;
 pub(crate) mod cleaner;
+pub(crate) mod damaged_paths;
 pub(crate) mod orphans;
 pub(crate) mod rebuild;
 pub(crate) mod write_back;

@@ -33,7 +33,7 @@ use crate::segments::Segments;
 use crate::segments::space::SpaceLedger;
 use crate::tables::index::{Index, IndexError, LostRanges, Salvage, Snapshot};
 use crate::tables::read_view::ReadView;
-use crate::volume::{Identity, Volume};
+use crate::volume::{DamagedObjects, Identity, Volume};
 
 mod loaded;
 mod salvage;
@@ -335,6 +335,7 @@ fn assemble(
         checkpoints: Checkpoints::new(loaded.more_to_reap),
         cleaner: Cleaner::default(),
         directory_moves: Mutex::new(()),
+        damaged: DamagedObjects::default(),
         losses: AtomicU64::new(0),
         is_state_settled: AtomicBool::new(false),
         #[cfg(test)]

@@ -40,7 +40,7 @@ use crate::tables::usage::Usage;
 mod damage;
 mod identity;
 
-pub(crate) use damage::Subject;
+pub(crate) use damage::{DamagedObjects, Subject};
 pub(crate) use identity::Identity;
 
 /// An open volume.
@@ -71,6 +71,7 @@ pub struct Volume {
     pub(crate) cleaner: crate::schedule::cleaner::Cleaner,
     /// Held by a rename that changes the parent of a directory.
     pub(crate) directory_moves: Mutex<()>,
+    pub(crate) damaged: DamagedObjects,
     /// Number of times unstable data was lost since the volume was opened.
     pub(crate) losses: AtomicU64,
     /// What was lost of the protocol state was dropped since: see [`Volume::settle_state`].

@@ -107,7 +107,7 @@ fn strangers_are_refused_and_logged_once() {
 }
 
 #[test]
-fn the_log_names_the_inode_and_the_range_of_damaged_data() {
+fn the_log_names_the_inode_the_range_and_the_path_of_damaged_data() {
     let scratch = Scratch::new();
     let (data, config) = (scratch.path("data"), scratch.config(""));
     let server = Server::start(&data, &config, &[]);
@@ -124,8 +124,10 @@ fn the_log_names_the_inode_and_the_range_of_damaged_data() {
     let server = Server::start(&data, &config, &[]);
     let mut client = Client::mount(server.address, "/main");
     let inode = client.inode("precious");
-    client.ask_for(&handle, 0, 4096);
-    assert_eq!(client.take_status(), "NFS3ERR_IO");
+    for _ in 0..2 {
+        client.ask_for(&handle, 0, 4096);
+        assert_eq!(client.take_status(), "NFS3ERR_IO");
+    }
     let log = server.stop();
     let line = log.lines().find(|line| line.contains("stored data could not be read"));
     let line = line.unwrap_or_else(|| panic!("{log}"));
@@ -133,4 +135,7 @@ fn the_log_names_the_inode_and_the_range_of_damaged_data() {
         line.contains("ERROR") && line.contains(&format!("of=\"bytes 0 to 4096 of inode {inode}\" ")),
         "{line}"
     );
+    let paths: Vec<&str> = log.lines().filter(|line| line.contains("belongs to this path")).collect();
+    let [path] = paths[..] else { panic!("not one line for two reads: {log}") };
+    assert!(path.contains(&format!(" inode={inode} path=/precious ")), "{path}");
 }

@@ -125,6 +125,7 @@ fn clean(volume: &Volume, stop: &StopFlag) {
     let mut fullness = Fullness::default();
     while !stop.is_set() {
         fullness.watch(volume);
+        volume.step_damaged_paths();
         while volume.step_clean(now(), false) == Progress::Worked && !stop.is_set() {
             volume.wake_commit();
             fullness.watch(volume);
@@ -136,4 +137,5 @@ fn clean(volume: &Volume, stop: &StopFlag) {
         }
         stop.sleep(CLEAN_INTERVAL);
     }
+    volume.step_damaged_paths();
 }

@@ -120,3 +120,33 @@ fn several_bad_blocks_under_an_open_volume_show_nothing_wrong() {
         }
     }
 }
+
+#[test]
+fn damaged_objects_get_their_paths_from_every_layer() {
+    let mut world = World::new();
+    let (outer, other) = (world.mkdir(Ino::ROOT, "outer").unwrap(), world.mkdir(Ino::ROOT, "other").unwrap());
+    let inner = world.mkdir(outer, "inner").unwrap();
+    let [old, moved, removed] = ["old", "moved", "removed"].map(|name| world.create(inner, name).unwrap());
+    for number in 0..3000 {
+        world.create(other, &number.to_string()).unwrap();
+        if number % 500 == 0 {
+            world.background();
+        }
+    }
+    world.background();
+    world.rename((inner, "moved"), (other, "moved here")).unwrap();
+    world.remove(inner, "removed").unwrap();
+    let new = world.create(other, "new").unwrap();
+    let wanted = BTreeSet::from([Ino::ROOT, inner, old, moved, removed, new]);
+    let paths: Vec<(Ino, String)> = world.volume.paths_of(&wanted).into_iter().collect();
+    let expected = [
+        (Ino::ROOT, "/"),
+        (inner, "/outer/inner"),
+        (old, "/outer/inner/old"),
+        (moved, "/other/moved here"),
+        (new, "/other/new"),
+    ];
+    assert_eq!(paths, expected.map(|(ino, path)| (ino, path.to_owned())));
+    world.rename((outer, "inner"), (other, "inner")).unwrap();
+    assert_eq!(world.volume.paths_of(&BTreeSet::from([old]))[&old], "/other/inner/old");
+}

@@ -1,6 +1,9 @@
 //! Reports of stored data that cannot be read: what it belongs to goes into the log, the client gets an I/O error.
 
+use std::collections::BTreeSet;
 use std::fmt;
+
+use parking_lot::Mutex;
 
 use crate::api::ids::Ino;
 use crate::api::request::Error;
@@ -10,7 +13,7 @@ use crate::tables::index::IndexError;
 use crate::volume::Volume;
 
 /// What damaged data belongs to. Objects are named by their number, the fileid that clients see: `find -inum` on a client
-/// and `holdfast check` find the path.
+/// finds the path too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// No single object.
@@ -38,6 +41,40 @@ impl fmt::Display for Subject {
     }
 }
 
+/// Objects whose paths are found by each step of the search, at most.
+const SEARCHED_MAX: usize = 64;
+
+/// Objects whose paths are searched for until the volume is closed, at most: whoever finds more damage runs `check`.
+const DAMAGED_MAX: usize = 1024;
+
+/// Objects whose damage was reported. The log names their paths later, as it takes long to find them: see
+/// [`Volume::step_damaged_paths`].
+#[derive(Debug, Default)]
+pub(crate) struct DamagedObjects(Mutex<Reported>);
+
+#[derive(Debug, Default)]
+struct Reported {
+    all: BTreeSet<Ino>,
+    without_path: BTreeSet<Ino>,
+}
+
+impl DamagedObjects {
+    fn note(&self, ino: Ino) {
+        let mut reported = self.0.lock();
+        if reported.all.len() < DAMAGED_MAX && reported.all.insert(ino) {
+            reported.without_path.insert(ino);
+        }
+    }
+
+    /// Takes some objects whose paths are to be found.
+    pub(crate) fn take(&self) -> BTreeSet<Ino> {
+        let mut reported = self.0.lock();
+        let taken: BTreeSet<Ino> = reported.without_path.iter().copied().take(SEARCHED_MAX).collect();
+        reported.without_path.retain(|ino| !taken.contains(ino));
+        taken
+    }
+}
+
 impl Volume {
     /// Logs damage found while reading, and returns the I/O error for the client.
     pub(crate) fn report(&self, of: Subject, error: &dyn fmt::Display) -> Error {
@@ -45,9 +82,11 @@ impl Volume {
             volume_id = %self.id(),
             %of,
             %error,
-            "stored data could not be read; `find -inum` on a client finds the path of an inode, `holdfast check` \
-             finds all that is damaged"
+            "stored data could not be read; `holdfast check` finds all that is damaged"
         );
+        if let Subject::Object(ino) | Subject::Data { ino, .. } = of {
+            self.damaged.note(ino);
+        }
         Error::Io
     }
 
