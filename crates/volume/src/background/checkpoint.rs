@@ -137,7 +137,11 @@ impl Volume {
             CheckpointError::Index(IndexError::Full) if self.view().index.is_damaged() => {
                 self.checkpoints.set_index_closed(true);
             }
-            CheckpointError::Index(error) | CheckpointError::Rebuild(error) => {
+            CheckpointError::Rebuild(error) => self.committer.fail(format!(
+                "the index is damaged, and no copy of it can be made: {error}; stop the server, and run `holdfast \
+                 check` and `holdfast dump --files`, which copies what can be read (docs/damage.md)"
+            )),
+            CheckpointError::Index(error) => {
                 if !matches!(error, IndexError::Full) {
                     self.committer.fail(format!(
                         "the index failed, restart the server and run `holdfast check`: {error}"

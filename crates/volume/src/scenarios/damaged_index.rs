@@ -449,3 +449,46 @@ fn state_that_was_settled_is_not_lost_again_at_the_next_start() {
     }
     assert!(found > 0);
 }
+
+#[test]
+fn a_destroyed_block_of_seals_costs_its_group_only() {
+    const SLOT: usize = 255 * BLOCK;
+    let built = build();
+    let length = built.0.index_file().bytes().len();
+    for (slot, at) in (BLOCK..length).step_by(SLOT).enumerate() {
+        for fill in [0, 0xee] {
+            for is_open in [false, true] {
+                let context = format!("seals of slot {slot} are {fill:#x}, open {is_open}");
+                let damage = |bytes: &mut [u8]| bytes[at..at + BLOCK].fill(fill);
+                let outcome = damage_and_serve(&built, &damage, is_open, &context);
+                println!("{context}: {outcome:?}");
+                // The list of tables lies there.
+                assert!(slot > 0 || outcome == Outcome::Refused, "{context}: {outcome:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_open_volume_whose_root_is_lost_serves_what_is_in_memory() {
+    let (media, model, now) = build();
+    let mut world = World::open(media, now);
+    let (ino, content) = model.files.iter().next().unwrap();
+    assert_eq!(world.read(*ino).as_ref(), Ok(content));
+    world.disk.index_file().damage(|bytes| bytes[BLOCK..].fill(0));
+    let made = world.create(Ino::ROOT, "made in memory");
+    for _ in 0..3 {
+        world.background();
+    }
+    let why = world.volume.refuses_changes().expect("nothing of the index is left");
+    assert!(
+        ["index", "holdfast check", "holdfast dump --files"].iter().all(|part| why.contains(part)),
+        "{why}"
+    );
+    assert_eq!(world.write(*ino, 0, b"more"), Err(Error::ReadOnly));
+    assert_eq!(world.read(*ino).as_ref(), Ok(content));
+    assert_eq!(world.attributes(Ino::ROOT).map(|found| found.ino), Ok(Ino::ROOT));
+    if let Ok(made) = made {
+        assert_eq!(world.lookup(Ino::ROOT, "made in memory"), Ok(made));
+    }
+}

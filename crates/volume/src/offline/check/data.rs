@@ -61,23 +61,33 @@ fn check_extent(
         );
         findings.add(FaultKind::Data, placed.ino(), what);
     }
-    for (number, block) in data.chunks(BLOCK).enumerate() {
-        let skipped = (number * BLOCK) as u64;
-        let place = record.offset.saturating_add(skipped);
-        if record.checksums.get(number) == Some(&ExtentRecord::checksum(block, id, place)) {
-            summary.verified_bytes += block.len() as u64;
+    let verified: Vec<bool> = (data.chunks(BLOCK).enumerate())
+        .map(|(number, block)| {
+            let place = record.offset.saturating_add((number * BLOCK) as u64);
+            record.checksums.get(number) == Some(&ExtentRecord::checksum(block, id, place))
+        })
+        .collect();
+    // One fault for each run of damaged blocks.
+    let mut from = 0;
+    for run in verified.chunk_by(|one, next| one == next) {
+        let to = stored.min(from + run.len() * BLOCK);
+        if run[0] {
+            summary.verified_bytes += (to - from) as u64;
         } else {
-            let hurt = bytes_of_file(placed, skipped)
+            let hurt = bytes_of_file(placed, from as u64, to as u64)
                 .map_or("data".to_owned(), |at| format!("its data near byte {at}"));
-            let what = format!("{hurt} is damaged: segment {id} at {place} does not match its checksum");
+            let (start, end) =
+                (record.offset.saturating_add(from as u64), record.offset.saturating_add(to as u64));
+            let what =
+                format!("{hurt} is damaged: segment {id} from {start} to {end} does not match its checksums");
             findings.add(FaultKind::Data, placed.ino(), what);
         }
+        from = to;
     }
 }
 
-/// Returns where the bytes after the first `skipped` lie in the first file that uses the extent.
-fn bytes_of_file(placed: &Placed, skipped: u64) -> Option<u64> {
+/// Returns where the bytes `[from, to)` of an extent lie in the first file that uses it, as far as that shows them.
+fn bytes_of_file(placed: &Placed, from: u64, to: u64) -> Option<u64> {
     let (start, offset) = placed.used?.start;
-    let block_end = skipped + BLOCK as u64;
-    (block_end > u64::from(offset)).then(|| start.saturating_add(skipped.saturating_sub(u64::from(offset))))
+    (to > u64::from(offset)).then(|| start.saturating_add(from.saturating_sub(u64::from(offset))))
 }

@@ -284,7 +284,13 @@ fn damaged_file_data_is_reported() {
     let flip = |at: u64| planter.media.blob(extent.segment).flip(usize::try_from(at).unwrap(), 1);
     flip(extent.offset + 9_000);
     planter.expect(&[(FaultKind::Data, Some("/d/f"), "its data near byte 8192 is damaged")]);
-    flip(extent.offset + 9_000);
+    // Damaged blocks next to each other are one fault.
+    [13_000, 17_000, 30_000].into_iter().for_each(|at| flip(extent.offset + at));
+    planter.expect(&[
+        (FaultKind::Data, Some("/d/f"), "its data near byte 8192 is damaged"),
+        (FaultKind::Data, Some("/d/f"), "its data near byte 28672 is damaged"),
+    ]);
+    [9_000, 13_000, 17_000, 30_000].into_iter().for_each(|at| flip(extent.offset + at));
     flip(extent.offset - 5);
     planter.expect(&[(FaultKind::Data, Some("/d/f"), "the header of extent")]);
 }
