@@ -214,7 +214,7 @@ fn failures_are_counted_by_cause() {
 fn delayed_calls_are_made_again_and_counted() {
     let fake = Fake::start(Fault::SomeRemovesDelayed);
     let result =
-        run(&fake, Workload::Rate { procedure: RateProcedure::CreateRemove }, &options(2, 2, 40)).unwrap();
+        run(&fake, Workload::Rate { procedure: RateProcedure::CreateRemove }, &options(1, 1, 40)).unwrap();
     assert_eq!((result.operations, result.errors), (40, Vec::new()));
     assert!(result.delayed_calls > 0 && result.latency.max_ns >= 100_000_000);
     assert_eq!(fake.calls(Procedure::Remove), 20 + result.delayed_calls);
