@@ -131,10 +131,10 @@ pub const KNOWN_CLIENTS_MAX: usize = 4096;
 /// Calls to clients over connections of our own, at once; one to each host.
 pub const OUTBOUND_CALLS_MAX: usize = 256;
 
-/// Such calls that are in flight or wait; one more fails at once.
+/// Such calls that wait for their turn. If there is one more, the last one to the host that most of them are for fails.
 pub const OUTBOUND_QUEUED_MAX: usize = 1024;
 
-/// Of them, those that wait for an earlier one to the same host. More than a host needs: it is called once for each lock
+/// Of them, those to the same host. More than a host needs: it is called once for each lock
 /// that it waits for, and for each delegation that is recalled.
 pub const OUTBOUND_QUEUED_PER_HOST_MAX: usize = 128;
 

@@ -40,19 +40,16 @@ pub(crate) struct Queue {
 #[derive(Default)]
 struct Incoming {
     callbacks: Vec<Callback>,
-    /// Calls that have not ended, those in lines and in flight included.
-    unfinished: usize,
     closed: bool,
 }
 
 impl Queue {
-    /// Queues a call; returns it if [`OUTBOUND_QUEUED_MAX`] have not ended, or after [`Queue::close`].
+    /// Queues a call; returns it if the thread has yet to take [`OUTBOUND_QUEUED_MAX`] others, or after [`Queue::close`].
     pub(crate) fn push(&self, callback: Callback) -> Result<(), Callback> {
         let mut state = self.state.lock();
-        if state.closed || state.unfinished >= OUTBOUND_QUEUED_MAX {
+        if state.closed || state.callbacks.len() >= OUTBOUND_QUEUED_MAX {
             return Err(callback);
         }
-        state.unfinished += 1;
         state.callbacks.push(callback);
         drop(state);
         self.wake();
@@ -101,6 +98,7 @@ impl Outbound {
             ended,
             call_max,
             lines: HashMap::new(),
+            waiting: 0,
             next_hosts: VecDeque::new(),
             exchanges: HashMap::new(),
             next_token: 0,
@@ -132,6 +130,8 @@ struct Driver {
     /// Calls that wait for an earlier one to the same host, with their deadlines. A host that is being
     /// called has an entry, even if none waits.
     lines: HashMap<IpAddr, VecDeque<(Callback, Instant)>>,
+    /// Calls in all lines, at most [`OUTBOUND_QUEUED_MAX`].
+    waiting: usize,
     /// Hosts whose next call may begin when less than [`OUTBOUND_CALLS_MAX`] are in flight.
     next_hosts: VecDeque<IpAddr>,
     exchanges: HashMap<Token, Exchange>,
@@ -180,8 +180,21 @@ impl Driver {
             return self.end(callback.id, Err(io::Error::other("too many calls wait for this client")));
         }
         line.push_back((callback, deadline));
+        self.waiting += 1;
         if is_new {
             self.next_hosts.push_back(host);
+        }
+        if self.waiting > OUTBOUND_QUEUED_MAX {
+            self.shorten_longest();
+        }
+    }
+
+    /// Ends the last call of the longest line, so that hosts which do not answer leave room for others.
+    fn shorten_longest(&mut self) {
+        let longest = self.lines.values_mut().max_by_key(|line| line.len());
+        if let Some((callback, _)) = longest.and_then(VecDeque::pop_back) {
+            self.waiting -= 1;
+            self.end(callback.id, Err(io::Error::other("many calls wait, most of them for this client")));
         }
     }
 
@@ -193,6 +206,7 @@ impl Driver {
                 self.lines.remove(&host);
                 continue;
             };
+            self.waiting -= 1;
             let token = Token(self.next_token);
             self.next_token = (self.next_token + 1) % WAKER.0;
             let place = (self.poll.registry(), token);
@@ -247,13 +261,13 @@ impl Driver {
                 waited.extend(line.pop_front().map(|(callback, _)| callback.id));
             }
         }
+        self.waiting -= waited.len();
         for id in waited {
             self.end(id, Err(io::ErrorKind::TimedOut.into()));
         }
     }
 
     fn end(&self, callback: u64, result: io::Result<Vec<u8>>) {
-        self.queue.state.lock().unfinished -= 1;
         (self.ended)(callback, result);
     }
 }

@@ -149,3 +149,30 @@ fn calls_to_one_host_are_bounded_and_others_find_room() {
     outbound.stop();
     slow.join().unwrap();
 }
+
+#[test]
+fn hosts_that_do_not_answer_leave_room_for_others() {
+    let (ended, outbound) = Ended::start_with(Duration::from_secs(60));
+    let silent: Vec<_> =
+        (2..32).map(|host| TcpListener::bind(format!("127.0.0.{host}:0")).unwrap()).collect();
+    let (address, thread) = client(1, 3);
+    for (turn, host) in (1..).zip(&silent) {
+        let to = host.local_addr().unwrap();
+        (0..100).for_each(|number| send(&outbound, 1000 * turn + number, to));
+        // The thread takes them in time.
+        thread::sleep(Duration::from_millis(5));
+    }
+    let refused = 3000 - OUTBOUND_QUEUED_MAX - silent.len();
+    ended.wait_until(|ended| ended.failed.lock().len() == refused);
+    (1..=3).for_each(|number| send(&outbound, number, address));
+    ended.wait_until(|ended| ended.answers.lock().len() == 3);
+    let failed = ended.failed.lock();
+    for turn in 1..=30 {
+        // Each has as much of the queue as any other.
+        let calls = failed.iter().filter(|id| **id / 1000 == turn).count();
+        assert!((64..70).contains(&calls), "{calls}");
+    }
+    drop(failed);
+    thread.join().unwrap();
+    outbound.stop();
+}
