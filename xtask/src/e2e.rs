@@ -15,6 +15,7 @@ mod delegations;
 mod full_names;
 mod guest_requests;
 mod homes;
+mod hostile;
 mod kill;
 mod lab;
 mod libnfs;
@@ -47,6 +48,7 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   full-disk     ENOSPC, removing, and space coming back
   full-names    the same with names only: creating, removing and restarting on the full disk
   remove        removing large and many files beside another client, whose latencies are printed; kill -9 meanwhile
+  hostile       attacks by strangers, neighbours and local users beside two well-behaved clients; --sample runs a few
   bench         `holdfast bench` against nfs-ganesha, and a comparison of both; no operation may fail
   kill          repeated kill -9 under two guests and libnfs; everything acknowledged must survive
 
@@ -55,7 +57,8 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   --rounds N         rounds of `kill`, 10 by default
   --minutes N        minutes of `fsx`; a short run by default
   --long             let `remove` use 6 GiB and a million files instead of 256 MiB and 10,000
-  --sample           mount with one version per scenario, which the seed chooses, as continuous integration does
+  --attack NAME      run only this attack of `hostile`; repeatable
+  --sample           one version per scenario and five attacks, which the seed chooses, as continuous integration does
   --seed N           replay a run
   --keep             keep the data under the target directory; a failed scenario always does
 
@@ -73,6 +76,7 @@ pub(crate) struct Options {
     peer: Peer,
     version: Option<Version>,
     sample: bool,
+    attacks: Vec<&'static hostile::Attack>,
     rounds: usize,
     minutes: Option<u64>,
     long: bool,
@@ -87,6 +91,7 @@ impl Options {
             peer: Peer::Holdfast,
             version: None,
             sample: false,
+            attacks: Vec::new(),
             rounds: 10,
             minutes: None,
             long: false,
@@ -102,6 +107,7 @@ impl Options {
                 "--rounds" => options.rounds = words.next()?.parse().ok()?,
                 "--minutes" => options.minutes = Some(words.next()?.parse().ok()?),
                 "--seed" => options.seed = words.next()?.parse().ok()?,
+                "--attack" => options.attacks.push(hostile::find(words.next()?)?),
                 "--sample" => options.sample = true,
                 "--long" => options.long = true,
                 "--keep" => options.keep = true,

@@ -58,6 +58,17 @@ impl Arguments {
         self
     }
 
+    /// Encodes bytes without their length. Their number is a multiple of four.
+    pub(crate) fn fixed(&mut self, bytes: &[u8]) -> &mut Arguments {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    /// The encoded bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Encodes the attributes of a new object: only its mode.
     pub(crate) fn mode(&mut self, mode: u32) -> &mut Arguments {
         self.word(1).word(mode).word(0).word(0).word(0).word(0).word(0)

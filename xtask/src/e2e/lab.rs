@@ -101,6 +101,10 @@ pub(super) struct Lab {
     namespace: String,
     /// First lines of the server's configuration.
     settings: String,
+    /// The networks that the export admits; all if there are none.
+    admitted: &'static [&'static str],
+    /// Where the server listens besides [`ADDRESS`], as in a URL.
+    listened: Option<String>,
     /// The scenario's deadline.
     end: Instant,
     /// Locks the folder while it is in use.
@@ -130,6 +134,8 @@ impl Lab {
             folder,
             namespace: namespace.to_owned(),
             settings: String::new(),
+            admitted: &[],
+            listened: None,
             end,
             _claim: claim,
             server: None,
@@ -176,6 +182,16 @@ impl Lab {
     /// Sets lines of configuration for servers started from now on.
     pub(super) fn configure(&mut self, settings: &str) {
         settings.clone_into(&mut self.settings);
+    }
+
+    /// Sets the networks that the export admits, for servers started from now on.
+    pub(super) fn admit(&mut self, networks: &'static [&'static str]) {
+        self.admitted = networks;
+    }
+
+    /// Lets servers started from now on listen on another address as well.
+    pub(super) fn also_listen(&mut self, address: &str) {
+        self.listened = Some(address.to_owned());
     }
 
     /// Puts the data directory on a new ext4 file system of this size.
@@ -235,17 +251,23 @@ impl Lab {
         let configuration = self.folder.join("holdfast.toml");
         // Root is not squashed, as the tests of permissions need.
         let export = "[[export]]\npath = \"/main\"\nvolume = \"main\"\nsquash = \"none\"\n";
-        let text = format!("journal_size = \"64 MiB\"\n{}\n\n{export}", self.settings);
+        let clients = self.admitted;
+        let text = format!("journal_size = \"64 MiB\"\n{}\n\n{export}clients = {clients:?}\n", self.settings);
         fs::write(&configuration, text).map_err(process::at(&configuration))?;
         let mut command = Command::new(self.binary());
-        command.arg("serve").arg(self.data()).args(["--listen", &format!("{ADDRESS}:{PORT}")]);
-        // Clients ask a portmapper for NLM's port.
-        command.args(["--listen", &format!("{ADDRESS}:111")]);
+        command.arg("serve").arg(self.data());
+        for address in [Some(ADDRESS), self.listened.as_deref()].into_iter().flatten() {
+            // Clients ask a portmapper for NLM's port.
+            for port in [PORT, 111] {
+                command.args(["--listen", &format!("{address}:{port}")]);
+            }
+        }
         command.arg("--config").arg(configuration);
         Ok(command)
     }
 
-    fn log(&self) -> PathBuf {
+    /// The server's log.
+    pub(super) fn log(&self) -> PathBuf {
         self.folder.join("server.log")
     }
 
@@ -253,6 +275,17 @@ impl Lab {
     pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
         let Some(server) = &mut self.server else { return Ok(None) };
         server.try_wait().map_err(|error| format!("the server: {error}"))
+    }
+
+    /// The server's process id.
+    pub(super) fn process_id(&self) -> Result<u32, String> {
+        self.server.as_ref().map(Child::id).ok_or_else(|| "no server runs".to_owned())
+    }
+
+    /// Kills the server and removes its data.
+    pub(super) fn start_over(&mut self) -> Result<(), String> {
+        self.kill();
+        fs::remove_dir_all(self.data()).map_err(process::at(&self.data()))
     }
 
     /// Kills the server with SIGKILL.

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use super::lab::{Lab, Peer, Version};
 use super::libnfs::Client;
-use super::{Options, bench, copies, delegations, full_names, homes, installed, kill, remove, scratch};
+use super::{
+    Options, bench, copies, delegations, full_names, homes, hostile, installed, kill, remove, scratch,
+};
 use crate::process::{self, root};
 
 use Version::{V3, V40, V41, V42};
@@ -35,6 +37,7 @@ impl Scenario {
         let longer = match self.name {
             "kill" => u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(8),
             "remove" if options.long => 3600,
+            "hostile" => hostile::seconds(options),
             "fsx" => options.minutes.unwrap_or(0).saturating_mul(60),
             _ => 0,
         };
@@ -65,6 +68,7 @@ const ALL: &[Scenario] = &[
     Scenario { name: "full-disk", seconds: 180, foreign: false, versions: &[V3], run: full_disk },
     Scenario { name: "full-names", seconds: 300, foreign: false, versions: &[V3], run: full_names::run },
     Scenario { name: "remove", seconds: 150, foreign: false, versions: &[V3], run: remove::run },
+    Scenario { name: "hostile", seconds: 30, foreign: false, versions: &[V42], run: hostile::run },
     Scenario { name: "bench", seconds: 150, foreign: false, versions: &[V3], run: bench::run },
     Scenario { name: "kill", seconds: 90, foreign: true, versions: &[V3, V41, V42], run: kill::run },
     Scenario { name: "source-tree", seconds: 300, foreign: true, versions: &[V3], run: source_tree },

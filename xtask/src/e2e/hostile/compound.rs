@@ -1,0 +1,187 @@
+//! COMPOUNDs of NFSv4, written from RFC 7531 and RFC 5662.
+
+use super::cursor::Cursor;
+use super::rpc::{Failure, Link, NFS4};
+use crate::nfs::Arguments;
+
+/// Operations, by the names of the RFCs.
+pub(super) mod op {
+    pub(crate) const CLOSE: u32 = 4;
+    pub(crate) const GETATTR: u32 = 9;
+    pub(crate) const GETFH: u32 = 10;
+    pub(crate) const LOCK: u32 = 12;
+    pub(crate) const LOCKU: u32 = 14;
+    pub(crate) const LOOKUP: u32 = 15;
+    pub(crate) const OPEN: u32 = 18;
+    pub(crate) const OPEN_CONFIRM: u32 = 20;
+    pub(crate) const PUTFH: u32 = 22;
+    pub(crate) const PUTROOTFH: u32 = 24;
+    pub(crate) const READ: u32 = 25;
+    pub(crate) const SETCLIENTID: u32 = 35;
+    pub(crate) const SETCLIENTID_CONFIRM: u32 = 36;
+    pub(crate) const WRITE: u32 = 38;
+    pub(crate) const BIND_CONN_TO_SESSION: u32 = 41;
+    pub(crate) const EXCHANGE_ID: u32 = 42;
+    pub(crate) const CREATE_SESSION: u32 = 43;
+    pub(crate) const DESTROY_SESSION: u32 = 44;
+    pub(crate) const SEQUENCE: u32 = 53;
+    pub(crate) const DESTROY_CLIENTID: u32 = 57;
+    pub(crate) const RECLAIM_COMPLETE: u32 = 58;
+    pub(crate) const SETXATTR: u32 = 73;
+}
+
+/// NFS4ERR_DELAY: ask again.
+pub(super) const DELAY: u32 = 10_008;
+/// NFS4ERR_DENIED: somebody else has the range.
+pub(super) const DENIED: u32 = 10_010;
+
+/// A stateid.
+pub(super) type Stateid = [u8; 16];
+
+/// A COMPOUND that is being made.
+#[derive(Debug)]
+pub(super) struct Compound {
+    minor: u32,
+    operations: u32,
+    body: Arguments,
+}
+
+impl Compound {
+    pub(super) fn new(minor: u32) -> Compound {
+        Compound { minor, operations: 0, body: Arguments::default() }
+    }
+
+    /// Adds an operation, whose arguments the caller appends.
+    pub(super) fn op(&mut self, number: u32) -> &mut Arguments {
+        self.operations += 1;
+        self.body.word(number)
+    }
+
+    /// Makes a file or a directory the current one.
+    pub(super) fn put(&mut self, handle: &[u8]) -> &mut Compound {
+        self.op(op::PUTFH).opaque(handle);
+        self
+    }
+
+    /// The encoded call.
+    pub(super) fn arguments(&self) -> Arguments {
+        let mut whole = Arguments::default();
+        whole.opaque(b"").word(self.minor).word(self.operations).fixed(self.body.bytes());
+        whole
+    }
+
+    /// Sends it on a connection and waits for the results.
+    pub(super) fn call(&self, link: &mut Link) -> Result<Answer, Failure> {
+        link.call(NFS4, 1, &self.arguments()).and_then(Answer::new)
+    }
+}
+
+/// The results of a COMPOUND.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) body: Cursor,
+    /// The status of the last operation that was executed.
+    pub(super) status: u32,
+}
+
+impl Answer {
+    fn new(mut body: Cursor) -> Result<Answer, Failure> {
+        let status = body.word()?;
+        body.opaque()?;
+        body.word()?;
+        Ok(Answer { body, status })
+    }
+
+    /// Begins to read the result of the next operation, which must have succeeded.
+    pub(super) fn next(&mut self, what: &'static str, number: u32) -> Result<&mut Cursor, Failure> {
+        if self.body.word()? != number {
+            return Err(Failure::Malformed);
+        }
+        match self.body.word()? {
+            0 => Ok(&mut self.body),
+            status => Err(Failure::Status(what, status)),
+        }
+    }
+
+    /// Reads the results of PUTFH.
+    pub(super) fn put(&mut self) -> Result<&mut Answer, Failure> {
+        self.next("PUTFH", op::PUTFH)?;
+        Ok(self)
+    }
+
+    /// Reads the stateid of OPEN, and whether the client must confirm it.
+    pub(super) fn open(&mut self) -> Result<Opened, Failure> {
+        let body = self.next("OPEN", op::OPEN)?;
+        let stateid = body.array()?;
+        // change_info4
+        body.skip(5)?;
+        let must_confirm = body.word()? & 2 != 0;
+        let attributes = usize::try_from(body.word()?).unwrap_or(usize::MAX);
+        body.skip(attributes.min(8))?;
+        let kind = body.word()?;
+        // Reads no further for a delegation, whose details nobody needs.
+        let delegation = if matches!(kind, 1 | 2) { Some(body.array()?) } else { None };
+        if kind == 3 && matches!(body.word()?, 1 | 2) {
+            body.word()?;
+        }
+        Ok(Opened { stateid, must_confirm, delegation })
+    }
+}
+
+/// What OPEN returned.
+#[derive(Clone, Debug)]
+pub(super) struct Opened {
+    pub(super) stateid: Stateid,
+    pub(super) must_confirm: bool,
+    pub(super) delegation: Option<Stateid>,
+}
+
+/// The owner of an open or a lock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owner<'n> {
+    pub(super) client: u64,
+    pub(super) name: &'n [u8],
+}
+
+impl Compound {
+    /// OPEN of a name in the current directory, for reading and writing. A file that does not exist is created.
+    pub(super) fn open(&mut self, seqid: u32, owner: Owner<'_>, wants: u32, name: &[u8]) {
+        let arguments = self.op(op::OPEN).word(seqid).word(3 | wants).word(0);
+        arguments.long(owner.client).opaque(owner.name);
+        // CREATE, UNCHECKED, with the attribute 33 (mode).
+        arguments.word(1).word(0).word(2).word(0).word(2).word(4).word(0o644);
+        arguments.word(0).opaque(name);
+    }
+
+    /// LOCK of a range by a new owner, for writing.
+    pub(super) fn lock(&mut self, open: &Stateid, seqid: u32, owner: Owner<'_>, offset: u64, length: u64) {
+        let arguments = self.op(op::LOCK).word(2).word(0).long(offset).long(length);
+        arguments.word(1).word(seqid).fixed(open).word(0).long(owner.client).opaque(owner.name);
+    }
+
+    /// LOCK of a further range by an owner who has some, for writing; `waits` if it would wait for it.
+    pub(super) fn lock_more(&mut self, lock: &Stateid, seqid: u32, offset: u64, waits: bool) {
+        let kind = if waits { 4 } else { 2 };
+        self.op(op::LOCK).word(kind).word(0).long(offset).long(1).word(0).fixed(lock).word(seqid);
+    }
+
+    /// LOCKU of a range.
+    pub(super) fn unlock(&mut self, lock: &Stateid, seqid: u32, offset: u64, length: u64) {
+        self.op(op::LOCKU).word(2).word(seqid).fixed(lock).long(offset).long(length);
+    }
+
+    /// CLOSE.
+    pub(super) fn close(&mut self, seqid: u32, open: &Stateid) {
+        self.op(op::CLOSE).word(seqid).fixed(open);
+    }
+
+    /// READ.
+    pub(super) fn read(&mut self, stateid: &Stateid, offset: u64, count: u32) {
+        self.op(op::READ).fixed(stateid).long(offset).word(count);
+    }
+
+    /// WRITE of data that is stable when the reply arrives.
+    pub(super) fn write(&mut self, stateid: &Stateid, offset: u64, data: &[u8]) {
+        self.op(op::WRITE).fixed(stateid).long(offset).word(2).opaque(data);
+    }
+}

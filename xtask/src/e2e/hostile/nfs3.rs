@@ -1,0 +1,183 @@
+//! Calls of NFSv3, MOUNT, NLM and NSM, written from RFC 1813 and the Open Group's XNFS.
+
+use super::cursor::Cursor;
+use super::rpc::{Failure, Link, MOUNT, NFS3, NLM, NSM};
+use crate::nfs::{Arguments, Procedure};
+
+/// Words of attributes.
+const ATTRIBUTES: usize = 21;
+/// Words of the attributes before a change.
+const BEFORE: usize = 6;
+/// NLM4_DENIED.
+pub(super) const NLM_DENIED: u32 = 1;
+
+/// MNT. Returns the root handle.
+pub(super) fn mount(link: &mut Link, path: &[u8]) -> Result<Vec<u8>, Failure> {
+    let mut arguments = Arguments::default();
+    arguments.opaque(path);
+    let mut results = link.call(MOUNT, 1, &arguments)?;
+    check("MNT", &mut results)?;
+    results.opaque()
+}
+
+fn check(what: &'static str, results: &mut Cursor) -> Result<(), Failure> {
+    match results.word()? {
+        0 => Ok(()),
+        status => Err(Failure::Status(what, status)),
+    }
+}
+
+/// Makes a call of NFSv3 whose status must be 0.
+pub(super) fn call(
+    link: &mut Link,
+    (what, procedure): (&'static str, Procedure),
+    fill: impl FnOnce(&mut Arguments),
+) -> Result<Cursor, Failure> {
+    let mut arguments = Arguments::default();
+    fill(&mut arguments);
+    let mut results = link.call(NFS3, procedure as u32, &arguments)?;
+    check(what, &mut results)?;
+    Ok(results)
+}
+
+/// LOOKUP. Returns the handle.
+pub(super) fn lookup(link: &mut Link, folder: &[u8], name: &[u8]) -> Result<Vec<u8>, Failure> {
+    let fill = |arguments: &mut Arguments| _ = arguments.opaque(folder).opaque(name);
+    call(link, ("LOOKUP", Procedure::Lookup), fill)?.opaque()
+}
+
+/// Makes a file, or a directory if `procedure` is MKDIR. Returns the handle.
+pub(super) fn make(
+    link: &mut Link,
+    procedure: (&'static str, Procedure),
+    folder: &[u8],
+    name: &[u8],
+    mode: u32,
+) -> Result<Vec<u8>, Failure> {
+    let mut results = call(link, procedure, |arguments| {
+        arguments.opaque(folder).opaque(name);
+        if matches!(procedure.1, Procedure::Create) {
+            // UNCHECKED
+            arguments.word(0);
+        }
+        arguments.mode(mode);
+    })?;
+    results.word()?;
+    results.opaque()
+}
+
+/// Creates a file with mode 0644. Returns the handle.
+pub(super) fn create(link: &mut Link, folder: &[u8], name: &[u8]) -> Result<Vec<u8>, Failure> {
+    make(link, ("CREATE", Procedure::Create), folder, name, 0o644)
+}
+
+/// WRITE of data that is stable when the reply arrives.
+pub(super) fn write(link: &mut Link, file: &[u8], offset: u64, data: &[u8]) -> Result<(), Failure> {
+    let length = u32::try_from(data.len()).expect("data is short");
+    let mut results = call(link, ("WRITE", Procedure::Write), |arguments| {
+        arguments.opaque(file).long(offset).word(length).word(2).opaque(data);
+    })?;
+    results.skip_optional(BEFORE)?;
+    results.skip_optional(ATTRIBUTES)?;
+    match results.word()? {
+        written if written == length => Ok(()),
+        written => Err(Failure::Wrong(format!("WRITE wrote {written} of {length} bytes"))),
+    }
+}
+
+/// READ.
+pub(super) fn read(link: &mut Link, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, Failure> {
+    let mut results = call(link, ("READ", Procedure::Read), |arguments| {
+        arguments.opaque(file).long(offset).word(count);
+    })?;
+    results.skip_optional(ATTRIBUTES)?;
+    results.skip(2)?;
+    results.opaque()
+}
+
+/// GETATTR. Returns the size and the space that the file uses.
+pub(super) fn getattr(link: &mut Link, file: &[u8]) -> Result<(u64, u64), Failure> {
+    let fill = |arguments: &mut Arguments| _ = arguments.opaque(file);
+    let mut results = call(link, ("GETATTR", Procedure::Getattr), fill)?;
+    // type, mode, nlink, uid, gid
+    results.skip(5)?;
+    Ok((results.long()?, results.long()?))
+}
+
+/// The owner of a lock of NLM.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LockOwner<'n> {
+    /// The name that the host gives itself.
+    pub(super) host: &'n [u8],
+    pub(super) process: u32,
+}
+
+/// Appends a lock of 100 bytes at `offset`.
+fn lock_of(arguments: &mut Arguments, owner: LockOwner<'_>, file: &[u8], offset: u64) {
+    arguments.opaque(owner.host).opaque(file).opaque(&owner.process.to_be_bytes()).word(owner.process);
+    arguments.long(offset).long(100);
+}
+
+/// Procedures of NLM, and those whose result is a call.
+pub(super) mod nlm {
+    pub(crate) const TEST: u32 = 1;
+    pub(crate) const LOCK: u32 = 2;
+    pub(crate) const UNLOCK: u32 = 4;
+    pub(crate) const TEST_MSG: u32 = 6;
+    pub(crate) const LOCK_MSG: u32 = 7;
+    pub(crate) const CANCEL_MSG: u32 = 8;
+    pub(crate) const UNLOCK_MSG: u32 = 9;
+    pub(crate) const FREE_ALL: u32 = 23;
+}
+
+/// The arguments of a procedure of [`nlm`] that concerns a lock; `waits` if LOCK may wait.
+pub(super) fn lock_arguments(
+    procedure: u32,
+    owner: LockOwner<'_>,
+    file: &[u8],
+    offset: u64,
+    waits: bool,
+) -> Arguments {
+    let mut arguments = Arguments::default();
+    arguments.opaque(&owner.process.to_be_bytes());
+    match procedure {
+        nlm::TEST | nlm::TEST_MSG => _ = arguments.word(1),
+        nlm::LOCK | nlm::LOCK_MSG | nlm::CANCEL_MSG => _ = arguments.word(u32::from(waits)).word(1),
+        _ => {}
+    }
+    lock_of(&mut arguments, owner, file, offset);
+    if matches!(procedure, nlm::LOCK | nlm::LOCK_MSG) {
+        // No reclaim; the state of the host.
+        arguments.word(0).word(1);
+    }
+    arguments
+}
+
+/// TEST, LOCK or UNLOCK of 100 bytes. Returns the status.
+pub(super) fn lock_call(
+    link: &mut Link,
+    procedure: u32,
+    owner: LockOwner<'_>,
+    file: &[u8],
+    offset: u64,
+    waits: bool,
+) -> Result<u32, Failure> {
+    let arguments = lock_arguments(procedure, owner, file, offset, waits);
+    let mut results = link.call(NLM, procedure, &arguments)?;
+    results.opaque()?;
+    results.word()
+}
+
+/// FREE_ALL: the host of this name has restarted.
+pub(super) fn free_all(link: &mut Link, host: &[u8]) -> Result<(), Failure> {
+    let mut arguments = Arguments::default();
+    arguments.opaque(host).word(1);
+    link.call(NLM, nlm::FREE_ALL, &arguments).map(|_| ())
+}
+
+/// SM_NOTIFY: the host of this name has restarted, and has this state now.
+pub(super) fn sm_notify(link: &mut Link, host: &[u8], state: u32) -> Result<(), Failure> {
+    let mut arguments = Arguments::default();
+    arguments.opaque(host).word(state);
+    link.call(NSM, 6, &arguments).map(|_| ())
+}
