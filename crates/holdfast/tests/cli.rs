@@ -21,6 +21,8 @@ mod log;
 #[cfg(target_os = "linux")]
 #[path = "cli/memory.rs"]
 mod memory;
+#[path = "cli/repair.rs"]
+mod repair;
 #[path = "cli/running.rs"]
 mod running;
 #[path = "cli/serving.rs"]

@@ -6,14 +6,17 @@ use std::time::{Duration, Instant};
 
 use store::{Directory, LOG_FILE_BYTES, NewVolume, ahead_bytes};
 use volume::ids::VolumeId;
+use volume::media::Media;
 use volume::{CreateOptions, Options, Volume};
 
 use crate::clock::now;
 use crate::config::size::Size;
 use crate::error::Error;
 
+pub use repair::{Repair, repair};
 pub use root::{Root, set_root};
 
+mod repair;
 mod root;
 
 /// Mode of the root directory of a new volume.
@@ -137,12 +140,7 @@ pub(crate) fn open(
     let media = Arc::new(directory.open_volume(name, journal)?);
     let journal = media.journal().to_owned();
     let media = store::with_slow_syncs(media, sync_delay);
-    let examined = media.space().and_then(|space| Ok((space.total, media.log().len()?)));
-    let (device_bytes, journal_bytes) =
-        examined.map_err(|error| Error::failed(format!("cannot examine {name:?}: {error}")))?;
-    // A small journal asks for a small volume, so segments are small too: some are allocated ahead.
-    let segment_bytes = Options::segment_bytes_for(device_bytes.min(journal_bytes.saturating_mul(16)));
-    let options = Options { memory, segment_bytes, cache_seed: None };
+    let options = options(media.as_ref(), name, memory)?;
     let volume = span(name)
         .in_scope(|| Volume::open(media, &options, now()))
         .map_err(|error| Error::failed(format!("cannot open the volume {name:?}: {error}")))?;
@@ -155,6 +153,16 @@ pub(crate) fn open(
         "volume opened"
     );
     Ok(Served { name: name.to_owned(), volume: Arc::new(volume) })
+}
+
+/// Returns the options of a volume on these media.
+fn options(media: &dyn Media, name: &str, memory: u64) -> Result<Options, Error> {
+    let examined = media.space().and_then(|space| Ok((space.total, media.log().len()?)));
+    let (device_bytes, journal_bytes) =
+        examined.map_err(|error| Error::failed(format!("cannot examine {name:?}: {error}")))?;
+    // A small journal asks for a small volume, so segments are small too: some are allocated ahead.
+    let segment_bytes = Options::segment_bytes_for(device_bytes.min(journal_bytes.saturating_mul(16)));
+    Ok(Options { memory, segment_bytes, cache_seed: None })
 }
 
 pub(crate) fn milliseconds_since(start: Instant) -> u64 {

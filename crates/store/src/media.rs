@@ -77,6 +77,13 @@ impl LocalMedia {
         &self.journal
     }
 
+    /// Returns the replaced indexes that are kept, oldest first.
+    pub fn damaged_indexes(&self) -> Result<Vec<PathBuf>, Error> {
+        let directory = self.index.directory();
+        let kept = self.index.damaged().map_err(|error| Error::io("list", directory, &error))?;
+        Ok(kept)
+    }
+
     fn device_space(&self) -> io::Result<Space> {
         let status = statvfs(&self.segments)
             .map_err(|error| in_context("ask for the free space of", &self.segments, &error.into()))?;

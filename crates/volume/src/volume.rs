@@ -111,7 +111,7 @@ impl Volume {
         (!lost.is_empty()).then(|| {
             format!(
                 "the index has lost {}; reads of what is lost fail; stop the server, run `holdfast check` to see \
-                 which files are affected, and restore those from a backup (docs/damage.md)",
+                 which files are affected, save the others, and run `holdfast check --repair` (docs/damage.md)",
                 Words(lost)
             )
         })

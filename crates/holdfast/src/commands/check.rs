@@ -15,6 +15,8 @@ use volume::media::Media;
 use crate::escape;
 use crate::report::{Outcome, print, table};
 
+mod repair;
+
 /// Exit code if there are faults.
 const FAULTS: u8 = 1;
 
@@ -41,12 +43,23 @@ pub(crate) struct Check {
     /// List at most this many faults of each volume, and count the others
     #[arg(long, value_name = "COUNT", default_value_t = 1000)]
     max_faults: usize,
+    /// Make the volume whole again: shows what is wrong, asks, repairs what can be repaired, and checks again. Copy what
+    /// can be read first, with `holdfast dump --files`. The old index is kept
+    #[arg(long, requires = "volume")]
+    repair: bool,
+    /// Repair without asking
+    #[arg(long, requires = "repair")]
+    yes: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(arguments: &Check) -> Outcome {
+    let options = CheckOptions { read_data: !arguments.no_data, faults_max: arguments.max_faults };
+    if let Some(name) = arguments.volume.as_ref().filter(|_| arguments.repair) {
+        return repair::run(arguments, name, &options);
+    }
     let directory = Directory::open_to_read(&arguments.data)?;
     let names = match &arguments.volume {
         Some(name) => vec![name.clone()],
@@ -57,7 +70,6 @@ pub(crate) fn run(arguments: &Check) -> Outcome {
             directory.volumes()?
         }
     };
-    let options = CheckOptions { read_data: !arguments.no_data, faults_max: arguments.max_faults };
     let mut clean = true;
     let mut reports = Vec::new();
     for name in names {
@@ -109,10 +121,15 @@ fn to_text(data: &Path, name: &str, result: &Result<Report, Error>) -> String {
     line(format!("{name}: {verdict}"));
     if !report.is_clean() {
         line(format!("{name}: {}", report.intact()));
+        let data = data.display();
         line(format!(
-            "{name}: run `holdfast dump --files DIR {} --volume {name}` to copy what can be read",
-            data.display()
+            "{name}: run `holdfast dump --files DIR {data} --volume {name}` to copy what can be read"
         ));
+        if report.repairable_faults > 0 {
+            line(format!(
+                "{name}: then `holdfast check {data} --volume {name} --repair` makes the volume whole again"
+            ));
+        }
     }
     text += &table(&[
         ("  objects", summary.inodes.to_string()),
@@ -154,6 +171,7 @@ fn to_json(name: &str, result: &Result<Report, Error>) -> Value {
         "intact": report.intact(),
         "faults": faults,
         "more_faults": report.more_faults,
+        "repairable_faults": report.repairable_faults,
         "notes": report.notes,
         "summary": {
             "inodes": summary.inodes,

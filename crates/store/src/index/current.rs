@@ -68,6 +68,16 @@ impl CurrentIndex {
         Arc::clone(&self.files().current)
     }
 
+    /// Returns the volume's directory.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Returns the replaced indexes that are kept, oldest first.
+    pub(crate) fn damaged(&self) -> io::Result<Vec<PathBuf>> {
+        Ok(damaged_indexes(&self.directory)?.into_iter().map(|(_, path)| path).collect())
+    }
+
     /// Creates an empty file that may become the index.
     pub(crate) fn create(&self) -> io::Result<Arc<IndexFile>> {
         let path = self.directory.join(CREATED);

@@ -127,7 +127,7 @@ fn tell(copied: &Copied) {
         blocks = pages.join("; "),
         lost = %Words(&copied.lost),
         "the index was damaged and is replaced by a copy of what can be read; reads of what is lost fail; stop the \
-         server, run `holdfast check` to see which files are affected, and restore those from a backup (docs/damage.md); \
+         server, run `holdfast check` to see which files are affected, save the others, and run `holdfast check --repair` (docs/damage.md); \
          {kept}"
     );
 }

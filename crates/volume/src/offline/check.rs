@@ -207,8 +207,29 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
+    /// All kinds.
+    pub const ALL: [FaultKind; 17] = [
+        FaultKind::Index,
+        FaultKind::Lost,
+        FaultKind::Journal,
+        FaultKind::Record,
+        FaultKind::Number,
+        FaultKind::Name,
+        FaultKind::Tree,
+        FaultKind::Links,
+        FaultKind::Directory,
+        FaultKind::Inode,
+        FaultKind::Symlink,
+        FaultKind::Map,
+        FaultKind::Used,
+        FaultKind::Extent,
+        FaultKind::Segment,
+        FaultKind::Data,
+        FaultKind::Usage,
+    ];
+
     /// Whether a repair mends it. Data that is lost stays lost, and a volume with a damaged journal is not opened.
-    fn is_repairable(self) -> bool {
+    pub fn is_repairable(self) -> bool {
         !matches!(self, FaultKind::Data | FaultKind::Journal)
     }
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use super::check::INDEX_CACHE_BYTES;
 use super::check::findings::Findings;
 use super::check::records::is_sound;
-use super::check::view::View;
+use super::check::view::{View, open_for_changes};
 use super::check::{Fault, Summary};
 use crate::api::ids::{Generation, SegmentId, Seq};
 use crate::api::time::Time;
@@ -164,13 +164,15 @@ fn failed(error: IndexError) -> OpenError {
     ))
 }
 
-/// Replaces an index with blocks that cannot be read by a copy of the others, as opening does if it meets one of them.
+/// Replaces an index with blocks that cannot be read by a copy of the others, as opening does if it meets one of them. Some
+/// hold no records, and are needed for changes only.
 /// Returns what the index lacked before.
 fn replace_damaged(media: &dyn Media) -> Result<LostRanges, OpenError> {
     let mut view = View::open(media)?;
     let known = view.recorded().clone();
     view.survey(&mut |_, _| {})?;
-    if view.lost().iter().any(|lost| !lost.is_recorded) {
+    let is_sound = view.lost().iter().all(|lost| lost.is_recorded) && open_for_changes(media).is_ok();
+    if !is_sound {
         let salvage = Salvage::open(media.index(), INDEX_CACHE_BYTES)?;
         rebuild::rebuild(media, &salvage, INDEX_CACHE_BYTES, None).map_err(|error| {
             let what = "the index cannot be replaced by a copy of what can be read";

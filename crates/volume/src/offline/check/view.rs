@@ -312,7 +312,7 @@ fn visit_next<'r>(
 }
 
 /// Opens the index as a server does, and makes a commit, both in memory only.
-pub(super) fn open_for_changes(media: &dyn Media) -> Result<(), IndexError> {
+pub(in crate::offline) fn open_for_changes(media: &dyn Media) -> Result<(), IndexError> {
     let copy = CopyOnWrite::new(media.index())?;
     let index = Index::open(Arc::new(copy), INDEX_CACHE_BYTES)?;
     let update = index.begin()?;

@@ -345,5 +345,5 @@ fn repaired_volumes_hold_what_could_be_read_and_work() {
     }
     println!("{tally:?}");
     assert!(tally.whole > 0 && tally.recreated > 0 && tally.found > 0 && tally.lost_bytes > 0, "{tally:?}");
-    assert!(tally.refused < 10, "{tally:?}");
+    assert!(tally.refused < 24, "most volumes are repaired: {tally:?}");
 }

@@ -1,0 +1,198 @@
+//! `holdfast check --repair`: shows what is wrong with a volume, asks, repairs it, and shows the result.
+
+use std::collections::BTreeSet;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use server::error::Error;
+use server::volumes::{Repair, repair};
+use store::Directory;
+use volume::check::{CheckOptions, FaultKind, Report};
+
+use super::{Check, FAULTS, check_volume, to_json, to_text};
+use crate::escape;
+use crate::report::{Outcome, print};
+
+/// What a repair does about faults of some kinds.
+const REMEDIES: [(&[FaultKind], &str); 7] = [
+    (&[FaultKind::Index], "replace the index by a copy of what can be read"),
+    (
+        &[FaultKind::Lost, FaultKind::Tree],
+        "give objects without a name one in /lost+found, and objects whose record is lost a new one that belongs to root",
+    ),
+    (&[FaultKind::Name], "restore names from the record that is left, and remove those that lead nowhere"),
+    (
+        &[FaultKind::Lost, FaultKind::Map, FaultKind::Extent, FaultKind::Segment],
+        "mark data whose place is lost, so that reads of it fail until it is written again",
+    ),
+    (
+        &[
+            FaultKind::Lost,
+            FaultKind::Links,
+            FaultKind::Directory,
+            FaultKind::Inode,
+            FaultKind::Symlink,
+            FaultKind::Used,
+            FaultKind::Usage,
+            FaultKind::Extent,
+            FaultKind::Segment,
+        ],
+        "count links, names, bytes, references and usage anew",
+    ),
+    (&[FaultKind::Record], "drop records that make no sense"),
+    (&[FaultKind::Number], "go on with numbers that were never used"),
+];
+
+pub(super) fn run(arguments: &Check, name: &str, options: &CheckOptions) -> Outcome {
+    if !arguments.yes && !io::stdin().is_terminal() {
+        return Err(Error::usage(format!(
+            "cannot ask whether to repair the volume {name:?}, as standard input is no terminal; add --yes to repair it \
+             without asking"
+        )));
+    }
+    let directory = Directory::open(&arguments.data)?;
+    let before = check_volume(&directory, name, options)?;
+    let text = |text: &str| {
+        if !arguments.json {
+            print(text);
+        }
+    };
+    let data = arguments.data.display();
+    text(&to_text(&arguments.data, name, &Ok(before.clone())));
+    if before.faults.iter().any(|fault| fault.kind == FaultKind::Journal) {
+        return Err(Error::failed(format!(
+            "the volume {name:?} cannot be repaired, as its journal, or where that begins, cannot be read; copy its files with `holdfast dump \
+             --files DIR {data} --volume {name}` into a new volume, or restore a backup (docs/damage.md)"
+        )));
+    }
+    if before.repairable_faults == 0 {
+        text(&format!("{name}: there is nothing to repair, and nothing is changed\n"));
+        return Ok(finish(arguments, name, (before.clone(), None, before)));
+    }
+    text(&plan(name, &before));
+    if !arguments.yes && !is_confirmed(name) {
+        text(&format!("{name}: nothing is changed\n"));
+        return Ok(finish(arguments, name, (before.clone(), None, before)));
+    }
+    let done = repair(&directory, name, arguments.max_faults)?;
+    text(&told(name, &done));
+    let after = check_volume(&directory, name, options)?;
+    text(&to_text(&arguments.data, name, &Ok(after.clone())));
+    Ok(finish(arguments, name, (before, Some(done), after)))
+}
+
+/// Returns what a repair would do.
+fn plan(name: &str, report: &Report) -> String {
+    let kinds: BTreeSet<FaultKind> = report.faults.iter().map(|fault| fault.kind).collect();
+    let mut text = format!("{name}: a repair would\n");
+    let all = report.more_faults > 0;
+    for (_, what) in REMEDIES.iter().filter(|(of, _)| all || of.iter().any(|kind| kinds.contains(kind))) {
+        text += &format!("  - {what}\n");
+    }
+    text + "  - keep the old index, as index.damaged or, if there is one, with a number behind that\n"
+}
+
+/// Asks at the terminal.
+fn is_confirmed(name: &str) -> bool {
+    eprint!("Repair volume {name}? [y/N] ");
+    let _ = io::stderr().flush();
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).is_ok() && is_yes(&answer)
+}
+
+fn is_yes(answer: &str) -> bool {
+    matches!(answer.trim(), "y" | "Y" | "yes" | "Yes")
+}
+
+/// Returns what a repair did.
+fn told(name: &str, done: &Repair) -> String {
+    let mut text = String::new();
+    let mut line = |line: String| {
+        escape::line(&line, &mut text);
+        text.push('\n');
+    };
+    for change in &done.repaired.changes {
+        line(format!("{name}: repair: {change}"));
+    }
+    if done.repaired.more_changes > 0 {
+        line(format!("{name}: repair: {} more changes are not listed", done.repaired.more_changes));
+    }
+    line(format!("{name}: repaired: {}", done.repaired.tally));
+    for path in &done.kept {
+        line(format!("{name}: an old index is kept as {}; it may be deleted", path.display()));
+    }
+    text
+}
+
+/// Prints JSON, if that is wanted. Returns the exit code, which is that of a check afterwards.
+fn finish(
+    arguments: &Check,
+    name: &str,
+    (before, done, after): (Report, Option<Repair>, Report),
+) -> ExitCode {
+    let is_clean = after.is_clean();
+    if arguments.json {
+        let repaired = done.map(|done| repair_to_json(&done));
+        let volume = json!({
+            "name": name,
+            "clean": is_clean,
+            "before": to_json(name, &Ok(before)),
+            "repaired": repaired,
+            "after": to_json(name, &Ok(after)),
+        });
+        print(&format!("{volume}\n"));
+    }
+    if is_clean { ExitCode::SUCCESS } else { ExitCode::from(FAULTS) }
+}
+
+fn repair_to_json(done: &Repair) -> Value {
+    let changes: Vec<Value> = done
+        .repaired
+        .changes
+        .iter()
+        .map(|change| json!({ "kind": change.kind.word(), "path": change.path, "what": change.what }))
+        .collect();
+    let kept: Vec<String> = done.kept.iter().map(|path| path.display().to_string()).collect();
+    let tally = &done.repaired.tally;
+    json!({
+        "changes": changes,
+        "more_changes": done.repaired.more_changes,
+        "kept": kept,
+        "summary": {
+            "names_restored": tally.names_restored,
+            "names_removed": tally.names_removed,
+            "objects_recreated": tally.objects_recreated,
+            "objects_found": tally.objects_found,
+            "objects_corrected": tally.objects_corrected,
+            "objects_freed": tally.objects_freed,
+            "lost_bytes": tally.lost_bytes,
+            "extents_freed": tally.extents_freed,
+            "counts_corrected": tally.counts_corrected,
+            "records_dropped": tally.records_dropped,
+            "state_lost": tally.is_state_lost,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_clear_yes_confirms() {
+        for answer in ["y\n", "Y", " yes \n", "Yes\n"] {
+            assert!(is_yes(answer), "{answer:?}");
+        }
+        for answer in ["", "\n", "n\n", "no", "yellow\n", "y y"] {
+            assert!(!is_yes(answer), "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn every_fault_that_can_be_repaired_has_a_remedy() {
+        for kind in FaultKind::ALL.into_iter().filter(|kind| kind.is_repairable()) {
+            assert!(REMEDIES.iter().any(|(of, _)| of.contains(&kind)), "{kind:?}");
+        }
+    }
+}

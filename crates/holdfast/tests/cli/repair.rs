@@ -1,0 +1,132 @@
+//! `check --repair`: a volume whose index has lost records is whole again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use volume::ids::Ino;
+
+use crate::client::Client;
+use crate::copies::Filled;
+use crate::running::{Scratch, Server, fail, run, succeed, text};
+
+/// Returns the content of a file of the tests.
+fn content(number: u32) -> Vec<u8> {
+    number.to_be_bytes().repeat(700)
+}
+
+/// Returns a data directory whose volume has lost names of a directory, of both records of each.
+fn damaged(scratch: &Scratch) -> PathBuf {
+    let mut filled = Filled::new(scratch);
+    let directory = filled.mkdir(Ino::ROOT, b"directory");
+    for number in 0..300 {
+        let name = format!("a file with a longer name {number}");
+        filled.file(directory, name.as_bytes(), &[(0, content(number))]);
+        if number % 20 == 0 {
+            filled.checkpoint();
+        }
+    }
+    let data = filled.close();
+    let path = data.join("volumes/main/index");
+    let mut index = fs::read(&path).unwrap();
+    let name = b"a file with a longer name 123";
+    for block in index.chunks_mut(4096).filter(|block| block.windows(name.len()).any(|window| window == name))
+    {
+        block[2048] ^= 1;
+    }
+    fs::write(&path, index).unwrap();
+    data
+}
+
+/// Runs a repair without a terminal; returns its exit code and its output.
+fn repair(data: &Path, more: &[&str]) -> (i32, String) {
+    let output = run(&[&["check", text(data), "--volume", "main", "--repair", "--yes"], more].concat());
+    (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn a_damaged_volume_is_whole_after_a_repair_and_can_be_served() {
+    let scratch = Scratch::new();
+    let data = damaged(&scratch);
+    let index = data.join("volumes/main/index");
+    let before = fs::read(&index).unwrap();
+    let asked = fail(&["check", text(&data), "--volume", "main", "--repair"], 2);
+    assert!(asked.contains("add --yes"), "{asked}");
+    assert!(fs::read(&index).unwrap() == before, "nothing was changed");
+    let report = String::from_utf8(run(&["check", text(&data)]).stdout).unwrap();
+    assert!(report.contains("--volume main --repair` makes the volume whole again"), "{report}");
+
+    let (code, said) = repair(&data, &[]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("of the 300 names in this directory are lost"), "{said}");
+    assert!(said.contains("main: a repair would\n  - replace the index by a copy"), "{said}");
+    assert!(said.contains("main: repair: /lost+found/#"), "{said}");
+    assert!(said.contains("main: no faults\n"), "the result of the check afterwards: {said}");
+    let kept = data.join("volumes/main/index.damaged");
+    assert!(said.contains("/volumes/main/index.damaged; it may be deleted\n"), "{said}");
+    assert_eq!(fs::metadata(&kept).unwrap().len(), before.len() as u64);
+    assert!(succeed(&["check", text(&data)]).contains("main: no faults\n"));
+
+    // Everything is there, in the directory or in lost+found.
+    let to = scratch.path("copy");
+    succeed(&["dump", text(&data), "--files", text(&to)]);
+    let listed = |name: &str| fs::read_dir(to.join(name)).unwrap().map(|entry| entry.unwrap().path());
+    let mut contents: Vec<Vec<u8>> =
+        listed("directory").chain(listed("lost+found")).map(|path| fs::read(path).unwrap()).collect();
+    contents.sort();
+    assert!(contents == (0..300).map(content).collect::<Vec<_>>());
+
+    let server = Server::start(
+        &data,
+        &scratch.config("[[export]]\npath = \"/main\"\nvolume = \"main\"\nsquash = \"none\"\n"),
+        &[],
+    );
+    let mut client = Client::mount(server.address, "/main");
+    let handle = client.write_file("after", b"served again");
+    assert_eq!(client.read_file(&handle), b"served again");
+    let used = fail(&["check", text(&data), "--volume", "main", "--repair", "--yes"], 3);
+    assert!(used.contains("in use by process"), "{used}");
+    server.stop();
+    assert!(succeed(&["check", text(&data)]).contains("main: no faults\n"));
+}
+
+#[test]
+fn a_repair_says_in_json_what_it_did_and_does_nothing_a_second_time() {
+    let scratch = Scratch::new();
+    let data = damaged(&scratch);
+    let (code, said) = repair(&data, &["--json"]);
+    assert_eq!(code, 0, "{said}");
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert!(said["before"]["repairable_faults"].as_u64().unwrap() > 0);
+    assert_eq!((&said["after"]["clean"], &said["clean"]), (&Value::Bool(true), &Value::Bool(true)));
+    let repaired = &said["repaired"];
+    assert!(repaired["summary"]["objects_found"].as_u64().unwrap() > 0, "{repaired}");
+    assert!(repaired["changes"].as_array().unwrap().iter().any(|change| change["kind"] == "tree"));
+    assert_eq!(repaired["kept"].as_array().unwrap().len(), 2, "the damaged one, and its copy");
+
+    let index = fs::read(data.join("volumes/main/index")).unwrap();
+    let (code, said) = repair(&data, &["--json"]);
+    assert_eq!(code, 0, "{said}");
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&said["repaired"], &said["clean"]), (&Value::Null, &Value::Bool(true)));
+    let (code, said) = repair(&data, &[]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("main: there is nothing to repair, and nothing is changed\n"), "{said}");
+    assert!(fs::read(data.join("volumes/main/index")).unwrap() == index);
+}
+
+#[test]
+fn a_volume_that_cannot_be_repaired_is_refused() {
+    let scratch = Scratch::new();
+    let data = damaged(&scratch);
+    let missing = run(&["check", text(&data), "--repair", "--yes"]);
+    assert_eq!(missing.status.code(), Some(2), "a volume must be named");
+    let missing = run(&["check", text(&data), "--yes"]);
+    assert_eq!(missing.status.code(), Some(2), "there is nothing to confirm");
+    // The journal of another volume.
+    succeed(&["volume", "create", text(&data), "other", "--journal-size", "32 MiB"]);
+    let (journal, other) = (data.join("volumes/main/journal/0000"), data.join("volumes/other/journal/0000"));
+    fs::copy(other, journal).unwrap();
+    let error = fail(&["check", text(&data), "--volume", "main", "--repair", "--yes"], 1);
+    assert!(error.contains("cannot be repaired") && error.contains("holdfast dump --files"), "{error}");
+}
