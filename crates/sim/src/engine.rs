@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use volume::ids::VolumeId;
 use volume::media::Media;
+use volume::repair::Repaired;
 use volume::results::ReadData;
 use volume::time::Time;
 use volume::{CreateOptions, Options, Volume};
@@ -63,6 +64,16 @@ pub fn open(media: &SimMedia, sizes: &Sizes, now: i64) -> Result<Arc<Volume>, St
     let media: Arc<dyn Media> = Arc::new(media.clone());
     Volume::open(media, &sizes.options(), Time::from_nanos(now))
         .map(Arc::new)
+        .map_err(|error| error.to_string())
+}
+
+/// Repairs a volume that is not open.
+///
+/// # Errors
+/// The engine's error as text.
+pub fn repair(media: &SimMedia, sizes: &Sizes, now: i64) -> Result<Repaired, String> {
+    let media: Arc<dyn Media> = Arc::new(media.clone());
+    volume::repair::repair(&media, &sizes.options(), 100, Time::from_nanos(now))
         .map_err(|error| error.to_string())
 }
 

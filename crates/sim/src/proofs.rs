@@ -6,6 +6,7 @@ pub mod full_device;
 pub mod media_faults;
 pub mod model;
 pub mod planted;
+pub mod repair;
 mod shrink;
 
 use crate::workload::Event;
