@@ -458,6 +458,10 @@ impl SharedState {
         Ok((session, Some(token)))
     }
 
+    /// Makes a session. The client may have been removed since it was looked up.
+    ///
+    /// # Errors
+    /// [`StateError::UnknownClient`], and those of the journal.
     fn make_session(
         &self,
         context: &Context<'_>,
@@ -469,18 +473,19 @@ impl SharedState {
         let CreateSession { flags, program, security, .. } = *args;
         let record = SessionRecord { fore: channels.fore, back: channels.back, flags, program, security };
         let created = Some((args.sequence, id));
-        let client_record = {
-            let held = client.inner.lock();
-            let kind = ClientKind::Sessions { minor: client.minor, created, reclaimed: held.reclaimed };
-            ClientRecord { kind, ..client.record(&held) }
-        };
+        let session = Arc::new(Session::new(id, client, &record, None));
+        let mut held = client.inner.lock();
+        if held.gone {
+            return Err(StateError::UnknownClient);
+        }
+        let kind = ClientKind::Sessions { minor: client.minor, created, reclaimed: held.reclaimed };
+        let client_record = ClientRecord { kind, ..client.record(&held) };
         let changes = [Key::Client(client.id).put(&client_record), Key::Session(id).put(&record)];
         let token = context.change_home(&changes)?;
-        {
-            let mut held = client.inner.lock();
-            (held.created, held.confirmed) = (created, Some(token));
-        }
-        let session = self.insert_session(Session::new(id, client, &record, None), args.connection);
+        (held.created, held.confirmed) = (created, Some(token));
+        self.insert(&mut held, &session);
+        drop(held);
+        self.bind_creating(&session, args.connection);
         Ok((session, token))
     }
 

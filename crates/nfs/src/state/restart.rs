@@ -257,7 +257,8 @@ impl SharedState {
         highest: &HashMap<(SessionId, u32), u32>,
     ) {
         let remembered = |slot| highest.get(&(id, slot)).copied();
-        self.insert(Session::new(id, client, record, Some(&remembered)));
+        let session = Arc::new(Session::new(id, client, record, Some(&remembered)));
+        self.insert(&mut client.inner.lock(), &session);
     }
 
     fn restore_open(

@@ -12,7 +12,7 @@ use wire::nfs4::{create_session_flag, sequence_status};
 
 use crate::connection::ConnectionId;
 
-use crate::state::clients::client::Client;
+use crate::state::clients::client::{Client, ClientState};
 use crate::state::config::Config;
 use crate::state::ids::SessionId;
 use crate::state::record::{CallbackSecurity, Channel, Key, SessionRecord};
@@ -395,21 +395,18 @@ impl SharedState {
         Ok(Sequenced::Execute(in_slot, flags))
     }
 
-    /// Inserts a session that CREATE_SESSION made. The caller has journaled its record.
-    pub(super) fn insert_session(&self, session: Session, connection: ConnectionId) -> Arc<Session> {
-        let session = self.insert(session);
+    /// Lets callbacks use the connection of CREATE_SESSION if the session was granted that.
+    pub(super) fn bind_creating(&self, session: &Arc<Session>, connection: ConnectionId) {
         if session.flags & create_session_flag::CONN_BACK_CHAN != 0 {
-            self.bind(&session, connection);
+            self.bind(session, connection);
         }
-        session
     }
 
-    /// Inserts a session.
-    pub(super) fn insert(&self, session: Session) -> Arc<Session> {
-        let session = Arc::new(session);
-        session.client.inner.lock().sessions.push(session.id);
-        self.sessions.write(&session.id).insert(session.id, Arc::clone(&session));
-        session
+    /// Inserts a session. `held` is its client's, whose lock is held from the check that the client is not gone: a removal
+    /// of the client comes before that check, or finds the session.
+    pub(super) fn insert(&self, held: &mut ClientState, session: &Arc<Session>) {
+        held.sessions.push(session.id);
+        self.sessions.write(&session.id).insert(session.id, Arc::clone(session));
     }
 
     /// Lets callbacks use `connection`.

@@ -1,6 +1,8 @@
 //! Another thread acts between two steps of an operation.
 
+use std::sync::mpsc;
 use std::thread;
+use std::time::Instant;
 
 use super::*;
 use crate::state::delegations::{ConflictKind, Delegated, DelegationWant, NoDelegationReason};
@@ -84,6 +86,39 @@ fn a_half_removed_client_can_register_again() {
     let (one, _) = world.client(b"one", 1, 0);
     world.open(&one, b"o", file(1), (3, 0)).unwrap();
     world.open(&two, b"o", file(1), (2, 0)).unwrap();
+}
+
+/// The client is removed while CREATE_SESSION writes its records.
+#[test]
+fn sessions_of_a_client_that_is_being_removed_are_ended() {
+    let world = World::new();
+    let (client, _) = world.client(b"one", 1, 0);
+    let (writes, is_written) = mpsc::channel();
+    let going = Arc::clone(&client);
+    *world.memory.meanwhile.lock() = Some(Box::new(move || {
+        if writes.send(()).is_ok() {
+            // The removal may have to wait for this.
+            let patience = Instant::now() + Duration::from_millis(200);
+            let is_gone = || going.inner.try_lock().is_some_and(|held| held.gone);
+            while !is_gone() && Instant::now() < patience {
+                thread::yield_now();
+            }
+        }
+        Ok(())
+    }));
+    thread::scope(|scope| {
+        let creating = scope.spawn(|| world.create_session(client.id, 2, 0));
+        is_written.recv().unwrap();
+        drop(is_written);
+        world.state.remove_client(&world.context(), &client).unwrap();
+        if let Ok(session) = creating.join().unwrap() {
+            assert!(world.state.session(session).is_err(), "it outlived its client");
+        }
+    });
+    *world.memory.meanwhile.lock() = None;
+    assert_eq!(world.state.sessions.len(), 0);
+    let sessions_left = client.inner.lock().sessions.len();
+    assert_eq!((sessions_left, world.memory.records.lock().len()), (0, 0));
 }
 
 /// A change of very many ranges takes several journal entries, of which a crash may keep only the first.
