@@ -430,7 +430,7 @@ impl SharedState {
                     if let Some(slot) = session.inner.lock().slots.get_mut(slot) {
                         slot.taken = false;
                     }
-                    session.unbind(connection);
+                    self.unbind(&session, connection);
                 }
                 drop(pending.held);
                 self.call(context, &client, pending.job);

@@ -140,7 +140,7 @@ impl Session {
     }
 
     /// Unbinds a connection from the backchannel.
-    pub(super) fn unbind(&self, connection: ConnectionId) {
+    fn unbind(&self, connection: ConnectionId) {
         let mut back = self.inner.lock();
         if back.connections.contains(&connection) {
             back.connections.retain(|known| *known != connection);
@@ -422,10 +422,14 @@ impl SharedState {
     }
 
     /// Lets no callback use `connection`.
-    fn unbind(&self, session: &Session, connection: ConnectionId) {
+    pub(super) fn unbind(&self, session: &Session, connection: ConnectionId) {
         session.unbind(connection);
-        if let Some(sessions) = self.bound.write(&connection).get_mut(&connection) {
+        let mut bound = self.bound.write(&connection);
+        if let Some(sessions) = bound.get_mut(&connection) {
             sessions.retain(|id| *id != session.id);
+            if sessions.is_empty() {
+                bound.remove(&connection);
+            }
         }
     }
 

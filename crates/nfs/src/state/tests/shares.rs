@@ -410,6 +410,7 @@ fn connections_of_a_backchannel_are_bounded() {
         world.state.bound.read(&connection).get(&connection).map_or(0, Vec::len)
     };
     assert_eq!((0..1000).map(bound).sum::<usize>(), 16);
+    assert_eq!(world.state.bound.len(), 16, "connections without sessions are forgotten");
     (0..1000).for_each(|number| world.state.connection_closed(ConnectionId(number)));
     assert_eq!(client.back_connections.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
