@@ -92,6 +92,10 @@ impl Totals {
     fn free(&self, resource: Resource) -> u64 {
         self.bound(resource).saturating_sub(self.held.get(resource))
     }
+
+    fn is_short(&self, resource: Resource) -> bool {
+        self.free(resource) < self.bound(resource).div_ceil(8)
+    }
 }
 
 /// What one origin holds.
@@ -164,6 +168,12 @@ impl Holder {
     /// Returns the origin.
     pub(crate) fn origin(&self) -> IpAddr {
         self.origin.address
+    }
+
+    /// Returns whether the origin holds more of a resource than any client may, although it is short.
+    pub(crate) fn holds_much_of_short(&self, resource: Resource) -> bool {
+        self.totals.is_short(resource)
+            && self.held_by_origin(resource) > self.totals.free(resource) / FREE_PER_HELD
     }
 
     /// Returns how much of a resource the whole origin holds.
@@ -274,7 +284,7 @@ impl Shares {
 
     /// Returns whether less than an eighth of a resource is free.
     pub(crate) fn is_short(&self, resource: Resource) -> bool {
-        self.free(resource) < self.totals.bound(resource).div_ceil(8)
+        self.totals.is_short(resource)
     }
 
     /// Returns the number of origins that have clients, or had lately.

@@ -44,13 +44,14 @@ impl Inquiries {
 }
 
 impl SharedState {
-    /// Asks hosts that have been silent for a lease, if clients are short of what these hold.
+    /// Asks hosts that have been silent for a lease, if clients are short of what their origins hold much of, or their origins
+    /// were refused something. Others hold too little to help anybody.
     pub(in crate::state) fn ask_hosts(&self, context: &Context<'_>) {
         let kinds = [Resource::Clients, Resource::StateBytes, Resource::Ranges];
-        let short = kinds.iter().any(|resource| self.shares.is_short(*resource));
         let mut silent = self.clients.all();
         silent.retain(|client| {
-            let needed = short || client.holder.was_refused();
+            let holds_much = || kinds.iter().any(|resource| client.holder.holds_much_of_short(*resource));
+            let needed = client.holder.was_refused() || holds_much();
             needed && client.host.is_some() && client.idle(context.now) > self.config.lease
         });
         silent.sort_by_cached_key(|client| {

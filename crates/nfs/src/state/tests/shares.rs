@@ -542,6 +542,31 @@ fn hosts_are_left_alone_while_there_is_room() {
     assert_eq!(gauge(&world, "nlm_hosts"), 20);
 }
 
+/// Locks one range after the other for a host until it is refused one.
+fn lock_greedily(world: &World, number: u32) {
+    let client = host(world, address(number), b"greedy").unwrap();
+    let requester =
+        hosts::Requester { client: &client, file: file(number.into()), owner: b"\0\0\0\x01owner" };
+    let refused = (0..10_000).find(|number| {
+        let wanted = LockRequest { range: byte(*number), kind: LockKind::Write, waits: false };
+        world.state.lock_for_host(&world.context(), requester, &wanted, false).is_err()
+    });
+    assert!(refused.is_some_and(|locks| locks > 100), "{refused:?}");
+}
+
+#[test]
+fn hosts_that_hold_little_are_left_alone_while_others_are_greedy() {
+    let mut world = World::with(Config { ranges: 8192, ..Config::default() });
+    let quiet = address(9);
+    locking_host(&world, quiet, b"quiet").unwrap();
+    (0..2).for_each(|number| lock_greedily(&world, number));
+    world.pass(61);
+    let asked = ask_for_a_lease(&mut world, |_| false);
+    assert!(asked.contains(&address(0)) && asked.contains(&address(1)));
+    assert!(!asked.contains(&quiet));
+    assert_eq!((gauge(&world, "nlm_hosts_given_up"), gauge(&world, "nlm_hosts")), (2, 1));
+}
+
 #[test]
 fn hosts_that_answer_or_call_meanwhile_keep_their_locks() {
     let mut world = world();
