@@ -234,7 +234,7 @@ impl Service {
 
     /// Takes the callbacks that must be sent. A reply by a connection of a client goes to [`Service::handle`], like every
     /// record; one by a connection of our own to [`Service::callback_answered`]. Callbacks that cannot be sent are reported to
-    /// [`Service::callback_failed`].
+    /// [`Service::callback_failed`], those for which there was no room to [`Service::callback_not_sent`].
     #[must_use]
     pub fn take_callbacks(&self) -> Vec<Callback> {
         self.context.shared.state.take_callbacks()
@@ -248,6 +248,11 @@ impl Service {
     /// Notes that a callback could not be sent: its connection is closed, or its address cannot be reached.
     pub fn callback_failed(&self, id: u64, now: Time) {
         self.context.shared.state.callback_failed(&self.context.state_context(now), id);
+    }
+
+    /// Notes that a callback was not sent because too many others wait, which says nothing about the client.
+    pub fn callback_not_sent(&self, id: u64, now: Time) {
+        self.context.shared.state.callback_not_sent(&self.context.state_context(now), id);
     }
 
     /// Sets what is called when there is a callback to send. `notify` may be called by any thread and must not block.

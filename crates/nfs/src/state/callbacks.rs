@@ -164,6 +164,10 @@ impl Callbacks {
         self.inner.lock().waiting.entry(client).or_default().push_back((job, held));
     }
 
+    fn take_pending(&self, id: u64) -> Option<Pending> {
+        self.inner.lock().pending.remove(&u32::try_from(id).ok()?)
+    }
+
     /// Returns the number of calls without a reply.
     pub(super) fn len(&self) -> usize {
         self.inner.lock().pending.len()
@@ -408,10 +412,19 @@ impl SharedState {
         }
     }
 
-    /// Handles a call that could not be sent, or whose connection was lost before the reply.
+    /// Handles a call that did not reach the client, or whose connection was lost before the reply.
     pub(crate) fn callback_failed(&self, context: &Context<'_>, id: u64) {
-        let pending = u32::try_from(id).ok().and_then(|xid| self.callbacks.inner.lock().pending.remove(&xid));
-        if let Some(pending) = pending {
+        if let Some(pending) = self.callbacks.take_pending(id) {
+            self.call_failed(context, pending);
+        }
+    }
+
+    /// Handles a call that the server had no room to send, which says nothing about the client.
+    pub(crate) fn callback_not_sent(&self, context: &Context<'_>, id: u64) {
+        if let Some(mut pending) = self.callbacks.take_pending(id) {
+            if let Job::Nlm(message) = &mut pending.job {
+                message.was_not_sent(context.now);
+            }
             self.call_failed(context, pending);
         }
     }

@@ -127,6 +127,13 @@ impl Message {
         self.host
     }
 
+    /// Notes that the server had no room to send it. A host must have been asked for a whole lease before it loses its locks.
+    pub(in crate::state) fn was_not_sent(&mut self, now: Time) {
+        if matches!(self.kind, MessageKind::Inquiry) {
+            self.first_due = now;
+        }
+    }
+
     /// Returns whether it grants a lock.
     pub(super) fn is_grant(&self) -> bool {
         matches!(self.kind, MessageKind::Granted(_))

@@ -568,6 +568,23 @@ fn hosts_that_hold_little_are_left_alone_while_others_are_greedy() {
 }
 
 #[test]
+fn hosts_that_could_not_be_asked_keep_their_locks() {
+    let mut world = world();
+    crowd_of_hosts(&world);
+    world.pass(61);
+    for _ in 0..200 {
+        world.pass(1);
+        world.state.tick(&world.context());
+        for call in world.state.take_callbacks() {
+            world.state.callback_not_sent(&world.context(), call.id);
+        }
+    }
+    assert_eq!((gauge(&world, "nlm_hosts_given_up"), gauge(&world, "nlm_hosts")), (0, 410));
+    ask_for_a_lease(&mut world, |_| false);
+    assert!(gauge(&world, "nlm_hosts_given_up") > 0, "they are asked again once there is room");
+}
+
+#[test]
 fn hosts_that_answer_or_call_meanwhile_keep_their_locks() {
     let mut world = world();
     crowd_of_hosts(&world);
