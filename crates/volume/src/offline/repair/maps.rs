@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use super::extents::Extents;
 use super::pass::{Pass, each};
+use super::records::correct_truncations;
 use crate::api::attributes::FileType;
 use crate::api::ids::{Epoch, Ino};
 use crate::encoding::key;
@@ -19,7 +20,7 @@ struct Map {
     ino: Ino,
     /// The file's record, unless it is lost.
     inode: Option<InodeRecord>,
-    /// Whether no mapping can be trusted: the record of a truncation that is not complete is lost.
+    /// Whether no mapping can be trusted: the record of a truncation that is not complete is lost, or may be.
     is_doubtful: bool,
     /// Where the last mapping ended.
     end: u64,
@@ -29,8 +30,21 @@ struct Map {
 }
 
 impl Map {
-    fn visible_end(&self, birth: u32, end: u64) -> u64 {
+    /// Returns where the data of the file ends, if its record says so. A repair adds nothing beyond: it was cut off.
+    fn bound(&self) -> u64 {
+        self.inode
+            .as_ref()
+            .map_or(FILE_BYTES_MAX, |inode| inode.mapped_end.min(inode.size).min(FILE_BYTES_MAX))
+    }
+
+    /// Returns where truncations that are not complete cut off a mapping that ends at `end`.
+    fn cut(&self, birth: u32, end: u64) -> u64 {
         self.inode.as_ref().map_or(end, |inode| end.min(inode.visible_end(birth)))
+    }
+
+    /// Returns the end of what the file shows of a mapping that ends at `end`.
+    fn visible_end(&self, birth: u32, end: u64) -> u64 {
+        self.cut(birth, end).min(self.bound())
     }
 }
 
@@ -70,9 +84,11 @@ impl Pass<'_, '_> {
 
     /// Begins with a file. One whose record is lost gets a new one; what was removed is freed.
     fn open_map(&mut self, ino: Ino) -> Result<Map, IndexError> {
-        let inode = self.view.get(&key::inode(ino))?.and_then(|value| InodeRecord::decode(&value).ok());
-        let is_doubtful = inode.is_none() && self.reap.contains(&ino);
-        if !self.objects.contains_key(&ino) && !is_doubtful {
+        let mut inode = self.view.get(&key::inode(ino))?.and_then(|value| InodeRecord::decode(&value).ok());
+        inode.iter_mut().for_each(correct_truncations);
+        let is_reaped = self.reap.contains(&ino);
+        let is_doubtful = inode.is_none() && (is_reaped || self.is_lost(&key::reap(ino)));
+        if !self.objects.contains_key(&ino) && !is_reaped {
             if self.is_lost(&key::inode(ino)) {
                 self.recreate(ino, FileType::Regular);
             } else {
@@ -108,8 +124,9 @@ impl Pass<'_, '_> {
             if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         result?;
-        let bound = map.inode.as_ref().map_or(0, |inode| inode.mapped_end.min(FILE_BYTES_MAX));
-        self.fill_gap(&mut map, bound)?;
+        // Where a file without a record ended is unknown.
+        let end = if map.inode.is_some() { map.bound() } else { 0 };
+        self.fill_gap(&mut map, end)?;
         self.finish_map(&map);
         Ok(())
     }
@@ -157,20 +174,37 @@ impl Pass<'_, '_> {
             return self.out.delete(&key);
         }
         self.fill_gap(map, start)?;
+        let birth = decoded.as_ref().map_or(u32::MAX, |mapping| mapping.birth);
+        let visible_end = map.visible_end(birth, end);
         let sound = decoded.filter(|mapping| mapping.start == start && is_backed(mapping, end, extents));
-        match sound.filter(|_| !map.is_doubtful) {
+        let sound = sound.filter(|_| !map.is_doubtful);
+        // Checkpoints free what is cut off, as long as it is known what that is.
+        let is_kept = sound.is_some() && map.cut(birth, end) <= map.bound();
+        if !is_kept && visible_end <= start {
+            self.changes.tally.records_dropped += 1;
+            return self.out.delete(&key);
+        }
+        let end_then = if is_kept { end } else { visible_end };
+        if end_then != end {
+            self.out.delete(&key)?;
+        }
+        match sound {
             Some(mapping) => {
                 refer(extents, Some(&mapping));
-                self.count_mapping(map, end, &mapping);
+                self.count_mapping(map, end_then, &mapping);
+                if end_then != end {
+                    self.out.put(&key::map(ino, end_then), &mapping.encode())?;
+                }
             }
-            None => self.put_lost(map, start, end)?,
+            None => self.put_lost(map, start, end_then)?,
         }
-        (map.end, map.has_gap) = (end, false);
+        map.end = end_then;
         Ok(())
     }
 
     /// Has reads fail from the last mapping to `to`, if mappings there may be lost.
     fn fill_gap(&mut self, map: &mut Map, to: u64) -> Result<(), IndexError> {
+        let to = to.min(map.bound());
         if !std::mem::take(&mut map.has_gap) || map.end >= to {
             return Ok(());
         }

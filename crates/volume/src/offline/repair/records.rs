@@ -42,6 +42,10 @@ impl Pass<'_, '_> {
         };
         let mut record = old.clone().unwrap_or_else(|| self.new_record(object));
         correct(&mut record, ino, object);
+        if !record.pending_truncations.is_empty() && self.reap.insert(ino) {
+            // Otherwise no checkpoint would complete them.
+            self.out.put(&key::reap(ino), &[])?;
+        }
         if old.as_ref() == Some(&record) && !object.is_changed {
             return Ok(record);
         }
@@ -116,8 +120,11 @@ fn correct(record: &mut InodeRecord, ino: Ino, object: &Object) {
     if object.file_type == FileType::Regular {
         record.truncations = record.truncations.max(object.birth_max);
         correct_truncations(record);
-        record.mapped_end = record.mapped_end.max(object.mapped_end).min(FILE_BYTES_MAX);
-        record.size = record.size.max(record.mapped_end).min(FILE_BYTES_MAX);
+        if object.is_new {
+            (record.mapped_end, record.size) = (object.mapped_end, object.mapped_end);
+        }
+        record.size = record.size.min(FILE_BYTES_MAX);
+        record.mapped_end = record.mapped_end.min(record.size);
     } else {
         record.mapped_end = 0;
         record.pending_truncations.clear();
@@ -126,7 +133,7 @@ fn correct(record: &mut InodeRecord, ino: Ino, object: &Object) {
 }
 
 /// Leaves the pending truncations that can stand beside each other: a newer one is at a greater offset.
-fn correct_truncations(record: &mut InodeRecord) {
+pub(super) fn correct_truncations(record: &mut InodeRecord) {
     let is_ordered =
         |pair: &[PendingTruncation]| pair[0].from < pair[1].from && pair[0].count < pair[1].count;
     if !record.pending_truncations.windows(2).all(is_ordered) {

@@ -3,3 +3,4 @@
 mod planted;
 mod random;
 mod random_world;
+mod truncated;

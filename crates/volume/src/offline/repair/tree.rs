@@ -6,7 +6,7 @@ use super::pass::Pass;
 use crate::api::attributes::FileType;
 use crate::api::ids::Ino;
 use crate::encoding::key;
-use crate::encoding::record::NameRecord;
+use crate::encoding::record::{InodeRecord, NameRecord};
 use crate::offline::check::FaultKind;
 use crate::tables::index::IndexError;
 
@@ -73,15 +73,14 @@ impl Pass<'_, '_> {
         Ok(())
     }
 
-    /// Returns the directory `/lost+found`, which is made if there is none.
+    /// Returns the directory `/lost+found`. If there is none, or others than root can reach what is in it, one is made, under
+    /// another name if need be: who may see an object without a name is unknown.
     fn open_lost_and_found(&mut self) -> Result<Ino, IndexError> {
         let value = self.out.get(&key::name(Ino::ROOT, LOST_AND_FOUND.as_bytes()))?;
         let named = value.and_then(|value| NameRecord::decode(&value).ok()).map(|record| record.ino);
-        let is_directory =
-            |ino: &Ino| self.objects.get(ino).is_some_and(|object| object.is_directory() && object.names > 0);
-        let directory = match named.filter(is_directory) {
-            Some(ino) => ino,
-            None => {
+        let directory = match named {
+            Some(ino) if self.is_private_directory(ino)? => ino,
+            _ => {
                 let name = self.free_name(Ino::ROOT, LOST_AND_FOUND)?;
                 let ino = self.make_directory();
                 self.add_name(Ino::ROOT, name.as_bytes(), ino)?;
@@ -90,6 +89,18 @@ impl Pass<'_, '_> {
         };
         self.lost_and_found = Some(directory);
         Ok(directory)
+    }
+
+    /// Whether an object is a directory that only root can use.
+    fn is_private_directory(&self, ino: Ino) -> Result<bool, IndexError> {
+        let Some(object) = self.objects.get(&ino).filter(|object| object.is_directory() && object.names > 0)
+        else {
+            return Ok(false);
+        };
+        // One whose record is lost gets such a record.
+        let value = if object.is_new { None } else { self.view.get(&key::inode(ino))? };
+        let record = value.and_then(|value| InodeRecord::decode(&value).ok());
+        Ok(record.is_none_or(|record| record.uid == 0 && record.mode & 0o077 == 0))
     }
 
     /// Returns a name that a directory does not have.

@@ -31,7 +31,7 @@ pub(super) fn try_mend(media: &Arc<MemoryMedia>) -> Result<Repaired, crate::Open
 
 /// Repairs a volume, which must be sound then.
 #[track_caller]
-fn mend_all(planter: &Planter) -> Repaired {
+pub(super) fn mend_all(planter: &Planter) -> Repaired {
     assert!(!report(&planter.media).is_clean(), "the fault is planted");
     let repaired = mend(&planter.media);
     assert!(repaired.is_replaced);
@@ -42,12 +42,12 @@ fn mend_all(planter: &Planter) -> Repaired {
 
 /// Whether the repair lists this.
 #[track_caller]
-fn lists(repaired: &Repaired, path: Option<&str>, words: &str) {
+pub(super) fn lists(repaired: &Repaired, path: Option<&str>, words: &str) {
     let found = repaired.changes.iter().any(|c| c.path.as_deref() == path && c.what.contains(words));
     assert!(found, "{path:?} {words:?} in {repaired:#?}");
 }
 
-fn inode(planter: &Planter, ino: Ino) -> InodeRecord {
+pub(super) fn inode(planter: &Planter, ino: Ino) -> InodeRecord {
     InodeRecord::decode(&planter.get(&key::inode(ino))).unwrap()
 }
 
@@ -149,6 +149,24 @@ fn a_file_of_the_name_lost_and_found_stays() {
 }
 
 #[test]
+fn what_has_no_name_is_not_put_where_others_than_root_can_reach_it() {
+    for (uid, mode) in [(1000, 0o700), (0, 0o711), (0, 0o770)] {
+        let mut world = World::new();
+        let found = world.mkdir(Ino::ROOT, "lost+found").unwrap();
+        let media = world.close();
+        let planter = Planter { media, directory: found, other: found, file: found, symlink: found };
+        planter.change_inode(found, |record| (record.uid, record.mode) = (uid, mode));
+        let record = InodeRecord { links: 1, ..crate::encoding::record::tests::record_of(FileType::Regular) };
+        planter.put(&key::inode(Ino(40)), Some(&record.encode()));
+        let repaired = mend(&planter.media);
+        lists(&repaired, Some("/lost+found.2/#40"), "its name is lost");
+        let record = inode(&planter, planter.name(Ino::ROOT, "lost+found.2").ino);
+        assert_eq!((record.mode, record.uid, record.gid), (0o700, 0, 0));
+        assert_eq!(inode(&planter, found).mode, mode, "a directory of others is not touched");
+    }
+}
+
+#[test]
 fn directories_that_lie_below_themselves_are_moved_out() {
     let planter = Planter::new();
     let mut world = World::open(Arc::clone(&planter.media));
@@ -184,7 +202,7 @@ fn wrong_fields_are_counted_anew() {
         (record.entries, record.parent, record.next_cookie, record.links) = (5, planter.other, Cookie(4), 3);
     });
     planter.change_inode(planter.file, |record| {
-        (record.links, record.size, record.parent, record.used) = (2, 100, Ino(9), 7);
+        (record.links, record.size, record.parent, record.used) = (2, 150_000, Ino(9), 7);
         record.pending_truncations = vec![
             PendingTruncation { from: 900_000, count: 5 },
             PendingTruncation { from: 800_000, count: 6 },
@@ -195,7 +213,7 @@ fn wrong_fields_are_counted_anew() {
     planter.put(&key::usage(2, 77), Some(&UsageRecord { bytes: 1, inodes: 1 }.encode()));
     let repaired = mend_all(&planter);
     assert_eq!(repaired.tally.objects_corrected, 3);
-    assert!(World::open(planter.media).read(planter.file).unwrap() == [5; 200_000]);
+    assert!(World::open(planter.media).read(planter.file).unwrap() == [5; 150_000], "no file grows");
 }
 
 #[test]
