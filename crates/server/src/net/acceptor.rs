@@ -2,8 +2,10 @@
 //!
 //! A connection from an address that no export admits is closed before a byte is read, whatever the limits say: it takes
 //! no place. For others [`crate::net::connection_shares`] has places.
+//!
+//! Listeners take turns, a connection each, so that a crowd at one of them keeps nobody from the others.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use nfs::service::{Connection as Ends, origin};
 use crate::counters::{Counters, add};
 use crate::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN_MAX, KNOWN_CLIENTS_MAX, PLACE_PAUSE};
 use crate::net::callbacks::connection_id;
+use crate::net::connection_shares::ConnectionShares;
 use crate::net::event_loop::Shared;
 use crate::net::listener::{prepare, reset};
 use crate::net::mailbox::{MAILBOX, Mailbox, Message};
@@ -23,8 +26,8 @@ use crate::net::mailbox::{MAILBOX, Mailbox, Message};
 /// The listening sockets, and the loop of the next connection.
 pub(crate) struct Acceptor {
     listeners: Vec<TcpListener>,
-    /// Some listener may have connections.
-    pending: bool,
+    /// The numbers of the listeners that may have connections, the next one first.
+    pending: VecDeque<usize>,
     /// When to accept again after descriptors or places ran out.
     paused: Option<Instant>,
     /// The reason was logged, and nothing was accepted since.
@@ -50,7 +53,7 @@ impl Acceptor {
     pub(crate) fn new(listeners: Vec<TcpListener>, loops: Vec<Arc<Mailbox>>) -> Acceptor {
         Acceptor {
             listeners,
-            pending: false,
+            pending: VecDeque::new(),
             paused: None,
             logged: false,
             loops,
@@ -67,9 +70,12 @@ impl Acceptor {
         Ok(())
     }
 
-    /// Notes an event that is not of a connection.
+    /// Notes an event that is not of an open connection: of a listener, the mailbox, or a connection that was just closed.
     pub(crate) fn on_event(&mut self, token: Token) {
-        self.pending |= token != MAILBOX;
+        let number = (MAILBOX.0 - 1).checked_sub(token.0).filter(|number| *number < self.listeners.len());
+        if let Some(number) = number.filter(|number| !self.pending.contains(number)) {
+            self.pending.push_back(number);
+        }
     }
 
     pub(crate) fn paused_until(&self) -> Option<Instant> {
@@ -78,7 +84,7 @@ impl Acceptor {
 
     /// Whether connections are pending that the last turn left.
     pub(crate) fn is_pending(&self) -> bool {
-        self.pending && self.paused.is_none()
+        !self.pending.is_empty() && self.paused.is_none()
     }
 
     /// Accepts pending connections, as many as one turn may. `counters` are those of the first loop; `own` takes its
@@ -91,33 +97,40 @@ impl Acceptor {
     ) {
         if self.paused.is_some_and(|time| Instant::now() >= time) {
             self.paused = None;
-            self.pending = true;
         }
         if !self.is_pending() {
             return;
         }
-        let mut left = ACCEPTS_PER_TURN_MAX;
-        for number in 0..self.listeners.len() {
-            loop {
-                if left == 0 {
-                    return;
-                }
-                left -= 1;
-                match self.accept_at(number, shared) {
-                    Accepted::Connection(stream, peer) if shared.calls.admits(peer.ip()) => {
-                        self.admit(stream, peer, shared, &mut own);
-                    }
-                    Accepted::Connection(stream, peer) => refuse(&stream, peer, counters),
-                    Accepted::Nothing => break,
-                    Accepted::Paused => return,
-                }
+        self.take_turn(&shared.connections, |acceptor, stream, peer| {
+            if shared.calls.admits(peer.ip()) {
+                acceptor.admit(stream, peer, shared, &mut own);
+            } else {
+                refuse(&stream, peer, counters);
             }
-        }
-        self.pending = false;
+        });
     }
 
-    fn accept_at(&mut self, number: usize, shared: &Shared) -> Accepted {
-        if shared.connections.is_full() {
+    /// Accepts from one listener after the other. The next turn goes on with the listener where this one stops.
+    fn take_turn(
+        &mut self,
+        places: &ConnectionShares,
+        mut accepted: impl FnMut(&mut Acceptor, TcpStream, SocketAddr),
+    ) {
+        for _ in 0..ACCEPTS_PER_TURN_MAX {
+            let Some(number) = self.pending.pop_front() else { return };
+            match self.accept_at(number, places) {
+                Accepted::Connection(stream, peer) => {
+                    self.pending.push_back(number);
+                    accepted(self, stream, peer);
+                }
+                Accepted::Nothing => {}
+                Accepted::Paused => return self.pending.push_front(number),
+            }
+        }
+    }
+
+    fn accept_at(&mut self, number: usize, places: &ConnectionShares) -> Accepted {
+        if places.is_full() {
             self.paused = Some(Instant::now() + PLACE_PAUSE);
             return Accepted::Paused;
         }
@@ -199,4 +212,63 @@ fn refuse(stream: &TcpStream, peer: SocketAddr, counters: &Counters) {
     add(&counters.refused, 1);
     tracing::warn!(client = %peer.ip().to_canonical(), "connection refused: no export admits this address");
     reset(stream);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream as Client;
+
+    use super::*;
+    use crate::limits::CONNECTIONS_MAX;
+    use crate::net::listener::listen_at;
+
+    /// Takes a turn. Returns how many connections each of two listeners accepted.
+    fn turn(acceptor: &mut Acceptor, places: &ConnectionShares, ports: [u16; 2]) -> [usize; 2] {
+        let mut counts = [0; 2];
+        acceptor.take_turn(places, |_, stream, _| {
+            let port = stream.local_addr().unwrap().port();
+            counts[usize::from(port == ports[1])] += 1;
+        });
+        counts
+    }
+
+    #[test]
+    fn a_crowd_at_one_listener_keeps_nobody_from_another() {
+        let listeners = [(); 2].map(|()| listen_at("127.0.0.1:0".parse().unwrap()).unwrap());
+        let addresses = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
+        let ports = addresses.map(|address| address.port());
+        let connect = |number: usize| Client::connect(addresses[number]).unwrap();
+        let mut acceptor = Acceptor::new(listeners.into(), Vec::new());
+        let places = ConnectionShares::new(CONNECTIONS_MAX);
+        let crowd = ACCEPTS_PER_TURN_MAX * 3;
+        let _crowd: Vec<Client> = (0..crowd).map(|_| connect(0)).collect();
+        let _others = [connect(1), connect(1)];
+        for token in [MAILBOX.0, MAILBOX.0 - 1, MAILBOX.0 - 2, MAILBOX.0 - 1, MAILBOX.0 - 3, 0] {
+            acceptor.on_event(Token(token));
+        }
+        assert_eq!(acceptor.pending, [0, 1]);
+        // One try found that the second listener has no more.
+        let first = ACCEPTS_PER_TURN_MAX - 3;
+        assert_eq!(turn(&mut acceptor, &places, ports), [first, 2]);
+        let _another = connect(1);
+        acceptor.on_event(Token(MAILBOX.0 - 2));
+        assert_eq!(turn(&mut acceptor, &places, ports), [ACCEPTS_PER_TURN_MAX - 2, 1]);
+        let rest = crowd - first - (ACCEPTS_PER_TURN_MAX - 2) - ACCEPTS_PER_TURN_MAX;
+        assert_eq!(turn(&mut acceptor, &places, ports), [ACCEPTS_PER_TURN_MAX, 0]);
+        assert_eq!(turn(&mut acceptor, &places, ports), [rest, 0]);
+        assert!(!acceptor.is_pending());
+    }
+
+    #[test]
+    fn listeners_stay_pending_while_there_is_no_place() {
+        let listener = listen_at("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut acceptor = Acceptor::new(vec![listener], Vec::new());
+        let _client = Client::connect(address).unwrap();
+        acceptor.on_event(Token(MAILBOX.0 - 1));
+        acceptor.take_turn(&ConnectionShares::new(0), |_, _, _| panic!("there was no place"));
+        assert!(!acceptor.is_pending() && acceptor.paused_until().is_some());
+        acceptor.paused = None;
+        assert_eq!(turn(&mut acceptor, &ConnectionShares::new(1), [address.port(), 0]), [1, 0]);
+    }
 }
