@@ -6,8 +6,9 @@
 //! small call that has arrived needs no memory, and is served whatever others hold.
 //!
 //! Of those that wait, connections of origins that were fast go on first, of the origin that holds least before others.
-//! If the first one has waited for [`WAIT_MAX`], an origin that holds more or was not as fast, or a peer that is slower than
-//! [`PACE_MIN`], gives its memory up: its connection is closed.
+//! One that waits only because its own origin has its share stops no other. If the first of the rest has waited for
+//! [`WAIT_MAX`], an origin that holds more or was not as fast, or a peer that is slower than [`PACE_MIN`], gives its memory
+//! up: its connection is closed.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::limits::{PACE_MIN, SMALL_RECORD_BYTES_MAX, WAIT_MAX};
 
 use budget::Budget;
 use line::{Line, Waiter};
-use origins::OriginKey;
+use origins::{Held, OriginKey};
 use ready::{Ready, Turn};
 
 pub(crate) mod budget;
@@ -111,12 +112,23 @@ impl Admission {
         let overtakes = match want {
             // One that holds a part already gives memory back sooner if it goes on.
             Want::Record { length, counted } => {
-                length > SMALL_RECORD_BYTES_MAX && counted == 0 && !self.read_blocked.is_empty()
+                length > SMALL_RECORD_BYTES_MAX && counted == 0 && self.is_behind(key, &self.read_blocked)
             }
             Want::Answer => false,
-            Want::Reply(_) => !self.reply_blocked.is_empty(),
+            Want::Reply(_) => self.is_behind(key, &self.reply_blocked),
         };
         !overtakes && self.has_room(key, want)
+    }
+
+    /// Whether a connection must queue behind one that waits: one of its own origin, or one that would have room if less
+    /// were held in all. Who waits for its own share alone stops nobody else.
+    fn is_behind(&self, key: ConnectionKey, line: &Line) -> bool {
+        line.has(key.origin) || line.fronts().any(|waiter| !self.is_over_share(waiter))
+    }
+
+    /// Whether a connection waits only because its origin has its share.
+    pub(crate) fn is_over_share(&self, waiter: &Waiter) -> bool {
+        self.fits(Held::default(), waiter.want)
     }
 
     /// Whether there is memory for whatever one read of a connection brings, and nobody waits for it.
@@ -125,8 +137,9 @@ impl Admission {
     }
 
     /// Has a connection wait for memory.
-    pub(crate) fn block(&mut self, key: ConnectionKey, short: Short) {
-        self.line(short).push(key);
+    pub(crate) fn block(&mut self, key: ConnectionKey, want: Want) {
+        let short = if matches!(want, Want::Reply(_)) { Short::Replies } else { Short::Requests };
+        self.line(short).push(key, want);
     }
 
     /// Returns the blocked connections that go on next, in order: the first of each origin.
@@ -158,35 +171,42 @@ impl Admission {
 
     /// Whether there is memory for what a connection wants.
     pub(crate) fn has_room(&self, key: ConnectionKey, want: Want) -> bool {
+        self.fits(self.budget.origins.held(key.origin), want)
+    }
+
+    /// Whether there is memory for what a connection wants whose origin holds `held`.
+    fn fits(&self, held: Held, want: Want) -> bool {
         match want {
             Want::Record { length, counted } => {
-                self.budget.may_answer(key.origin) && self.budget.may_receive(key.origin, length, counted)
+                self.budget.may_answer(held) && self.budget.may_receive(held, length, counted)
             }
-            Want::Answer => self.budget.may_answer(key.origin),
-            Want::Reply(bytes) => self.budget.may_reply(key.origin, bytes),
+            Want::Answer => self.budget.may_answer(held),
+            Want::Reply(bytes) => self.budget.may_reply(held, bytes),
         }
     }
 
     /// Returns the part of memory that keeps a connection waiting for what it wants.
     pub(crate) fn short_for(&self, key: ConnectionKey, want: Want) -> Short {
         match want {
-            Want::Record { .. } if self.budget.may_answer(key.origin) => Short::Requests,
+            Want::Record { .. } if self.budget.may_answer(self.budget.origins.held(key.origin)) => {
+                Short::Requests
+            }
             _ => Short::Replies,
         }
     }
 
-    /// Returns the holder of memory that gives way to a connection that has waited too long: one of an origin that holds more
-    /// than the waiting one would hold, or whose standing is worse, or else a slow one. Of these, one of the origin with the
-    /// worst standing that holds most; of its connections, the slowest.
+    /// Returns the holder of memory that gives way to a connection that has waited too long: a slow one, one of an origin whose
+    /// standing is worse, or one of an origin that holds more than the waiting one would hold. Of these, one of the origin with
+    /// the worst standing that holds most; of its connections, the slowest.
     pub(crate) fn gives_way(
         &self,
         waiter: &Waiter,
-        want: Want,
         holders: impl Iterator<Item = Holder>,
     ) -> Option<ConnectionKey> {
         if waiter.since.elapsed() < WAIT_MAX {
             return None;
         }
+        let want = waiter.want;
         let (origins, short) = (&self.budget.origins, self.short_for(waiter.key, want));
         let held = |origin| match short {
             Short::Requests => origins.held(origin).requests,
@@ -217,4 +237,39 @@ impl Admission {
 /// Whether a peer is slow that moved so many bytes in this time.
 pub(crate) fn is_slow(moved: usize, time: Duration) -> bool {
     u128::try_from(moved).is_ok_and(|moved| moved * 1000 < u128::from(PACE_MIN) * time.as_millis())
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::limits::RECORD_BYTES_MAX;
+
+    use super::*;
+    use crate::limits::LOOP_BYTES_MIN;
+
+    #[test]
+    fn who_waits_for_its_own_share_stops_nobody_else() {
+        let mut admission = Admission::new(LOOP_BYTES_MIN);
+        let [greedy, other] = [(0, "192.0.2.1"), (1, "192.0.2.2")].map(|(index, address)| ConnectionKey {
+            index,
+            generation: 0,
+            origin: admission.budget.origins.join(address.parse().unwrap()),
+        });
+        let want = Want::Record { length: RECORD_BYTES_MAX, counted: 0 };
+        while admission.may_go_on(greedy, want) {
+            admission.budget.count_requests(greedy.origin, 0, RECORD_BYTES_MAX);
+        }
+        admission.block(greedy, want);
+        assert!(admission.is_over_share(&admission.next_blocked(Short::Requests)[0]));
+        assert!(admission.may_go_on(other, want), "it fits");
+        assert!(!admission.may_go_on(greedy, want), "it queues behind its own");
+        while admission.has_room(other, want) {
+            admission.budget.count_requests(other.origin, 0, RECORD_BYTES_MAX);
+        }
+        admission.block(other, want);
+        let blocked = admission.next_blocked(Short::Requests);
+        assert_eq!(
+            blocked.iter().map(|waiter| admission.is_over_share(waiter)).collect::<Vec<_>>(),
+            [false; 2]
+        );
+    }
 }

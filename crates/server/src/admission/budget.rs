@@ -69,22 +69,22 @@ impl Budget {
             && held.replies + PORTION_BYTES <= self.free_for_small_replies()
     }
 
-    /// Whether an origin may begin a record of this length, for which `counted` bytes are counted already.
-    pub(crate) fn may_receive(&self, origin: OriginKey, length: usize, counted: usize) -> bool {
+    /// Whether an origin that holds `held` may begin a record of this length, for which `counted` bytes are counted already.
+    pub(crate) fn may_receive(&self, held: Held, length: usize, counted: usize) -> bool {
         let is_small = length <= SMALL_RECORD_BYTES_MAX;
         let free = if is_small { self.free_for_small_requests() } else { self.free_for_large_requests() };
-        fits(self.origins.held(origin).requests.saturating_sub(counted), length, free + counted)
+        fits(held.requests.saturating_sub(counted), length, free + counted)
     }
 
-    /// Whether an origin may have one more small reply.
-    pub(crate) fn may_answer(&self, origin: OriginKey) -> bool {
-        self.origins.held(origin).replies < self.free_for_small_replies()
+    /// Whether an origin that holds `held` may have one more small reply.
+    pub(crate) fn may_answer(&self, held: Held) -> bool {
+        held.replies < self.free_for_small_replies()
     }
 
-    /// Whether an origin may begin a large reply.
-    pub(crate) fn may_reply(&self, origin: OriginKey, bytes: usize) -> bool {
+    /// Whether an origin that holds `held` may begin a large reply.
+    pub(crate) fn may_reply(&self, held: Held, bytes: usize) -> bool {
         let free = self.free_for_small_replies().saturating_sub(SMALL_REPLIES_BYTES);
-        fits(self.origins.held(origin).replies, bytes, free)
+        fits(held.replies, bytes, free)
     }
 
     fn free_for_small_requests(&self) -> usize {
@@ -122,7 +122,7 @@ mod tests {
     /// Begins as many large records as an origin may. Returns their bytes.
     fn fill(budget: &mut Budget, origin: OriginKey) -> usize {
         let before = budget.origins.held(origin).requests;
-        while budget.may_receive(origin, RECORD_BYTES_MAX, 0) {
+        while budget.may_receive(budget.origins.held(origin), RECORD_BYTES_MAX, 0) {
             budget.count_requests(origin, 0, RECORD_BYTES_MAX);
         }
         budget.origins.held(origin).requests - before
@@ -146,26 +146,35 @@ mod tests {
     fn small_records_fit_when_large_ones_do_not() {
         let (mut budget, [greedy, second, third]) = budget();
         budget.count_requests(greedy, 0, LIMIT / 2 - SMALL_REQUESTS_BYTES);
-        assert!(!budget.may_receive(second, RECORD_BYTES_MAX, 0));
-        assert!(budget.may_receive(second, SMALL_RECORD_BYTES_MAX, 0));
-        assert!(!budget.may_receive(greedy, 100, 0));
-        assert!(!budget.may_receive(second, SMALL_RECORD_BYTES_MAX + 1, 0));
+        assert!(!budget.may_receive(budget.origins.held(second), RECORD_BYTES_MAX, 0));
+        assert!(budget.may_receive(budget.origins.held(second), SMALL_RECORD_BYTES_MAX, 0));
+        assert!(!budget.may_receive(budget.origins.held(greedy), 100, 0));
+        assert!(!budget.may_receive(budget.origins.held(second), SMALL_RECORD_BYTES_MAX + 1, 0));
         budget.count_requests(third, 0, SMALL_RECORD_BYTES_MAX + 1);
-        assert!(budget.may_receive(third, SMALL_RECORD_BYTES_MAX, SMALL_RECORD_BYTES_MAX + 1));
+        assert!(budget.may_receive(
+            budget.origins.held(third),
+            SMALL_RECORD_BYTES_MAX,
+            SMALL_RECORD_BYTES_MAX + 1
+        ));
     }
 
     #[test]
     fn replies_have_a_half_of_their_own() {
         let (mut budget, [greedy, second, _]) = budget();
         budget.count_requests(greedy, 0, LIMIT / 2);
-        while budget.may_reply(greedy, 1 << 20) {
+        while budget.may_reply(budget.origins.held(greedy), 1 << 20) {
             budget.count_replies(greedy, 0, 1 << 20);
         }
         let held = budget.origins.held(greedy).replies;
         assert!((LIMIT / 4 - (2 << 20)..=LIMIT / 4).contains(&held), "{held}");
-        assert!(budget.may_reply(second, 8 << 20) && budget.may_answer(second));
+        assert!(
+            budget.may_reply(budget.origins.held(second), 8 << 20)
+                && budget.may_answer(budget.origins.held(second))
+        );
         budget.count_replies(greedy, 0, 2 << 20);
-        assert!(!budget.may_answer(greedy) && budget.may_answer(second));
+        assert!(
+            !budget.may_answer(budget.origins.held(greedy)) && budget.may_answer(budget.origins.held(second))
+        );
         let all = budget.held();
         budget.count_requests(greedy, LIMIT / 2, 0);
         assert_eq!((budget.highest(), budget.held()), (all, all - LIMIT / 2));

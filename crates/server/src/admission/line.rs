@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-use super::ConnectionKey;
 use super::origins::{OriginKey, Rank};
+use super::{ConnectionKey, Want};
 
 /// A connection that waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiter {
     pub(crate) key: ConnectionKey,
+    pub(crate) want: Want,
     pub(crate) since: Instant,
 }
 
@@ -25,16 +26,25 @@ impl Line {
     }
 
     /// Appends a connection to the queue of its origin.
-    pub(crate) fn push(&mut self, key: ConnectionKey) {
-        let waiter = Waiter { key, since: Instant::now() };
+    pub(crate) fn push(&mut self, key: ConnectionKey, want: Want) {
+        let waiter = Waiter { key, want, since: Instant::now() };
         self.by_origin.entry(key.origin).or_default().push_back(waiter);
+    }
+
+    /// Whether a connection of this origin waits.
+    pub(crate) fn has(&self, origin: OriginKey) -> bool {
+        self.by_origin.contains_key(&origin)
+    }
+
+    /// Returns the first connection of each origin, in any order.
+    pub(crate) fn fronts(&self) -> impl Iterator<Item = &Waiter> {
+        self.by_origin.values().filter_map(VecDeque::front)
     }
 
     /// Returns the first connection of each origin: that of the origin with the least rank comes first, of equals the one
     /// that waits longest.
     pub(crate) fn first(&self, rank: impl Fn(OriginKey) -> Rank) -> Vec<Waiter> {
-        let mut first: Vec<Waiter> =
-            self.by_origin.values().filter_map(|queue| queue.front().copied()).collect();
+        let mut first: Vec<Waiter> = self.fronts().copied().collect();
         first.sort_by_key(|waiter| (rank(waiter.key.origin), waiter.since));
         first
     }
@@ -72,7 +82,7 @@ mod tests {
             ["192.0.2.1", "192.0.2.2", "192.0.2.3"].map(|address| origins.join(address.parse().unwrap()));
         let mut line = Line::default();
         for (index, origin) in [0, 0, 1, 2].into_iter().enumerate() {
-            line.push(ConnectionKey { index, generation: 0, origin: keys[origin] });
+            line.push(ConnectionKey { index, generation: 0, origin: keys[origin] }, Want::Answer);
         }
         let order = |line: &Line, origins: &Origins| -> Vec<usize> {
             line.first(|key| origins.rank(key)).iter().map(|waiter| waiter.key.index).collect()

@@ -97,10 +97,6 @@ impl ConnectionTable {
         self.places[index] = Some(connection);
     }
 
-    pub(crate) fn get(&self, index: usize) -> Option<&Connection> {
-        self.places.get(index)?.as_deref()
-    }
-
     /// Returns a connection, unless another one has taken its place.
     pub(crate) fn get_owner(&mut self, owner: ConnectionKey) -> Option<&mut Connection> {
         self.places.get_mut(owner.index)?.as_deref_mut().filter(|connection| connection.key == owner)

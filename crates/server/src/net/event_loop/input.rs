@@ -7,7 +7,7 @@ use wire::limits::RECORD_BYTES_MAX;
 use wire::record::{MARK_BYTES, Peek, RecordReader, peek};
 
 use super::{EventLoop, Malformed};
-use crate::admission::{Short, Want};
+use crate::admission::Want;
 use crate::counters::add;
 use crate::limits::{HEAVY_BYTES, PORTION_BYTES, READ_BYTES, SEND_EARLY_BYTES, SMALL_RECORD_BYTES_MAX};
 use crate::net::connection::{Connection, Received, WaitingCall};
@@ -49,8 +49,7 @@ impl EventLoop {
         if self.admission.may_go_on(key, want) {
             self.grant(connection, want);
         } else {
-            let short = if matches!(want, Want::Reply(_)) { Short::Replies } else { Short::Requests };
-            self.admission.block(key, short);
+            self.admission.block(key, want);
         }
     }
 
@@ -242,6 +241,6 @@ impl EventLoop {
 
     /// Whether a connection may be read: what it receives is reserved, and its origin may have more replies.
     fn may_read(&self, connection: &Connection) -> bool {
-        connection.want() == Want::Answer && self.admission.budget.may_answer(connection.key.origin)
+        connection.want() == Want::Answer && self.admission.has_room(connection.key, Want::Answer)
     }
 }

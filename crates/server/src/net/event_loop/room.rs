@@ -33,19 +33,20 @@ impl EventLoop {
         self.next_eviction = Instant::now() + BLOCKED_CHECK;
     }
 
-    /// Lets blocked connections go on, in order. A large record or reply that finds no room stops only other large ones.
+    /// Lets blocked connections go on, in order. A large record or reply that finds no room stops only other large ones, and
+    /// none if only its origin's share is used up.
     fn go_on(&mut self, short: Short) {
         loop {
             let (mut is_large_stopped, mut went_on) = (false, false);
             for waiter in self.admission.next_blocked(short) {
-                let want = self.want(waiter.key);
+                let want = waiter.want;
                 let is_large = match want {
                     Want::Record { length, .. } => length > SMALL_RECORD_BYTES_MAX,
                     Want::Reply(_) => true,
                     Want::Answer => false,
                 };
                 if (is_large && is_large_stopped) || !self.admission.has_room(waiter.key, want) {
-                    is_large_stopped |= is_large;
+                    is_large_stopped |= is_large && !self.admission.is_over_share(&waiter);
                     continue;
                 }
                 self.admission.unblock(short, waiter.key.origin);
@@ -77,9 +78,12 @@ impl EventLoop {
         self.admission.push_ready(connection.key, connection.is_heavy);
     }
 
-    /// Closes a connection that gives way to the one that is blocked first. Returns whether there was one.
+    /// Closes a connection that gives way to the first blocked one that has not used up its share. Returns whether there was
+    /// one.
     fn evict_for_first(&mut self, short: Short) -> bool {
-        let Some(waiter) = self.admission.next_blocked(short).first().copied() else { return false };
+        let blocked = self.admission.next_blocked(short);
+        let first = blocked.into_iter().find(|waiter| !self.admission.is_over_share(waiter));
+        let Some(waiter) = first else { return false };
         let Some(holder) = self.holder_for(&waiter) else { return false };
         let Some(connection) = self.connections.take_owner(holder) else { return false };
         if connection.is_slow() {
@@ -90,13 +94,8 @@ impl EventLoop {
     }
 
     fn holder_for(&self, waiter: &Waiter) -> Option<ConnectionKey> {
-        let want = self.want(waiter.key);
-        let short = self.admission.short_for(waiter.key, want);
+        let short = self.admission.short_for(waiter.key, waiter.want);
         let holders = self.connections.iter().filter_map(|connection| connection.holder(short));
-        self.admission.gives_way(waiter, want, holders)
-    }
-
-    fn want(&self, key: ConnectionKey) -> Want {
-        self.connections.get(key.index).map_or(Want::Answer, Connection::want)
+        self.admission.gives_way(waiter, holders)
     }
 }

@@ -419,6 +419,26 @@ fn blocked_busy_and_refused_calls_end_as_they_should() {
 }
 
 #[test]
+fn calls_outlive_the_last_connection_of_their_origin() {
+    let harness = Harness::new(1);
+    harness.fake.busy.store(3, Ordering::SeqCst);
+    for procedure in [BLOCK, SLOW, BUSY] {
+        let mut client = harness.client_at("127.0.0.2");
+        let mut bytes = call(1, procedure, 10, 0);
+        // A malformed record closes the connection while the call before it waits.
+        bytes.extend(u32::MAX.to_be_bytes());
+        client.stream.write_all(&bytes).unwrap();
+        assert!(client.is_closed());
+    }
+    let mut other = harness.client();
+    for xid in 0..10 {
+        other.send(xid, BLOCK, 0);
+        assert_eq!(other.reply(), (xid, 0, 0));
+    }
+    harness.loops.stop();
+}
+
+#[test]
 fn records_over_the_limit_close_the_connection() {
     let harness = Harness::new(1);
     let mut client = harness.client();
