@@ -20,6 +20,9 @@ use crate::clock::now;
 use calls::Calls;
 use commits::Commits;
 
+/// How a callback fails that was not begun, which says nothing about the client. No socket fails with this.
+pub(crate) const NOT_SENT: io::ErrorKind = io::ErrorKind::ResourceBusy;
+
 /// The NFS service and its volumes, by number.
 pub(crate) struct Protocol {
     pub(crate) service: Service,
@@ -44,6 +47,7 @@ impl Protocol {
                 self.service.callback_answered(&record, now());
                 self.commit(false);
             }
+            Err(error) if error.kind() == NOT_SENT => self.service.callback_not_sent(callback, now()),
             Err(_) => self.service.callback_failed(callback, now()),
         }
     }

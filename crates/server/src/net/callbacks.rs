@@ -13,8 +13,7 @@ use nfs::service::{ConnectionId, Destination};
 use crate::background::driver::join;
 use crate::net::mailbox::{Mailbox, Message};
 use crate::net::outbound::Outbound;
-use crate::protocol::Protocol;
-use crate::protocol::calls::Calls as _;
+use crate::protocol::{NOT_SENT, Protocol};
 use crate::signal::Signal;
 
 /// Returns the id of the `number`th connection, which event loop `chosen` of `loops` serves.
@@ -56,7 +55,7 @@ impl Callbacks {
                         }
                         Destination::Address(_) | Destination::Program { .. } => {
                             if let Err(refused) = queue.push(callback) {
-                                protocol.callback_failed(refused.id);
+                                protocol.callback_ended(refused.id, Err(NOT_SENT.into()));
                             }
                         }
                     }

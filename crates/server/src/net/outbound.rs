@@ -20,6 +20,7 @@ use crate::background::driver::join;
 use crate::limits::{
     OUTBOUND_CALL_MAX, OUTBOUND_CALLS_MAX, OUTBOUND_QUEUED_MAX, OUTBOUND_QUEUED_PER_HOST_MAX,
 };
+use crate::protocol::NOT_SENT;
 use exchange::Exchange;
 use kept::Kept;
 
@@ -177,7 +178,7 @@ impl Driver {
         let is_new = !self.lines.contains_key(&host);
         let line = self.lines.entry(host).or_default();
         if line.len() >= OUTBOUND_QUEUED_PER_HOST_MAX {
-            return self.end(callback.id, Err(io::Error::other("too many calls wait for this client")));
+            return self.end(callback.id, Err(not_sent("too many calls wait for this client")));
         }
         line.push_back((callback, deadline));
         self.waiting += 1;
@@ -194,7 +195,7 @@ impl Driver {
         let longest = self.lines.values_mut().max_by_key(|line| line.len());
         if let Some((callback, _)) = longest.and_then(VecDeque::pop_back) {
             self.waiting -= 1;
-            self.end(callback.id, Err(io::Error::other("many calls wait, most of them for this client")));
+            self.end(callback.id, Err(not_sent("many calls wait, most of them for this client")));
         }
     }
 
@@ -263,13 +264,18 @@ impl Driver {
         }
         self.waiting -= waited.len();
         for id in waited {
-            self.end(id, Err(io::ErrorKind::TimedOut.into()));
+            self.end(id, Err(not_sent("its turn did not come in time")));
         }
     }
 
     fn end(&self, callback: u64, result: io::Result<Vec<u8>>) {
         (self.ended)(callback, result);
     }
+}
+
+/// Returns the error of a call that was not begun, which says nothing about the client.
+fn not_sent(why: &str) -> io::Error {
+    io::Error::new(NOT_SENT, why)
 }
 
 /// Returns the host that a call goes to, as limits count hosts.
