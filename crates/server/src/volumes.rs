@@ -13,7 +13,7 @@ use crate::clock::now;
 use crate::config::size::Size;
 use crate::error::Error;
 
-pub use repair::{Repair, repair};
+pub use repair::repair;
 pub use root::{Root, set_root};
 
 mod repair;

@@ -18,6 +18,7 @@ mod faults;
 mod image;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use volume::ids::SegmentId;
@@ -314,7 +315,7 @@ impl Media for SimMedia {
         Ok(self.file(MediaPart::Index, file))
     }
 
-    fn replace_index(&self) -> io::Result<()> {
+    fn replace_index(&self) -> io::Result<Option<PathBuf>> {
         let mut state = self.lock();
         state.allocate(MediaPart::Index, 0)?;
         if !state.disk.replace_index() {
@@ -327,7 +328,7 @@ impl Media for SimMedia {
             Err(_) => return Err(broken("simulated EIO of a sync")),
         }
         state.complete_change();
-        Ok(())
+        Ok(None)
     }
 
     fn discard_index(&self) -> io::Result<()> {

@@ -77,13 +77,6 @@ impl LocalMedia {
         &self.journal
     }
 
-    /// Returns the replaced indexes that are kept, oldest first.
-    pub fn damaged_indexes(&self) -> Result<Vec<PathBuf>, Error> {
-        let directory = self.index.directory();
-        let kept = self.index.damaged().map_err(|error| Error::io("list", directory, &error))?;
-        Ok(kept)
-    }
-
     fn device_space(&self) -> io::Result<Space> {
         let status = statvfs(&self.segments)
             .map_err(|error| in_context("ask for the free space of", &self.segments, &error.into()))?;
@@ -118,7 +111,7 @@ impl Media for LocalMedia {
         Ok(self.index.create()?)
     }
 
-    fn replace_index(&self) -> io::Result<()> {
+    fn replace_index(&self) -> io::Result<Option<PathBuf>> {
         self.index.replace()
     }
 

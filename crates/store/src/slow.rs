@@ -3,6 +3,7 @@
 //! first.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ struct Slow<T: ?Sized> {
 }
 
 impl<T: ?Sized> Slow<T> {
-    fn wait_after(&self, sync: impl FnOnce(&T) -> io::Result<()>) -> io::Result<()> {
+    fn wait_after<R>(&self, sync: impl FnOnce(&T) -> io::Result<R>) -> io::Result<R> {
         let began = Instant::now();
         let result = sync(&self.inner);
         thread::sleep(self.delay.saturating_sub(began.elapsed()));
@@ -53,7 +54,7 @@ impl Media for Slow<dyn Media> {
         self.inner.create_index().map(|file| self.file(file))
     }
 
-    fn replace_index(&self) -> io::Result<()> {
+    fn replace_index(&self) -> io::Result<Option<PathBuf>> {
         self.wait_after(|media| media.replace_index())
     }
 

@@ -12,6 +12,7 @@
 //! - All methods may be called from any thread.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::api::ids::SegmentId;
@@ -96,9 +97,9 @@ pub trait Media: Send + Sync {
     fn create_index(&self) -> io::Result<Arc<dyn RandomFile>>;
     /// Makes the file of the last [`Media::create_index`] the index, atomically and durably; it was synced. A crash
     /// leaves the old index or the new one. Open files of the old one keep reading it, and it is kept under another
-    /// name, as the last [`DAMAGED_INDEXES_MAX`] of them are. Fails with `StorageFull` if there is no room, before
-    /// anything was changed; after any other error a crash may leave either.
-    fn replace_index(&self) -> io::Result<()>;
+    /// name, as the last [`DAMAGED_INDEXES_MAX`] of them are: returns that name, if it is kept and has one. Fails with
+    /// `StorageFull` if there is no room, before anything was changed; after any other error a crash may leave either.
+    fn replace_index(&self) -> io::Result<Option<PathBuf>>;
     /// Deletes the file of the last [`Media::create_index`], if it has not become the index.
     fn discard_index(&self) -> io::Result<()>;
     /// Deletes replaced indexes, the oldest first, until that frees at least `bytes`; none if all of them do not take

@@ -125,6 +125,11 @@ fn to_text(data: &Path, name: &str, result: &Result<Report, Error>) -> String {
         line(format!(
             "{name}: run `holdfast dump --files DIR {data} --volume {name}` to copy what can be read"
         ));
+        if let Some(obstacle) = report.obstacle {
+            line(format!(
+                "{name}: the volume can be neither served nor repaired, as {obstacle} (docs/damage.md)"
+            ));
+        }
         if report.repairable_faults > 0 {
             line(format!(
                 "{name}: then `holdfast check {data} --volume {name} --repair` makes the volume whole again"
@@ -172,6 +177,7 @@ fn to_json(name: &str, result: &Result<Report, Error>) -> Value {
         "faults": faults,
         "more_faults": report.more_faults,
         "repairable_faults": report.repairable_faults,
+        "obstacle": report.obstacle.map(|obstacle| obstacle.to_string()),
         "notes": report.notes,
         "summary": {
             "inodes": summary.inodes,

@@ -52,6 +52,8 @@ fn a_damaged_volume_is_whole_after_a_repair_and_can_be_served() {
     let before = fs::read(&index).unwrap();
     let asked = fail(&["check", text(&data), "--volume", "main", "--repair"], 2);
     assert!(asked.contains("add --yes"), "{asked}");
+    let asked = fail(&["check", text(&data), "--volume", "main", "--repair", "--json"], 2);
+    assert!(asked.contains("prints JSON") && asked.contains("add --yes"), "{asked}");
     assert!(fs::read(&index).unwrap() == before, "nothing was changed");
     let report = String::from_utf8(run(&["check", text(&data)]).stdout).unwrap();
     assert!(report.contains("--volume main --repair` makes the volume whole again"), "{report}");
@@ -127,6 +129,19 @@ fn a_volume_that_cannot_be_repaired_is_refused() {
     succeed(&["volume", "create", text(&data), "other", "--journal-size", "32 MiB"]);
     let (journal, other) = (data.join("volumes/main/journal/0000"), data.join("volumes/other/journal/0000"));
     fs::copy(other, journal).unwrap();
-    let error = fail(&["check", text(&data), "--volume", "main", "--repair", "--yes"], 1);
-    assert!(error.contains("cannot be repaired") && error.contains("holdfast dump --files"), "{error}");
+    let listed = ["check", text(&data), "--volume", "main", "--max-faults"];
+    for count in ["0", "1000"] {
+        let error = fail(&[&listed[..], &[count, "--repair", "--yes"]].concat(), 1);
+        assert!(error.contains("cannot be repaired, as its journal"), "{error}");
+        assert!(error.contains("holdfast dump --files"), "{error}");
+        let output = run(&[&listed[..], &[count, "--repair", "--yes", "--json"]].concat());
+        assert_eq!(output.status.code(), Some(1));
+        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(said["error"].as_str().unwrap().contains("cannot be repaired"), "{said}");
+        assert_eq!((&said["before"]["clean"], &said["repaired"]), (&Value::Bool(false), &Value::Null));
+        let said = String::from_utf8(run(&[&listed[..], &[count]].concat()).stdout).unwrap();
+        assert!(said.contains("neither served nor repaired, as its journal"), "{said}");
+        assert!(!said.contains("--repair"), "it is not recommended: {said}");
+    }
+    assert!(!data.join("volumes/main/index.damaged").exists(), "no index was replaced");
 }

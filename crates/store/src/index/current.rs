@@ -68,16 +68,6 @@ impl CurrentIndex {
         Arc::clone(&self.files().current)
     }
 
-    /// Returns the volume's directory.
-    pub(crate) fn directory(&self) -> &Path {
-        &self.directory
-    }
-
-    /// Returns the replaced indexes that are kept, oldest first.
-    pub(crate) fn damaged(&self) -> io::Result<Vec<PathBuf>> {
-        Ok(damaged_indexes(&self.directory)?.into_iter().map(|(_, path)| path).collect())
-    }
-
     /// Creates an empty file that may become the index.
     pub(crate) fn create(&self) -> io::Result<Arc<IndexFile>> {
         let path = self.directory.join(CREATED);
@@ -111,12 +101,12 @@ impl CurrentIndex {
     }
 
     /// Makes the created file the index. Keeps the old one under another name, and deletes the oldest of such files if
-    /// there are too many.
-    pub(crate) fn replace(&self) -> io::Result<()> {
+    /// there are too many. Returns the path of the old one, if it is kept.
+    pub(crate) fn replace(&self) -> io::Result<Option<PathBuf>> {
         self.replace_with(Links { link: |from, to| fs::hard_link(from, to), exchange })
     }
 
-    fn replace_with(&self, links: Links) -> io::Result<()> {
+    fn replace_with(&self, links: Links) -> io::Result<Option<PathBuf>> {
         let mut files = self.files();
         if files.created.is_none() {
             return Err(io::Error::other("no index was created that could replace the present one"));
@@ -125,7 +115,7 @@ impl CurrentIndex {
         let kept = damaged_indexes(&self.directory)?;
         let number = kept.last().map_or(1, |(number, _)| number + 1);
         let damaged = self.directory.join(name_of(number));
-        swap(&index, &created, &damaged, links)?;
+        let is_kept = swap(&index, &created, &damaged, links)?;
         files.created = None;
         // From here on a crash may leave either, so a full device is not something to wait for.
         let finish = || {
@@ -143,7 +133,7 @@ impl CurrentIndex {
         for (_, path) in kept.iter().take(surplus) {
             let _ = remove_file(path);
         }
-        Ok(())
+        Ok(is_kept.then_some(damaged))
     }
 }
 
@@ -160,8 +150,8 @@ fn exchange(one: &Path, other: &Path) -> io::Result<()> {
 
 /// Gives `created` the name `index`, and the old index the name `damaged`. A crash leaves either index, and what else it
 /// leaves is removed when the volume is opened. Where files have one name and names cannot be exchanged, the old index
-/// is not kept.
-fn swap(index: &Path, created: &Path, damaged: &Path, links: Links) -> io::Result<()> {
+/// is not kept. Returns whether it is.
+fn swap(index: &Path, created: &Path, damaged: &Path, links: Links) -> io::Result<bool> {
     /// Whether a file system lacks an operation. Linux answers EPERM if there are no hard links.
     fn is_lacking(error: &io::Error) -> bool {
         use io::ErrorKind::{InvalidInput, PermissionDenied, TooManyLinks, Unsupported};
@@ -169,22 +159,24 @@ fn swap(index: &Path, created: &Path, damaged: &Path, links: Links) -> io::Resul
     }
     let replace = || fs::rename(created, index).map_err(|error| in_context("replace", index, &error));
     match (links.link)(index, damaged) {
-        Ok(()) => return replace(),
+        Ok(()) => return replace().map(|()| true),
         Err(error) if !is_lacking(&error) => return Err(in_context("create", damaged, &error)),
         Err(_) => {}
     }
     match (links.exchange)(created, index) {
         // From here on the new index has its name. If this fails, the old one is deleted at the next start.
-        Ok(()) => fs::rename(created, damaged).unwrap_or_else(|error| {
-            tracing::warn!(%error, "the damaged index could not be renamed, and is not kept");
-        }),
+        Ok(()) => Ok(fs::rename(created, damaged)
+            .inspect_err(|error| {
+                tracing::warn!(%error, "the damaged index could not be renamed, and is not kept");
+            })
+            .is_ok()),
         Err(error) if is_lacking(&error) => {
             replace()?;
             tracing::warn!("the file system has no hard links, so the damaged index is not kept");
+            Ok(false)
         }
-        Err(error) => return Err(in_context("replace", index, &error)),
+        Err(error) => Err(in_context("replace", index, &error)),
     }
-    Ok(())
 }
 
 fn name_of(number: u64) -> String {
@@ -248,7 +240,8 @@ mod tests {
         let first = index.current();
         for mark in 1..=5 {
             write(&index, mark);
-            index.replace().unwrap();
+            let kept = index.replace().unwrap().unwrap();
+            assert_eq!(fs::read(&kept).unwrap(), [mark - 1], "{kept:?}");
             assert_eq!(first_byte(&*index.current()), mark);
         }
         assert_eq!(first_byte(&*first), 0, "open files keep reading");
@@ -295,8 +288,9 @@ mod tests {
             let index = index(&scratch, 1);
             let old = index.current();
             write(&index, 2);
-            index.replace_with(Links { link: none, exchange }).unwrap();
+            let kept = index.replace_with(Links { link: none, exchange }).unwrap();
             assert_eq!(names(&scratch), names_then);
+            assert_eq!(kept, (names_then.len() > 1).then(|| scratch.path().join(DAMAGED)));
             assert_eq!((first_byte(&*index.current()), first_byte(&*old)), (2, 1));
             if names_then.len() > 1 {
                 assert_eq!(fs::read(scratch.path().join(DAMAGED)).unwrap(), [1]);

@@ -5,6 +5,7 @@
 //! whose records are lost. `docs/decisions/2026-11-22-damaged-index.md` has the reasons.
 
 use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
 
 use crate::api::ids::Ino;
 use crate::encoding::key;
@@ -24,6 +25,8 @@ pub(crate) struct Rebuilt {
     pub(crate) index: Index,
     /// The record about the family that it holds.
     pub(crate) meta: MetaRecord,
+    /// Where the old index is kept.
+    pub(crate) kept: Option<PathBuf>,
 }
 
 /// Replaces the index by a copy of what `salvage` can read. `known` is the record about the family that it holds, if
@@ -37,13 +40,16 @@ pub(crate) fn rebuild(
     cache_bytes: usize,
     known: Option<&MetaRecord>,
 ) -> Result<Option<Rebuilt>, IndexError> {
+    if !make_room(media, salvage.bytes_needed())? {
+        return Err(IndexError::Full);
+    }
     let mut survivors = Survivors { known, ..Survivors::default() };
     let Some(copied) = copy(media, salvage, &mut survivors)? else { return Ok(None) };
-    replace(media)?;
+    let kept = replace(media)?;
     let index = Index::open(media.index(), cache_bytes).map_err(replaced)?;
     let meta = survivors.meta.ok_or_else(meta_is_lost)?;
     tell(&copied);
-    Ok(Some(Rebuilt { index, meta }))
+    Ok(Some(Rebuilt { index, meta, kept }))
 }
 
 /// Copies what `salvage` can read into a new file, with what `contents` makes of it. Returns `None` if something could not
@@ -56,9 +62,6 @@ pub(crate) fn copy(
     salvage: &Salvage,
     contents: &mut dyn Contents,
 ) -> Result<Option<Copied>, IndexError> {
-    if !has_room(media, salvage.bytes_needed())? {
-        return Err(IndexError::Full);
-    }
     tracing::info!("copying what can be read of the index");
     let file = media.create_index().map_err(IndexError::from);
     let copied = file.and_then(|file| salvage.copy(file, contents));
@@ -68,16 +71,16 @@ pub(crate) fn copy(
     copied
 }
 
-/// Makes the copy the index, and keeps the old one.
+/// Makes the copy the index, and keeps the old one. Returns where.
 ///
 /// # Errors
 /// [`IndexError::Full`]: the index is as it was. After other errors it is unknown which index a crash leaves.
-pub(crate) fn replace(media: &dyn Media) -> Result<(), IndexError> {
+pub(crate) fn replace(media: &dyn Media) -> Result<Option<PathBuf>, IndexError> {
     media.replace_index().inspect_err(|_| discard(media)).map_err(IndexError::from)
 }
 
 /// Whether the device has room for a copy. Indexes that were replaced before make room for it.
-fn has_room(media: &dyn Media, needed: u64) -> Result<bool, IndexError> {
+fn make_room(media: &dyn Media, needed: u64) -> Result<bool, IndexError> {
     let missing = |available: u64| needed.saturating_sub(available);
     let before = missing(media.space()?.available);
     if before == 0 {

@@ -5,6 +5,7 @@ mod random;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -243,7 +244,7 @@ impl Media for MemoryMedia {
         Ok(file)
     }
 
-    fn replace_index(&self) -> io::Result<()> {
+    fn replace_index(&self) -> io::Result<Option<PathBuf>> {
         let mut files = self.index.lock();
         let created = files.created.take().ok_or(io::ErrorKind::NotFound)?;
         let old = std::mem::replace(&mut files.current, created);
@@ -251,7 +252,7 @@ impl Media for MemoryMedia {
         if files.damaged.len() > DAMAGED_INDEXES_MAX {
             files.damaged.pop_front();
         }
-        Ok(())
+        Ok(None)
     }
 
     fn discard_index(&self) -> io::Result<()> {

@@ -68,8 +68,11 @@ pub struct Report {
     pub faults: Vec<Fault>,
     /// Faults beyond those listed.
     pub more_faults: u64,
-    /// How many of all faults [`repair`](crate::repair::repair) can mend. The others are lost data.
+    /// How many of all faults [`repair`](crate::repair::repair) can mend: none if there is an obstacle. The others are
+    /// lost data.
     pub repairable_faults: u64,
+    /// Why the volume cannot be repaired.
+    pub obstacle: Option<Obstacle>,
     /// Remarks that are not faults, as plain sentences.
     pub notes: Vec<String>,
     /// What the volume contains.
@@ -108,6 +111,26 @@ impl Report {
             return format!("no object or data is lost: the faults concern names and counters; {data}");
         }
         format!("what is not named above is intact: {inodes} objects with their attributes; {data}")
+    }
+}
+
+/// Why a volume can be neither opened nor repaired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The record about the volume itself is lost.
+    Meta,
+    /// The journal is damaged, or is not this volume's.
+    Journal,
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Obstacle::Meta => {
+                "the record with the key of its file handles and its place in the journal is lost"
+            }
+            Obstacle::Journal => "its journal is damaged, or is not its own",
+        })
     }
 }
 
@@ -176,7 +199,7 @@ pub enum FaultKind {
     Lost,
     /// The journal is damaged, or is not this volume's.
     Journal,
-    /// A record does not decode, or belongs to no table.
+    /// A record of the index does not decode, or belongs to no table.
     Record,
     /// A counter would hand out a number again.
     Number,

@@ -7,7 +7,7 @@
 //! whose place is unknown stays an I/O error ([`Source::Lost`](crate::record::Source::Lost)).
 //!
 //! Both replacements are atomic, so a crash leaves the volume as it was or repaired, or between the two steps as a server
-//! would serve it; then a repair begins anew. Each keeps the index that it replaces.
+//! would serve it; then a repair begins anew. Each keeps the index that it replaces, and deletes none to make room.
 //!
 //! # Memory
 //! Tables are streamed. Each object takes some 150 bytes, each extent some 30, besides [`INDEX_CACHE_BYTES`] for each of
@@ -15,6 +15,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::check::INDEX_CACHE_BYTES;
@@ -57,6 +58,8 @@ pub struct Repaired {
     pub tally: Tally,
     /// Whether the index was replaced; false if there was nothing to repair.
     pub is_replaced: bool,
+    /// Where the indexes are kept that were replaced, oldest first; those that have a path.
+    pub kept: Vec<PathBuf>,
 }
 
 /// What a repair did to records that are too many to list.
@@ -122,18 +125,20 @@ struct Stamp {
 ///
 /// # Errors
 /// The volume cannot be opened: its journal is damaged, the record about the volume is lost, or the place of the records
-/// cannot be read; or media failed, or are full. The volume is then as it was, or as a server leaves it.
+/// cannot be read; or there is no room for the copies. The volume is then as it was. Or media failed; then it is as it was, or
+/// as a server leaves it.
 pub fn repair(
     media: &Arc<dyn Media>,
     options: &Options,
     changes_max: usize,
     now: Time,
 ) -> Result<Repaired, OpenError> {
-    let known = replace_damaged(media.as_ref())?;
+    let (known, kept) = replace_damaged(media.as_ref())?;
     let stamp = settle(media, options, now)?;
     let view = settled_view(media.as_ref())?;
     let blobs = media.list_blobs()?;
     let salvage = Salvage::open(media.index(), INDEX_CACHE_BYTES)?;
+    require_room(media.as_ref(), salvage.bytes_needed())?;
     let mut mended = Mended {
         view: &view,
         known: &known,
@@ -145,13 +150,16 @@ pub fn repair(
     };
     let copied = rebuild::copy(media.as_ref(), &salvage, &mut mended);
     let mut repaired = mended.repaired;
+    repaired.kept.extend(kept);
     match copied.map_err(failed)? {
         None => {
             return Err(OpenError(
                 "a block of the index could be read only at times; repair again".to_owned(),
             ));
         }
-        Some(_) if repaired.is_replaced => rebuild::replace(media.as_ref()).map_err(failed)?,
+        Some(_) if repaired.is_replaced => {
+            repaired.kept.extend(rebuild::replace(media.as_ref()).map_err(failed)?);
+        }
         Some(_) => media.discard_index()?,
     }
     repaired.tally.is_state_lost &= repaired.is_replaced;
@@ -159,34 +167,52 @@ pub fn repair(
 }
 
 fn failed(error: IndexError) -> OpenError {
-    OpenError(format!(
-        "the repaired copy of the index could not be made, so the index was not changed: {error}"
-    ))
+    OpenError(format!("the repaired copy of the index could not be made: {error}"))
+}
+
+/// Refuses a device without room. Indexes that were replaced before stay: one of them may be all that is left of a volume
+/// before a repair.
+fn require_room(media: &dyn Media, needed: u64) -> Result<(), OpenError> {
+    let available = media.space()?.available;
+    if available >= needed {
+        return Ok(());
+    }
+    Err(OpenError(format!(
+        "copies of the index need {needed} bytes of free space on its device, which has {available}; old indexes that are \
+         kept in the volume's directory as index.damaged may be moved elsewhere"
+    )))
 }
 
 /// Replaces an index with blocks that cannot be read by a copy of the others, as opening does if it meets one of them. Some
 /// hold no records, and are needed for changes only.
-/// Returns what the index lacked before.
-fn replace_damaged(media: &dyn Media) -> Result<LostRanges, OpenError> {
+/// Nothing is replaced in a volume that could not be opened then, or if there is no room for all copies that the repair makes.
+/// Returns what the index lacked before, and where the replaced one is kept.
+fn replace_damaged(media: &dyn Media) -> Result<(LostRanges, Option<PathBuf>), OpenError> {
     let mut view = View::open(media)?;
     let known = view.recorded().clone();
     view.survey(&mut |_, _| {})?;
+    require_journal(&mut view, media)?;
     let is_sound = view.lost().iter().all(|lost| lost.is_recorded) && open_for_changes(media).is_ok();
-    if !is_sound {
-        let salvage = Salvage::open(media.index(), INDEX_CACHE_BYTES)?;
-        rebuild::rebuild(media, &salvage, INDEX_CACHE_BYTES, None).map_err(|error| {
-            let what = "the index cannot be replaced by a copy of what can be read";
-            OpenError(match error {
-                IndexError::Full => {
-                    format!("{what}: its device needs {} bytes of free space", salvage.bytes_needed())
-                }
-                error => format!(
-                    "{what}: {error}; copy the files with `holdfast dump --files`, or restore a backup (docs/damage.md)"
-                ),
-            })
-        })?;
+    let salvage = Salvage::open(media.index(), INDEX_CACHE_BYTES)?;
+    let copies = if is_sound { 1 } else { 2 };
+    require_room(media, salvage.bytes_needed().saturating_mul(copies))?;
+    if is_sound {
+        return Ok((known, None));
     }
-    Ok(known)
+    let rebuilt = rebuild::rebuild(media, &salvage, INDEX_CACHE_BYTES, None).map_err(|error| {
+        OpenError(format!(
+            "the index cannot be replaced by a copy of what can be read: {error}; copy the files with `holdfast dump \
+             --files`, or restore a backup (docs/damage.md)"
+        ))
+    })?;
+    Ok((known, rebuilt.and_then(|rebuilt| rebuilt.kept)))
+}
+
+/// Replays the journal in memory. Refuses one that is damaged.
+fn require_journal(view: &mut View, media: &dyn Media) -> Result<(), OpenError> {
+    let mut findings = Findings::new(1);
+    view.replay(media.log().as_ref(), &mut findings, &mut Summary::default());
+    findings.sentences().pop().map_or(Ok(()), |problem| Err(OpenError(problem)))
 }
 
 /// Opens the volume as a server does, and closes it.
@@ -204,11 +230,7 @@ fn settle(media: &Arc<dyn Media>, options: &Options, now: Time) -> Result<Stamp,
 /// Returns what the index holds, which is all that the volume holds.
 fn settled_view(media: &dyn Media) -> Result<View, OpenError> {
     let mut view = View::open(media)?;
-    let mut findings = Findings::new(1);
-    view.replay(media.log().as_ref(), &mut findings, &mut Summary::default());
-    if let Some(problem) = findings.sentences().pop() {
-        return Err(OpenError(problem));
-    }
+    require_journal(&mut view, media)?;
     if view.has_recent() {
         return Err(OpenError("the journal could not be put into the index; repair again".to_owned()));
     }

@@ -1,6 +1,7 @@
 //! The replacement of a damaged index when more goes wrong meanwhile.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use redb::StorageBackend as _;
@@ -35,10 +36,10 @@ impl Media for FullAfterReplacement {
         self.0.create_index()
     }
 
-    fn replace_index(&self) -> io::Result<()> {
-        self.0.replace_index()?;
+    fn replace_index(&self) -> io::Result<Option<PathBuf>> {
+        let kept = self.0.replace_index()?;
         self.0.index_file().set_full(true);
-        Ok(())
+        Ok(kept)
     }
 
     fn discard_index(&self) -> io::Result<()> {

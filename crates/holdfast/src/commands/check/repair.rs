@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use server::error::Error;
-use server::volumes::{Repair, repair};
+use server::volumes::repair;
 use store::Directory;
-use volume::check::{CheckOptions, FaultKind, Report};
+use volume::check::{CheckOptions, FaultKind, Obstacle, Report};
+use volume::repair::Repaired;
 
 use super::{Check, FAULTS, check_volume, to_json, to_text};
 use crate::escape;
@@ -45,6 +47,11 @@ const REMEDIES: [(&[FaultKind], &str); 7] = [
 ];
 
 pub(super) fn run(arguments: &Check, name: &str, options: &CheckOptions) -> Outcome {
+    if arguments.json && !arguments.yes {
+        return Err(Error::usage(
+            "a repair that prints JSON cannot show what it would do before it asks; add --yes to repair without asking",
+        ));
+    }
     if !arguments.yes && !io::stdin().is_terminal() {
         return Err(Error::usage(format!(
             "cannot ask whether to repair the volume {name:?}, as standard input is no terminal; add --yes to repair it \
@@ -58,13 +65,9 @@ pub(super) fn run(arguments: &Check, name: &str, options: &CheckOptions) -> Outc
             print(text);
         }
     };
-    let data = arguments.data.display();
     text(&to_text(&arguments.data, name, &Ok(before.clone())));
-    if before.faults.iter().any(|fault| fault.kind == FaultKind::Journal) {
-        return Err(Error::failed(format!(
-            "the volume {name:?} cannot be repaired, as its journal, or where that begins, cannot be read; copy its files with `holdfast dump \
-             --files DIR {data} --volume {name}` into a new volume, or restore a backup (docs/damage.md)"
-        )));
+    if let Some(obstacle) = before.obstacle {
+        return Err(refused(arguments, name, &before, impossible(&arguments.data, name, obstacle)));
     }
     if before.repairable_faults == 0 {
         text(&format!("{name}: there is nothing to repair, and nothing is changed\n"));
@@ -75,11 +78,38 @@ pub(super) fn run(arguments: &Check, name: &str, options: &CheckOptions) -> Outc
         text(&format!("{name}: nothing is changed\n"));
         return Ok(finish(arguments, name, (before.clone(), None, before)));
     }
-    let done = repair(&directory, name, arguments.max_faults)?;
+    let done = match repair(&directory, name, arguments.max_faults) {
+        Ok(done) => done,
+        Err(error) => return Err(refused(arguments, name, &before, error)),
+    };
     text(&told(name, &done));
     let after = check_volume(&directory, name, options)?;
     text(&to_text(&arguments.data, name, &Ok(after.clone())));
     Ok(finish(arguments, name, (before, Some(done), after)))
+}
+
+/// Returns why a volume cannot be repaired, and what to do instead.
+fn impossible(data: &Path, name: &str, obstacle: Obstacle) -> Error {
+    let data = data.display();
+    Error::failed(format!(
+        "the volume {name:?} cannot be repaired, as {obstacle}; copy its files with `holdfast dump --files DIR {data} \
+         --volume {name}` into a new volume, or restore a backup (docs/damage.md)"
+    ))
+}
+
+/// Prints JSON about a volume that was not repaired, if that is wanted. Returns why it was not.
+fn refused(arguments: &Check, name: &str, before: &Report, error: Error) -> Error {
+    if arguments.json {
+        let volume = json!({
+            "name": name,
+            "clean": false,
+            "before": to_json(name, &Ok(before.clone())),
+            "repaired": Value::Null,
+            "error": error.to_string(),
+        });
+        print(&format!("{volume}\n"));
+    }
+    error
 }
 
 /// Returns what a repair would do.
@@ -106,19 +136,19 @@ fn is_yes(answer: &str) -> bool {
 }
 
 /// Returns what a repair did.
-fn told(name: &str, done: &Repair) -> String {
+fn told(name: &str, done: &Repaired) -> String {
     let mut text = String::new();
     let mut line = |line: String| {
         escape::line(&line, &mut text);
         text.push('\n');
     };
-    for change in &done.repaired.changes {
+    for change in &done.changes {
         line(format!("{name}: repair: {change}"));
     }
-    if done.repaired.more_changes > 0 {
-        line(format!("{name}: repair: {} more changes are not listed", done.repaired.more_changes));
+    if done.more_changes > 0 {
+        line(format!("{name}: repair: {} more changes are not listed", done.more_changes));
     }
-    line(format!("{name}: repaired: {}", done.repaired.tally));
+    line(format!("{name}: repaired: {}", done.tally));
     for path in &done.kept {
         line(format!("{name}: an old index is kept as {}; it may be deleted", path.display()));
     }
@@ -129,7 +159,7 @@ fn told(name: &str, done: &Repair) -> String {
 fn finish(
     arguments: &Check,
     name: &str,
-    (before, done, after): (Report, Option<Repair>, Report),
+    (before, done, after): (Report, Option<Repaired>, Report),
 ) -> ExitCode {
     let is_clean = after.is_clean();
     if arguments.json {
@@ -146,18 +176,17 @@ fn finish(
     if is_clean { ExitCode::SUCCESS } else { ExitCode::from(FAULTS) }
 }
 
-fn repair_to_json(done: &Repair) -> Value {
+fn repair_to_json(done: &Repaired) -> Value {
     let changes: Vec<Value> = done
-        .repaired
         .changes
         .iter()
         .map(|change| json!({ "kind": change.kind.word(), "path": change.path, "what": change.what }))
         .collect();
     let kept: Vec<String> = done.kept.iter().map(|path| path.display().to_string()).collect();
-    let tally = &done.repaired.tally;
+    let tally = &done.tally;
     json!({
         "changes": changes,
-        "more_changes": done.repaired.more_changes,
+        "more_changes": done.more_changes,
         "kept": kept,
         "summary": {
             "names_restored": tally.names_restored,

@@ -2,7 +2,7 @@
 
 use super::tree::Tree;
 use super::view::View;
-use super::{Fault, FaultKind, Report, Summary};
+use super::{Fault, FaultKind, Obstacle, Report, Summary};
 use crate::api::ids::Ino;
 
 /// What a fault affects.
@@ -20,12 +20,14 @@ pub(crate) struct Findings {
     max: usize,
     more: u64,
     repairable: u64,
+    /// Faults of the journal.
+    journal: u64,
     notes: Vec<String>,
 }
 
 impl Findings {
     pub(crate) fn new(max: usize) -> Findings {
-        Findings { found: Vec::new(), max, more: 0, repairable: 0, notes: Vec::new() }
+        Findings { found: Vec::new(), max, more: 0, repairable: 0, journal: 0, notes: Vec::new() }
     }
 
     /// Adds a fault that affects an object, if any.
@@ -52,6 +54,7 @@ impl Findings {
 
     fn push(&mut self, kind: FaultKind, subject: Subject, what: String) {
         self.repairable += u64::from(kind.is_repairable());
+        self.journal += u64::from(kind == FaultKind::Journal);
         if self.found.len() < self.max {
             self.found.push((kind, subject, what));
         } else {
@@ -77,10 +80,16 @@ impl Findings {
                 Fault { kind, path, what }
             })
             .collect();
+        let obstacle = match &view.meta {
+            None => Some(Obstacle::Meta),
+            Some(_) if self.journal > 0 => Some(Obstacle::Journal),
+            Some(_) => None,
+        };
         Report {
             faults,
             more_faults: self.more,
-            repairable_faults: self.repairable,
+            repairable_faults: if obstacle.is_some() { 0 } else { self.repairable },
+            obstacle,
             notes: self.notes,
             summary,
         }

@@ -72,7 +72,7 @@ pub(super) fn sound_records(
         let known = key::parse(&key).filter(|(member, table, _)| *member == member_of(*table));
         let Some((_, table, fields)) = known else {
             let what = format!("journal entry {seq} holds an unknown record, key {}", hex(&key));
-            findings.add(FaultKind::Record, None, what);
+            findings.add(FaultKind::Journal, None, what);
             continue;
         };
         match check_key(table, fields).and_then(|()| apply::check_record(&key, &slot)) {
@@ -80,7 +80,7 @@ pub(super) fn sound_records(
             Err(error) => {
                 let what =
                     format!("journal entry {seq}: a record of table {table:?}, key {}: {error}", hex(&key));
-                findings.add(FaultKind::Record, subject(table, &key), what);
+                findings.add(FaultKind::Journal, subject(table, &key), what);
             }
         }
     }

@@ -183,6 +183,7 @@ impl<'p, 'u> Pass<'p, 'u> {
             more_changes: self.changes.more,
             tally: self.changes.tally,
             is_replaced: self.out.is_changed || was_lacking,
+            kept: Vec::new(),
         })
     }
 

@@ -3,4 +3,5 @@
 mod planted;
 mod random;
 mod random_world;
+mod refused;
 mod truncated;

@@ -14,7 +14,7 @@ use crate::encoding::record::{
     encode_xattr,
 };
 use crate::media::Media;
-use crate::offline::check::{CheckOptions, FaultKind, check};
+use crate::offline::check::{CheckOptions, FaultKind, Obstacle, check};
 
 #[test]
 fn names_missing_from_readdir_are_reported() {
@@ -335,10 +335,14 @@ fn malformed_journal_entries_are_reported() {
     };
     planter.journal(&entry);
     planter.expect(&[
-        (FaultKind::Record, Some("/d/f"), "malformed map record"),
-        (FaultKind::Record, None, "malformed segment record"),
-        (FaultKind::Record, None, "unknown record, key 01"),
+        (FaultKind::Journal, Some("/d/f"), "malformed map record"),
+        (FaultKind::Journal, None, "malformed segment record"),
+        (FaultKind::Journal, None, "unknown record, key 01"),
     ]);
+    let options = CheckOptions { faults_max: 0, ..CheckOptions::default() };
+    let media: Arc<dyn Media> = Arc::clone(&planter.media) as Arc<dyn Media>;
+    let unlisted = check(&media, &options).unwrap();
+    assert_eq!((unlisted.obstacle, unlisted.repairable_faults), (Some(Obstacle::Journal), 0));
 }
 
 #[test]

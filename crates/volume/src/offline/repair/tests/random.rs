@@ -50,7 +50,7 @@ enum When {
 }
 
 /// Flips bits in blocks of an index, so that records are lost with each.
-fn hurt(media: &Arc<MemoryMedia>, random: &mut Random, hits: usize) -> Vec<usize> {
+pub(super) fn hurt(media: &Arc<MemoryMedia>, random: &mut Random, hits: usize) -> Vec<usize> {
     let options = CheckOptions { read_data: false, faults_max: 1000 };
     let losses = |media: &Arc<MemoryMedia>| {
         let said = check(&(Arc::clone(media) as Arc<dyn Media>), &options).ok()?;
