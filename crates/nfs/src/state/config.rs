@@ -75,7 +75,7 @@ pub(crate) struct Config {
     /// How long a file is not delegated after a recall.
     pub(crate) undelegated: Duration,
     /// The same after a delegation was revoked, or lost with its client. A client that comes back trusts its cache once
-    /// it is given another one. A client whose delegation was revoked gets none of other files either.
+    /// it is given another one. A client that could have returned it gets none of other files either.
     pub(crate) undelegated_after_loss: Duration,
     /// Files that are not delegated for these reasons, in each shard; more are forgotten.
     pub(crate) contended: usize,

@@ -24,6 +24,10 @@ use crate::state::{Caller, Context, DurabilityToken, SharedState, StateError};
 
 pub(crate) mod in_flight;
 
+/// How long a client gets no delegations after one was revoked while the client was silent: the others are revoked within
+/// this time, and need not be recalled once more each.
+const REVOKED_TOGETHER: Duration = Duration::from_secs(1);
+
 /// How an operation on a file conflicts with delegations of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConflictKind {
@@ -320,7 +324,8 @@ impl SharedState {
     }
 
     /// Revokes a delegation that was not returned in time. The client learns of it when it asks. Its other delegations are
-    /// recalled too, so that nobody waits a lease for each of them, and for a while it gets no new ones.
+    /// recalled too, so that nobody waits a lease for each of them. A client that could have returned it, as it renewed its
+    /// lease, gets no new ones for a while.
     pub(super) fn revoke(&self, context: &Context<'_>, entry: &Arc<StateEntry>) -> Result<(), StateError> {
         self.take_delegation(context, entry)?;
         if entry.liveness() == Liveness::Live {
@@ -328,7 +333,9 @@ impl SharedState {
             entry.client.revoked.fetch_add(1, Ordering::Relaxed);
             self.count_loss(context, entry);
             let returned_before = entry.client.returns_delegations(context.now);
-            entry.client.delegate_from(context.now.plus(self.config.undelegated_after_loss));
+            let was_silent = entry.client.lease_idle(context.now) > self.config.lease;
+            let pause = if was_silent { REVOKED_TOGETHER } else { self.config.undelegated_after_loss };
+            entry.client.delegate_from(context.now.plus(pause));
             if returned_before {
                 self.delegations_of(&entry.client).iter().for_each(|other| self.recall(context, other));
             }

@@ -361,6 +361,25 @@ fn delegations_that_are_not_returned_are_all_recalled() {
 }
 
 #[test]
+fn clients_that_were_cut_off_are_given_delegations_again() {
+    let mut world = world();
+    let (cut, session) = client_at(&world, address(0), b"cut").unwrap();
+    assert!(delegated(&world, &cut, file(0)));
+    let writer = client_at(&world, address(1), b"writer").unwrap().0;
+    let write = |world: &World| world.open(&writer, b"o", file(0), (2, 0)).map(drop);
+    assert_eq!(write(&world), Err(StateError::TryLater));
+    world.pass(61);
+    writer.renew(world.now);
+    world.state.tick(&world.context());
+    assert_eq!(write(&world), Ok(()));
+    world.pass(5);
+    cut.renew(world.now);
+    let connection = (ConnectionId(7), &at(address(0)));
+    world.state.bind_connection(&world.context(), session, connection, true).unwrap();
+    assert!(delegated(&world, &cut, file(1)));
+}
+
+#[test]
 fn calls_to_one_client_leave_room_for_others() {
     let world = World::with(Config { call_bytes: 256 << 10, ..Config::default() });
     let silent = client_at(&world, address(0), b"silent").unwrap().0;
