@@ -24,10 +24,6 @@ use crate::state::{Caller, Context, DurabilityToken, SharedState, StateError};
 
 pub(crate) mod in_flight;
 
-/// How long a client gets no delegations after one was revoked while the client was silent: the others are revoked within
-/// this time, and need not be recalled once more each.
-const REVOKED_TOGETHER: Duration = Duration::from_secs(1);
-
 /// How an operation on a file conflicts with delegations of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConflictKind {
@@ -323,24 +319,29 @@ impl SharedState {
         Ok(())
     }
 
-    /// Revokes a delegation that was not returned in time. The client learns of it when it asks. Its other delegations are
-    /// recalled too, so that nobody waits a lease for each of them. A client that could have returned it, as it renewed its
-    /// lease, gets no new ones for a while.
+    /// Revokes a delegation that was not returned in time. The client learns of it when it asks. If it could have returned
+    /// it, as it renewed its lease, its other delegations are recalled too, so that nobody waits a lease for each of them, and
+    /// for a while it gets no new ones.
     pub(super) fn revoke(&self, context: &Context<'_>, entry: &Arc<StateEntry>) -> Result<(), StateError> {
         self.take_delegation(context, entry)?;
         if entry.liveness() == Liveness::Live {
             entry.revoke();
             entry.client.revoked.fetch_add(1, Ordering::Relaxed);
             self.count_loss(context, entry);
-            let returned_before = entry.client.returns_delegations(context.now);
-            let was_silent = entry.client.lease_idle(context.now) > self.config.lease;
-            let pause = if was_silent { REVOKED_TOGETHER } else { self.config.undelegated_after_loss };
-            entry.client.delegate_from(context.now.plus(pause));
-            if returned_before {
-                self.delegations_of(&entry.client).iter().for_each(|other| self.recall(context, other));
+            if entry.client.lease_idle(context.now) <= self.config.lease {
+                self.distrust(context, &entry.client);
             }
         }
         Ok(())
+    }
+
+    /// Recalls all delegations of a client that did not return one, and lets it get no others for a while.
+    fn distrust(&self, context: &Context<'_>, client: &Arc<Client>) {
+        let returned_before = client.returns_delegations(context.now);
+        client.delegate_from(context.now.plus(self.config.undelegated_after_loss));
+        if returned_before {
+            self.delegations_of(client).iter().for_each(|other| self.recall(context, other));
+        }
     }
 
     /// Forgets a revoked delegation once its client knows.

@@ -20,7 +20,7 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// How long a client without opens, locks and delegations must have been silent to give way to another one. Shorter than
 /// the interval at which clients renew their leases; a client that is about to open a file is not silent.
-const STATELESS: Duration = Duration::from_secs(5);
+const STATELESS: Duration = Duration::from_secs(3);
 
 impl SharedState {
     /// Does what is due. Returns how long to wait before the next call.
