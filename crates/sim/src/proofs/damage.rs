@@ -1,5 +1,5 @@
-//! Bits that flip in the index of a volume: what can be read is right, and a crash while the index is replaced by a copy
-//! leaves the old one or the new.
+//! Flips bits in the index of a volume. Whatever can be read must be right, and a crash while a copy replaces the index must
+//! leave the old one or the new one.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -15,7 +15,7 @@ use volume::time::Time;
 /// Boundaries at which each volume is crashed, about.
 const BOUNDARIES: u64 = 6;
 
-/// What objects show: attributes and data, or an error.
+/// The attributes and data of each object, or the error that it returns.
 type Shown = BTreeMap<u64, Result<String, String>>;
 
 /// What a run did.
@@ -34,7 +34,7 @@ pub struct Tally {
 /// Damages the index of a closed volume several times, once in each of `tries` copies of it.
 ///
 /// # Errors
-/// What was shown wrongly, or was lost by a crash.
+/// Something was shown wrongly, or a crash lost something.
 pub fn run(seed: u64, tries: u64) -> Result<Tally, String> {
     let (mut run, mut workload, mut random) = start(seed)?;
     for _ in 0..EVENTS {
@@ -51,7 +51,7 @@ pub fn run(seed: u64, tries: u64) -> Result<Tally, String> {
     let mut tally = Tally::default();
     for number in 0..tries {
         let mut disk = sound.clone();
-        // Most draws hit a place that was never written.
+        // Most draws hit a block that was never written.
         let (draws, most) = (200, 1 + random.index(3));
         let flips: Vec<_> = (0..draws).filter_map(|_| disk.flip_in_index(&mut random)).take(most).collect();
         let case = Case { disk, sizes, now, inos: &inos, right: &right };

@@ -41,7 +41,7 @@ pub struct Entry {
 pub struct Listing {
     /// Sorted by name.
     pub entries: Vec<Entry>,
-    /// Names that the directory had beyond these; `None` if its record is lost, so that nobody knows.
+    /// The number of further names that the directory had; `None` if its record is lost, so that the number is unknown.
     pub missing: Option<u64>,
 }
 
@@ -50,7 +50,7 @@ pub struct Listing {
 pub struct Xattrs {
     /// Names without the prefix `user.`, and values.
     pub found: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Attributes that the object had beyond these.
+    /// The number of further attributes that the object had.
     pub missing: u32,
 }
 
@@ -59,7 +59,7 @@ pub struct Xattrs {
 pub struct Nameless {
     /// The object.
     pub ino: Ino,
-    /// The directory that it lay in, if it is a directory whose record says so.
+    /// The parent, if the object is a directory and its record is readable.
     pub parent: Option<Ino>,
 }
 

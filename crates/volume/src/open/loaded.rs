@@ -30,7 +30,7 @@ pub(super) struct Loaded {
     pub usage: Usage,
     pub duplicate_requests: DuplicateRequestCache,
     pub segments: HashMap<SegmentId, SegmentInfo>,
-    /// What a file of a segment is that `segments` lacks.
+    /// The origin of a segment file that `segments` does not name.
     pub unlisted: Unlisted,
     /// Files without a name.
     pub orphans: BTreeSet<Ino>,
@@ -44,7 +44,7 @@ pub(super) struct Loaded {
 /// What the log says when not all inodes could be counted.
 const USAGE_TOO_LOW: &str = "usage counters are too low by what these objects use; run `holdfast check`";
 
-/// What a file of a segment is that no record names.
+/// The origin of a segment file that no record names.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Unlisted {
     /// It was being created when the server stopped.
@@ -54,11 +54,11 @@ pub(super) enum Unlisted {
 }
 
 impl Loaded {
-    /// Reads the index. Only the record about the family is needed; of all others, those that cannot be read or do not
-    /// decode are done without, as `docs/semantics.md` says, and the log tells what that means.
+    /// Reads the index. Only the record of the family is required. Other records that cannot be read or decoded are left out,
+    /// as `docs/semantics.md` says, and the log reports the consequences.
     ///
     /// # Errors
-    /// The record about the family is missing or damaged, or the index cannot be read at all.
+    /// The record of the family is missing or damaged, or the index cannot be read at all.
     pub(super) fn from_index(index: &mut Index) -> Result<(Loaded, Snapshot), OpenError> {
         let mut tables = Tables::new(index)?;
         let meta = tables.get(&key::meta())?.ok_or_else(|| {
@@ -82,7 +82,7 @@ impl Loaded {
         loaded.load_usage(&mut tables)?;
         loaded.load_segments(&mut tables)?;
         loaded.load_replies(&mut tables)?;
-        // The next checkpoint deletes what was done without.
+        // The next checkpoint deletes the unreadable records.
         loaded.memtable.apply(tables.dropped.drain(..).map(|key| (key, None)), &[]);
         Ok((loaded, tables.into_snapshot()))
     }

@@ -1,4 +1,4 @@
-//! Reading the tables of an index of which some records are lost or make no sense.
+//! Reads the tables of an index that has lost or undecodable records.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -43,7 +43,7 @@ impl Read {
         self.malformed == 0 && self.unreadable.is_none()
     }
 
-    /// Says in the log what is lost, if anything, and what that means.
+    /// Logs what is lost, if anything, and the consequences.
     pub(super) fn warn(&self, meaning: &str) {
         let table = self.table;
         if let Some(reason) = &self.reason {
@@ -55,7 +55,7 @@ impl Read {
     }
 }
 
-/// What the extents of a segment say about it.
+/// What the extents of a segment tell about it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SegmentUse {
     /// Their stored bytes.
@@ -111,7 +111,7 @@ impl<'i> Tables<'i> {
         Ok(read)
     }
 
-    /// Sets the usage counters to what all inodes use, as the index and `newer` records say.
+    /// Sets the usage counters to the sum over all inodes in the index and in `newer` records.
     pub(super) fn count_usage(&mut self, usage: &Usage, newer: &Memtable) -> Result<Read, OpenError> {
         usage.clear();
         let count = |value: &[u8]| -> Result<(), Malformed> {

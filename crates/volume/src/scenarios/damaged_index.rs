@@ -1,5 +1,5 @@
-//! Damage of the index, block by block: what can be read is served, what cannot is an I/O error, and the volume takes
-//! changes as before.
+//! Damages the index block by block: readable records are served, lost ones are I/O errors, and the volume still accepts
+//! changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ fn write_some(world: &mut World, ino: Ino, random: &mut Random) -> Vec<u8> {
     content
 }
 
-/// Asks for everything. Returns which answers could be given; the others were I/O errors.
+/// Reads everything. Returns the answers that are not I/O errors.
 fn look(world: &mut World, model: &Model, context: &str) -> Vec<bool> {
     let mut served = Vec::new();
     let mut judge = |right: Result<bool, Error>, what: &dyn std::fmt::Debug| match right {
@@ -163,7 +163,7 @@ fn look(world: &mut World, model: &Model, context: &str) -> Vec<bool> {
     served
 }
 
-/// Asks for what is not names and data.
+/// Reads everything but names and data.
 fn look_at_small(
     world: &mut World,
     model: &Model,
@@ -193,7 +193,7 @@ fn look_at_small(
     }
 }
 
-/// Repeats what must be repeated, as a client does, while checkpoints are made.
+/// Repeats a call while it is refused as busy, as a client does, making checkpoints in between.
 fn ask<T>(world: &mut World, mut work: impl FnMut(&mut World) -> Result<T, Error>) -> Result<T, Error> {
     for _ in 0..3 {
         match work(world) {
@@ -223,14 +223,14 @@ fn listing(world: &mut World, directory: Ino) -> Result<Vec<(String, Ino)>, Erro
 }
 
 fn open(media: &Arc<MemoryMedia>, now: Time) -> Result<World, String> {
-    // Little memory, so that reads need the file.
+    // The cache is small, so that reads must go to the file.
     let options = Options { memory: 64 << 10, ..OPTIONS };
     let volume = Volume::open(Arc::clone(media) as Arc<dyn Media>, &options, now)
         .map_err(|error| error.to_string())?;
     Ok(World::with(Arc::clone(media), volume, now))
 }
 
-/// Changes what can be changed, and adds it to the model. Returns how many changes were made.
+/// Makes every change that is possible, and repeats it in the model. Returns the number of changes.
 fn change(world: &mut World, model: &mut Model, context: &str) -> usize {
     let mut made = 0;
     let mut turn = 0;
@@ -272,7 +272,7 @@ fn change(world: &mut World, model: &mut Model, context: &str) -> usize {
     made
 }
 
-/// Damages the index, and asks for and changes what there is: with a volume that was open already, or that is opened.
+/// Damages the index, then reads and changes everything, in a volume that is already open or is opened afterwards.
 fn damage_and_serve(
     (media, model, now): &(Arc<MemoryMedia>, Model, Time),
     damage: &dyn Fn(&mut [u8]),
@@ -335,7 +335,7 @@ enum Outcome {
     Served { lost: usize },
 }
 
-/// Damages that the tests try: a number of random ones, or all, as `HOLDFAST_DAMAGED_BLOCKS` says.
+/// The number of damaged blocks that the tests try, or all: `HOLDFAST_DAMAGED_BLOCKS`.
 fn tries() -> usize {
     const FEW: usize = 14;
     match std::env::var("HOLDFAST_DAMAGED_BLOCKS").as_deref() {

@@ -1,4 +1,4 @@
-//! The pages of redb's file, as far as reading records needs them.
+//! The pages of redb's file: the parts needed to read records.
 //!
 //! Written after redb 4.4: `docs/design.md`, `src/tree_store/page_store/header.rs`, `page_store/base.rs`,
 //! `btree_base.rs` and `table_tree_base.rs`; file format version 3. Its numbers are little-endian. Everything is
@@ -29,7 +29,7 @@ const CHILD: usize = 24;
 /// Bytes of a page number, a checksum and a length.
 const ROOT: usize = 32;
 
-/// What makes no sense.
+/// Why a page is invalid.
 pub(super) type Nonsense = &'static str;
 
 /// Where the last commit begins.

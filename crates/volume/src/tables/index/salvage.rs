@@ -39,7 +39,7 @@ pub struct Copied {
     pub lost: LostRanges,
 }
 
-/// Looks at the records that are copied, and completes the copy.
+/// Inspects the records that are copied, and completes the copy.
 pub trait Contents {
     /// Sees each record, in key order.
     fn see(&mut self, key: &[u8], value: &[u8]);
@@ -84,7 +84,7 @@ impl Salvage {
         contents: &mut dyn Contents,
     ) -> Result<Option<Copied>, IndexError> {
         match self.try_copy(&into, contents) {
-            // A device that is gone damaged nothing, and a failure that passed neither.
+            // Neither a missing device nor a transient failure is damage.
             Ok(copied) => {
                 self.file.check_readable()?;
                 let is_final = copied.bad_pages.is_empty() || self.file.look_again() == 0;

@@ -13,10 +13,10 @@ use crate::media::memory::{MemoryMedia, Random};
 use crate::offline::check::FaultKind;
 use crate::offline::files::{Files, Part};
 
-/// So little that reads need the file.
+/// Bytes of cache: too few for reads to avoid the file.
 const MEMORY: u64 = 64 << 10;
 
-/// What files hold.
+/// Contents of files.
 type Contents = BTreeMap<Ino, Vec<u8>>;
 
 /// Returns the contents of a sound volume by inode, as `model` has them by path, and its directories.
@@ -38,7 +38,7 @@ fn by_inode(media: &Arc<MemoryMedia>, model: &Model) -> (Contents, Vec<Ino>) {
     (contents, directories)
 }
 
-/// Asks for everything, so that bad blocks are found, and makes checkpoints, which replace the index.
+/// Reads everything, so that bad blocks are found, and makes checkpoints, which replace the index.
 fn serve(world: &mut World, contents: &Contents, directories: &[Ino]) {
     for _ in 0..3 {
         for ino in contents.keys() {
@@ -53,7 +53,7 @@ fn serve(world: &mut World, contents: &Contents, directories: &[Ino]) {
     }
 }
 
-/// Changes files, those with lost parts too. Forgets a file when a change of it fails.
+/// Changes files, including those with lost parts. Forgets a file if a change fails.
 fn change(world: &mut World, contents: &mut Contents, directories: &[Ino], random: &mut Random) {
     contents.retain(|ino, content| {
         let (at, length) = (random.index(60_000), 1 + random.index(20_000));
@@ -83,14 +83,14 @@ fn change(world: &mut World, contents: &mut Contents, directories: &[Ino], rando
     world.checkpoint();
 }
 
-/// What a dump of the files copies.
+/// The files that a dump copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Copied {
     whole: usize,
     partial: usize,
 }
 
-/// Reads all files, which must be as they were but for what is said to be lost.
+/// Reads all files. They must be unchanged except where they are reported lost.
 fn compare(media: &Arc<MemoryMedia>, contents: &Contents, context: &str) -> Copied {
     let files = Files::open(Arc::clone(media) as Arc<dyn Media>).unwrap();
     let mut copied = Copied::default();
@@ -120,8 +120,8 @@ fn compare(media: &Arc<MemoryMedia>, contents: &Contents, context: &str) -> Copi
     copied
 }
 
-/// Damages an index beneath an open volume. Returns what can be copied then; `None` if not even the place of the records
-/// could be read, so that it was not replaced.
+/// Damages the index of an open volume. Returns what can still be copied, or `None` if the root could not be read either, so
+/// that the index was not replaced.
 fn damaged_while_open(random: &mut Random, context: &str) -> Option<Copied> {
     let (media, model) = filled(random);
     let (mut contents, directories) = by_inode(&media, &model);
