@@ -2,23 +2,26 @@
 //!
 //! New memory is expensive: the kernel faults in each page and clears it, which costs more than copying into it. So
 //! the buffers of extents, which hold most bulk data, return to a pool when the last reference is dropped.
+//!
+//! Checksums of file data are made while it is in the processor's cache, as it arrives, and kept with it: bytes that are
+//! shared never change, so their checksums never become stale.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
-use crate::limits::EXTENT_BYTES_MAX;
-
+mod aligned;
+mod arriving;
+mod pool;
 mod value;
 
+pub use aligned::AlignedBuffer;
+pub use arriving::{Arriving, Received, WriteData};
+pub(crate) use pool::POOL_BYTES_MAX;
+pub use pool::Pool;
 pub use value::Value;
 
-/// Most bytes of unused buffers that a pool keeps.
-pub(crate) const POOL_BYTES_MAX: usize = 16 << 20;
-
-/// Smallest length that gets a pooled buffer, bytes; shorter data would waste most of it.
-const POOLED_BYTES_MIN: usize = EXTENT_BYTES_MAX - EXTENT_BYTES_MAX / 16;
+/// Bytes that one checksum covers, and the alignment of memory for direct I/O.
+pub const BLOCK: usize = 4096;
 
 /// Immutable bytes; a clone shares them.
 #[derive(Clone, Debug)]
@@ -32,15 +35,53 @@ enum Repr {
 
 #[derive(Debug)]
 struct Buffer {
-    bytes: Vec<u8>,
+    memory: Vec<u8>,
+    /// Where in it the bytes are.
+    start: usize,
+    length: usize,
+    /// CRC32C of each [`BLOCK`], the last of which may be shorter; none if they were not made.
+    checksums: Vec<u32>,
     /// The pool that its memory returns to.
     home: Option<Arc<Pool>>,
+}
+
+impl Buffer {
+    /// Returns a buffer without checksums, which belongs to no pool.
+    fn new(memory: Vec<u8>, start: usize, length: usize) -> Buffer {
+        Buffer { memory, start, length, checksums: Vec::new(), home: None }
+    }
+
+    /// Returns its memory to `pool` when it is dropped.
+    fn of_pool(mut self, pool: &Arc<Pool>) -> Buffer {
+        self.home = Some(Arc::clone(pool));
+        self
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.length]
+    }
+
+    /// Returns the bytes of memory that it takes.
+    fn capacity(&self) -> usize {
+        self.memory.capacity()
+    }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
         if let Some(home) = &self.home {
-            home.take_back(std::mem::take(&mut self.bytes));
+            home.take_back(std::mem::take(&mut self.memory));
+        }
+    }
+}
+
+impl Bytes {
+    /// Returns the CRC32C of each [`BLOCK`] of these bytes, the last of which may be shorter; an empty slice if they were
+    /// not made.
+    pub fn checksums(&self) -> &[u32] {
+        match &self.0 {
+            Repr::Shared(_) => &[],
+            Repr::Owned(buffer) => &buffer.checksums,
         }
     }
 }
@@ -51,7 +92,7 @@ impl Deref for Bytes {
     fn deref(&self) -> &[u8] {
         match &self.0 {
             Repr::Shared(bytes) => bytes,
-            Repr::Owned(buffer) => &buffer.bytes,
+            Repr::Owned(buffer) => buffer.bytes(),
         }
     }
 }
@@ -70,7 +111,8 @@ impl From<Arc<[u8]>> for Bytes {
 
 impl From<Vec<u8>> for Bytes {
     fn from(bytes: Vec<u8>) -> Bytes {
-        Bytes(Repr::Owned(Arc::new(Buffer { bytes, home: None })))
+        let length = bytes.len();
+        Bytes(Repr::Owned(Arc::new(Buffer::new(bytes, 0, length))))
     }
 }
 
@@ -103,108 +145,5 @@ impl Deref for Slice {
 
     fn deref(&self) -> &[u8] {
         &self.bytes[self.range.clone()]
-    }
-}
-
-/// Unused buffers of extents.
-#[derive(Debug)]
-pub struct Pool {
-    free: Mutex<Vec<Vec<u8>>>,
-    /// Most buffers that it keeps.
-    max: usize,
-}
-
-impl Default for Pool {
-    fn default() -> Pool {
-        Pool::new(POOL_BYTES_MAX)
-    }
-}
-
-impl Pool {
-    /// Returns a pool that keeps at most this many bytes.
-    pub fn new(bytes: usize) -> Pool {
-        Pool { free: Mutex::default(), max: bytes.min(POOL_BYTES_MAX) / EXTENT_BYTES_MAX }
-    }
-
-    /// Returns a copy of `bytes`.
-    pub fn copy(self: &Arc<Pool>, bytes: &[u8]) -> Bytes {
-        self.concat(std::iter::once(bytes))
-    }
-
-    /// Returns the concatenation of `parts`.
-    pub fn concat<'a>(self: &Arc<Pool>, parts: impl Iterator<Item = &'a [u8]> + Clone) -> Bytes {
-        let length = parts.clone().map(<[u8]>::len).sum();
-        let mut bytes = self.take(length);
-        bytes.clear();
-        parts.for_each(|part| bytes.extend_from_slice(part));
-        self.own(bytes)
-    }
-
-    /// Returns `length` bytes written by `fill`, which finds arbitrary contents.
-    pub fn filled<E>(
-        self: &Arc<Pool>,
-        length: usize,
-        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
-    ) -> Result<Bytes, E> {
-        let mut bytes = self.take(length);
-        bytes.resize(length, 0);
-        fill(&mut bytes)?;
-        Ok(self.own(bytes))
-    }
-
-    /// Returns memory for `length` bytes.
-    fn take(&self, length: usize) -> Vec<u8> {
-        let is_pooled = (POOLED_BYTES_MIN..=EXTENT_BYTES_MAX).contains(&length);
-        let free = if is_pooled { self.free.lock().pop() } else { None };
-        free.unwrap_or_else(|| Vec::with_capacity(if is_pooled { EXTENT_BYTES_MAX } else { length }))
-    }
-
-    fn own(self: &Arc<Pool>, bytes: Vec<u8>) -> Bytes {
-        let home = (bytes.capacity() == EXTENT_BYTES_MAX).then(|| Arc::clone(self));
-        Bytes(Repr::Owned(Arc::new(Buffer { bytes, home })))
-    }
-
-    fn take_back(&self, bytes: Vec<u8>) {
-        let mut free = self.free.lock();
-        if free.len() < self.max {
-            free.push(bytes);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn buffers_of_extents_return_to_the_pool_and_others_are_exact() {
-        let pool = Arc::new(Pool::default());
-        let extent = vec![7; EXTENT_BYTES_MAX];
-        let bytes = pool.concat([&extent[..5], &extent[5..]].into_iter());
-        assert!(*bytes == *extent);
-        let (shared, place) = (bytes.clone(), bytes.as_ptr());
-        drop(bytes);
-        assert_ne!(pool.copy(&extent).as_ptr(), place, "somebody still reads it");
-        drop(shared);
-        let again: Result<Bytes, ()> = pool.filled(EXTENT_BYTES_MAX - 3, |bytes| {
-            assert_eq!(bytes.len(), EXTENT_BYTES_MAX - 3);
-            bytes.fill(1);
-            Ok(())
-        });
-        let again = again.unwrap();
-        assert!(again.as_ptr() == place && again.iter().all(|byte| *byte == 1));
-        let small = pool.copy(&extent[..10]);
-        assert_eq!(*small, extent[..10]);
-        drop((small, again));
-        assert_eq!(pool.free.lock().len(), 2);
-    }
-
-    #[test]
-    fn a_pool_keeps_a_bounded_number_of_buffers() {
-        let pool = Arc::new(Pool::default());
-        let many: Vec<Bytes> =
-            (0..POOL_BYTES_MAX / EXTENT_BYTES_MAX + 9).map(|_| pool.copy(&[0; EXTENT_BYTES_MAX])).collect();
-        drop(many);
-        assert_eq!(pool.free.lock().len(), POOL_BYTES_MAX / EXTENT_BYTES_MAX);
     }
 }

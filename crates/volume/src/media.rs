@@ -17,17 +17,16 @@ use std::sync::Arc;
 
 use crate::api::ids::SegmentId;
 
-mod aligned;
 #[cfg(any(test, feature = "memory"))]
 pub mod memory;
 
-pub use aligned::AlignedBuffer;
+pub use crate::bytes::AlignedBuffer;
 
 /// The unit that a torn write keeps or loses as a whole, bytes.
 pub const SECTOR_BYTES: u64 = 512;
 
 /// Alignment of direct I/O: offsets and lengths of log and blob writes are multiples of it.
-pub const BLOCK_BYTES: u64 = 4096;
+pub const BLOCK_BYTES: u64 = crate::bytes::BLOCK as u64;
 
 /// Replaced indexes that are kept: the newest ones.
 pub const DAMAGED_INDEXES_MAX: usize = 3;

@@ -15,6 +15,7 @@ mod mixed_copies;
 mod names;
 mod orphans;
 mod reaping;
+mod received;
 mod recovery;
 mod regressions;
 mod state;

@@ -29,7 +29,7 @@ impl Value {
     pub fn part(whole: &Bytes, range: Range<usize>) -> Value {
         let part = &whole[range.clone()];
         match (&whole.0, u32::try_from(range.start), u32::try_from(range.end)) {
-            (Repr::Owned(buffer), Ok(start), Ok(end)) if 2 * part.len() > buffer.bytes.capacity() => {
+            (Repr::Owned(buffer), Ok(start), Ok(end)) if 2 * part.len() > buffer.capacity() => {
                 Value(Of::Part { whole: Arc::clone(buffer), start, end })
             }
             _ => part.into(),
@@ -48,7 +48,7 @@ impl Value {
     pub fn memory_bytes(&self) -> usize {
         match &self.0 {
             Of::Own(bytes) => bytes.len(),
-            Of::Part { whole, .. } => whole.bytes.capacity(),
+            Of::Part { whole, .. } => whole.capacity(),
         }
     }
 
@@ -67,7 +67,7 @@ impl Deref for Value {
     fn deref(&self) -> &[u8] {
         match &self.0 {
             Of::Own(bytes) => bytes,
-            Of::Part { whole, start, end } => &whole.bytes[*start as usize..*end as usize],
+            Of::Part { whole, start, end } => &whole.bytes()[*start as usize..*end as usize],
         }
     }
 }

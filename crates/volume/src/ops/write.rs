@@ -8,6 +8,7 @@ use crate::api::ids::Ino;
 use crate::api::request::{Answer, Durability, Error, Failure, Promised, Request};
 use crate::api::results::{Stability, Written};
 use crate::api::time::Time;
+use crate::bytes::{Arriving, WriteData};
 use crate::encoding::record::InodeRecord;
 use crate::file::extent_map::REPLACED_ENTRY_BYTES_MAX;
 use crate::file::inodes::{InodeState, LockedInode};
@@ -25,17 +26,23 @@ use crate::volume::Volume;
 const _: () = assert!(REPLACED_ENTRY_BYTES_MAX <= MAP_BYTES_PER_ENTRY_MAX);
 
 impl Volume {
+    /// Prepares to receive `length` bytes of a WRITE at `offset`. Checks nothing: that is left to [`Volume::write`].
+    pub fn arriving(&self, offset: u64, length: usize) -> Arriving {
+        Arriving::new(self.segments.pool(), offset, length)
+    }
+
     /// Writes `data`, at most [`TRANSFER_BYTES_MAX`], at `offset`. A small stable write travels in the journal. A
     /// large one, or one that replaces very many mappings, stays unstable until the next flush makes it stable; its
-    /// reply waits for that.
-    pub fn write(
+    /// reply waits for that. Data received for this offset is not copied.
+    pub fn write<'d>(
         &self,
         request: &Request<'_>,
         ino: Ino,
         offset: u64,
-        data: &[u8],
+        data: impl Into<WriteData<'d>>,
         stability: Stability,
     ) -> Answer<Written> {
+        let data = data.into();
         self.run(request.access, |attempt| {
             let mut state = attempt.lock(ino)?;
             let after = state.durability();
@@ -47,7 +54,7 @@ impl Volume {
             let after = if data.is_empty() {
                 after
             } else if is_stable && self.fits_inline(&state, offset, data.len()) {
-                self.write_inline(request, attempt, &mut state, offset, data)?
+                self.write_inline(request, attempt, &mut state, offset, &data.contiguous())?
             } else {
                 self.write_unstable(request, &mut state, offset, data, is_stable)?
             };
@@ -136,7 +143,7 @@ impl Volume {
         request: &Request<'_>,
         state: &mut LockedInode,
         offset: u64,
-        data: &[u8],
+        data: WriteData<'_>,
         is_stable: bool,
     ) -> Result<Durability, Stop> {
         let limit = self.limits.dirty_bytes;
@@ -160,15 +167,9 @@ impl Volume {
         state.reserved_bytes += reserved;
         state.unstable_size = Some(state.size().max(end));
         let write = self.write_back.new_write();
-        // Split into ranges that become extents unchanged.
-        let mut rest = data;
-        while !rest.is_empty() {
-            let start = end - rest.len() as u64;
-            let to_boundary = EXTENT_BYTES_MAX as u64 - start % EXTENT_BYTES_MAX as u64;
-            let length = usize::try_from(to_boundary).unwrap_or(usize::MAX).min(rest.len());
-            state.dirty.insert(start, self.segments.pool().copy(&rest[..length]), write);
-            rest = &rest[length..];
-        }
+        data.for_each_piece(self.segments.pool(), offset, |start, piece| {
+            state.dirty.insert(start, piece, write);
+        });
         self.account_dirty(state);
         state.unsaved = true;
         let cell = Arc::clone(LockedInode::mutex(state));

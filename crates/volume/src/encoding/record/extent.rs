@@ -3,8 +3,7 @@
 use crate::api::ids::{ExtentId, SegmentId};
 use crate::encoding::codec::{Malformed, Reader, Write};
 
-/// Bytes of an extent that one checksum covers.
-pub const BLOCK: usize = 4096;
+pub use crate::bytes::BLOCK;
 
 /// An extent: an immutable run of file data.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,13 +1,9 @@
 //! Memory as direct I/O wants it.
 
-use super::BLOCK_BYTES;
+use super::BLOCK;
 
-/// [`BLOCK_BYTES`] as a length in memory.
-const ALIGNMENT: usize = 4096;
-const _: () = assert!(ALIGNMENT as u64 == BLOCK_BYTES);
-
-/// Memory of fixed size that begins at a multiple of [`BLOCK_BYTES`]: a slice of a larger allocation, so that no unsafe
-/// code is needed.
+/// Memory of fixed size that begins at a multiple of [`BLOCK`]: a slice of a larger allocation, so that no unsafe code is
+/// needed.
 #[derive(Debug)]
 pub struct AlignedBuffer {
     /// Never grown, so its bytes never move.
@@ -15,11 +11,16 @@ pub struct AlignedBuffer {
     start: usize,
 }
 
+/// Returns where in an allocation the first multiple of [`BLOCK`] is.
+pub(super) fn aligned_start(memory: &[u8]) -> usize {
+    memory.as_ptr().addr().next_multiple_of(BLOCK) - memory.as_ptr().addr()
+}
+
 impl AlignedBuffer {
     /// `length` zeros.
     pub fn new(length: usize) -> AlignedBuffer {
-        let bytes = vec![0; length + ALIGNMENT];
-        let start = bytes.as_ptr().addr().next_multiple_of(ALIGNMENT) - bytes.as_ptr().addr();
+        let bytes = vec![0; length + BLOCK];
+        let start = aligned_start(&bytes);
         AlignedBuffer { bytes, start }
     }
 
