@@ -256,7 +256,7 @@ mod tests {
         let file = FileHandle3::new(&bytes).unwrap();
         let write = |stable, length| {
             let data = vec![0; length];
-            let args = WriteArgs { file, offset: 0, count: 0, stable, data: &data };
+            let args = WriteArgs { file, offset: 0, count: 0, stable, data: (&data).into() };
             awaited(&call(nfs3::PROGRAM, Procedure::Write as u32, |out| args.encode(out)))
         };
         let volume = VolumeId(7);

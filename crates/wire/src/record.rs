@@ -125,8 +125,19 @@ pub struct RecordReader {
     fragment: Option<Fragment>,
     fragments: u32,
     empty_fragments: u32,
+    /// The part of the record that the caller receives elsewhere.
+    cut: Option<Cut>,
     /// The previous call returned `record`, which can be overwritten.
     yielded: bool,
+}
+
+/// A part of a record that goes past its reader.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    /// Its length in bytes.
+    length: usize,
+    /// Those that have not arrived.
+    missing: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -148,6 +159,7 @@ impl RecordReader {
             fragment: None,
             fragments: 0,
             empty_fragments: 0,
+            cut: None,
             yielded: false,
         }
     }
@@ -158,10 +170,14 @@ impl RecordReader {
     ///
     /// # Errors
     /// See [`RecordError`]. The stream cannot be read after an error.
+    ///
+    /// # Panics
+    /// If a part that was cut out has not passed.
     pub fn next<'r, 'i: 'r>(&'r mut self, input: &mut &'i [u8]) -> Result<Option<&'r [u8]>, RecordError> {
         if self.yielded {
             self.begin_record();
         }
+        assert!(self.cut.is_none_or(|cut| cut.missing == 0), "the caller receives what was cut out");
         loop {
             let Some(fragment) = self.fragment else {
                 if !self.begin_fragment(input)? {
@@ -190,6 +206,62 @@ impl RecordReader {
         }
     }
 
+    /// Reads the mark of the next record, unless a record has begun.
+    ///
+    /// # Errors
+    /// Those of [`RecordReader::next`].
+    pub fn begin(&mut self, input: &mut &[u8]) -> Result<(), RecordError> {
+        if self.yielded {
+            self.begin_record();
+        }
+        if self.fragments == 0 {
+            self.begin_fragment(input)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the length in bytes of a record that has begun and comes in one fragment.
+    #[must_use]
+    pub fn whole_length(&self) -> Option<usize> {
+        let whole = self.fragment.filter(|fragment| fragment.last && self.fragments == 1);
+        whole.map(|_| self.record_bytes_max())
+    }
+
+    /// Copies from `input` until `bytes` of the fragment have arrived, or all of `input`. Returns what has arrived of the record.
+    pub fn take_start(&mut self, input: &mut &[u8], bytes: usize) -> &[u8] {
+        if let Some(fragment) = self.fragment {
+            let wanted = bytes.saturating_sub(self.filled).min(input.len());
+            let mut start = input.get(..wanted).unwrap_or_default();
+            let missing = self.take(fragment, &mut start);
+            *input = input.get(wanted - start.len()..).unwrap_or_default();
+            self.fragment = Some(Fragment { missing, ..fragment });
+        }
+        self.record.get(..self.filled).unwrap_or_default()
+    }
+
+    /// Cuts `length` bytes out of a record in one fragment, behind its first `at`. What has arrived of them is dropped; the
+    /// caller receives the rest and reports it ([`RecordReader::passed`]). The record is complete without them.
+    ///
+    /// # Panics
+    /// If they are not a part of the record, or not all before them has arrived.
+    pub fn cut_out(&mut self, at: usize, length: usize) {
+        let arrived = self.filled.checked_sub(at).expect("the record has arrived as far as what is cut out");
+        let missing = length.checked_sub(arrived).filter(|missing| *missing <= self.missing());
+        let missing = missing.expect("what is cut out ends within the record");
+        self.cut = Some(Cut { length, missing });
+        self.filled = at;
+    }
+
+    /// Records that `bytes` of what was cut out have arrived.
+    ///
+    /// # Panics
+    /// If fewer were missing.
+    pub fn passed(&mut self, bytes: usize) {
+        let cut = self.cut.as_mut().filter(|cut| bytes <= cut.missing);
+        cut.expect("no more passes than was cut out").missing -= bytes;
+        self.fragment.as_mut().expect("what is cut out is a part of a fragment").missing -= bytes;
+    }
+
     /// Whether the stream is at the end of a record.
     #[must_use]
     pub fn is_between_records(&self) -> bool {
@@ -206,9 +278,10 @@ impl RecordReader {
     /// fragments are known, and zero between records and before the first mark is complete.
     #[must_use]
     pub fn record_bytes_max(&self) -> usize {
+        let passed = self.cut.map_or(0, |cut| cut.length - cut.missing);
         match self.fragment {
             _ if self.yielded || self.fragments == 0 => 0,
-            Some(fragment) if fragment.last => self.filled + fragment.missing,
+            Some(fragment) if fragment.last => self.filled + passed + fragment.missing,
             _ => self.limit,
         }
     }
@@ -217,7 +290,7 @@ impl RecordReader {
     /// [`RecordReader::received`] must follow.
     pub fn space(&mut self) -> &mut [u8] {
         let missing = self.missing();
-        if missing < SPACE_BYTES_MIN {
+        if missing < SPACE_BYTES_MIN || self.cut.is_some() {
             return &mut [];
         }
         if self.filled == self.record.len() {
@@ -264,6 +337,7 @@ impl RecordReader {
         self.fragment = None;
         self.fragments = 0;
         self.empty_fragments = 0;
+        self.cut = None;
         self.yielded = false;
     }
 

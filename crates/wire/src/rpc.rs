@@ -111,7 +111,14 @@ impl std::error::Error for CallError {}
 /// # Errors
 /// See [`CallError`].
 pub fn decode_call(record: &[u8]) -> Result<(CallHeader<'_>, Decoder<'_>), CallError> {
-    let mut input = Decoder::new(record);
+    decode_call_in(Decoder::new(record))
+}
+
+/// The same for a record that lacks a part of a payload.
+///
+/// # Errors
+/// See [`CallError`].
+pub fn decode_call_in(mut input: Decoder<'_>) -> Result<(CallHeader<'_>, Decoder<'_>), CallError> {
     let mut word = || input.u32().map_err(|_| CallError::NotACall);
     let xid = word()?;
     if word()? != MESSAGE_CALL {

@@ -8,8 +8,12 @@
 
 use std::fmt;
 
+mod payload;
 #[cfg(test)]
 mod tests;
+
+use payload::Hole;
+pub use payload::Payload;
 
 /// Why bytes do not decode as a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,13 +84,15 @@ pub fn decode_all<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Result<T, DecodeError> 
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
     rest: &'a [u8],
+    /// What lacks in `rest`, see [`Payload`].
+    hole: Hole,
 }
 
 impl<'a> Decoder<'a> {
     /// Returns a decoder at the start of `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes }
+        Self { rest: bytes, hole: Hole::NONE }
     }
 
     /// Returns the remaining bytes.

@@ -110,7 +110,7 @@ impl Client {
             offset,
             count: u32::try_from(data.len()).unwrap(),
             stable: StableHow::Unstable,
-            data,
+            data: data.into(),
         };
         self.send(nfs3::PROGRAM, nfs3::Procedure::Write as u32, &arguments).unwrap();
     }
@@ -159,7 +159,7 @@ impl Client {
             offset: 0,
             count: u32::try_from(data.len()).unwrap(),
             stable: StableHow::FileSync,
-            data,
+            data: data.into(),
         };
         let result = self.nfs(nfs3::Procedure::Write, &arguments)?;
         let written = WriteRes::decode(&mut Decoder::new(&result)).unwrap().unwrap();

@@ -40,7 +40,8 @@ fn write(file: &Object<'_>, args: &WriteArgs<'_>) -> Answer<Written> {
     if !fits_a_file(args.offset, u64::from(args.count)) {
         return Err(Error::FileTooLarge.into());
     }
-    file.volume.write(&file.request(), file.ino, args.offset, args.data, stability(args.stable))
+    let data = args.data.bytes().ok_or(Error::Invalid)?;
+    file.volume.write(&file.request(), file.ino, args.offset, data, stability(args.stable))
 }
 
 fn stability(stable: StableHow) -> Stability {

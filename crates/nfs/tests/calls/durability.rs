@@ -82,7 +82,7 @@ fn failures_wait_for_the_changes_they_reveal() {
     let rmdir = encoded(&RmdirArgs { object: place(server.root(), "dir") });
     assert!(waits(&offer(&server, Procedure::Rmdir, &rmdir).0));
     // INVAL reveals nothing, but the reply shows the changed directory.
-    let write = WriteArgs { file: dir, offset: 0, count: 9, stable: StableHow::FileSync, data: b"x" };
+    let write = WriteArgs { file: dir, offset: 0, count: 9, stable: StableHow::FileSync, data: b"x".into() };
     assert!(waits(&offer(&server, Procedure::Write, &encoded(&write)).0));
 }
 

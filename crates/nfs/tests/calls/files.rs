@@ -10,7 +10,7 @@ fn write_args(
     data: &'static [u8],
     stable: StableHow,
 ) -> WriteArgs<'static> {
-    WriteArgs { file, offset, count: u32::try_from(data.len()).unwrap(), stable, data }
+    WriteArgs { file, offset, count: u32::try_from(data.len()).unwrap(), stable, data: data.into() }
 }
 
 #[test]

@@ -567,8 +567,13 @@ fn shares_bind_callers_without_opens() {
     let file = file_of(&server);
     let (one, two) = (process(1, 7), process(2, 8));
     let write = |of: Process| {
-        let args =
-            nfs3::WriteArgs { file, offset: 0, count: 1, stable: nfs3::StableHow::FileSync, data: b"1" };
+        let args = nfs3::WriteArgs {
+            file,
+            offset: 0,
+            count: 1,
+            stable: nfs3::StableHow::FileSync,
+            data: b"1".into(),
+        };
         let written: nfs3::WriteRes = server.call(of.who, nfs3::Procedure::Write, &args);
         written.map_or_else(|failed| failed.status, |_| NfsStat3::Ok)
     };

@@ -33,7 +33,7 @@ fn calls(dir: FileHandle3<'_>, file: FileHandle3<'_>) -> Vec<Vec<u8>> {
         (Procedure::Read, encoded(&ReadArgs { file, offset: 3, count: 100 })),
         (
             Procedure::Write,
-            encoded(&WriteArgs { file, offset: 5, count: 9, stable: StableHow::Unstable, data }),
+            encoded(&WriteArgs { file, offset: 5, count: 9, stable: StableHow::Unstable, data: data.into() }),
         ),
         (Procedure::Create, encoded(&CreateArgs { place: place(dir, "a"), how: CreateHow3::Unchecked(set) })),
         (Procedure::Mkdir, encoded(&MkdirArgs { place: place(dir, "b"), attributes: set })),

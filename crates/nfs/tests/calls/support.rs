@@ -327,7 +327,7 @@ impl Server {
     /// Writes stably.
     pub(crate) fn write(&self, file: FileHandle3<'_>, offset: u64, data: &[u8]) -> WriteRes {
         let count = u32::try_from(data.len()).unwrap();
-        let args = WriteArgs { file, offset, count, stable: StableHow::FileSync, data };
+        let args = WriteArgs { file, offset, count, stable: StableHow::FileSync, data: data.into() };
         self.call(root(), nfs3::Procedure::Write, &args)
     }
 

@@ -308,7 +308,7 @@ impl Requester {
                 stateid,
                 offset: region_offset(region),
                 stable,
-                data: arguments.bytes,
+                data: arguments.bytes.into(),
             }),
             Op::Commit { .. } => ArgOp4::Commit(CommitArgs { offset: 0, count: 0 }),
             Op::Truncate { stateid, .. } => {

@@ -3,7 +3,7 @@
 use super::{Fattr3, FileHandle3, NfsStat3, PostOpAttr, Res3, WccData};
 use crate::limits::{DATA_BYTES_MAX, VERIFIER_BYTES};
 use crate::payload::PayloadEncoder;
-use crate::xdr::{block, length_u32};
+use crate::xdr::{Payload, block, length_u32};
 
 xdr! {
     /// The arguments of READ (RFC 1813 section 3.3.6).
@@ -87,7 +87,8 @@ xdr! {
         pub count: u32,
         /// The stability required before the reply.
         pub stable: StableHow,
-        opaque data max DATA_BYTES_MAX,
+        /// The data.
+        pub data: Payload<'a>,
     }
 
     /// WRITE succeeded.

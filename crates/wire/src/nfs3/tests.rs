@@ -130,10 +130,10 @@ fn lengths_have_limits() {
         offset: 0,
         count: 0,
         stable: StableHow::Unstable,
-        data: &data[1..],
+        data: data[1..].into(),
     };
     assert_eq!(decode_all::<WriteArgs<'_>>(&encode(&write)), Ok(write));
-    write.data = &data;
+    write.data = (&data).into();
     assert!(decode_all::<WriteArgs<'_>>(&encode(&write)).is_err());
 }
 
@@ -144,10 +144,10 @@ fn payloads_are_borrowed() {
         offset: 1,
         count: 4,
         stable: StableHow::FileSync,
-        data: b"data",
+        data: b"data".into(),
     });
     let write: WriteArgs<'_> = decode_all(&bytes).unwrap();
-    assert_eq!(write.data.as_ptr(), bytes[bytes.len() - 4..].as_ptr());
+    assert_eq!(write.data.here().as_ptr(), bytes[bytes.len() - 4..].as_ptr());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{NfsStat4, StableHow4, Stateid4, Verifier4};
 use crate::limits::DATA_BYTES_MAX;
 use crate::payload::PayloadEncoder;
-use crate::xdr::{block, length_u32};
+use crate::xdr::{Payload, block, length_u32};
 
 xdr! {
     /// The arguments of READ (RFC 8881 section 18.22).
@@ -63,7 +63,8 @@ xdr! {
         pub offset: u64,
         /// The stability required before the reply.
         pub stable: StableHow4,
-        opaque data max DATA_BYTES_MAX,
+        /// The data.
+        pub data: Payload<'a>,
     }
 
     /// WRITE succeeded.

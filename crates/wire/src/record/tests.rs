@@ -254,3 +254,39 @@ fn the_length_of_a_record_that_has_begun_is_known() {
     assert_eq!(feed(&whole[..8]), (false, 310));
     assert_eq!(feed(&whole[8..]), (true, 0));
 }
+
+#[test]
+fn a_part_that_is_cut_out_goes_past_the_reader() {
+    let stream = [fragment(b"head PAYLOAD tail", true), fragment(b"next", true)].concat();
+    for cut in 0..stream.len() {
+        let mut reader = RecordReader::new(LIMIT);
+        let (mut payload, mut records) = (Vec::new(), Vec::new());
+        for mut input in [&stream[..cut], &stream[cut..]] {
+            while !input.is_empty() || reader.has_completed() {
+                let missing = reader.cut.map_or(0, |cut| cut.missing);
+                if missing > 0 {
+                    let (passing, rest) = input.split_at(missing.min(input.len()));
+                    payload.extend_from_slice(passing);
+                    reader.passed(passing.len());
+                    assert_eq!(reader.record_bytes_max(), 17);
+                    input = rest;
+                    continue;
+                }
+                reader.begin(&mut input).unwrap();
+                if reader.whole_length() == Some(17) && reader.cut.is_none() {
+                    let start = reader.take_start(&mut input, 9).to_vec();
+                    if let Some(arrived) = start.get(5..) {
+                        payload.extend_from_slice(arrived);
+                        reader.cut_out(5, 7);
+                        assert!(reader.space().is_empty() && !reader.is_between_records());
+                    }
+                } else if let Some(record) = reader.next(&mut input).unwrap() {
+                    records.push(record.to_vec());
+                }
+            }
+        }
+        assert_eq!(payload, b"PAYLOAD", "split at {cut}");
+        assert_eq!(records, [&b"head  tail"[..], b"next"], "split at {cut}");
+        assert!(reader.is_between_records());
+    }
+}

@@ -1,6 +1,6 @@
 //! The rules of RFC 4506, one by one.
 
-use super::{DecodeError, Decoder, Encoder, decode_all, padding};
+use super::{Decode as _, DecodeError, Decoder, Encoder, Payload, decode_all, padding};
 use crate::list::List;
 use crate::sample::{check, encode};
 
@@ -88,4 +88,71 @@ fn the_primitives_round_trip() {
     check::<Option<u64>>();
     check::<List<'static, u64>>();
     check::<List<'static, List<'static, bool>>>();
+}
+
+/// A number, a payload, and another number.
+fn message(length: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut out = Encoder::new(&mut bytes);
+    out.u32(5);
+    out.opaque(&[1, 2, 3, 4, 5, 6, 7, 8, 9][..length]);
+    out.u32(6);
+    bytes
+}
+
+fn decode_message<'a>(mut input: Decoder<'a>) -> Result<(Payload<'a>, Decoder<'a>), DecodeError> {
+    assert_eq!(input.u32()?, 5);
+    Ok((Payload::decode(&mut input)?, input))
+}
+
+#[test]
+fn a_payload_is_found_in_every_start_of_its_message() {
+    for length in 0..10 {
+        let bytes = message(length);
+        for (cut, start) in (0..=bytes.len()).map(|cut| (cut, &bytes[..cut])) {
+            let found = decode_message(Decoder::of_start(start, bytes.len()));
+            if cut < 8 {
+                assert_eq!(found.unwrap_err(), DecodeError::Truncated);
+                continue;
+            }
+            let arrived = length.min(cut - 8);
+            let is_padded = cut >= 8 + length + padding(length);
+            if arrived == length && !is_padded {
+                assert_eq!(found.unwrap_err(), DecodeError::Truncated, "only the padding is missing");
+                continue;
+            }
+            let (payload, mut rest) = found.unwrap();
+            assert_eq!((payload.len(), payload.here()), (length, &bytes[8..8 + arrived]));
+            assert_eq!(payload.bytes().is_some(), arrived == length);
+            assert_eq!(rest.u32().is_ok(), cut == bytes.len(), "only what has arrived is decoded");
+        }
+    }
+}
+
+#[test]
+fn a_message_is_decoded_around_its_payload() {
+    for length in 1..10 {
+        let bytes = message(length);
+        let without = [&bytes[..8], &bytes[8 + length..]].concat();
+        let (payload, mut rest) = decode_message(Decoder::around(&without, 8, length)).unwrap();
+        assert_eq!((payload.len(), payload.here(), payload.bytes()), (length, &[][..], None));
+        assert_eq!((rest.u32(), rest.finish()), (Ok(6), Ok(())));
+        // A payload of another length is not this one.
+        assert!(decode_message(Decoder::around(&without, 8, length + 1)).is_err());
+        assert!(decode_message(Decoder::around(&without[..8], 8, length)).is_ok() == (padding(length) == 0));
+    }
+}
+
+#[test]
+fn a_payload_that_exceeds_its_message_is_not_found() {
+    let bytes = message(5);
+    for length in 8..20 {
+        let found = decode_message(Decoder::of_start(&bytes[..8], length));
+        assert_eq!(found.is_ok(), length >= 16, "{length}");
+    }
+    let second = [&message(5)[..], &message(5)[4..]].concat();
+    let (_, mut rest) = decode_message(Decoder::of_start(&second[..26], second.len())).unwrap();
+    rest.u32().unwrap();
+    let payload = Payload::decode(&mut rest).unwrap();
+    assert_eq!((payload.len(), payload.here().len()), (5, 2), "the second is the one that has not arrived");
 }

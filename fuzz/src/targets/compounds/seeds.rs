@@ -121,7 +121,7 @@ fn unlock(lock_stateid: Stateid4, seqid: u32, offset: u64, length: u64) -> ArgOp
 }
 
 fn write(stateid: Stateid4) -> ArgOp4<'static> {
-    ArgOp4::Write(WriteArgs { stateid, offset: 0, stable: StableHow4::FileSync, data: b"something" })
+    ArgOp4::Write(WriteArgs { stateid, offset: 0, stable: StableHow4::FileSync, data: b"something".into() })
 }
 
 fn close(open_stateid: Stateid4, seqid: u32) -> ArgOp4<'static> {

@@ -357,7 +357,7 @@ impl Volume {
         let moved = if is_short { third(asked.data.len()) } else { asked.data.len() };
         let offset = usize::try_from(asked.offset).unwrap();
         data.resize(data.len().max(offset + moved), 0);
-        data[offset..offset + moved].copy_from_slice(&asked.data[..moved]);
+        data[offset..offset + moved].copy_from_slice(&asked.data.here()[..moved]);
         let count = u32::try_from(moved).unwrap();
         let (committed, verf) = (asked.stable, self.verifier());
         let result: WriteRes = Ok(WriteOk { file_wcc: NO_WCC, count, committed, verf });

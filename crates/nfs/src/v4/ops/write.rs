@@ -22,8 +22,8 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &WriteArgs<'_>, out: &mut E
     if !fits_a_file(args.offset, length) {
         return Err(NfsStat4::Fbig.into());
     }
-    let written =
-        file.volume.write(&file.request(), file.ino, args.offset, args.data, stability(args.stable));
+    let data = args.data.bytes().ok_or(NfsStat4::BadXdr)?;
+    let written = file.volume.write(&file.request(), file.ino, args.offset, data, stability(args.stable));
     let written = compound.answered(file.volume, written)?;
     compound.note_change();
     WriteRes::Ok(WriteOk {

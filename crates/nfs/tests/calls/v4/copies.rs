@@ -26,7 +26,7 @@ fn files(server: &Server, session: &Session<'_>) -> (&'static [u8], &'static [u8
     let (from, to) = (file(server, "from"), file(server, "to"));
     let mut data: Vec<u8> = (0..SIZE).map(|at| (at / 7 % 251).to_le_bytes()[0]).collect();
     for (piece, offset) in data.chunks(SIZE / 4).zip((0_u64..).step_by(SIZE / 4)) {
-        let args = WriteArgs { stateid: ANY, offset, stable: StableHow4::FileSync, data: piece };
+        let args = WriteArgs { stateid: ANY, offset, stable: StableHow4::FileSync, data: piece.into() };
         assert_eq!(session.on(from, &[ArgOp4::Write(args)]).status, NfsStat4::Ok);
     }
     let hole = |offset| ArgOp4::Deallocate(DeallocateArgs { stateid: ANY, offset, length: 1 });

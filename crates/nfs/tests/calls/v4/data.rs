@@ -6,7 +6,7 @@ use super::support::*;
 use crate::support::Server;
 
 fn write(offset: u64, stable: StableHow4, data: &[u8]) -> ArgOp4<'_> {
-    ArgOp4::Write(WriteArgs { stateid: Stateid4::ANONYMOUS, offset, stable, data })
+    ArgOp4::Write(WriteArgs { stateid: Stateid4::ANONYMOUS, offset, stable, data: data.into() })
 }
 
 fn read(offset: u64, count: u32) -> ArgOp4<'static> {

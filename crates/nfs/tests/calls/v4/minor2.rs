@@ -10,7 +10,7 @@ use crate::support::{Server, root};
 const ANY: Stateid4 = Stateid4::ANONYMOUS;
 
 fn write(offset: u64, data: &[u8]) -> ArgOp4<'_> {
-    ArgOp4::Write(WriteArgs { stateid: ANY, offset, stable: StableHow4::FileSync, data })
+    ArgOp4::Write(WriteArgs { stateid: ANY, offset, stable: StableHow4::FileSync, data: data.into() })
 }
 
 fn seek(offset: u64, what: DataContent4) -> ArgOp4<'static> {

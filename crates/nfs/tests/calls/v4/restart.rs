@@ -108,8 +108,12 @@ fn create() -> ArgOp4<'static> {
 fn operations_after_a_replayed_open_use_its_stateid() {
     let server = Server::new();
     let mut known = known(&server);
-    let write =
-        WriteArgs { stateid: Stateid4::CURRENT, offset: 0, stable: StableHow4::FileSync, data: b"data" };
+    let write = WriteArgs {
+        stateid: Stateid4::CURRENT,
+        offset: 0,
+        stable: StableHow4::FileSync,
+        data: b"data".into(),
+    };
     let operations = [&to_root()[..], &[create(), ArgOp4::Write(write)]].concat();
     let (_, first, second) = twice(server, &mut known, &operations, |_| {});
     assert_eq!((first.status, second.status), (NfsStat4::Ok, NfsStat4::Ok), "{second:?}");

@@ -186,7 +186,8 @@ pub(crate) fn write(server: &mut Server, tree: &Tree) -> Result<Prepared, String
     let (stateids, data) = (opened?, vec![7; SMALL as usize]);
     Ok(session.calls(server, SOME, |number| {
         let (file, offset) = (number % tree.files.len(), scattered_offset(number));
-        let write = WriteArgs { stateid: stateids[file], offset, stable: StableHow4::FileSync, data: &data };
+        let write =
+            WriteArgs { stateid: stateids[file], offset, stable: StableHow4::FileSync, data: (&data).into() };
         (&tree.files[file], vec![ArgOp4::Write(write), attributes()])
     }))
 }

@@ -112,7 +112,7 @@ fn write_record(server: &mut Server, file: &[u8], offset: u64, bytes: u32, stabl
     // All blocks differ.
     let first = offset.to_be_bytes()[4] ^ offset.to_be_bytes()[6];
     let data: Vec<u8> = (0..bytes).map(|at| at.to_be_bytes()[3] ^ at.to_be_bytes()[2] ^ first).collect();
-    let arguments = WriteArgs { file: handle(file), offset, count: bytes, stable, data: &data };
+    let arguments = WriteArgs { file: handle(file), offset, count: bytes, stable, data: (&data).into() };
     server.record(Procedure::Write, &arguments)
 }
 

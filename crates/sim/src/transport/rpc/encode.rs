@@ -90,7 +90,7 @@ pub(super) fn arguments(
         Call::Write { offset, length, stability, .. } => {
             let data = &payload(call.operation.id, length);
             let stable = stable(stability);
-            let args = WriteArgs { file: object, offset, count: length, stable, data };
+            let args = WriteArgs { file: object, offset, count: length, stable, data: data.into() };
             (Procedure::Write, encoded(&args))
         }
         Call::Commit { offset, count, .. } => {

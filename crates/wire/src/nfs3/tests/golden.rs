@@ -105,7 +105,7 @@ fn read_and_write() {
         offset: 0x1_0000_0002,
         count: 3,
         stable: StableHow::FileSync,
-        data: b"abc",
+        data: b"abc".into(),
     };
     same(&write, &words(&[&HANDLE_WORDS[..], &[1, 2, 3, 2, 3, 0x6162_6300]].concat()));
     let written = WriteRes::Ok(WriteOk {
