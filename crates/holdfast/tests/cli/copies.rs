@@ -101,6 +101,34 @@ impl Filled {
     }
 }
 
+/// Returns the content of a file of [`with_lost_names`].
+pub(crate) fn content(number: u32) -> Vec<u8> {
+    number.to_be_bytes().repeat(700)
+}
+
+/// Returns a data directory whose volume has 300 files in `/directory`, some of whose names are lost.
+pub(crate) fn with_lost_names(scratch: &Scratch) -> PathBuf {
+    let mut filled = Filled::new(scratch);
+    let directory = filled.mkdir(Ino::ROOT, b"directory");
+    for number in 0..300 {
+        let name = format!("a file with a longer name {number}");
+        filled.file(directory, name.as_bytes(), &[(0, content(number))]);
+        if number % 20 == 0 {
+            filled.checkpoint();
+        }
+    }
+    let data = filled.close();
+    let path = data.join("volumes/main/index");
+    let mut index = fs::read(&path).unwrap();
+    let name = b"a file with a longer name 123";
+    for block in index.chunks_mut(4096).filter(|block| block.windows(name.len()).any(|window| window == name))
+    {
+        block[2048] ^= 1;
+    }
+    fs::write(&path, index).unwrap();
+    data
+}
+
 /// Attributes of an object that a copy keeps: type, mode, links, size, modification time, content.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
@@ -278,25 +306,9 @@ fn has_xattr(path: &Path, name: &str, expected: &[u8]) {
 #[test]
 fn a_check_goes_on_around_lost_names_and_a_copy_saves_the_files() {
     let scratch = Scratch::new();
-    let mut filled = Filled::new(&scratch);
-    let directory = filled.mkdir(Ino::ROOT, b"directory");
-    for number in 0..300_u32 {
-        let name = format!("a file with a longer name {number}");
-        filled.file(directory, name.as_bytes(), &[(0, number.to_be_bytes().repeat(700))]);
-        if number % 20 == 0 {
-            filled.checkpoint();
-        }
-    }
-    let data = filled.close();
+    let data = with_lost_names(&scratch);
     let path = data.join("volumes/main/index");
-    let mut index = fs::read(&path).unwrap();
-    let name = b"a file with a longer name 123";
-    for block in index.chunks_mut(4096).filter(|block| block.windows(name.len()).any(|window| window == name))
-    {
-        block[2048] ^= 1;
-    }
-    fs::write(&path, &index).unwrap();
-
+    let index = fs::read(&path).unwrap();
     let output = run(&["check", text(&data)]);
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -321,7 +333,7 @@ fn a_check_goes_on_around_lost_names_and_a_copy_saves_the_files() {
     let mut contents: Vec<Vec<u8>> =
         listed("directory").chain(listed("lost+found")).map(|path| fs::read(path).unwrap()).collect();
     contents.sort();
-    assert!(contents == (0..300_u32).map(|number| number.to_be_bytes().repeat(700)).collect::<Vec<_>>());
+    assert!(contents == (0..300).map(content).collect::<Vec<_>>());
     assert!(fs::read(&path).unwrap() == index, "neither command changes the volume");
 }
 

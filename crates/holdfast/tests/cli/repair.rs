@@ -1,42 +1,13 @@
 //! `check --repair`: a volume whose index has lost records is whole again.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
-use volume::ids::Ino;
 
 use crate::client::Client;
-use crate::copies::Filled;
+use crate::copies::{content, with_lost_names};
 use crate::running::{Scratch, Server, fail, run, succeed, text};
-
-/// Returns the content of a file of the tests.
-fn content(number: u32) -> Vec<u8> {
-    number.to_be_bytes().repeat(700)
-}
-
-/// Returns a data directory whose volume has lost names of a directory, of both records of each.
-fn damaged(scratch: &Scratch) -> PathBuf {
-    let mut filled = Filled::new(scratch);
-    let directory = filled.mkdir(Ino::ROOT, b"directory");
-    for number in 0..300 {
-        let name = format!("a file with a longer name {number}");
-        filled.file(directory, name.as_bytes(), &[(0, content(number))]);
-        if number % 20 == 0 {
-            filled.checkpoint();
-        }
-    }
-    let data = filled.close();
-    let path = data.join("volumes/main/index");
-    let mut index = fs::read(&path).unwrap();
-    let name = b"a file with a longer name 123";
-    for block in index.chunks_mut(4096).filter(|block| block.windows(name.len()).any(|window| window == name))
-    {
-        block[2048] ^= 1;
-    }
-    fs::write(&path, index).unwrap();
-    data
-}
 
 /// Runs a repair without a terminal; returns its exit code and its output.
 fn repair(data: &Path, more: &[&str]) -> (i32, String) {
@@ -47,7 +18,7 @@ fn repair(data: &Path, more: &[&str]) -> (i32, String) {
 #[test]
 fn a_damaged_volume_is_whole_after_a_repair_and_can_be_served() {
     let scratch = Scratch::new();
-    let data = damaged(&scratch);
+    let data = with_lost_names(&scratch);
     let index = data.join("volumes/main/index");
     let before = fs::read(&index).unwrap();
     let asked = fail(&["check", text(&data), "--volume", "main", "--repair"], 2);
@@ -95,7 +66,7 @@ fn a_damaged_volume_is_whole_after_a_repair_and_can_be_served() {
 #[test]
 fn a_repair_says_in_json_what_it_did_and_does_nothing_a_second_time() {
     let scratch = Scratch::new();
-    let data = damaged(&scratch);
+    let data = with_lost_names(&scratch);
     let (code, said) = repair(&data, &["--json"]);
     assert_eq!(code, 0, "{said}");
     let said: Value = serde_json::from_str(&said).unwrap();
@@ -120,7 +91,7 @@ fn a_repair_says_in_json_what_it_did_and_does_nothing_a_second_time() {
 #[test]
 fn a_volume_that_cannot_be_repaired_is_refused() {
     let scratch = Scratch::new();
-    let data = damaged(&scratch);
+    let data = with_lost_names(&scratch);
     let missing = run(&["check", text(&data), "--repair", "--yes"]);
     assert_eq!(missing.status.code(), Some(2), "a volume must be named");
     let missing = run(&["check", text(&data), "--yes"]);
