@@ -1,5 +1,6 @@
 //! Whole proofs: each runs a seed and returns the first thing that is wrong.
 
+mod closed;
 pub mod crash;
 pub mod damage;
 pub mod full_device;

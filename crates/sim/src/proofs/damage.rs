@@ -4,11 +4,10 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use super::media_faults::{EVENTS, start};
-use crate::engine::{Sizes, object, open, walk};
-use crate::media::{Disk, SimMedia, Survival};
+use super::closed::{Closed, crash_at_some};
+use crate::engine::{object, open, walk};
+use crate::media::{Disk, SimMedia};
 use crate::random::Random;
-use crate::workload::Event;
 use volume::Volume;
 use volume::time::Time;
 
@@ -36,43 +35,27 @@ pub struct Tally {
 /// # Errors
 /// Something was shown wrongly, or a crash lost something.
 pub fn run(seed: u64, tries: u64) -> Result<Tally, String> {
-    let (mut run, mut workload, mut random) = start(seed)?;
-    for _ in 0..EVENTS {
-        let event = workload.next(&run.model);
-        run.step(event)?;
-    }
-    run.step(Event::Reopen)?;
-    let (sizes, now) = (run.sizes(), run.now() + 1_000_000);
-    let sound = run.media.disk();
-    let volume = open(&SimMedia::of(sound.clone(), sizes.capacity, random.fork()), &sizes, now)?;
-    let inos: Vec<u64> = walk(&volume, now)?.objects.keys().copied().collect();
-    let right = show(&volume, &inos, now);
+    let (sound, mut random) = Closed::new(seed)?;
+    let volume = sound.open(&mut random)?;
+    let inos: Vec<u64> = walk(&volume, sound.now)?.objects.keys().copied().collect();
+    let right = show(&volume, &inos, sound.now);
     drop(volume);
+    let case = Case { sound: &sound, inos: &inos, right: &right };
     let mut tally = Tally::default();
-    for number in 0..tries {
-        let mut disk = sound.clone();
-        // Most draws hit a block that was never written.
-        let (draws, most) = (200, 1 + random.index(3));
-        let flips: Vec<_> = (0..draws).filter_map(|_| disk.flip_in_index(&mut random)).take(most).collect();
-        let case = Case { disk, sizes, now, inos: &inos, right: &right };
-        case.judge(&mut random, &mut tally)
-            .map_err(|wrong| format!("copy {number} with {flips:?}: {wrong}"))?;
-    }
+    sound.damage((tries, 3), &mut random, |disk, random| case.judge(disk, random, &mut tally))?;
     Ok(tally)
 }
 
 struct Case<'c> {
-    disk: Disk,
-    sizes: Sizes,
-    now: i64,
+    sound: &'c Closed,
     inos: &'c [u64],
     right: &'c Shown,
 }
 
 impl Case<'_> {
-    /// Opens the volume, has its index replaced, and crashes it at each boundary of that.
-    fn judge(&self, random: &mut Random, tally: &mut Tally) -> Result<(), String> {
-        let media = SimMedia::of(self.disk.clone(), self.sizes.capacity, random.fork());
+    /// Opens a damaged copy, has its index replaced, and crashes it at boundaries of that.
+    fn judge(&self, disk: Disk, random: &mut Random, tally: &mut Tally) -> Result<(), String> {
+        let media = self.sound.media(disk, random);
         media.record();
         let Some(shown) = self.settle(&media)? else {
             tally.refused += 1;
@@ -80,53 +63,41 @@ impl Case<'_> {
         };
         tally.opened += 1;
         tally.lost += shown.values().filter(|shown| shown.is_err()).count() as u64;
-        let boundaries = media.recorded();
-        for (number, boundary) in boundaries.iter().enumerate() {
-            if !random.chance(BOUNDARIES.min(boundaries.len() as u64), boundaries.len() as u64) {
-                continue;
+        tally.points += crash_at_some(&media.recorded(), BOUNDARIES, random, |disk, random| {
+            let after = self.settle(&self.sound.media(disk, random))?.ok_or("the volume no longer opens")?;
+            if after == shown {
+                return Ok(());
             }
-            let survival = Survival::draw(random);
-            let disk = boundary.disk.crash(random, survival);
-            let media = SimMedia::of(disk, self.sizes.capacity, random.fork());
-            let after = self.settle(&media)?.ok_or("the volume no longer opens").map_err(|wrong| {
-                format!("after a crash at boundary {number} with {survival:?} surviving, {wrong}")
-            })?;
-            if after != shown {
-                return Err(format!(
-                    "a crash at boundary {number} with {survival:?} surviving changed what is shown: {after:?} \
-                     instead of {shown:?}"
-                ));
-            }
-            tally.points += 1;
-        }
+            Err(format!("other contents are shown: {after:?} instead of {shown:?}"))
+        })?;
         Ok(())
     }
 
     /// Opens the volume and makes checkpoints until nothing more is found, and returns what is shown then; `None` if
     /// the volume is refused.
     fn settle(&self, media: &SimMedia) -> Result<Option<Shown>, String> {
-        let volume = match open(media, &self.sizes, self.now) {
+        let volume = match open(media, &self.sound.sizes, self.sound.now) {
             Ok(volume) => volume,
             Err(why) if why.contains("holdfast dump --files") => return Ok(None),
             Err(why) => return Err(format!("the volume does not open: {why}")),
         };
         for _ in 0..3 {
             self.shown_by(&volume)?;
-            volume.step_commit(Time::from_nanos(self.now));
-            volume.step_checkpoint(Time::from_nanos(self.now), true);
+            volume.step_commit(Time::from_nanos(self.sound.now));
+            volume.step_checkpoint(Time::from_nanos(self.sound.now), true);
         }
         if let Some(why) = volume.refuses_changes() {
             return if why.contains("holdfast check") { Ok(None) } else { Err(why) };
         }
         // What is in memory may be shown although it is lost.
         drop(volume);
-        let volume =
-            open(media, &self.sizes, self.now).map_err(|why| format!("it does not open again: {why}"))?;
+        let volume = open(media, &self.sound.sizes, self.sound.now)
+            .map_err(|why| format!("it does not open again: {why}"))?;
         self.shown_by(&volume).map(Some)
     }
 
     fn shown_by(&self, volume: &Volume) -> Result<Shown, String> {
-        let shown = show(volume, self.inos, self.now);
+        let shown = show(volume, self.inos, self.sound.now);
         for (ino, shown) in &shown {
             if shown.is_ok() && self.right[ino] != *shown {
                 return Err(format!("inode {ino} shows {shown:?} instead of {:?}", self.right[ino]));

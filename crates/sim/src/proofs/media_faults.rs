@@ -3,6 +3,7 @@
 
 use volume::request::Error;
 
+use super::closed::reopened;
 use super::crash::{judge, judge_damaged};
 use crate::engine::Sizes;
 use crate::media::{Action, Boundary, Effect, Fault, MediaPart};
@@ -94,12 +95,7 @@ fn refused(run: &mut Run, workload: &mut Workload) -> Result<u64, String> {
 /// # Errors
 /// Wrong data.
 pub fn run_bit_flips(seed: u64) -> Result<u64, String> {
-    let (mut run, mut workload, mut random) = start(seed)?;
-    for _ in 0..EVENTS {
-        let event = workload.next(&run.model);
-        run.step(event)?;
-    }
-    run.step(Event::Reopen)?;
+    let (run, mut random) = reopened(seed)?;
     let mut refused = 0;
     for _ in 0..30 {
         let mut disk = run.media.disk();

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::media_faults::{EVENTS, start};
-use crate::engine::{Sizes, object, open, repair, walk};
-use crate::media::{Disk, SimMedia, Survival};
+use super::closed::{Closed, crash_at_some};
+use crate::engine::{object, open, repair, walk};
+use crate::media::{Disk, SimMedia};
 use crate::model::recovery::FoundObject;
 use crate::random::Random;
-use crate::workload::Event;
 use volume::check::{CheckOptions, FaultKind, Summary, check};
 use volume::media::Media;
 
@@ -33,43 +32,27 @@ pub struct Tally {
 /// # Errors
 /// What a repair, or a crash, made of a volume.
 pub fn run(seed: u64, tries: u64) -> Result<Tally, String> {
-    let (mut run, mut workload, mut random) = start(seed)?;
-    for _ in 0..EVENTS {
-        let event = workload.next(&run.model);
-        run.step(event)?;
-    }
-    run.step(Event::Reopen)?;
-    let (sizes, now) = (run.sizes(), run.now() + 1_000_000);
-    let sound = run.media.disk();
-    let volume = open(&SimMedia::of(sound.clone(), sizes.capacity, random.fork()), &sizes, now)?;
-    let right = walk(&volume, now)?.objects;
+    let (sound, mut random) = Closed::new(seed)?;
+    let volume = sound.open(&mut random)?;
+    let right = walk(&volume, sound.now)?.objects;
     drop(volume);
+    let case = Case { sound: &sound, right: &right };
     let mut tally = Tally::default();
-    for number in 0..tries {
-        let mut disk = sound.clone();
-        // Most draws hit a place that was never written.
-        let most = 1 + random.index(4);
-        let flips: Vec<_> = (0..200).filter_map(|_| disk.flip_in_index(&mut random)).take(most).collect();
-        let case = Case { disk, sizes, now, right: &right };
-        case.judge(&mut random, &mut tally)
-            .map_err(|wrong| format!("copy {number} with {flips:?}: {wrong}"))?;
-    }
+    sound.damage((tries, 4), &mut random, |disk, random| case.judge(disk, random, &mut tally))?;
     Ok(tally)
 }
 
 struct Case<'c> {
-    disk: Disk,
-    sizes: Sizes,
-    now: i64,
+    sound: &'c Closed,
     right: &'c BTreeMap<u64, FoundObject>,
 }
 
 impl Case<'_> {
-    /// Repairs the volume, and crashes it at boundaries of that.
-    fn judge(&self, random: &mut Random, tally: &mut Tally) -> Result<(), String> {
-        let media = SimMedia::of(self.disk.clone(), self.sizes.capacity, random.fork());
+    /// Repairs a damaged copy, and crashes it at boundaries of that.
+    fn judge(&self, disk: Disk, random: &mut Random, tally: &mut Tally) -> Result<(), String> {
+        let media = self.sound.media(disk, random);
         media.record();
-        let Ok(repaired) = repair(&media, &self.sizes, self.now) else {
+        let Ok(repaired) = repair(&media, &self.sound.sizes, self.sound.now) else {
             tally.refused += 1;
             return Ok(());
         };
@@ -77,27 +60,20 @@ impl Case<'_> {
         tally.changed += u64::from(repaired.is_replaced);
         let boundaries = media.recorded();
         let expected = self.judge_repaired(&media)?;
-        for (number, boundary) in boundaries.iter().enumerate() {
-            if !random.chance(BOUNDARIES.min(boundaries.len() as u64), boundaries.len() as u64) {
-                continue;
-            }
-            let survival = Survival::draw(random);
-            let disk = boundary.disk.crash(random, survival);
-            self.judge_crashed(&disk, expected, random).map_err(|wrong| {
-                format!("after a crash at boundary {number} with {survival:?} surviving, {wrong}")
-            })?;
-            tally.points += 1;
-        }
+        tally.points += crash_at_some(&boundaries, BOUNDARIES, random, |disk, random| {
+            self.judge_crashed(disk, expected, random)
+        })?;
         Ok(())
     }
 
     /// The volume opens after a crash, and a repair makes of it what the first would have made.
-    fn judge_crashed(&self, disk: &Disk, expected: (u64, u64), random: &mut Random) -> Result<(), String> {
-        let media = SimMedia::of(disk.clone(), self.sizes.capacity, random.fork());
-        let opened = open(&media, &self.sizes, self.now);
+    fn judge_crashed(&self, disk: Disk, expected: (u64, u64), random: &mut Random) -> Result<(), String> {
+        let media = self.sound.media(disk.clone(), random);
+        let opened = open(&media, &self.sound.sizes, self.sound.now);
         drop(opened.map_err(|why| format!("the volume does not open: {why}"))?);
-        let media = SimMedia::of(disk.clone(), self.sizes.capacity, random.fork());
-        repair(&media, &self.sizes, self.now).map_err(|why| format!("it cannot be repaired: {why}"))?;
+        let media = self.sound.media(disk, random);
+        repair(&media, &self.sound.sizes, self.sound.now)
+            .map_err(|why| format!("it cannot be repaired: {why}"))?;
         let found = self.judge_repaired(&media)?;
         if found == expected {
             return Ok(());
@@ -112,9 +88,9 @@ impl Case<'_> {
         if let Some(fault) = report.faults.iter().find(|fault| fault.kind != FaultKind::Data) {
             return Err(format!("a repaired volume has a fault: {fault}"));
         }
-        let volume = open(media, &self.sizes, self.now)?;
+        let volume = open(media, &self.sound.sizes, self.sound.now)?;
         for (ino, right) in self.right {
-            let Ok(found) = object(&volume, *ino, self.now) else { continue };
+            let Ok(found) = object(&volume, *ino, self.sound.now) else { continue };
             // The end of a file whose record was lost is unknown.
             let is_comparable = found.seen.size == right.seen.size;
             if found.target != right.target || is_comparable && found.windows != right.windows {
