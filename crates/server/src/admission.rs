@@ -87,8 +87,8 @@ impl Admission {
         self.ready.turn()
     }
 
-    /// Returns the next connection of a turn.
-    pub(crate) fn next(&mut self, turn: &mut Turn) -> Option<usize> {
+    /// Returns the next connection of a turn. It may be closed.
+    pub(crate) fn next(&mut self, turn: &mut Turn) -> Option<ConnectionKey> {
         self.ready.next(turn)
     }
 
@@ -104,7 +104,7 @@ impl Admission {
 
     /// Queues a connection that can be served.
     pub(crate) fn push_ready(&mut self, key: ConnectionKey, is_heavy: bool) {
-        self.ready.push(key.index, is_heavy);
+        self.ready.push(key, is_heavy);
     }
 
     /// Whether there is memory for what a connection wants, without overtaking another. What is small overtakes.
@@ -156,7 +156,7 @@ impl Admission {
         self.line(short).pop(origin);
     }
 
-    /// Removes a connection that is closed from those that wait.
+    /// Removes a connection that is closed from those that wait for memory.
     pub(crate) fn forget(&mut self, key: ConnectionKey) {
         self.read_blocked.remove(key);
         self.reply_blocked.remove(key);

@@ -7,11 +7,13 @@
 
 use std::collections::VecDeque;
 
-/// Connections to be served.
+use super::ConnectionKey;
+
+/// Connections to be served. Some may have been closed since they were queued.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
-    light: VecDeque<usize>,
-    heavy: VecDeque<usize>,
+    light: VecDeque<ConnectionKey>,
+    heavy: VecDeque<ConnectionKey>,
 }
 
 /// The connections that remain to be served in a turn.
@@ -23,9 +25,9 @@ pub(crate) struct Turn {
 
 impl Ready {
     /// Appends a connection, which must not be queued, to its queue.
-    pub(crate) fn push(&mut self, index: usize, is_heavy: bool) {
+    pub(crate) fn push(&mut self, key: ConnectionKey, is_heavy: bool) {
         let queue = if is_heavy { &mut self.heavy } else { &mut self.light };
-        queue.push_back(index);
+        queue.push_back(key);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -38,7 +40,7 @@ impl Ready {
     }
 
     /// Returns the next connection of a turn.
-    pub(crate) fn next(&mut self, turn: &mut Turn) -> Option<usize> {
+    pub(crate) fn next(&mut self, turn: &mut Turn) -> Option<ConnectionKey> {
         if turn.light > 0 {
             turn.light -= 1;
             return self.light.pop_front();
@@ -59,13 +61,17 @@ impl Turn {
 mod tests {
     use super::*;
 
+    fn key(index: usize) -> ConnectionKey {
+        ConnectionKey { index, generation: 0, origin: Default::default() }
+    }
+
     /// Serves a turn and queues the served connections again; those from 10 on are heavy.
     fn serve(ready: &mut Ready) -> Vec<usize> {
         let mut turn = ready.turn();
         let mut served = Vec::new();
-        while let Some(index) = ready.next(&mut turn) {
-            served.push(index);
-            ready.push(index, index >= 10);
+        while let Some(key) = ready.next(&mut turn) {
+            served.push(key.index);
+            ready.push(key, key.index >= 10);
         }
         served
     }
@@ -74,10 +80,10 @@ mod tests {
     fn light_connections_are_served_before_a_heavy_one() {
         let mut ready = Ready::default();
         for index in [10, 11, 1, 12, 2] {
-            ready.push(index, index >= 10);
+            ready.push(key(index), index >= 10);
         }
         assert_eq!(serve(&mut ready), [1, 2, 10]);
-        ready.push(3, false);
+        ready.push(key(3), false);
         assert_eq!(serve(&mut ready), [1, 2, 3, 11]);
         assert_eq!(serve(&mut ready), [1, 2, 3, 12], "one stream moves in each turn");
         assert_eq!(serve(&mut ready), [1, 2, 3, 10], "streams take turns");
@@ -87,8 +93,8 @@ mod tests {
     #[test]
     fn heavy_connections_alone_are_served_one_per_turn() {
         let mut ready = Ready::default();
-        ready.push(10, true);
-        ready.push(11, true);
+        ready.push(key(10), true);
+        ready.push(key(11), true);
         assert_eq!([serve(&mut ready), serve(&mut ready), serve(&mut ready)], [[10], [11], [10]]);
         assert!(!ready.is_empty());
     }

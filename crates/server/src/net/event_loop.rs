@@ -146,11 +146,7 @@ impl EventLoop {
             self.accept();
             self.release_parked();
             self.retry_busy(progress);
-            let mut turn = self.admission.turn();
-            let served = turn.len();
-            while let Some(index) = self.admission.next(&mut turn) {
-                self.serve(index);
-            }
+            let served = self.serve_turn();
             if self.shared.calls.commit(served <= 1 && !self.admission.has_ready()) {
                 self.release_parked();
             }
@@ -158,6 +154,16 @@ impl EventLoop {
             self.unblock();
             self.tick();
         }
+    }
+
+    /// Serves the connections of one turn. Returns how many they were.
+    fn serve_turn(&mut self) -> usize {
+        let mut turn = self.admission.turn();
+        let served = turn.len();
+        while let Some(key) = self.admission.next(&mut turn) {
+            self.serve(key);
+        }
+        served
     }
 
     /// Returns how long the loop may sleep if nothing happens.

@@ -7,7 +7,7 @@ use wire::limits::RECORD_BYTES_MAX;
 use wire::record::{MARK_BYTES, Peek, RecordReader, peek};
 
 use super::{EventLoop, Malformed};
-use crate::admission::Want;
+use crate::admission::{ConnectionKey, Want};
 use crate::counters::add;
 use crate::limits::{HEAVY_BYTES, PORTION_BYTES, READ_BYTES, SEND_EARLY_BYTES, SMALL_RECORD_BYTES_MAX};
 use crate::net::connection::{Connection, Received, WaitingCall};
@@ -53,9 +53,9 @@ impl EventLoop {
         }
     }
 
-    /// Serves a connection whose turn it is: a call that waited for room, or one portion of input.
-    pub(super) fn serve(&mut self, index: usize) {
-        let Some(mut connection) = self.connections.take(index) else { return };
+    /// Serves a connection whose turn it is, unless it was closed: a call that waited for room, or one portion of input.
+    pub(super) fn serve(&mut self, key: ConnectionKey) {
+        let Some(mut connection) = self.connections.take_owner(key) else { return };
         connection.is_queued = false;
         connection.portion_bytes = 0;
         let result = if let Some(waiting) = connection.waiting.take() {

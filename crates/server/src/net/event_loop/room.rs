@@ -51,7 +51,13 @@ impl EventLoop {
                 }
                 self.admission.unblock(short, waiter.key.origin);
                 if let Some(mut connection) = self.connections.take_owner(waiter.key) {
-                    self.grant(&mut connection, want);
+                    if connection.want() == want {
+                        self.grant(&mut connection, want);
+                    } else {
+                        // It gave memory back while it waited.
+                        connection.is_queued = false;
+                        self.enqueue(&mut connection);
+                    }
                     self.connections.put(connection);
                 }
                 went_on = true;

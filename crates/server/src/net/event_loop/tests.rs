@@ -26,6 +26,7 @@ use crate::net::loops::{LoopSettings, Loops};
 mod callbacks;
 mod connections;
 mod memory;
+mod places;
 mod shares;
 
 /// Procedures of the script. An argument follows the header.
