@@ -24,7 +24,7 @@
 //! SEQUENCE, READ and WRITE take only read locks of shards: that of the session and that of the stateid. A thread takes
 //! locks in this order, and none while it holds one further right:
 //!
-//! shard of a file → clients' table → shard of sessions → shard of stateids → a client's
+//! clients that give way → shard of a file → clients' table → shard of sessions → shard of stateids → a client's
 //! [`clients::client::ClientState`] → the inside of a session → outgoing callbacks.
 //!
 //! A change is journaled under the lock of what it changes, so records are written in the order of the changes. The
@@ -61,8 +61,8 @@ pub(crate) mod stateids;
 use crate::connection::ConnectionId;
 
 use callbacks::Callbacks;
-use clients::Clients;
 use clients::client::Client;
+use clients::{Clients, GivingWay};
 use config::{Config, Counters};
 use copies::CopyJobs;
 use delegations::in_flight::InFlightModifications;
@@ -178,6 +178,7 @@ pub(crate) struct SharedState {
     /// The number of the last client or session.
     numbers: AtomicU32,
     clients: Clients,
+    giving_way: Mutex<GivingWay>,
     sessions: Sessions,
     files: Files,
     stateids: Shards<Other, Arc<stateids::entry::StateEntry>>,
@@ -210,6 +211,7 @@ impl SharedState {
             oldest: AtomicU32::new(0),
             numbers: AtomicU32::new(0),
             clients: Clients::default(),
+            giving_way: Mutex::default(),
             sessions: Sessions::default(),
             files: Files::default(),
             stateids: Shards::default(),

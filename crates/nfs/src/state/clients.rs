@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use parking_lot::MutexGuard;
 use volume::time::Time;
 
 use crate::connection::ConnectionId;
@@ -25,9 +26,11 @@ use crate::state::{Context, DurabilityToken, Peer, SharedState, StateError};
 
 pub(crate) mod client;
 pub(crate) mod expiry;
+mod newcomers;
 pub(crate) mod owner_sequence;
 mod table;
 
+pub(crate) use newcomers::GivingWay;
 pub(super) use table::Clients;
 
 /// How SETCLIENTID or EXCHANGE_ID introduces a client.
@@ -142,7 +145,7 @@ impl SharedState {
     /// SETCLIENTID (RFC 7530 section 16.33.5). Returns the id and the verifier to confirm it with.
     ///
     /// # Errors
-    /// [`SetClientIdError`]; [`StateError::TryLater`] if there are too many clients.
+    /// [`SetClientIdError`], with those of the journal.
     pub(crate) fn set_client_id(
         &self,
         context: &Context<'_>,
@@ -151,7 +154,7 @@ impl SharedState {
     ) -> Result<(ClientId, [u8; 8]), SetClientIdError> {
         let now = context.now;
         let holder = self.shares.holder(who.peer.address);
-        self.finish_removal(context, ClientProtocol::V40, who, &holder).map_err(SetClientIdError::Failed)?;
+        self.finish_removal(context, ClientProtocol::V40, who).map_err(SetClientIdError::Failed)?;
         let mut table = self.clients.write();
         let confirmed = table.known_as(ClientProtocol::V40, who);
         let id = match &confirmed {
@@ -164,7 +167,6 @@ impl SharedState {
             // An unknown client, or one that restarted.
             _ => self.next_client(now),
         };
-        self.check_room_for_client(&holder, confirmed.as_ref()).map_err(SetClientIdError::Failed)?;
         table.make_room(&holder);
         let confirm = self.next_confirm(now);
         let record = self.record_of(now, who, ClientKind::V40 { confirm, callback });
@@ -173,40 +175,45 @@ impl SharedState {
         Ok((id, confirm))
     }
 
-    /// Prepares for a client of this name: finishes a removal that a full journal interrupted, and makes room.
+    /// Finishes the removal of a client of this name that a full journal interrupted.
+    ///
+    /// # Errors
+    /// Those of the journal.
     fn finish_removal(
         &self,
         context: &Context<'_>,
         version: ClientProtocol,
         who: &Introduction<'_>,
-        holder: &Holder,
     ) -> Result<(), StateError> {
         let known = self.clients.read().known_as(version, who);
-        match known {
-            Some(gone) if gone.is_gone() => self.remove_client(context, &gone).map(drop),
-            Some(_) => Ok(()),
-            None => self.make_room(context, holder, [(Resource::Clients, 1)]),
+        match known.filter(|known| known.is_gone()) {
+            Some(gone) => self.remove_client(context, &gone).map(drop),
+            None => Ok(()),
         }
     }
 
     /// Makes room for a client that is about to be confirmed, and for its first session of `session` bytes, which a confirmed
-    /// client may lack too.
+    /// client may lack too. Hold what is returned until they exist.
+    ///
+    /// # Errors
+    /// Those of the journal.
     fn make_room_for_session(
         &self,
         context: &Context<'_>,
         id: ClientId,
         session: u64,
-    ) -> Result<(), StateError> {
+    ) -> Result<Option<MutexGuard<'_, GivingWay>>, StateError> {
         let table = self.clients.read();
         let (holder, clients) = match (table.proposed(id), table.confirmed.get(&id)) {
-            (Some((_, unconfirmed)), _) => (unconfirmed.holder, 1),
+            (Some((name, unconfirmed)), _) => (unconfirmed.holder, u64::from(table.named(&name).0.is_none())),
             (None, Some(client)) if client.inner.lock().sessions.is_empty() => {
                 (Arc::clone(&client.holder), 0)
             }
-            (None, _) => return Ok(()),
+            (None, _) => return Ok(None),
         };
         drop(table);
-        self.make_room(context, &holder, [(Resource::Clients, clients), (Resource::SessionBytes, session)])
+        let needs = [(Resource::Clients, clients), (Resource::SessionBytes, session)];
+        self.make_room(context, &holder, needs).map(Some)
     }
 
     /// Checks that there is room for a client, unless it takes the place of an earlier one.
@@ -264,7 +271,7 @@ impl SharedState {
         confirm: [u8; 8],
         peer: &Peer,
     ) -> Result<Option<DurabilityToken>, StateError> {
-        self.make_room_for_session(context, id, 0)?;
+        let _room = self.make_room_for_session(context, id, 0)?;
         let mut table = self.clients.write();
         let proposed = table.proposed(id).filter(|(_, one)| confirms(&one.record, confirm));
         let Some((name, unconfirmed)) = proposed else {
@@ -337,7 +344,7 @@ impl SharedState {
     /// | yes | one | other principal | 9 | PERM |
     ///
     /// # Errors
-    /// As in the table; [`StateError::TryLater`] if there are too many clients; those of the journal.
+    /// As in the table; those of the journal.
     pub(crate) fn exchange_id(
         &self,
         context: &Context<'_>,
@@ -347,12 +354,11 @@ impl SharedState {
     ) -> Result<Exchanged, StateError> {
         let now = context.now;
         let holder = self.shares.holder(who.peer.address);
-        self.finish_removal(context, ClientProtocol::Sessions, who, &holder)?;
+        self.finish_removal(context, ClientProtocol::Sessions, who)?;
         let mut table = self.clients.write();
         let confirmed = table.known_as(ClientProtocol::Sessions, who);
         let name = name_for(ClientProtocol::Sessions, who, confirmed.as_deref());
         let mut replaced = None;
-        let earlier = confirmed.clone();
         match (confirmed, update) {
             (None, true) => {
                 let others = table.namesakes(ClientProtocol::Sessions, who.name).next().is_some();
@@ -382,7 +388,6 @@ impl SharedState {
             }
             (Some(_), false) => {}
         }
-        self.check_room_for_client(&holder, earlier.as_ref())?;
         table.make_room(&holder);
         let id = self.next_client(now);
         let kind = ClientKind::Sessions { minor, created: None, reclaimed: false };
@@ -407,7 +412,8 @@ impl SharedState {
         context: &Context<'_>,
         args: &CreateSession,
     ) -> Result<(Arc<Session>, Option<DurabilityToken>), StateError> {
-        self.make_room_for_session(context, args.client, args.channels.base_bytes(&self.config))?;
+        let session_bytes = args.channels.base_bytes(&self.config);
+        let _room = self.make_room_for_session(context, args.client, session_bytes)?;
         let mut table = self.clients.write();
         let confirmed = table.confirmed.get(&args.client).cloned();
         let confirmed = confirmed.filter(|client| client.version == ClientProtocol::Sessions);

@@ -235,7 +235,7 @@ impl SharedState {
             return Err(StateError::LimitReached);
         }
         let holder = self.shares.holder(host.address);
-        self.make_room(context, &holder, [(Resource::Clients, 1)])?;
+        let _room = self.make_room(context, &holder, [(Resource::Clients, 1)])?;
         let name = origin.name(name);
         self.clients.enter(ClientProtocol::Nlm, (&name, host.address), &holder, || {
             let id = self.next_client(context.now);

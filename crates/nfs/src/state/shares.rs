@@ -30,8 +30,11 @@ const HELD_PER_FREE: u64 = 3;
 /// A client may hold one part in this many of what is free, whatever its origin holds.
 const FREE_PER_HELD: u64 = 64;
 
-/// How long to wait before looking again for clients of an origin that can give way.
+/// How long to wait before looking again for clients that can give way to those of an origin that has some.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long to wait before an origin may displace another one again that has no more than it wants itself.
+const SWAP_AGAIN: Duration = Duration::from_secs(10);
 
 /// Origins that are remembered, for each client that there may be, before those without clients are forgotten.
 const ORIGINS_PER_CLIENT: u64 = 4;
@@ -98,6 +101,26 @@ impl Totals {
     }
 }
 
+/// When something was last done, in nanoseconds.
+#[derive(Debug)]
+struct Last(AtomicI64);
+
+impl Last {
+    fn never() -> Last {
+        Last(AtomicI64::new(i64::MIN))
+    }
+
+    /// Returns whether it may be done again.
+    fn is_due(&self, now: Time, after: Duration) -> bool {
+        let last = self.0.load(Ordering::Relaxed);
+        now.nanos() < last || now.since(Time::from_nanos(last)) >= after
+    }
+
+    fn note(&self, now: Time) {
+        self.0.store(now.nanos(), Ordering::Relaxed);
+    }
+}
+
 /// What one origin holds.
 #[derive(Debug)]
 pub(super) struct Origin {
@@ -105,8 +128,10 @@ pub(super) struct Origin {
     held: Counts,
     /// Whether it was refused something lately because of its share.
     refused: AtomicBool,
-    /// When its clients were last searched for some that can give way, in nanoseconds.
-    looked: AtomicI64,
+    /// When clients that can give way to it were last looked for.
+    looked: Last,
+    /// When it last displaced a client of an origin that had no more.
+    swapped: Last,
 }
 
 /// What one client holds, as part of what its origin and all hold.
@@ -176,6 +201,11 @@ impl Holder {
             && self.held_by_origin(resource) > self.totals.free(resource) / FREE_PER_HELD
     }
 
+    /// Returns how much of a resource the client itself holds.
+    pub(crate) fn held(&self, resource: Resource) -> u64 {
+        self.own.as_ref().map_or(0, |own| own.get(resource))
+    }
+
     /// Returns how much of a resource the whole origin holds.
     pub(crate) fn held_by_origin(&self, resource: Resource) -> u64 {
         self.origin.held.get(resource)
@@ -188,13 +218,21 @@ impl Holder {
 
     /// Returns whether to look for clients that can give way to this one; once per second and origin, as it takes time.
     pub(crate) fn may_look(&self, now: Time) -> bool {
-        let last = self.origin.looked.load(Ordering::Relaxed);
-        let due = now.nanos() < last || now.since(Time::from_nanos(last)) >= LOOK_AGAIN;
-        due && self
-            .origin
-            .looked
-            .compare_exchange(last, now.nanos(), Ordering::Relaxed, Ordering::Relaxed)
-            .is_ok()
+        let is_due = self.origin.looked.is_due(now, LOOK_AGAIN);
+        if is_due {
+            self.origin.looked.note(now);
+        }
+        is_due
+    }
+
+    /// Returns whether the origin may displace another one that has no more than it wants itself; once in a while.
+    pub(crate) fn may_swap(&self, now: Time) -> bool {
+        self.origin.swapped.is_due(now, SWAP_AGAIN)
+    }
+
+    /// Notes that it did.
+    pub(crate) fn note_swap(&self, now: Time) {
+        self.origin.swapped.note(now);
     }
 }
 
@@ -264,9 +302,8 @@ impl Shares {
             origins.retain(|_, origin| Arc::strong_count(origin) > 1);
         }
         let known = origins.entry(address).or_insert_with(|| {
-            let (held, refused, looked) =
-                (Counts::default(), AtomicBool::new(false), AtomicI64::new(i64::MIN));
-            Arc::new(Origin { address, held, refused, looked })
+            let (held, refused) = (Counts::default(), AtomicBool::new(false));
+            Arc::new(Origin { address, held, refused, looked: Last::never(), swapped: Last::never() })
         });
         let (origin, totals) = (Arc::clone(known), Arc::clone(&self.totals));
         Holder { own: None, origin, totals }

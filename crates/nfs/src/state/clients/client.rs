@@ -140,6 +140,8 @@ pub(crate) struct Client {
     pub(crate) version: ClientProtocol,
     /// The minor version to send in callbacks.
     pub(crate) minor: u32,
+    /// When it was confirmed, or restored after a restart.
+    since: Time,
     /// The time of the last request, in nanoseconds.
     renewed: AtomicI64,
     /// The number of the next stateid.
@@ -233,6 +235,7 @@ impl Client {
             further_addresses: RwLock::new(further.collect()),
             version,
             minor,
+            since: now,
             renewed: AtomicI64::new(now.nanos()),
             numbers: AtomicU32::new(1),
             back_connections: AtomicU32::new(0),
@@ -315,6 +318,11 @@ impl Client {
     /// Returns how long the client has sent nothing.
     pub(crate) fn idle(&self, now: Time) -> Duration {
         now.since(Time::from_nanos(self.renewed.load(Ordering::Relaxed)))
+    }
+
+    /// Returns how long it has been a client of this start of the server.
+    pub(crate) fn age(&self, now: Time) -> Duration {
+        now.since(self.since)
     }
 
     /// Returns the number of a new stateid, which may be in use: see [`crate::state::SharedState::next_other`].

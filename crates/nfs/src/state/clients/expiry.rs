@@ -1,6 +1,5 @@
 //! What happens as time passes: leases expire, recalls time out, unused owners are forgotten.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,16 +10,12 @@ use crate::state::clients::client::{Client, ClientProtocol};
 use crate::state::config::Counters;
 use crate::state::record::Key;
 use crate::state::sessions::Session;
-use crate::state::shares::{Holder, Resource};
+use crate::state::shares::Resource;
 use crate::state::stateids::entry::{Liveness, Recall, StateEntry, StateKind};
 use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
 /// The longest interval between calls of [`SharedState::tick`].
 const TICK: Duration = Duration::from_secs(1);
-
-/// How long a client without opens, locks and delegations must have been silent to give way to another one. Shorter than
-/// the interval at which clients renew their leases; a client that is about to open a file is not silent.
-const STATELESS: Duration = Duration::from_secs(3);
 
 impl SharedState {
     /// Does what is due. Returns how long to wait before the next call.
@@ -83,59 +78,6 @@ impl SharedState {
         self.ask_hosts(context);
         drop(silent);
         self.shares.forget_idle();
-    }
-
-    /// If there is no room for what a new client needs, removes others until there is: those whose leases are over, and those
-    /// that hold nothing and have been silent for [`STATELESS`], the idlest of the greediest origin first. If the newcomer's
-    /// origin has its share, only its own clients give way.
-    ///
-    /// # Errors
-    /// Those of the journal.
-    pub(crate) fn make_room<const N: usize>(
-        &self,
-        context: &Context<'_>,
-        newcomer: &Holder,
-        needs: [(Resource, u64); N],
-    ) -> Result<(), StateError> {
-        let fits = || needs.iter().all(|(resource, amount)| newcomer.room(*resource) >= *amount);
-        if fits() || !newcomer.may_look(context.now) {
-            return Ok(());
-        }
-        let all_are_held = needs.iter().any(|(resource, amount)| self.shares.free(*resource) < *amount);
-        let mut candidates = self.clients.all();
-        candidates.retain(|client| {
-            (all_are_held || client.holder.origin() == newcomer.origin())
-                && !std::ptr::eq(Arc::as_ptr(&client.holder), newcomer)
-                && (client.lease_idle(context.now) > self.config.lease || self.holds_nothing(client, context))
-        });
-        candidates.sort_by_cached_key(|client| {
-            let greed = client.holder.held_by_origin(Resource::Clients);
-            (Reverse(greed), Reverse(client.idle(context.now)), client.id)
-        });
-        for client in candidates {
-            if fits() {
-                break;
-            }
-            if client.lease_idle(context.now) > self.config.lease || self.retire(&client) {
-                self.expire(context, &[client])?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns whether a client holds nothing besides sessions, and has been silent for a while.
-    fn holds_nothing(&self, client: &Client, context: &Context<'_>) -> bool {
-        client.idle(context.now) > STATELESS
-            && client.inner.lock().entries.is_empty()
-            && !self.has_copies(client)
-    }
-
-    /// Lets a client be given nothing more if it holds nothing. It learns that from its next request, and introduces itself
-    /// again (RFC 8881 section 2.4.2).
-    fn retire(&self, client: &Client) -> bool {
-        let mut held = client.inner.lock();
-        held.gone |= held.entries.is_empty();
-        held.gone
     }
 
     /// Forgets owners that hold nothing and have been unused for a lease.

@@ -80,7 +80,8 @@ fn idle_clients_are_expired_at_the_limit_of_clients() {
     let all: Vec<_> = [b"1", b"2", b"3"].iter().map(|name| world.client(*name, 1, 0)).collect();
     let opened = |client| world.open(client, b"o", file(1), (1, 0)).map(drop);
     all.iter().for_each(|(client, _)| opened(client).unwrap());
-    assert_eq!(refused(world.exchange_id(b"4", 1, 0)), StateError::TryLater);
+    let fourth = world.exchange_id(b"4", 1, 0).unwrap();
+    assert_eq!(refused(world.create_session(fourth.id, fourth.sequence, 0)), StateError::TryLater);
     world.pass(100);
     all[1].0.renew(world.now);
     let (_, session) = world.client(b"4", 1, 0);

@@ -10,6 +10,8 @@ use crate::state::delegations::{Delegated, DelegationWant};
 use crate::state::locks::ranges::{LockKind, Range};
 use crate::state::locks::{LockError, LockRequest, Locker};
 
+mod newcomers;
+
 /// The state of clients with `memory` = 256 MiB.
 const STATE_BYTES: u64 = 16 << 20;
 
@@ -134,45 +136,6 @@ fn clients_of_one_ipv6_network_do_not_exclude_others() {
     for other in 1..40 {
         user_of(&world, address(other), b"other").unwrap_or_else(|error| panic!("{other}: {error:?}"));
     }
-}
-
-/// When many addresses together take all, those that hold nothing give way, the idlest first.
-#[test]
-fn clients_that_hold_nothing_give_way() {
-    let mut world = world();
-    let user = user_of(&world, address(0), b"user").unwrap();
-    let all = world.state.config().clients;
-    let crowd: Vec<_> =
-        (1..5000).map_while(|number| client_at(&world, address(number), b"one of many").ok()).collect();
-    assert!(crowd.len() > all / 4, "{} of {all}", crowd.len());
-    world.pass(6);
-    user.renew(world.now);
-    crowd.iter().skip(1).for_each(|(client, _)| client.renew(world.now));
-    let newcomers = 5000..5001;
-    for number in newcomers {
-        client_at(&world, address(number), b"newcomer").unwrap();
-    }
-    assert!(user_of(&world, address(0), b"user").is_ok());
-    assert!(world.state.session(crowd[0].1).is_err(), "the idlest gave way");
-    assert!(world.state.session(crowd[1].1).is_ok(), "one was enough");
-}
-
-/// A client that destroyed its session and needs another one is not the one that gives way to itself.
-#[test]
-fn clients_that_hold_nothing_give_way_to_another_session() {
-    let mut world = world();
-    let (client, session) = client_at(&world, address(0), b"client").unwrap();
-    world.state.destroy_session(&world.context(), session, &at(address(0))).unwrap();
-    let crowd: Vec<_> =
-        (1..5000).map_while(|number| client_at(&world, address(number), b"one of many").ok()).collect();
-    let create_again = |world: &World| {
-        let again = Exchanged { id: client.id, sequence: 2, confirmed: true };
-        create(world, again, at(address(0)))
-    };
-    world.pass(6);
-    crowd.iter().skip(1).for_each(|(client, _)| client.renew(world.now));
-    create_again(&world).unwrap();
-    assert!(world.state.session(crowd[0].1).is_err(), "the idlest gave way");
 }
 
 #[test]
