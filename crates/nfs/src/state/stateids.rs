@@ -225,11 +225,12 @@ impl SharedState {
         }
     }
 
-    /// Makes a stateid known.
+    /// Makes a stateid known, or refuses it as its client is gone: whoever removes the client finds it or comes first.
     ///
     /// # Errors
     /// [`StateError::Expired`] or [`StateError::UnknownSession`] if its client is gone.
     pub(super) fn add(&self, entry: &Arc<StateEntry>) -> Result<(), StateError> {
+        let mut known = self.stateids.write(&entry.other);
         let mut held = entry.client.inner.lock();
         if held.gone {
             return Err(match entry.client.version {
@@ -238,8 +239,7 @@ impl SharedState {
             });
         }
         held.entries.insert(entry.other, entry.file);
-        drop(held);
-        self.stateids.write(&entry.other).insert(entry.other, Arc::clone(entry));
+        known.insert(entry.other, Arc::clone(entry));
         Ok(())
     }
 

@@ -253,3 +253,30 @@ fn files_that_unexpectedly_lost_their_name_are_recalled_late() {
     world.state.recall_late(&world.context(), None, file(1));
     assert_eq!(world.state.take_callbacks().len(), 0);
 }
+
+/// Who removes a client looks up the stateids that it has: one that is not known yet would outlive it.
+#[test]
+fn clients_have_only_known_stateids() {
+    let world = World::new();
+    let (one, _) = world.client(b"one", 1, 0);
+    let owner = one.open_owner(b"o", || OwnerSequence::new(world.now));
+    let stateid = ids::StateId { seqid: 1, other: world.state.next_other(&one) };
+    let modes = files::share::Modes::NOTHING;
+    let entry = stateids::entry::StateEntry::open(&one, file(1), stateid, &owner, modes, false);
+    thread::scope(|scope| {
+        let looked_at = world.state.stateids.write(&stateid.other);
+        let adding = scope.spawn(|| world.state.add(&entry));
+        let patience = Instant::now() + Duration::from_millis(200);
+        let has_it = || one.inner.try_lock().is_some_and(|held| !held.entries.is_empty());
+        let mut had_it = false;
+        while !had_it && Instant::now() < patience {
+            had_it = has_it();
+            thread::yield_now();
+        }
+        drop(looked_at);
+        adding.join().unwrap().unwrap();
+        assert!(!had_it && has_it());
+    });
+    world.state.remove_client(&world.context(), &one).unwrap();
+    assert_eq!(world.state.stateids.len(), 0);
+}
