@@ -5,7 +5,6 @@
 //! gets its lock at its turn, and is called then (NLM_GRANTED). If it refuses, or does not answer for a lease, the lock
 //! is freed. Calls that report a change leave when it is durable. `hosts/inquiry.rs` asks hosts that may be gone.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -13,7 +12,6 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use volume::request::Durable;
-use volume::time::Time;
 use wire::nlm4::Nlm4Stats;
 
 use crate::state::clients::client::{Client, ClientProtocol, Host, LockOwner};
@@ -26,13 +24,15 @@ use crate::state::locks::{LockError, LockRequest, Locker, Waiter};
 use crate::state::record::{
     ClientKind, ClientRecord, Key, MonitorRecord, NAME_BYTES_MAX, Principal, address_bytes,
 };
-use crate::state::shares::{Held, Resource};
+use crate::state::shares::Resource;
 use crate::state::stateids::entry::StateEntry;
 use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
+mod grants;
 mod inquiry;
 mod message;
 
+use grants::{Grant, Grants};
 use inquiry::Inquiries;
 use message::MessageKind;
 pub(crate) use message::{Message, nlm_range};
@@ -63,24 +63,6 @@ impl Origin {
     }
 }
 
-/// A lock that was granted to a waiter.
-///
-/// ```text
-///   Given ──answered: granted, or locked again──▶ Known ──a lease──▶ (forgotten)
-///     └────answered: denied; silent for a lease──▶ (freed)
-/// ```
-#[derive(Debug)]
-pub(super) struct Grant {
-    owner: Arc<LockOwner>,
-    open: Arc<StateEntry>,
-    range: Range,
-    since: Time,
-    /// Whether its owner knows.
-    known: AtomicBool,
-    /// The place in the queue, which counts as long as the grant is remembered.
-    _place: Arc<Held>,
-}
-
 /// Calls to hosts, and this server's status monitor.
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
@@ -89,8 +71,7 @@ pub(super) struct Hosts {
     /// Whether a record has it.
     recorded: AtomicBool,
     queue: Mutex<Vec<Message>>,
-    /// Recent grants by file.
-    grants: Mutex<HashMap<FileId, Vec<Arc<Grant>>>>,
+    pub(super) grants: Grants,
     inquiries: Inquiries,
 }
 
@@ -148,35 +129,6 @@ impl Client {
     /// Returns whether an NLM client calls from privileged ports.
     fn is_privileged(&self) -> bool {
         self.name.get(ORIGIN_BYTES - 1) == Some(&1)
-    }
-}
-
-impl Hosts {
-    /// Takes the recent grant of a range.
-    fn take_grant(&self, owner: &LockOwner, file: FileId, range: Range) -> Option<Arc<Grant>> {
-        let mut grants = self.grants.lock();
-        let of_file = grants.get_mut(&file)?;
-        let index = of_file.iter().position(|grant| *grant.owner == *owner && grant.range == range)?;
-        Some(of_file.swap_remove(index))
-    }
-
-    /// Forgets an owner's grants in a range that it unlocks.
-    fn forget_grants(&self, owner: &LockOwner, file: FileId, range: Range) {
-        let mut grants = self.grants.lock();
-        let Some(of_file) = grants.get_mut(&file) else { return };
-        of_file.retain(|grant| {
-            let unlocked = *grant.owner == *owner && grant.range.overlaps(range);
-            // It need not be told any more.
-            grant.known.fetch_or(unlocked, Ordering::Relaxed);
-            !unlocked
-        });
-    }
-
-    /// Notes that an owner knows of its grants.
-    fn mark_known(&self, owner: &LockOwner, file: FileId) {
-        let grants = self.grants.lock();
-        let own = grants.get(&file).into_iter().flatten().filter(|grant| *grant.owner == *owner);
-        own.for_each(|grant| grant.known.store(true, Ordering::Relaxed));
     }
 }
 
@@ -324,7 +276,7 @@ impl SharedState {
             return Err(StateError::NothingToReclaim.into());
         }
         let (_, token) = self.lock(context, locker, wanted)?;
-        self.hosts.mark_known(&owner, file);
+        self.hosts.grants.mark_known(&owner, file);
         Ok(token)
     }
 
@@ -341,7 +293,7 @@ impl SharedState {
         match requester.client.known_lock_owner(requester.owner) {
             Some(owner) => {
                 let unlocked = self.unlock_owner(context, requester.file, &owner, range)?;
-                self.hosts.forget_grants(&owner, requester.file, range);
+                self.hosts.grants.forget(&owner, requester.file, range);
                 Ok(unlocked)
             }
             None => Ok(None),
@@ -395,7 +347,7 @@ impl SharedState {
             }
         }
         drop(files);
-        match self.hosts.take_grant(&owner, file, range) {
+        match self.hosts.grants.take(&owner, file, range) {
             Some(grant) => Ok((true, self.return_grant(context, &grant)?)),
             None => Ok((false, None)),
         }
@@ -406,9 +358,7 @@ impl SharedState {
         context: &Context<'_>,
         grant: &Grant,
     ) -> Result<Option<DurabilityToken>, StateError> {
-        if let Some(of_file) = self.hosts.grants.lock().get_mut(&grant.open.file) {
-            of_file.retain(|other| !std::ptr::eq(Arc::as_ptr(other), grant));
-        }
+        self.hosts.grants.remove(grant);
         self.unlock_owner(context, grant.open.file, &grant.owner, grant.range)
     }
 
@@ -480,14 +430,10 @@ impl SharedState {
         open: &Arc<StateEntry>,
         token: DurabilityToken,
     ) {
-        let (owner, range, since) = (Arc::clone(&waiter.owner), waiter.range, context.now);
-        let known = AtomicBool::new(false);
-        let (open, _place) = (Arc::clone(open), Arc::clone(&waiter.place));
-        let file = open.file;
-        let grant = Arc::new(Grant { owner, open, range, since, known, _place });
-        self.hosts.grants.lock().entry(file).or_default().push(Arc::clone(&grant));
+        let grant = Arc::new(Grant::new(waiter, open, context.now));
+        self.hosts.grants.add(&grant);
         let exclusive = waiter.kind == LockKind::Write;
-        let handle = context.store.handle(file);
+        let handle = context.store.handle(open.file);
         self.push_call(Message::granted(&grant, exclusive, &handle, token));
         self.wake_driver();
     }
@@ -515,12 +461,7 @@ impl SharedState {
             }
         }
         self.hosts.queue.lock().append(&mut later);
-        self.hosts.grants.lock().retain(|_, of_file| {
-            of_file.retain(|grant| {
-                !grant.known.load(Ordering::Relaxed) || now.since(grant.since) <= self.config.lease
-            });
-            !of_file.is_empty()
-        });
+        self.hosts.grants.forget_old(now, self.config.lease);
         soon
     }
 
@@ -530,9 +471,7 @@ impl SharedState {
             (_, None) | (MessageKind::Granted(_), Some(Nlm4Stats::DeniedGracePeriod)) => {
                 self.nlm_failed(context, message);
             }
-            (MessageKind::Granted(grant), Some(Nlm4Stats::Granted)) => {
-                grant.known.store(true, Ordering::Relaxed)
-            }
+            (MessageKind::Granted(grant), Some(Nlm4Stats::Granted)) => grant.mark_known(),
             // If the journal does not take it, the call is repeated.
             (MessageKind::Granted(grant), Some(_)) => {
                 if self.refused(context, grant).is_err() {
@@ -546,7 +485,7 @@ impl SharedState {
 
     /// Frees a grant that the owner refused, or could not be told of.
     fn refused(&self, context: &Context<'_>, grant: &Grant) -> Result<(), StateError> {
-        if grant.known.load(Ordering::Relaxed) {
+        if grant.is_known() {
             return Ok(());
         }
         self.return_grant(context, grant).map(drop)
@@ -558,7 +497,7 @@ impl SharedState {
         let over = match &message.kind {
             // The host repeats its own request if no result arrives.
             MessageKind::Result => true,
-            MessageKind::Granted(grant) if grant.known.load(Ordering::Relaxed) => true,
+            MessageKind::Granted(grant) if grant.is_known() => true,
             MessageKind::Granted(grant) => tried > self.config.lease && self.refused(context, grant).is_ok(),
             MessageKind::Inquiry => {
                 tried > self.config.lease && self.give_up_host(context, message.host()).is_ok()

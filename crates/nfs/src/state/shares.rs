@@ -50,7 +50,7 @@ pub(crate) enum Resource {
     SessionBytes,
     /// Memory of further slots and sessions, in bytes.
     SlotBytes,
-    /// Memory of opens, lock states and owners, with the last replies of owners, in bytes.
+    /// Memory of opens, lock states and owners, with the last replies of owners, and of remembered grants, in bytes.
     StateBytes,
     /// Locked ranges.
     Ranges,

@@ -497,6 +497,61 @@ fn grants_of_locks_that_were_unlocked_take_no_places() {
     assert!(gauge(&world, "nfs4_lock_waiters") <= 1);
 }
 
+/// A host that waited for many locks one after the other, and holds them, may wait for another one.
+#[test]
+fn grants_that_were_delivered_take_no_places() {
+    let world = World::with(Config { waiters: 8, ..Config::default() });
+    let hosts = [0, 1].map(|number| host(&world, address(number), b"host").unwrap());
+    let ask =
+        |number: usize| hosts::Requester { client: &hosts[number], file: file(1), owner: b"\0\0\0\x01o" };
+    let lock = |number, range| {
+        let wanted = LockRequest { range, kind: LockKind::Write, waits: true };
+        world.state.lock_for_host(&world.context(), ask(number), &wanted, false)
+    };
+    for turn in 0..100 {
+        lock(0, byte(turn)).unwrap();
+        match lock(1, byte(turn)) {
+            Err(LockError::Denied(denied)) => assert!(denied.waits, "turn {turn}"),
+            other => panic!("turn {turn}: {other:?}"),
+        }
+        world.state.unlock_for_host(&world.context(), ask(0), byte(turn)).unwrap();
+        if turn % 2 == 0 {
+            world.state.tick(&world.context());
+            world.state.take_callbacks().iter().for_each(|call| accept(&world, call));
+        } else {
+            lock(1, byte(turn)).expect("it was granted, and asks before it is called");
+        }
+        assert_eq!(gauge(&world, "nfs4_lock_waiters"), 0, "turn {turn}");
+    }
+    // Until a lease later, the host may have meant to cancel.
+    let cancelled = world.state.cancel(&world.context(), ask(1), byte(0)).unwrap();
+    assert!(cancelled.0);
+    lock(0, byte(0)).unwrap();
+}
+
+/// They are remembered for a lease, as much of them as its share of memory allows.
+#[test]
+fn grants_that_were_delivered_are_bounded_by_memory() {
+    let world = World::with(Config { entries: 64, ..Config::default() });
+    let hosts = [0, 1].map(|number| host(&world, address(number), b"host").unwrap());
+    let ask =
+        |number: usize| hosts::Requester { client: &hosts[number], file: file(1), owner: b"\0\0\0\x01o" };
+    let lock = |number, range| {
+        let wanted = LockRequest { range, kind: LockKind::Write, waits: true };
+        world.state.lock_for_host(&world.context(), ask(number), &wanted, false)
+    };
+    for turn in 0..200 {
+        lock(0, byte(turn)).unwrap();
+        let _waits = lock(1, byte(turn)).unwrap_err();
+        world.state.unlock_for_host(&world.context(), ask(0), byte(turn)).unwrap();
+        world.state.tick(&world.context());
+        world.state.take_callbacks().iter().for_each(|call| accept(&world, call));
+    }
+    world.state.tick(&world.context());
+    let remembered = world.state.hosts.grants.len();
+    assert!((10..120).contains(&remembered), "{remembered}");
+}
+
 #[test]
 fn hosts_that_are_gone_give_way_once_clients_are_short() {
     let mut world = world();
