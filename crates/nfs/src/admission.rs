@@ -118,8 +118,8 @@ impl<'r> Needs<'r> {
         Some(Needs { reply_bytes_max: bytes + SMALL_REPLY_BYTES_MAX, change: None })
     }
 
-    fn of_nfs3(procedure: u32, arguments: &'r [u8]) -> Option<Needs<'r>> {
-        let mut input = Decoder::new(arguments);
+    fn of_nfs3(procedure: u32, arguments: &Decoder<'r>) -> Option<Needs<'r>> {
+        let mut input = arguments.clone();
         let limit = match Procedure::from_code(procedure)? {
             Procedure::Read => {
                 return Needs::large(ReadArgs::decode(&mut input).ok()?.count.min(TRANSFER_BYTES_MAX));
@@ -133,7 +133,7 @@ impl<'r> Needs<'r> {
                 );
             }
             Procedure::Write => {
-                let write = WriteArgs::decode(&mut Decoder::new(arguments)).ok()?;
+                let write = WriteArgs::decode(&mut input.clone()).ok()?;
                 AwaitedLimit::of_write(write.stable == StableHow::Unstable, write.data.len())
             }
             Procedure::Setattr => AwaitedLimit::Truncation,
@@ -153,8 +153,8 @@ impl<'r> Needs<'r> {
     }
 
     /// Walks the operations once. The first one that changes an object says what the COMPOUND waits for.
-    fn of_compound(arguments: &'r [u8]) -> Option<Needs<'r>> {
-        let operations = CompoundReader::new(Decoder::new(arguments)).ok()?;
+    fn of_compound(arguments: &Decoder<'r>) -> Option<Needs<'r>> {
+        let operations = CompoundReader::new(arguments.clone()).ok()?;
         let (mut bytes, mut current, mut change) = (SMALL_REPLY_BYTES_MAX, None, None);
         for operation in operations.map_while(Result::ok) {
             if let ArgOp4::Putfh(args) = &operation {

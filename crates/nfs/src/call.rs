@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use volume::attributes::{Attributes, Wcc};
-use volume::bytes::Slice;
+use volume::bytes::{Slice, WriteData};
 use volume::handle::HANDLE_BYTES;
 use volume::ids::Ino;
 use volume::request::{Access, Credentials, Durability, Failure, Request, RequestKey};
@@ -13,11 +13,12 @@ use volume::time::Time;
 use volume::volume::Volume;
 use wire::nfs3::{Failed, Fattr3, FileHandle3, NfsStat3, WccData};
 use wire::rpc::{AuthStat, CallHeader, Credential};
-use wire::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
+use wire::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, Payload};
 
 use crate::connection::Connection;
 use crate::context::{Located, Refused, ServiceContext};
 use crate::exports::Export;
+use crate::incoming::ReceivedPayload;
 use crate::progress::Progress;
 use crate::state::ids::FileId;
 use crate::status::Retry;
@@ -89,8 +90,10 @@ pub(crate) struct Operation {
 pub(crate) struct Call<'a> {
     pub(crate) service: &'a ServiceContext,
     pub(crate) header: &'a CallHeader<'a>,
-    /// The bytes behind the header.
-    pub(crate) arguments: &'a [u8],
+    /// What follows the header.
+    pub(crate) arguments: Decoder<'a>,
+    /// The payload that lies elsewhere.
+    pub(crate) payload: Option<&'a ReceivedPayload>,
     pub(crate) connection: &'a Connection,
     pub(crate) now: Time,
     pub(crate) access: Access,
@@ -107,7 +110,12 @@ pub(crate) struct Call<'a> {
 impl<'a> Call<'a> {
     /// Decodes the arguments. Bytes after them are ignored, as by other servers.
     pub(crate) fn arguments<T: Decode<'a>>(&self) -> Result<T, Stop> {
-        Ok(T::decode(&mut Decoder::new(self.arguments))?)
+        Ok(T::decode(&mut self.arguments.clone())?)
+    }
+
+    /// Returns the data of a WRITE, wherever it lies.
+    pub(crate) fn data(&self, data: Payload<'a>) -> Result<WriteData<'a>, Stop> {
+        write_data(data, self.payload).ok_or(Stop::Garbage)
     }
 
     /// Returns the client's address. IPv4 mapped into IPv6 becomes IPv4.
@@ -233,6 +241,17 @@ impl<'a> Object<'a> {
         let body = body(self.shown(&mut after)?);
         Failed { status, body }.encode(out);
         Ok(self.after(after))
+    }
+}
+
+/// Returns the data of a WRITE: the bytes of its record, or the payload that was received apart.
+pub(crate) fn write_data<'a>(data: Payload<'a>, apart: Option<&'a ReceivedPayload>) -> Option<WriteData<'a>> {
+    match data.bytes() {
+        Some(bytes) => Some(WriteData::Bytes(bytes)),
+        None => {
+            let received = &apart?.data;
+            (received.len() == data.len()).then_some(WriteData::Received(received))
+        }
     }
 }
 

@@ -1,17 +1,28 @@
 //! Records that arrive by a connection, with their RPC headers decoded once, and the replies to them.
+//!
+//! The payload of a large WRITE need not be a part of its record: it may have been received into the memory where it stays
+//! ([`Receiver`]). The record is then decoded around it.
 
 use volume::bytes::Slice;
 use volume::request::Access;
 use volume::time::Time;
-use wire::rpc::{CallError, CallHeader, decode_call};
+use wire::rpc::{CallError, CallHeader, decode_call, decode_call_in};
 use wire::xdr::Decoder;
 
 use crate::connection::Connection;
+
+mod payload;
+mod receiver;
+
+pub(crate) use payload::place_of;
+pub use payload::{ArrivingPayload, ReceivedPayload};
+pub use receiver::{Arrived, Receiver};
 
 /// A record whose RPC header is decoded; it need not be a call. The mark is not part of it.
 #[derive(Debug)]
 pub struct IncomingRecord<'r> {
     bytes: &'r [u8],
+    payload: Option<&'r ReceivedPayload>,
     /// The header and the arguments of a call. Kept as they were decoded, since copying them costs as much as decoding.
     call: Result<(CallHeader<'r>, Decoder<'r>), CallError>,
 }
@@ -21,13 +32,38 @@ impl<'r> IncomingRecord<'r> {
     #[inline]
     #[must_use]
     pub fn decode(bytes: &'r [u8]) -> IncomingRecord<'r> {
-        IncomingRecord { bytes, call: decode_call(bytes) }
+        IncomingRecord { bytes, payload: None, call: decode_call(bytes) }
     }
 
-    /// Returns the whole record.
+    /// Decodes the header of a record whose payload, if any, is not among its `bytes`.
+    #[inline]
+    #[must_use]
+    pub fn decode_around(bytes: &'r [u8], payload: Option<&'r ReceivedPayload>) -> IncomingRecord<'r> {
+        match payload {
+            None => IncomingRecord::decode(bytes),
+            Some(received) => {
+                let call = decode_call_in(Decoder::around(bytes, received.at, received.data.len()));
+                IncomingRecord { bytes, payload, call }
+            }
+        }
+    }
+
+    /// Returns the record without its payload, if that lies elsewhere.
     #[must_use]
     pub fn bytes(&self) -> &'r [u8] {
         self.bytes
+    }
+
+    /// Returns the payload that lies elsewhere.
+    #[must_use]
+    pub fn payload(&self) -> Option<&'r ReceivedPayload> {
+        self.payload
+    }
+
+    /// Returns the length of the whole record, bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.bytes.len() + self.payload.map_or(0, |payload| payload.data.len())
     }
 
     /// Returns the header and the arguments of a call.
@@ -35,9 +71,9 @@ impl<'r> IncomingRecord<'r> {
     /// # Errors
     /// Why the record is not a call.
     #[inline]
-    pub fn call(&self) -> Result<(&CallHeader<'r>, &'r [u8]), CallError> {
+    pub fn call(&self) -> Result<(&CallHeader<'r>, &Decoder<'r>), CallError> {
         match &self.call {
-            Ok((header, arguments)) => Ok((header, arguments.rest())),
+            Ok((header, arguments)) => Ok((header, arguments)),
             Err(error) => Err(*error),
         }
     }
@@ -48,6 +84,33 @@ impl<'r> IncomingRecord<'r> {
         let (header, _) = self.call().ok()?;
         let CallHeader { xid, program, version, procedure, .. } = *header;
         Some(CallId { xid, program, version, procedure })
+    }
+
+    /// Returns a copy of the record, for a call that cannot be answered at once.
+    #[must_use]
+    pub fn to_kept(&self) -> KeptRecord {
+        KeptRecord { bytes: self.bytes.to_vec(), payload: self.payload.cloned() }
+    }
+}
+
+/// A record that is kept until its call can be answered.
+#[derive(Clone, Debug)]
+pub struct KeptRecord {
+    bytes: Vec<u8>,
+    payload: Option<ReceivedPayload>,
+}
+
+impl KeptRecord {
+    /// Decodes the header again.
+    #[must_use]
+    pub fn decode(&self) -> IncomingRecord<'_> {
+        IncomingRecord::decode_around(&self.bytes, self.payload.as_ref())
+    }
+
+    /// Returns its memory in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.payload.as_ref().map_or(0, |payload| payload.data.len())
     }
 }
 

@@ -37,6 +37,14 @@ pub const SMALL_RESULT_BYTES: usize = 512;
 pub const COMPOUND_REPLY_BYTES_MAX: usize =
     volume::limits::TRANSFER_BYTES_MAX as usize + SMALL_REPLY_BYTES_MAX;
 
+/// The smallest record, and the smallest payload in one, bytes, whose payload is received into the memory where it stays. Less
+/// may travel in the journal, and arrives in one read with its header.
+pub const PAYLOAD_BYTES_MIN: usize = volume::limits::INLINE_WRITE_BYTES_MAX + 1;
+
+/// Bytes of the start of a large record in which the payload of a WRITE must begin to be received apart. Those of the Linux
+/// client begin after 150 to 400.
+pub const CALL_START_BYTES_MAX: usize = 2 << 10;
+
 /// The first port that users other than the superuser may use.
 pub const UNPRIVILEGED_PORT: u16 = 1024;
 

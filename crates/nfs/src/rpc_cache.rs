@@ -101,7 +101,7 @@ pub(crate) fn once<'a, T, B: Encode>(
         Failed { status, body: fail(&mut after)? }.encode(out);
         return Ok(object.after(after));
     }
-    let key = request_key(call.client(), call.header, call.arguments);
+    let key = request_key(call.client(), call.header, call.arguments.rest());
     let _entered = call.service.shared.in_progress.enter(&key).ok_or(Stop::Busy)?;
     if let Some((answer, after)) = object.volume.lookup_request(&key) {
         out.raw(&answer);

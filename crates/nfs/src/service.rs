@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use volume::bytes::Slice;
+use volume::handle::Handle;
 use volume::request::{Durability, Durable, Error};
 use volume::time::Time;
 use volume::volume::Volume;
@@ -19,7 +20,12 @@ pub use crate::connection::{Connection, ConnectionId, origin};
 use crate::context::{ServiceContext, Shared};
 use crate::dispatch;
 use crate::exports::{Export, ExportsError};
-pub use crate::incoming::{CallId, Incoming, IncomingRecord, ReplyBuffer};
+use crate::incoming::place_of;
+pub use crate::incoming::{
+    Arrived, ArrivingPayload, CallId, Incoming, IncomingRecord, KeptRecord, ReceivedPayload, Receiver,
+    ReplyBuffer,
+};
+use crate::limits::{PAYLOAD_BYTES_MIN, fits_a_file};
 pub use crate::progress::Progress;
 use crate::state::SharedState;
 pub use crate::state::callbacks::outgoing::{Callback, Destination};
@@ -163,6 +169,19 @@ impl Service {
         self.context.shared.state.on_copies(notify);
     }
 
+    /// Returns where to receive the payload of a large WRITE of whose record, `length` bytes, only the `start` has arrived; none
+    /// for other records, or if more must arrive to know. Nothing but the file's volume is checked: whatever refuses
+    /// the call later gives the memory back.
+    pub fn arriving(&self, start: &[u8], length: usize) -> Option<ArrivingPayload> {
+        let place = place_of(start, length)?;
+        let bytes = u64::try_from(place.length).ok()?;
+        if place.length < PAYLOAD_BYTES_MIN || !fits_a_file(place.offset, bytes) {
+            return None;
+        }
+        let volume = self.context.volume(Handle::parse(place.handle)?.volume)?;
+        Some(ArrivingPayload { at: place.at, data: volume.arriving(place.offset, place.length) })
+    }
+
     /// Executes a call and appends its reply to `reply`, with its record mark.
     ///
     /// `progress` is none for a new call, and is kept for a call that must be run again: a COMPOUND continues where it
@@ -190,13 +209,14 @@ impl Service {
         let call = Call {
             service: &self.context,
             header,
-            arguments,
+            arguments: arguments.clone(),
+            payload: record.payload(),
             connection,
             now,
             access,
             tail: Cell::default(),
             progress: Cell::from_mut(progress),
-            bytes: record.bytes().len(),
+            bytes: record.length(),
             changed: Cell::new(false),
         };
         let mut writing = OpenReply::begin(operation, header.xid, &mut reply.bytes);

@@ -286,13 +286,19 @@ impl RecordReader {
         }
     }
 
+    /// Whether so many bytes of the current fragment are missing that they are received in place.
+    #[must_use]
+    pub fn has_space(&self) -> bool {
+        self.missing() >= SPACE_BYTES_MIN && self.cut.is_none()
+    }
+
     /// Returns memory to receive the missing bytes of the current fragment in place; empty if too few are missing.
     /// [`RecordReader::received`] must follow.
     pub fn space(&mut self) -> &mut [u8] {
-        let missing = self.missing();
-        if missing < SPACE_BYTES_MIN || self.cut.is_some() {
+        if !self.has_space() {
             return &mut [];
         }
+        let missing = self.missing();
         if self.filled == self.record.len() {
             self.grow(self.filled);
         }

@@ -1,5 +1,6 @@
 //! WRITE (RFC 1813 section 3.3.7): writes data. It is idempotent, so no reply is remembered.
 
+use volume::bytes::WriteData;
 use volume::request::{Answer, Error};
 use volume::results::{Stability, Written};
 use wire::nfs3::{NfsStat3, StableHow, WccData, WriteArgs, WriteOk, WriteRes};
@@ -14,7 +15,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: WriteArgs<'_> = call.arguments()?;
     let file = call.object(args.file)?;
     let _in_flight = call.check_io(&file, IoMode::Write)?;
-    match write(&file, &args) {
+    match write(&file, &args, call.data(args.data)?) {
         Ok(promised) => {
             let written = &promised.value;
             WriteRes::Ok(WriteOk {
@@ -30,17 +31,16 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     }
 }
 
-fn write(file: &Object<'_>, args: &WriteArgs<'_>) -> Answer<Written> {
+fn write(file: &Object<'_>, args: &WriteArgs<'_>, data: WriteData<'_>) -> Answer<Written> {
     if file.export.read_only {
         return Err(Error::ReadOnly.into());
     }
-    if usize::try_from(args.count) != Ok(args.data.len()) {
+    if usize::try_from(args.count) != Ok(data.len()) {
         return Err(Error::Invalid.into());
     }
     if !fits_a_file(args.offset, u64::from(args.count)) {
         return Err(Error::FileTooLarge.into());
     }
-    let data = args.data.bytes().ok_or(Error::Invalid)?;
     file.volume.write(&file.request(), file.ino, args.offset, data, stability(args.stable))
 }
 

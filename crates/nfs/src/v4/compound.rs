@@ -24,7 +24,7 @@ use crate::v4::operations::{self, Placement};
 const MINOR_VERSIONS: u32 = 3;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
-    let reader = CompoundReader::new(Decoder::new(call.arguments))?;
+    let reader = CompoundReader::new(call.arguments.clone())?;
     let reply = Reply::begin(reader.tag(), out);
     if reader.minorversion() >= MINOR_VERSIONS {
         reply.finish(NfsStat4::MinorVersMismatch, 0, out);

@@ -1,9 +1,10 @@
 //! The evaluation state of a COMPOUND, which its operations read and change.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use volume::bytes::Slice;
+use volume::bytes::{Slice, WriteData};
 use volume::ids::{Ino, VolumeId};
 use volume::request::{Access, Answer, Durability, Error, Failure};
 use volume::time::Time;
@@ -11,13 +12,14 @@ use volume::volume::Volume;
 use wire::nfs4::compound::{CompoundReader, OpError};
 use wire::nfs4::{ArgOp4, FattrError, FileHandle4, NfsStat4, OpNum4, Stateid4};
 use wire::rpc::CallHeader;
-use wire::xdr::{DecodeError, Encoder};
+use wire::xdr::{DecodeError, Encoder, Payload};
 
-use crate::call::{Call, Object};
+use crate::call::{Call, Object, write_data};
 use crate::connection::Connection;
 use crate::context::{Located, Refused, ServiceContext};
 use crate::exports::Export;
 use crate::exports::pseudo::Node;
+use crate::incoming::ReceivedPayload;
 use crate::limits::COMPOUND_REPLY_BYTES_MAX;
 use crate::progress::Suspended;
 use crate::state::SlotGuard;
@@ -151,6 +153,8 @@ pub(crate) struct Compound<'c> {
     pub(super) changed: bool,
     /// The end of the reply, if it is not in the buffer. Only the last operation may set it.
     pub(super) tail: Vec<Slice>,
+    /// The payload that lies elsewhere.
+    payload: Option<&'c ReceivedPayload>,
     /// The operations after this one.
     reader: CompoundReader<'c>,
     /// The bytes of this operation.
@@ -180,6 +184,7 @@ impl<'c> Compound<'c> {
             waits: Vec::new(),
             changed: false,
             tail: Vec::new(),
+            payload: call.payload,
             reader,
             taken: &[],
             reply_start,
@@ -225,9 +230,25 @@ impl<'c> Compound<'c> {
         self.taken
     }
 
-    /// Returns the bytes of the operations after this one.
-    pub(crate) fn following_bytes(&self) -> &'c [u8] {
-        self.reader.rest()
+    /// Returns the first `most` bytes of the operations after this one, wherever they lie.
+    pub(crate) fn following_bytes(&self, most: usize) -> Cow<'c, [u8]> {
+        let (before, after) = self.reader.rest_around_payload();
+        match (before.get(..most), after, self.payload) {
+            (Some(bytes), ..) => Cow::Borrowed(bytes),
+            (None, Some(after), Some(payload)) => {
+                let parts = [before].into_iter().chain(payload.data.slices()).chain([after]);
+                Cow::Owned(parts.flatten().copied().take(most).collect())
+            }
+            _ => Cow::Borrowed(before),
+        }
+    }
+
+    /// Returns the data of a WRITE, wherever it lies.
+    ///
+    /// # Errors
+    /// NFS4ERR_BADXDR if it is nowhere.
+    pub(crate) fn data(&self, data: Payload<'c>) -> Result<WriteData<'c>, OpStop> {
+        write_data(data, self.payload).ok_or(OpStop::Status(NfsStat4::BadXdr))
     }
 
     /// Returns the next operation; none if this is the last.

@@ -13,6 +13,7 @@ mod lost;
 mod malformed;
 mod mounts;
 mod names;
+mod payloads;
 mod retransmission;
 mod support;
 mod v4;

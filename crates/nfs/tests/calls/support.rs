@@ -7,15 +7,17 @@ use std::time::Duration;
 
 use nfs::exports::{Export, Squash};
 use nfs::service::{
-    Connection, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Service, Wait,
+    Connection, ConnectionId, Incoming, IncomingRecord, KeptRecord, Outcome, Progress, Receiver, ReplyBuffer,
+    Service, Wait,
 };
 use volume::ids::{Ino, VolumeId};
 use volume::media::memory::MemoryMedia;
 use volume::request::{Access, Credentials, Durable, Request};
 use volume::time::Time;
 use volume::{CreateOptions, OpenError, Options, Volume};
+use wire::limits::RECORD_BYTES_MAX;
 use wire::nfs3::{self, *};
-use wire::record::{Peek, peek};
+use wire::record::{Peek, RecordError, peek};
 use wire::rpc::{AcceptStat, AuthSys, CallHeader, Credential, Groups, OpaqueAuth, ReplyBody, ReplyHeader};
 use wire::xdr::{Decode, Decoder, Encode, Encoder, decode_all};
 use wire::{mount3, record};
@@ -160,14 +162,68 @@ impl Server {
         access: Access,
         progress: &mut Option<Progress>,
     ) -> (Outcome, Vec<u8>) {
+        // What a loop reads first from a connection that sends large WRITEs.
+        let received = self.receive_stream(&marked(record), 512, 64 << 10).unwrap();
+        self.handle(who, &received.first().unwrap().decode(), access, progress)
+    }
+
+    /// Handles a record that was received whole.
+    pub(crate) fn offer_whole(&self, who: Client, record: &[u8], access: Access) -> (Outcome, Vec<u8>) {
+        self.handle(who, &IncomingRecord::decode(record), access, &mut None)
+    }
+
+    fn handle(
+        &self,
+        who: Client,
+        record: &IncomingRecord<'_>,
+        access: Access,
+        progress: &mut Option<Progress>,
+    ) -> (Outcome, Vec<u8>) {
         self.now.set(self.now.get() + 1);
         let connection =
             Connection { peer: who.peer, local: "192.0.2.2:2049".parse().unwrap(), id: ConnectionId(1) };
         let mut reply = ReplyBuffer::default();
-        let record = &IncomingRecord::decode(record);
         let incoming = Incoming { record, connection, now: self.time(), access };
         let outcome = self.service.handle(&incoming, progress, &mut reply);
         (outcome, reply.into_bytes())
+    }
+
+    /// Receives records, with large payloads apart: at first so many bytes, then others in each read.
+    pub(crate) fn receive_stream(
+        &self,
+        mut stream: &[u8],
+        first: usize,
+        others: usize,
+    ) -> Result<Vec<KeptRecord>, RecordError> {
+        let mut receiver = Receiver::new(RECORD_BYTES_MAX);
+        let (mut records, mut read_bytes) = (Vec::new(), first);
+        while !stream.is_empty() {
+            let mut input = &stream[..0];
+            let received: usize = receiver
+                .spaces(read_bytes)
+                .iter_mut()
+                .map(|space| {
+                    let (bytes, rest) = stream.split_at(space.len().min(stream.len()));
+                    space[..bytes.len()].copy_from_slice(bytes);
+                    stream = rest;
+                    bytes.len()
+                })
+                .sum();
+            if received > 0 {
+                receiver.received(received);
+            } else {
+                (input, stream) = stream.split_at(read_bytes.min(stream.len()));
+            }
+            while !input.is_empty() || receiver.has_completed() {
+                let arriving = |start: &[u8], length| self.service.arriving(start, length);
+                if let Some(arrived) = receiver.next(&mut input, arriving)? {
+                    let record = IncomingRecord::decode_around(arrived.bytes, arrived.payload.as_ref());
+                    records.push(record.to_kept());
+                }
+            }
+            read_bytes = others;
+        }
+        Ok(records)
     }
 
     /// Executes a record as a server does: runs it again if it would block, and waits until its reply may be sent.
@@ -358,6 +414,13 @@ impl Call<'_> {
     }
 }
 
+/// Returns a record with its mark, as one fragment.
+pub(crate) fn marked(record: &[u8]) -> Vec<u8> {
+    let mut stream = Vec::new();
+    record::write_record(&mut stream, |out| out.raw(record));
+    stream
+}
+
 /// Encodes a value.
 pub(crate) fn encoded(value: &impl Encode) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -372,7 +435,7 @@ pub(crate) fn place<'a>(dir: FileHandle3<'a>, name: &'a str) -> DirOpArgs3<'a> {
 
 /// Splits a marked reply to `xid` into its header and results.
 pub(crate) fn parse(out: &[u8], xid: u32) -> (ReplyBody<'static>, Vec<u8>) {
-    let Ok(Peek::Complete { record, used }) = peek(out, wire::limits::RECORD_BYTES_MAX) else {
+    let Ok(Peek::Complete { record, used }) = peek(out, RECORD_BYTES_MAX) else {
         panic!("no whole record");
     };
     assert_eq!(used, out.len(), "one reply and nothing else");

@@ -10,5 +10,5 @@ mod minor2;
 mod names;
 mod opens;
 mod restart;
-mod session;
+pub(crate) mod session;
 pub(crate) mod support;

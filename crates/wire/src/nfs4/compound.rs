@@ -109,6 +109,12 @@ impl<'a> CompoundReader<'a> {
         self.input.rest()
     }
 
+    /// See [`Decoder::rest_around_payload`].
+    #[must_use]
+    pub fn rest_around_payload(&self) -> (&'a [u8], Option<&'a [u8]>) {
+        self.input.rest_around_payload()
+    }
+
     /// Returns the number of the next operation, if there is a valid one.
     #[must_use]
     pub fn peek(&self) -> Option<OpNum4> {

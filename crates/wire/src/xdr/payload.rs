@@ -104,6 +104,17 @@ impl<'a> Decoder<'a> {
         Self { rest: bytes, hole }
     }
 
+    /// Returns the remaining bytes, as far as a payload that lies elsewhere; and if that is still to come, what follows it.
+    #[must_use]
+    pub fn rest_around_payload(&self) -> (&'a [u8], Option<&'a [u8]>) {
+        if self.hole == Hole::NONE {
+            return (self.rest, None);
+        }
+        let before = self.rest.len().saturating_sub(self.hole.after as usize);
+        let (before, after) = self.rest.split_at_checked(before).unwrap_or((self.rest, &[]));
+        (before, Some(after))
+    }
+
     /// Decodes a payload of a message with a hole: it lies before the hole, or ends within it or at its end.
     #[cold]
     fn payload_at(&mut self, hole: Hole, length: usize) -> Result<Payload<'a>, DecodeError> {

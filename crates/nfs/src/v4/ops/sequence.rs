@@ -24,8 +24,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SequenceArgs, out: &mut En
     if compound.operations > session.fore.operations {
         return Err(NfsStat4::TooManyOps.into());
     }
-    let rest = compound.following_bytes();
-    let checked = checksum(rest.get(..CHECKED_BYTES_MAX).unwrap_or(rest)) ^ u64::from(bytes);
+    let checked = checksum(&compound.following_bytes(CHECKED_BYTES_MAX)) ^ u64::from(bytes);
     // A remembered reply is only for the principal that made the call.
     let whose = if args.cachethis { credential_checksum(&compound.header.credential) } else { 0 };
     let highest = session.fore.slots - 1;

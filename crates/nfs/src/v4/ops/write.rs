@@ -10,7 +10,7 @@ use crate::v4::context::{Compound, Done};
 use crate::v4::regular;
 use crate::v4::state::check_io;
 
-pub(crate) fn run(compound: &mut Compound<'_>, args: &WriteArgs<'_>, out: &mut Encoder<'_>) -> Done {
+pub(crate) fn run<'c>(compound: &mut Compound<'c>, args: &WriteArgs<'c>, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?;
     if file.export.read_only {
         return Err(NfsStat4::Rofs.into());
@@ -22,7 +22,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &WriteArgs<'_>, out: &mut E
     if !fits_a_file(args.offset, length) {
         return Err(NfsStat4::Fbig.into());
     }
-    let data = args.data.bytes().ok_or(NfsStat4::BadXdr)?;
+    let data = compound.data(args.data)?;
     let written = file.volume.write(&file.request(), file.ino, args.offset, data, stability(args.stable));
     let written = compound.answered(file.volume, written)?;
     compound.note_change();
