@@ -72,12 +72,14 @@ pub(crate) struct Config {
     pub(crate) copies_per_client: usize,
     /// How long a freed range is reserved for the first waiter.
     pub(crate) turn: Duration,
-    /// How long a file is not delegated after a recall.
+    /// How soon a client that has nothing to write back returns a delegation that is recalled.
+    pub(crate) prompt_return: Duration,
+    /// How long a file is not delegated after a recalled delegation was returned.
     pub(crate) undelegated: Duration,
     /// The same after a delegation was revoked, or lost with its client. A client that comes back trusts its cache once
-    /// it is given another one. A client that could have returned it gets none of other files either.
+    /// it is given another one. If the client could have returned it, its origin gets none of other files either.
     pub(crate) undelegated_after_loss: Duration,
-    /// Files that are not delegated for these reasons, in each shard; more are forgotten.
+    /// Files that are not delegated for these reasons, in each shard. While there are as many, no file of the shard is.
     pub(crate) contended: usize,
     /// How long to wait for the answer to a callback.
     pub(crate) callback: Duration,
@@ -107,6 +109,7 @@ impl Default for Config {
             copies: 64,
             copies_per_client: 16,
             turn: Duration::from_secs(5),
+            prompt_return: Duration::from_secs(10),
             undelegated: Duration::from_secs(30),
             undelegated_after_loss: Duration::from_secs(600),
             contended: 1024,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use volume::time::Time;
 
 use crate::state::clients::client::{Client, ClientProtocol};
-use crate::state::config::Counters;
+use crate::state::config::{Config, Counters};
 use crate::state::delegations::in_flight::InFlightModification;
 use crate::state::files::{File, OpenRequest};
 use crate::state::ids::{FileId, StateId};
@@ -186,7 +186,6 @@ impl SharedState {
             return;
         }
         Counters::up(&self.counters.delegations_recalled);
-        self.mark_contended(context.now, entry.file, self.config.undelegated);
         self.recalls.lock().push(Arc::clone(entry));
         self.call_recall(context, entry);
     }
@@ -215,7 +214,8 @@ impl SharedState {
             DelegationWant::Write => Some(true),
         };
         let fits = open.client.holder.room(Resource::Delegations) > 0;
-        if !fits || !self.can_be_called(&open.client) || !open.client.returns_delegations(context.now) {
+        let returns = open.client.holder.returns_delegations(context.now);
+        if !fits || !returns || !self.can_be_called(&open.client) {
             return none(NoDelegationReason::Resource);
         }
         self.grant(context, open, wanted).unwrap_or(none(NoDelegationReason::Contention))
@@ -237,7 +237,7 @@ impl SharedState {
         if write && client.version == ClientProtocol::V40 {
             return None;
         }
-        let lately = self.contended.read(&file).get(&file).is_some_and(|until| context.now < *until);
+        let lately = self.is_contended(context.now, file);
         let others_open = state.opens.iter().any(|other| {
             let locks = other.client.version == ClientProtocol::Nlm;
             let minds = write || locks || other.mode().is_some_and(|mode| mode.writes() || mode.denies());
@@ -301,7 +301,8 @@ impl SharedState {
         }
     }
 
-    /// Ends a delegation that was returned.
+    /// Ends a delegation that was returned. If it was recalled, the file is not delegated for a while from now on, so that
+    /// whoever waits for it finds it free, however late it was returned.
     ///
     /// # Errors
     /// [`StateError::BadStateId`] if it is no delegation.
@@ -310,8 +311,19 @@ impl SharedState {
         context: &Context<'_>,
         entry: &Arc<StateEntry>,
     ) -> Result<(), StateError> {
-        if entry.as_delegation().is_none() {
-            return Err(StateError::BadStateId);
+        let Some(delegation) = entry.as_delegation() else { return Err(StateError::BadStateId) };
+        if let Recall::Recalled(since) = delegation.recall() {
+            // Whoever has written can take long to write it back; a reader has nothing to do.
+            let is_late = !delegation.write && context.now.since(since) > self.config.prompt_return;
+            if is_late {
+                self.distrust(context, &entry.client);
+            }
+            let Config { undelegated, undelegated_after_loss, .. } = self.config;
+            self.mark_contended(
+                context.now,
+                entry.file,
+                if is_late { undelegated_after_loss } else { undelegated },
+            );
         }
         self.take_delegation(context, entry)?;
         entry.end();
@@ -320,8 +332,8 @@ impl SharedState {
     }
 
     /// Revokes a delegation that was not returned in time. The client learns of it when it asks. If it could have returned
-    /// it, as it renewed its lease, its other delegations are recalled too, so that nobody waits a lease for each of them, and
-    /// for a while it gets no new ones.
+    /// it, as it renewed its lease, those of its whole origin are recalled too, so that nobody waits a lease for each of them,
+    /// and for a while the origin gets no new ones.
     pub(super) fn revoke(&self, context: &Context<'_>, entry: &Arc<StateEntry>) -> Result<(), StateError> {
         self.take_delegation(context, entry)?;
         if entry.liveness() == Liveness::Live {
@@ -335,12 +347,16 @@ impl SharedState {
         Ok(())
     }
 
-    /// Recalls all delegations of a client that did not return one, and lets it get no others for a while.
+    /// Recalls all delegations of an origin one of whose clients did not return one promptly, and lets it get no others for a
+    /// while. A host can have any number of clients.
     fn distrust(&self, context: &Context<'_>, client: &Arc<Client>) {
-        let returned_before = client.returns_delegations(context.now);
-        client.delegate_from(context.now.plus(self.config.undelegated_after_loss));
+        let returned_before = client.holder.returns_delegations(context.now);
+        client.holder.delegate_from(context.now.plus(self.config.undelegated_after_loss));
         if returned_before {
-            self.delegations_of(client).iter().for_each(|other| self.recall(context, other));
+            let origin = client.holder.origin();
+            for other in self.clients.all().iter().filter(|other| other.holder.origin() == origin) {
+                self.delegations_of(other).iter().for_each(|held| self.recall(context, held));
+            }
         }
     }
 
@@ -356,6 +372,12 @@ impl SharedState {
     pub(super) fn count_loss(&self, context: &Context<'_>, entry: &StateEntry) {
         Counters::up(&self.counters.delegations_revoked);
         self.mark_contended(context.now, entry.file, self.config.undelegated_after_loss);
+    }
+
+    /// Returns whether a file must not be delegated now: it was contended lately, or too many are to know.
+    fn is_contended(&self, now: Time, file: FileId) -> bool {
+        let contended = self.contended.read(&file);
+        contended.len() >= self.config.contended || contended.get(&file).is_some_and(|until| now < *until)
     }
 
     /// Keeps a contended file from being delegated for a while.

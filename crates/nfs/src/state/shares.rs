@@ -132,6 +132,14 @@ pub(super) struct Origin {
     looked: Last,
     /// When it last displaced a client of an origin that had no more.
     swapped: Last,
+    /// Before this time it gets no delegations, as it did not return one, in nanoseconds.
+    delegated_from: AtomicI64,
+}
+
+impl Origin {
+    fn returns_delegations(&self, now: Time) -> bool {
+        self.delegated_from.load(Ordering::Relaxed) <= now.nanos()
+    }
 }
 
 /// What one client holds, as part of what its origin and all hold.
@@ -214,6 +222,16 @@ impl Holder {
     /// Returns whether the origin was refused something since [`Shares::forget_idle`].
     pub(crate) fn was_refused(&self) -> bool {
         self.origin.refused.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the clients of the origin have returned their delegations in time lately.
+    pub(crate) fn returns_delegations(&self, now: Time) -> bool {
+        self.origin.returns_delegations(now)
+    }
+
+    /// Lets the clients of the origin get no delegations before `time`.
+    pub(crate) fn delegate_from(&self, time: Time) {
+        self.origin.delegated_from.store(time.nanos(), Ordering::Relaxed);
     }
 
     /// Returns whether to look for clients that can give way to this one; once per second and origin, as it takes time.
@@ -302,8 +320,14 @@ impl Shares {
             origins.retain(|_, origin| Arc::strong_count(origin) > 1);
         }
         let known = origins.entry(address).or_insert_with(|| {
-            let (held, refused) = (Counts::default(), AtomicBool::new(false));
-            Arc::new(Origin { address, held, refused, looked: Last::never(), swapped: Last::never() })
+            Arc::new(Origin {
+                address,
+                held: Counts::default(),
+                refused: AtomicBool::new(false),
+                looked: Last::never(),
+                swapped: Last::never(),
+                delegated_from: AtomicI64::new(i64::MIN),
+            })
         });
         let (origin, totals) = (Arc::clone(known), Arc::clone(&self.totals));
         Holder { own: None, origin, totals }
@@ -329,11 +353,11 @@ impl Shares {
         self.origins.lock().len()
     }
 
-    /// Forgets origins without clients, and which were refused something.
-    pub(crate) fn forget_idle(&self) {
+    /// Forgets origins without clients, but not those that get no delegations, and which were refused something.
+    pub(crate) fn forget_idle(&self, now: Time) {
         self.origins.lock().retain(|_, origin| {
             origin.refused.store(false, Ordering::Relaxed);
-            Arc::strong_count(origin) > 1
+            Arc::strong_count(origin) > 1 || !origin.returns_delegations(now)
         });
     }
 }

@@ -152,8 +152,6 @@ pub(crate) struct Client {
     pub(crate) revoked: AtomicU32,
     /// Delegations that it holds.
     pub(crate) delegations: AtomicU32,
-    /// When it may get delegations again, in nanoseconds, as it did not return one in time.
-    delegated_from: AtomicI64,
     /// Whether a restart may have lost delegations with the last batch, and the client has not been told.
     may_have_lost_delegations: AtomicBool,
     /// The host of an NLM client.
@@ -241,7 +239,6 @@ impl Client {
             back_connections: AtomicU32::new(0),
             revoked: AtomicU32::new(0),
             delegations: AtomicU32::new(0),
-            delegated_from: AtomicI64::new(i64::MIN),
             may_have_lost_delegations: AtomicBool::new(false),
             host,
             recorded: OnceLock::new(),
@@ -336,16 +333,6 @@ impl Client {
         self.numbers.store(generation.wrapping_mul(NUMBERS_SKIPPED).max(1), Ordering::Relaxed);
         // NFSv4.0 grants are durable before the reply.
         self.may_have_lost_delegations.store(self.version == ClientProtocol::Sessions, Ordering::Relaxed);
-    }
-
-    /// Returns whether the client has returned its delegations in time lately.
-    pub(crate) fn returns_delegations(&self, now: Time) -> bool {
-        self.delegated_from.load(Ordering::Relaxed) <= now.nanos()
-    }
-
-    /// Lets the client get no delegations before `time`.
-    pub(crate) fn delegate_from(&self, time: Time) {
-        self.delegated_from.store(time.nanos(), Ordering::Relaxed);
     }
 
     /// Returns whether replies must say that delegations may be lost.

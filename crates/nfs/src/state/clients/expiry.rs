@@ -77,7 +77,7 @@ impl SharedState {
         let _ = self.expire(context, &silent);
         self.ask_hosts(context);
         drop(silent);
-        self.shares.forget_idle();
+        self.shares.forget_idle(context.now);
     }
 
     /// Forgets owners that hold nothing and have been unused for a lease.

@@ -135,6 +135,38 @@ fn recalled_files_are_not_delegated_again_at_once() {
     assert!(matches!(delegate(&world, &opened), Delegated::Read(_)));
 }
 
+/// A reader that returns its delegations late, and asks for them again at once, does not keep others from writing.
+#[test]
+fn files_whose_delegations_are_returned_late_are_free_for_who_waits() {
+    let mut world = World::new();
+    let (reader, _) = world.client(b"reader", 1, CONN_BACK_CHAN);
+    let change = |world: &World| {
+        world.state.check_delegations(&world.context(), None, file(1), ConflictKind::Modify).map(drop)
+    };
+    let Delegated::Read(stateid) = delegate(&world, &reader, DelegationWant::Read, (1, 0)) else {
+        panic!("no conflict")
+    };
+    assert_eq!(refused(change(&world)), StateError::TryLater);
+    for _ in 0..9 {
+        world.pass(5);
+        reader.renew(world.now);
+        assert_eq!(refused(change(&world)), StateError::TryLater);
+    }
+    let entry = world.state.current(&world.context(), Caller::Session(&reader), stateid, file(1)).unwrap();
+    world.state.return_delegation(&world.context(), &entry).unwrap();
+    let again = delegate(&world, &reader, DelegationWant::Read, (1, 0));
+    assert!(matches!(again, Delegated::None(_)), "{again:?}");
+    assert_eq!(change(&world), Ok(()));
+}
+
+#[test]
+fn while_too_many_files_are_contended_none_is_delegated() {
+    let world = World::with(Config { contended: 0, ..Config::default() });
+    let (client, _) = world.client(b"one", 1, CONN_BACK_CHAN);
+    let got = delegate(&world, &client, DelegationWant::Read, (1, 0));
+    assert_eq!(got, Delegated::None(NoDelegationReason::Contention));
+}
+
 #[test]
 fn clients_that_lost_a_delegation_do_not_get_it_again_at_once() {
     let mut world = World::new();

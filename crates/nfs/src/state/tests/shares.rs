@@ -299,18 +299,21 @@ fn delegations_of_one_client_leave_some_to_others() {
     }
 }
 
-/// A client that hoards delegations and returns none delays others once, not once for each file.
+/// A host that hoards delegations and returns none delays others once, not once for each file or client.
 #[test]
 fn delegations_that_are_not_returned_are_all_recalled() {
     let mut world = world();
     let (hoarder, session) = client_at(&world, address(0), b"hoarder").unwrap();
-    assert!((0..1000).all(|number| delegated(&world, &hoarder, file(number))));
+    assert!((1..500).all(|number| delegated(&world, &hoarder, file(number))));
+    let accomplice = client_at(&world, address(0), b"accomplice").unwrap().0;
+    assert!((500..1000).all(|number| delegated(&world, &accomplice, file(number))));
+    assert!(delegated(&world, &hoarder, file(0)));
     let writer = client_at(&world, address(1), b"writer").unwrap().0;
     let write = |world: &World, number| world.open(&writer, b"o", file(number), (2, 0)).map(drop);
     assert_eq!(write(&world, 0), Err(StateError::TryLater));
     for _ in 0..2 {
         world.pass(61);
-        [&hoarder, &writer].iter().for_each(|client| client.renew(world.now));
+        [&hoarder, &accomplice, &writer].iter().for_each(|client| client.renew(world.now));
         world.state.tick(&world.context());
         assert_eq!(write(&world, 0), Ok(()));
     }
@@ -318,6 +321,8 @@ fn delegations_that_are_not_returned_are_all_recalled() {
     let connection = (ConnectionId(7), &at(address(0)));
     world.state.bind_connection(&world.context(), session, connection, true).unwrap();
     assert!(!delegated(&world, &hoarder, file(5000)), "it is not trusted for a while");
+    let alias = client_at(&world, address(0), b"hoarder under another name").unwrap().0;
+    assert!(!delegated(&world, &alias, file(5000)), "nor is its host");
     assert!(delegated(&world, &writer, file(5000)));
     world.pass(601);
     assert!(delegated(&world, &hoarder, file(5001)));
