@@ -16,6 +16,11 @@ pub(crate) fn credentials(credential: &Credential<'_>, export: &Export) -> Crede
     }
 }
 
+/// Returns what the export makes of the superuser.
+pub(crate) fn of_superuser(export: &Export) -> Credentials {
+    if export.squash == Squash::None { Credentials::root() } else { anonymous(export) }
+}
+
 /// Returns the export's anonymous user.
 fn anonymous(export: &Export) -> Credentials {
     Credentials { uid: export.anonymous_uid, gid: export.anonymous_gid, groups: Vec::new() }

@@ -11,7 +11,7 @@ use volume::request::Durable;
 use volume::results::AccessMask;
 use wire::nfs3::{FileHandle3, NfsStat3};
 use wire::nlm4::{HostName, Netobj, Nlm4Lock, Nlm4Stats, Procedure, Res};
-use wire::rpc::{AuthStat, Credential};
+use wire::rpc::AuthStat;
 use wire::xdr::{Encode, Encoder};
 
 use crate::call::Operation;
@@ -198,19 +198,31 @@ fn object<'a>(call: &Call<'a>, handle: Netobj<'a>) -> Result<Object<'a>, Rejecti
     })
 }
 
-/// Checks that the caller may lock a file: a regular file that it may read or write, or owns, as it may have changed
-/// the mode after opening it.
-fn check_access(call: &Call<'_>, object: &Object<'_>) -> Result<(), Rejection> {
+/// The rights either of which suffices to read a file, or to lock it together with other readers.
+const READ_OR_WRITE: AccessMask = AccessMask(AccessMask::READ | AccessMask::MODIFY);
+/// The right to change a file, and so to keep others from it.
+const WRITE: AccessMask = AccessMask(AccessMask::MODIFY);
+
+/// Checks that the caller, squashed by the export, may lock a file: a regular file to which it has any of the `sufficient`
+/// rights, or which it owns, as it may have changed the mode after opening it.
+fn check_access(object: &Object<'_>, sufficient: AccessMask) -> Result<(), Rejection> {
     let request = object.request();
-    let wanted = AccessMask(AccessMask::READ | AccessMask::MODIFY);
     let promised =
-        object.volume.access(&request, object.ino, wanted).map_err(|failure| engine(failure.error))?;
+        object.volume.access(&request, object.ino, sufficient).map_err(|failure| engine(failure.error))?;
     let attributes = promised.value.attributes;
-    let owns = matches!(call.header.credential, Credential::Sys(caller) if caller.uid == attributes.uid);
+    let owns = request.credentials.uid == attributes.uid;
     match attributes.file_type {
         FileType::Regular if promised.value.granted.0 != 0 || owns => Ok(()),
         _ => Err(Nlm4Stats::DeniedNolocks.into()),
     }
+}
+
+/// Checks that the caller may keep others from a file: it may write the file, and the export is not read-only.
+fn check_exclusion(object: &Object<'_>) -> Result<(), Rejection> {
+    if object.export.read_only {
+        return Err(Nlm4Stats::Rofs.into());
+    }
+    check_access(object, WRITE)
 }
 
 /// Returns the range of a lock; a length of 0 reaches to the end.

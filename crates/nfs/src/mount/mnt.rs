@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use volume::attributes::FileType;
 use volume::ids::Ino;
-use volume::request::{Answer, Credentials, Durability, Error, Failure, Promised, Request};
+use volume::request::{Answer, Durability, Error, Failure, Promised, Request};
 use volume::volume::Volume;
 
 use wire::mount3::{DirPath, MntOk, MntRes};
@@ -14,6 +14,7 @@ use wire::xdr::{Encode, Encoder};
 
 use crate::call::{After, Call, Handled, Stop, file_handle};
 use crate::context::refusals::{self, NO_EXPORT, PathText};
+use crate::credentials;
 use crate::status;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
@@ -35,9 +36,9 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
         return Err(refuse(call, path, NfsStat3::Acces, &rule));
     };
     let volume = service.volume(export.volume).ok_or(Stop::Status(NfsStat3::NoEnt))?;
-    // A client that may mount the export may mount any directory in it; modes guard what is in there.
-    let root = Credentials::root();
-    let request = Request { credentials: &root, now: call.now, access: call.access, key: None };
+    // The superuser mounts. What the export makes of it must reach the directory, or MNT would go around the modes above it.
+    let superuser = credentials::of_superuser(export);
+    let request = Request { credentials: &superuser, now: call.now, access: call.access, key: None };
     match walk(volume, &request, rest) {
         Ok(promised) => {
             let handle = volume.handle(promised.value).to_bytes();

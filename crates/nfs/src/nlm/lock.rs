@@ -26,10 +26,11 @@ fn evaluate<'a>(call: &Call<'a>) -> Result<(Res<'a>, Option<DurabilityToken>), S
 fn lock(call: &Call<'_>, args: &LockArgs<'_>) -> Done {
     let lock = &args.alock;
     let object = super::object(call, lock.fh)?;
-    if object.export.read_only && args.exclusive {
-        return Err(Nlm4Stats::Rofs.into());
+    if args.exclusive {
+        super::check_exclusion(&object)?;
+    } else {
+        super::check_access(&object, super::READ_OR_WRITE)?;
     }
-    super::check_access(call, &object)?;
     let (range, kind) = (super::range(lock)?, super::kind(args.exclusive));
     let wanted = LockRequest { range, kind, waits: args.block && !args.reclaim };
     let owner = super::owner(lock);

@@ -18,8 +18,11 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
 fn share(call: &Call<'_>, args: &ShareArgs<'_>) -> Done {
     let Nlm4Share { caller_name, fh, oh, mode, access } = args.share;
     let object = super::object(call, fh)?;
-    super::check_access(call, &object)?;
     let mode = Mode::share(access.code(), mode.code()).ok_or(Nlm4Stats::Failed)?;
+    super::check_access(&object, super::READ_OR_WRITE)?;
+    if mode.writes() || mode.denies() {
+        super::check_exclusion(&object)?;
+    }
     // A SHARE does not carry the state of the status monitor.
     let client = super::client(call, caller_name, 0, &object)?;
     let requester = Requester { client: &client, file: object.file_id(), owner: oh.as_bytes() };

@@ -77,7 +77,7 @@ impl<R: Into<Rejection>> From<R> for TestError {
 fn find(call: &Call<'_>, args: &TestArgs<'_>) -> Result<(), TestError> {
     let lock = &args.alock;
     let object = super::object(call, lock.fh)?;
-    super::check_access(call, &object)?;
+    super::check_access(&object, super::READ_OR_WRITE)?;
     let (range, kind) = (super::range(lock)?, super::kind(args.exclusive));
     let (state, context, file) = (super::state(call), super::context(call), object.file_id());
     drop(state.check_delegations(&context, None, file, kind.into())?);

@@ -1,6 +1,6 @@
 //! NLM and NSM: locks of NFSv3 hosts, through calls and callbacks.
 
-use nfs::exports::Export;
+use nfs::exports::{Export, Squash};
 use nfs::service::{Callback, Destination};
 use volume::request::Access;
 use wire::nfs3::{self, FileHandle3, NfsStat3};
@@ -608,7 +608,8 @@ fn unlockable_objects_are_refused() {
     let secret = server.create(root(), server.root(), "secret", 0o600);
     let user = Process { who: Client { peer: one.who.peer, ..client(1000, 1000) }, ..one };
     assert_eq!(lock(&server, user, secret, WHOLE), DeniedNolocks);
-    assert_eq!(lock(&server, user, file, WHOLE), Granted);
+    assert_eq!(lock(&server, user, file, WHOLE), DeniedNolocks, "whoever only reads excludes nobody");
+    assert_eq!(lock(&server, user, file, (0, 0, false)), Granted);
     server.export(vec![nfs::exports::Export { read_only: true, ..open_export() }]);
     assert_eq!(lock(&server, one, secret, WHOLE), Rofs);
     assert_eq!(lock(&server, one, secret, (0, 0, false)), Granted);
@@ -617,6 +618,36 @@ fn unlockable_objects_are_refused() {
     assert_eq!(lock(&server, one, file, WHOLE), DeniedNolocks);
     assert_eq!(test(&server, one, file, WHOLE), TestReply::Stat(DeniedNolocks));
     assert_eq!(unlock(&server, one, file, WHOLE), DeniedNolocks);
+}
+
+/// What counts is who a caller is by the rules of the export, not who it claims to be.
+#[test]
+fn a_squashed_owner_cannot_lock_what_it_cannot_read() {
+    let mut server = Server::new();
+    let secret = server.create(root(), server.root(), "secret", 0o600);
+    let one = process(1, 7);
+    assert_eq!(lock(&server, one, secret, WHOLE), Granted);
+    assert_eq!(unlock(&server, one, secret, WHOLE), Granted);
+    for squash in [Squash::Root, Squash::All] {
+        server.export(vec![Export { squash, ..open_export() }]);
+        assert_eq!(lock(&server, one, secret, (0, 0, false)), DeniedNolocks);
+        assert_eq!(test(&server, one, secret, WHOLE), TestReply::Stat(DeniedNolocks));
+        assert_eq!(share(&server, one, secret, Procedure::Share, Fsh4Mode::DenyNone), DeniedNolocks);
+    }
+}
+
+#[test]
+fn only_who_may_write_a_file_denies_it_to_others() {
+    let mut server = Server::new();
+    let file = file_of(&server);
+    let one = process(1, 7);
+    let reader = Process { who: Client { peer: one.who.peer, ..client(1000, 1000) }, ..one };
+    for mode in [Fsh4Mode::DenyRead, Fsh4Mode::DenyWrite, Fsh4Mode::DenyReadWrite] {
+        assert_eq!(share(&server, reader, file, Procedure::Share, mode), DeniedNolocks);
+    }
+    assert_eq!(share(&server, reader, file, Procedure::Share, Fsh4Mode::DenyNone), Granted);
+    server.export(vec![Export { read_only: true, ..open_export() }]);
+    assert_eq!(share(&server, one, file, Procedure::Share, Fsh4Mode::DenyWrite), Rofs);
 }
 
 #[test]

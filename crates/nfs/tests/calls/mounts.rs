@@ -1,6 +1,6 @@
 //! MOUNT: handles of paths, and the list of mounts.
 
-use nfs::exports::Export;
+use nfs::exports::{Export, Squash};
 use volume::ids::VolumeId;
 use wire::mount3::{DirPath, Exports, MntRes, MountList, MountStat3, Procedure};
 use wire::nfs3::FileType3;
@@ -43,6 +43,21 @@ fn directories_beneath_an_export_can_be_mounted() {
     assert_eq!(mnt(&server, &format!("/main/{}", "n".repeat(256))), Err(MountStat3::NameTooLong));
     for nowhere in ["", "/", "main", "/other", "/mainx"] {
         assert_eq!(mnt(&server, nowhere), Err(MountStat3::NoEnt), "{nowhere}");
+    }
+}
+
+/// MNT is no way around the modes of the directories above, which LOOKUP respects.
+#[test]
+fn a_squashed_superuser_mounts_what_it_could_look_up() {
+    let mut server = Server::new();
+    let private = server.mkdir(root(), server.root(), "private", 0o700);
+    server.mkdir(root(), private, "shown", 0o755);
+    server.mkdir(root(), server.root(), "secret", 0o700);
+    mnt(&server, "/main/private/shown").unwrap();
+    for squash in [Squash::Root, Squash::All] {
+        server.export(vec![Export { squash, ..open_export() }]);
+        assert_eq!(mnt(&server, "/main/private/shown"), Err(MountStat3::Acces));
+        mnt(&server, "/main/secret").unwrap();
     }
 }
 

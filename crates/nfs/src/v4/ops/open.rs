@@ -227,14 +227,16 @@ fn check_file<'c>(
         _ if compound.minor == 0 => return Err(NfsStat4::Symlink.into()),
         _ => return Err(NfsStat4::WrongType.into()),
     }
-    if writes && file.export.read_only {
+    // Whoever may not change a file may not keep others from it either.
+    let excludes = writes || mode.denies();
+    if excludes && file.export.read_only {
         return Err(NfsStat4::Rofs.into());
     }
     let granted = found.granted.0;
     // To execute a file, a client reads it.
     let may_read = granted & (AccessMask::READ | AccessMask::EXECUTE) != 0;
     let may_write = granted & AccessMask::MODIFY != 0;
-    if (mode.reads() && !may_read) || (writes && !may_write) {
+    if (mode.reads() && !may_read) || (excludes && !may_write) {
         return Err(NfsStat4::Access.into());
     }
     Ok(())

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use nfs::exports::Export;
 use nfs::service::{Connection, ConnectionId, Incoming, IncomingRecord, Outcome, ReplyBuffer, Service};
 use volume::request::Access;
 use volume::time::Time;
@@ -10,7 +11,7 @@ use wire::nfs4::*;
 
 use super::session::Session;
 use super::support::*;
-use crate::support::{Server, root};
+use crate::support::{Server, open_export, root};
 
 /// OPEN of "file" for reading; truncates it if `cuts`.
 fn open(cuts: bool, share_deny: u32) -> ArgOp4<'static> {
@@ -52,6 +53,17 @@ fn truncating_opens_need_write_permission() {
     assert_eq!(one.on(handle, &[close]).status, NfsStat4::Ok);
     assert_eq!(opened(&two, open(true, share_deny::NONE)).status, NfsStat4::Ok);
     assert_eq!(size(&server, handle), 0);
+}
+
+/// Whoever may not change a file may not keep others from it either.
+#[test]
+fn opens_that_deny_need_write_permission() {
+    let mut server = Server::new();
+    file(&server, "file");
+    server.export(vec![Export { read_only: true, ..open_export() }]);
+    let one = Session::of(&server, b"one");
+    assert_eq!(opened(&one, open(false, share_deny::WRITE)).status, NfsStat4::Rofs);
+    assert_eq!(opened(&one, open(false, share_deny::NONE)).status, NfsStat4::Ok);
 }
 
 #[test]
