@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+use crate::limits::UNPRIVILEGED_PORT;
+
 /// Identifies a connection. Never used twice while the process lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
@@ -15,6 +17,13 @@ pub struct Connection {
     pub local: SocketAddr,
     /// The connection itself.
     pub id: ConnectionId,
+}
+
+impl Connection {
+    /// Returns whether it comes from a port that only the superuser of its host can use.
+    pub(crate) fn is_privileged(&self) -> bool {
+        self.peer.port() < UNPRIVILEGED_PORT
+    }
 }
 
 /// Returns what limits count a client by: its IPv4 address, or the /64 network of its IPv6 address, in which a host can

@@ -16,7 +16,6 @@ use wire::xdr::{Encode, Encoder};
 
 use crate::call::Operation;
 use crate::call::{After, Call, Handled, Object, Stop};
-use crate::limits::UNPRIVILEGED_PORT;
 use crate::state::clients::client::{Client, Host};
 use crate::state::hosts::{Origin, owner_name};
 use crate::state::locks::ranges::{LockKind, Range};
@@ -178,14 +177,9 @@ pub(crate) fn admitted(call: &Call<'_>) -> Result<(), Stop> {
     if admitted { Ok(()) } else { Err(Stop::Auth(AuthStat::TooWeak)) }
 }
 
-/// Returns whether a call comes from a port that only the superuser of its host can use.
-pub(crate) fn is_privileged(call: &Call<'_>) -> bool {
-    call.connection.peer.port() < UNPRIVILEGED_PORT
-}
-
 /// Returns where a call comes from.
 fn origin(call: &Call<'_>) -> Origin {
-    Origin { address: call.client(), privileged: is_privileged(call) }
+    Origin { address: call.client(), privileged: call.connection.is_privileged() }
 }
 
 /// Resolves a handle.
@@ -254,7 +248,7 @@ fn client(
     let server = call.connection.local.ip().to_canonical();
     let host = Host { address: call.client(), server, state: monitor };
     let context = context(call);
-    let client = state(call).host(&context, (host, is_privileged(call)), name.as_bytes())?;
+    let client = state(call).host(&context, (host, call.connection.is_privileged()), name.as_bytes())?;
     match client.recorded.get() {
         Some(token) if token.volume != object.file_id().volume => match context.store.durability(*token) {
             Durable::Yes => Ok(client),

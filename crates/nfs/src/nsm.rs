@@ -7,7 +7,7 @@ use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Operation;
 use crate::call::{After, Call, Handled, Stop};
-use crate::nlm::{UNAVAILABLE, admitted, after, context, is_privileged, state};
+use crate::nlm::{UNAVAILABLE, admitted, after, context, state};
 use crate::state::StateError;
 use crate::v3::null;
 
@@ -34,7 +34,7 @@ fn stat<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
 fn notify<'a>(call: &Call<'a>, _: &mut Encoder<'_>) -> Handled<'a> {
     let args: StatChge<'_> = call.arguments()?;
     admitted(call)?;
-    if !is_privileged(call) {
+    if !call.connection.is_privileged() {
         return Err(Stop::Auth(AuthStat::TooWeak));
     }
     let name = args.mon_name.as_bytes();

@@ -29,8 +29,10 @@ use crate::state::locks::ranges::LockKind;
 /// The version that is written, the only one so far.
 const VERSION: u32 = 1;
 
-/// The longest name of a client or an owner, in bytes (RFC 8881 section 3.1, NFS4_OPAQUE_LIMIT).
+/// The longest name that a client gives itself or an owner, in bytes (RFC 8881 section 3.1, NFS4_OPAQUE_LIMIT).
 pub(crate) const NAME_BYTES_MAX: usize = 1024;
+/// The longest name under which a client is kept, in bytes.
+const CLIENT_NAME_BYTES_MAX: usize = NAME_BYTES_MAX + 1;
 /// The longest network id or universal address, in bytes; the longest of `tcp6` has 47.
 pub(crate) const ADDRESS_BYTES_MAX: usize = 128;
 /// Addresses of a client that are remembered. If it comes from more, the earlier ones give way, but not the first.
@@ -39,7 +41,7 @@ pub(crate) const CLIENT_ADDRESSES_MAX: usize = 8;
 pub(crate) const LOWEST_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 const _: () = assert!(
-    NAME_BYTES_MAX + 2 * ADDRESS_BYTES_MAX + 16 * CLIENT_ADDRESSES_MAX + 256
+    CLIENT_NAME_BYTES_MAX + 2 * ADDRESS_BYTES_MAX + 16 * CLIENT_ADDRESSES_MAX + 256
         <= volume::limits::STATE_VALUE_BYTES_MAX
 );
 const _: () = assert!(1 + 8 + 12 + 8 <= volume::limits::STATE_KEY_BYTES_MAX);
@@ -282,7 +284,7 @@ impl Record for ClientRecord {
     }
 
     fn read(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        let name = boxed(input, NAME_BYTES_MAX)?;
+        let name = boxed(input, CLIENT_NAME_BYTES_MAX)?;
         let verifier = input.array()?;
         let principal = Principal::read(input)?;
         let instance = input.u32()?;

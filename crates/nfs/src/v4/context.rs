@@ -272,21 +272,39 @@ impl<'c> Compound<'c> {
         self.tail = tail;
     }
 
-    /// Returns the object of the current filehandle.
+    /// Returns the object of the current filehandle, whatever security it requires, for operations that only name it.
     ///
     /// # Errors
     /// NFS4ERR_NOFILEHANDLE.
+    pub(crate) fn named(&self) -> Result<&Target<'c>, OpStop> {
+        self.current.as_ref().ok_or(OpStop::Status(NfsStat4::NoFileHandle))
+    }
+
+    /// Returns the object of the current filehandle, for operations that use it.
+    ///
+    /// # Errors
+    /// NFS4ERR_NOFILEHANDLE, and NFS4ERR_WRONGSEC if the caller's security flavor is not accepted there.
     pub(crate) fn target(&self) -> Result<Target<'c>, OpStop> {
-        self.current.clone().ok_or(OpStop::Status(NfsStat4::NoFileHandle))
+        self.usable(self.current.as_ref()).cloned()
     }
 
     /// Returns the object of the current filehandle, for operations that fail with `otherwise` on directories of the
     /// pseudo file system.
     pub(crate) fn object_or(&self, otherwise: NfsStat4) -> Result<Rc<Object<'c>>, OpStop> {
-        match &self.current {
-            None => Err(NfsStat4::NoFileHandle.into()),
-            Some(Target::Pseudo(_)) => Err(otherwise.into()),
-            Some(Target::Stored(object)) => Ok(Rc::clone(object)),
+        stored(self.usable(self.current.as_ref())?, otherwise)
+    }
+
+    /// Checks that the caller may use an object. A filehandle becomes current without this check before operations that only
+    /// name it.
+    fn usable<'t>(&self, target: Option<&'t Target<'c>>) -> Result<&'t Target<'c>, OpStop> {
+        let target = target.ok_or(OpStop::Status(NfsStat4::NoFileHandle))?;
+        if self.accepts_security(target) { Ok(target) } else { Err(NfsStat4::WrongSec.into()) }
+    }
+
+    fn accepts_security(&self, target: &Target<'c>) -> bool {
+        match target {
+            Target::Pseudo(_) => true,
+            Target::Stored(object) => object.export.accepts_credential(&self.header.credential),
         }
     }
 
@@ -303,11 +321,7 @@ impl<'c> Compound<'c> {
 
     /// Returns the object of the saved filehandle, like [`Compound::object_or`].
     pub(crate) fn saved_object_or(&self, otherwise: NfsStat4) -> Result<Rc<Object<'c>>, OpStop> {
-        match &self.saved {
-            None => Err(NfsStat4::NoFileHandle.into()),
-            Some(Target::Pseudo(_)) => Err(otherwise.into()),
-            Some(Target::Stored(object)) => Ok(Rc::clone(object)),
-        }
+        stored(self.usable(self.saved.as_ref())?, otherwise)
     }
 
     /// Sets the current filehandle. The current stateid is dropped with the old one (RFC 8881 section 16.2.3.1.2).
@@ -316,10 +330,7 @@ impl<'c> Compound<'c> {
     /// NFS4ERR_WRONGSEC if the caller's security flavor is not accepted there and the next operation would use the
     /// filehandle (RFC 8881 section 2.6.3.1).
     pub(crate) fn set_current(&mut self, target: Target<'c>) -> Result<(), OpStop> {
-        if let Target::Stored(object) = &target
-            && !object.export.accepts_credential(&self.header.credential)
-            && !self.following().is_some_and(operations::needs_no_security)
-        {
+        if !self.accepts_security(&target) && !self.following().is_some_and(operations::needs_no_security) {
             return Err(NfsStat4::WrongSec.into());
         }
         self.current = Some(target);
@@ -454,5 +465,13 @@ impl<'c> Compound<'c> {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Returns an object of a volume; fails with `otherwise` for a directory of the pseudo file system.
+fn stored<'c>(target: &Target<'c>, otherwise: NfsStat4) -> Result<Rc<Object<'c>>, OpStop> {
+    match target {
+        Target::Pseudo(_) => Err(otherwise.into()),
+        Target::Stored(object) => Ok(Rc::clone(object)),
     }
 }

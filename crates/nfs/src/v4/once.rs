@@ -132,6 +132,12 @@ impl Compound<'_> {
         bytes
     }
 
+    /// Distinguishes this operation, with its arguments and its principal, from others.
+    pub(super) fn request_checksum(&self) -> u64 {
+        let arguments = checksum(self.operation_bytes()) ^ checksum(&self.handles());
+        arguments ^ credential_checksum(&self.header.credential)
+    }
+
     /// Identifies this operation among all requests ever, see [`RequestKey`]. The key starts with the session or the
     /// client's address, by which remembered results are bounded.
     pub(crate) fn request_key(&self) -> RequestKey {
@@ -156,8 +162,7 @@ impl Compound<'_> {
             }
         }
         key.extend_from_slice(&index.to_be_bytes());
-        let arguments = checksum(self.operation_bytes()) ^ checksum(&self.handles());
-        let sum = arguments ^ credential_checksum(&self.header.credential);
+        let sum = self.request_checksum();
         key.extend_from_slice(&sum.to_be_bytes());
         RequestKey(key.into())
     }

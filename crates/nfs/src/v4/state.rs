@@ -84,6 +84,13 @@ impl<'c> Compound<'c> {
         Ok(Peer { principal, address: self.connection.peer.ip().to_canonical() })
     }
 
+    /// Returns the name under which a client is kept that calls itself `name`. As with NLM, programs of unprivileged users do
+    /// not share it with the kernel of their host, which calls from a privileged port: its name is no secret, and whoever
+    /// introduces it with another verifier ends what it holds.
+    pub(super) fn client_name(&self, name: &[u8]) -> Vec<u8> {
+        [&[u8::from(self.connection.is_privileged())], name].concat()
+    }
+
     /// Returns the shared state.
     pub(super) fn state(&self) -> &'c SharedState {
         &self.service.shared.state
@@ -177,8 +184,8 @@ impl<'c> Compound<'c> {
         if self.minor > 0 {
             return run(self, out);
         }
-        let operation = self.unfinished().ok_or(NfsStat4::ServerFault)?;
-        let turn = match sequence.begin(seqid, operation, self.now) {
+        let request = self.request_checksum();
+        let turn = match sequence.begin(seqid, request, self.now) {
             SequenceCheck::Execute(turn) => turn,
             SequenceCheck::Replay(again) => return self.replay(&again, out),
             SequenceCheck::InProgress => return Err(OpStop::Busy),
@@ -198,7 +205,7 @@ impl<'c> Compound<'c> {
         };
         let waits =
             self.waits.first().map(|(volume, after)| DurabilityToken { volume: volume.id(), after: *after });
-        turn.finish(ReplayEntry { operation, reply: reply.into(), current, waits });
+        turn.finish(ReplayEntry { request, reply: reply.into(), current, waits });
         done
     }
 

@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use volume::time::Time;
-use wire::nfs4::OpNum4;
 
 use crate::state::DurabilityToken;
 use crate::state::ids::{FileId, Other};
@@ -30,8 +29,9 @@ enum Next {
 /// The reply to an owner's last request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReplayEntry {
-    /// The operation; another one could not interpret the result.
-    pub(crate) operation: OpNum4,
+    /// Distinguishes the request from others: another operation could not interpret the result, and another principal must
+    /// not see it.
+    pub(crate) request: u64,
     /// The result.
     pub(crate) reply: Arc<[u8]>,
     /// The current file after it.
@@ -106,8 +106,8 @@ impl OwnerSequence {
         self
     }
 
-    /// Begins request `seqid` of `operation`.
-    pub(crate) fn begin(&self, seqid: u32, operation: OpNum4, now: Time) -> SequenceCheck<'_> {
+    /// Begins the request with this seqid; `request` distinguishes it from others.
+    pub(crate) fn begin(&self, seqid: u32, request: u64, now: Time) -> SequenceCheck<'_> {
         let mut inner = self.0.lock();
         if inner.taken {
             return SequenceCheck::InProgress;
@@ -116,8 +116,7 @@ impl OwnerSequence {
         if let Some((last, reply)) = &inner.last
             && *last == seqid
         {
-            let is_the_same = reply.operation == operation;
-            return if is_the_same {
+            return if reply.request == request {
                 SequenceCheck::Replay(reply.clone())
             } else {
                 SequenceCheck::Misordered
@@ -198,11 +197,13 @@ mod tests {
     use crate::state::config::Config;
     use crate::state::shares::{Resource, Shares};
 
+    const REQUEST: u64 = 7;
+
     fn go(sequence: &OwnerSequence, seqid: u32, reply: &[u8]) {
         match begin(sequence, seqid) {
             SequenceCheck::Execute(turn) => {
                 turn.finish(ReplayEntry {
-                    operation: OpNum4::Lock,
+                    request: REQUEST,
                     reply: reply.into(),
                     current: None,
                     waits: None,
@@ -213,7 +214,7 @@ mod tests {
     }
 
     fn begin(sequence: &OwnerSequence, seqid: u32) -> SequenceCheck<'_> {
-        sequence.begin(seqid, OpNum4::Lock, Time::EPOCH)
+        sequence.begin(seqid, REQUEST, Time::EPOCH)
     }
 
     #[test]
@@ -222,7 +223,7 @@ mod tests {
         go(&sequence, u32::MAX, b"a");
         go(&sequence, 0, b"b");
         assert!(matches!(begin(&sequence, 0), SequenceCheck::Replay(again) if *again.reply == *b"b"));
-        assert!(matches!(sequence.begin(0, OpNum4::Locku, Time::EPOCH), SequenceCheck::Misordered));
+        assert!(matches!(sequence.begin(0, REQUEST + 1, Time::EPOCH), SequenceCheck::Misordered));
         assert!(matches!(begin(&sequence, 2), SequenceCheck::Misordered));
         assert!(matches!(begin(&sequence, u32::MAX), SequenceCheck::Misordered));
     }

@@ -21,16 +21,13 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &ExchangeIdArgs<'_>, out: &
         StateProtect4A::MachCred(_) => return Err(NfsStat4::Inval.into()),
         StateProtect4A::Ssv(_) => return Err(NfsStat4::EncrAlgUnsupp.into()),
     }
-    let who = Introduction {
-        name: args.clientowner.ownerid.0,
-        verifier: args.clientowner.verifier,
-        peer: compound.peer()?,
-    };
+    let name = compound.client_name(args.clientowner.ownerid.0);
+    let who = Introduction { name: &name, verifier: args.clientowner.verifier, peer: compound.peer()? };
     let update = args.flags & exchange_id_flag::UPD_CONFIRMED_REC_A != 0;
     let exchanged = compound.state().exchange_id(&compound.state_context(), &who, compound.minor, update)?;
     // Equal on all addresses and after every restart, so that clients see one server.
-    let name = format!("holdfast {}", compound.service.home());
-    let owner = OwnerId4(name.as_bytes());
+    let server = format!("holdfast {}", compound.service.home());
+    let owner = OwnerId4(server.as_bytes());
     let confirmed = if exchanged.confirmed { exchange_id_flag::CONFIRMED_R } else { 0 };
     ExchangeIdRes::Ok(ExchangeIdOk {
         clientid: ClientId4(exchanged.id.0),

@@ -11,7 +11,8 @@ use crate::state::record::{ADDRESS_BYTES_MAX, CallbackAddress};
 use crate::v4::context::{Compound, Done};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &SetClientIdArgs<'_>, out: &mut Encoder<'_>) -> Done {
-    let who = Introduction { name: args.client.id.0, verifier: args.client.verifier, peer: compound.peer()? };
+    let name = compound.client_name(args.client.id.0);
+    let who = Introduction { name: &name, verifier: args.client.verifier, peer: compound.peer()? };
     // An overlong address counts as none.
     let short = |text: Utf8Str4<'_>| {
         if text.0.len() > ADDRESS_BYTES_MAX { Box::default() } else { Box::from(text.0) }

@@ -133,4 +133,13 @@ fn wrongsec_and_secinfo_tell_callers_how_to_authenticate() {
     assert_eq!(flavors.iter().collect::<Vec<_>>(), [Secinfo4::Flavor(1)]);
     let told = compound_as(&server, client(7, 7), 0, &[ArgOp4::Putrootfh, lookup("main"), ArgOp4::Getfh]);
     assert_eq!(told.status, NfsStat4::Ok);
+    // A filehandle that may be current for operations that only name it cannot be used afterwards.
+    let (root, size) = (handle_at(&server, &[]), getattr(&[Attr4::Size]));
+    for reached in [&[putfh(root)][..], &[ArgOp4::Putrootfh, lookup("main")]] {
+        assert_eq!(ask(&[reached, &[ArgOp4::Savefh, size]].concat()).status, NfsStat4::WrongSec);
+    }
+    let secinfo = ArgOp4::Secinfo(SecinfoArgs { name: Component4(b"file") });
+    let inside = [putfh(root), secinfo, size];
+    file(&server, "file");
+    assert_eq!(ask(&inside).status, NfsStat4::WrongSec);
 }

@@ -214,6 +214,27 @@ fn another_host_of_the_same_name_is_another_client() {
     assert_eq!(another.compound(&[]).status, Done);
 }
 
+/// Programs of unprivileged users can claim to be root, and know the name of the kernel's client, but call from other ports.
+#[test]
+fn programs_of_a_host_cannot_replace_the_client_of_its_kernel() {
+    let server = Server::new();
+    file(&server, "file");
+    let kernel = Session::new(&server, root(), b"one", 1);
+    assert_eq!(kernel.open(b"owner").status, Done);
+    let program = user_at(0, "192.0.2.1:50000");
+    let impostor = Session::new(&server, program, b"one", 2);
+    assert_ne!(impostor.clientid, kernel.clientid);
+    assert_eq!(kernel.open(b"owner").status, Done, "it keeps its session");
+    assert_ne!(introduced(&server, program, b"one", 1).clientid, kernel.clientid);
+    let clientid = kernel.clientid;
+    let server = server.restarted();
+    let again = introduced(&server, root(), b"one", 1);
+    assert_eq!(again.clientid, clientid, "records tell them apart");
+    let minor0 = confirmed(&server, root(), b"zero", 1);
+    assert_ne!(confirmed(&server, program, b"zero", 2), minor0);
+    assert_eq!(confirmed(&server, root(), b"zero", 1), minor0);
+}
+
 #[test]
 fn clients_have_several_addresses() {
     let server = Server::new();
@@ -375,6 +396,22 @@ fn stateids_of_nfs40_are_useless_elsewhere() {
     assert_eq!(status(stranger(), held.unlock()), BadStateId);
     assert_eq!(status(root(), held.unlock()), Done);
     assert_eq!(status(root(), held.close()), Done);
+}
+
+/// The last reply to an owner is not for others, nor for another request with the same seqid.
+#[test]
+fn owners_last_replies_are_only_for_their_principal() {
+    let server = Server::new();
+    let held = minor0(&server, root());
+    let again = |who, seqid, owner| {
+        let operations = [&to_root()[..], &[open(seqid, held.clientid, owner), ArgOp4::Getfh]].concat();
+        compound_as(&server, who, 0, &operations).status
+    };
+    assert_eq!(again(root(), 4, b"owner"), Done);
+    assert_eq!(again(root(), 4, b"owner"), Done);
+    let user = user_at(1000, "192.0.2.1:900");
+    assert_eq!(again(user, 4, b"owner"), NfsStat4::BadSeqId);
+    assert_eq!(held.status(&server, root(), lock(held.open, held.clientid, 4)), NfsStat4::BadSeqId);
 }
 
 #[test]
