@@ -37,6 +37,22 @@ impl Drop for Progress {
     }
 }
 
+/// How far an operation came that is done in parts: over all runs of its COMPOUND.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Parts {
+    /// Bytes of its range that are done.
+    pub(crate) done: u64,
+    /// All bytes of its range, where the first run determined them.
+    pub(crate) wanted: u64,
+}
+
+impl Parts {
+    /// Whether no part is done yet.
+    pub(crate) fn is_first(self) -> bool {
+        self.done == 0
+    }
+}
+
 /// What a COMPOUND needs to be continued, besides its bytes.
 #[derive(Debug)]
 pub(crate) struct Suspended {
@@ -44,6 +60,8 @@ pub(crate) struct Suspended {
     pub(crate) index: u32,
     /// Its number; none if all operations are done.
     pub(crate) operation: Option<OpNum4>,
+    /// The parts of it that are done.
+    pub(crate) parts: Parts,
     pub(crate) status: NfsStat4,
     pub(crate) tag: Box<[u8]>,
     /// The results of the operations before it.

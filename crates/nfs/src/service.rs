@@ -54,8 +54,9 @@ pub enum Outcome {
         /// An additional delay of the reply, so that changes do not outrun checkpoints; normally zero.
         hold: Duration,
     },
-    /// Media must be read. Nothing was appended. Run the same call again with [`volume::request::Access::Blocking`], and with its
-    /// [`Progress`] if there is one; if there is none, nothing was changed either.
+    /// Media must be read, or the call is long and gives its turn up. Nothing was appended. Run the same call again with
+    /// [`volume::request::Access::Blocking`], after other calls that wait for such a run, and with its [`Progress`] if there is
+    /// one; if there is none, nothing was changed either.
     WouldBlock,
     /// A limit is reached, or another thread executes the same call. Nothing was appended. Run the call again in a moment,
     /// with its [`Progress`] if there is one.

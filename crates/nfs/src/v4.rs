@@ -14,6 +14,7 @@ mod names;
 mod once;
 mod operations;
 mod ops;
+mod parts;
 mod regular;
 pub(crate) mod state;
 mod status;

@@ -16,7 +16,7 @@ use wire::nfs4::{ArgOp4, NfsStat4, Utf8Str4};
 use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
 use crate::call::{self, After, Call, Handled};
-use crate::progress::{Progress, Suspended, failure_body};
+use crate::progress::{Parts, Progress, Suspended, failure_body};
 use crate::v4::context::{Compound, Done, OpStop, Replay, Target};
 use crate::v4::operations::{self, Placement};
 
@@ -125,6 +125,7 @@ fn suspended(mut compound: Compound<'_>, tag: &[u8], results: Vec<u8>) -> Suspen
     Suspended {
         index: compound.index,
         operation: compound.unfinished(),
+        parts: compound.parts,
         status: compound.status,
         tag: tag.into(),
         results,
@@ -145,6 +146,7 @@ fn evaluate(compound: &mut Compound<'_>, out: &mut Encoder<'_>) -> Result<(), Un
         let Some(operation) = compound.next_operation() else { return Ok(()) };
         compound.status = step(compound, operation, out)?;
         compound.index += 1;
+        compound.parts = Parts::default();
     }
     Ok(())
 }

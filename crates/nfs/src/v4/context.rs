@@ -21,7 +21,7 @@ use crate::exports::Export;
 use crate::exports::pseudo::Node;
 use crate::incoming::ReceivedPayload;
 use crate::limits::COMPOUND_REPLY_BYTES_MAX;
-use crate::progress::Suspended;
+use crate::progress::{Parts, Suspended};
 use crate::state::SlotGuard;
 use crate::status;
 use crate::v4::operations;
@@ -31,9 +31,10 @@ use crate::v4::operations;
 pub(crate) enum OpStop {
     /// It failed with this status.
     Status(NfsStat4),
-    /// It needs media. Nothing was changed.
+    /// It needs media, or is long and gives its turn up. Nothing was changed, except by the parts that it noted.
     WouldBlock,
-    /// A limit is reached, or another request is in its way. Nothing was changed; try again soon.
+    /// A limit is reached, or another request is in its way. Nothing was changed, except by the parts that it noted; try
+    /// again soon.
     Busy,
     /// The whole COMPOUND was answered before.
     Replay(Replay),
@@ -145,6 +146,10 @@ pub(crate) struct Compound<'c> {
     pub(crate) saved_stateid: Option<Stateid4>,
     /// The slot of the session, after SEQUENCE.
     pub(crate) slot: Option<SlotGuard>,
+    /// The parts of the operation that are done.
+    pub(crate) parts: Parts,
+    /// The number of parts that this run began, of all operations.
+    pub(super) parts_of_run: u32,
     /// The status of the last operation.
     pub(super) status: NfsStat4,
     /// What the reply waits for, by volume.
@@ -180,6 +185,8 @@ impl<'c> Compound<'c> {
             current_stateid: None,
             saved_stateid: None,
             slot: None,
+            parts: Parts::default(),
+            parts_of_run: 0,
             status: NfsStat4::Ok,
             waits: Vec::new(),
             changed: false,
@@ -196,6 +203,7 @@ impl<'c> Compound<'c> {
         while self.index < suspended.index && self.reader.next().is_some() {
             self.index += 1;
         }
+        self.parts = suspended.parts;
         self.status = suspended.status;
         // The configuration may have changed. A handle that is no longer valid counts as none.
         let again = |handle: &Option<Box<[u8]>>| handle.as_ref().and_then(|handle| self.resolve(handle).ok());
@@ -412,6 +420,12 @@ impl<'c> Compound<'c> {
             Some((_, all)) => *all = all.and(after),
             None => self.waits.push((volume, after)),
         }
+    }
+
+    /// Returns what the reply waits for in a volume.
+    pub(crate) fn waits_for(&self, volume: &Arc<Volume>) -> Durability {
+        let wait = self.waits.iter().find(|(other, _)| Arc::ptr_eq(other, volume));
+        wait.map_or(Durability::NOW, |(_, durability)| *durability)
     }
 
     /// Notes a change, so that back-pressure applies to the call.

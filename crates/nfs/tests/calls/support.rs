@@ -242,7 +242,7 @@ impl Server {
                     }
                     return out;
                 }
-                Outcome::WouldBlock if access == Access::Cached => access = Access::Blocking,
+                Outcome::WouldBlock => access = Access::Blocking,
                 Outcome::Busy => self.work(&self.volume),
                 other => panic!("no reply: {other:?}"),
             }

@@ -9,6 +9,7 @@ mod identity;
 mod minor2;
 mod names;
 mod opens;
+mod parts;
 mod restart;
 pub(crate) mod session;
 pub(crate) mod support;

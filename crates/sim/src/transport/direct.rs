@@ -6,7 +6,7 @@ use std::sync::Arc;
 use volume::Volume;
 use volume::ids::{Cookie, Ino};
 use volume::request::{Access, Answer, Durability, Error, Failure, Journaled, Promised, Request, RequestKey};
-use volume::results::{AccessMask, Created, Linked, Listing, Removed, Renamed};
+use volume::results::{AccessMask, Created, Linked, Listing, Removed, Renamed, Sought, SoughtContent};
 use volume::state::StateChange;
 use volume::time::Time;
 
@@ -64,7 +64,7 @@ fn idempotent_nfs4(
             Success::Found { object: (&found.attributes).into(), directory: Some((&found.directory).into()) }
         }),
         EngineOnlyOp::Seek { offset, content, .. } => {
-            map_promised(volume.seek(request, ino, offset, content), Success::Sought)
+            map_promised(seek(volume, request, ino, (offset, content)), Success::Sought)
         }
         EngineOnlyOp::Allocate { offset, length, .. } => {
             map_promised(volume.allocate(request, ino, offset, length), |wcc| Success::Set {
@@ -94,6 +94,24 @@ fn idempotent_nfs4(
         EngineOnlyOp::CreateExclusive { .. }
         | EngineOnlyOp::SetXattr { .. }
         | EngineOnlyOp::RemoveXattr { .. } => Err(Error::Invalid.into()),
+    }
+}
+
+/// SEEK, in as many parts as it takes.
+fn seek(
+    volume: &Volume,
+    request: &Request<'_>,
+    ino: Ino,
+    (offset, content): (u64, SoughtContent),
+) -> Answer<Sought> {
+    let (mut at, mut after) = (offset, Durability::NOW);
+    loop {
+        let part = volume.seek(request, ino, at, content)?;
+        after = after.and(part.after);
+        match part.value {
+            Sought::NotBefore(next) => at = next,
+            value => return Ok(Promised { value, after }),
+        }
     }
 }
 

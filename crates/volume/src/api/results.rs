@@ -190,6 +190,8 @@ pub enum SoughtContent {
 pub enum Sought {
     /// The offset at which it begins. The end of the file counts as the start of a hole.
     At(u64),
+    /// Not before this offset, which is beyond the one asked for. The caller continues there.
+    NotBefore(u64),
     /// None up to the end of the file.
     End,
     /// The search began at or beyond the end of the file (NFS4ERR_NXIO).

@@ -43,7 +43,8 @@ impl Volume {
     /// Offsets are multiples of [`CLONE_BLOCK_BYTES`], and so is `count`, unless the range ends at the end of the
     /// source; zero means up to that end.
     ///
-    /// One call makes one journal entry, and may share less than was asked for; the caller continues after that.
+    /// One call makes one journal entry, and may share less than was asked for; the caller continues after that with
+    /// [`Volume::copy_range`], as a part may end between two multiples.
     /// Unstable data of the source is made stable first; if that takes a flush, the result is `Busy`.
     ///
     /// # Errors

@@ -18,7 +18,13 @@ impl World {
     }
 
     fn seek(&mut self, ino: Ino, offset: u64, content: SoughtContent) -> Sought {
-        self.run(|v, r| v.seek(r, ino, offset, content)).unwrap()
+        let mut at = offset;
+        loop {
+            match self.run(|v, r| v.seek(r, ino, at, content)).unwrap() {
+                Sought::NotBefore(next) => at = next,
+                found => return found,
+            }
+        }
     }
 }
 

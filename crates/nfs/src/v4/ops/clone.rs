@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use volume::limits::CLONE_BLOCK_BYTES;
-use volume::request::Access;
 use wire::nfs4::{CloneArgs, CloneRes, NfsStat4, Stateid4};
 use wire::xdr::{Encode as _, Encoder};
 
@@ -18,22 +17,26 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CloneArgs, out: &mut Encod
     let (offset, at) = (args.src_offset, args.dst_offset);
     let Copied { from, to, size, in_flight: _in_flight } =
         check_files(compound, args.src_stateid, args.dst_stateid)?;
-    let rest = size.checked_sub(offset).ok_or(NfsStat4::Inval)?;
-    let count = if args.count == 0 { rest } else { args.count };
-    if !offset.is_multiple_of(CLONE_BLOCK_BYTES) || !at.is_multiple_of(CLONE_BLOCK_BYTES) || count > rest {
-        return Err(NfsStat4::Inval.into());
-    }
-    compound.note_change();
-    let mut done = 0;
-    // Each part fits one journal entry.
-    while done < count {
-        let (source, target) = ((from.ino, offset + done), (to.ino, at + done));
-        let part = to.volume.clone_range(&to.request(), source, target, count - done);
-        done += compound.answered(to.volume, part)?.count;
-        // Too long for an event loop. A second run on a worker thread has the same result.
-        if done < count && compound.access == Access::Cached {
-            return Err(OpStop::WouldBlock);
+    // A target that is the source itself grows by the parts that are done.
+    if compound.parts.is_first() {
+        let rest = size.checked_sub(offset).ok_or(NfsStat4::Inval)?;
+        let count = if args.count == 0 { rest } else { args.count };
+        let is_whole = count == rest || count < rest && count.is_multiple_of(CLONE_BLOCK_BYTES);
+        if !is_whole || !offset.is_multiple_of(CLONE_BLOCK_BYTES) || !at.is_multiple_of(CLONE_BLOCK_BYTES) {
+            return Err(NfsStat4::Inval.into());
         }
+        compound.parts.wanted = count;
+    }
+    let count = compound.parts.wanted;
+    compound.note_change();
+    // Each part is one journal entry.
+    while compound.parts.done < count {
+        compound.begin_part()?;
+        let done = compound.parts.done;
+        let (source, target) = ((from.ino, offset + done), (to.ino, at + done));
+        // Only the whole range ends at multiples of a block. Parts end between mappings.
+        let part = to.volume.copy_range(&to.request(), source, target, count - done);
+        compound.parts.done += compound.answered(to.volume, part)?.count;
     }
     CloneRes::Ok(()).encode(out);
     Ok(())

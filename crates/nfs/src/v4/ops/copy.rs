@@ -1,8 +1,7 @@
-//! COPY (RFC 7862 section 15.2) within the server, by sharing data. A few journal entries' worth, which is all of most
-//! files, is copied before the reply. The rest is copied after it if the client allows that; otherwise the client
-//! continues from there.
+//! COPY (RFC 7862 section 15.2) within the server, by sharing data. A few parts, which is all of most files, are copied
+//! before the reply. The rest is copied after it if the client allows that; otherwise the client continues from there.
 
-use volume::request::Durability;
+use volume::request::{Access, Durability};
 use wire::nfs4::{
     CopyArgs, CopyOk, CopyRequirements4, CopyRes, NfsStat4, StableHow4, Stateid4, WriteResponse4,
 };
@@ -14,9 +13,6 @@ use crate::state::ids::StateId;
 use crate::v4::context::{Compound, Done, OpStop};
 use crate::v4::ops::clone::{Copied, check_files};
 
-/// Journal entries that a COPY writes before its reply: as much work as a large WRITE or two.
-const PARTS_BEFORE_REPLY_MAX: usize = 8;
-
 pub(crate) fn run(compound: &mut Compound<'_>, args: &CopyArgs<'_>, out: &mut Encoder<'_>) -> Done {
     if !args.source_server.is_empty() {
         return Err(NfsStat4::NotSupp.into());
@@ -24,12 +20,15 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CopyArgs<'_>, out: &mut En
     let (offset, at) = (args.src_offset, args.dst_offset);
     let Copied { from, to, size, in_flight: _in_flight } =
         check_files(compound, args.src_stateid, args.dst_stateid)?;
-    let rest = size.checked_sub(offset).ok_or(NfsStat4::Inval)?;
-    if args.count > rest {
-        return Err(NfsStat4::Inval.into());
+    if compound.parts.is_first() {
+        let rest = size.checked_sub(offset).ok_or(NfsStat4::Inval)?;
+        if args.count > rest {
+            return Err(NfsStat4::Inval.into());
+        }
+        compound.parts.wanted = if args.count == 0 { rest } else { args.count };
     }
     compound.note_change();
-    let wanted = if args.count == 0 { rest } else { args.count };
+    let wanted = compound.parts.wanted;
     let (count, after) = first_parts(compound, (&from, offset), (&to, at), wanted)?;
     let left = if count < wanted && !args.synchronous {
         let order = order(compound, args, (&from, &to), wanted)?;
@@ -52,31 +51,39 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CopyArgs<'_>, out: &mut En
     Ok(())
 }
 
-/// Copies the part before the reply. Returns its bytes, and when they are durable.
+/// Copies the parts before the reply: one in an event loop, and those of one run on a worker thread. Returns their bytes,
+/// and when they are durable.
 fn first_parts<'c>(
     compound: &mut Compound<'c>,
     (from, offset): (&Object<'c>, u64),
     (to, at): (&Object<'c>, u64),
     wanted: u64,
 ) -> Result<(u64, Durability), OpStop> {
-    let (mut done, mut after) = (0, Durability::NOW);
-    for _ in 0..PARTS_BEFORE_REPLY_MAX {
-        // For the engine, a length of zero means everything.
-        if wanted == done && done > 0 {
-            break;
-        }
-        let (source, target) = ((from.ino, offset + done), (to.ino, at + done));
-        let part = to.volume.copy_range(&to.request(), source, target, wanted - done);
-        after = part.as_ref().map_or(after, |promised| after.and(promised.after));
-        match compound.answered(to.volume, part) {
-            Ok(part) if part.count > 0 => done += part.count,
-            Ok(_) => break,
+    // For the engine, a length of zero means everything.
+    while compound.parts.is_first() || compound.parts.done < wanted {
+        let done = compound.parts.done;
+        match copy_part(compound, (from, offset + done), (to, at + done), wanted - done) {
+            Ok(0) => break,
+            Ok(count) => compound.parts.done += count,
+            Err(OpStop::WouldBlock) if compound.access == Access::Cached => return Err(OpStop::WouldBlock),
             // The parts already copied are reported.
             Err(_) if done > 0 => break,
             Err(stop) => return Err(stop),
         }
     }
-    Ok((done, after))
+    Ok((compound.parts.done, compound.waits_for(to.volume)))
+}
+
+/// Copies one part, which is one journal entry. Returns its bytes.
+fn copy_part<'c>(
+    compound: &mut Compound<'c>,
+    (from, offset): (&Object<'c>, u64),
+    (to, at): (&Object<'c>, u64),
+    count: u64,
+) -> Result<u64, OpStop> {
+    compound.begin_part()?;
+    let part = to.volume.copy_range(&to.request(), (from.ino, offset), (to.ino, at), count);
+    Ok(compound.answered(to.volume, part)?.count)
 }
 
 fn order(

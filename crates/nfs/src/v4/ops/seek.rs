@@ -19,12 +19,19 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SeekArgs, out: &mut Encode
         Some(DataContent4::Hole) => SoughtContent::Hole,
         None => return Err(NfsStat4::UnionNotSupp.into()),
     };
-    let sought = file.volume.seek(&file.request(), file.ino, args.offset, content);
-    let found = match compound.answered(file.volume, sought)? {
-        // The end of the file begins a hole.
-        Sought::At(offset) => SeekOk { eof: offset >= size, offset },
-        Sought::End => SeekOk { eof: true, offset: size },
-        Sought::Beyond => return Err(NfsStat4::Nxio.into()),
+    let found = loop {
+        compound.begin_part()?;
+        let at = args.offset + compound.parts.done;
+        let sought = file.volume.seek(&file.request(), file.ino, at, content);
+        match compound.answered(file.volume, sought)? {
+            // The end of the file begins a hole.
+            Sought::At(offset) => break SeekOk { eof: offset >= size, offset },
+            Sought::End => break SeekOk { eof: true, offset: size },
+            Sought::NotBefore(next) => compound.parts.done = next - args.offset,
+            Sought::Beyond if compound.parts.is_first() => return Err(NfsStat4::Nxio.into()),
+            // The file was truncated during the search.
+            Sought::Beyond => break SeekOk { eof: true, offset: size },
+        }
     };
     SeekRes::Ok(found).encode(out);
     Ok(())

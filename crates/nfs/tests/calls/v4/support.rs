@@ -127,9 +127,14 @@ pub(crate) fn file(server: &Server, name: &str) -> &'static [u8] {
     server.create(root(), server.root(), name, 0o644).as_bytes()
 }
 
-/// Returns whether a COMPOUND stops where it may not read media, and its final reply.
+/// Returns how often a COMPOUND of NFSv4.0 stops, because it may not read media or gives its turn up, and its final reply.
 pub(crate) fn stops_and_goes_on(server: &Server, operations: &[ArgOp4<'_>]) -> (usize, Results) {
-    let (xid, record) = record(server, root(), 0, operations);
+    stops_of(server, 0, operations)
+}
+
+/// The same for a minor version.
+pub(crate) fn stops_of(server: &Server, minor: u32, operations: &[ArgOp4<'_>]) -> (usize, Results) {
+    let (xid, record) = record(server, root(), minor, operations);
     let (mut access, mut progress, mut stops) = (Access::Cached, None, 0);
     loop {
         let (outcome, out) = server.offer_again(root(), &record, access, &mut progress);

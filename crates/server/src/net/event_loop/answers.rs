@@ -109,9 +109,10 @@ impl EventLoop {
         }
     }
 
-    /// Sends a call that would block to a worker, and one that met a limit to its retry queue.
+    /// Sends a call that would block to a worker, also one that a worker has had for a while; and one that met a limit to its
+    /// retry queue.
     fn run_again(&mut self, mut call: DeferredCall, would_block: bool) {
-        if would_block && call.access == Access::Cached {
+        if would_block {
             add(&self.counters.blocked, 1);
             call.access = Access::Blocking;
             self.deferred.at_workers += 1;
@@ -144,6 +145,8 @@ impl EventLoop {
                     self.park(reply, after, hold);
                 }
             }
+            // The client of a long call is gone: its next part need not be done.
+            Outcome::WouldBlock if self.connections.get_owner(owner).is_none() => self.release(&call),
             Outcome::WouldBlock => self.run_again(call, true),
             Outcome::Busy => self.run_again(call, false),
             Outcome::Nothing => {

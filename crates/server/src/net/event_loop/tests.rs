@@ -33,7 +33,7 @@ mod shares;
 const ECHO: u32 = 0;
 /// Reply when the sequence of the argument is durable.
 const WAIT: u32 = 1;
-/// Reply where blocking is allowed.
+/// Reply where blocking is allowed, and the counter of turns is zero.
 const BLOCK: u32 = 2;
 /// Busy until the counter is zero.
 const BUSY: u32 = 3;
@@ -62,6 +62,8 @@ struct Fake {
     failed: AtomicU64,
     busy: AtomicU64,
     blocked: AtomicU64,
+    /// How often `BLOCK` gives its turn up.
+    turns: AtomicU64,
     room: AtomicU64,
     /// Of `TAKE`: the calls that were tried, and those that took room, in order.
     tried: Mutex<BTreeSet<u32>>,
@@ -83,6 +85,7 @@ impl Fake {
             failed: AtomicU64::default(),
             busy: AtomicU64::default(),
             blocked: AtomicU64::default(),
+            turns: AtomicU64::default(),
             room: AtomicU64::default(),
             tried: Mutex::default(),
             taken: Mutex::default(),
@@ -139,6 +142,9 @@ impl Calls for Fake {
             }
             BLOCK if access == Access::Cached => Outcome::WouldBlock,
             BLOCK => {
+                if take(&self.turns) {
+                    return Outcome::WouldBlock;
+                }
                 self.blocked.fetch_add(1, Ordering::SeqCst);
                 reply(0);
                 now
@@ -416,6 +422,29 @@ fn blocked_busy_and_refused_calls_end_as_they_should() {
     client.send(33, CLOSE, 0);
     assert_eq!(client.reply(), (32, 0, 0), "earlier replies are sent");
     assert!(client.is_closed());
+    harness.loops.stop();
+}
+
+#[test]
+fn a_long_call_takes_turns_with_others_until_its_client_is_gone() {
+    let harness = Harness::new(1);
+    let mut client = harness.client();
+    harness.fake.turns.store(5, Ordering::SeqCst);
+    client.send(1, BLOCK, 0);
+    assert_eq!(client.reply(), (1, 0, 0));
+    assert_eq!(harness.fake.turns.load(Ordering::SeqCst), 0);
+    harness.fake.turns.store(u64::MAX, Ordering::SeqCst);
+    client.send(2, BLOCK, 0);
+    client.send(3, SLOW, 0);
+    assert_eq!(client.reply(), (3, 0, 0), "a worker serves others in between");
+    // A malformed record closes the connection.
+    client.stream.write_all(&u32::MAX.to_be_bytes()).unwrap();
+    assert!(client.is_closed());
+    harness.wait_until("the end of the call", |harness| {
+        let before = harness.fake.turns.load(Ordering::SeqCst);
+        std::thread::sleep(Duration::from_millis(20));
+        before > 0 && before == harness.fake.turns.load(Ordering::SeqCst)
+    });
     harness.loops.stop();
 }
 
