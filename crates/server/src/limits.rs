@@ -131,14 +131,24 @@ pub const KNOWN_CLIENTS_MAX: usize = 4096;
 /// Calls to clients over connections of our own, at once; one to each host.
 pub const OUTBOUND_CALLS_MAX: usize = 256;
 
-/// Such calls that wait for their turn. If there is one more, the last one to the host that most of them are for fails.
+/// Such calls that wait for their turn. If there is one more, the last one to the host that most of them are for fails; hosts
+/// that do not answer come before others.
 pub const OUTBOUND_QUEUED_MAX: usize = 1024;
+
+/// How long such a call may wait for its turn.
+pub const OUTBOUND_WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// A call that is not answered in this time gives way if others wait.
+pub const OUTBOUND_SLOW: Duration = Duration::from_secs(1);
+
+/// Hosts that are remembered to have answered such a call, or not.
+pub const OUTBOUND_HOSTS_MAX: usize = 4096;
 
 /// Of them, those to the same host. More than a host needs: it is called once for each lock
 /// that it waits for, and for each delegation that is recalled.
 pub const OUTBOUND_QUEUED_PER_HOST_MAX: usize = 128;
 
-/// How long such a call may take in all: to wait for its turn, ask rpcbind, connect, and be answered.
+/// How long such a call may take in all when its turn has come: to ask rpcbind, connect, and be answered.
 pub const OUTBOUND_CALL_MAX: Duration = Duration::from_secs(10);
 
 /// Such connections kept for the next call.

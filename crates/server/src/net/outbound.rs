@@ -2,10 +2,10 @@
 //! NFSv4.0, granted locks of NLM, notices of NSM.
 //!
 //! One thread drives them all and waits for none of them, so a client that answers slowly, or a byte at a time, delays
-//! nobody else. At most one call to a host is in flight; others to it wait in line. A call that is not answered within
-//! [`OUTBOUND_CALL_MAX`] of being queued has failed, however far it got.
+//! nobody else. At most one call to a host is in flight; others to it wait in line ([`hosts`] says which one comes next). A
+//! call that is not answered within [`OUTBOUND_CALL_MAX`] of its turn has failed, however far it got.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use nfs::service::{Callback, Destination, origin};
 use parking_lot::Mutex;
 
 use crate::background::driver::join;
-use crate::limits::{
-    OUTBOUND_CALL_MAX, OUTBOUND_CALLS_MAX, OUTBOUND_QUEUED_MAX, OUTBOUND_QUEUED_PER_HOST_MAX,
-};
+use crate::limits::{OUTBOUND_CALL_MAX, OUTBOUND_QUEUED_MAX, OUTBOUND_SLOW};
 use crate::protocol::NOT_SENT;
 use exchange::Exchange;
+use hosts::{Ending, Hosts, NoRoom};
 use kept::Kept;
 
 mod exchange;
+mod hosts;
 mod kept;
 
 const WAKER: Token = Token(usize::MAX);
@@ -98,9 +98,7 @@ impl Outbound {
             queue: Arc::clone(&queue),
             ended,
             call_max,
-            lines: HashMap::new(),
-            waiting: 0,
-            next_hosts: VecDeque::new(),
+            hosts: Hosts::default(),
             exchanges: HashMap::new(),
             next_token: 0,
             kept: Kept::default(),
@@ -126,15 +124,9 @@ struct Driver {
     poll: Poll,
     queue: Arc<Queue>,
     ended: Arc<Ended>,
-    /// How long a call may take in all.
+    /// How long a call may take when its turn has come.
     call_max: Duration,
-    /// Calls that wait for an earlier one to the same host, with their deadlines. A host that is being
-    /// called has an entry, even if none waits.
-    lines: HashMap<IpAddr, VecDeque<(Callback, Instant)>>,
-    /// Calls in all lines, at most [`OUTBOUND_QUEUED_MAX`].
-    waiting: usize,
-    /// Hosts whose next call may begin when less than [`OUTBOUND_CALLS_MAX`] are in flight.
-    next_hosts: VecDeque<IpAddr>,
+    hosts: Hosts,
     exchanges: HashMap<Token, Exchange>,
     next_token: usize,
     kept: Kept,
@@ -151,10 +143,7 @@ impl Driver {
                 return self.queue.close();
             }
             let Some(callbacks) = self.queue.take() else { return };
-            let deadline = Instant::now() + self.call_max;
-            for callback in callbacks {
-                self.line_up(callback, deadline);
-            }
+            callbacks.into_iter().for_each(|callback| self.line_up(callback));
             for event in &events {
                 self.advance(event.token());
             }
@@ -163,64 +152,61 @@ impl Driver {
         }
     }
 
-    /// Returns the time until the next deadline.
+    /// Returns the time until something changes if nobody is heard of.
     fn sleep_max(&self) -> Option<Duration> {
         let now = Instant::now();
-        let flying = self.exchanges.values().map(|exchange| exchange.deadline);
-        let waiting = self.lines.values().filter_map(|line| line.front()).map(|(_, deadline)| *deadline);
-        flying.chain(waiting).min().map(|first| first.saturating_duration_since(now))
+        let deadlines = self.exchanges.values().map(|exchange| exchange.deadline);
+        let slow = self.blocked_by(now).map(|(_, exchange)| exchange.begun + OUTBOUND_SLOW);
+        let first = deadlines.chain(slow).chain(self.hosts.next_change(now)).min();
+        first.map(|first| first.saturating_duration_since(now))
     }
 
-    fn line_up(&mut self, callback: Callback, deadline: Instant) {
+    fn line_up(&mut self, callback: Callback) {
         let Some(host) = host(&callback) else {
             return self.end(callback.id, Err(io::ErrorKind::Unsupported.into()));
         };
-        let is_new = !self.lines.contains_key(&host);
-        let line = self.lines.entry(host).or_default();
-        if line.len() >= OUTBOUND_QUEUED_PER_HOST_MAX {
-            return self.end(callback.id, Err(not_sent("too many calls wait for this client")));
-        }
-        line.push_back((callback, deadline));
-        self.waiting += 1;
-        if is_new {
-            self.next_hosts.push_back(host);
-        }
-        if self.waiting > OUTBOUND_QUEUED_MAX {
-            self.shorten_longest();
+        if let Err(NoRoom(id, why)) = self.hosts.push(host, callback, Instant::now()) {
+            self.end(id, Err(not_sent(why)));
         }
     }
 
-    /// Ends the last call of the longest line, so that hosts which do not answer leave room for others.
-    fn shorten_longest(&mut self) {
-        let longest = self.lines.values_mut().max_by_key(|line| line.len());
-        if let Some((callback, _)) = longest.and_then(VecDeque::pop_back) {
-            self.waiting -= 1;
-            self.end(callback.id, Err(not_sent("many calls wait, most of them for this client")));
-        }
-    }
-
-    /// Begins calls to hosts that are not being called, up to the limit.
+    /// Begins the calls whose turn it is, in place of slow ones if they need their slots.
     fn begin_next(&mut self) {
-        while self.exchanges.len() < OUTBOUND_CALLS_MAX {
-            let Some(host) = self.next_hosts.pop_front() else { return };
-            let Some((callback, deadline)) = self.lines.get_mut(&host).and_then(VecDeque::pop_front) else {
-                self.lines.remove(&host);
+        loop {
+            let now = Instant::now();
+            if let Some((host, callback)) = self.hosts.begin_next(now) {
+                self.begin(host, callback, now);
                 continue;
-            };
-            self.waiting -= 1;
-            let token = Token(self.next_token);
-            self.next_token = (self.next_token + 1) % WAKER.0;
-            let place = (self.poll.registry(), token);
-            match Exchange::begin(callback, deadline, place, &mut self.kept) {
-                Ok(exchange) => {
-                    self.exchanges.insert(token, exchange);
-                    // A kept connection is writable without an event.
-                    self.advance(token);
-                }
-                Err((callback, error)) => {
-                    self.next_hosts.push_back(host);
-                    self.end(callback.id, Err(error));
-                }
+            }
+            let slowest = self.blocked_by(now).filter(|(_, exchange)| exchange.begun + OUTBOUND_SLOW <= now);
+            let Some(token) = slowest.map(|(token, _)| token) else { return };
+            self.finish(token, Err(io::ErrorKind::TimedOut.into()));
+        }
+    }
+
+    /// Returns the call that gives way first if one waits for a slot.
+    fn blocked_by(&self, now: Instant) -> Option<(Token, &Exchange)> {
+        let standing = self.hosts.blocked(now)?;
+        let others = self.exchanges.iter().map(|(token, exchange)| (*token, exchange));
+        let gives_way = |exchange: &Exchange| {
+            host(&exchange.callback).is_some_and(|host| self.hosts.can_give_way(host, standing))
+        };
+        others.filter(|(_, exchange)| gives_way(exchange)).min_by_key(|(_, exchange)| exchange.begun)
+    }
+
+    fn begin(&mut self, host: IpAddr, callback: Callback, now: Instant) {
+        let token = Token(self.next_token);
+        self.next_token = (self.next_token + 1) % WAKER.0;
+        let (times, place) = ((now, now + self.call_max), (self.poll.registry(), token));
+        match Exchange::begin(callback, times, place, &mut self.kept) {
+            Ok(exchange) => {
+                self.exchanges.insert(token, exchange);
+                // A kept connection is writable without an event.
+                self.advance(token);
+            }
+            Err((callback, error)) => {
+                self.hosts.ended(host, Ending::Failed, now);
+                self.end(callback.id, Err(error));
             }
         }
     }
@@ -233,19 +219,29 @@ impl Driver {
         }
     }
 
-    /// Ends a call, and lets the next one to the same host begin.
+    /// Ends a call. If the host was silent, those that wait for it end as well.
     fn finish(&mut self, token: Token, result: io::Result<Vec<u8>>) {
         let Some(exchange) = self.exchanges.remove(&token) else { return };
-        self.next_hosts.extend(host(&exchange.callback));
+        let now = Instant::now();
+        let how = match &result {
+            Ok(_) => Ending::Answered(now.saturating_duration_since(exchange.begun)),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Ending::Silent,
+            Err(_) => Ending::Failed,
+        };
+        let host = host(&exchange.callback);
+        let lost = host.map(|host| self.hosts.ended(host, how, now)).unwrap_or_default();
         let id = match &result {
             Ok(_) => exchange.finish(self.poll.registry(), &mut self.kept),
             Err(error) => {
-                let client = host(&exchange.callback).map(tracing::field::display);
+                let client = host.map(tracing::field::display);
                 tracing::info!(client, %error, "a call to a client failed");
                 exchange.callback.id
             }
         };
         self.end(id, result);
+        for id in lost {
+            self.end(id, Err(io::ErrorKind::TimedOut.into()));
+        }
     }
 
     /// Ends calls whose deadline has passed.
@@ -256,14 +252,7 @@ impl Driver {
         for token in late {
             self.finish(token, Err(io::ErrorKind::TimedOut.into()));
         }
-        let mut waited = Vec::new();
-        for line in self.lines.values_mut() {
-            while line.front().is_some_and(|(_, deadline)| *deadline <= now) {
-                waited.extend(line.pop_front().map(|(callback, _)| callback.id));
-            }
-        }
-        self.waiting -= waited.len();
-        for id in waited {
+        for id in self.hosts.take_late(now) {
             self.end(id, Err(not_sent("its turn did not come in time")));
         }
     }

@@ -17,6 +17,7 @@ use crate::net::rpcbind;
 /// A call in flight.
 pub(super) struct Exchange {
     pub(super) callback: Callback,
+    pub(super) begun: Instant,
     /// When it fails, whatever has arrived by then.
     pub(super) deadline: Instant,
     token: Token,
@@ -37,13 +38,13 @@ enum Question {
 }
 
 impl Exchange {
-    /// Begins a call, over a kept connection if there is one.
+    /// Begins a call at the first of two times, over a kept connection if there is one; it fails at the second one.
     ///
     /// # Errors
     /// No connection can be begun.
     pub(super) fn begin(
         callback: Callback,
-        deadline: Instant,
+        (begun, deadline): (Instant, Instant),
         (registry, token): (&Registry, Token),
         kept: &mut Kept,
     ) -> Result<Exchange, (Callback, io::Error)> {
@@ -64,7 +65,7 @@ impl Exchange {
         match registered {
             Ok((stream, address, question)) => {
                 let reader = RecordReader::new(OUTBOUND_ANSWER_BYTES_MAX);
-                Ok(Exchange { callback, deadline, token, stream, address, question, sent: 0, reader })
+                Ok(Exchange { callback, begun, deadline, token, stream, address, question, sent: 0, reader })
             }
             Err(error) => Err((callback, error)),
         }

@@ -4,6 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 use wire::record::{MARK_BYTES, write_record};
 
 use super::*;
+use crate::limits::{OUTBOUND_CALLS_MAX, OUTBOUND_QUEUED_PER_HOST_MAX};
 
 /// What became of callbacks.
 #[derive(Default)]
@@ -180,5 +181,28 @@ fn hosts_that_do_not_answer_leave_room_for_others() {
     }
     drop(failed);
     thread.join().unwrap();
+    outbound.stop();
+}
+
+/// They hold all slots, and none of them ever answers.
+#[test]
+fn very_many_silent_hosts_make_no_call_to_others_fail() {
+    let (ended, outbound) = Ended::start_with(Duration::from_secs(60));
+    let (known, first) = client(1, 2);
+    send(&outbound, 1, known);
+    ended.wait_until(|ended| ended.answers.lock().len() == 1);
+    let silent: Vec<_> = (0..2 * OUTBOUND_CALLS_MAX)
+        .map(|host| TcpListener::bind(format!("127.1.{}.{}:0", host / 256, host % 256)).unwrap())
+        .collect();
+    for (number, host) in (1000..).zip(&silent) {
+        (0..2).for_each(|_| send(&outbound, number, host.local_addr().unwrap()));
+    }
+    send(&outbound, 2, known);
+    ended.wait_until(|ended| ended.answers.lock().len() == 2);
+    let (unknown, second) = client(1, 1);
+    send(&outbound, 3, unknown);
+    ended.wait_until(|ended| ended.answers.lock().len() == 3);
+    assert!(ended.failed.lock().iter().all(|id| *id >= 1000));
+    [first, second].into_iter().for_each(|thread| thread.join().unwrap());
     outbound.stop();
 }

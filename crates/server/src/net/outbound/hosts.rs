@@ -1,0 +1,245 @@
+//! Which host is called next. Hosts that answered lately come first, then those that nobody knows yet, and last those that
+//! did not answer: each standing has slots of its own, and a call that is slow gives way to others. A host that did not
+//! answer rests before it is called again. So hosts that do not answer cost others a second at most, however many they are.
+//!
+//! A host is an origin, as limits count hosts. At most one call to each is in flight.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use nfs::service::Callback;
+
+use crate::limits::{
+    OUTBOUND_CALLS_MAX, OUTBOUND_HOSTS_MAX, OUTBOUND_QUEUED_MAX, OUTBOUND_QUEUED_PER_HOST_MAX, OUTBOUND_SLOW,
+    OUTBOUND_WAIT_MAX,
+};
+
+/// How long a host rests that did not answer; twice as long after each further call that it did not answer.
+const REST_MIN: Duration = Duration::from_secs(1);
+const REST_MAX: Duration = Duration::from_secs(8);
+/// How long it is remembered that a host did not answer.
+const SILENCE_REMEMBERED: Duration = Duration::from_secs(60);
+
+/// What is known of a host; better ones come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Standing {
+    /// It answered its last call promptly.
+    Prompt,
+    Unknown,
+    /// It did not answer its last call, or slowly while others waited.
+    Silent,
+}
+
+impl Standing {
+    const ALL: [Standing; 3] = [Standing::Prompt, Standing::Unknown, Standing::Silent];
+
+    /// Returns how many calls to such hosts may be in flight.
+    const fn slots(self) -> usize {
+        match self {
+            Standing::Prompt | Standing::Unknown => OUTBOUND_CALLS_MAX * 3 / 4,
+            Standing::Silent => OUTBOUND_CALLS_MAX / 8,
+        }
+    }
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It was answered after this time.
+    Answered(Duration),
+    /// It failed at once: the host refused the connection, or broke the protocol.
+    Failed,
+    /// It was not answered in time.
+    Silent,
+}
+
+struct Host {
+    standing: Standing,
+    /// When that was last found out.
+    since: Instant,
+    /// How long it rests after the next call that it does not answer.
+    rest: Duration,
+    /// When it may be called again.
+    rested: Instant,
+    is_called: bool,
+    /// Calls that wait, with the times until which they do.
+    line: VecDeque<(Callback, Instant)>,
+}
+
+impl Host {
+    fn new(now: Instant) -> Host {
+        let (standing, rest, line) = (Standing::Unknown, REST_MIN, VecDeque::new());
+        Host { standing, since: now, rest, rested: now, is_called: false, line }
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.is_called && self.line.is_empty()
+    }
+}
+
+/// Why a call does not wait.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NoRoom(pub(super) u64, pub(super) &'static str);
+
+/// The hosts that are called, are to be called, or were called lately.
+#[derive(Default)]
+pub(super) struct Hosts {
+    hosts: HashMap<IpAddr, Host>,
+    /// Hosts for which calls wait and none is in flight, by standing.
+    next: [VecDeque<IpAddr>; 3],
+    /// Calls in flight by standing.
+    in_flight: [usize; 3],
+    /// Calls in all lines.
+    waiting: usize,
+}
+
+impl Hosts {
+    /// Lets a call wait for its turn.
+    ///
+    /// # Errors
+    /// [`NoRoom`] for this call, or for another one in its place: the last one of the longest line of a host that is known to
+    /// be silent, or else not known.
+    pub(super) fn push(&mut self, host: IpAddr, callback: Callback, now: Instant) -> Result<(), NoRoom> {
+        self.forget_one(host);
+        let to = self.hosts.entry(host).or_insert_with(|| Host::new(now));
+        if to.line.len() >= OUTBOUND_QUEUED_PER_HOST_MAX {
+            return Err(NoRoom(callback.id, "too many calls wait for this client"));
+        }
+        if to.is_idle() {
+            if to.standing == Standing::Silent && now >= to.since + SILENCE_REMEMBERED {
+                *to = Host::new(now);
+            }
+            self.next[to.standing as usize].push_back(host);
+        }
+        to.line.push_back((callback, now + OUTBOUND_WAIT_MAX));
+        self.waiting += 1;
+        if self.waiting > OUTBOUND_QUEUED_MAX { self.shed() } else { Ok(()) }
+    }
+
+    fn shed(&mut self) -> Result<(), NoRoom> {
+        let waiting = self.hosts.iter().filter(|(_, host)| !host.line.is_empty());
+        let longest = waiting.max_by_key(|(_, host)| (host.standing, host.line.len()));
+        let Some(address) = longest.map(|(address, _)| *address) else { return Ok(()) };
+        let last = self.hosts.get_mut(&address).and_then(|host| host.line.pop_back());
+        self.waiting -= usize::from(last.is_some());
+        self.remove_if_nothing_waits(address);
+        last.map_or(Ok(()), |(call, _)| Err(NoRoom(call.id, "many calls wait, most of them for this client")))
+    }
+
+    /// Forgets the idle host about which was learned longest ago, if there is no room for one more.
+    fn forget_one(&mut self, newcomer: IpAddr) {
+        if self.hosts.len() >= OUTBOUND_HOSTS_MAX && !self.hosts.contains_key(&newcomer) {
+            let idle = self.hosts.iter().filter(|(_, host)| host.is_idle());
+            if let Some(oldest) = idle.min_by_key(|(_, host)| host.since).map(|(address, _)| *address) {
+                self.hosts.remove(&oldest);
+            }
+        }
+    }
+
+    /// Removes a host from those that are called next, if no call waits for it any more.
+    fn remove_if_nothing_waits(&mut self, address: IpAddr) {
+        let Some(host) = self.hosts.get(&address).filter(|host| host.line.is_empty()) else { return };
+        self.next[host.standing as usize].retain(|next| *next != address);
+        if host.is_idle() && host.standing == Standing::Unknown {
+            self.hosts.remove(&address);
+        }
+    }
+
+    fn has_slot(&self, standing: Standing) -> bool {
+        self.in_flight.iter().sum::<usize>() < OUTBOUND_CALLS_MAX
+            && self.in_flight[standing as usize] < standing.slots()
+    }
+
+    /// Returns the first host of a standing that has rested.
+    fn first_rested(&self, standing: Standing, now: Instant) -> Option<usize> {
+        let has_rested = |address| self.hosts.get(address).is_some_and(|host| host.rested <= now);
+        self.next[standing as usize].iter().position(has_rested)
+    }
+
+    /// Returns the call to begin now, if there is one. [`Hosts::ended`] must follow.
+    pub(super) fn begin_next(&mut self, now: Instant) -> Option<(IpAddr, Callback)> {
+        for standing in Standing::ALL.into_iter().filter(|standing| self.has_slot(*standing)) {
+            let Some(index) = self.first_rested(standing, now) else { continue };
+            let address = self.next[standing as usize].remove(index)?;
+            let host = self.hosts.get_mut(&address)?;
+            let (callback, _) = host.line.pop_front()?;
+            host.is_called = true;
+            self.in_flight[standing as usize] += 1;
+            self.waiting -= 1;
+            return Some((address, callback));
+        }
+        None
+    }
+
+    /// Returns the best standing of a host that only waits for a slot.
+    pub(super) fn blocked(&self, now: Instant) -> Option<Standing> {
+        let is_blocked =
+            |standing: &Standing| !self.has_slot(*standing) && self.first_rested(*standing, now).is_some();
+        Standing::ALL.into_iter().find(is_blocked)
+    }
+
+    /// Returns whether a call to `host` would leave its slot to hosts of a standing.
+    pub(super) fn can_give_way(&self, host: IpAddr, to: Standing) -> bool {
+        let has_all_its_slots = self.in_flight[to as usize] >= to.slots();
+        self.hosts
+            .get(&host)
+            .is_some_and(|host| host.standing == to || host.standing > to && !has_all_its_slots)
+    }
+
+    /// Notes how the call to a host ended. Returns the calls that it would not answer either.
+    pub(super) fn ended(&mut self, address: IpAddr, how: Ending, now: Instant) -> Vec<u64> {
+        let Some(host) = self.hosts.get_mut(&address) else { return Vec::new() };
+        self.in_flight[host.standing as usize] -= 1;
+        host.is_called = false;
+        host.since = now;
+        let mut lost = Vec::new();
+        match how {
+            Ending::Answered(after) => {
+                host.standing = if after < OUTBOUND_SLOW { Standing::Prompt } else { Standing::Unknown };
+                host.rest = REST_MIN;
+            }
+            Ending::Failed => host.standing = host.standing.max(Standing::Unknown),
+            Ending::Silent => {
+                host.standing = Standing::Silent;
+                host.rested = now + host.rest;
+                host.rest = (2 * host.rest).min(REST_MAX);
+                lost.extend(host.line.drain(..).map(|(callback, _)| callback.id));
+                self.waiting -= lost.len();
+            }
+        }
+        if host.line.is_empty() {
+            self.remove_if_nothing_waits(address);
+        } else {
+            self.next[host.standing as usize].push_back(address);
+        }
+        lost
+    }
+
+    /// Removes the calls that have waited for too long.
+    pub(super) fn take_late(&mut self, now: Instant) -> Vec<u64> {
+        let mut late = Vec::new();
+        let mut emptied = Vec::new();
+        for (address, host) in &mut self.hosts {
+            while host.line.front().is_some_and(|(_, until)| *until <= now) {
+                late.extend(host.line.pop_front().map(|(callback, _)| callback.id));
+                emptied.push(*address);
+            }
+        }
+        self.waiting -= late.len();
+        emptied.into_iter().for_each(|address| self.remove_if_nothing_waits(address));
+        late
+    }
+
+    /// Returns when a waiting call is late or a host has rested, whichever is first.
+    pub(super) fn next_change(&self, now: Instant) -> Option<Instant> {
+        let of_host = |host: &Host| {
+            let (_, until) = host.line.front()?;
+            Some(if host.rested > now { host.rested.min(*until) } else { *until })
+        };
+        self.hosts.values().filter_map(of_host).min()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+use std::net::{Ipv4Addr, SocketAddr};
+
+use nfs::service::Destination;
+
+use super::*;
+
+fn address(number: u32) -> IpAddr {
+    IpAddr::from(Ipv4Addr::from(0x0a00_0000 + number))
+}
+
+/// Lets a call with the number of its host wait.
+fn push(hosts: &mut Hosts, host: u32, now: Instant) -> Result<(), NoRoom> {
+    let to = Destination::Address(SocketAddr::new(address(host), 1));
+    hosts.push(address(host), Callback { id: host.into(), to, record: Vec::new() }, now)
+}
+
+/// Begins all calls whose turn it is. Returns the numbers of the hosts.
+fn begin(hosts: &mut Hosts, now: Instant) -> Vec<u64> {
+    std::iter::from_fn(|| hosts.begin_next(now)).map(|(_, callback)| callback.id).collect()
+}
+
+/// Calls hosts, which all do the same.
+fn call(hosts: &mut Hosts, numbers: std::ops::Range<u32>, how: Ending, now: Instant) {
+    for number in numbers {
+        push(hosts, number, now).unwrap();
+        assert_eq!(begin(hosts, now), [u64::from(number)]);
+        hosts.ended(address(number), how, now);
+    }
+}
+
+const PROMPTLY: Ending = Ending::Answered(Duration::from_millis(20));
+
+#[test]
+fn hosts_that_answered_lately_find_a_slot_at_once() {
+    let (mut hosts, now) = (Hosts::default(), Instant::now());
+    call(&mut hosts, 0..1, PROMPTLY, now);
+    (1..600).for_each(|number| push(&mut hosts, number, now).unwrap());
+    let begun = begin(&mut hosts, now).len();
+    assert_eq!(begun, Standing::Unknown.slots());
+    push(&mut hosts, 0, now).unwrap();
+    assert_eq!(begin(&mut hosts, now), [0]);
+    assert_eq!(hosts.blocked(now), Some(Standing::Unknown), "the others wait");
+}
+
+#[test]
+fn unknown_hosts_find_a_slot_beside_prompt_and_silent_ones() {
+    let (mut hosts, now) = (Hosts::default(), Instant::now());
+    call(&mut hosts, 0..300, PROMPTLY, now);
+    call(&mut hosts, 300..600, Ending::Silent, now);
+    let later = now + REST_MIN;
+    (0..600).for_each(|number| push(&mut hosts, number, later).unwrap());
+    let begun = begin(&mut hosts, later);
+    assert!(begun.len() < OUTBOUND_CALLS_MAX && begun.iter().any(|number| *number >= 300));
+    push(&mut hosts, 1000, later).unwrap();
+    assert_eq!(begin(&mut hosts, later), [1000]);
+}
+
+#[test]
+fn slow_calls_give_way_to_hosts_of_the_same_or_a_better_standing() {
+    let (mut hosts, now) = (Hosts::default(), Instant::now());
+    call(&mut hosts, 0..1, PROMPTLY, now);
+    call(&mut hosts, 1..2, Ending::Silent, now);
+    let later = now + REST_MIN;
+    for number in 0..2 {
+        push(&mut hosts, number, later).unwrap();
+    }
+    assert_eq!(begin(&mut hosts, later), [0, 1]);
+    assert_eq!(hosts.blocked(later), None);
+    (2..300).for_each(|number| push(&mut hosts, number, later).unwrap());
+    begin(&mut hosts, later);
+    assert_eq!(hosts.blocked(later), Some(Standing::Unknown));
+    let gives_way = |host| hosts.can_give_way(address(host), Standing::Unknown);
+    assert!(gives_way(2) && !gives_way(0));
+    assert!(!gives_way(1), "that would be no slot for it");
+    hosts.ended(address(2), Ending::Silent, later);
+    assert_eq!(begin(&mut hosts, later).len(), 1);
+}
+
+#[test]
+fn silent_hosts_rest_longer_each_time_and_take_few_slots() {
+    let (mut hosts, now) = (Hosts::default(), Instant::now());
+    let mut then = now;
+    for rest in [1, 2, 4, 8, 8] {
+        (0..3).for_each(|_| push(&mut hosts, 7, then).unwrap());
+        assert_eq!(begin(&mut hosts, then), [7], "one call at a time");
+        assert_eq!(hosts.ended(address(7), Ending::Silent, then), [7, 7], "it would not answer these either");
+        push(&mut hosts, 7, then).unwrap();
+        assert!(begin(&mut hosts, then).is_empty());
+        let rested = then + Duration::from_secs(rest);
+        assert_eq!(hosts.next_change(then), Some(rested));
+        assert_eq!(begin(&mut hosts, rested), [7]);
+        hosts.ended(address(7), Ending::Failed, rested);
+        then = rested;
+    }
+    call(&mut hosts, 100..300, Ending::Silent, then);
+    then += REST_MIN;
+    (100..300).for_each(|number| push(&mut hosts, number, then).unwrap());
+    assert_eq!(begin(&mut hosts, then).len(), Standing::Silent.slots());
+}
+
+#[test]
+fn silence_is_forgotten() {
+    let (mut hosts, now) = (Hosts::default(), Instant::now());
+    call(&mut hosts, 0..1, Ending::Silent, now);
+    let later = now + SILENCE_REMEMBERED;
+    push(&mut hosts, 0, later).unwrap();
+    assert_eq!(hosts.hosts[&address(0)].standing, Standing::Unknown);
+}
+
+#[test]
+fn calls_to_silent_hosts_leave_the_queue_first() {
+    let (mut hosts, now) = (Hosts::default(), Instant::now());
+    call(&mut hosts, 0..1, Ending::Silent, now);
+    push(&mut hosts, 0, now).unwrap();
+    (1..).take(OUTBOUND_QUEUED_MAX - 1).for_each(|number| push(&mut hosts, number, now).unwrap());
+    let NoRoom(dropped, _) = push(&mut hosts, 5000, now).unwrap_err();
+    assert_eq!(dropped, 0);
+    let NoRoom(dropped, _) = push(&mut hosts, 1, now).unwrap_err();
+    assert_eq!(dropped, 1, "the longest line");
+    assert_eq!(begin(&mut hosts, now).len(), Standing::Unknown.slots());
+}
+
+#[test]
+fn calls_wait_for_a_while_only() {
+    let (mut hosts, now) = (Hosts::default(), Instant::now());
+    (0..300).for_each(|number| push(&mut hosts, number, now).unwrap());
+    let begun = begin(&mut hosts, now).len();
+    let then = now + OUTBOUND_WAIT_MAX;
+    assert_eq!(hosts.next_change(now), Some(then));
+    assert_eq!(hosts.take_late(then).len(), 300 - begun);
+    assert!(begin(&mut hosts, then).is_empty() && hosts.blocked(then).is_none());
+}
+
+#[test]
+fn few_hosts_are_remembered() {
+    let (mut hosts, mut now) = (Hosts::default(), Instant::now());
+    for number in 0..2 * 4096 {
+        now += Duration::from_millis(1);
+        call(&mut hosts, number..number + 1, PROMPTLY, now);
+    }
+    assert_eq!(hosts.hosts.len(), OUTBOUND_HOSTS_MAX);
+    assert!(hosts.hosts.contains_key(&address(8191)) && !hosts.hosts.contains_key(&address(0)));
+    call(&mut hosts, 9000..9001, Ending::Failed, now);
+    assert!(!hosts.hosts.contains_key(&address(9000)), "nothing is known of it");
+}
