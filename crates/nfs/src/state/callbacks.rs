@@ -50,11 +50,12 @@ const AGAIN: [u32; 3] =
 /// Whether callbacks reach a client of NFSv4.0.
 ///
 /// ```text
-///            probe                 answered
-///   Unknown ──────▶ Probing ─────────────────▶ Up
-///      ▲               │ failed, or late        │ a call failed
-///      │               ▼                        │
-///      └─ confirmed ─ Down ◀────────────────────┘
+///      ┌─── not sent ───┐
+///      ▼     probe      │         answered
+///   Unknown ────────▶ Probing ─────────────────▶ Up
+///      ▲                │ failed, or late        │ a call failed
+///      │                ▼                        │
+///      └── confirmed ─ Down ◀────────────────────┘
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallbackPath {
@@ -211,7 +212,7 @@ impl SharedState {
         }
     }
 
-    /// Tests whether an NFSv4.0 client can be called.
+    /// Tests whether an NFSv4.0 client can be called, unless that was tested.
     pub(super) fn probe(&self, context: &Context<'_>, client: &Arc<Client>) {
         let unknown = {
             let mut held = client.inner.lock();
@@ -419,14 +420,22 @@ impl SharedState {
         }
     }
 
-    /// Handles a call that the server had no room to send, which says nothing about the client.
+    /// Handles a call that the server had no room to send, which says nothing about the client. It is repeated later.
     pub(crate) fn callback_not_sent(&self, context: &Context<'_>, id: u64) {
-        if let Some(mut pending) = self.callbacks.take_pending(id) {
-            if let Job::Nlm(message) = &mut pending.job {
-                message.was_not_sent(context.now);
+        let Some(mut pending) = self.callbacks.take_pending(id) else { return };
+        let client = self.clients.confirmed(pending.client);
+        match (&mut pending.job, client) {
+            (Job::Nlm(message), _) => message.was_not_sent(context.now),
+            (job, Some(client)) if client.version == ClientProtocol::V40 => {
+                let mut held = client.inner.lock();
+                if held.path == CallbackPath::Probing {
+                    held.path = CallbackPath::Unknown;
+                }
+                return job.notify_failed();
             }
-            self.call_failed(context, pending);
+            _ => {}
         }
+        self.call_failed(context, pending);
     }
 
     fn call_failed(&self, context: &Context<'_>, pending: Pending) {
@@ -481,7 +490,13 @@ impl SharedState {
     /// Gives up late calls, and repeats recalls that did not reach the client.
     pub(super) fn tick_callbacks(&self, context: &Context<'_>) {
         let mut inner = self.callbacks.inner.lock();
-        let late = |pending: &Pending| context.now.since(pending.sent) > self.config.callback;
+        let late = |pending: &Pending| {
+            let patience = match pending.to {
+                Destination::Connection(_) => self.config.callback,
+                Destination::Address(_) | Destination::Program { .. } => self.config.outbound,
+            };
+            context.now.since(pending.sent) > patience
+        };
         let xids: Vec<u32> =
             inner.pending.iter().filter(|(_, pending)| late(pending)).map(|(xid, _)| *xid).collect();
         let lost: Vec<Pending> = xids.iter().filter_map(|xid| inner.pending.remove(xid)).collect();

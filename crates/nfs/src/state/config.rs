@@ -81,8 +81,11 @@ pub(crate) struct Config {
     pub(crate) undelegated_after_loss: Duration,
     /// Files that are not delegated for these reasons, in each shard. While there are as many, no file of the shard is.
     pub(crate) contended: usize,
-    /// How long to wait for the answer to a callback.
+    /// How long to wait for the answer to a callback over a connection of the client.
     pub(crate) callback: Duration,
+    /// How long to wait for the end of a call over a connection of the server's own. The caller is told how it ended, after
+    /// 30 s at most, so this matters only if that is lost.
+    pub(crate) outbound: Duration,
 }
 
 impl Default for Config {
@@ -114,6 +117,7 @@ impl Default for Config {
             undelegated_after_loss: Duration::from_secs(600),
             contended: 1024,
             callback: Duration::from_secs(10),
+            outbound: Duration::from_secs(40),
         }
     }
 }

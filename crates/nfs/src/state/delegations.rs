@@ -213,6 +213,10 @@ impl SharedState {
             DelegationWant::Read => Some(false),
             DelegationWant::Write => Some(true),
         };
+        if open.client.version == ClientProtocol::V40 {
+            // There may have been no room for the first test.
+            self.probe(context, &open.client);
+        }
         let fits = open.client.holder.room(Resource::Delegations) > 0;
         let returns = open.client.holder.returns_delegations(context.now);
         if !fits || !returns || !self.can_be_called(&open.client) {

@@ -6,8 +6,8 @@
 //! rest stays free for those who ask for little. Whoever holds more than its share keeps it, and gets nothing more.
 //! (A. K. Choudhury and E. L. Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998.)
 //!
-//! A client that holds hardly anything ([`FREE_PER_HELD`]) gets more even if its origin has its share: a neighbour in the
-//! same network, or behind the same address translation, may have taken that.
+//! A client that holds hardly anything ([`FREE_PER_HELD`], or [`Resource::least`]) gets more even if its origin has its
+//! share: a neighbour in the same network, or behind the same address translation, may have taken that.
 //!
 //! A check and the taking that follows are not one step, so calls that are executed at the same time may together take
 //! slightly more than a share.
@@ -29,6 +29,9 @@ const HELD_PER_FREE: u64 = 3;
 
 /// A client may hold one part in this many of what is free, whatever its origin holds.
 const FREE_PER_HELD: u64 = 64;
+
+/// How many times what is free an origin may hold so that each of its clients gets the least that is of use.
+const HELD_PER_FREE_AT_MOST: u64 = 7;
 
 /// How long to wait before looking again for clients that can give way to those of an origin that has some.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -65,6 +68,19 @@ pub(crate) enum Resource {
 }
 
 const RESOURCES: usize = 10;
+
+impl Resource {
+    /// The least of it that is of use to a client: a few opens and locks with their owners, a call, one of what is counted.
+    const fn least(self) -> u64 {
+        match self {
+            Resource::Clients | Resource::Unconfirmed | Resource::SessionBytes | Resource::SlotBytes => 0,
+            Resource::StateBytes => 8 << 10,
+            Resource::CallBytes => 2 << 10,
+            Resource::Ranges => 4,
+            Resource::Waiters | Resource::Delegations | Resource::Copies => 1,
+        }
+    }
+}
 
 /// A number for each resource.
 #[derive(Debug, Default)]
@@ -153,7 +169,11 @@ pub(crate) struct Holder {
 
 /// Returns how much more somebody may take who holds `held`.
 pub(crate) fn room(free: u64, held: u64) -> u64 {
-    free.min(free.saturating_mul(HELD_PER_FREE).saturating_sub(held))
+    room_within(HELD_PER_FREE, free, held)
+}
+
+fn room_within(held_per_free: u64, free: u64, held: u64) -> u64 {
+    free.min(free.saturating_mul(held_per_free).saturating_sub(held))
 }
 
 impl Holder {
@@ -165,9 +185,19 @@ impl Holder {
             (None, _) | (_, Resource::Clients | Resource::Unconfirmed) => of_origin,
             (Some(own), _) => {
                 let own = own.get(resource);
-                room(of_origin, own).max((free / FREE_PER_HELD).saturating_sub(own))
+                let little = (free / FREE_PER_HELD).saturating_sub(own);
+                room(of_origin, own).max(little).max(self.least(resource, free, own))
             }
         }
+    }
+
+    /// Returns how much more of a resource a client may take that holds `own`, although its neighbours hold more.
+    fn least(&self, resource: Resource, free: u64, own: u64) -> u64 {
+        let of_origin = self.origin.held.get(resource);
+        if own > of_origin / 2 {
+            return 0;
+        }
+        room_within(HELD_PER_FREE_AT_MOST, free, of_origin).min(resource.least().saturating_sub(own))
     }
 
     /// Returns whether the client may take `amount` of a resource. If not, its origin is remembered as one that needs

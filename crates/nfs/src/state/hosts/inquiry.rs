@@ -19,6 +19,9 @@ use crate::state::{Context, SharedState, StateError};
 /// Hosts that are asked at the same time.
 const ASKED_MAX: usize = 64;
 
+/// A host is asked if its origin holds at least one part in this many of what that of the greediest silent host does.
+const GREEDIEST_PER_GREEDY: u64 = 8;
+
 /// The hosts that are being asked, and since when.
 #[derive(Debug, Default)]
 pub(super) struct Inquiries(Mutex<BTreeMap<IpAddr, Time>>);
@@ -44,15 +47,22 @@ impl Inquiries {
 }
 
 impl SharedState {
-    /// Asks hosts that have been silent for a lease, if clients are short of what their origins hold much of, or their origins
-    /// were refused something. Others hold too little to help anybody.
+    /// Asks hosts that have been silent for a lease, if clients are short of what their origins hold much of, compared with what
+    /// is free and with other silent hosts, or their origins were refused something. Others hold too little to help anybody.
     pub(in crate::state) fn ask_hosts(&self, context: &Context<'_>) {
         let kinds = [Resource::Clients, Resource::StateBytes, Resource::Ranges];
         let mut silent = self.clients.all();
+        silent.retain(|client| client.host.is_some() && client.idle(context.now) > self.config.lease);
+        let kinds = kinds.map(|resource| {
+            let held = silent.iter().map(|client| client.holder.held_by_origin(resource));
+            (resource, held.max().unwrap_or(0).div_ceil(GREEDIEST_PER_GREEDY))
+        });
         silent.retain(|client| {
-            let holds_much = || kinds.iter().any(|resource| client.holder.holds_much_of_short(*resource));
-            let needed = client.holder.was_refused() || holds_much();
-            needed && client.host.is_some() && client.idle(context.now) > self.config.lease
+            let is_greedy = |(resource, least): &(Resource, u64)| {
+                client.holder.holds_much_of_short(*resource)
+                    && client.holder.held_by_origin(*resource) >= *least
+            };
+            client.holder.was_refused() || kinds.iter().any(is_greedy)
         });
         silent.sort_by_cached_key(|client| {
             let greed = client.holder.held_by_origin(Resource::Clients);

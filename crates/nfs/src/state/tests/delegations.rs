@@ -284,3 +284,48 @@ fn recalls_of_unknown_delegations_are_repeated() {
     world.state.tick(&world.context());
     assert_eq!(answer(&world, &one, NfsStat4::Ok), 0, "the client knows");
 }
+
+/// The server had no room to call it, which says nothing about the client.
+#[test]
+fn v40_clients_that_were_not_called_are_called_later() {
+    let mut world = World::new();
+    let who = Introduction { name: b"one", verifier: [1; 8], peer: user_at(0, 1) };
+    let callback = record::CallbackAddress {
+        program: 0x4000_0000,
+        netid: b"tcp"[..].into(),
+        address: b"192.0.2.1.8.1"[..].into(),
+        ident: 1,
+    };
+    let (id, confirm) = world.state.set_client_id(&world.context(), &who, callback).unwrap();
+    world.state.confirm_client_id(&world.context(), id, confirm, &who.peer).unwrap();
+    let one = world.state.client(&world.context(), id, &who.peer).unwrap();
+    let not_sent = |world: &World| {
+        let calls = world.state.take_callbacks();
+        calls.iter().for_each(|call| world.state.callback_not_sent(&world.context(), call.id));
+        calls.len()
+    };
+    assert_eq!(not_sent(&world), 1, "the test of its path");
+    let opened = world.open(&one, b"o", file(1), (1, 0)).unwrap();
+    let delegate =
+        |world: &World| world.state.delegate(&world.context(), &opened.entry, DelegationWant::Any, false).0;
+    assert_eq!(delegate(&world), Delegated::None(NoDelegationReason::Resource), "it is tested again first");
+    let [probe] = &world.state.take_callbacks()[..] else { panic!("one call") };
+    let answer = [&probe.record[4..8], &[0, 0, 0, 1], &[0; 16]].concat();
+    world.pass(15);
+    world.state.tick(&world.context());
+    world.state.reply(&world.context(), &answer, None);
+    assert!(matches!(delegate(&world), Delegated::Read(_)));
+    let writer = world.client(b"two", 1, 0).0;
+    let write = |world: &World| world.open(&writer, b"o", file(1), (2, 0)).map(drop);
+    assert_eq!(write(&world), Err(StateError::TryLater));
+    for _ in 0..3 {
+        assert_eq!(not_sent(&world), 1, "the recall");
+        world.pass(1);
+        world.state.tick(&world.context());
+    }
+    assert_eq!(
+        world.state.renew(&world.context(), id, &who.peer),
+        Ok(()),
+        "its path is not known to be down"
+    );
+}
