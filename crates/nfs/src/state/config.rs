@@ -13,7 +13,7 @@ pub(super) const OWNER_BYTES: u64 = 400;
 /// Memory of a delegation of a file that is not open, so it pays for the file's tables alone.
 const DELEGATION_BYTES: u64 = 480;
 /// Memory of a locked range in a table that has grown.
-const RANGE_BYTES: u64 = 64;
+const RANGE_BYTES: u64 = 160;
 /// Memory of a place in the queue for a range, or of a remembered grant from there.
 pub(super) const WAITER_BYTES: u64 = 256;
 /// Memory of a client without sessions. Its name, up to 1 KiB long, is stored twice; that of an unconfirmed client three

@@ -13,6 +13,7 @@ use crate::state::delegations::in_flight::InFlightModification;
 use crate::state::files::share::{Mode, Modes};
 use crate::state::ids::{FileId, StateId};
 use crate::state::locks::Waiter;
+use crate::state::locks::lock_states::LockStates;
 use crate::state::locks::ranges::Ranges;
 use crate::state::record::{Key, OpenRecord};
 use crate::state::shards::Shards;
@@ -27,7 +28,7 @@ pub(crate) mod share;
 #[derive(Debug, Default)]
 pub(crate) struct File {
     pub(super) opens: Vec<Arc<StateEntry>>,
-    pub(super) lock_states: Vec<Arc<StateEntry>>,
+    pub(super) lock_states: LockStates,
     pub(super) delegations: Vec<Arc<StateEntry>>,
     pub(super) locks: Ranges<Arc<LockOwner>>,
     pub(super) waiters: Vec<Waiter>,
@@ -416,18 +417,11 @@ impl SharedState {
         if !state.opens.iter().any(|other| Arc::ptr_eq(other, entry)) {
             return Err(StateError::BadStateId);
         }
-        let depending: Vec<_> = state
-            .lock_states
-            .iter()
-            .filter(|locks| locks.as_locks().is_some_and(|locks| Arc::ptr_eq(&locks.open, entry)))
-            .cloned()
-            .collect();
+        let depending = state.lock_states.depending_on(entry);
         let mut changes = vec![Key::Open(file.ino, entry.other).deleted()];
         depending.iter().for_each(|locks| changes.extend(state.lock_state_deleted(locks)));
         let token = context.change(file.volume, &changes)?;
-        for locks in &depending {
-            self.drop_lock_state(context, state, locks);
-        }
+        self.drop_lock_states(context, state, &depending, file);
         state.opens.retain(|other| !Arc::ptr_eq(other, entry));
         Counters::down(&self.counters.opens);
         self.count_denial(entry.as_open().map(Open::modes), None);

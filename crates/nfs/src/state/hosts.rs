@@ -309,12 +309,9 @@ impl SharedState {
     ) -> Result<Option<DurabilityToken>, StateError> {
         let mut files = self.files.write(&file);
         let Some(state) = files.get_mut(&file) else { return Ok(None) };
-        state.waiters.retain(|waiter| waiter.owner != *owner || !waiter.range.overlaps(range));
-        let Some(entry) = state.locks_of(owner).cloned() else {
-            // Its place in the queue may have blocked others.
-            self.wake(context, state, file);
-            return Ok(None);
-        };
+        let freed = state.remove_waiters(|waiter| waiter.owner == *owner && waiter.range.overlaps(range));
+        self.wake(context, state, file, freed);
+        let Some(entry) = state.lock_states.of(owner).cloned() else { return Ok(None) };
         let keeps =
             state.locks.of(owner).any(|lock| lock.range.first < range.first || lock.range.last > range.last);
         if keeps {
@@ -339,10 +336,9 @@ impl SharedState {
         let Some(owner) = client.known_lock_owner(owner) else { return Ok((false, None)) };
         let mut files = self.files.write(&file);
         if let Some(state) = files.get_mut(&file) {
-            let before = state.waiters.len();
-            state.waiters.retain(|waiter| waiter.owner != owner || waiter.range != range);
-            if state.waiters.len() < before {
-                self.wake(context, state, file);
+            let freed = state.remove_waiters(|waiter| waiter.owner == owner && waiter.range == range);
+            if freed.is_some() {
+                self.wake(context, state, file, freed);
                 return Ok((true, None));
             }
         }

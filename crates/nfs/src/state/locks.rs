@@ -15,12 +15,13 @@ use crate::state::clients::owner_sequence::OwnerSequence;
 use crate::state::config::Counters;
 use crate::state::files::{ConflictHolders, File, enter};
 use crate::state::ids::{FileId, StateId};
-use crate::state::locks::ranges::{Change, Lock, LockKind, Range};
+use crate::state::locks::ranges::{Change, Lock, LockKind, Owner as _, Range};
 use crate::state::record::{Key, LockStateRecord, RangeRecord};
 use crate::state::shares::{Held, Resource, room};
 use crate::state::stateids::entry::{Liveness, StateEntry, StateKind};
 use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
+pub(crate) mod lock_states;
 pub(crate) mod ranges;
 
 /// A position in the queue for a range.
@@ -64,8 +65,8 @@ impl From<StateError> for LockError {
     }
 }
 
-impl From<&Lock<Arc<LockOwner>>> for Denied {
-    fn from(lock: &Lock<Arc<LockOwner>>) -> Denied {
+impl From<Lock<Arc<LockOwner>>> for Denied {
+    fn from(lock: Lock<Arc<LockOwner>>) -> Denied {
         Denied { range: lock.range, kind: lock.kind, owner: lock.owner.id.clone(), waits: false }
     }
 }
@@ -97,11 +98,6 @@ impl Locker<'_> {
 }
 
 impl File {
-    /// Returns the state of a lock owner.
-    pub(super) fn locks_of(&self, owner: &LockOwner) -> Option<&Arc<StateEntry>> {
-        self.lock_states.iter().find(|entry| entry.as_locks().is_some_and(|locks| *locks.owner == *owner))
-    }
-
     /// Returns the changes that delete a lock state and its ranges.
     pub(super) fn lock_state_deleted(&self, entry: &StateEntry) -> Vec<StateChange> {
         let (ino, other) = (entry.file.ino, entry.other);
@@ -118,6 +114,20 @@ impl File {
         self.locks.apply(change);
         client.holder.take(Resource::Ranges, change.added.len() as u64);
         client.holder.give_back(Resource::Ranges, change.removed.len() as u64);
+    }
+
+    /// Removes waiters from the queue. Returns a range that covers what they waited for, as their places may have kept
+    /// others waiting; none if there were none.
+    pub(super) fn remove_waiters(&mut self, goes: impl Fn(&Waiter) -> bool) -> Option<Range> {
+        let mut freed = None;
+        self.waiters.retain(|waiter| {
+            let stays = !goes(waiter);
+            if !stays {
+                freed = Range::cover(freed, Some(waiter.range));
+            }
+            stays
+        });
+        freed
     }
 
     /// Returns an earlier waiter for a conflicting range.
@@ -258,15 +268,9 @@ impl SharedState {
         owner: &Arc<LockOwner>,
         wanted: &LockRequest,
     ) -> ConflictHolders {
-        let clients: Vec<Arc<Client>> = state
-            .locks
-            .iter()
-            .filter(|lock| {
-                lock.owner != *owner && lock.range.overlaps(wanted.range) && lock.kind.conflicts(wanted.kind)
-            })
-            .filter_map(|lock| state.locks_of(&lock.owner).map(|entry| Arc::clone(&entry.client)))
-            .collect();
-        match ConflictHolders::of(self, context.now, clients.iter()) {
+        let holders = state.locks.conflicts(Some(owner), wanted.range, wanted.kind);
+        let clients = holders.filter_map(|lock| Some(&state.lock_states.of(&lock.owner)?.client));
+        match ConflictHolders::of(self, context.now, clients) {
             ConflictHolders::None
                 if context.now.since(state.freed) <= self.config.turn
                     && state.earlier_waiter(owner, wanted).is_some() =>
@@ -285,22 +289,20 @@ impl SharedState {
         wanted: &LockRequest,
     ) -> Result<(StateId, DurabilityToken), LockError> {
         let (stateid, token, freed) = self.lock_range(context, state, by, wanted)?;
-        if freed {
-            // An exclusive lock may have become a shared one.
-            self.wake(context, state, by.0.file);
-        }
+        // An exclusive lock may have become a shared one.
+        self.wake(context, state, by.0.file, freed);
         Ok((stateid, token))
     }
 
-    /// Locks a free range. Returns whether that freed something, so that waiters may proceed.
+    /// Locks a free range. Also returns a range that covers what that freed, so that waiters may proceed.
     fn lock_range(
         &self,
         context: &Context<'_>,
         state: &mut File,
         (open, owner): (&Arc<StateEntry>, &Arc<LockOwner>),
         wanted: &LockRequest,
-    ) -> Result<(StateId, DurabilityToken, bool), LockError> {
-        let known = state.locks_of(owner).cloned();
+    ) -> Result<(StateId, DurabilityToken, Option<Range>), LockError> {
+        let known = state.lock_states.of(owner).cloned();
         let entry = match &known {
             Some(entry) => Arc::clone(entry),
             None => {
@@ -320,12 +322,12 @@ impl SharedState {
         }
         if known.is_none() {
             self.add(&entry)?;
-            state.lock_states.push(Arc::clone(&entry));
+            state.lock_states.insert(&entry);
             Counters::up(&self.counters.lock_states);
         }
         state.apply_ranges(&open.client, &change);
         state.waiters.retain(|waiter| waiter.owner != *owner || !waiter.range.overlaps(wanted.range));
-        Ok((entry.stateid(), token, !change.removed.is_empty()))
+        Ok((entry.stateid(), token, change.removed_range()))
     }
 
     /// Checks that there is room for a change of ranges. Unlocking the middle of a range needs room too.
@@ -410,7 +412,7 @@ impl SharedState {
         let state = files.get(&file)?;
         let covers = |range: Range| range.first <= wanted.range.first && wanted.range.last <= range.last;
         let has = state.locks.of(owner).any(|lock| covers(lock.range) && fits(lock.kind));
-        if has { Some(state.locks_of(owner)?.stateid()) } else { None }
+        if has { Some(state.lock_states.of(owner)?.stateid()) } else { None }
     }
 
     /// LOCKT: reports a conflicting lock (RFC 7530 section 16.11). `owner` is none if it is unknown.
@@ -428,11 +430,8 @@ impl SharedState {
         loop {
             let files = self.files.read(&file);
             let Some(state) = files.get(&file) else { return Ok(()) };
-            let conflicting = state.locks.iter().find(|lock| {
-                Some(&lock.owner) != owner && lock.range.overlaps(range) && lock.kind.conflicts(kind)
-            });
-            let Some(lock) = conflicting else { return Ok(()) };
-            let client = state.locks_of(&lock.owner).map(|entry| Arc::clone(&entry.client));
+            let Some(lock) = state.locks.conflict(owner, range, kind) else { return Ok(()) };
+            let client = state.lock_states.of(&lock.owner).map(|entry| Arc::clone(&entry.client));
             match client.filter(|client| client.lease_idle(context.now) > self.config.lease) {
                 None => return Err(LockError::Denied(lock.into())),
                 Some(silent) => {
@@ -460,9 +459,11 @@ impl SharedState {
             return Err(StateError::BadStateId);
         }
         let state = files.get_mut(&file).ok_or(StateError::BadStateId)?;
-        state.waiters.retain(|waiter| waiter.owner != locks.owner || !waiter.range.overlaps(range));
-        let token = self.unlock_held(context, state, entry, range)?;
-        Ok((entry.stateid(), token))
+        let freed =
+            state.remove_waiters(|waiter| waiter.owner == locks.owner && waiter.range.overlaps(range));
+        let token = self.unlock_held(context, state, entry, range);
+        self.wake(context, state, file, freed);
+        Ok((entry.stateid(), token?))
     }
 
     /// Frees a range, under the lock of its file.
@@ -478,7 +479,7 @@ impl SharedState {
         self.check_ranges(state, &entry.client, &change)?;
         let token = self.journal_ranges(context, entry, None, &change)?;
         state.apply_ranges(&entry.client, &change);
-        self.wake(context, state, entry.file);
+        self.wake(context, state, entry.file, change.removed_range());
         Ok(token)
     }
 
@@ -496,7 +497,7 @@ impl SharedState {
         if client.forget_idle(&owner) {
             return Ok(());
         }
-        let states = self.lock_states_of(client, &owner);
+        let states = self.lock_states_of(&owner);
         let holds = |entry: &Arc<StateEntry>| {
             let files = self.files.read(&entry.file);
             files.get(&entry.file).is_some_and(|state| state.locks.of(&owner).next().is_some())
@@ -511,10 +512,9 @@ impl SharedState {
         Ok(())
     }
 
-    fn lock_states_of(&self, client: &Client, owner: &Arc<LockOwner>) -> Vec<Arc<StateEntry>> {
-        let others: Vec<_> = client.inner.lock().stateids();
-        let found = others.iter().filter_map(|other| self.stateids.read(other).get(other).cloned());
-        found.filter(|entry| entry.as_locks().is_some_and(|locks| locks.owner == *owner)).collect()
+    fn lock_states_of(&self, owner: &LockOwner) -> Vec<Arc<StateEntry>> {
+        let others: Vec<_> = owner.states.lock().iter().copied().collect();
+        others.iter().filter_map(|other| self.stateids.read(other).get(other).cloned()).collect()
     }
 
     /// Ends a lock state without locks.
@@ -534,76 +534,101 @@ impl SharedState {
             return Err(StateError::LocksHeld);
         }
         context.change(file.volume, &state.lock_state_deleted(entry))?;
-        self.drop_lock_state(context, state, entry);
+        self.drop_lock_states(context, state, std::slice::from_ref(entry), file);
         self.forget_if_idle(&mut files, context, file);
         Ok(())
     }
 
-    /// Removes a lock state and its ranges; their records are deleted already.
-    pub(super) fn drop_lock_state(&self, context: &Context<'_>, state: &mut File, entry: &Arc<StateEntry>) {
-        let StateKind::Locks(locks) = &entry.kind else { return };
-        let whole = Range { first: 0, last: u64::MAX };
-        let change = state.locks.plan(&locks.owner, whole, None);
-        state.apply_ranges(&entry.client, &change);
-        state.waiters.retain(|waiter| waiter.owner != locks.owner);
-        let before = state.lock_states.len();
-        state.lock_states.retain(|other| !Arc::ptr_eq(other, entry));
-        if state.lock_states.len() < before {
-            Counters::down(&self.counters.lock_states);
+    /// Removes lock states of a file with their ranges; their records are deleted already.
+    pub(super) fn drop_lock_states(
+        &self,
+        context: &Context<'_>,
+        state: &mut File,
+        entries: &[Arc<StateEntry>],
+        file: FileId,
+    ) {
+        let (mut freed, mut gone) = (None, HashSet::new());
+        for entry in entries {
+            let Some(locks) = entry.as_locks() else { continue };
+            let change = state.locks.plan(&locks.owner, Range::ALL, None);
+            state.apply_ranges(&entry.client, &change);
+            freed = Range::cover(freed, change.removed_range());
+            gone.insert(locks.owner.number());
+            if state.lock_states.remove(entry) {
+                Counters::down(&self.counters.lock_states);
+            }
+            entry.end();
+            self.forget(&entry.client, entry.other);
         }
-        entry.end();
-        self.forget(&entry.client, entry.other);
-        if !change.removed.is_empty() {
-            self.wake(context, state, entry.file);
-        }
+        let waited = state.remove_waiters(|waiter| gone.contains(&waiter.owner.number()));
+        self.wake(context, state, file, Range::cover(freed, waited));
     }
 
-    /// Notifies the waiters that may lock now that a range is free, and gives NLM waiters their locks.
-    pub(super) fn wake(&self, context: &Context<'_>, state: &mut File, file: FileId) {
-        state.freed = context.now;
-        while let Some(index) = self.next_waiter(state) {
+    /// Notifies the waiters that may lock now that something within `freed` is free, and gives NLM waiters their locks.
+    pub(super) fn wake(
+        &self,
+        context: &Context<'_>,
+        state: &mut File,
+        file: FileId,
+        mut freed: Option<Range>,
+    ) {
+        let mut from = 0;
+        while let Some(range) = freed {
+            state.freed = context.now;
+            let Some(index) = next_waiter(state, from, range) else { return };
             let Some(waiter) = state.waiters.get_mut(index) else { return };
             waiter.notified = true;
             let waiter = waiter.clone();
+            from = index + 1;
             match &waiter.open {
-                Some(open) => self.grant_to_waiter(context, state, &waiter, open),
+                Some(open) => {
+                    // The waiter is gone, and may have freed something itself.
+                    let more = self.grant_to_waiter(context, state, &waiter, open);
+                    from = if more.is_some() { 0 } else { index };
+                    freed = Range::cover(freed, more);
+                }
                 None => self.notify_lock(context, file, &waiter.owner),
             }
         }
     }
 
-    /// Returns the first waiter that may lock now and was not notified.
-    fn next_waiter(&self, state: &File) -> Option<usize> {
-        state.waiters.iter().position(|waiter| {
-            let wanted = LockRequest { range: waiter.range, kind: waiter.kind, waits: true };
-            !waiter.notified
-                && state.locks.conflict(&waiter.owner, waiter.range, waiter.kind).is_none()
-                && state.earlier_waiter(&waiter.owner, &wanted).is_none()
-        })
-    }
-
-    /// Locks for an NLM waiter, and calls its host.
+    /// Locks for an NLM waiter, and calls its host. Returns a range that covers what that freed.
     fn grant_to_waiter(
         &self,
         context: &Context<'_>,
         state: &mut File,
         waiter: &Waiter,
         open: &Arc<StateEntry>,
-    ) {
+    ) -> Option<Range> {
         let wanted = LockRequest { range: waiter.range, kind: waiter.kind, waits: true };
         match self.lock_range(context, state, (open, &waiter.owner), &wanted) {
-            Ok((_, token, _)) => self.send_granted(context, waiter, open, token),
+            Ok((_, token, freed)) => {
+                self.send_granted(context, waiter, open, token);
+                freed
+            }
             // The waiter asks again, or is gone.
             Err(_) => {
-                state.waiters.retain(|other| other.owner != waiter.owner || other.range != waiter.range)
+                state.remove_waiters(|other| other.owner == waiter.owner && other.range == waiter.range)
             }
         }
     }
 }
 
+/// Returns the first waiter from this place on for something in `freed` that may lock now and was not notified.
+fn next_waiter(state: &File, from: usize, freed: Range) -> Option<usize> {
+    let found = state.waiters.iter().enumerate().skip(from).find(|(_, waiter)| {
+        let wanted = LockRequest { range: waiter.range, kind: waiter.kind, waits: true };
+        !waiter.notified
+            && waiter.range.overlaps(freed)
+            && state.locks.conflict(Some(&waiter.owner), waiter.range, waiter.kind).is_none()
+            && state.earlier_waiter(&waiter.owner, &wanted).is_none()
+    });
+    found.map(|(index, _)| index)
+}
+
 /// Returns what conflicts with a request.
 fn denied(state: &File, owner: &Arc<LockOwner>, wanted: &LockRequest) -> Option<Denied> {
-    let held = state.locks.conflict(owner, wanted.range, wanted.kind).map(Denied::from);
+    let held = state.locks.conflict(Some(owner), wanted.range, wanted.kind).map(Denied::from);
     held.or_else(|| {
         let waiter = state.earlier_waiter(owner, wanted)?;
         Some(Denied { range: waiter.range, kind: waiter.kind, owner: waiter.owner.id.clone(), waits: false })

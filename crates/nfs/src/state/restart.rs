@@ -322,7 +322,7 @@ impl SharedState {
         let entry = StateEntry::locks(StateId { seqid: record.seqid, other }, &owner, open);
         self.add(&entry).ok()?;
         let mut files = self.files.write(&open.file);
-        enter(&mut files, context, open.file).lock_states.push(Arc::clone(&entry));
+        enter(&mut files, context, open.file).lock_states.insert(&entry);
         Counters::up(&self.counters.lock_states);
         Some(entry)
     }

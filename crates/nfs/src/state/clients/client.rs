@@ -1,6 +1,6 @@
 //! One client: its identity, its lease, and what it holds.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,6 +13,7 @@ use crate::state::callbacks::CallbackPath;
 use crate::state::clients::owner_sequence::OwnerSequence;
 use crate::state::config::OWNER_BYTES;
 use crate::state::ids::{ClientId, FileId, Other, SessionId};
+use crate::state::locks::ranges::Owner;
 use crate::state::record::{CLIENT_ADDRESSES_MAX, CallbackAddress, ClientKind, ClientRecord, Principal};
 use crate::state::shares::{Held, Holder, Resource};
 use crate::state::{DurabilityToken, Peer, StateError};
@@ -61,13 +62,16 @@ pub(crate) struct LockOwner {
     pub(crate) id: LockOwnerId,
     /// The order of its requests; used by NFSv4.0 only.
     pub(crate) sequence: OwnerSequence,
+    /// Its lock states, in all files.
+    pub(crate) states: Mutex<BTreeSet<Other>>,
 }
 
 impl LockOwner {
     /// Creates an owner that differs from all others.
     fn new(id: LockOwnerId, sequence: OwnerSequence) -> LockOwner {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
-        LockOwner { number: NUMBERS.fetch_add(1, Ordering::Relaxed), id, sequence }
+        let states = Mutex::default();
+        LockOwner { number: NUMBERS.fetch_add(1, Ordering::Relaxed), id, sequence, states }
     }
 
     /// Returns the client that it belongs to.
@@ -82,6 +86,12 @@ impl LockOwner {
         match &self.id {
             LockOwnerId::Nfs4 { name, .. } | LockOwnerId::Nlm { name, .. } => name,
         }
+    }
+}
+
+impl Owner for Arc<LockOwner> {
+    fn number(&self) -> u64 {
+        self.number
     }
 }
 

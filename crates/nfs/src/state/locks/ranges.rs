@@ -1,7 +1,12 @@
 //! The locked byte ranges of a file, with the semantics of POSIX: an owner's locks never conflict with each other. A
 //! new lock replaces what it covers, splits a lock that surrounds it, and joins neighbours of the same kind.
 //!
-//! This is independent of protocols: an owner is any type with equality, so NFSv4 and NLM share a table.
+//! This is independent of protocols: an owner is any type with a number, so NFSv4 and NLM share a table.
+
+use std::collections::BTreeMap;
+
+use foldhash::HashMap;
+use iset::IntervalMap;
 
 /// Bytes from `first` to `last`, inclusive; `last` is [`u64::MAX`] for a lock to the end of the file, wherever that
 /// moves.
@@ -12,6 +17,9 @@ pub(crate) struct Range {
 }
 
 impl Range {
+    /// All bytes that a file can have.
+    pub(crate) const ALL: Range = Range { first: 0, last: u64::MAX };
+
     /// Returns the range of an offset and a length, where all ones means "to the end" (RFC 7530 section 16.10.4). None
     /// for a length of zero, and for a range beyond 64 bits.
     pub(crate) fn new(offset: u64, length: u64) -> Option<Range> {
@@ -39,6 +47,14 @@ impl Range {
     /// Returns whether the ranges overlap or adjoin.
     fn touches(self, other: Range) -> bool {
         self.first <= other.last.saturating_add(1) && other.first <= self.last.saturating_add(1)
+    }
+
+    /// Returns the smallest range that covers both, as far as there are any.
+    pub(crate) fn cover(one: Option<Range>, other: Option<Range>) -> Option<Range> {
+        match (one, other) {
+            (Some(one), Some(other)) => Some(one.join(other)),
+            (one, other) => one.or(other),
+        }
     }
 
     /// Returns the smallest range that covers both.
@@ -81,92 +97,158 @@ pub(crate) struct Change<O> {
 }
 
 impl<O> Change<O> {
+    /// Returns a range that covers what was locked before; none if nothing was.
+    pub(crate) fn removed_range(&self) -> Option<Range> {
+        self.removed.iter().fold(None, |covered, lock| Range::cover(covered, Some(lock.range)))
+    }
+
     /// Returns how many locks the change adds.
     pub(crate) fn growth(&self) -> usize {
         self.added.len().saturating_sub(self.removed.len())
     }
 }
 
-/// The locks of a file.
+/// The owner of a lock.
+pub(crate) trait Owner: Clone {
+    /// Returns a number that no other owner has.
+    fn number(&self) -> u64;
+}
+
+/// An end of a range, and the number of its owner, so that each lock has a key of its own.
+type Bound = (u64, u64);
+
+/// Locks of one kind, by their bytes.
+type ByBytes<O> = IntervalMap<Bound, O>;
+
+/// The locks of a file. Whoever asks for one is answered in time that grows with the logarithm of their number, and with
+/// the number of the owner's own locks there.
 #[derive(Clone, Debug)]
 pub(crate) struct Ranges<O> {
-    /// Sorted by first byte. Locks of one owner do not overlap; those of different owners only if all are shared.
-    locks: Vec<Lock<O>>,
+    /// By the number of the owner, and by first byte: the last byte and the kind. Locks of one owner do not overlap.
+    by_owner: HashMap<u64, BTreeMap<u64, (u64, LockKind)>>,
+    exclusive: ByBytes<O>,
+    /// Only these overlap those of other owners.
+    shared: ByBytes<O>,
 }
 
 impl<O> Default for Ranges<O> {
     fn default() -> Self {
-        Ranges { locks: Vec::new() }
+        Ranges { by_owner: HashMap::default(), exclusive: IntervalMap::new(), shared: IntervalMap::new() }
     }
 }
 
-impl<O: Clone + PartialEq> Ranges<O> {
+impl<O: Owner> Ranges<O> {
     /// Returns the number of locks.
     pub(crate) fn len(&self) -> usize {
-        self.locks.len()
+        self.exclusive.len() + self.shared.len()
     }
 
     /// Returns whether there are no locks.
     pub(crate) fn is_empty(&self) -> bool {
-        self.locks.is_empty()
-    }
-
-    /// Iterates over all locks, by their first byte.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Lock<O>> {
-        self.locks.iter()
+        self.by_owner.is_empty()
     }
 
     /// Iterates over an owner's locks, by their first byte.
-    pub(crate) fn of<'a>(&'a self, owner: &'a O) -> impl Iterator<Item = &'a Lock<O>> {
-        self.locks.iter().filter(move |lock| lock.owner == *owner)
+    pub(crate) fn of<'a>(&'a self, owner: &'a O) -> impl Iterator<Item = Lock<O>> + 'a {
+        let own = self.by_owner.get(&owner.number());
+        own.into_iter().flatten().map(|(first, held)| lock_of(owner, *first, *held))
     }
 
-    /// Returns the first lock that keeps `owner` from locking `range` in this kind.
-    pub(crate) fn conflict(&self, owner: &O, range: Range, kind: LockKind) -> Option<&Lock<O>> {
-        self.overlapping(range).find(|lock| lock.kind.conflicts(kind) && lock.owner != *owner)
+    /// Returns a lock that keeps `owner` from locking `range` in this kind; nobody's own locks do if it is none.
+    pub(crate) fn conflict(&self, owner: Option<&O>, range: Range, kind: LockKind) -> Option<Lock<O>> {
+        self.conflicts(owner, range, kind).next()
     }
 
-    fn overlapping(&self, range: Range) -> impl Iterator<Item = &Lock<O>> {
-        self.locks
-            .iter()
-            .take_while(move |lock| lock.range.first <= range.last)
-            .filter(move |lock| lock.range.overlaps(range))
+    /// Iterates over all such locks.
+    pub(crate) fn conflicts<'a>(
+        &'a self,
+        owner: Option<&'a O>,
+        range: Range,
+        kind: LockKind,
+    ) -> impl Iterator<Item = Lock<O>> + 'a {
+        let own = owner.map(O::number);
+        let among = move |locks: &'a ByBytes<O>, kind| {
+            let found = locks.iter((range.first, 0)..=(range.last, u64::MAX));
+            found.filter(move |(_, holder)| own != Some(holder.number())).map(move |(bounds, holder)| {
+                let range = Range { first: bounds.start.0, last: bounds.end.0 };
+                Lock { range, kind, owner: holder.clone() }
+            })
+        };
+        let shared = LockKind::Read.conflicts(kind).then(|| among(&self.shared, LockKind::Read));
+        among(&self.exclusive, LockKind::Write).chain(shared.into_iter().flatten())
     }
 
     /// Returns the change that gives `owner` a lock of `kind` on `range`, or frees the range if `kind` is none.
     pub(crate) fn plan(&self, owner: &O, range: Range, kind: Option<LockKind>) -> Change<O> {
         let (mut removed, mut added) = (Vec::new(), Vec::new());
         let mut whole = range;
-        for lock in self.of(owner) {
+        for lock in self.near(owner, range) {
             let same = kind == Some(lock.kind);
             if same && lock.range.touches(range) {
                 whole = whole.join(lock.range);
             } else if lock.range.overlaps(range) {
-                added.extend(rests(lock, range));
+                added.extend(rests(&lock, range));
             } else {
                 continue;
             }
-            removed.push(lock.clone());
+            removed.push(lock);
         }
         if let Some(kind) = kind {
             added.push(Lock { range: whole, kind, owner: owner.clone() });
         }
-        if removed == added {
-            return Change { removed: Vec::new(), added: Vec::new() };
-        }
-        Change { removed, added }
+        let is_change = removed.len() != added.len()
+            || removed
+                .iter()
+                .zip(&added)
+                .any(|(one, other)| one.range != other.range || one.kind != other.kind);
+        if is_change { Change { removed, added } } else { Change { removed: Vec::new(), added: Vec::new() } }
+    }
+
+    /// Iterates over an owner's locks that may overlap a range or adjoin it, by their first byte.
+    fn near<'a>(&'a self, owner: &'a O, range: Range) -> impl Iterator<Item = Lock<O>> + 'a {
+        self.by_owner.get(&owner.number()).into_iter().flat_map(move |own| {
+            // Locks of one owner do not overlap, so only the last of those that begin before can reach the range.
+            let from = own.range(..range.first).next_back().map_or(range.first, |(first, _)| *first);
+            let found = own.range(from..=range.last.saturating_add(1));
+            found.map(|(first, held)| lock_of(owner, *first, *held))
+        })
     }
 
     /// Applies a change of [`Ranges::plan`]. Nothing may change in between.
     pub(crate) fn apply(&mut self, change: &Change<O>) {
-        // Removed locks are in the order of the table.
-        let mut removed = change.removed.iter().peekable();
-        self.locks.retain(|lock| removed.next_if(|gone| *gone == lock).is_none());
+        for lock in &change.removed {
+            let number = lock.owner.number();
+            if let Some(own) = self.by_owner.get_mut(&number) {
+                own.remove(&lock.range.first);
+                if own.is_empty() {
+                    self.by_owner.remove(&number);
+                }
+            }
+            self.of_kind(lock.kind).remove(key(lock));
+        }
         for lock in &change.added {
-            let at = self.locks.partition_point(|other| other.range.first <= lock.range.first);
-            self.locks.insert(at, lock.clone());
+            let own = self.by_owner.entry(lock.owner.number()).or_default();
+            own.insert(lock.range.first, (lock.range.last, lock.kind));
+            self.of_kind(lock.kind).insert(key(lock), lock.owner.clone());
         }
     }
+
+    fn of_kind(&mut self, kind: LockKind) -> &mut ByBytes<O> {
+        match kind {
+            LockKind::Read => &mut self.shared,
+            LockKind::Write => &mut self.exclusive,
+        }
+    }
+}
+
+/// Returns the interval that stands for a lock. Its end is excluded, hence the next number with the last byte.
+fn key<O: Owner>(lock: &Lock<O>) -> std::ops::Range<Bound> {
+    let number = lock.owner.number();
+    (lock.range.first, number)..(lock.range.last, number + 1)
+}
+
+fn lock_of<O: Owner>(owner: &O, first: u64, (last, kind): (u64, LockKind)) -> Lock<O> {
+    Lock { range: Range { first, last }, kind, owner: owner.clone() }
 }
 
 /// Returns the parts of `lock` on both sides of `range`.

@@ -1,5 +1,11 @@
 use super::*;
 
+impl Owner for u32 {
+    fn number(&self) -> u64 {
+        u64::from(*self)
+    }
+}
+
 fn range(first: u64, last: u64) -> Range {
     Range { first, last }
 }
@@ -67,9 +73,9 @@ fn ranges_work_at_both_ends_of_64_bits() {
     locks.set(1, 0, 0, None);
     locks.set(1, u64::MAX, u64::MAX, None);
     assert_eq!(locks.shown(1), [(1, u64::MAX - 1, Write)]);
-    assert!(locks.conflict(&2, range(0, 0), Write).is_none());
-    assert!(locks.conflict(&2, range(0, 1), Read).is_some());
-    assert!(locks.conflict(&2, range(u64::MAX, u64::MAX), Read).is_none());
+    assert!(locks.conflict(Some(&2), range(0, 0), Write).is_none());
+    assert!(locks.conflict(Some(&2), range(0, 1), Read).is_some());
+    assert!(locks.conflict(Some(&2), range(u64::MAX, u64::MAX), Read).is_none());
 }
 
 #[test]
@@ -107,7 +113,7 @@ fn random_changes_agree_with_a_map_of_bytes() {
                 })
             });
             let owner = u32::try_from(owner).unwrap();
-            let conflict = kind.and_then(|kind| locks.conflict(&owner, range(first, last), kind));
+            let conflict = kind.and_then(|kind| locks.conflict(Some(&owner), range(first, last), kind));
             assert_eq!(conflict.is_some(), blocked, "seed {seed}");
             if blocked {
                 continue;
@@ -139,4 +145,22 @@ fn many_ranges_are_freed_at_once() {
     ranges.set(2, 1, 1, Some(Write));
     ranges.set(1, 0, u64::MAX, None);
     assert_eq!((ranges.len(), ranges.shown(2)), (1, vec![(1, 1, Write)]));
+}
+
+/// Every owner shares the whole file, and each looks for what would keep it from locking the file exclusively.
+#[test]
+fn many_owners_find_conflicts_at_once() {
+    const MANY: u32 = 20_000;
+    let mut ranges = Ranges::default();
+    for owner in 0..MANY {
+        ranges.set(owner, 0, u64::MAX, Some(Read));
+        ranges.set(owner, u64::from(owner), u64::from(owner), None);
+    }
+    let all = range(0, u64::MAX);
+    for owner in 0..MANY {
+        assert!(ranges.conflict(Some(&owner), all, Read).is_none());
+        assert!(ranges.conflict(Some(&owner), all, Write).is_some_and(|lock| lock.owner != owner));
+    }
+    (0..MANY).for_each(|owner| ranges.set(owner, 0, u64::MAX, None));
+    assert!(ranges.is_empty() && ranges.exclusive.is_empty() && ranges.shared.is_empty());
 }
