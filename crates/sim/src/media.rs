@@ -17,12 +17,12 @@ mod disk;
 mod faults;
 mod image;
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use volume::ids::SegmentId;
-use volume::media::{Blob, Media, RandomFile, Space};
+use volume::media::{Blob, Media, RandomFile, Space, concat};
 
 pub use disk::{BitFlip, Disk, Survival};
 pub use faults::{Action, Effect, Fault, MediaPart};
@@ -280,15 +280,16 @@ impl Blob for SimFile {
         self.media.lock().read(self.part, self.file, offset, buffer)
     }
 
-    fn append(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    fn append(&self, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()> {
         let block = volume::media::BLOCK_BYTES;
-        if !offset.is_multiple_of(block) || !(bytes.len() as u64).is_multiple_of(block) {
+        let is_whole = |part: &IoSlice<'_>| (part.len() as u64).is_multiple_of(block);
+        if !offset.is_multiple_of(block) || !parts.iter().all(is_whole) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "an append that is not made of whole blocks",
             ));
         }
-        self.media.lock().write(self.part, self.file, offset, bytes)
+        self.media.lock().write(self.part, self.file, offset, &concat(parts))
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! The file of a segment.
 
 use std::fs::OpenOptions;
-use std::io;
+use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,8 +54,8 @@ impl Blob for SegmentFile {
         self.file.read_at(offset, buffer)
     }
 
-    fn append(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_at(offset, bytes)
+    fn append(&self, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        self.file.write_at(offset, parts)
     }
 
     fn sync(&self) -> io::Result<()> {

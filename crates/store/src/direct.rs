@@ -1,7 +1,7 @@
 //! A file with direct I/O, or with as little use of the page cache as the file system allows.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, IoSlice};
 use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -9,12 +9,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{Advice, OFlags, fadvise, fcntl_getfl, fcntl_setfl};
+use rustix::io::{Errno, pwritev};
 
 use crate::aligned::{ALIGNMENT, BUFFER_BYTES, Pool, is_aligned};
 use crate::error::in_context;
 
 /// [`ALIGNMENT`] as an offset.
 const ALIGNMENT_OFFSET: u64 = ALIGNMENT as u64;
+
+/// Most parts of one system call (Linux `UIO_MAXIOV`).
+const PARTS_MAX: usize = 1024;
 
 /// A file opened for direct I/O. Where the file system does not support it, I/O goes through the page cache, which drops
 /// the range before each read, so that the read goes to the media, and after it.
@@ -77,18 +81,19 @@ impl DirectFile {
         result.map_err(|error| in_context("read", &self.path, &error))
     }
 
-    /// Writes `bytes` at `offset`; both are multiples of [`ALIGNMENT`].
-    pub(crate) fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        assert!(offset.is_multiple_of(ALIGNMENT_OFFSET) && bytes.len().is_multiple_of(ALIGNMENT));
+    /// Writes `parts`, one after the other, at `offset`; it and their lengths are multiples of [`ALIGNMENT`].
+    pub(crate) fn write_at(&self, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        assert!(offset.is_multiple_of(ALIGNMENT_OFFSET));
+        assert!(parts.iter().all(|part| part.len().is_multiple_of(ALIGNMENT)));
         let result = if self.direct.load(Ordering::Relaxed) {
-            match self.write_direct(offset, bytes) {
+            match self.write_direct(offset, parts) {
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                    self.leave_direct().and_then(|()| self.file.write_all_at(bytes, offset))
+                    self.leave_direct().and_then(|()| write_full(&self.file, offset, parts))
                 }
                 result => result,
             }
         } else {
-            self.file.write_all_at(bytes, offset)
+            write_full(&self.file, offset, parts)
         };
         result.map_err(|error| in_context("write", &self.path, &error))
     }
@@ -114,17 +119,27 @@ impl DirectFile {
         })
     }
 
-    fn write_direct(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        if is_aligned(bytes) {
-            return self.file.write_all_at(bytes, offset);
+    fn write_direct(&self, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        if parts.iter().all(|part| is_aligned(part)) {
+            return write_full(&self.file, offset, parts);
         }
         self.pool.with(|aligned| {
-            for (number, chunk) in bytes.chunks(BUFFER_BYTES).enumerate() {
-                let buffer = aligned.first_mut(chunk.len());
-                buffer.copy_from_slice(chunk);
-                self.file.write_all_at(buffer, offset + as_offset(number * BUFFER_BYTES))?;
+            let (mut at, mut filled) = (offset, 0);
+            for part in parts {
+                let mut rest = &**part;
+                while !rest.is_empty() {
+                    let (now, later) = rest.split_at(rest.len().min(BUFFER_BYTES - filled));
+                    aligned.first_mut(filled + now.len())[filled..].copy_from_slice(now);
+                    filled += now.len();
+                    rest = later;
+                    if filled == BUFFER_BYTES {
+                        self.file.write_all_at(aligned.first(filled), at)?;
+                        at += as_offset(filled);
+                        filled = 0;
+                    }
+                }
             }
-            Ok(())
+            self.file.write_all_at(aligned.first(filled), at)
         })
     }
 
@@ -179,8 +194,29 @@ fn read_full(file: &File, offset: u64, buffer: &mut [u8], needed: usize) -> io::
     Ok(())
 }
 
+/// Writes all of `parts`, one after the other.
+fn write_full(file: &File, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()> {
+    let mut parts = parts.to_vec();
+    let (mut rest, mut at) = (&mut parts[..], offset);
+    IoSlice::advance_slices(&mut rest, 0);
+    while !rest.is_empty() {
+        match pwritev(file, &rest[..rest.len().min(PARTS_MAX)], at) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                at += as_offset(count);
+                IoSlice::advance_slices(&mut rest, count);
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
+    use volume::media::AlignedBuffer;
+
     use super::*;
     use crate::scratch::Scratch;
 
@@ -208,14 +244,51 @@ mod tests {
         let mut options = OpenOptions::new();
         let file = DirectFile::open(options.read(true).write(true).create_new(true), &path, &pool).unwrap();
         let content = pattern(3 << 20);
-        file.write_at(0, &content[..1 << 20]).unwrap();
-        file.write_at(1 << 20, &content[1 << 20..]).unwrap();
+        file.write_at(0, &[IoSlice::new(&content[..1 << 20])]).unwrap();
+        file.write_at(1 << 20, &[IoSlice::new(&content[1 << 20..])]).unwrap();
         file.sync().unwrap();
         check_reads(&file, &content);
         file.refuse_direct();
         check_reads(&file, &content);
-        file.write_at(0, &content[..4096]).unwrap();
+        file.write_at(0, &[IoSlice::new(&content[..4096])]).unwrap();
         check_reads(&file, &content);
+    }
+
+    #[test]
+    fn parts_are_written_one_after_the_other_with_and_without_direct_io() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("file");
+        let pool = Arc::new(Pool::default());
+        let mut options = OpenOptions::new();
+        let file = DirectFile::open(options.read(true).write(true).create_new(true), &path, &pool).unwrap();
+        let content = pattern(12 << 20);
+        let mut aligned = AlignedBuffer::new(content.len());
+        aligned.first_mut(content.len()).copy_from_slice(&content);
+        let check = |bytes: &[u8], units: &[usize]| {
+            let mut rest = bytes;
+            let mut parts = vec![IoSlice::new(&[])];
+            for unit in units.iter().cycle() {
+                let (part, later) = rest.split_at((unit * ALIGNMENT).min(rest.len()));
+                parts.push(IoSlice::new(part));
+                rest = later;
+                if rest.is_empty() {
+                    break;
+                }
+            }
+            file.write_at(0, &[IoSlice::new(&vec![0xff; content.len() + 2 * ALIGNMENT])]).unwrap();
+            file.write_at(4096, &parts).unwrap();
+            let mut back = vec![0; content.len()];
+            file.read_at(4096, &mut back).unwrap();
+            assert!(back == content, "{} parts", parts.len());
+        };
+        for _ in 0..2 {
+            // More parts than one call takes, few long ones, and parts that are not aligned in memory.
+            check(aligned.first(content.len()), &[1, 2]);
+            check(aligned.first(content.len()), &[32, 1, 256]);
+            check(&[&[0][..], &content].concat()[1..], &[1, 300]);
+            file.refuse_direct();
+        }
+        file.write_at(0, &[]).unwrap();
     }
 
     #[test]

@@ -177,6 +177,8 @@ impl Media for LocalMedia {
 
 #[cfg(test)]
 mod tests {
+    use std::io::IoSlice;
+
     use std::fs::File;
 
     use super::*;
@@ -202,8 +204,8 @@ mod tests {
         let again = media.create_blob(SegmentId(0xabc), 1 << 20).err().unwrap();
         assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
         let block: Vec<u8> = (0..8192_u32).map(|i| u8::try_from(i % 253).unwrap()).collect();
-        blob.append(0, &block).unwrap();
-        blob.append(8192, &block[..4096]).unwrap();
+        blob.append(0, &[IoSlice::new(&block)]).unwrap();
+        blob.append(8192, &[IoSlice::new(&block[..4096])]).unwrap();
         blob.sync().unwrap();
         drop((blob, media));
 
@@ -229,7 +231,7 @@ mod tests {
         let media = open(&scratch);
         let files = || fs::read_dir(scratch.path().join(names::SEGMENTS)).unwrap().count();
         let blob = media.create_blob(SegmentId(1), 1 << 20).unwrap();
-        blob.append(0, &[1; 4096]).unwrap();
+        blob.append(0, &[IoSlice::new(&[1; 4096])]).unwrap();
         media.delete_blob(SegmentId(1)).unwrap();
         assert_eq!(files(), 0, "it is open");
         blob.read_at(0, &mut [0; 10]).unwrap();
@@ -240,7 +242,7 @@ mod tests {
         assert_eq!(files(), 2, "it has another size");
         let blob = media.create_blob(SegmentId(4), 1 << 20).unwrap();
         assert_eq!((files(), media.list_blobs().unwrap()), (2, vec![SegmentId(3), SegmentId(4)]));
-        blob.append(0, &[4; 4096]).unwrap();
+        blob.append(0, &[IoSlice::new(&[4; 4096])]).unwrap();
         blob.sync().unwrap();
         drop(blob);
         media.delete_blob(SegmentId(4)).unwrap();

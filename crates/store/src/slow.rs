@@ -2,7 +2,7 @@
 //! not show the effect of group commit. Nothing else is slower, and nothing is less durable, since the real sync is done
 //! first.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -122,8 +122,8 @@ impl Blob for Slow<dyn Blob> {
         self.inner.read_at(offset, buffer)
     }
 
-    fn append(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.inner.append(offset, bytes)
+    fn append(&self, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        self.inner.append(offset, parts)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -141,7 +141,7 @@ mod tests {
         fn read_at(&self, _offset: u64, _buffer: &mut [u8]) -> io::Result<()> {
             Ok(())
         }
-        fn append(&self, _offset: u64, _bytes: &[u8]) -> io::Result<()> {
+        fn append(&self, _offset: u64, _parts: &[IoSlice<'_>]) -> io::Result<()> {
             Ok(())
         }
         fn sync(&self) -> io::Result<()> {

@@ -6,6 +6,7 @@
 //! Checksums of file data are made while it is in the processor's cache, as it arrives, and kept with it: bytes that are
 //! shared never change, so their checksums never become stale.
 
+use std::borrow::Borrow;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
@@ -49,6 +50,13 @@ impl Buffer {
     /// Returns a buffer without checksums, which belongs to no pool.
     fn new(memory: Vec<u8>, start: usize, length: usize) -> Buffer {
         Buffer { memory, start, length, checksums: Vec::new(), home: None }
+    }
+
+    /// Returns a buffer of bytes that begin at a multiple of [`BLOCK`]. There is room for another block in `memory`.
+    fn aligned(mut memory: Vec<u8>, length: usize) -> Buffer {
+        let start = aligned::aligned_start(&memory);
+        memory.resize(memory.len().max(start), 0);
+        Buffer::new(memory, start, length)
     }
 
     /// Returns its memory to `pool` when it is dropped.
@@ -138,6 +146,60 @@ impl Slice {
         assert!(range.start <= range.end && range.end <= bytes.len(), "a slice lies within its buffer");
         Slice { bytes, range }
     }
+
+    /// Returns the part of it within `range`.
+    ///
+    /// # Panics
+    /// If `range` exceeds it.
+    pub fn part(&self, range: Range<usize>) -> Slice {
+        Slice::new(self.bytes.clone(), self.range.start + range.start..self.range.start + range.end)
+    }
+
+    /// Returns the CRC32C of `range` of it, if it was made: if the range is a [`BLOCK`] of the buffer.
+    fn kept_checksum(&self, range: Range<usize>) -> Option<u32> {
+        let (start, end) = (self.range.start + range.start, self.range.start + range.end);
+        let is_block = start.is_multiple_of(BLOCK) && end == (start + BLOCK).min(self.bytes.len());
+        if is_block { self.bytes.checksums().get(start / BLOCK).copied() } else { None }
+    }
+}
+
+impl Borrow<[u8]> for Slice {
+    fn borrow(&self) -> &[u8] {
+        self
+    }
+}
+
+impl From<Bytes> for Slice {
+    fn from(bytes: Bytes) -> Slice {
+        let range = 0..bytes.len();
+        Slice { bytes, range }
+    }
+}
+
+/// Returns the CRC32C of each [`BLOCK`] of the concatenation of `parts`: those that were made with their bytes, and the
+/// others made now.
+pub(crate) fn checksums(parts: &[Slice]) -> Vec<u32> {
+    let mut checksums = Vec::new();
+    // Of the current block, and how much of it has been seen.
+    let (mut crc, mut seen) = (0, 0);
+    for part in parts {
+        let mut at = 0;
+        while at < part.len() {
+            let end = part.len().min(at + BLOCK - seen);
+            let kept = if seen == 0 { part.kept_checksum(at..end) } else { None };
+            crc = kept.unwrap_or_else(|| crc32c::crc32c_append(crc, &part[at..end]));
+            seen += end - at;
+            at = end;
+            if seen == BLOCK {
+                checksums.push(crc);
+                (crc, seen) = (0, 0);
+            }
+        }
+    }
+    if seen > 0 {
+        checksums.push(crc);
+    }
+    checksums
 }
 
 impl Deref for Slice {
@@ -147,3 +209,6 @@ impl Deref for Slice {
         &self.bytes[self.range.clone()]
     }
 }
+
+#[cfg(test)]
+mod tests;

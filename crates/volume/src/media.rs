@@ -11,7 +11,7 @@
 //!   refused.
 //! - All methods may be called from any thread.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -42,6 +42,13 @@ pub fn oldest_with(sizes: &[u64], bytes: u64) -> Option<usize> {
     last.map(|last| last + 1)
 }
 
+/// Returns the parts of an append in one piece, for media in memory.
+#[must_use]
+pub fn concat(parts: &[IoSlice<'_>]) -> Vec<u8> {
+    let parts: Vec<&[u8]> = parts.iter().map(|part| &**part).collect();
+    parts.concat()
+}
+
 /// A file that is read and written at any offset.
 #[expect(
     clippy::len_without_is_empty,
@@ -69,8 +76,9 @@ pub trait Blob: Send + Sync {
     /// Fills `buffer` from `offset`. Bytes between the written end and the capacity are unspecified, as a blob may
     /// reuse the file of a deleted one.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
-    /// Writes `bytes` at `offset`, where the last write ended. Offset and length are multiples of [`BLOCK_BYTES`].
-    fn append(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Writes `parts`, one after the other, at `offset`, where the last write ended. Offset and lengths are multiples of
+    /// [`BLOCK_BYTES`]; so are the addresses in memory, or it may cost a copy.
+    fn append(&self, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()>;
     /// Makes every completed append durable, and the existence of the blob.
     fn sync(&self) -> io::Result<()>;
 }

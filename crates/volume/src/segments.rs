@@ -6,20 +6,19 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use parking_lot::Mutex;
 
-use crate::api::ids::{ExtentId, Layer, SegmentId};
+use crate::api::ids::{Layer, SegmentId};
 use crate::bytes::{Bytes, Pool};
 use crate::encoding::record::{BLOCK, ExtentHeader, ExtentRecord};
 use crate::limits::{EXTENT_BYTES_MAX, PORTION_BYTES};
-use crate::media::{AlignedBuffer, BLOCK_BYTES, Blob, Media};
+use crate::media::{BLOCK_BYTES, Blob, Media};
+
+pub(crate) mod space;
+mod stream;
+
+pub use stream::Stream;
 
 /// Alignment of extents, so that their headers can be found.
 const ALIGN: usize = 8;
-
-/// Bytes that a stream gathers before it writes.
-const WRITE_BYTES: usize = 1 << 20;
-
-/// Memory of a stream: what it gathers, and one more extent with its header.
-const BUFFER_BYTES: usize = WRITE_BYTES + EXTENT_BYTES_MAX + 2 * BLOCK;
 
 /// Most segments kept open for reading.
 const OPEN_BLOBS_MAX: usize = 256;
@@ -115,11 +114,12 @@ impl Segments {
         Segments { pool, ..self }
     }
 
-    /// Returns the bytes of file data that a spare segment certainly takes. Its first block, the extent that does not
-    /// fit at the end, and the padding at the end of each portion ([`crate::limits::PORTION_BYTES`]) are lost.
+    /// Returns the bytes of file data, with the overhead of extents, that a spare segment certainly takes. Its first block,
+    /// the extent that does not fit at the end, and the padding at the end of each portion
+    /// ([`crate::limits::PORTION_BYTES`]) are lost.
     pub fn usable_bytes(&self) -> u64 {
         let portions = self.capacity / PORTION_BYTES + 1;
-        self.capacity.saturating_sub((1 + portions) * BLOCK_BYTES + EXTENT_BYTES_MAX as u64).max(1)
+        self.capacity.saturating_sub((4 + portions) * BLOCK_BYTES + EXTENT_BYTES_MAX as u64).max(1)
     }
 
     /// Returns the memory pool for file data.
@@ -273,123 +273,6 @@ impl Segments {
     }
 }
 
-/// Appends extents to one segment after another.
-#[derive(Default)]
-pub struct Stream {
-    open: Option<Open>,
-}
-
-struct Open {
-    id: SegmentId,
-    blob: Arc<dyn Blob>,
-    /// Offset of the buffer in the segment; a multiple of the block.
-    at: u64,
-    /// Appended bytes that are not written yet are at its front.
-    buffer: AlignedBuffer,
-    filled: usize,
-}
-
-impl Stream {
-    /// Appends an extent and returns where it lies. Its bytes are on media after [`Stream::flush`].
-    pub fn append(&mut self, segments: &Segments, id: ExtentId, bytes: &[u8]) -> io::Result<ExtentRecord> {
-        self.append_parts(segments, id, std::iter::once(bytes))
-    }
-
-    /// Like [`Stream::append`], for an extent of at most [`EXTENT_BYTES_MAX`] in several parts.
-    pub fn append_parts<'a>(
-        &mut self,
-        segments: &Segments,
-        id: ExtentId,
-        parts: impl Iterator<Item = &'a [u8]> + Clone,
-    ) -> io::Result<ExtentRecord> {
-        let length: usize = parts.clone().map(<[u8]>::len).sum();
-        let needed = (ExtentHeader::BYTES + ALIGN + length) as u64 + BLOCK_BYTES;
-        if self.open.as_ref().is_some_and(|open| open.at + open.filled as u64 + needed > segments.capacity) {
-            self.flush(segments)?;
-            self.seal(segments);
-        }
-        if self.open.is_none() {
-            self.open = Some(Open::new(segments)?);
-        }
-        let open = self.open.as_mut().expect("opened just above");
-        open.pad(ALIGN);
-        let header = ExtentHeader { id, length: u32::try_from(length).expect("extents are far below 4 GiB") };
-        open.push(&header.encode());
-        let start = open.filled;
-        parts.for_each(|part| open.push(part));
-        // Checksums the copy, which is in the processor's cache.
-        let copy = &open.buffer.first(open.filled)[start..];
-        let record = ExtentRecord::of(copy, open.id, open.at + start as u64);
-        if open.filled >= WRITE_BYTES {
-            open.write(segments, false)?;
-        }
-        segments.update(open.id, |info| info.pending += 1);
-        Ok(record)
-    }
-
-    /// Makes everything appended durable. Pads the last block, so that no later append touches it.
-    pub fn flush(&mut self, segments: &Segments) -> io::Result<()> {
-        let Some(open) = &mut self.open else { return Ok(()) };
-        open.write(segments, true)?;
-        open.blob.sync()
-    }
-
-    /// Seals the current segment if most of what was written to it is dead and no memtable from `oldest` on names it:
-    /// then deleting the whole is worth more than filling the rest.
-    pub fn seal_if_mostly_dead(&mut self, segments: &Segments, oldest: Layer) {
-        let Some(info) = self.open.as_ref().and_then(|open| segments.info(open.id)) else { return };
-        if (SegmentInfo { sealed: true, ..info }).is_settled(oldest) && info.live * 2 < info.written {
-            self.seal(segments);
-        }
-    }
-
-    /// Appends no more to the current segment.
-    pub fn seal(&mut self, segments: &Segments) {
-        if let Some(open) = self.open.take() {
-            segments.update(open.id, |info| info.sealed = true);
-        }
-    }
-}
-
-impl Open {
-    fn new(segments: &Segments) -> io::Result<Open> {
-        let (id, blob) = segments.take_spare()?;
-        let mut open = Open { id, blob, at: 0, buffer: AlignedBuffer::new(BUFFER_BYTES), filled: 0 };
-        open.push(&MAGIC);
-        open.push(&id.0.to_be_bytes());
-        open.pad(BLOCK);
-        Ok(open)
-    }
-
-    fn push(&mut self, bytes: &[u8]) {
-        let end = self.filled + bytes.len();
-        self.buffer.first_mut(end)[self.filled..].copy_from_slice(bytes);
-        self.filled = end;
-    }
-
-    /// Pads with zeros to a multiple of `unit`.
-    fn pad(&mut self, unit: usize) {
-        let end = self.filled.next_multiple_of(unit);
-        self.buffer.first_mut(end)[self.filled..].fill(0);
-        self.filled = end;
-    }
-
-    /// Writes whole blocks; with `all`, pads the last one.
-    fn write(&mut self, segments: &Segments, all: bool) -> io::Result<()> {
-        if all {
-            self.pad(BLOCK);
-        }
-        let whole = self.filled - self.filled % BLOCK;
-        self.blob.append(self.at, self.buffer.first(whole))?;
-        self.buffer.first_mut(self.filled).copy_within(whole.., 0);
-        self.filled -= whole;
-        self.at += whole as u64;
-        let written = self.at;
-        segments.update(self.id, |info| info.written = written);
-        Ok(())
-    }
-}
-
 /// Finds the extents in a piece of a segment: `(offset after the header, header)`, and how far it searched. An extent
 /// that ends after the piece is left for the next piece, which begins at it; with `is_last` there is no next piece.
 pub fn find_extents(bytes: &[u8], is_last: bool) -> (Vec<(usize, ExtentHeader)>, usize) {
@@ -415,6 +298,5 @@ pub fn find_extents(bytes: &[u8], is_last: bool) -> (Vec<(usize, ExtentHeader)>,
     (found, at.min(bytes.len()))
 }
 
-pub(crate) mod space;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use volume::Volume;
 use volume::ids::{Cookie, Ino};
 use volume::request::{Access, Answer, Durability, Error, Failure, Journaled, Promised, Request, RequestKey};
-use volume::results::{AccessMask, Created, Linked, Listing, Removed, Renamed, Sought, SoughtContent};
+use volume::results::{
+    AccessMask, Created, Linked, Listing, Removed, Renamed, Sought, SoughtContent, Stability, Written,
+};
 use volume::state::StateChange;
 use volume::time::Time;
 
@@ -227,6 +229,23 @@ impl Transport for DirectTransport {
     }
 }
 
+/// Writes the payload of a call, which every other one receives into buffers of the engine.
+fn write(
+    volume: &Volume,
+    request: &Request<'_>,
+    call: &ResolvedCall,
+    (offset, length): (u64, u32),
+    stability: Stability,
+) -> Answer<Written> {
+    let bytes = payload(call.operation.id, length);
+    if call.operation.id.is_multiple_of(2) {
+        return volume.write(request, Ino(call.object), offset, &bytes, stability);
+    }
+    let mut arriving = volume.arriving(offset, bytes.len());
+    arriving.take(&bytes);
+    volume.write(request, Ino(call.object), offset, &arriving.finish(), stability)
+}
+
 /// Executes a call that may be repeated.
 fn idempotent(volume: &Volume, request: &Request<'_>, call: &ResolvedCall) -> Executed<Success> {
     let ino = Ino(call.object);
@@ -248,12 +267,13 @@ fn idempotent(volume: &Volume, request: &Request<'_>, call: &ResolvedCall) -> Ex
             Success::Data { bytes: read_bytes(&data), eof: data.eof, object: Some((&data.attributes).into()) }
         }),
         Call::Write { offset, length, stability, .. } => {
-            let bytes = payload(call.operation.id, length);
-            map_promised(volume.write(request, ino, offset, &bytes, stability), |written| Success::Written {
-                count: written.count,
-                committed: written.committed,
-                verifier: written.verifier.0,
-                object: (&written.file).into(),
+            map_promised(write(volume, request, call, (offset, length), stability), |written| {
+                Success::Written {
+                    count: written.count,
+                    committed: written.committed,
+                    verifier: written.verifier.0,
+                    object: (&written.file).into(),
+                }
             })
         }
         Call::Commit { offset, count, .. } => {

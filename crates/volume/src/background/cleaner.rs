@@ -9,6 +9,7 @@ use std::io;
 use crate::api::ids::{ExtentId, SegmentId};
 use crate::api::time::Time;
 use crate::background::Progress;
+use crate::bytes::Slice;
 use crate::encoding::key;
 use crate::encoding::record::{ExtentHeader, ExtentRecord};
 use crate::limits::EXTENTS_PER_ENTRY_MAX;
@@ -131,8 +132,8 @@ impl Volume {
             if row.segment != id || row.offset != offset + *start as u64 {
                 continue;
             }
-            let data = self.segments.read(&row, 0, u32::MAX)?;
-            let mut new = stream.append(&self.segments, header.id, &data)?;
+            let data = Slice::from(self.segments.read(&row, 0, u32::MAX)?);
+            let mut new = stream.append_shared(&self.segments, header.id, &[data])?;
             self.cleaner.note_moved(new.segment, u64::from(new.stored));
             new.references = row.references;
             moved.push((header.id, new));

@@ -13,6 +13,7 @@ use crate::api::ids::{ExtentId, Ino, Seq};
 use crate::api::request::{Access, Durability, Error, Promised};
 use crate::api::time::Time;
 use crate::background::Progress;
+use crate::bytes::Slice;
 use crate::cache::blocks::{GROUP_BYTES, WHOLE_EXTENT};
 use crate::encoding::key;
 use crate::encoding::record::{ExtentMapping, ExtentRecord, InodeRecord, SegmentRecord, Source};
@@ -156,7 +157,8 @@ impl Volume {
             let of_file = planned.last_mut().expect("pushed just above");
             for parts in extents(pieces) {
                 let id = self.identity.new_extent();
-                let record = stream.append_parts(&self.segments, id, parts.iter().map(DirtyRange::data))?;
+                let shared: Vec<Slice> = parts.iter().map(DirtyRange::shared).collect();
+                let record = stream.append_shared(&self.segments, id, &shared)?;
                 of_file.push(Planned { id, record, parts });
             }
         }

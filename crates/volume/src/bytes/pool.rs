@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::aligned::aligned_start;
 use super::{BLOCK, Buffer, Bytes, Repr};
 use crate::limits::{EXTENT_BYTES_MAX, INLINE_WRITE_BYTES_MAX};
 
@@ -66,15 +65,10 @@ impl Pool {
     pub(super) fn fill(self: &Arc<Pool>, length: usize, is_checksummed: bool) -> Filling {
         let mut buffer = if (POOLED_BYTES_MIN..=EXTENT_BYTES_MAX).contains(&length) {
             let free = self.free.lock().pop();
-            // Never grown or shrunk: its memory is cleared only once.
-            let memory = free.unwrap_or_else(|| vec![0; EXTENT_BYTES_MAX + BLOCK]);
-            let start = aligned_start(&memory);
-            Buffer::new(memory, start, length).of_pool(self)
+            Buffer::aligned(free.unwrap_or_else(|| Vec::with_capacity(EXTENT_BYTES_MAX + BLOCK)), length)
+                .of_pool(self)
         } else if length > UNALIGNED_BYTES_MAX {
-            let mut memory: Vec<u8> = Vec::with_capacity(length + BLOCK);
-            let start = aligned_start(&memory);
-            memory.resize(start, 0);
-            Buffer::new(memory, start, length)
+            Buffer::aligned(Vec::with_capacity(length + BLOCK), length)
         } else {
             Buffer::new(Vec::with_capacity(length), 0, length)
         };
@@ -159,11 +153,10 @@ impl Filling {
             let (now, later) = rest.split_at(to_block.min(rest.len()));
             let memory = &mut self.buffer.memory;
             let at = self.buffer.start + self.filled;
-            if memory.len() == at {
-                memory.extend_from_slice(now);
-            } else {
-                memory[at..at + now.len()].copy_from_slice(now);
-            }
+            // New memory is not cleared before.
+            let (over, behind) = now.split_at(now.len().min(memory.len() - at));
+            memory[at..at + over.len()].copy_from_slice(over);
+            memory.extend_from_slice(behind);
             self.received(now.len());
             rest = later;
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::bytes::Bytes;
+use crate::bytes::{Bytes, Slice};
 use crate::limits::{DIRTY_FILE_BYTES, DIRTY_RANGE_BYTES, INLINE_MAPPINGS_MAX, INLINE_WRITE_BYTES_MAX};
 
 /// A range of unstable bytes.
@@ -34,6 +34,11 @@ impl DirtyRange {
     /// Returns the buffer, if this range is all of it.
     pub fn whole_buffer(&self) -> Option<&Bytes> {
         (self.len() == self.bytes.len()).then_some(&self.bytes)
+    }
+
+    /// Returns the bytes, shared.
+    pub fn shared(&self) -> Slice {
+        Slice::new(self.bytes.clone(), self.from..self.from + self.len())
     }
 
     /// Returns the buffer, and the range of it that holds `[start, end)` of the file.
@@ -89,9 +94,9 @@ impl Dirty {
         self.bytes() + self.count() as u64 * DIRTY_RANGE_BYTES + DIRTY_FILE_BYTES
     }
 
-    /// Returns the segment space to reserve: with an extent's header for each range.
+    /// Returns the segment space to reserve: with the overhead of an extent for each range.
     pub fn footprint(&self) -> u64 {
-        self.bytes() + self.count() as u64 * crate::segments::space::EXTENT_OVERHEAD_BYTES
+        crate::segments::space::footprint(self.bytes(), self.count() as u64)
     }
 
     /// Whether the data may travel in the journal: few bytes, in not too many ranges, as each becomes a record.

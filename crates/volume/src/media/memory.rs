@@ -4,7 +4,7 @@ mod file;
 mod random;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io;
+use std::io::{self, IoSlice};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -45,11 +45,11 @@ impl Blob for MemoryBlob {
         self.file.read_at(offset, buffer)
     }
 
-    fn append(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    fn append(&self, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()> {
         if self.faults.refuses_appends.load(Ordering::Relaxed) {
             return Err(io::Error::other("the device is gone"));
         }
-        self.file.write_at(offset, bytes)
+        self.file.write_at(offset, &super::concat(parts))
     }
 
     fn sync(&self) -> io::Result<()> {

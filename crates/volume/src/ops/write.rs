@@ -16,8 +16,7 @@ use crate::limits::{
     EXTENT_BYTES_MAX, FILE_BYTES_MAX, INLINE_MAPPING_BYTES, INLINE_WRITE_BYTES_MAX, MAP_BYTES_PER_ENTRY_MAX,
     PORTION_BYTES, TRANSFER_BYTES_MAX,
 };
-use crate::segments::space::EXTENT_OVERHEAD_BYTES;
-use crate::segments::space::SPARES_SET_ASIDE;
+use crate::segments::space::{EXTENT_OVERHEAD_BYTES, SPARES_SET_ASIDE, footprint};
 use crate::transaction::attempt::{Attempt, Stop};
 use crate::transaction::map_update::inline_mappings;
 use crate::transaction::permission::{check_write, without_privilege_bits};
@@ -158,7 +157,7 @@ impl Volume {
         }
         let end = offset + data.len() as u64;
         let pieces = (end - 1) / EXTENT_BYTES_MAX as u64 - offset / EXTENT_BYTES_MAX as u64 + 1;
-        let reserved = data.len() as u64 + pieces * EXTENT_OVERHEAD_BYTES;
+        let reserved = footprint(data.len() as u64, pieces);
         self.reserve(reserved)?;
         let (stamp, ceiling) = self.committer.stamp(request.now);
         let record = self.written_record(request, state.record(), stamp);

@@ -5,8 +5,9 @@
 
 use parking_lot::Mutex;
 
+use super::stream::UNPACKED_BYTES_MIN;
 use crate::api::request::Error;
-use crate::media::Space;
+use crate::media::{BLOCK_BYTES, Space};
 
 /// Reservations, and the space for them.
 #[derive(Debug, Default)]
@@ -32,15 +33,21 @@ const EXHAUSTIONS_MAX: u64 = 3;
 /// A shortage ends when this much can be reserved: one of the largest writes, in all the extents that it may touch.
 const ROOM_AGAIN_BYTES: u64 = {
     let transfer = crate::limits::TRANSFER_BYTES_MAX as u64;
-    transfer + (transfer / crate::limits::EXTENT_BYTES_MAX as u64 + 1) * EXTENT_OVERHEAD_BYTES
+    footprint(transfer, transfer / crate::limits::EXTENT_BYTES_MAX as u64 + 1)
 };
 
 /// Spare segments that new data may not use: one for the cleaner, and one because data accepted as a whole is written
 /// through two streams.
 pub(crate) const SPARES_SET_ASIDE: u64 = 2;
 
-/// Overhead of an extent in a segment, bytes: header and alignment.
+/// Overhead of a packed extent in a segment, bytes: header and alignment.
 pub const EXTENT_OVERHEAD_BYTES: u64 = 64;
+
+/// Returns the space to reserve for `bytes` of unstable data that become at most `extents` extents. One that is not packed
+/// takes another block.
+pub const fn footprint(bytes: u64, extents: u64) -> u64 {
+    bytes + bytes * BLOCK_BYTES / UNPACKED_BYTES_MIN as u64 + extents * EXTENT_OVERHEAD_BYTES
+}
 
 impl SpaceLedger {
     /// Reserves space out of `ready` bytes of spare segments. Fails with `Busy` if waiting may help, else with

@@ -1,4 +1,6 @@
 use super::*;
+use crate::api::ids::ExtentId;
+use crate::bytes::{Slice, WriteData};
 use crate::media::memory::{MemoryMedia, Random};
 
 const CAPACITY: u64 = 1 << 20;
@@ -7,6 +9,10 @@ fn segments() -> (Arc<MemoryMedia>, Segments) {
     let disk = MemoryMedia::new();
     let segments = Segments::new(Arc::clone(&disk) as Arc<dyn Media>, CAPACITY, 1);
     (disk, segments)
+}
+
+fn append(stream: &mut Stream, segments: &Segments, number: u64, bytes: &[u8]) -> io::Result<ExtentRecord> {
+    stream.append(segments, ExtentId(number), std::iter::once(bytes))
 }
 
 #[test]
@@ -18,7 +24,7 @@ fn appended_extents_are_read_back_and_verified() {
     for number in 1..60 {
         let length = usize::try_from(1 + random.below(EXTENT_BYTES_MAX as u64)).unwrap();
         let bytes = random.bytes(length);
-        let record = stream.append(&segments, ExtentId(number), &bytes).unwrap();
+        let record = append(&mut stream, &segments, number, &bytes).unwrap();
         assert!(record.offset + u64::from(record.stored) <= CAPACITY, "the extent exceeds its segment");
         written.push((bytes, record));
         if random.below(4) == 0 {
@@ -61,7 +67,7 @@ fn extents_are_found_in_a_segment_read_in_parts() {
             bytes[..ExtentHeader::BYTES]
                 .copy_from_slice(&ExtentHeader { id: ExtentId(9), length: u32::MAX }.encode());
         }
-        let record = stream.append(&segments, ExtentId(number), &bytes).unwrap();
+        let record = append(&mut stream, &segments, number, &bytes).unwrap();
         written.push((record.segment, record.offset, number));
         if number % 7 == 0 {
             stream.flush(&segments).unwrap();
@@ -88,12 +94,129 @@ fn extents_are_found_in_a_segment_read_in_parts() {
     assert_eq!(all, written);
 }
 
+/// Bytes in parts as unstable data has them: received, cut, perhaps clipped.
+fn parts(random: &mut Random, pool: &Arc<Pool>) -> Vec<Slice> {
+    let full = EXTENT_BYTES_MAX as u64;
+    let mut left = if random.below(3) > 0 { full } else { 1 + random.below(full) };
+    let mut parts = Vec::new();
+    while left > 0 {
+        let unit = [1, 4096, full][usize::try_from(random.below(3)).unwrap()];
+        let length = (1 + random.below(left)).next_multiple_of(unit).min(left);
+        let skip = if random.below(4) == 0 { 1 + random.below(9000) } else { 0 };
+        let bytes = random.bytes(usize::try_from(skip + length).unwrap());
+        let mut pieces = Vec::new();
+        WriteData::from(&bytes).for_each_piece(pool, 0, |_, piece| pieces.push(piece));
+        let piece = Slice::from(pieces.remove(0));
+        let piece = piece.part(usize::try_from(skip).unwrap().min(piece.len() - 1)..piece.len());
+        left = left.saturating_sub(piece.len() as u64);
+        parts.push(piece);
+    }
+    let excess = parts.iter().map(|part| part.len()).sum::<usize>().saturating_sub(EXTENT_BYTES_MAX);
+    if let Some(last) = parts.pop() {
+        parts.push(last.part(0..last.len() - excess));
+    }
+    parts
+}
+
+#[test]
+fn extents_from_where_they_lie_are_found_read_back_and_within_the_reserved_space() {
+    let mut unpacked = 0;
+    for seed in 0..20 {
+        println!("seed {seed}");
+        let random = &mut Random::new(seed);
+        let (disk, segments) = segments();
+        let mut stream = Stream::default();
+        let (mut written, mut reserved) = (Vec::new(), 0);
+        for number in 1..60 {
+            let parts = parts(random, segments.pool());
+            let bytes = parts.concat();
+            let record = match random.below(4) {
+                0 => append(&mut stream, &segments, number, &bytes).unwrap(),
+                _ => stream.append_shared(&segments, ExtentId(number), &parts).unwrap(),
+            };
+            assert_eq!(record, ExtentRecord::of(&bytes, record.segment, record.offset));
+            unpacked += u32::from(record.offset.is_multiple_of(BLOCK_BYTES));
+            reserved += space::footprint(bytes.len() as u64, parts.len() as u64);
+            written.push((bytes, record, number));
+            if random.below(8) == 0 {
+                stream.flush(&segments).unwrap();
+                reserved += BLOCK_BYTES;
+            }
+        }
+        stream.flush(&segments).unwrap();
+        for (bytes, record, _) in &written {
+            assert_eq!(*segments.read(record, 0, u32::MAX).unwrap(), **bytes);
+        }
+        let places: Vec<(SegmentId, u64, u64)> =
+            written.iter().map(|(_, record, number)| (record.segment, record.offset, *number)).collect();
+        let mut taken = 0;
+        let mut found = Vec::new();
+        for (id, info) in segments.infos() {
+            let bytes = disk.blob(id).bytes();
+            let bytes = &bytes[..usize::try_from(info.written).unwrap()];
+            let extents = find_extents(bytes, true).0;
+            found.extend(extents.iter().map(|(start, header)| (id, *start as u64, header.id.0)));
+            taken += info.written;
+        }
+        assert_eq!(found, places);
+        let heads = segments.infos().len() as u64 * 2 * BLOCK_BYTES;
+        assert!(taken <= reserved + heads, "{taken} bytes were written, {reserved} reserved");
+        let fits = segments.usable_bytes() * segments.infos().len() as u64;
+        assert!(reserved >= fits - segments.usable_bytes(), "segments take less than promised");
+    }
+    assert!(unpacked > 100);
+}
+
+/// Keeps where the parts of appends lie in memory.
+#[derive(Default)]
+struct Watched(Mutex<Vec<(usize, usize)>>);
+
+impl Blob for Watched {
+    fn read_at(&self, _: u64, _: &mut [u8]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn append(&self, _: u64, parts: &[std::io::IoSlice<'_>]) -> io::Result<()> {
+        self.0.lock().extend(parts.iter().map(|part| (part.as_ptr().addr(), part.len())));
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn large_extents_are_written_from_where_they_lie() {
+    let (_disk, segments) = segments();
+    let watched = Arc::new(Watched::default());
+    segments.state.lock().spare.push((SegmentId(9), Arc::clone(&watched) as Arc<dyn Blob>));
+    let mut arriving = crate::bytes::Arriving::new(segments.pool(), 0, 5 * EXTENT_BYTES_MAX);
+    arriving.take(&Random::new(1).bytes(5 * EXTENT_BYTES_MAX));
+    let received = arriving.finish();
+    let mut stream = Stream::default();
+    let mut places = Vec::new();
+    WriteData::from(&received).for_each_piece(segments.pool(), 0, |at, piece| {
+        places.push((piece.as_ptr().addr(), piece.len()));
+        let halves = [Slice::new(piece.clone(), 0..8192), Slice::new(piece.clone(), 8192..piece.len())];
+        stream.append_shared(&segments, ExtentId(at + 1), &halves).unwrap();
+    });
+    stream.flush(&segments).unwrap();
+    let parts = watched.0.lock().clone();
+    assert!(parts.iter().all(|(place, length)| (place | length).is_multiple_of(BLOCK)));
+    let copied = parts.iter().map(|(_, length)| length).sum::<usize>() - received.len();
+    assert_eq!(copied, 6 * BLOCK, "the first block and headers");
+    for (place, length) in places {
+        assert!(parts.contains(&(place, 8192)) && parts.contains(&(place + 8192, length - 8192)));
+    }
+}
+
 #[test]
 fn a_segment_counts_pending_extents() {
     let (_disk, segments) = segments();
     let mut stream = Stream::default();
-    let record = stream.append(&segments, ExtentId(1), &[1; 100]).unwrap();
-    stream.append(&segments, ExtentId(2), &[2; 100]).unwrap();
+    let record = append(&mut stream, &segments, 1, &[1; 100]).unwrap();
+    append(&mut stream, &segments, 2, &[2; 100]).unwrap();
     let info = || segments.info(record.segment).unwrap();
     assert_eq!((info().pending, info().written, info().sealed), (2, 0, false));
     stream.flush(&segments).unwrap();
@@ -116,14 +239,14 @@ fn a_failed_append_leaves_nothing_pending() {
     disk.refuse_appends(true);
     // More than the stream buffers, so that the append itself writes.
     let bytes = vec![5; EXTENT_BYTES_MAX];
-    let failed = (1..20).find_map(|number| stream.append(&segments, ExtentId(number), &bytes).err());
+    let failed = (1..20).find_map(|number| append(&mut stream, &segments, number, &bytes).err());
     assert!(failed.is_some() || stream.flush(&segments).is_err());
     let (id, info) = segments.infos()[0];
     let settled = u64::from(failed.is_none());
     assert!(info.pending + settled <= 8, "the caller settles the extents before it: {info:?}");
     disk.refuse_appends(false);
     stream.seal(&segments);
-    let record = stream.append(&segments, ExtentId(50), &bytes).unwrap();
+    let record = append(&mut stream, &segments, 50, &bytes).unwrap();
     assert_ne!(record.segment, id, "nothing is appended to a segment that failed");
 }
 
@@ -132,7 +255,7 @@ fn the_number_of_open_blobs_is_bounded() {
     let (_disk, segments) = segments();
     let mut stream = Stream::default();
     for number in 0..OPEN_BLOBS_MAX as u64 + 20 {
-        stream.append(&segments, ExtentId(number), &[1]).unwrap();
+        append(&mut stream, &segments, number, &[1]).unwrap();
         stream.seal(&segments);
     }
     segments.state.lock().blobs.clear();
@@ -148,7 +271,7 @@ fn few_segments_stay_open_however_many_are_written() {
     let mut stream = Stream::default();
     let mut last = None;
     for number in 0..OPEN_BLOBS_MAX as u64 + 20 {
-        last = Some(stream.append(&segments, ExtentId(number + 1), &[7; 5000]).unwrap());
+        last = Some(append(&mut stream, &segments, number + 1, &[7; 5000]).unwrap());
         stream.flush(&segments).unwrap();
         stream.seal(&segments);
     }

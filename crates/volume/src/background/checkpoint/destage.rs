@@ -129,7 +129,7 @@ impl Run<'_> {
     ) -> io::Result<()> {
         let Some(first) = self.first else { return Ok(()) };
         let id = destager.identity.new_extent();
-        extents.push((id, stream.append_parts(destager.segments, id, self.parts.iter().copied())?));
+        extents.push((id, stream.append(destager.segments, id, self.parts.iter().copied())?));
         let source = Source::Extent { id, offset: 0 };
         let mapping = ExtentMapping { epoch: first.epoch, start: first.start, birth: first.birth, source };
         out.push((first.start + self.length as u64, mapping));

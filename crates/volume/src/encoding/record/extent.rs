@@ -34,20 +34,20 @@ impl ExtentRecord {
     /// Returns the checksum of a block of an extent: over its bytes and its location, so that misplaced writes and
     /// reads are detected.
     pub fn checksum(block: &[u8], segment: SegmentId, offset: u64) -> u32 {
-        let mut place = [0; 16];
-        place[..8].copy_from_slice(&segment.0.to_be_bytes());
-        place[8..].copy_from_slice(&offset.to_be_bytes());
-        crc32c::crc32c_append(crc32c::crc32c(block), &place)
+        placed(crc32c::crc32c(block), segment, offset)
     }
 
     /// Returns the record of `bytes`, stored as is.
     pub fn of(bytes: &[u8], segment: SegmentId, offset: u64) -> ExtentRecord {
-        let length = u32::try_from(bytes.len()).expect("extents are far below 4 GiB");
-        let checksums = bytes
-            .chunks(BLOCK)
-            .enumerate()
-            .map(|(index, block)| ExtentRecord::checksum(block, segment, offset + (index * BLOCK) as u64))
-            .collect();
+        let blocks: Vec<u32> = bytes.chunks(BLOCK).map(crc32c::crc32c).collect();
+        ExtentRecord::new(&blocks, bytes.len(), segment, offset)
+    }
+
+    /// Returns the record of bytes stored as is, given the CRC32C of each [`BLOCK`] of them.
+    pub fn new(blocks: &[u32], length: usize, segment: SegmentId, offset: u64) -> ExtentRecord {
+        let length = u32::try_from(length).expect("extents are far below 4 GiB");
+        let places = (offset..).step_by(BLOCK);
+        let checksums = blocks.iter().zip(places).map(|(crc, place)| placed(*crc, segment, place)).collect();
         ExtentRecord {
             segment,
             offset,
@@ -106,6 +106,14 @@ impl ExtentRecord {
         }
         Ok(record)
     }
+}
+
+/// Continues the CRC32C of a block over its location.
+fn placed(crc: u32, segment: SegmentId, offset: u64) -> u32 {
+    let mut place = [0; 16];
+    place[..8].copy_from_slice(&segment.0.to_be_bytes());
+    place[8..].copy_from_slice(&offset.to_be_bytes());
+    crc32c::crc32c_append(crc, &place)
 }
 
 /// A segment, as of a checkpoint.

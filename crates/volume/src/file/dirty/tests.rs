@@ -46,7 +46,7 @@ fn unstable_data_agrees_with_an_array_of_bytes() {
             assert_eq!(dirty.bytes(), held);
             assert_eq!(dirty.is_empty(), held == 0);
             let ranges = dirty.ranges().count() as u64;
-            assert_eq!(dirty.footprint(), held + ranges * crate::segments::space::EXTENT_OVERHEAD_BYTES);
+            assert_eq!(dirty.footprint(), crate::segments::space::footprint(held, ranges));
             check_ranges(random, &dirty, &model);
         }
     }
