@@ -126,3 +126,27 @@ fn a_small_stable_write_of_received_data_is_journaled() {
     assert!(world.read_at(file, EXTENT_BYTES_MAX as u64 - 5000, 9000).unwrap() == data);
     assert!(world.read_at(file, 0, 8000).unwrap() == data);
 }
+
+#[test]
+fn the_cleaner_moves_extents_that_were_written_from_where_they_lay() {
+    let mut world = World::new();
+    let random = &mut Random::new(7);
+    let files: Vec<Ino> = (0..12).map(|number| world.file(&number.to_string())).collect();
+    let contents: Vec<Vec<u8>> = files.iter().map(|_| random.bytes(EXTENT_BYTES_MAX + 3000)).collect();
+    for (file, content) in files.iter().zip(&contents) {
+        let received = world.received(0, content, 10_000);
+        world.write_received(*file, 0, &received, Stability::Unstable).unwrap();
+        world.write_back();
+    }
+    world.background();
+    for number in (0..12).filter(|number| *number != 3) {
+        world.remove(Ino::ROOT, &number.to_string()).unwrap();
+    }
+    for _ in 0..6 {
+        world.background();
+    }
+    assert!(world.volume.cleaner.cleaned() > 0);
+    world.check();
+    world.reopen();
+    assert!(world.read(files[3]).unwrap() == contents[3]);
+}
