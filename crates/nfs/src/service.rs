@@ -180,7 +180,7 @@ impl Service {
             return None;
         }
         let volume = self.context.volume(Handle::parse(place.handle)?.volume)?;
-        Some(ArrivingPayload { at: place.at, data: volume.arriving(place.offset, place.length) })
+        Some(ArrivingPayload::new(place.at, volume.arriving(place.offset, place.length)))
     }
 
     /// Executes a call and appends its reply to `reply`, with its record mark.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nfs::limits::PAYLOAD_BYTES_MIN;
 use wire::limits::RECORD_BYTES_MAX;
 
 /// Connections at once, or half of the descriptors that the process may open if that is less. Before there are more, an
@@ -29,6 +30,10 @@ pub const WORKERS_DEFAULT: usize = 16;
 
 /// Bytes read from a socket at once, into a buffer that all connections of a loop share.
 pub const READ_BYTES: usize = 256 << 10;
+
+/// Bytes read first of a record whose payload may be received apart: its mark and its header, which the Linux client fills
+/// with less than half of this.
+pub const FIRST_READ_BYTES: usize = 1 << 10;
 
 /// Bytes that a connection receives and is sent before the next one is served: a large call, or some hundred small ones. A
 /// call is not interrupted.
@@ -164,6 +169,8 @@ const _: () = assert!(LOOP_BYTES_MIN / 2 >= SMALL_REQUESTS_BYTES + 3 * RECORD_BY
 const _: () = assert!(LOOP_BYTES_MIN / 2 >= SMALL_REPLIES_BYTES + 3 * RECORD_BYTES_MAX);
 // One read is less than a portion.
 const _: () = assert!(READ_BYTES < PORTION_BYTES && HEAVY_BYTES < READ_BYTES);
+// A first read does not bring what is read into place.
+const _: () = assert!(4 * FIRST_READ_BYTES < PAYLOAD_BYTES_MIN);
 // What one turn accepts has places.
 const _: () = assert!(ACCEPTS_PER_TURN_MAX < CONNECTIONS_SPARE && 2 * CONNECTIONS_SPARE < CONNECTIONS_MAX);
 // One connection cannot use up its loop.

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use nfs::admission::{AwaitedLimit, Needs};
 use nfs::service::{
-    CallId, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Service, Wait,
+    ArrivingPayload, CallId, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Service,
+    Wait,
 };
 use volume::Volume;
 use volume::request::Durable;
@@ -61,6 +62,10 @@ impl Calls for Protocol {
         reply: &mut ReplyBuffer,
     ) -> Outcome {
         self.service.handle(incoming, progress, reply)
+    }
+
+    fn arriving(&self, start: &[u8], length: usize) -> Option<ArrivingPayload> {
+        self.service.arriving(start, length)
     }
 
     fn needs<'r>(&self, record: &IncomingRecord<'r>) -> Needs<'r> {

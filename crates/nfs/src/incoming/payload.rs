@@ -15,12 +15,28 @@ pub struct ArrivingPayload {
     pub(crate) data: Arriving,
 }
 
+impl ArrivingPayload {
+    /// Returns a payload that begins behind the first `at` bytes of its record.
+    #[must_use]
+    pub fn new(at: usize, data: Arriving) -> ArrivingPayload {
+        ArrivingPayload { at, data }
+    }
+}
+
 /// A payload that was received into the memory where it stays. A clone shares it.
 #[derive(Clone, Debug)]
 pub struct ReceivedPayload {
     /// Where it belongs in the record.
     pub(crate) at: usize,
     pub(crate) data: Received,
+}
+
+impl ReceivedPayload {
+    /// Returns its bytes.
+    #[must_use]
+    pub fn data(&self) -> &Received {
+        &self.data
+    }
 }
 
 impl From<ArrivingPayload> for ReceivedPayload {

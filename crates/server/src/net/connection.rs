@@ -1,13 +1,14 @@
 //! One connection: the record that is arriving, the replies that are being sent, and what lies between.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, IoSliceMut, Read as _, Write as _};
 use std::time::{Duration, Instant};
 
 use mio::Registry;
 use mio::net::TcpStream;
-use nfs::service::Connection as Ends;
+use nfs::limits::PAYLOAD_BYTES_MIN;
+use nfs::service::{Connection as Ends, KeptRecord, Receiver};
 use wire::limits::RECORD_BYTES_MAX;
-use wire::record::{MARK_BYTES, RecordReader};
+use wire::record::MARK_BYTES;
 
 use crate::admission::{ConnectionKey, Holder, Short, Want, is_slow};
 use crate::limits::{
@@ -22,7 +23,7 @@ pub(crate) struct Connection {
     pub(crate) key: ConnectionKey,
     pub(crate) ends: Ends,
     stream: TcpStream,
-    pub(crate) reader: RecordReader,
+    pub(crate) receiver: Receiver,
     /// A call that waits until there is room for its reply; the input after it waits too.
     pub(crate) waiting: Option<WaitingCall>,
     /// Bytes that were received but not taken in, because a limit was reached; those before `rest_taken` were.
@@ -30,6 +31,8 @@ pub(crate) struct Connection {
     pub(crate) rest_taken: usize,
     /// The length of the next record, if it was looked at but not received.
     announced: usize,
+    /// The last record was one whose payload was received apart, so that the next one may be another.
+    pub(crate) had_payload: bool,
     /// Bytes reserved for the record that is arriving.
     reserved: usize,
     /// Replies to be sent.
@@ -73,7 +76,7 @@ pub(crate) struct Connection {
 
 /// A call that waits for room for its reply.
 pub(crate) struct WaitingCall {
-    pub(crate) record: Vec<u8>,
+    pub(crate) record: KeptRecord,
     /// Bytes to be reserved.
     pub(crate) reply_bytes: usize,
     /// They are reserved, and the call is run when the connection is served.
@@ -99,11 +102,12 @@ impl Connection {
             key,
             ends,
             stream,
-            reader: RecordReader::new(RECORD_BYTES_MAX),
+            receiver: Receiver::new(RECORD_BYTES_MAX),
             waiting: None,
             rest: Vec::new(),
             rest_taken: 0,
             announced: 0,
+            had_payload: false,
             reserved: 0,
             output: Output::default(),
             calls: 0,
@@ -143,7 +147,7 @@ impl Connection {
         if let Some(waiting) = &self.waiting {
             return if waiting.is_granted { Want::Answer } else { Want::Reply(waiting.reply_bytes) };
         }
-        let length = self.reader.record_bytes_max().max(self.announced);
+        let length = self.receiver.record_bytes_max().max(self.announced);
         if length <= self.reserved {
             return Want::Answer;
         }
@@ -172,14 +176,21 @@ impl Connection {
     /// them.
     pub(crate) fn missing(&self) -> usize {
         match self.announced {
-            0 => self.reader.missing().max(1),
+            0 => self.receiver.missing().max(1),
             announced => MARK_BYTES + announced,
         }
     }
 
+    /// Whether only the start of a record should be read, which will say where the rest belongs.
+    pub(crate) fn begins_large_record(&self) -> bool {
+        let is_between = self.receiver.record_bytes_max() == 0;
+        let may_be_large = is_between && (self.had_payload || self.announced >= PAYLOAD_BYTES_MIN);
+        may_be_large || self.receiver.is_undecided()
+    }
+
     /// Reserves nothing any longer if no record is arriving.
     pub(crate) fn release_reserved(&mut self) {
-        if self.reserved > 0 && self.announced == 0 && self.reader.record_bytes_max() == 0 {
+        if self.reserved > 0 && self.announced == 0 && self.receiver.record_bytes_max() == 0 {
             self.was_fast |= self.reserved > SMALL_RECORD_BYTES_MAX && self.began.elapsed() < FAST_MAX;
             self.reserved = 0;
         }
@@ -203,7 +214,7 @@ impl Connection {
 
     /// Returns the bytes of memory for the record that is arriving.
     fn record_bytes(&self) -> usize {
-        self.reader.capacity().max(self.reserved)
+        self.receiver.memory_bytes().max(self.reserved)
     }
 
     /// Judges the pace of the peer since the last tick.
@@ -298,7 +309,7 @@ impl Connection {
             && self.unsent() == 0
             && self.waiting.is_none()
             && !self.has_input()
-            && self.reader.is_between_records()
+            && self.receiver.is_between_records()
     }
 
     /// Returns the bytes of output that the socket has not taken.
@@ -308,20 +319,21 @@ impl Connection {
 
     /// Returns the bytes of memory it holds for input, apart from deferred calls.
     pub(crate) fn input_bytes(&self) -> usize {
-        let waiting = self.waiting.as_ref().map_or(0, |waiting| waiting.record.capacity());
+        let waiting = self.waiting.as_ref().map_or(0, |waiting| waiting.record.memory_bytes());
         self.record_bytes() + self.rest.capacity() + waiting
     }
 
     /// Whether it holds memory because of its peer, which has sent a part of a record or does not take replies.
     pub(crate) fn waits_for_peer(&self) -> bool {
         let may_go_on = !self.has_input() && !self.is_full();
-        self.unsent() > 0 || (may_go_on && !self.reader.is_between_records())
+        self.unsent() > 0 || (may_go_on && !self.receiver.is_between_records())
     }
 
     /// Reads once.
-    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> Received {
+    pub(crate) fn receive(&mut self, buffers: &mut [IoSliceMut<'_>]) -> Received {
+        let length: usize = buffers.iter().map(|buffer| buffer.len()).sum();
         loop {
-            match self.stream.read(buffer) {
+            match self.stream.read_vectored(buffers) {
                 Ok(0) => return Received::End,
                 Ok(count) => {
                     self.moved = Instant::now();
@@ -329,7 +341,7 @@ impl Connection {
                     self.announced = 0;
                     // A short read drained the socket, and more input raises a new event. An end of stream reported
                     // with these bytes raises none, so it is read at once.
-                    self.is_readable = count == buffer.len() || self.is_closing;
+                    self.is_readable = count == length || self.is_closing;
                     return Received::Bytes(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

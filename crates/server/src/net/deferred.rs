@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use nfs::service::{CallId, Connection, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer};
+use nfs::service::{CallId, Connection, Incoming, KeptRecord, Outcome, Progress, ReplyBuffer};
 use volume::request::Access;
 
 use crate::admission::ConnectionKey;
@@ -17,8 +17,7 @@ use crate::protocol::calls::Calls;
 pub(crate) struct DeferredCall {
     pub(crate) owner: ConnectionKey,
     pub(crate) connection: Connection,
-    /// The call's bytes.
-    pub(crate) record: Vec<u8>,
+    pub(crate) record: KeptRecord,
     pub(crate) id: CallId,
     /// How to run it next.
     pub(crate) access: Access,
@@ -36,7 +35,7 @@ impl DeferredCall {
     /// Runs the call, or the rest of it.
     pub(crate) fn execute(mut self, calls: &dyn Calls) -> ExecutedCall {
         let incoming = Incoming {
-            record: &IncomingRecord::decode(&self.record),
+            record: &self.record.decode(),
             connection: self.connection,
             now: now(),
             access: self.access,
@@ -48,7 +47,7 @@ impl DeferredCall {
 
     /// Returns the bytes that the budget counts for it among requests.
     pub(crate) fn request_bytes(&self) -> usize {
-        self.record.capacity() + DEFERRED_OVERHEAD_BYTES
+        self.record.memory_bytes() + DEFERRED_OVERHEAD_BYTES
     }
 }
 

@@ -202,7 +202,7 @@ impl EventLoop {
             Message::Connected(stream, ends) => self.connect(stream, ends),
             Message::Executed(executed) => {
                 self.deferred.at_workers -= 1;
-                self.executed(executed);
+                self.executed(*executed);
             }
             Message::Send(connection, callback, record) => self.send_callback(connection, callback, record),
             Message::GiveWay(origin, asked) => self.give_way(origin, asked),
@@ -283,8 +283,8 @@ impl EventLoop {
             self.admission.budget.origins.note(connection.key.origin, Standing::Fast, Instant::now());
         }
         // While its origin has plenty of memory, the buffer is kept for the next record.
-        if connection.reader.is_between_records() && !self.admission.has_plenty(connection.key) {
-            connection.reader.release();
+        if connection.receiver.is_between_records() && !self.admission.has_plenty(connection.key) {
+            connection.receiver.release();
         }
         self.count(&mut connection);
         if connection.is_over() {
@@ -356,8 +356,8 @@ impl EventLoop {
             let Some(mut connection) = self.connections.take(index) else { continue };
             connection.tick(time);
             let silent = connection.silent_for();
-            if silent > TICK && connection.reader.is_between_records() {
-                connection.reader.release();
+            if silent > TICK && connection.receiver.is_between_records() {
+                connection.receiver.release();
             }
             self.put_back(connection);
         }

@@ -20,7 +20,7 @@ pub(crate) enum Message {
     /// Serve this connection.
     Connected(TcpStream, Ends),
     /// A worker has run a call.
-    Executed(ExecutedCall),
+    Executed(Box<ExecutedCall>),
     /// Send the callback of this number, a record, by this connection.
     Send(ConnectionId, u64, Vec<u8>),
     /// Close an idle connection of this origin, which has the most. This number of loops were asked before.

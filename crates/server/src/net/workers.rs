@@ -69,7 +69,7 @@ impl Workers {
         while let Some(Job { call, answer_to }) = self.next() {
             let executed = call.execute(calls);
             calls.commit(false);
-            answer_to.send(Message::Executed(executed));
+            answer_to.send(Message::Executed(Box::new(executed)));
         }
     }
 

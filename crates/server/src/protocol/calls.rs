@@ -6,7 +6,9 @@
 use std::net::IpAddr;
 
 use nfs::admission::Needs;
-use nfs::service::{CallId, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Wait};
+use nfs::service::{
+    ArrivingPayload, CallId, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Wait,
+};
 use volume::request::Durable;
 
 pub(crate) trait Calls: Send + Sync {
@@ -18,6 +20,9 @@ pub(crate) trait Calls: Send + Sync {
         progress: &mut Option<Progress>,
         reply: &mut ReplyBuffer,
     ) -> Outcome;
+    /// Returns where to receive the payload of a record of which only the start has arrived; see
+    /// [`nfs::service::Service::arriving`].
+    fn arriving(&self, start: &[u8], length: usize) -> Option<ArrivingPayload>;
     /// Returns what a call needs before it is executed.
     fn needs<'r>(&self, record: &IncomingRecord<'r>) -> Needs<'r>;
     /// Returns the number of retry queues; see [`crate::admission::retry_queues`].

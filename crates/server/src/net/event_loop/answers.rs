@@ -81,7 +81,7 @@ impl EventLoop {
         let call = DeferredCall {
             owner: connection.key,
             connection: connection.ends,
-            record: arrival.record.bytes().to_vec(),
+            record: arrival.record.to_kept(),
             id: arrival.record.id().expect("only calls are deferred"),
             access: Access::Cached,
             progress,

@@ -1,15 +1,19 @@
 //! Input: reads from connections and executes the calls that arrive, as far as there is memory for them and their replies.
 
+use std::io::IoSliceMut;
+
 use nfs::admission::Needs;
 use nfs::limits::SMALL_REPLY_BYTES_MAX;
-use nfs::service::IncomingRecord;
+use nfs::service::{Arrived, IncomingRecord, Receiver};
 use wire::limits::RECORD_BYTES_MAX;
-use wire::record::{MARK_BYTES, Peek, RecordReader, peek};
+use wire::record::{MARK_BYTES, Peek, peek};
 
 use super::{EventLoop, Malformed};
 use crate::admission::{ConnectionKey, Want};
 use crate::counters::add;
-use crate::limits::{HEAVY_BYTES, PORTION_BYTES, READ_BYTES, SEND_EARLY_BYTES, SMALL_RECORD_BYTES_MAX};
+use crate::limits::{
+    FIRST_READ_BYTES, HEAVY_BYTES, PORTION_BYTES, READ_BYTES, SEND_EARLY_BYTES, SMALL_RECORD_BYTES_MAX,
+};
 use crate::net::connection::{Connection, Received, WaitingCall};
 
 /// A record that has arrived, decoded once for all that follows.
@@ -61,7 +65,7 @@ impl EventLoop {
         let result = if let Some(waiting) = connection.waiting.take() {
             if waiting.is_granted {
                 self.admission.budget.count_replies(connection.key.origin, waiting.reply_bytes, 0);
-                let arrival = self.arrival(&waiting.record);
+                let arrival = self.arrival(waiting.record.decode());
                 self.call(&mut connection, &arrival)
             } else {
                 connection.waiting = Some(waiting);
@@ -106,18 +110,17 @@ impl EventLoop {
             connection.rest = rest;
             return Ok(());
         }
-        if !connection.reader.space().is_empty() {
+        if connection.receiver.has_spaces() {
             return self.take_part(connection);
         }
         let mut buffer = std::mem::take(&mut self.read_buffer);
-        let most = self.receivable(connection, &mut buffer);
-        let received = if most == 0 { Received::Nothing } else { connection.receive(&mut buffer[..most]) };
+        let received = match self.receivable(connection, &mut buffer) {
+            0 => Received::Nothing,
+            most => connection.receive(&mut [IoSliceMut::new(&mut buffer[..most])]),
+        };
         let result = match self.note_received(connection, received) {
             0 => Ok(()),
-            count => self.take_in(connection, &buffer[..count]).map(|left| {
-                connection.rest = buffer[count - left..count].to_vec();
-                connection.rest_taken = 0;
-            }),
+            count => self.take_in_keeping_rest(connection, &buffer[..count]),
         };
         self.read_buffer = buffer;
         result
@@ -125,13 +128,14 @@ impl EventLoop {
 
     /// Returns how many bytes a connection may receive at once, at most the length of `buffer`, which is overwritten. Unless
     /// its origin has plenty of memory, it completes its record, or receives one that is in the socket completely and
-    /// needs no memory; a longer one must be reserved first.
+    /// needs no memory; a longer one must be reserved first. Of a large record, only the start is read into `buffer`.
     fn receivable(&self, connection: &mut Connection, buffer: &mut [u8]) -> usize {
+        let most = if connection.begins_large_record() { FIRST_READ_BYTES } else { buffer.len() };
         if self.admission.has_plenty(connection.key) {
-            return buffer.len();
+            return most;
         }
-        if connection.has_reserved() || !connection.reader.is_between_records() {
-            return connection.missing().min(buffer.len());
+        if connection.has_reserved() || !connection.receiver.is_between_records() {
+            return connection.missing().min(most);
         }
         let count = match connection.peek(&mut buffer[..MARK_BYTES + SMALL_RECORD_BYTES_MAX]) {
             Received::Bytes(count) => count,
@@ -153,18 +157,40 @@ impl EventLoop {
 
     /// Receives a part of a large record into the place where it stays.
     fn take_part(&mut self, connection: &mut Connection) -> Result<(), Malformed> {
-        let mut reader = std::mem::replace(&mut connection.reader, RecordReader::new(RECORD_BYTES_MAX));
-        let space = reader.space();
-        let most = space.len().min(READ_BYTES);
-        let received = connection.receive(&mut space[..most]);
-        if let Received::Bytes(count) = received {
-            reader.received(count);
+        let mut receiver = std::mem::replace(&mut connection.receiver, Receiver::new(RECORD_BYTES_MAX));
+        let mut buffer = std::mem::take(&mut self.read_buffer);
+        let (payload, rest) = (receiver.missing_payload(), receiver.missing() - receiver.missing_payload());
+        let mut spaces = receiver.spaces(READ_BYTES);
+        let in_place: usize = spaces.iter().map(|space| space.len()).sum();
+        if in_place == payload {
+            // What follows a payload comes with its end: the rest of the record, and the start of the next.
+            let plenty = self.admission.has_plenty(connection.key);
+            let most = if plenty { FIRST_READ_BYTES } else { rest.min(FIRST_READ_BYTES) };
+            spaces.push(IoSliceMut::new(&mut buffer[..most]));
         }
-        connection.reader = reader;
-        match self.note_received(connection, received) {
+        let received = connection.receive(&mut spaces);
+        let behind = match received {
+            Received::Bytes(count) => {
+                receiver.received(count.min(in_place));
+                count.saturating_sub(in_place)
+            }
+            _ => 0,
+        };
+        connection.receiver = receiver;
+        let result = match self.note_received(connection, received) {
             0 => Ok(()),
-            _ => self.take_in(connection, &[]).map(|_| ()),
-        }
+            _ => self.take_in_keeping_rest(connection, &buffer[..behind]),
+        };
+        self.read_buffer = buffer;
+        result
+    }
+
+    /// As [`EventLoop::take_in`]; keeps the rest for the next portion.
+    fn take_in_keeping_rest(&mut self, connection: &mut Connection, input: &[u8]) -> Result<(), Malformed> {
+        let left = self.take_in(connection, input)?;
+        connection.rest = input[input.len() - left..].to_vec();
+        connection.rest_taken = 0;
+        Ok(())
     }
 
     /// Counts what a read brought, and returns its length.
@@ -185,9 +211,9 @@ impl EventLoop {
 
     /// Executes the calls that `input` completes, as far as the limits allow. Returns the length of the rest.
     fn take_in(&mut self, connection: &mut Connection, mut input: &[u8]) -> Result<usize, Malformed> {
-        let mut reader = std::mem::replace(&mut connection.reader, RecordReader::new(RECORD_BYTES_MAX));
+        let mut receiver = std::mem::replace(&mut connection.receiver, Receiver::new(RECORD_BYTES_MAX));
         let mut result = Ok(());
-        while (!input.is_empty() || reader.has_completed()) && result.is_ok() {
+        while (!input.is_empty() || receiver.has_completed()) && result.is_ok() {
             if connection.is_full() && (connection.send(&mut self.buffers).is_err() || connection.is_full()) {
                 break;
             }
@@ -199,8 +225,13 @@ impl EventLoop {
                 // The error recurs at the end of the turn, which closes the connection.
                 break;
             }
-            result = match reader.next(&mut input) {
-                Ok(Some(record)) => self.arrived(connection, record),
+            result = match receiver
+                .next(&mut input, |start, length| self.shared.calls.arriving(start, length))
+            {
+                Ok(Some(Arrived { bytes, payload })) => {
+                    connection.had_payload = payload.is_some();
+                    self.arrived(connection, IncomingRecord::decode_around(bytes, payload.as_ref()))
+                }
                 Ok(None) => Ok(()),
                 Err(error) => {
                     tracing::info!(client = %connection.ends.peer, %error, "connection closed: malformed record");
@@ -208,12 +239,12 @@ impl EventLoop {
                 }
             };
         }
-        connection.reader = reader;
+        connection.receiver = receiver;
         result.map(|()| input.len())
     }
 
     /// Executes a call that has arrived, or has it wait until there is room for its reply.
-    fn arrived(&mut self, connection: &mut Connection, record: &[u8]) -> Result<(), Malformed> {
+    fn arrived(&mut self, connection: &mut Connection, record: IncomingRecord<'_>) -> Result<(), Malformed> {
         let arrival = self.arrival(record);
         let reply_bytes = arrival.reply_bytes;
         if reply_bytes > 0 {
@@ -224,15 +255,14 @@ impl EventLoop {
             {
                 add(&self.counters.reply_blocked, 1);
                 connection.waiting =
-                    Some(WaitingCall { record: record.to_vec(), reply_bytes, is_granted: false });
+                    Some(WaitingCall { record: arrival.record.to_kept(), reply_bytes, is_granted: false });
                 return Ok(());
             }
         }
         self.call(connection, &arrival)
     }
 
-    fn arrival<'r>(&self, record: &'r [u8]) -> Arrival<'r> {
-        let record = IncomingRecord::decode(record);
+    fn arrival<'r>(&self, record: IncomingRecord<'r>) -> Arrival<'r> {
         let needs = self.shared.calls.needs(&record);
         let is_large = needs.reply_bytes_max > SMALL_REPLY_BYTES_MAX;
         let reply_bytes = if is_large { 2 * needs.reply_bytes_max } else { 0 };

@@ -1,12 +1,15 @@
 //! Event loops with a scripted service, over real sockets.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::AtomicU64;
 
 use nfs::admission::{AwaitedLimit, Needs};
-use nfs::service::{CallId, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Wait};
+use nfs::limits::PAYLOAD_BYTES_MIN;
+use nfs::service::{
+    ArrivingPayload, CallId, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Wait,
+};
 use parking_lot::Mutex;
 use rustix::net::{AddressFamily, SocketType};
 use volume::ids::{Seq, VolumeId};
@@ -26,6 +29,7 @@ use crate::net::loops::{LoopSettings, Loops};
 mod callbacks;
 mod connections;
 mod memory;
+mod payloads;
 mod places;
 mod shares;
 
@@ -50,11 +54,17 @@ const SLOW: u32 = 8;
 /// Busy until there is room; takes one unit.
 const TAKE: u32 = 9;
 
+/// As `BLOCK`, with as many bytes behind the argument as it says, which are received apart.
+const PAYLOAD: u32 = 10;
+
 /// The argument of a failure reply.
 const FAILED: u32 = u32::MAX;
 
 /// The argument's place in a call, in words.
 const ARGUMENT: usize = 10;
+
+/// Where the payload of a call begins, in bytes.
+const PAYLOAD_AT: usize = 4 * (ARGUMENT + 1);
 
 struct Fake {
     volume: Arc<Volume>,
@@ -67,6 +77,8 @@ struct Fake {
     room: AtomicU64,
     /// Of `TAKE`: the calls that were tried, and those that took room, in order.
     tried: Mutex<BTreeSet<u32>>,
+    /// Of `PAYLOAD`: the data by xid, and whether it was received apart.
+    payloads: Mutex<BTreeMap<u32, (Vec<u8>, bool)>>,
     taken: Mutex<Vec<u32>>,
     /// The connection of each call.
     connections: Mutex<Vec<ConnectionId>>,
@@ -88,12 +100,23 @@ impl Fake {
             turns: AtomicU64::default(),
             room: AtomicU64::default(),
             tried: Mutex::default(),
+            payloads: Mutex::default(),
             taken: Mutex::default(),
             connections: Mutex::default(),
             closed: Mutex::default(),
             unsent: Mutex::default(),
             strangers: Mutex::default(),
         }
+    }
+}
+
+impl Fake {
+    fn keep_payload(&self, record: &IncomingRecord<'_>) {
+        let data = match record.payload() {
+            Some(payload) => payload.data().slices().flatten().copied().collect(),
+            None => record.bytes()[PAYLOAD_AT..].to_vec(),
+        };
+        self.payloads.lock().insert(word(record.bytes(), 0), (data, record.payload().is_some()));
     }
 }
 
@@ -156,6 +179,12 @@ impl Calls for Fake {
                 reply(0);
                 now
             }
+            PAYLOAD if access == Access::Cached => Outcome::WouldBlock,
+            PAYLOAD => {
+                self.keep_payload(incoming.record);
+                reply(0);
+                now
+            }
             SLOW if access == Access::Cached => Outcome::WouldBlock,
             LARGE | SLOW => {
                 reply(usize::try_from(argument).unwrap());
@@ -181,6 +210,12 @@ impl Calls for Fake {
                 now
             }
         }
+    }
+
+    fn arriving(&self, start: &[u8], _: usize) -> Option<ArrivingPayload> {
+        let length = usize::try_from(word(start.get(..PAYLOAD_AT)?, ARGUMENT)).unwrap();
+        let is_large = word(start, 5) == PAYLOAD && length >= PAYLOAD_BYTES_MIN;
+        is_large.then(|| ArrivingPayload::new(PAYLOAD_AT, self.volume.arriving(0, length)))
     }
 
     fn needs<'r>(&self, record: &IncomingRecord<'r>) -> Needs<'r> {

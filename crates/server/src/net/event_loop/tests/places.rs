@@ -63,7 +63,11 @@ fn reuse(is_heavy: bool) {
     let (mut second, mut second_end) = connect(&mut event_loop, 2);
     assert_eq!(second.key.index, place);
     let record = call(2, LARGE, 10, 0)[MARK_BYTES..].to_vec();
-    second.waiting = Some(WaitingCall { record, reply_bytes: REPLY_BYTES, is_granted: false });
+    second.waiting = Some(WaitingCall {
+        record: IncomingRecord::decode(&record).to_kept(),
+        reply_bytes: REPLY_BYTES,
+        is_granted: false,
+    });
     let key = second.key;
     event_loop.put_back(second);
     for _ in 0..3 {
