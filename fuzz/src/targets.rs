@@ -4,9 +4,15 @@
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
+use std::sync::Arc;
 use std::{env, fs};
 
+use sim::engine::{START, Sizes, create, open};
+use sim::media::SimMedia;
+use sim::random::Random;
 use sim::rpc::encoded;
+use volume::Volume;
+use volume::time::Time;
 
 /// A fuzz target.
 pub struct Target {
@@ -26,6 +32,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "nfs3", seeds: nfs3::seeds, run: nfs3::run },
     Target { name: "nfs4", seeds: nfs4::seeds, run: nfs4::run },
     Target { name: "compounds", seeds: compounds::seeds, run: compounds::run },
+    Target { name: "payloads", seeds: payloads::seeds, run: payloads::run },
     Target { name: "journal", seeds: journal::seeds, run: journal::run },
     Target { name: "segment", seeds: segment::seeds, run: segment::run },
     Target { name: "record", seeds: record::seeds, run: record::run },
@@ -71,10 +78,26 @@ mod journal;
 mod mount;
 mod nfs3;
 mod nfs4;
+mod payloads;
 mod record;
 mod rpc;
 mod segment;
 mod xdr;
+
+/// Returns a new volume on simulated media, always the same.
+fn new_volume() -> Arc<Volume> {
+    let sizes = Sizes::default();
+    let media = SimMedia::new(sizes.log_bytes, sizes.capacity, Random::new(1));
+    create(&media).expect("a volume can be created");
+    open(&media, &sizes, START).expect("a new volume opens")
+}
+
+/// Runs the steps of the server's threads.
+fn work(volume: &Volume, now: Time) {
+    volume.step_write_back(now, true, true);
+    volume.step_commit(now);
+    volume.step_checkpoint(now, false);
+}
 
 /// Decodes stored bytes. The value must survive being stored and decoded again.
 fn survives_storage<T: PartialEq + Debug, E>(

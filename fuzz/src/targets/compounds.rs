@@ -18,8 +18,7 @@ use nfs::service::{
     Connection, ConnectionId, Incoming, IncomingRecord, Outcome, ReplyBuffer, Service,
 };
 use sim::compound;
-use sim::engine::{START, Sizes, create, open};
-use sim::media::SimMedia;
+use sim::engine::START;
 use sim::rpc::{self, call_header, unmarked};
 use volume::Volume;
 use volume::request::{Access, Durable};
@@ -29,7 +28,7 @@ use wire::nfs4::{self, NfsStat4, OpNum4, OpenDelegation4, Outcome as _, ResOp4, 
 use wire::rpc::{AcceptStat, AuthSys, Groups, ReplyBody, ReplyHeader, decode_call};
 use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
-use super::Kind;
+use super::{Kind, new_volume, work};
 
 mod seeds;
 
@@ -173,10 +172,7 @@ fn service(volume: &Arc<Volume>, now: Time) -> Service {
 
 impl World {
     fn new() -> World {
-        let sizes = Sizes::default();
-        let media = SimMedia::new(sizes.log_bytes, sizes.capacity, sim::random::Random::new(1));
-        create(&media).expect("a volume can be created");
-        let volume = open(&media, &sizes, START).expect("a new volume opens");
+        let volume = new_volume();
         let now = Time::from_nanos(START + 1_000_000_000);
         World {
             service: service(&volume, now),
@@ -234,9 +230,7 @@ impl World {
 
     /// Runs the steps of the server's threads.
     fn work(&self) {
-        self.volume.step_write_back(self.now, true, true);
-        self.volume.step_commit(self.now);
-        self.volume.step_checkpoint(self.now, false);
+        work(&self.volume, self.now);
     }
 
     /// Takes callbacks, which must decode, and answers NULL.
