@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`rows`] | the main table: workloads and bounds |
 //! | [`parts`], [`growth`], [`tails`] | measurements outside the main table |
+//! | [`copy_limit`] | what large WRITEs cost at least |
 //! | [`bench`] | runs `holdfast bench` |
 //! | [`cpu`], [`counter`] | CPU time, memory and instructions of processes |
 //! | [`results`] | results as tables and JSON |
@@ -22,6 +23,7 @@ use crate::report::usage;
 use crate::server::Server;
 
 mod bench;
+mod copy_limit;
 mod counter;
 mod cpu;
 mod growth;
@@ -34,7 +36,7 @@ mod tails;
 use bench::{Bench, Sample, Time};
 use parts::{LIMIT_ROWS, LIMITS, PARTS, Part};
 use results::{Figure, RowResult};
-use rows::{DEPTH, ROWS};
+use rows::{DEPTH, ROWS, SEQUENTIAL_WRITES};
 
 /// What `cargo xtask help perf` prints.
 pub(crate) const HELP: &str = "\
@@ -226,6 +228,7 @@ struct Run<'o> {
     servers: u32,
     measured: Vec<RowResult>,
     tcp_bytes_per_s: Vec<f64>,
+    copy_limits: Vec<f64>,
     figures: Vec<Figure>,
     failed: u64,
 }
@@ -278,6 +281,7 @@ fn measure(options: &Options) -> Result<(), String> {
         servers: 0,
         measured: Vec::new(),
         tcp_bytes_per_s: Vec::new(),
+        copy_limits: Vec::new(),
         figures: Vec::new(),
         failed: 0,
     };
@@ -343,7 +347,12 @@ fn measure_rows(run: &mut Run<'_>) -> Result<(), String> {
             let (tcp, _) = run.bench.limits(&ours.target, &run.scratch.folder, run.time().seconds / 3.0)?;
             run.tcp_bytes_per_s.push(tcp);
         }
+        if run.measured.iter().any(|measured| SEQUENTIAL_WRITES.contains(&measured.row.name)) {
+            let length = Duration::from_secs_f64(run.time().seconds / 3.0);
+            run.copy_limits.push(copy_limit::measure(&run.scratch.folder, length)?);
+        }
     }
+    copy_limit::figures(run);
     Ok(())
 }
 

@@ -106,7 +106,7 @@ fn time(microseconds: f64) -> String {
 }
 
 /// A sample's cost in the unit of the row's bound.
-fn cost(row: &Row, sample: &Sample, microseconds: f64) -> f64 {
+pub(super) fn cost(row: &Row, sample: &Sample, microseconds: f64) -> f64 {
     match row.bound {
         Bound::MicrosecondsPerOperation(_) => microseconds,
         Bound::SecondsPerGib(_) => microseconds / 1e6 / sample.gib_per_operation.max(1e-12),

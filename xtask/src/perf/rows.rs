@@ -53,6 +53,8 @@ pub(super) const NULL: &str = "null";
 pub(super) const GETATTR: &str = "getattr";
 pub(super) const READ: &str = "read";
 pub(super) const SEQUENTIAL_READ: &str = "sequential-read";
+/// Rows that are compared with the copy limit.
+pub(super) const SEQUENTIAL_WRITES: [&str; 2] = ["sequential-write", "sequential-write-4.2"];
 
 /// Asks `holdfast bench run` for NFSv4.2.
 macro_rules! v4 {
@@ -112,8 +114,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     large(SEQUENTIAL_READ, "sequential READ 1 MiB", LARGE_READ, 0.12),
     large("sequential-read-4.2", "NFSv4.2 sequential READ 1 MiB", LARGE_READ_4, 0.12),
-    large("sequential-write", "sequential WRITE 1 MiB", LARGE_WRITE, 0.20),
-    large("sequential-write-4.2", "NFSv4.2 sequential WRITE 1 MiB", LARGE_WRITE_4, 0.20),
+    large(SEQUENTIAL_WRITES[0], "sequential WRITE 1 MiB", LARGE_WRITE, 0.20),
+    large(SEQUENTIAL_WRITES[1], "NFSv4.2 sequential WRITE 1 MiB", LARGE_WRITE_4, 0.20),
 ];
 
 /// Finds a row by name.
