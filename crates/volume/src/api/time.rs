@@ -29,11 +29,13 @@ impl Time {
     }
 
     /// Whole seconds since the epoch, rounded down.
+    #[inline]
     pub const fn seconds(self) -> i64 {
         self.0.div_euclid(NANOS_PER_SECOND)
     }
 
     /// Nanoseconds past `seconds()`, below 1,000,000,000.
+    #[inline]
     pub fn subsecond_nanos(self) -> u32 {
         u32::try_from(self.0.rem_euclid(NANOS_PER_SECOND)).expect("a remainder below 10^9 fits")
     }

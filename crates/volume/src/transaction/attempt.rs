@@ -3,7 +3,7 @@
 //!
 //! So no lock is ever held across I/O, and an event loop can try an operation without risk of blocking.
 
-use foldhash::{HashMap, HashMapExt};
+use std::collections::BTreeMap;
 
 use crate::api::ids::{ExtentId, Ino, Seq};
 use crate::api::request::{Access, Answer, Durability, Error, Failure, Promised};
@@ -64,10 +64,10 @@ pub struct Attempt<'v> {
     pub volume: &'v Volume,
     /// Version of the index that `records` and `windows` were read from.
     version: u64,
-    records: HashMap<Key, Slot>,
+    records: BTreeMap<Key, Slot>,
     windows: Vec<(Ino, MapWindow)>,
     /// Groups of blocks of extents, which are immutable.
-    pub blocks: HashMap<(ExtentId, u32), Bytes>,
+    pub blocks: BTreeMap<(ExtentId, u32), Bytes>,
     /// Mapped bytes of ranges, counted without the file's lock.
     pub coverage: Vec<Coverage>,
 }
@@ -131,9 +131,9 @@ impl Volume {
         let mut attempt = Attempt {
             volume: self,
             version: self.view().version,
-            records: HashMap::new(),
+            records: BTreeMap::new(),
             windows: Vec::new(),
-            blocks: HashMap::new(),
+            blocks: BTreeMap::new(),
             coverage: Vec::new(),
         };
         for _ in 0..TRIES_MAX {
