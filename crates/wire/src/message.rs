@@ -76,6 +76,7 @@ macro_rules! xdr_enum {
 
             /// Returns the value with this number, if any.
             #[must_use]
+            #[inline]
             pub const fn from_code(code: u32) -> Option<Self> {
                 match code {
                     $($code => Some(Self::$variant),)*

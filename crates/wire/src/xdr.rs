@@ -228,6 +228,7 @@ impl<'b> Encoder<'b> {
     ///
     /// # Panics
     /// If the range is not within the buffer.
+    #[inline]
     pub fn patch(&mut self, position: usize, bytes: &[u8]) {
         self.out
             .get_mut(position..)
@@ -297,6 +298,7 @@ pub const fn padding(length: usize) -> usize {
 }
 
 /// Converts a length for encoding.
+#[inline]
 pub(crate) fn length_u32(length: usize) -> u32 {
     u32::try_from(length).expect("every length that is written has a limit below 4 GiB")
 }

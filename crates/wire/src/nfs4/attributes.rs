@@ -71,8 +71,22 @@ impl AttrMask {
     }
 
     /// Iterates over the known attributes in ascending order.
+    #[inline]
     pub fn iter(self) -> impl Iterator<Item = Attr4> {
         self.0.iter().filter_map(Attr4::from_code)
+    }
+
+    /// Encodes a [`Fattr4`] of these attributes, all of them known. `value` appends the value of each, in their order.
+    #[inline]
+    pub fn encode_values(self, out: &mut Encoder<'_>, mut value: impl FnMut(Attr4, &mut Encoder<'_>)) {
+        self.encode(out);
+        let length_at = out.position();
+        out.u32(0);
+        self.0.for_each(|number| {
+            Attr4::from_code(number).into_iter().for_each(|attribute| value(attribute, out))
+        });
+        let length = length_u32(out.position() - length_at - 4);
+        out.patch(length_at, &length.to_be_bytes());
     }
 }
 
@@ -248,10 +262,10 @@ macro_rules! attributes {
                 AttrMask(Bitmap4::from_bits(bits))
             }
 
-            fn encode_values(&self, mask: AttrMask, out: &mut Encoder<'_>) {
-                $(if let Some(value) = &self.$field && mask.contains(Attr4::$variant) {
-                    value.encode(out);
-                })*
+            fn encode_value(&self, attribute: Attr4, out: &mut Encoder<'_>) {
+                match attribute {
+                    $(Attr4::$variant => self.$field.iter().for_each(|value| value.encode(out)),)*
+                }
             }
 
             fn decode_values(mask: AttrMask, input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
@@ -441,12 +455,7 @@ impl Attributes4<'_> {
     /// Encodes a [`Fattr4`] of the attributes that are `Some` and in `request`, and returns their set.
     pub fn encode_requested(&self, request: AttrMask, out: &mut Encoder<'_>) -> AttrMask {
         let mask = self.mask() & request;
-        mask.encode(out);
-        let length_at = out.position();
-        out.u32(0);
-        self.encode_values(mask, out);
-        let length = length_u32(out.position() - length_at - 4);
-        out.patch(length_at, &length.to_be_bytes());
+        mask.encode_values(out, |attribute, out| self.encode_value(attribute, out));
         mask
     }
 }

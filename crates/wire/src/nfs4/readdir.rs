@@ -3,7 +3,7 @@
 //! The client limits the result: `maxcount` applies to READDIR4resok with its XDR overhead. [`ReaddirEncoder`] accepts
 //! entries up to the limit; if not even one fits, the result is NFS4ERR_TOOSMALL.
 
-use super::{AttrMask, Attributes4, Component4, Fattr4, NfsStat4, Verifier4};
+use super::{AttrMask, Component4, Fattr4, NfsStat4, Verifier4};
 use crate::entries::EntriesEncoder;
 use crate::list::List;
 use crate::xdr::{Encode, Encoder};
@@ -68,19 +68,18 @@ impl<'b> ReaddirEncoder<'b> {
         Self { list: EntriesEncoder::begin(out, header, dircount, maxcount) }
     }
 
-    /// Appends an entry with those of its attributes that are in `request`. Returns `false` and changes nothing if it does
-    /// not fit.
+    /// Appends an entry, whose attributes `attributes` encodes as a [`Fattr4`]. Returns `false` and changes nothing if it
+    /// does not fit.
     pub fn push(
         &mut self,
         cookie: u64,
         name: Component4<'_>,
-        attributes: &Attributes4<'_>,
-        request: AttrMask,
+        attributes: impl FnOnce(&mut Encoder<'_>),
     ) -> bool {
         self.list.push(8 + 4 + name.0.len().next_multiple_of(4), |out| {
             out.u64(cookie);
             name.encode(out);
-            attributes.encode_requested(request, out);
+            attributes(out);
         })
     }
 

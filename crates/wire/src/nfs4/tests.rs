@@ -245,7 +245,11 @@ fn readdir_uses_maxcount_and_not_a_byte_more() {
         let mut readdir = ReaddirEncoder::begin(&mut encoder, [9; 8], 0, maxcount);
         let fitted = entries
             .iter()
-            .take_while(|entry| readdir.push(entry.cookie, entry.name, &attributes, request))
+            .take_while(|entry| {
+                readdir.push(entry.cookie, entry.name, |out| {
+                    attributes.encode_requested(request, out);
+                })
+            })
             .count();
         assert_eq!(readdir.entries(), fitted);
         readdir.finish(fitted == entries.len());

@@ -4,7 +4,8 @@ use wire::nfs4::{GetattrArgs, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::state::delegations::ConflictKind;
-use crate::v4::attributes::{self, Shown};
+use crate::v4::attributes;
+use crate::v4::attributes::shown;
 use crate::v4::context::{Compound, Done, Target};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &GetattrArgs, out: &mut Encoder<'_>) -> Done {
@@ -14,8 +15,6 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &GetattrArgs, out: &mut Enc
         // The holder of a write delegation knows size and change better.
         drop(compound.recaller().object(object, ConflictKind::Read)?);
     }
-    let shown = Shown::of(compound, &target, args.attr_request)?;
     NfsStat4::Ok.encode(out);
-    shown.attributes().encode_requested(args.attr_request, out);
-    Ok(())
+    shown::encode(compound, &target, args.attr_request, out)
 }

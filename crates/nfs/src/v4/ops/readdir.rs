@@ -7,13 +7,14 @@ use std::rc::Rc;
 
 use volume::ids::Cookie;
 use volume::limits::TRANSFER_BYTES_MAX;
-use wire::nfs4::{Attr4, AttrMask, Component4, NfsStat4, ReaddirArgs, ReaddirEncoder};
+use wire::nfs4::{Attr4, AttrMask, Attributes4, Component4, NfsStat4, ReaddirArgs, ReaddirEncoder};
 use wire::xdr::Encoder;
 
 use crate::call::Object;
 use crate::exports::pseudo::Node;
 use crate::limits::{COOKIE_VERIFIER, DIRECTORY_BYTES_MAX, NAMES_AT_ONCE_MAX};
-use crate::v4::attributes::{self, Shown};
+use crate::v4::attributes;
+use crate::v4::attributes::shown::{self, Shown};
 use crate::v4::context::{Compound, Done, OpStop, Target};
 
 /// The size of an entry with a name of a dozen bytes and the attributes that Linux requests; an estimate of how many to
@@ -115,21 +116,19 @@ fn list<'c>(
                 (Some(mounted), _) => push(compound, &mounted, cookie.0, &entry.name, request, result)?,
                 (None, Some(attributes)) => {
                     let shown = Shown::stored(compound, directory, attributes, request)?;
-                    result.push(cookie.0, Component4(&entry.name), &shown.attributes(), request)
+                    result.push(cookie.0, Component4(&entry.name), |out| shown.encode(out))
                 }
                 (None, None) if entry.is_unreadable => {
                     // A client that does not ask for the error of an entry is given it for the whole page.
                     if !request.contains(Attr4::RdattrError) {
                         return Err(NfsStat4::Io.into());
                     }
-                    let attributes = attributes::unreadable();
-                    result.push(cookie.0, Component4(&entry.name), &attributes, request)
+                    push_few(cookie.0, &entry.name, &shown::unreadable(), request, result)
                 }
                 // The object has been removed since.
                 (None, None) if plus => continue,
                 (None, None) => {
-                    let attributes = attributes::of_number(entry.ino);
-                    result.push(cookie.0, Component4(&entry.name), &attributes, request)
+                    push_few(cookie.0, &entry.name, &shown::of_number(entry.ino), request, result)
                 }
             };
             if !pushed {
@@ -152,6 +151,20 @@ fn push<'c>(
     request: AttrMask,
     result: &mut ReaddirEncoder<'_>,
 ) -> Result<bool, OpStop> {
-    let shown = Shown::of(compound, target, request)?;
-    Ok(result.push(cookie, Component4(name), &shown.attributes(), request))
+    let attributes = shown::attributes(compound, target)?;
+    let shown = Shown::of(compound, target, &attributes, request)?;
+    Ok(result.push(cookie, Component4(name), |out| shown.encode(out)))
+}
+
+/// Adds an entry of which no more attributes are known than these.
+fn push_few(
+    cookie: u64,
+    name: &[u8],
+    attributes: &Attributes4<'_>,
+    request: AttrMask,
+    result: &mut ReaddirEncoder<'_>,
+) -> bool {
+    result.push(cookie, Component4(name), |out| {
+        attributes.encode_requested(request, out);
+    })
 }

@@ -3,7 +3,8 @@
 use wire::nfs4::{NfsStat4, VerifyArgs, VerifyRes};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::v4::attributes::{self, Shown};
+use crate::v4::attributes;
+use crate::v4::attributes::shown;
 use crate::v4::context::{Compound, Done, OpStop};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &VerifyArgs<'_>, out: &mut Encoder<'_>) -> Done {
@@ -20,9 +21,8 @@ pub(crate) fn is_same(compound: &mut Compound<'_>, args: &VerifyArgs<'_>) -> Res
     let wanted = args.obj_attributes;
     attributes::check_comparison(wanted.attrmask, compound.minor)?;
     wanted.decode_values()?;
-    let shown = Shown::of(compound, &target, wanted.attrmask)?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    shown.attributes().encode_requested(wanted.attrmask, &mut Encoder::new(&mut ours));
+    shown::encode(compound, &target, wanted.attrmask, &mut Encoder::new(&mut ours))?;
     wanted.encode(&mut Encoder::new(&mut theirs));
     Ok(ours == theirs)
 }
