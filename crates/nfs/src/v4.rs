@@ -18,6 +18,7 @@ mod parts;
 mod regular;
 pub(crate) mod state;
 mod status;
+mod waits;
 
 /// The procedures by number (RFC 7530 section 16).
 pub(crate) static OPERATIONS: [Operation; 2] =

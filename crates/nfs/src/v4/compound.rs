@@ -8,11 +8,10 @@
 //! A reply waits for the durability of one volume. If several volumes have changes that are not durable yet, the
 //! COMPOUND runs again after its last operation until one volume remains.
 
-use volume::request::Durable;
 use wire::limits::COMPOUND_OPS_MAX;
 use wire::nfs3;
 use wire::nfs4::compound::{CompoundReader, OpError};
-use wire::nfs4::{ArgOp4, NfsStat4, Utf8Str4};
+use wire::nfs4::{NfsStat4, OpNum4, Utf8Str4};
 use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
 use crate::call::{self, After, Call, Handled};
@@ -37,7 +36,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     match evaluate(&mut compound, out) {
         Ok(()) => {
             reply.finish(compound.status, compound.index, out);
-            reply.complete(compound, call, out)
+            reply.complete(&mut compound, call, out)
         }
         Err(Unfinished::Replay(replay)) => {
             out.rewind(reply.start);
@@ -45,7 +44,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
             Ok(After(replay.wait.and_then(|(id, durability)| Some((call.service.volume(id)?, durability)))))
         }
         Err(Unfinished::Again(again)) => {
-            reply.suspend(compound, call, out);
+            reply.suspend(&mut compound, call, out);
             Err(again)
         }
     }
@@ -91,16 +90,20 @@ impl<'t> Reply<'t> {
     }
 
     /// Completes the reply: gives it to the slot, and determines what it waits for.
-    fn complete<'a>(self, mut compound: Compound<'a>, call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
-        compound.waits.retain(|(volume, durability)| volume.durability(*durability) != Durable::Yes);
-        let wait = match compound.waits.as_slice() {
-            [] => None,
-            [one] => Some(*one),
-            _ => {
-                self.suspend(compound, call, out);
-                return Err(call::Stop::Busy);
-            }
-        };
+    fn complete<'a>(
+        &self,
+        compound: &mut Compound<'a>,
+        call: &Call<'a>,
+        out: &mut Encoder<'_>,
+    ) -> Handled<'a> {
+        let mut outstanding = compound.waits.outstanding();
+        let wait = outstanding.next();
+        if outstanding.next().is_some() {
+            drop(outstanding);
+            self.suspend(compound, call, out);
+            return Err(call::Stop::Busy);
+        }
+        drop(outstanding);
         if let Some(slot) = compound.slot.take() {
             let kept = slot.cache_this().then(|| out.buffer().get(self.start..)).flatten();
             slot.finish(kept, wait.map(|(volume, durability)| (volume.id(), durability)));
@@ -111,7 +114,7 @@ impl<'t> Reply<'t> {
     }
 
     /// Saves the progress for another run.
-    fn suspend(&self, compound: Compound<'_>, call: &Call<'_>, out: &mut Encoder<'_>) {
+    fn suspend(&self, compound: &mut Compound<'_>, call: &Call<'_>, out: &mut Encoder<'_>) {
         if compound.index > 0 {
             let results = out.buffer().get(self.count_at + 4..).unwrap_or_default().to_vec();
             call.progress.set(Some(Progress::new(suspended(compound, self.tag.0, results))));
@@ -120,7 +123,7 @@ impl<'t> Reply<'t> {
 }
 
 /// Returns what another run needs to continue.
-fn suspended(mut compound: Compound<'_>, tag: &[u8], results: Vec<u8>) -> Suspended {
+fn suspended(compound: &mut Compound<'_>, tag: &[u8], results: Vec<u8>) -> Suspended {
     let bytes = |target: &Target<'_>| target.handle().as_slice().into();
     Suspended {
         index: compound.index,
@@ -134,9 +137,9 @@ fn suspended(mut compound: Compound<'_>, tag: &[u8], results: Vec<u8>) -> Suspen
         current_stateid: compound.current_stateid,
         saved_stateid: compound.saved_stateid,
         slot: compound.slot.take(),
-        waits: compound.waits.iter().map(|(volume, durability)| (volume.id(), *durability)).collect(),
+        waits: compound.waits.iter().map(|(volume, durability)| (volume.id(), durability)).collect(),
         changed: compound.changed,
-        tail: compound.tail,
+        tail: std::mem::take(&mut compound.tail),
     }
 }
 
@@ -152,24 +155,21 @@ fn evaluate(compound: &mut Compound<'_>, out: &mut Encoder<'_>) -> Result<(), Un
 }
 
 /// Evaluates one operation and writes its result. Returns its status.
-fn step<'c>(
-    compound: &mut Compound<'c>,
-    operation: Result<ArgOp4<'c>, OpError>,
+fn step(
+    compound: &mut Compound<'_>,
+    operation: Result<OpNum4, OpError>,
     out: &mut Encoder<'_>,
 ) -> Result<NfsStat4, Unfinished> {
     let at = out.position();
-    let number = operation.as_ref().map_or_else(OpError::num, ArgOp4::num);
+    let number = operation.unwrap_or_else(|error| error.num());
     number.encode(out);
     let body = out.position();
-    let done = match &operation {
-        Ok(operation) => perform(compound, operation, at, out),
+    let done = match operation {
+        Ok(number) => perform(compound, number, at, out),
         Err(error) => Err(error.status(compound.minor).into()),
     };
     match done {
-        Ok(()) => {
-            let written = out.buffer().get(body..).unwrap_or_default();
-            Ok(NfsStat4::decode(&mut Decoder::new(written)).expect("an operation writes its status first"))
-        }
+        Ok(()) => Ok(written_status(out, body)),
         Err(OpStop::Status(status)) => {
             out.rewind(body);
             compound.tail.clear();
@@ -188,17 +188,21 @@ fn step<'c>(
     }
 }
 
+/// Returns the status at the beginning of a result.
+fn written_status(out: &mut Encoder<'_>, at: usize) -> NfsStat4 {
+    let written = out.buffer().get(at..).unwrap_or_default();
+    if written.starts_with(&[0; 4]) {
+        return NfsStat4::Ok;
+    }
+    NfsStat4::decode(&mut Decoder::new(written)).expect("an operation writes its status first")
+}
+
 /// Executes an operation if its position and the remaining room allow it.
-fn perform<'c>(
-    compound: &mut Compound<'c>,
-    operation: &ArgOp4<'c>,
-    at: usize,
-    out: &mut Encoder<'_>,
-) -> Done {
-    let kind = Placement::of(operation.num());
+fn perform(compound: &mut Compound<'_>, operation: OpNum4, at: usize, out: &mut Encoder<'_>) -> Done {
+    let kind = Placement::of(operation);
     check_count(compound)?;
     check_order(compound, kind)?;
-    if compound.minor > 0 && operation.num().is_obsolete() {
+    if compound.minor > 0 && operation.is_obsolete() {
         return Err(NfsStat4::NotSupp.into());
     }
     // An operation that cannot be undone is not begun if there may be no room for its result.

@@ -10,9 +10,9 @@ use volume::request::{Access, Answer, Durability, Error, Failure};
 use volume::time::Time;
 use volume::volume::Volume;
 use wire::nfs4::compound::{CompoundReader, OpError};
-use wire::nfs4::{ArgOp4, FattrError, FileHandle4, NfsStat4, OpNum4, Stateid4};
+use wire::nfs4::{FattrError, FileHandle4, NfsStat4, OpNum4, Stateid4};
 use wire::rpc::CallHeader;
-use wire::xdr::{DecodeError, Encoder, Payload};
+use wire::xdr::{Decode, DecodeError, Encoder, Payload};
 
 use crate::call::{Call, Object, write_data};
 use crate::connection::Connection;
@@ -25,6 +25,7 @@ use crate::progress::{Parts, Suspended};
 use crate::state::SlotGuard;
 use crate::status;
 use crate::v4::operations;
+use crate::v4::waits::Waits;
 
 /// Why an operation wrote no result.
 #[derive(Debug)]
@@ -152,18 +153,18 @@ pub(crate) struct Compound<'c> {
     pub(super) parts_of_run: u32,
     /// The status of the last operation.
     pub(super) status: NfsStat4,
-    /// What the reply waits for, by volume.
-    pub(super) waits: Vec<(&'c Arc<Volume>, Durability)>,
+    /// What the reply waits for.
+    pub(super) waits: Waits<'c>,
     /// Whether anything was changed.
     pub(super) changed: bool,
     /// The end of the reply, if it is not in the buffer. Only the last operation may set it.
     pub(super) tail: Vec<Slice>,
     /// The payload that lies elsewhere.
     payload: Option<&'c ReceivedPayload>,
-    /// The operations after this one.
+    /// What is not decoded yet: the arguments of this operation until it starts, then the operations after it.
     reader: CompoundReader<'c>,
-    /// The bytes of this operation.
-    taken: &'c [u8],
+    /// The bytes from this operation on, its number first.
+    from_here: &'c [u8],
     /// The start of the COMPOUND's result in the reply's buffer.
     reply_start: usize,
 }
@@ -188,12 +189,12 @@ impl<'c> Compound<'c> {
             parts: Parts::default(),
             parts_of_run: 0,
             status: NfsStat4::Ok,
-            waits: Vec::new(),
+            waits: Waits::default(),
             changed: false,
             tail: Vec::new(),
             payload: call.payload,
             reader,
-            taken: &[],
+            from_here: &[],
             reply_start,
         }
     }
@@ -211,31 +212,48 @@ impl<'c> Compound<'c> {
         self.current_stateid = suspended.current_stateid;
         self.saved_stateid = suspended.saved_stateid;
         self.slot = suspended.slot;
-        let known = |(id, durability)| Some((self.service.volume(id)?, durability));
-        self.waits = suspended.waits.into_iter().filter_map(known).collect();
+        for (id, durability) in suspended.waits {
+            self.service.volume(id).into_iter().for_each(|volume| self.waits.add(volume, durability));
+        }
         self.changed = suspended.changed;
         self.tail = suspended.tail;
         out.raw(&suspended.results);
     }
 
-    /// Reads the next operation.
-    pub(super) fn next_operation(&mut self) -> Option<Result<ArgOp4<'c>, OpError>> {
-        let before = self.reader.rest();
-        let operation = self.reader.next();
-        let taken = before.len() - self.reader.rest().len();
-        self.taken = before.get(..taken).unwrap_or_default();
-        operation
+    /// Begins the next operation: reads its number.
+    #[inline]
+    pub(super) fn next_operation(&mut self) -> Option<Result<OpNum4, OpError>> {
+        self.from_here = self.reader.rest();
+        self.reader.next_number()
     }
 
-    /// Returns the operation that was read and is not complete.
+    /// Decodes the arguments of this operation.
+    ///
+    /// # Errors
+    /// NFS4ERR_BADXDR.
+    #[inline]
+    pub(super) fn arguments<T: Decode<'c>>(&mut self) -> Result<T, DecodeError> {
+        self.reader.arguments()
+    }
+
+    /// Checks the arguments of an operation that is not executed.
+    ///
+    /// # Errors
+    /// NFS4ERR_BADXDR.
+    pub(super) fn skip_arguments(&mut self, operation: OpNum4) -> Result<(), DecodeError> {
+        self.reader.arguments_of(operation).map(drop)
+    }
+
+    /// Returns the operation that was begun and is not complete.
     pub(super) fn unfinished(&self) -> Option<OpNum4> {
-        let number = self.taken.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
+        let number = self.from_here.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
         if self.index < self.reader.index() { number.and_then(OpNum4::from_code) } else { None }
     }
 
     /// Returns the bytes of this operation, its number first.
     pub(crate) fn operation_bytes(&self) -> &'c [u8] {
-        self.taken
+        let length = self.from_here.len() - self.reader.rest().len();
+        self.from_here.get(..length).unwrap_or_default()
     }
 
     /// Returns the first `most` bytes of the operations after this one, wherever they lie.
@@ -413,19 +431,13 @@ impl<'c> Compound<'c> {
 
     /// Makes the reply wait for this durability.
     pub(crate) fn wait_for(&mut self, volume: &'c Arc<Volume>, after: Durability) {
-        if after == Durability::NOW {
-            return;
-        }
-        match self.waits.iter_mut().find(|(other, _)| Arc::ptr_eq(other, volume)) {
-            Some((_, all)) => *all = all.and(after),
-            None => self.waits.push((volume, after)),
-        }
+        self.waits.add(volume, after);
     }
 
     /// Returns what the reply waits for in a volume.
     pub(crate) fn waits_for(&self, volume: &Arc<Volume>) -> Durability {
         let wait = self.waits.iter().find(|(other, _)| Arc::ptr_eq(other, volume));
-        wait.map_or(Durability::NOW, |(_, durability)| *durability)
+        wait.map_or(Durability::NOW, |(_, durability)| durability)
     }
 
     /// Notes a change, so that back-pressure applies to the call.

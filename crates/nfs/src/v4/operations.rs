@@ -1,7 +1,7 @@
 //! The table of operations: which function executes one, and where in a COMPOUND it may stand.
 
-use wire::nfs4::{ArgOp4, NfsStat4, OpNum4};
-use wire::xdr::Encoder;
+use wire::nfs4::{NfsStat4, OpNum4};
+use wire::xdr::{Decode, Encoder};
 
 use crate::v4::context::{Compound, Done};
 use crate::v4::ops::{
@@ -69,74 +69,86 @@ impl Placement {
     }
 }
 
-/// Executes an operation and writes its whole result, after its number.
-pub(super) fn execute<'c>(
+/// Decodes the arguments of an operation and executes it.
+#[inline]
+fn with<'c, T: Decode<'c>>(
     compound: &mut Compound<'c>,
-    operation: &ArgOp4<'c>,
     out: &mut Encoder<'_>,
+    run: impl FnOnce(&mut Compound<'c>, &T, &mut Encoder<'_>) -> Done,
 ) -> Done {
+    let args = compound.arguments()?;
+    run(compound, &args, out)
+}
+
+/// Decodes and executes the operation of this number, and writes its whole result, after the number.
+pub(super) fn execute(compound: &mut Compound<'_>, operation: OpNum4, out: &mut Encoder<'_>) -> Done {
     match operation {
-        ArgOp4::Access(args) => access::run(compound, args, out),
-        ArgOp4::BackchannelCtl(args) => backchannel_ctl::run(compound, args, out),
-        ArgOp4::BindConnToSession(args) => bind_conn_to_session::run(compound, args, out),
-        ArgOp4::Close(args) => close::run(compound, args, out),
-        ArgOp4::Commit(args) => commit::run(compound, args, out),
-        ArgOp4::Create(args) => create::run(compound, args, out),
-        ArgOp4::CreateSession(args) => create_session::run(compound, args, out),
-        ArgOp4::Delegpurge(args) => delegpurge::run(compound, args),
-        ArgOp4::Delegreturn(args) => delegreturn::run(compound, args, out),
-        ArgOp4::DestroyClientId(args) => destroy_clientid::run(compound, args, out),
-        ArgOp4::DestroySession(args) => destroy_session::run(compound, args, out),
-        ArgOp4::ExchangeId(args) => exchange_id::run(compound, args, out),
-        ArgOp4::FreeStateid(args) => free_stateid::run(compound, args, out),
-        ArgOp4::Getattr(args) => getattr::run(compound, args, out),
-        ArgOp4::Getfh => getfh::run(compound, out),
-        ArgOp4::Link(args) => link::run(compound, args, out),
-        ArgOp4::Lock(args) => lock::run(compound, args, out),
-        ArgOp4::Lockt(args) => lockt::run(compound, args, out),
-        ArgOp4::Locku(args) => locku::run(compound, args, out),
-        ArgOp4::Lookup(args) => lookup::run(compound, args, out),
-        ArgOp4::Lookupp => lookupp::run(compound, out),
-        ArgOp4::Nverify(args) => nverify::run(compound, args, out),
-        ArgOp4::Open(args) => open::run(compound, args, out),
-        ArgOp4::OpenConfirm(args) => open_confirm::run(compound, args, out),
-        ArgOp4::OpenDowngrade(args) => open_downgrade::run(compound, args, out),
-        ArgOp4::Putfh(args) => putfh::run(compound, args, out),
+        OpNum4::Access => with(compound, out, access::run),
+        OpNum4::BackchannelCtl => with(compound, out, backchannel_ctl::run),
+        OpNum4::BindConnToSession => with(compound, out, bind_conn_to_session::run),
+        OpNum4::Close => with(compound, out, close::run),
+        OpNum4::Commit => with(compound, out, commit::run),
+        OpNum4::Create => with(compound, out, create::run),
+        OpNum4::CreateSession => with(compound, out, create_session::run),
+        OpNum4::Delegpurge => with(compound, out, |compound, args, _| delegpurge::run(compound, args)),
+        OpNum4::Delegreturn => with(compound, out, delegreturn::run),
+        OpNum4::DestroyClientId => with(compound, out, destroy_clientid::run),
+        OpNum4::DestroySession => with(compound, out, destroy_session::run),
+        OpNum4::ExchangeId => with(compound, out, exchange_id::run),
+        OpNum4::FreeStateid => with(compound, out, free_stateid::run),
+        OpNum4::Getattr => with(compound, out, getattr::run),
+        OpNum4::Getfh => getfh::run(compound, out),
+        OpNum4::Link => with(compound, out, link::run),
+        OpNum4::Lock => with(compound, out, lock::run),
+        OpNum4::Lockt => with(compound, out, lockt::run),
+        OpNum4::Locku => with(compound, out, locku::run),
+        OpNum4::Lookup => with(compound, out, lookup::run),
+        OpNum4::Lookupp => lookupp::run(compound, out),
+        OpNum4::Nverify => with(compound, out, nverify::run),
+        OpNum4::Open => with(compound, out, open::run),
+        OpNum4::OpenConfirm => with(compound, out, open_confirm::run),
+        OpNum4::OpenDowngrade => with(compound, out, open_downgrade::run),
+        OpNum4::Putfh => with(compound, out, putfh::run),
         // The public filehandle is the root.
-        ArgOp4::Putpubfh | ArgOp4::Putrootfh => putrootfh::run(compound, out),
-        ArgOp4::Read(args) => read::run(compound, args, out),
-        ArgOp4::Readdir(args) => readdir::run(compound, args, out),
-        ArgOp4::Readlink => readlink::run(compound, out),
-        ArgOp4::ReclaimComplete(args) => reclaim_complete::run(compound, args, out),
-        ArgOp4::ReleaseLockowner(args) => release_lockowner::run(compound, args, out),
-        ArgOp4::Remove(args) => remove::run(compound, args, out),
-        ArgOp4::Rename(args) => rename::run(compound, args, out),
-        ArgOp4::Renew(args) => renew::run(compound, args, out),
-        ArgOp4::Restorefh => restorefh::run(compound, out),
-        ArgOp4::Savefh => savefh::run(compound, out),
-        ArgOp4::Secinfo(args) => secinfo::run(compound, args, out),
-        ArgOp4::SecinfoNoName(style) => secinfo_no_name::run(compound, *style, out),
-        ArgOp4::Sequence(args) => sequence::run(compound, args, out),
-        ArgOp4::SetClientId(args) => setclientid::run(compound, args, out),
-        ArgOp4::SetClientIdConfirm(args) => setclientid_confirm::run(compound, args, out),
-        ArgOp4::Setattr(args) => setattr::run(compound, args, out),
-        ArgOp4::TestStateid(args) => test_stateid::run(compound, args, out),
-        ArgOp4::Verify(args) => verify::run(compound, args, out),
-        ArgOp4::Write(args) => write::run(compound, args, out),
-        ArgOp4::Allocate(args) => allocate::run(compound, args, out),
-        ArgOp4::Clone(args) => clone::run(compound, args, out),
-        ArgOp4::Copy(args) => copy::run(compound, args, out),
-        ArgOp4::Deallocate(args) => deallocate::run(compound, args, out),
-        ArgOp4::Getxattr(args) => getxattr::run(compound, args, out),
-        ArgOp4::IoAdvise(args) => io_advise::run(compound, args, out),
-        ArgOp4::Listxattrs(args) => listxattrs::run(compound, args, out),
-        ArgOp4::OffloadCancel(args) => offload_cancel::run(compound, args, out),
-        ArgOp4::OffloadStatus(args) => offload_status::run(compound, args, out),
-        ArgOp4::ReadPlus(args) => read_plus::run(compound, args, out),
-        ArgOp4::Removexattr(args) => removexattr::run(compound, args, out),
-        ArgOp4::Seek(args) => seek::run(compound, args, out),
-        ArgOp4::Setxattr(args) => setxattr::run(compound, args, out),
-        operation => Err(unavailable(operation.num()).into()),
+        OpNum4::Putpubfh | OpNum4::Putrootfh => putrootfh::run(compound, out),
+        OpNum4::Read => with(compound, out, read::run),
+        OpNum4::Readdir => with(compound, out, readdir::run),
+        OpNum4::Readlink => readlink::run(compound, out),
+        OpNum4::ReclaimComplete => with(compound, out, reclaim_complete::run),
+        OpNum4::ReleaseLockowner => with(compound, out, release_lockowner::run),
+        OpNum4::Remove => with(compound, out, remove::run),
+        OpNum4::Rename => with(compound, out, rename::run),
+        OpNum4::Renew => with(compound, out, renew::run),
+        OpNum4::Restorefh => restorefh::run(compound, out),
+        OpNum4::Savefh => savefh::run(compound, out),
+        OpNum4::Secinfo => with(compound, out, secinfo::run),
+        OpNum4::SecinfoNoName => {
+            with(compound, out, |compound, style, out| secinfo_no_name::run(compound, *style, out))
+        }
+        OpNum4::Sequence => with(compound, out, sequence::run),
+        OpNum4::SetClientId => with(compound, out, setclientid::run),
+        OpNum4::SetClientIdConfirm => with(compound, out, setclientid_confirm::run),
+        OpNum4::Setattr => with(compound, out, setattr::run),
+        OpNum4::TestStateid => with(compound, out, test_stateid::run),
+        OpNum4::Verify => with(compound, out, verify::run),
+        OpNum4::Write => with(compound, out, write::run),
+        OpNum4::Allocate => with(compound, out, allocate::run),
+        OpNum4::Clone => with(compound, out, clone::run),
+        OpNum4::Copy => with(compound, out, copy::run),
+        OpNum4::Deallocate => with(compound, out, deallocate::run),
+        OpNum4::Getxattr => with(compound, out, getxattr::run),
+        OpNum4::IoAdvise => with(compound, out, io_advise::run),
+        OpNum4::Listxattrs => with(compound, out, listxattrs::run),
+        OpNum4::OffloadCancel => with(compound, out, offload_cancel::run),
+        OpNum4::OffloadStatus => with(compound, out, offload_status::run),
+        OpNum4::ReadPlus => with(compound, out, read_plus::run),
+        OpNum4::Removexattr => with(compound, out, removexattr::run),
+        OpNum4::Seek => with(compound, out, seek::run),
+        OpNum4::Setxattr => with(compound, out, setxattr::run),
+        other => {
+            compound.skip_arguments(other)?;
+            Err(unavailable(other).into())
+        }
     }
 }
 

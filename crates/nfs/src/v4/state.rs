@@ -37,8 +37,7 @@ pub(crate) fn check_io<'c>(
     file: &Object<'_>,
     wanted: IoMode,
 ) -> Result<InFlightModification<'c>, OpStop> {
-    let client = compound.session_client();
-    let caller = compound.caller(client.as_ref())?;
+    let caller = compound.caller(compound.slot.as_ref().map(|slot| &slot.session.client))?;
     Ok(compound.state().check_io(
         &compound.state_context(),
         caller,
@@ -204,7 +203,7 @@ impl<'c> Compound<'c> {
             _ => None,
         };
         let waits =
-            self.waits.first().map(|(volume, after)| DurabilityToken { volume: volume.id(), after: *after });
+            self.waits.iter().next().map(|(volume, after)| DurabilityToken { volume: volume.id(), after });
         turn.finish(ReplayEntry { request, reply: reply.into(), current, waits });
         done
     }

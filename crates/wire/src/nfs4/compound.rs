@@ -1,7 +1,8 @@
 //! COMPOUND (RFC 7530 section 15.2, RFC 8881 section 16.2).
 //!
 //! A server decodes operations one at a time with [`CompoundReader`], so that those before a malformed one are executed, and
-//! appends their results with [`CompoundEncoder`]. A client appends operations with [`CompoundArgsEncoder`] and decodes
+//! appends their results with [`CompoundEncoder`]. It may ask for the number of the next operation and then for arguments of
+//! the type that belongs to it, which decodes them where they are used, or iterate. A client appends operations with [`CompoundArgsEncoder`] and decodes
 //! their results with [`CompoundResReader`].
 
 use std::fmt;
@@ -118,11 +119,32 @@ impl<'a> CompoundReader<'a> {
     /// Returns the number of the next operation, if there is a valid one.
     #[must_use]
     pub fn peek(&self) -> Option<OpNum4> {
-        self.clone().next_num().and_then(Result::ok)
+        self.clone().next_number().and_then(Result::ok)
     }
 
-    /// Decodes the number of the next operation.
-    fn next_num(&mut self) -> Option<Result<OpNum4, OpError>> {
+    /// Decodes the arguments of the operation whose number was read last.
+    ///
+    /// # Errors
+    /// If the bytes do not decode: NFS4ERR_BADXDR. Nothing more can be decoded.
+    #[inline]
+    pub fn arguments<T: Decode<'a>>(&mut self) -> Result<T, DecodeError> {
+        T::decode(&mut self.input)
+    }
+
+    /// Decodes the arguments of `operation`, whose number was read last.
+    ///
+    /// # Errors
+    /// Those of [`Self::arguments`].
+    pub fn arguments_of(&mut self, operation: OpNum4) -> Result<ArgOp4<'a>, DecodeError> {
+        ArgOp4::decode_args(operation, &mut self.input)
+    }
+
+    /// Decodes the number of the next operation; none at the end. Its arguments must be decoded before the next number.
+    ///
+    /// # Errors
+    /// Any but [`OpError::BadXdr`] of arguments. Nothing more can be decoded.
+    #[inline]
+    pub fn next_number(&mut self) -> Option<Result<OpNum4, OpError>> {
         if self.index >= self.announced {
             return None;
         }
@@ -144,9 +166,9 @@ impl<'a> Iterator for CompoundReader<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let op = self.next_num()?.and_then(|num| {
-            ArgOp4::decode_args(num, &mut self.input).map_err(|error| OpError::BadXdr(num, error))
-        });
+        let op = self
+            .next_number()?
+            .and_then(|num| self.arguments_of(num).map_err(|error| OpError::BadXdr(num, error)));
         if op.is_err() {
             self.index = self.announced;
         }

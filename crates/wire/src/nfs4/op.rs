@@ -96,12 +96,14 @@ pub type UnsupportedRes = Res4<()>;
 impl OpNum4 {
     /// Whether the operation is defined in the minor version. Those that NFSv4.1 makes obsolete ([`Self::is_obsolete`]) are.
     #[must_use]
+    #[inline]
     pub const fn exists_in(self, minorversion: u32) -> bool {
         self.since_minor() <= minorversion && !matches!(self, Self::Illegal)
     }
 
     /// Whether NFSv4.1 and later answer it with NFS4ERR_NOTSUPP (RFC 8881 section 17).
     #[must_use]
+    #[inline]
     pub const fn is_obsolete(self) -> bool {
         matches!(
             self,

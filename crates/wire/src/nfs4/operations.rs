@@ -23,6 +23,7 @@ macro_rules! operations {
         impl $num {
             /// Returns the minor version that introduced the operation.
             #[must_use]
+            #[inline]
             pub const fn since_minor(self) -> u32 {
                 match self {
                     $(Self::$variant => $minor,)*

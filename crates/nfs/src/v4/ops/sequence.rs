@@ -1,9 +1,12 @@
 //! SEQUENCE (RFC 8881 section 18.46): takes a slot of a session, so that the COMPOUND executes once.
 
+use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
+
+use foldhash::fast::FixedState;
 use wire::nfs4::{NfsStat4, SequenceArgs, SequenceOk, SequenceRes};
+use wire::rpc::Credential;
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::rpc_cache::{checksum, credential_checksum};
 use crate::state::ids::SessionId;
 use crate::state::sessions::slots::SlotReply;
 use crate::state::sessions::{Sequenced, SlotRequest};
@@ -24,16 +27,13 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SequenceArgs, out: &mut En
     if compound.operations > session.fore.operations {
         return Err(NfsStat4::TooManyOps.into());
     }
-    let checked = checksum(&compound.following_bytes(CHECKED_BYTES_MAX)) ^ u64::from(bytes);
-    // A remembered reply is only for the principal that made the call.
-    let whose = if args.cachethis { credential_checksum(&compound.header.credential) } else { 0 };
     let highest = session.fore.slots - 1;
     let request = SlotRequest {
         slot: args.slotid,
         sequence: args.sequenceid,
         highest_slot: args.highest_slotid,
         cache_this: args.cachethis,
-        checksum: checked ^ whose,
+        checksum: checksum(compound, bytes, args.cachethis),
         address,
     };
     match compound.state().sequence(&compound.state_context(), session, request)? {
@@ -56,4 +56,20 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SequenceArgs, out: &mut En
         }
         Sequenced::Replay(SlotReply::NotCached) => Err(NfsStat4::RetryUncachedRep.into()),
     }
+}
+
+/// Distinguishes requests with the same sequence, while the process lives. Its key is not secret: a client that makes
+/// collisions harms only itself.
+fn checksum(compound: &Compound<'_>, call_bytes: u32, cache_this: bool) -> u64 {
+    let mut hasher = FixedState::default().build_hasher();
+    hasher.write(&compound.following_bytes(CHECKED_BYTES_MAX));
+    hasher.write_u32(call_bytes);
+    // A remembered reply is only for the principal that made the call.
+    if cache_this {
+        match &compound.header.credential {
+            Credential::Sys(user) => (user.uid, user.gid, user.groups.as_slice()).hash(&mut hasher),
+            _ => hasher.write_u8(0),
+        }
+    }
+    hasher.finish()
 }
