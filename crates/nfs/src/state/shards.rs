@@ -1,31 +1,65 @@
 //! A sharded map: threads rarely meet at a lock. The server makes the keys, so no client can choose colliding ones.
 
-use std::hash::{BuildHasher, Hash};
+use std::hash::Hash;
 
 use foldhash::HashMap;
-use foldhash::fast::RandomState;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::connection::ConnectionId;
+use crate::state::ids::{FileId, Other, SessionId};
 
 /// The number of shards; a power of two.
 const SHARDS: usize = 64;
+
+/// A key of a sharded map.
+pub(super) trait ShardKey: Eq + Hash {
+    /// Returns a byte that differs among keys, and by which they are sharded. So they are hashed only within a shard.
+    fn shard(&self) -> u8;
+}
+
+impl ShardKey for SessionId {
+    fn shard(&self) -> u8 {
+        let [first, ..] = self.0;
+        first
+    }
+}
+
+impl ShardKey for Other {
+    fn shard(&self) -> u8 {
+        let [first, ..] = self.0;
+        first
+    }
+}
+
+impl ShardKey for FileId {
+    fn shard(&self) -> u8 {
+        let [.., last] = self.ino.0.to_be_bytes();
+        last
+    }
+}
+
+impl ShardKey for ConnectionId {
+    fn shard(&self) -> u8 {
+        let [.., last] = self.0.to_be_bytes();
+        last
+    }
+}
 
 /// A map in shards, each with its own lock.
 #[derive(Debug)]
 pub(super) struct Shards<K, V> {
     parts: [RwLock<HashMap<K, V>>; SHARDS],
-    hasher: RandomState,
 }
 
 impl<K, V> Default for Shards<K, V> {
     fn default() -> Self {
-        Shards { parts: std::array::from_fn(|_| RwLock::default()), hasher: RandomState::default() }
+        Shards { parts: std::array::from_fn(|_| RwLock::default()) }
     }
 }
 
-impl<K: Eq + Hash, V> Shards<K, V> {
+impl<K: ShardKey, V> Shards<K, V> {
     fn part(&self, key: &K) -> &RwLock<HashMap<K, V>> {
-        let index = usize::try_from(self.hasher.hash_one(key) % SHARDS as u64).unwrap_or(0);
-        self.parts.get(index).expect("a remainder of their number")
+        self.parts.get(usize::from(key.shard()) % SHARDS).expect("a remainder of their number")
     }
 
     /// Locks the shard of `key` for reading.
