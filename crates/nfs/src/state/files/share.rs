@@ -79,9 +79,13 @@ impl Modes {
     }
 
     fn iter(self) -> impl Iterator<Item = Mode> {
-        (0..16_u8)
-            .filter(move |index| self.0 & 1 << index != 0)
-            .map(|index| Mode { access: index & BOTH, deny: index >> 2 })
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let index = (left != 0).then(|| left.trailing_zeros())?;
+            left &= left - 1;
+            let index = u8::try_from(index).unwrap_or_default();
+            Some(Mode { access: index & BOTH, deny: index >> 2 })
+        })
     }
 
     /// Returns these modes with one more.

@@ -10,7 +10,6 @@ use crate::call::Object;
 use crate::state::stateids::IoMode;
 use crate::v4::context::{Compound, Done, OpStop};
 use crate::v4::regular;
-use crate::v4::state::check_io;
 
 /// The shortest data that is not copied, in bytes. Below it, a copy costs less than one more entry in the vector of a
 /// system call.
@@ -49,9 +48,7 @@ pub(crate) fn readable<'c>(
     file: &Object<'c>,
     stateid: Stateid4,
 ) -> Result<(), OpStop> {
-    regular::check(compound, file)?;
-    let stateid = compound.stateid(stateid)?;
-    check_io(compound, stateid, file, IoMode::Read).map(drop)
+    regular::check_io(compound, file, stateid, IoMode::Read).map(drop)
 }
 
 /// Returns how much to read into a reply with `room` bytes: a READ may return less than was requested.

@@ -8,17 +8,14 @@ use crate::limits::fits_a_file;
 use crate::state::stateids::IoMode;
 use crate::v4::context::{Compound, Done};
 use crate::v4::regular;
-use crate::v4::state::check_io;
 
 pub(crate) fn run<'c>(compound: &mut Compound<'c>, args: &WriteArgs<'c>, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?;
     if file.export.read_only {
         return Err(NfsStat4::Rofs.into());
     }
-    regular::check(compound, &file)?;
     let length = u64::try_from(args.data.len()).expect("limited by the decoder");
-    let stateid = compound.stateid(args.stateid)?;
-    let _in_flight = check_io(compound, stateid, &file, IoMode::Write)?;
+    let _in_flight = regular::check_io(compound, &file, args.stateid, IoMode::Write)?;
     if !fits_a_file(args.offset, length) {
         return Err(NfsStat4::Fbig.into());
     }
