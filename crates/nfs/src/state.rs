@@ -88,6 +88,16 @@ pub(crate) trait StateStore {
     /// Those of [`volume::volume::Volume::change_state`]; nothing was changed.
     fn change(&self, volume: VolumeId, changes: &[StateChange]) -> Result<Durability, Error>;
 
+    /// Writes a new record for whose durability no reply waits. It is journaled before the volume's next change, or within
+    /// about a second ([`StateStore::journal_deferred`]), unless it is deleted before. Called with locks held.
+    ///
+    /// # Errors
+    /// Those of [`StateStore::change`].
+    fn defer(&self, volume: VolumeId, put: &StateChange) -> Result<(), Error>;
+
+    /// Journals the records that were deferred.
+    fn journal_deferred(&self);
+
     /// Returns a number that grows with each start.
     fn generation(&self) -> u32;
 

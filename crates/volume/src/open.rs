@@ -27,6 +27,7 @@ use crate::media::{BLOCK_BYTES, Media};
 use crate::options::{MemoryLimits, Options};
 use crate::schedule::checkpoints::Checkpoints;
 use crate::schedule::cleaner::Cleaner;
+use crate::schedule::deferred_state::DeferredState;
 use crate::schedule::orphans::Orphans;
 use crate::schedule::write_back::WriteBack;
 use crate::segments::Segments;
@@ -191,6 +192,7 @@ impl Volume {
     /// # Errors
     /// The volume refuses changes, or media failed; what was acknowledged is on media nonetheless.
     pub fn close(&self, now: Time) -> Result<(), OpenError> {
+        self.journal_deferred_state();
         while self.step_write_back(now, true, true) == Progress::Worked {}
         while self.committer.step() {}
         // If an earlier checkpoint failed, the first one only finishes it.
@@ -330,6 +332,7 @@ fn assemble(
         space,
         usage: loaded.usage,
         duplicate_requests: loaded.duplicate_requests,
+        deferred_state: DeferredState::default(),
         orphans: Orphans::new(loaded.orphans),
         write_back: WriteBack::default(),
         checkpoints: Checkpoints::new(loaded.more_to_reap),

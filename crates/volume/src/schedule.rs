@@ -2,5 +2,6 @@
 
 pub(crate) mod checkpoints;
 pub(crate) mod cleaner;
+pub(crate) mod deferred_state;
 pub(crate) mod orphans;
 pub(crate) mod write_back;

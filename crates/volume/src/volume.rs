@@ -28,6 +28,7 @@ use crate::limits;
 use crate::media::Media;
 use crate::options::MemoryLimits;
 use crate::schedule::checkpoints::Checkpoints;
+use crate::schedule::deferred_state::DeferredState;
 use crate::schedule::orphans::Orphans;
 use crate::schedule::write_back::WriteBack;
 use crate::segments::Segments;
@@ -45,7 +46,7 @@ pub(crate) use identity::Identity;
 
 /// An open volume.
 ///
-/// Lock order: `directory_moves`, inodes by number, `checkpoints`, `view`, the queue of `committer`, then the locks
+/// Lock order: `directory_moves`, inodes by number, `checkpoints`, `view`, `deferred_state`, the queue of `committer`, then the locks
 /// of single tables. None of them is held across I/O. `index` and the streams belong to the background steps.
 pub struct Volume {
     pub(crate) media: Arc<dyn Media>,
@@ -65,6 +66,7 @@ pub struct Volume {
     pub(crate) space: SpaceLedger,
     pub(crate) usage: Usage,
     pub(crate) duplicate_requests: DuplicateRequestCache,
+    pub(crate) deferred_state: DeferredState,
     pub(crate) orphans: Orphans,
     pub(crate) write_back: WriteBack,
     pub(crate) checkpoints: Checkpoints,

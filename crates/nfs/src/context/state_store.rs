@@ -32,6 +32,14 @@ impl StateStore for ServiceContext {
         self.volume(volume).ok_or(Error::Stale)?.change_state(changes)
     }
 
+    fn defer(&self, volume: VolumeId, put: &StateChange) -> Result<(), Error> {
+        self.volume(volume).ok_or(Error::Stale)?.defer_state(put)
+    }
+
+    fn journal_deferred(&self) {
+        self.volumes().for_each(|volume| volume.journal_deferred_state());
+    }
+
     fn hold(&self, file: FileId) {
         if let Some(volume) = self.volume(file.volume) {
             volume.hold(file.ino);

@@ -95,6 +95,14 @@ pub(crate) struct OpenRequest<'a> {
     pub(crate) mode: Mode,
 }
 
+impl OpenRequest<'_> {
+    /// Returns whether the reply waits for the open's record: others were promised that the file is denied to them, or a
+    /// host does not open it again. Any other open may be lost and repeated.
+    fn is_waited_for(&self) -> bool {
+        self.mode.denies() || self.client.version == ClientProtocol::Nlm
+    }
+}
+
 /// The result of an open.
 #[derive(Debug)]
 pub(crate) struct Opened {
@@ -102,7 +110,7 @@ pub(crate) struct Opened {
     pub(crate) stateid: StateId,
     /// NFSv4.0: whether the owner must be confirmed (OPEN4_RESULT_CONFIRM).
     pub(crate) confirm: bool,
-    /// What the reply waits for. A plain open waits for nothing: it may be lost and repeated.
+    /// What the reply waits for, see [`OpenRequest::is_waited_for`].
     pub(crate) token: Option<DurabilityToken>,
 }
 
@@ -224,7 +232,13 @@ impl SharedState {
                 Some(own) => self.merge_open(context, &own, opening),
                 None => {
                     let prepared = self.prepare_open(opening);
-                    let token = context.change(file.volume, &[prepared.change(file)])?;
+                    let put = prepared.change(file);
+                    let token = if opening.is_waited_for() {
+                        Some(context.change(file.volume, &[put])?)
+                    } else {
+                        context.store.defer(file.volume, &put)?;
+                        None
+                    };
                     let state = enter(&mut files, context, file);
                     let opened = self.insert_open(state, file, opening, &prepared, token);
                     self.forget_if_idle(&mut files, context, file);
@@ -271,7 +285,10 @@ impl SharedState {
         let mut files = self.files.write(&file);
         let state = enter(&mut files, context, file);
         let refused = match self.open_conflicts(context.now, state, opening) {
-            ConflictHolders::None => self.insert_open(state, file, opening, prepared, token),
+            ConflictHolders::None => {
+                let token = opening.is_waited_for().then_some(token);
+                self.insert_open(state, file, opening, prepared, token)
+            }
             ConflictHolders::Expired(_) | ConflictHolders::Active => Err(StateError::ShareDenied),
         };
         if refused.is_err() {
@@ -287,20 +304,15 @@ impl SharedState {
         file: FileId,
         opening: &OpenRequest<'_>,
         prepared: &PreparedOpen,
-        token: DurabilityToken,
+        token: Option<DurabilityToken>,
     ) -> Result<Opened, StateError> {
-        let OpenRequest { client, owner, mode } = *opening;
+        let OpenRequest { client, owner, .. } = *opening;
         let entry = StateEntry::open(client, file, prepared.stateid, owner, prepared.modes, false);
         self.add(&entry)?;
         state.opens.push(Arc::clone(&entry));
         Counters::up(&self.counters.opens);
         self.count_denial(None, Some(prepared.modes));
-        Ok(Opened {
-            stateid: prepared.stateid,
-            confirm: !prepared.record.confirmed,
-            token: (mode.denies() || client.version == ClientProtocol::Nlm).then_some(token),
-            entry,
-        })
+        Ok(Opened { stateid: prepared.stateid, confirm: !prepared.record.confirmed, token, entry })
     }
 
     /// Adds modes to an owner's open.
@@ -318,7 +330,7 @@ impl SharedState {
             entry: Arc::clone(entry),
             stateid,
             confirm,
-            token: (opening.mode.denies() || opening.client.version == ClientProtocol::Nlm).then_some(token),
+            token: opening.is_waited_for().then_some(token),
         })
     }
 

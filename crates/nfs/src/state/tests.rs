@@ -64,6 +64,12 @@ impl StateStore for Memory {
         Ok(Durability::NOW)
     }
 
+    fn defer(&self, volume: VolumeId, put: &StateChange) -> Result<(), Error> {
+        self.change(volume, std::slice::from_ref(put)).map(drop)
+    }
+
+    fn journal_deferred(&self) {}
+
     fn durability(&self, _: DurabilityToken) -> Durable {
         Durable::Yes
     }

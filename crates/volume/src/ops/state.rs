@@ -31,6 +31,9 @@ impl Volume {
         if !changes.iter().all(StateChange::fits) {
             return Err(Error::Invalid);
         }
+        if self.deferred_state.cancel(changes) {
+            return Ok(Durability::NOW);
+        }
         let mut after = Durability::NOW;
         let mut rest = changes;
         while !rest.is_empty() {
@@ -47,6 +50,29 @@ impl Volume {
             rest = later;
         }
         Ok(after)
+    }
+
+    /// Puts a protocol state record whose key is new, and for whose durability no reply waits. It is journaled before the
+    /// volume's next change, or by [`Volume::journal_deferred_state`], unless [`Volume::change_state`] deletes it first.
+    ///
+    /// # Errors
+    /// Those of [`Volume::change_state`]; the record was not put.
+    pub fn defer_state(&self, put: &StateChange) -> Result<(), Error> {
+        let value = put.value.as_ref().filter(|_| put.fits()).ok_or(Error::Invalid)?;
+        let change = self.begin()?;
+        if !self.deferred_state.add(&put.key, value) {
+            change.journal_deferred_state();
+            self.deferred_state.add(&put.key, value);
+        }
+        Ok(())
+    }
+
+    /// Journals the records that were deferred. Call it about once a second, so that a crash takes back no more than the
+    /// latest of them.
+    pub fn journal_deferred_state(&self) {
+        if let Ok(change) = self.begin_background() {
+            change.journal_deferred_state();
+        }
     }
 
     /// Visits all protocol state records, in key order. May read media. Meant for the start of a server, as it reads

@@ -102,6 +102,61 @@ fn state_records_are_bounded_and_long_lists_span_several_entries() {
 }
 
 #[test]
+fn deferred_state_precedes_the_next_change_and_costs_nothing_if_it_is_deleted_before() {
+    let mut world = World::new();
+    let queued = |world: &World| world.volume.committer.last_queued();
+    let before = queued(&world);
+    world.volume.defer_state(&put(b"one", b"1")).unwrap();
+    world.volume.defer_state(&put(b"two", b"2")).unwrap();
+    assert_eq!(world.volume.change_state(&[delete(b"one")]).unwrap().seq.0, 0, "nothing to wait for");
+    assert_eq!(queued(&world), before);
+    // Whatever changes next, it is durable only with the record.
+    let file = world.create(Ino::ROOT, "file").unwrap();
+    world.commit();
+    world.crash(1);
+    assert_eq!(world.lookup(Ino::ROOT, "file"), Ok(file));
+    assert_eq!(all(&world), expected(&[(b"two", b"2")]));
+    // A journaled record is deleted in the journal.
+    world.volume.change_state(&[delete(b"two")]).unwrap();
+    world.volume.defer_state(&put(b"three", b"3")).unwrap();
+    world.commit();
+    world.crash(2);
+    assert_eq!(all(&world), expected(&[]), "a crash takes back what is deferred");
+    // Some are deleted, others changed.
+    world.volume.defer_state(&put(b"four", b"4")).unwrap();
+    world.volume.change_state(&[delete(b"four"), put(b"five", b"5")]).unwrap();
+    world.commit();
+    assert_eq!(all(&world), expected(&[(b"five", b"5")]));
+    // Time passes, or the volume is closed.
+    world.volume.defer_state(&put(b"six", b"6")).unwrap();
+    world.volume.journal_deferred_state();
+    world.commit();
+    world.crash(3);
+    world.volume.defer_state(&put(b"seven", b"7")).unwrap();
+    world.reopen();
+    assert_eq!(all(&world), expected(&[(b"five", b"5"), (b"seven", b"7"), (b"six", b"6")]));
+}
+
+#[test]
+fn deferred_state_is_bounded() {
+    let world = World::new();
+    assert_eq!(world.volume.defer_state(&delete(b"key")), Err(Error::Invalid));
+    let value = vec![7; STATE_VALUE_BYTES_MAX];
+    assert_eq!(world.volume.defer_state(&put(&[1; STATE_KEY_BYTES_MAX + 1], &value)), Err(Error::Invalid));
+    let before = world.volume.committer.last_queued().0;
+    for number in 0..100_u8 {
+        world.volume.defer_state(&put(&[number; STATE_KEY_BYTES_MAX], &value)).unwrap();
+    }
+    let least =
+        (100 * (STATE_KEY_BYTES_MAX + STATE_VALUE_BYTES_MAX)).div_ceil(STATE_BYTES_PER_ENTRY_MAX) as u64;
+    let entries = world.volume.committer.last_queued().0 - before;
+    assert!((least - 1..2 * least).contains(&entries), "{entries} entries");
+    world.volume.journal_deferred_state();
+    assert_eq!(all(&world).len(), 100);
+    world.check();
+}
+
+#[test]
 fn an_operation_journals_state_with_its_effect() {
     let mut world = World::new();
     let key = RequestKey([[1; 16], [2; 16]].concat().into());

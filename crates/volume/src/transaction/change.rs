@@ -198,8 +198,22 @@ impl Change<'_> {
         }
     }
 
+    /// Journals the state records that were deferred: they precede the transaction.
+    pub fn journal_deferred_state(&self) {
+        self.volume.deferred_state.take(|records| {
+            let mut draft = Draft::default();
+            records
+                .into_iter()
+                .for_each(|(key, value)| draft.push(key::state(&key), Some(Value::from(value))));
+            let (bytes, entry) = draft.finish();
+            self.volume.committer.push(bytes);
+            self.view.active.apply(entry.records, &entry.fresh);
+        });
+    }
+
     /// Journals the transaction and makes it visible. The caller holds the locks of everything it changes.
     pub fn commit(self) -> Seq {
+        self.journal_deferred_state();
         let (bytes, entry) = self.draft.finish();
         let seq = self.volume.committer.push(bytes);
         let active = &self.view.active;

@@ -20,6 +20,7 @@ const TICK: Duration = Duration::from_secs(1);
 impl SharedState {
     /// Does what is due. Returns how long to wait before the next call.
     pub(crate) fn tick(&self, context: &Context<'_>) -> Duration {
+        context.store.journal_deferred();
         self.tick_callbacks(context);
         self.tick_copies(context);
         let soon = self.tick_nlm(context);
