@@ -62,32 +62,17 @@ pub(crate) enum Key {
 impl Key {
     /// Returns its bytes.
     pub(crate) fn to_bytes(self) -> Box<[u8]> {
-        let mut key = Vec::with_capacity(29);
-        let tagged = match self {
-            Key::Client(id) => {
-                key.push(b'C');
-                key.extend_from_slice(&id.0.to_be_bytes());
-                return key.into();
-            }
-            Key::Session(id) => {
-                key.push(b'S');
-                key.extend_from_slice(&id.0);
-                return key.into();
-            }
-            Key::Monitor => return b"N"[..].into(),
-            Key::Open(ino, other) => (b'O', ino, other),
-            Key::Delegation(ino, other) => (b'D', ino, other),
-            Key::LockState(ino, other) => (b'K', ino, other),
-            Key::Range(ino, other, _) => (b'R', ino, other),
-            Key::Copy(ino, other) => (b'P', ino, other),
+        let of_file = |tag, ino: Ino, other: Other| [&[tag][..], &ino.0.to_be_bytes(), &other.0].concat();
+        let key = match self {
+            Key::Client(id) => [&b"C"[..], &id.0.to_be_bytes()].concat(),
+            Key::Session(id) => [&b"S"[..], &id.0].concat(),
+            Key::Monitor => b"N".to_vec(),
+            Key::Open(ino, other) => of_file(b'O', ino, other),
+            Key::Delegation(ino, other) => of_file(b'D', ino, other),
+            Key::LockState(ino, other) => of_file(b'K', ino, other),
+            Key::Copy(ino, other) => of_file(b'P', ino, other),
+            Key::Range(ino, other, first) => [&of_file(b'R', ino, other)[..], &first.to_be_bytes()].concat(),
         };
-        let (tag, ino, other) = tagged;
-        key.push(tag);
-        key.extend_from_slice(&ino.0.to_be_bytes());
-        key.extend_from_slice(&other.0);
-        if let Key::Range(_, _, first) = self {
-            key.extend_from_slice(&first.to_be_bytes());
-        }
         key.into()
     }
 

@@ -179,7 +179,7 @@ pub(crate) struct ClientState {
     /// The client is being removed: nothing may be added.
     pub(crate) gone: bool,
     /// Every stateid of the client, with its file.
-    pub(crate) entries: HashMap<Other, FileId>,
+    pub(crate) entries: foldhash::HashMap<Other, FileId>,
     pub(crate) open_owners: HashMap<Box<[u8]>, Arc<OpenOwner>>,
     pub(crate) lock_owners: HashMap<Box<[u8]>, Arc<LockOwner>>,
     pub(crate) sessions: Vec<SessionId>,
@@ -223,7 +223,7 @@ impl Client {
         let further = record.addresses.iter().skip(1).copied();
         let held = ClientState {
             gone: false,
-            entries: HashMap::new(),
+            entries: foldhash::HashMap::default(),
             open_owners: HashMap::new(),
             lock_owners: HashMap::new(),
             sessions: Vec::new(),

@@ -22,9 +22,12 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &LookupArgs<'_>, out: &mut 
             }
         }
         Target::Stored(directory) => {
-            compound.check_lookup(directory)?;
-            let name = names::check(args.objname)?;
-            compound.find(directory, name)?
+            let found = names::check(args.objname).and_then(|name| compound.find(directory, name));
+            if found.is_err() {
+                // Whatever else is wrong, the type of the object comes first.
+                compound.check_lookup(directory)?;
+            }
+            found?.0
         }
     };
     compound.set_current(found)?;
@@ -60,16 +63,21 @@ impl<'c> Compound<'c> {
     }
 
     /// Looks up `name` in a directory of a volume. At the root of a volume, exports whose paths lead through it come
-    /// first.
-    pub(crate) fn find(&mut self, directory: &Rc<Object<'c>>, name: &[u8]) -> Result<Target<'c>, OpStop> {
+    /// first. With an object of the volume, returns the change value of the directory.
+    pub(crate) fn find(
+        &mut self,
+        directory: &Object<'c>,
+        name: &[u8],
+    ) -> Result<(Target<'c>, Option<u64>), OpStop> {
         if let Some(node) = self.covered(directory.volume.id(), directory.ino)
             && let Some(found) = self.beneath(node, name)?
         {
-            return Ok(found);
+            return Ok((found, None));
         }
         let found = directory.volume.lookup(&directory.request(), directory.ino, name);
         let found = self.answered(directory.volume, found)?;
-        Ok(Target::Stored(Rc::new(directory.beside(found.attributes.ino))))
+        let object = Target::Stored(Rc::new(directory.beside(found.attributes.ino)));
+        Ok((object, Some(found.directory.change)))
     }
 
     /// Checks that an object is a directory; symbolic links have a status of their own (RFC 8881 section 18.13.3).

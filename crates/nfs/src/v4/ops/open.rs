@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use volume::attributes::{FileType, SetAttributes};
 use volume::request::Journaled;
-use volume::results::AccessMask;
+use volume::results::{AccessMask, Accessible};
 use wire::nfs4::{
     Attr4, AttrMask, ChangeInfo4, CreateHow4, NfsStat4, OpenArgs, OpenClaim4, OpenOk, OpenRes, Stateid4,
     open_result, share_access,
@@ -29,7 +29,7 @@ mod create;
 mod delegation;
 mod file_hold;
 
-use file_hold::FileHold;
+use file_hold::{FileHold, Found};
 
 /// A decoded request.
 struct Request<'a> {
@@ -123,12 +123,12 @@ fn claim(
         }
         OpenClaim4::Fh => {
             let file = compound.file()?;
-            open_file(compound, &file, None, NO_DIRECTORY, request, out)
+            open_file(compound, &file, NO_DIRECTORY, request, out)
         }
         OpenClaim4::DelegCurFh(stateid) => {
             check_delegation(compound, *stateid)?;
             let file = compound.file()?;
-            open_file(compound, &file, None, NO_DIRECTORY, request, out)
+            open_file(compound, &file, NO_DIRECTORY, request, out)
         }
         // The client still has its delegations, whatever it claims.
         OpenClaim4::Previous(_) => reclaim(compound, request, out),
@@ -160,44 +160,57 @@ fn open_named(
         }
         Target::Stored(directory) => directory,
     };
-    compound.check_directory(directory)?;
-    let (found, _hold) = file_hold::find(compound, directory, name)?;
-    match found {
-        Target::Pseudo(_) => Err(NfsStat4::IsDir.into()),
-        Target::Stored(file) => {
-            let cinfo = unchanged(compound, directory)?;
-            open_file(compound, &file, None, cinfo, request, out)
-        }
+    let found = file_hold::find(compound, directory, name);
+    if found.is_err() {
+        // Whatever else is wrong, the type of the directory comes first.
+        compound.check_directory(directory)?;
     }
+    open_found(compound, found?, None, request, out)
 }
 
-/// Reports a directory that does not change.
-fn unchanged<'c>(compound: &mut Compound<'c>, directory: &Object<'c>) -> Result<ChangeInfo4, OpStop> {
-    let found = directory.volume.attributes(&directory.request(), directory.ino);
-    let change = compound.answered(directory.volume, found)?.change;
-    Ok(ChangeInfo4 { atomic: true, before: change, after: change })
+/// Opens the file of a name, truncating it to `size` if that is given. The directory does not change.
+fn open_found<'c>(
+    compound: &mut Compound<'c>,
+    found: Found<'c>,
+    size: Option<u64>,
+    request: &Request<'_>,
+    out: &mut Encoder<'_>,
+) -> Done {
+    let cinfo = ChangeInfo4 { atomic: true, before: found.change, after: found.change };
+    open_held(compound, (&found.file, &found.access, &found.hold), size, cinfo, request, out)
 }
 
-/// Opens an existing file, truncating it to `size` if that is given.
+/// Opens an existing file.
 fn open_file<'c>(
     compound: &mut Compound<'c>,
     file: &Rc<Object<'c>>,
+    cinfo: ChangeInfo4,
+    request: &Request<'_>,
+    out: &mut Encoder<'_>,
+) -> Done {
+    let hold = FileHold::of(file);
+    let access = file_hold::access(compound, file)?;
+    open_held(compound, (file, &access, &hold), None, cinfo, request, out)
+}
+
+/// Opens a file that is held, with what the caller may do with it, truncating it to `size` if that is given.
+fn open_held<'c>(
+    compound: &mut Compound<'c>,
+    (file, access, _hold): (&Rc<Object<'c>>, &Accessible, &FileHold<'c>),
     size: Option<u64>,
     cinfo: ChangeInfo4,
     request: &Request<'_>,
     out: &mut Encoder<'_>,
 ) -> Done {
-    let _hold = FileHold::of(file);
-    check_file(compound, file, request.mode, size.is_some())?;
+    check_file(compound.minor, file.export.read_only, access, request.mode, size.is_some())?;
     let state = compound.state();
-    let in_flight = size.map(|_| state.begin_modification(file.file_id()));
-    state.check_open(&compound.state_context(), file.file_id(), &request.opening(), size.is_some())?;
     let mut attrset = AttrMask::EMPTY;
     if let Some(size) = size {
+        let _in_flight = state.begin_modification(file.file_id());
+        state.check_open(&compound.state_context(), file.file_id(), &request.opening(), true)?;
         truncate(compound, file, size)?;
         attrset = attrset.with(Attr4::Size);
     }
-    drop(in_flight);
     let opened = state.open(&compound.state_context(), file.file_id(), &request.opening())?;
     if let Some(token) = opened.token {
         compound.wait_for_token(token);
@@ -210,29 +223,27 @@ fn open_file<'c>(
 }
 
 /// Checks that it is a regular file that the caller may open in this mode.
-fn check_file<'c>(
-    compound: &mut Compound<'c>,
-    file: &Object<'c>,
+fn check_file(
+    minor: u32,
+    read_only: bool,
+    access: &Accessible,
     mode: Mode,
     truncates: bool,
 ) -> Result<(), OpStop> {
     let writes = mode.writes() || truncates;
-    let wanted = AccessMask::READ | AccessMask::EXECUTE | AccessMask::MODIFY;
-    let found = file.volume.access(&file.request(), file.ino, AccessMask(wanted));
-    let found = compound.answered(file.volume, found)?;
-    match found.attributes.file_type {
+    match access.attributes.file_type {
         FileType::Regular => {}
         FileType::Directory => return Err(NfsStat4::IsDir.into()),
         FileType::Symlink => return Err(NfsStat4::Symlink.into()),
-        _ if compound.minor == 0 => return Err(NfsStat4::Symlink.into()),
+        _ if minor == 0 => return Err(NfsStat4::Symlink.into()),
         _ => return Err(NfsStat4::WrongType.into()),
     }
     // Whoever may not change a file may not keep others from it either.
     let excludes = writes || mode.denies();
-    if excludes && file.export.read_only {
+    if excludes && read_only {
         return Err(NfsStat4::Rofs.into());
     }
-    let granted = found.granted.0;
+    let granted = access.granted.0;
     // To execute a file, a client reads it.
     let may_read = granted & (AccessMask::READ | AccessMask::EXECUTE) != 0;
     let may_write = granted & AccessMask::MODIFY != 0;

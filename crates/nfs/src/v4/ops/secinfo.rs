@@ -16,7 +16,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SecinfoArgs<'_>, out: &mut
         Target::Stored(directory) => {
             compound.check_directory(&directory)?;
             let name = names::check(args.name)?;
-            compound.find(&directory, name)?
+            compound.find(&directory, name)?.0
         }
     };
     answer(compound, &found, out)

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use volume::attributes::SetAttributes;
 use volume::request::{Answer, Durability, Error, Failure, Journaled};
 use volume::results::{CreateHow, Created};
-use wire::nfs4::{CreateHow4, NfsStat4, Stateid4};
+use wire::nfs4::{ChangeInfo4, CreateHow4, NfsStat4, Stateid4};
 use wire::xdr::{Decode as _, Decoder, Encoder};
 
 use crate::call::Object;
@@ -16,11 +16,12 @@ use crate::state::delegations::in_flight::InFlightModification;
 use crate::state::delegations::{Delegated, NoDelegationReason};
 use crate::state::files::PreparedOpen;
 use crate::state::ids::{FileId, Other};
+use crate::v4::attributes::shown;
 use crate::v4::context::{Compound, Done, OpStop, Target};
 use crate::v4::once::{Once4, change_info, once};
 
 use super::file_hold::{self, FileHold};
-use super::{Request, Shown, delegate, flags, new_attributes, open_file, result, unchanged, write};
+use super::{Request, Shown, delegate, flags, new_attributes, open_file, open_found, result, write};
 
 /// Creates a file, or opens an existing one if `how` allows it.
 pub(super) fn run(
@@ -41,13 +42,11 @@ pub(super) fn run(
         return create(compound, &directory, name, how, new, request, out);
     }
     match file_hold::find(compound, &directory, name) {
-        Ok((Target::Pseudo(_), _)) => Err(NfsStat4::IsDir.into()),
-        Ok((Target::Stored(file), _hold)) => match how {
+        Ok(found) => match how {
             CreateHow4::Unchecked(_) => {
-                let cinfo = unchanged(compound, &directory)?;
                 // Of the attributes, only a size of zero applies to an existing file.
                 let size = new.0.size.filter(|size| *size == 0);
-                open_file(compound, &file, size, cinfo, request, out)
+                open_found(compound, found, size, request, out)
             }
             // This request may have created the file.
             CreateHow4::Guarded(_) | CreateHow4::Exclusive(_) | CreateHow4::Exclusive41(_) => {
@@ -150,9 +149,10 @@ fn open_remembered<'c>(
         return Ok(());
     }
     out.rewind(at);
-    let cinfo = unchanged(compound, directory)?;
+    let change = shown::attributes(compound, &Target::Stored(Rc::clone(directory)))?.change;
+    let cinfo = ChangeInfo4 { atomic: true, before: change, after: change };
     let file = compound.file()?;
-    open_file(compound, &file, None, cinfo, request, out)
+    open_file(compound, &file, cinfo, request, out)
 }
 
 /// What the engine did.
@@ -176,7 +176,7 @@ fn open_created<'c>(
     let cinfo = change_info(&made.created.directory);
     let file = Rc::new(directory.beside(made.created.attributes.ino));
     if !made.journaled {
-        return open_file(compound, &file, None, cinfo, request, out);
+        return open_file(compound, &file, cinfo, request, out);
     }
     let token = DurabilityToken { volume: directory.volume.id(), after: made.after };
     let context = compound.state_context();

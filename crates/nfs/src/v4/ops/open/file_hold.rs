@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use volume::ids::Ino;
+use volume::results::{AccessMask, Accessible};
 use volume::volume::Volume;
 use wire::nfs4::NfsStat4;
 
@@ -33,22 +34,40 @@ impl Drop for FileHold<'_> {
     }
 }
 
+/// A file that was looked up in a directory.
+pub(super) struct Found<'c> {
+    pub(super) file: Rc<Object<'c>>,
+    /// The change value of the directory.
+    pub(super) change: u64,
+    pub(super) hold: FileHold<'c>,
+    pub(super) access: Accessible,
+}
+
 /// Looks up a name in a directory, and holds the file. If another file replaces it before that, the lookup repeats: the
 /// name always names some file.
+///
+/// # Errors
+/// NFS4ERR_ISDIR for exports, and those of the engine.
 pub(super) fn find<'c>(
     compound: &mut Compound<'c>,
-    directory: &Rc<Object<'c>>,
+    directory: &Object<'c>,
     name: &[u8],
-) -> Result<(Target<'c>, Option<FileHold<'c>>), OpStop> {
+) -> Result<Found<'c>, OpStop> {
     loop {
-        let found = compound.find(directory, name)?;
-        let Target::Stored(file) = &found else { return Ok((found, None)) };
-        let hold = FileHold::of(file);
-        let looked = file.volume.attributes(&file.request(), file.ino);
-        match compound.answered(file.volume, looked) {
-            Ok(_) => return Ok((found, Some(hold))),
+        let (Target::Stored(file), Some(change)) = compound.find(directory, name)? else {
+            return Err(NfsStat4::IsDir.into());
+        };
+        let hold = FileHold::of(&file);
+        match access(compound, &file) {
+            Ok(access) => return Ok(Found { file, change, hold, access }),
             Err(OpStop::Status(NfsStat4::Stale)) => {}
             Err(stop) => return Err(stop),
         }
     }
+}
+
+/// Returns what the caller may do with a file that is held.
+pub(super) fn access<'c>(compound: &mut Compound<'c>, file: &Object<'c>) -> Result<Accessible, OpStop> {
+    let wanted = AccessMask(AccessMask::READ | AccessMask::EXECUTE | AccessMask::MODIFY);
+    compound.answered(file.volume, file.volume.access(&file.request(), file.ino, wanted))
 }
