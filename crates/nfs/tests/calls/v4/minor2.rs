@@ -134,6 +134,26 @@ fn extended_attributes_are_set_listed_and_removed() {
 }
 
 #[test]
+fn every_attribute_that_can_be_read_is_shown() {
+    let server = Server::new();
+    let (file, session) = (file(&server, "file"), Session::new(&server));
+    let shown = |request: &[Attr4]| {
+        let results = session.on(file, &[getattr(request)]);
+        let ResOp4::Getattr(Ok(found)) = results.last() else { panic!("{results:?}") };
+        found.obj_attributes.decode_values().unwrap()
+    };
+    let supported = shown(&[Attr4::SupportedAttrs]).supported_attrs.unwrap();
+    let set_only = AttrMask::of(&[Attr4::TimeAccessSet, Attr4::TimeModifySet, Attr4::ModeUmask]);
+    let readable = supported - set_only;
+    let all: Vec<Attr4> = readable.iter().collect();
+    assert_eq!(shown(&all).mask(), readable, "together");
+    for attribute in all {
+        assert_eq!(shown(&[attribute]).mask(), AttrMask::of(&[attribute]), "{attribute:?} alone");
+    }
+    assert_eq!(shown(&[Attr4::ModeUmask]).mask(), AttrMask::EMPTY);
+}
+
+#[test]
 fn operations_without_support_get_their_status() {
     let server = Server::new();
     let (file, session) = (file(&server, "file"), Session::new(&server));
