@@ -14,10 +14,15 @@ to_write=$([ "$VERSION" = 4.0 ] || echo yes)
 count() { counted "nfs4_delegations_$1"; }
 # more granted|recalled|revoked COUNT: fails unless there are more than COUNT.
 more() { [ "$(count "$1")" -gt "$2" ] || fail "$step: no delegation was $1"; }
-# given FILE: opens FILE as descriptor 3, with a delegation.
+# given FILE: opens FILE as descriptor 3, with a delegation: at once to read and to write, otherwise when it is opened again.
 given() {
 	granted=$(count granted)
-	if [ -n "$to_write" ]; then exec 3<>"$1"; else exec 3<"$1"; fi
+	if [ -n "$to_write" ]; then
+		exec 3<>"$1"
+	else
+		cat "$1" >/run/tmp/first
+		exec 3<"$1"
+	fi
 	more granted "$granted"
 }
 free() { df --output=avail -k /mnt/a | tail -1 | tr -d ' '; }
@@ -38,6 +43,8 @@ for way in a b; do
 	if [ "$GUEST" = 1 ]; then
 		echo first >$step
 		granted=$(count granted)
+		cat $step >/run/tmp/first
+		[ "$(count granted)" = "$granted" ] || fail "$step: the first open was delegated"
 		exec 3<$step
 		more granted "$granted"
 		[ "$(cat $step)" = first ] || fail "$step: wrong content"

@@ -66,6 +66,7 @@ use clients::{Clients, GivingWay};
 use config::{Config, Counters};
 use copies::CopyJobs;
 use delegations::in_flight::InFlightModifications;
+use delegations::lately_opened::LatelyOpened;
 pub(crate) use error::StateError;
 use files::Files;
 use ids::cipher::IdKeys;
@@ -196,6 +197,7 @@ pub(crate) struct SharedState {
     copies: CopyJobs,
     counters: Counters,
     modifications: InFlightModifications,
+    lately_opened: LatelyOpened,
     /// When [`SharedState::tick`] last swept all clients, in nanoseconds.
     swept: AtomicU64,
     /// The newest instance that a record names.
@@ -215,6 +217,7 @@ impl SharedState {
     pub(crate) fn new(config: Config, keys: IdKeys) -> SharedState {
         SharedState {
             shares: Shares::new(&config),
+            lately_opened: LatelyOpened::new(config.delegations),
             config,
             keys,
             instance: OnceLock::new(),

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::state::delegations::lately_opened;
 use crate::state::shares::Resource;
 
 /// Memory of an open, or of an owner's locks in a file, with its share of tables, in bytes. With one owner of many
@@ -10,8 +11,8 @@ use crate::state::shares::Resource;
 pub(super) const ENTRY_BYTES: u64 = 480;
 /// Memory of an owner with its share of tables, in bytes, without its name, which is stored twice, and its last reply.
 pub(super) const OWNER_BYTES: u64 = 400;
-/// Memory of a delegation of a file that is not open, so it pays for the file's tables alone.
-const DELEGATION_BYTES: u64 = 480;
+/// Memory of a delegation of a file that is not open, so it pays for the file's tables alone; and of what led to it.
+const DELEGATION_BYTES: u64 = 480 + lately_opened::BYTES_PER_DELEGATION;
 /// Memory of a locked range in a table that has grown.
 const RANGE_BYTES: u64 = 160;
 /// Memory of a place in the queue for a range, or of a remembered grant from there.

@@ -1,5 +1,5 @@
-//! Delegations: granted with an open if nothing conflicts, recalled on a conflict, revoked if they are not returned
-//! within a lease.
+//! Delegations: granted with an open if nothing conflicts and it is worth the call to return it, recalled on a conflict,
+//! revoked if they are not returned within a lease.
 //!
 //! Any conflicting operation recalls them, of NFSv4.0 and NFSv3 too, and is answered NFS4ERR_DELAY or NFS3ERR_JUKEBOX
 //! until they are gone.
@@ -23,6 +23,7 @@ use crate::state::stateids::entry::{Liveness, Recall, StateEntry, StateKind};
 use crate::state::{Caller, Context, DurabilityToken, SharedState, StateError};
 
 pub(crate) mod in_flight;
+pub(crate) mod lately_opened;
 
 /// How an operation on a file conflicts with delegations of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,8 +191,8 @@ impl SharedState {
         self.call_recall(context, entry);
     }
 
-    /// Grants a delegation with an open if nothing conflicts (RFC 8881 section 10.4). `created` says that the OPEN
-    /// created the file: it is about to be written and closed, which a delegation would only make slower.
+    /// Grants a delegation with an open if nothing conflicts (RFC 8881 section 10.4), and if it is likely to save more
+    /// calls than it costs, unless the OPEN asks for it. `created` says that the OPEN created the file.
     ///
     /// Also returns the durability that the reply waits for. A read delegation need not be durable: if a crash loses
     /// it, the client is told to test its delegations ([`Client::may_have_lost_delegations`]). A write delegation
@@ -208,7 +209,9 @@ impl SharedState {
         let wanted = match want {
             DelegationWant::None => return none(NoDelegationReason::NotWanted),
             DelegationWant::Cancel => return none(NoDelegationReason::Cancelled),
-            DelegationWant::NoPreference if created => return none(NoDelegationReason::NotWanted),
+            DelegationWant::NoPreference if created || !self.is_worth_a_delegation(open) => {
+                return none(NoDelegationReason::NotWanted);
+            }
             DelegationWant::NoPreference | DelegationWant::Any => None,
             DelegationWant::Read => Some(false),
             DelegationWant::Write => Some(true),
@@ -223,6 +226,15 @@ impl SharedState {
             return none(NoDelegationReason::Resource);
         }
         self.grant(context, open, wanted).unwrap_or(none(NoDelegationReason::Contention))
+    }
+
+    /// Returns whether a delegation is likely to save more calls than its return costs. Most files are opened, read or
+    /// written, and closed once. For a file that its client has open, or opened lately, it saves the next OPEN and CLOSE. A
+    /// file that is opened to read and to write is often a database, whose locks a holder grants itself.
+    fn is_worth_a_delegation(&self, open: &StateEntry) -> bool {
+        let opened_lately = self.lately_opened.note(open.client.id, open.file);
+        let was_open = open.stateid().seqid > 1;
+        opened_lately || was_open || open.mode().is_some_and(|mode| mode.reads() && mode.writes())
     }
 
     /// `wanted` says whether it must be a write delegation, if that matters.

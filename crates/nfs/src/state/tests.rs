@@ -175,7 +175,7 @@ fn user_at(user: u32, host: u8) -> Peer {
     Peer { principal: Principal::User(user), address: IpAddr::from([192, 0, 2, host]) }
 }
 
-fn file(ino: u64) -> FileId {
+pub(super) fn file(ino: u64) -> FileId {
     FileId { volume: VOLUME, ino: Ino(ino) }
 }
 

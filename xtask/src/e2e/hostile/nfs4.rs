@@ -14,6 +14,8 @@ const AGAIN: Duration = Duration::from_millis(20);
 pub(super) const CALLBACKS: u32 = 0x4000_0000;
 /// OPEN4_SHARE_ACCESS_WANT_NO_DELEG.
 pub(super) const NO_DELEGATION: u32 = 0x400;
+/// OPEN4_SHARE_ACCESS_WANT_ANY_DELEG.
+pub(super) const ANY_DELEGATION: u32 = 0x300;
 
 /// EXCHANGE_ID. Returns the client id and the sequence of the first CREATE_SESSION.
 pub(super) fn exchange_id(link: &mut Link, name: &[u8], verifier: [u8; 8]) -> Result<(u64, u32), Failure> {

@@ -22,7 +22,7 @@ fn delegate(world: &World, client: &Arc<Client>, ask: DelegationWant, mode: (u32
 fn conflicts_recall_and_a_lease_later_revokes() {
     let mut world = World::new();
     let (one, session) = world.client(b"one", 1, CONN_BACK_CHAN);
-    let Delegated::Read(stateid) = delegate(&world, &one, DelegationWant::NoPreference, (1, 0)) else {
+    let Delegated::Read(stateid) = delegate(&world, &one, DelegationWant::Any, (1, 0)) else {
         panic!("no conflict");
     };
     let (two, _) = world.client(b"two", 1, 0);
@@ -65,7 +65,7 @@ fn called_client(world: &World, name: &[u8]) -> Arc<Client> {
 fn v40_clients_are_told_of_a_revocation_until_they_acknowledge_it() {
     let mut world = World::new();
     let one = called_client(&world, b"one");
-    let Delegated::Read(stateid) = delegate(&world, &one, DelegationWant::NoPreference, (1, 0)) else {
+    let Delegated::Read(stateid) = delegate(&world, &one, DelegationWant::Any, (1, 0)) else {
         panic!("no conflict");
     };
     assert_eq!(world.state.renew(&world.context(), one.id, &user_at(0, 1)), Ok(()));
@@ -117,7 +117,7 @@ fn recalled_files_are_not_delegated_again_at_once() {
     let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
     let opened = world.open(&one, b"o", file(1), (1, 0)).unwrap();
     let delegate = |world: &World, opened: &Opened| {
-        world.state.delegate(&world.context(), &opened.entry, DelegationWant::NoPreference, false).0
+        world.state.delegate(&world.context(), &opened.entry, DelegationWant::Any, false).0
     };
     let Delegated::Read(stateid) = delegate(&world, &opened) else { panic!("no conflict") };
     let change = |world: &World| {
@@ -171,18 +171,18 @@ fn while_too_many_files_are_contended_none_is_delegated() {
 fn clients_that_lost_a_delegation_do_not_get_it_again_at_once() {
     let mut world = World::new();
     let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
-    assert!(matches!(delegate(&world, &one, DelegationWant::NoPreference, (3, 0)), Delegated::Write(_)));
+    assert!(matches!(delegate(&world, &one, DelegationWant::Any, (3, 0)), Delegated::Write(_)));
     world.pass(61);
     drop(world.state.check_delegations(&world.context(), None, file(1), ConflictKind::Modify).unwrap());
     let counted = world.state.gauges().into_iter().find(|(name, _)| *name == "nfs4_delegations_revoked");
     assert_eq!(counted, Some(("nfs4_delegations_revoked", 1)));
     world.pass(120);
     let (back, _) = world.client(b"one", 1, CONN_BACK_CHAN);
-    let again = delegate(&world, &back, DelegationWant::NoPreference, (3, 0));
+    let again = delegate(&world, &back, DelegationWant::Any, (3, 0));
     assert_eq!(again, Delegated::None(NoDelegationReason::Contention));
     world.pass(601);
     back.renew(world.now);
-    assert!(matches!(delegate(&world, &back, DelegationWant::NoPreference, (3, 0)), Delegated::Write(_)));
+    assert!(matches!(delegate(&world, &back, DelegationWant::Any, (3, 0)), Delegated::Write(_)));
 }
 
 /// Returns whether a request in a slot is answered with the flag that delegations may be lost.
@@ -211,7 +211,7 @@ fn possible_delegation_losses_are_reported_until_a_reply_arrived() {
     let mut world = World::new();
     let (one, session) = world.client(b"one", 1, CONN_BACK_CHAN);
     let before: Vec<_> = world.memory.records.lock().keys().cloned().collect();
-    let Delegated::Read(stateid) = delegate(&world, &one, DelegationWant::NoPreference, (1, 0)) else {
+    let Delegated::Read(stateid) = delegate(&world, &one, DelegationWant::Any, (1, 0)) else {
         panic!("no conflict");
     };
     assert!(!is_told(&world, session, 0, 1) && !is_told(&world, session, 0, 2));
@@ -237,7 +237,7 @@ fn write_and_v40_delegations_are_durable_before_the_reply() {
     let world = World::new();
     let waits = |client: &Arc<Client>, ino: u64, mode: (u32, u32)| {
         let opened = world.open(client, b"o", file(ino), mode).unwrap();
-        match world.state.delegate(&world.context(), &opened.entry, DelegationWant::NoPreference, false) {
+        match world.state.delegate(&world.context(), &opened.entry, DelegationWant::Any, false) {
             (Delegated::None(why), _) => panic!("{why:?}"),
             (Delegated::Read(_) | Delegated::Write(_), token) => token.is_some(),
         }
@@ -267,7 +267,7 @@ fn answer(world: &World, client: &Client, status: NfsStat4) -> usize {
 fn recalls_of_unknown_delegations_are_repeated() {
     let mut world = World::new();
     let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
-    delegate(&world, &one, DelegationWant::NoPreference, (1, 0));
+    delegate(&world, &one, DelegationWant::Any, (1, 0));
     let change = |world: &World| {
         world.state.check_delegations(&world.context(), None, file(1), ConflictKind::Modify).map(drop)
     };
@@ -328,4 +328,52 @@ fn v40_clients_that_were_not_called_are_called_later() {
         Ok(()),
         "its path is not known to be down"
     );
+}
+
+#[test]
+fn files_are_delegated_when_their_client_opens_them_again() {
+    let world = World::new();
+    let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
+    let (two, _) = world.client(b"two", 1, CONN_BACK_CHAN);
+    let unasked = |world: &World, client: &Arc<Client>, mode| {
+        let opened = world.open(client, b"o", file(1), mode).unwrap();
+        let want = DelegationWant::NoPreference;
+        let delegated = world.state.delegate(&world.context(), &opened.entry, want, false).0;
+        world.state.close(&world.context(), &opened.entry).unwrap();
+        delegated
+    };
+    let none = Delegated::None(NoDelegationReason::NotWanted);
+    assert_eq!(unasked(&world, &one, (1, 0)), none, "most files are opened once");
+    assert_eq!(unasked(&world, &two, (1, 0)), none, "another client's opens are not counted");
+    assert!(matches!(unasked(&world, &one, (1, 0)), Delegated::Read(_)));
+}
+
+#[test]
+fn files_opened_to_read_and_write_are_delegated_at_once() {
+    let world = World::new();
+    let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
+    let granted = delegate(&world, &one, DelegationWant::NoPreference, (3, 0));
+    assert!(matches!(granted, Delegated::Write(_)), "a database is locked often: {granted:?}");
+}
+
+#[test]
+fn creation_counts_as_an_open_until_it_is_closed() {
+    let world = World::new();
+    let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
+    let none = Delegated::None(NoDelegationReason::NotWanted);
+    let create = |file| {
+        let opened = world.open(&one, b"o", file, (1, 0)).unwrap();
+        let want = DelegationWant::NoPreference;
+        assert_eq!(world.state.delegate(&world.context(), &opened.entry, want, true).0, none);
+        opened
+    };
+    let open = |file| {
+        let opened = world.open(&one, b"o", file, (1, 0)).unwrap();
+        world.state.delegate(&world.context(), &opened.entry, DelegationWant::NoPreference, false).0
+    };
+    let made = create(file(1));
+    world.state.close(&world.context(), &made.entry).unwrap();
+    assert_eq!(open(file(1)), none, "what is made is often read once");
+    create(file(2));
+    assert!(matches!(open(file(2)), Delegated::Read(_)), "it is in use");
 }

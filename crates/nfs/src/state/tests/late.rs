@@ -84,7 +84,7 @@ impl Server {
         let opening =
             OpenRequest { client: &client, owner: &owner, mode: files::share::Mode::new(1, 0).unwrap() };
         let opened = state.open(&context, file, &opening).unwrap();
-        let (delegated, _) = state.delegate(&context, &opened.entry, DelegationWant::NoPreference, false);
+        let (delegated, _) = state.delegate(&context, &opened.entry, DelegationWant::Any, false);
         assert!(matches!(delegated, Delegated::Read(_)), "no conflict");
     }
 

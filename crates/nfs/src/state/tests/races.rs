@@ -160,7 +160,7 @@ fn files_being_modified_are_not_delegated() {
     let (one, _) = world.client(b"one", 1, wire::nfs4::create_session_flag::CONN_BACK_CHAN);
     let delegate = |ino: u64| {
         let opened = world.open(&one, b"o", file(ino), (1, 0)).unwrap();
-        world.state.delegate(&world.context(), &opened.entry, DelegationWant::NoPreference, false).0
+        world.state.delegate(&world.context(), &opened.entry, DelegationWant::Any, false).0
     };
     let contended = Delegated::None(NoDelegationReason::Contention);
     let check = |conflict| world.state.check_delegations(&world.context(), None, file(1), conflict);
@@ -194,8 +194,7 @@ fn created_files_are_not_delegated_before_their_open_exists() {
     let prepared = world.state.prepare_open(&opening);
     let (_, coming) = world.state.record_of_created(&prepared, file(1));
     let found = world.open(&two, b"o", file(1), (1, 0)).unwrap();
-    let delegate =
-        || world.state.delegate(&world.context(), &found.entry, DelegationWant::NoPreference, false).0;
+    let delegate = || world.state.delegate(&world.context(), &found.entry, DelegationWant::Any, false).0;
     let contended = Delegated::None(NoDelegationReason::Contention);
     assert_eq!(delegate(), contended);
     let token = DurabilityToken { volume: VOLUME, after: Durability::NOW };
@@ -241,8 +240,7 @@ fn files_that_unexpectedly_lost_their_name_are_recalled_late() {
     let world = World::new();
     let (one, _) = world.client(b"one", 1, wire::nfs4::create_session_flag::CONN_BACK_CHAN);
     let opened = world.open(&one, b"o", file(1), (1, 0)).unwrap();
-    let (delegated, _) =
-        world.state.delegate(&world.context(), &opened.entry, DelegationWant::NoPreference, false);
+    let (delegated, _) = world.state.delegate(&world.context(), &opened.entry, DelegationWant::Any, false);
     let Delegated::Read(stateid) = delegated else { panic!("no conflict") };
     world.state.recall_late(&world.context(), Some(&one), file(1));
     world.state.recall_late(&world.context(), None, file(2));

@@ -18,7 +18,8 @@ fn open(cuts: bool, share_deny: u32) -> ArgOp4<'static> {
     let size = cuts.then(|| fattr(&Attributes4 { size: Some(0), ..Attributes4::default() }));
     ArgOp4::Open(OpenArgs {
         seqid: 0,
-        share_access: share_access::READ | if share_deny == 0 { 0 } else { share_access::WANT_NO_DELEG },
+        share_access: share_access::READ
+            | if share_deny == 0 { share_access::WANT_READ_DELEG } else { share_access::WANT_NO_DELEG },
         share_deny,
         owner: StateOwner4 { clientid: ClientId4(0), owner: OwnerId4(b"owner") },
         openhow: size.map(CreateHow4::Unchecked),

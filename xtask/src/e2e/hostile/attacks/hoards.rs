@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::compound::{Compound, DENIED, Owner, op};
 use super::super::nfs3;
-use super::super::nfs4::{self, NO_DELEGATION, Session};
+use super::super::nfs4::{self, ANY_DELEGATION, NO_DELEGATION, Session};
 use super::super::rpc::{Caller, Failure, Link};
 use super::super::{Scene, places};
 
@@ -132,7 +132,7 @@ pub(super) fn delegations(scene: &Scene) -> Result<String, String> {
         }
         let name = format!("delegated-{number}");
         nfs3::create(&mut maker, &scene.folder, name.as_bytes())?;
-        match session.open_file(&folder, b"owner", 0, name.as_bytes()) {
+        match session.open_file(&folder, b"owner", ANY_DELEGATION, name.as_bytes()) {
             Ok((opened, _)) => {
                 opens += 1;
                 delegated += u32::from(opened.delegation.is_some());
