@@ -10,6 +10,7 @@ use crate::process::{self, root, target_directory};
 use crate::report::{Report, usage};
 
 mod bench;
+mod calls;
 mod copies;
 mod delegations;
 mod full_names;
@@ -44,6 +45,7 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   extents       clones, server-side copies, holes, allocation and extended attributes (NFSv4.2)
   copies        asynchronous server-side copies, across a server kill too (NFSv4.2)
   delegations   granting, recall, revocation from a silent or dead guest; open files that lose their names
+  calls         the calls of making, reading, changing and removing files, beside nfs-ganesha and the kernel's server
   libnfs        the tools of libnfs, a client independent of Linux's
   full-disk     ENOSPC, removing, and space coming back
   full-names    the same with names only: creating, removing and restarting on the full disk
@@ -56,7 +58,8 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   --server ganesha   test the scenarios themselves against nfs-ganesha, except those that kill, fill or check
   --rounds N         rounds of `kill`, 10 by default
   --minutes N        minutes of `fsx`; a short run by default
-  --long             let `remove` use 6 GiB and a million files instead of 256 MiB and 10,000
+  --long             let `remove` use 6 GiB and a million files instead of 256 MiB and 10,000; and `calls` 2,000 files
+                     instead of 200, with times that say something
   --attack NAME      run only this attack of `hostile`; repeatable
   --sample           one version per scenario and five attacks, which the seed chooses, as continuous integration does
   --seed N           replay a run

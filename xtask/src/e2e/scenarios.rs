@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::lab::{Lab, Peer, Version};
 use super::libnfs::Client;
 use super::{
-    Options, bench, copies, delegations, full_names, homes, hostile, installed, kill, remove, scratch,
+    Options, bench, calls, copies, delegations, full_names, homes, hostile, installed, kill, remove, scratch,
 };
 use crate::process::{self, root};
 
@@ -37,6 +37,7 @@ impl Scenario {
         let longer = match self.name {
             "kill" => u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(8),
             "remove" if options.long => 3600,
+            "calls" if options.long => 900,
             "hostile" => hostile::seconds(options),
             "fsx" => options.minutes.unwrap_or(0).saturating_mul(60),
             _ => 0,
@@ -61,6 +62,7 @@ const ALL: &[Scenario] = &[
         versions: &[V40, V42],
         run: delegations::run,
     },
+    Scenario { name: "calls", seconds: 300, foreign: false, versions: &[V42], run: calls::run },
     Scenario { name: "git", seconds: 200, foreign: true, versions: &[V3, V42], run: git },
     Scenario { name: "sqlite", seconds: 120, foreign: true, versions: &[V3, V42], run: sqlite },
     Scenario { name: "pjdfstest", seconds: 180, foreign: true, versions: &[V3, V42], run: pjdfstest },
