@@ -46,10 +46,9 @@ pub const PORTION_BYTES: u64 = 32 << 20;
 pub const INLINE_WRITE_BYTES_MAX: usize = 64 << 10;
 /// Size and alignment of mappings with inline data, bytes, so that a database page replaces a whole mapping.
 pub const INLINE_MAPPING_BYTES: u64 = 4096;
-/// Mappings of an index map that are read at once and kept with an inode: at 40 bytes each, 2.5 KiB.
+/// Mappings of an index map that are read at once and kept with an inode: at 40 bytes each, 2.5 KiB. Random access to a
+/// long map reads no more than it needs.
 pub const MAP_WINDOW_MAPPINGS: usize = 64;
-/// The same for random access to a long map.
-pub const MAP_WINDOW_MAPPINGS_RANDOM: usize = 8;
 /// Most runs per layer that one READ resolves: the data of 4 KiB mappings sixteen times over. A file in smaller
 /// mappings gives shorter READs.
 pub const READ_RUNS_MAX: usize = 4096;

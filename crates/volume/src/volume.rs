@@ -252,17 +252,17 @@ impl Volume {
         }
     }
 
-    /// Reads up to `max` mappings of a file's map from the index, from `offset` on.
+    /// Reads mappings of a file in the index: those that touch `[offset, wanted)`, but no more than `max`, one at least.
     pub(crate) fn read_window(
         &self,
         view: &ReadView,
         ino: Ino,
-        offset: u64,
+        (offset, wanted): (u64, u64),
         max: usize,
     ) -> Result<MapWindow, Error> {
         let mut mappings = Vec::new();
         let (from, to) = (key::map(ino, offset.saturating_add(1)), key::map(ino, u64::MAX));
-        let (mut damaged, mut is_lost, mut reached) = (None, false, offset);
+        let (mut damaged, mut is_lost, mut reached, mut is_partial) = (None, false, offset, false);
         let scanned = view.index.scan_around(&from, &to, &mut |found| match found {
             Found::Lost => {
                 is_lost = true;
@@ -276,7 +276,8 @@ impl Volume {
                     }
                     (is_lost, reached) = (false, mapping.end);
                     mappings.push(mapping);
-                    if mappings.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                    is_partial = mappings.len() >= max || reached >= wanted;
+                    if is_partial { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                 }
                 Err(error) => {
                     damaged = Some(error);
@@ -288,7 +289,7 @@ impl Volume {
             // What lies before a block that cannot be read is known.
             Err(IndexError::Corrupt(_)) if reached > offset => reached,
             Err(error) => return Err(self.index_failed(Subject::Object(ino), &error)),
-            Ok(()) if mappings.len() >= max => reached,
+            Ok(()) if is_partial => reached,
             Ok(()) => u64::MAX,
         };
         if let Some(error) = damaged {

@@ -89,8 +89,7 @@ impl Cover {
     }
 }
 
-/// Returns the runs of `[from, to)` of a locked file, in file order. `windows` returns the window of the index's map
-/// around an offset.
+/// Returns the runs of `[from, to)` of a locked file, in file order. `windows` returns windows of the index's map.
 pub fn resolve<E>(
     view: &ReadView,
     state: &mut InodeState,
@@ -101,8 +100,8 @@ pub fn resolve<E>(
     Ok(resolve_some(view, state, range, with_dirty, usize::MAX, windows)?.0)
 }
 
-/// Returns the window of the index's map around an offset.
-pub type Windows<'a, E> = &'a mut dyn FnMut(&mut InodeState, u64) -> Result<MapWindow, E>;
+/// Returns a window of the index's map that covers the first offset of a range. The range may need further windows.
+pub type Windows<'a, E> = &'a mut dyn FnMut(&mut InodeState, (u64, u64)) -> Result<MapWindow, E>;
 
 /// Like [`resolve`], but stops once a layer has about `max` runs: returns the runs, and the end of the range that
 /// they cover completely. That range is empty only if `range` is.
@@ -153,7 +152,7 @@ pub fn resolve_some<E>(
                 to = offset;
                 break 'gaps;
             }
-            let window = windows(state, offset)?;
+            let window = windows(state, (offset, end))?;
             let bound = window.to.min(end);
             let runs = window_runs(&window.mappings, state.record(), (offset, bound));
             of_index += runs.len();

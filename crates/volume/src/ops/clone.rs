@@ -148,7 +148,7 @@ impl Volume {
     ) -> Result<Cloned, Stop> {
         let view = self.view();
         let (start, end) = (share.from.1, share.from.1 + share.count);
-        let mut windows = |state: &mut InodeState, offset| attempt.window(&view, state, offset);
+        let mut windows = |state: &mut InodeState, range| attempt.window(&view, state, range);
         let source = held.get(share.from.0);
         let (runs, end) = resolve_some(&view, source, (start, end), false, CLONE_RUNS_MAX, &mut windows)?;
         if runs.iter().any(|run| matches!(run.location, Location::Lost)) {

@@ -52,7 +52,7 @@ impl Volume {
     ) -> Result<(Vec<Piece>, u64), Stop> {
         let view = self.view();
         let mut windows =
-            |state: &mut crate::file::inodes::InodeState, offset| attempt.window(&view, state, offset);
+            |state: &mut crate::file::inodes::InodeState, range| attempt.window(&view, state, range);
         let (runs, end) = resolve_some(&view, state, (start, end), true, READ_RUNS_MAX, &mut windows)?;
         // A read ends before what is lost; one that begins there fails.
         let lost = runs.iter().position(|run| matches!(run.location, Location::Lost));

@@ -49,7 +49,7 @@ impl Volume {
     ) -> Result<Sought, Stop> {
         let view = self.view();
         let mut windows =
-            |state: &mut crate::file::inodes::InodeState, offset| attempt.window(&view, state, offset);
+            |state: &mut crate::file::inodes::InodeState, range| attempt.window(&view, state, range);
         let (runs, to) = resolve_some(&view, state, (at, size), true, SEEK_RUNS_MAX, &mut windows)?;
         Ok(match runs.first() {
             Some(run) => Sought::At(run.start),
@@ -70,7 +70,7 @@ impl Volume {
         }
         let view = self.view();
         let mut windows =
-            |state: &mut crate::file::inodes::InodeState, offset| attempt.window(&view, state, offset);
+            |state: &mut crate::file::inodes::InodeState, range| attempt.window(&view, state, range);
         let (runs, to) = resolve_some(&view, state, (at, size), true, SEEK_RUNS_MAX, &mut windows)?;
         let mut cursor = at;
         for run in &runs {

@@ -7,7 +7,7 @@ use crate::api::request::{Access, Error, Request};
 use crate::api::results::{Stability, VolumeStatus};
 use crate::api::time::Time;
 use crate::background::Progress;
-use crate::limits::FILE_BYTES_MAX;
+use crate::limits::{FILE_BYTES_MAX, MAP_WINDOW_MAPPINGS};
 use crate::media::memory::Random;
 
 /// Offset at which the tests of huge files write.
@@ -262,4 +262,34 @@ fn removing_files_frees_their_space() {
     assert_eq!(world.volume.space.reserved(), 0, "nothing stays reserved");
     assert_eq!(world.checkpoint(), Progress::Idle);
     world.reopen();
+}
+
+#[test]
+fn random_access_reads_no_more_of_a_map_than_it_needs() {
+    const STEP: u64 = 8192;
+    let mut world = World::new();
+    let file = world.file("sparse");
+    for block in 0..500 {
+        world.write(file, block * STEP, &[1; 4096]).unwrap();
+        if block % 50 == 49 {
+            world.commit();
+            world.checkpoint();
+        }
+    }
+    let known = |world: &World| {
+        let cell = world.volume.inodes.peek(file).unwrap();
+        let window = cell.lock().window().unwrap().clone();
+        window.mappings.len()
+    };
+    world.read_at(file, 0, 4096).unwrap();
+    assert_eq!(known(&world), MAP_WINDOW_MAPPINGS, "a short file is known after one look");
+    world.read_at(file, 300 * STEP, 4096).unwrap();
+    assert_eq!(known(&world), 1);
+    world.read_at(file, 200 * STEP, 65536).unwrap();
+    assert_eq!(known(&world), 9, "that after the last hole too");
+    world.write(file, 100 * STEP + 4096, &[2; 4096]).unwrap();
+    assert_eq!(known(&world), 1, "the mapping after the hole shows that it is one");
+    world.read_at(file, 101 * STEP + 4096, 4096).unwrap();
+    assert_eq!(known(&world), MAP_WINDOW_MAPPINGS, "sequential access");
+    assert_eq!(world.read_at(file, 100 * STEP, 8192).unwrap(), [[1; 4096], [2; 4096]].concat());
 }

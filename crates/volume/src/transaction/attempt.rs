@@ -14,7 +14,7 @@ use crate::encoding::key;
 use crate::encoding::key::Key;
 use crate::encoding::record::{InodeRecord, NameRecord};
 use crate::file::inodes::{InodeState, LockedInode, MapWindow, Presence};
-use crate::limits::{MAP_WINDOW_MAPPINGS, MAP_WINDOW_MAPPINGS_RANDOM};
+use crate::limits::MAP_WINDOW_MAPPINGS;
 use crate::tables::read_view::ReadView;
 use crate::volume::{Subject, Volume};
 
@@ -26,8 +26,8 @@ const TRIES_MAX: usize = 1000;
 pub enum Missing {
     /// A record of the index.
     Record(Key),
-    /// A number of mappings of a file in the index, from an offset on.
-    Map(Ino, u64, usize),
+    /// The mappings of a file in the index that touch `[from, to)`, or the first of them.
+    Map(Ino, u64, u64),
     /// Groups of blocks of extents, each with the part of a file that it holds.
     Blocks(Vec<((ExtentId, u32), Subject)>),
     /// The number of mapped bytes in `[from, to)` of a file.
@@ -173,9 +173,9 @@ impl Attempt<'_> {
                 self.volume.remember_record(&view, key, &slot);
                 self.records.insert(key.clone(), slot);
             }
-            Missing::Map(ino, offset, mappings) => {
+            Missing::Map(ino, from, to) => {
                 self.follow(&view);
-                self.load_window(&view, *ino, *offset, *mappings)?;
+                self.load_window(&view, *ino, (*from, *to))?;
             }
             Missing::Blocks(_) | Missing::Coverage(..) => return Ok(false),
         }
@@ -191,8 +191,8 @@ impl Attempt<'_> {
         }
     }
 
-    fn load_window(&mut self, view: &ReadView, ino: Ino, offset: u64, mappings: usize) -> Result<(), Error> {
-        let window = self.volume.read_window(view, ino, offset, mappings)?;
+    fn load_window(&mut self, view: &ReadView, ino: Ino, range: (u64, u64)) -> Result<(), Error> {
+        let window = self.volume.read_window(view, ino, range, MAP_WINDOW_MAPPINGS)?;
         self.windows.retain(|(of, kept)| *of != ino || kept.from != window.from);
         self.windows.push((ino, window));
         Ok(())
@@ -215,7 +215,7 @@ impl Attempt<'_> {
                 }
                 self.records.insert(key.clone(), slot);
             }
-            Missing::Map(ino, offset, mappings) => self.load_window(&view, *ino, *offset, *mappings)?,
+            Missing::Map(ino, from, to) => self.load_window(&view, *ino, (*from, *to))?,
             Missing::Blocks(wanted) => {
                 for (block, of) in wanted {
                     if let Some(bytes) = self.volume.read_block(&view, *block, *of)? {
@@ -390,21 +390,26 @@ impl Attempt<'_> {
         self.windows.iter().filter(|(of, _)| *of == ino).count()
     }
 
-    /// Returns how many mappings to read at `offset`: many for sequential access and for a map that seems short, few
-    /// for random access to a long one.
-    fn window_size(&self, state: &InodeState, offset: u64) -> usize {
+    /// Returns up to where to read the map from `offset`: far for sequential access and for a map that seems short, no
+    /// farther than `to` for random access to a long one.
+    fn window_end(&self, state: &InodeState, offset: u64, to: u64) -> u64 {
         let loaded = self.windows.iter().filter(|(ino, _)| *ino == state.ino).map(|(_, window)| window);
         let mut known = state.window().into_iter().chain(loaded).peekable();
         let is_first = known.peek().is_none();
         if is_first || known.any(|window| window.to == offset || window.to == u64::MAX) {
-            MAP_WINDOW_MAPPINGS
+            u64::MAX
         } else {
-            MAP_WINDOW_MAPPINGS_RANDOM
+            to
         }
     }
 
-    /// Returns the window of a locked file's index map that covers `offset`.
-    pub fn window(&self, view: &ReadView, state: &mut InodeState, offset: u64) -> Result<MapWindow, Stop> {
+    /// Returns the window of a locked file's index map that covers `offset`. What follows is wanted up to `to`.
+    pub fn window(
+        &self,
+        view: &ReadView,
+        state: &mut InodeState,
+        (offset, to): (u64, u64),
+    ) -> Result<MapWindow, Stop> {
         let covers = |window: &MapWindow| window.from <= offset && offset < window.to;
         if let Some(window) = state.window()
             && covers(window)
@@ -418,7 +423,7 @@ impl Attempt<'_> {
                 self.volume.inodes.keep_window(state, window.clone());
                 Ok(window.clone())
             }
-            _ => Err(Stop::Missing(Missing::Map(state.ino, offset, self.window_size(state, offset)))),
+            _ => Err(Stop::Missing(Missing::Map(state.ino, offset, self.window_end(state, offset, to)))),
         }
     }
 }

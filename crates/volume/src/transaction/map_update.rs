@@ -45,7 +45,7 @@ impl Attempt<'_> {
         }
         let view = self.volume.view();
         if to - from <= COUNT_LOCKED_BYTES && self.windows_of(state.ino) < COUNT_LOCKED_WINDOWS_MAX {
-            let mut windows = |state: &mut InodeState, offset| self.window(&view, state, offset);
+            let mut windows = |state: &mut InodeState, range| self.window(&view, state, range);
             return Ok(covered(&resolve(&view, state, (from, to), false, &mut windows)?));
         }
         let wanted = (state.ino, (from, to), view.version, state.map_changes);
@@ -85,7 +85,7 @@ impl Volume {
             let Some(mapping) = next else { break };
             start = mapping.max(start);
             // Reads at most one window of the index, however many mappings lie there.
-            let window = self.read_window(view, ino, start, MAP_WINDOW_MAPPINGS)?;
+            let window = self.read_window(view, ino, (start, u64::MAX), MAP_WINDOW_MAPPINGS)?;
             let end = to.min(start.saturating_add(COUNT_STEP_BYTES)).min(window.to);
             let mut windows = |_: &mut InodeState, _| Ok::<_, Infallible>(window.clone());
             let Ok(runs) = resolve(view, &mut copy, (start, end), false, &mut windows);
@@ -105,7 +105,8 @@ impl Volume {
     /// Returns the start of the first mapping in any layer that ends after `from`. What lies between is a hole,
     /// possibly a huge one.
     fn next_mapped(&self, view: &ReadView, ino: Ino, from: u64) -> Result<Option<u64>, Error> {
-        let in_index = self.read_window(view, ino, from, 1)?.mappings.first().map(|mapping| mapping.start);
+        let in_index =
+            self.read_window(view, ino, (from, u64::MAX), 1)?.mappings.first().map(|mapping| mapping.start);
         let memtables = std::iter::once(&view.active).chain(&view.frozen);
         let in_memory = memtables.filter_map(|memtable| next_mapping(memtable, ino, from));
         Ok(in_memory.chain(in_index).min())

@@ -117,7 +117,7 @@ impl File {
     /// Returns what [`resolve`] finds in a range, using windows of `window` mappings.
     fn resolved(&mut self, range: (u64, u64), with_dirty: bool, window: usize) -> (Model, u64) {
         let mappings = self.windows.clone();
-        let mut windows = |_: &mut InodeState, offset: u64| {
+        let mut windows = |_: &mut InodeState, (offset, _): (u64, u64)| {
             let some: Vec<IndexMapping> =
                 mappings.iter().filter(|mapping| mapping.end > offset).take(window).copied().collect();
             let to = if some.len() < window { u64::MAX } else { some.last().unwrap().end };
