@@ -16,21 +16,19 @@ use wire::xdr::{Decode, Decoder};
 use crate::incoming::IncomingRecord;
 use crate::limits::{DIRECTORY_BYTES_MAX, SMALL_REPLY_BYTES_MAX, SMALL_RESULT_BYTES};
 
-/// The limit of a volume that a change may have to wait for. Changes that wait for the same are served in the order in
-/// which they came; changes that wait for different ones are independent.
+/// The limit of a volume that a change may have to wait for. Changes of one origin that wait for the same are served in the
+/// order in which they came, and origins take turns; changes that wait for different ones are independent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AwaitedLimit {
     /// Room for unstable data.
     Data,
     /// Room in the journal and in the memtables.
     Journal,
-    /// Room in the journal, and a checkpoint that clears truncations of the file.
-    Truncation,
 }
 
 impl AwaitedLimit {
     /// The number of limits.
-    pub const COUNT: usize = 3;
+    pub const COUNT: usize = 2;
 
     /// Returns a number below [`AwaitedLimit::COUNT`].
     #[must_use]
@@ -38,7 +36,6 @@ impl AwaitedLimit {
         match self {
             AwaitedLimit::Data => 0,
             AwaitedLimit::Journal => 1,
-            AwaitedLimit::Truncation => 2,
         }
     }
 
@@ -54,8 +51,8 @@ impl AwaitedLimit {
             ArgOp4::Write(args) => {
                 Some(AwaitedLimit::of_write(args.stable == StableHow4::Unstable, args.data.len()))
             }
-            ArgOp4::Setattr(_) => Some(AwaitedLimit::Truncation),
-            ArgOp4::Allocate(_)
+            ArgOp4::Setattr(_)
+            | ArgOp4::Allocate(_)
             | ArgOp4::Deallocate(_)
             | ArgOp4::Clone(_)
             | ArgOp4::Copy(_)
@@ -136,8 +133,8 @@ impl<'r> Needs<'r> {
                 let write = WriteArgs::decode(&mut input.clone()).ok()?;
                 AwaitedLimit::of_write(write.stable == StableHow::Unstable, write.data.len())
             }
-            Procedure::Setattr => AwaitedLimit::Truncation,
-            Procedure::Create
+            Procedure::Setattr
+            | Procedure::Create
             | Procedure::Mkdir
             | Procedure::Symlink
             | Procedure::Mknod

@@ -29,8 +29,10 @@ use crate::{attributes, credentials, status};
 pub(crate) enum Stop {
     /// Media must be read: run the call again where that is allowed.
     WouldBlock,
-    /// A limit is reached, or the same call is being executed: run the call again soon.
+    /// A limit of the volume is reached, which other changes wait for too: run the call again soon.
     Busy,
+    /// Something is in the way of this call, for example the same call that is being executed: run the call again soon.
+    Later,
     /// The arguments cannot be decoded.
     Garbage,
     /// A length in the arguments exceeds its limit: the connection is closed.
@@ -50,6 +52,7 @@ impl From<Retry> for Stop {
         match retry {
             Retry::WouldBlock => Stop::WouldBlock,
             Retry::Busy => Stop::Busy,
+            Retry::Later => Stop::Later,
         }
     }
 }

@@ -92,7 +92,7 @@ impl From<StateError> for Rejection {
     fn from(error: StateError) -> Rejection {
         match error {
             // The client is being removed.
-            StateError::Expired => Stop::Busy.into(),
+            StateError::Expired => Stop::Later.into(),
             // A delegation is being recalled. This is how NLM says "in a few seconds".
             StateError::TryLater => Nlm4Stats::DeniedGracePeriod.into(),
             StateError::LimitReached => Nlm4Stats::DeniedNolocks.into(),
@@ -252,7 +252,7 @@ fn client(
     match client.recorded.get() {
         Some(token) if token.volume != object.file_id().volume => match context.store.durability(*token) {
             Durable::Yes => Ok(client),
-            Durable::NotYet => Err(Stop::Busy.into()),
+            Durable::NotYet => Err(Stop::Later.into()),
             Durable::Failed => Err(Nlm4Stats::Failed.into()),
         },
         _ => Ok(client),

@@ -44,6 +44,6 @@ fn notify<'a>(call: &Call<'a>, _: &mut Encoder<'_>) -> Handled<'a> {
             crate::status::nfs3(error)?;
             Err(Stop::Failed)
         }
-        Err(_) => Err(Stop::Busy),
+        Err(_) => Err(Stop::Later),
     }
 }

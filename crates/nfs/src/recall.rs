@@ -23,7 +23,8 @@ impl From<StateError> for Stop {
     fn from(error: StateError) -> Stop {
         match error {
             StateError::Engine(Error::WouldBlock) => Stop::WouldBlock,
-            StateError::Engine(_) => Stop::Busy,
+            StateError::Engine(Error::Busy) => Stop::Busy,
+            StateError::Engine(_) => Stop::Later,
             _ => Stop::Status(NfsStat3::Jukebox),
         }
     }
@@ -56,7 +57,7 @@ impl<'a> Recaller<'a, '_> {
     /// Recalls delegations of the object that is about to lose the name `name`.
     ///
     /// # Errors
-    /// Those of [`Recaller::object`]; [`Error::WouldBlock`] and [`Error::Busy`] if the name cannot be looked up now.
+    /// Those of [`Recaller::object`]; [`Error::WouldBlock`], [`Error::Busy`] and [`Error::ObjectBusy`] if the name cannot be looked up now.
     pub(crate) fn name(
         &self,
         directory: &Object<'_>,
@@ -82,11 +83,13 @@ impl<'a> Recaller<'a, '_> {
 /// Returns the object that was looked up. If there is none, nothing is recalled, and the operation reports the error.
 ///
 /// # Errors
-/// [`Error::WouldBlock`] and [`Error::Busy`]: it is not known yet.
+/// [`Error::WouldBlock`], [`Error::Busy`] and [`Error::ObjectBusy`]: it is not known yet.
 fn found(looked: Answer<Found>) -> Result<Option<Ino>, Error> {
     match looked {
         Ok(found) => Ok(Some(found.value.attributes.ino)),
-        Err(Failure { error: error @ (Error::WouldBlock | Error::Busy), .. }) => Err(error),
+        Err(Failure { error: error @ (Error::WouldBlock | Error::Busy | Error::ObjectBusy), .. }) => {
+            Err(error)
+        }
         Err(_) => Ok(None),
     }
 }
@@ -168,10 +171,13 @@ mod tests {
     #[test]
     fn a_name_that_cannot_be_looked_up_yet_is_not_missing() {
         let later = |error| Stop::from(StateError::from(error));
-        for error in [Error::WouldBlock, Error::Busy] {
+        for error in [Error::WouldBlock, Error::Busy, Error::ObjectBusy] {
             assert_eq!(found(Err(error.into())), Err(error));
         }
-        assert_eq!((later(Error::WouldBlock), later(Error::Busy)), (Stop::WouldBlock, Stop::Busy));
+        assert_eq!(
+            [Error::WouldBlock, Error::Busy, Error::ObjectBusy].map(later),
+            [Stop::WouldBlock, Stop::Busy, Stop::Later]
+        );
         for error in [Error::NoEntry, Error::Stale, Error::NotDirectory] {
             assert_eq!(found(Err(error.into())), Ok(None));
         }

@@ -102,7 +102,7 @@ pub(crate) fn once<'a, T, B: Encode>(
         return Ok(object.after(after));
     }
     let key = request_key(call.client(), call.header, call.arguments.rest());
-    let _entered = call.service.shared.in_progress.enter(&key).ok_or(Stop::Busy)?;
+    let _entered = call.service.shared.in_progress.enter(&key).ok_or(Stop::Later)?;
     if let Some((answer, after)) = object.volume.lookup_request(&key) {
         out.raw(&answer);
         return Ok(object.after(after));

@@ -58,9 +58,12 @@ pub enum Outcome {
     /// [`volume::request::Access::Blocking`], after other calls that wait for such a run, and with its [`Progress`] if there is
     /// one; if there is none, nothing was changed either.
     WouldBlock,
-    /// A limit is reached, or another thread executes the same call. Nothing was appended. Run the call again in a moment,
-    /// with its [`Progress`] if there is one.
+    /// A limit of the volume is reached, see [`crate::admission::AwaitedLimit`]. Nothing was appended. Run the call again when
+    /// other changes find room, with its [`Progress`] if there is one.
     Busy,
+    /// Something is in the way of this call, for example another thread that executes the same call; other calls need not
+    /// wait for it. Nothing was appended. Run the call again in a moment, with its [`Progress`] if there is one.
+    Later,
     /// The record is a reply and was given to the callback it answers. Nothing was appended.
     Nothing,
     /// The record is no call, or breaks a limit of the protocol. Nothing was appended. Close the connection.
@@ -367,6 +370,7 @@ impl<'o> OpenReply<'o> {
         let header = match stop {
             Stop::WouldBlock => return Outcome::WouldBlock,
             Stop::Busy => return Outcome::Busy,
+            Stop::Later => return Outcome::Later,
             Stop::OverLimit => return Outcome::Close,
             Stop::Status(status) => {
                 self.fail(status);

@@ -10,8 +10,10 @@ use wire::nfs4::NfsStat4;
 pub(crate) enum Retry {
     /// Media must be read.
     WouldBlock,
-    /// A limit is reached.
+    /// A limit is reached that other changes share.
     Busy,
+    /// Something is in the way of this call.
+    Later,
 }
 
 /// Maps an error to a status of NFSv3 (RFC 1813 section 2.6).
@@ -42,6 +44,7 @@ pub(crate) fn nfs3(error: Error) -> Result<NfsStat3, Retry> {
         Error::CrossDevice => NfsStat3::Xdev,
         Error::WouldBlock => return Err(Retry::WouldBlock),
         Error::Busy => return Err(Retry::Busy),
+        Error::ObjectBusy => return Err(Retry::Later),
     })
 }
 
@@ -68,7 +71,7 @@ pub(crate) fn nfs4(error: Error) -> NfsStat4 {
         Error::BadCookie => NfsStat4::BadCookie,
         Error::BadType => NfsStat4::BadType,
         Error::CrossDevice => NfsStat4::Xdev,
-        Error::WouldBlock | Error::Busy => NfsStat4::Delay,
+        Error::WouldBlock | Error::Busy | Error::ObjectBusy => NfsStat4::Delay,
     }
 }
 
@@ -113,6 +116,7 @@ mod tests {
         }
         assert_eq!(nfs3(Error::WouldBlock), Err(Retry::WouldBlock));
         assert_eq!(nfs3(Error::Busy), Err(Retry::Busy));
+        assert_eq!(nfs3(Error::ObjectBusy), Err(Retry::Later));
     }
 
     #[test]

@@ -80,6 +80,13 @@ pub const BUFFER_SHARE: usize = 16;
 /// How long a call that met a limit of the engine waits, unless progress is announced before.
 pub const BUSY_RETRY: Duration = Duration::from_millis(2);
 
+/// How often the pause of a call is doubled that waits for something that is in the way of it alone: up to 32 ms.
+pub const RETRY_DOUBLINGS_MAX: u32 = 4;
+
+/// The least time between two tries of such calls of one origin, on average, while many of them wait. A try takes some
+/// microseconds.
+pub const RETRY_SPACING: Duration = Duration::from_micros(250);
+
 /// How long a connection waits for memory before others that hold more than their share, or are slow, give way. Records and
 /// replies of peers that are not slow take less, so that nobody has to.
 pub const WAIT_MAX: Duration = Duration::from_millis(100);

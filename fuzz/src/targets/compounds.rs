@@ -317,7 +317,7 @@ impl World {
                     return Some(out);
                 }
                 Outcome::WouldBlock => access = Access::Blocking,
-                Outcome::Busy => self.work(),
+                Outcome::Busy | Outcome::Later => self.work(),
                 Outcome::Nothing => return None,
                 Outcome::Close => {
                     self.close(client);

@@ -101,7 +101,7 @@ impl<'t> Reply<'t> {
         if outstanding.next().is_some() {
             drop(outstanding);
             self.suspend(compound, call, out);
-            return Err(call::Stop::Busy);
+            return Err(call::Stop::Later);
         }
         drop(outstanding);
         if let Some(slot) = compound.slot.take() {
@@ -182,7 +182,8 @@ fn step(
             Err(match stop {
                 OpStop::Replay(replay) => Unfinished::Replay(replay),
                 OpStop::WouldBlock => Unfinished::Again(call::Stop::WouldBlock),
-                _ => Unfinished::Again(call::Stop::Busy),
+                OpStop::Busy => Unfinished::Again(call::Stop::Busy),
+                OpStop::Later | OpStop::Status(_) => Unfinished::Again(call::Stop::Later),
             })
         }
     }

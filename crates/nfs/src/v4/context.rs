@@ -34,9 +34,11 @@ pub(crate) enum OpStop {
     Status(NfsStat4),
     /// It needs media, or is long and gives its turn up. Nothing was changed, except by the parts that it noted.
     WouldBlock,
-    /// A limit is reached, or another request is in its way. Nothing was changed, except by the parts that it noted; try
-    /// again soon.
+    /// A limit of the volume is reached. Nothing was changed, except by the parts that it noted; try again soon.
     Busy,
+    /// Something else is in its way, for example another request. Nothing was changed, except by the parts that it noted; try
+    /// again soon.
+    Later,
     /// The whole COMPOUND was answered before.
     Replay(Replay),
 }
@@ -73,6 +75,7 @@ impl From<Error> for OpStop {
         match error {
             Error::WouldBlock => OpStop::WouldBlock,
             Error::Busy => OpStop::Busy,
+            Error::ObjectBusy => OpStop::Later,
             _ => OpStop::Status(status::nfs4(error)),
         }
     }

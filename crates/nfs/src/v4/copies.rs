@@ -77,7 +77,9 @@ impl ServiceContext {
                 copy.copied(promised.value.count, promised.after);
                 Step::After(volume.throttle())
             }
-            Err(failure) if matches!(failure.error, Error::Busy | Error::WouldBlock) => Step::After(SOON),
+            Err(failure) if failure.error.is_busy() || failure.error == Error::WouldBlock => {
+                Step::After(SOON)
+            }
             // The source was truncated, or the volume is full: the copy ends short. A client that continues from
             // there gets the error.
             Ok(_) | Err(_) => {

@@ -44,7 +44,7 @@ pub(crate) fn once<'c, T>(
     let Once4 { run, succeed, current } = operation;
     let key = compound.request_key();
     let service = compound.service;
-    let _entered = service.shared.in_progress.enter(&key).ok_or(OpStop::Busy)?;
+    let _entered = service.shared.in_progress.enter(&key).ok_or(OpStop::Later)?;
     compound.note_change();
     if let Some((answer, after)) = object.volume.lookup_request(&key) {
         compound.wait_for(object.volume, after);

@@ -187,7 +187,7 @@ impl<'c> Compound<'c> {
         let turn = match sequence.begin(seqid, request, self.now) {
             SequenceCheck::Execute(turn) => turn,
             SequenceCheck::Replay(again) => return self.replay(&again, out),
-            SequenceCheck::InProgress => return Err(OpStop::Busy),
+            SequenceCheck::InProgress => return Err(OpStop::Later),
             SequenceCheck::Misordered => return Err(NfsStat4::BadSeqId.into()),
         };
         let at = out.position();

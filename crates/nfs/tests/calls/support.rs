@@ -243,7 +243,7 @@ impl Server {
                     return out;
                 }
                 Outcome::WouldBlock => access = Access::Blocking,
-                Outcome::Busy => self.work(&self.volume),
+                Outcome::Busy | Outcome::Later => self.work(&self.volume),
                 other => panic!("no reply: {other:?}"),
             }
         }

@@ -1,10 +1,16 @@
-//! Calls that wait for a limit of a volume, in the order in which they came, over all event loops.
+//! Calls that wait for a limit of a volume, over all event loops: origins take turns, and the calls of an origin are in the
+//! order in which they came.
 //!
 //! A call that finds a limit reached joins the queue of that limit, for example that of a volume's journal. Only the
-//! first call in a queue is tried again; a new call that awaits the same limit joins without a try, so it never
-//! overtakes. The loops hold the calls; the queues hold tickets. While no call waits, all this costs reading one counter.
+//! first call in a queue is tried again; a new call that awaits the same limit joins without a try, so it overtakes none of
+//! its origin, and of each other origin at most those that wait behind that one's first call. The loops hold the calls; the
+//! queues hold tickets. While no call waits, all this costs reading one counter.
+//!
+//! A call that meets something else than the limit leaves the queue; see [`crate::net::deferred`].
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
@@ -13,16 +19,76 @@ use parking_lot::Mutex;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket {
     pub(crate) queue: usize,
+    place: Place,
+}
+
+impl Ticket {
+    /// The first place in a queue.
+    pub(crate) fn first(queue: usize) -> Ticket {
+        Ticket { queue, place: Place::default() }
+    }
+}
+
+/// In each round every origin has one call at most. Within a round, calls are in the order in which they came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    round: u64,
     /// Grows with time.
-    pub(crate) number: u64,
+    number: u64,
 }
 
 /// One queue.
 #[derive(Default)]
 struct RetryQueue {
-    /// The loop of each waiting call, by number.
-    waiting: Mutex<BTreeMap<u64, usize>>,
+    waiting: Mutex<Waiting>,
     length: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// The loop and the origin of each waiting call.
+    calls: BTreeMap<Place, (usize, IpAddr)>,
+    /// The calls of each origin: their number, and the round of the last one.
+    origins: HashMap<IpAddr, (usize, u64)>,
+    /// The round of the call that left last.
+    round: u64,
+}
+
+impl Waiting {
+    /// Adds a call at its place, or behind the others of its origin. Returns the place, unless it waits there already.
+    fn add(
+        &mut self,
+        place: Option<Place>,
+        loop_number: usize,
+        origin: IpAddr,
+        next: &AtomicU64,
+    ) -> (Place, bool) {
+        let last = self.origins.get(&origin).map(|(_, round)| *round);
+        let place = place.unwrap_or_else(|| Place {
+            round: last.map_or(self.round, |round| round + 1),
+            number: next.fetch_add(1, Ordering::Relaxed),
+        });
+        let is_new = self.calls.insert(place, (loop_number, origin)).is_none();
+        if is_new {
+            let (count, round) = self.origins.entry(origin).or_insert((0, place.round));
+            *count += 1;
+            *round = place.round.max(*round);
+        }
+        (place, is_new)
+    }
+
+    /// Removes a call. Returns whether it waited.
+    fn remove(&mut self, place: Place) -> bool {
+        let Some((_, origin)) = self.calls.remove(&place) else { return false };
+        self.round = self.round.max(place.round);
+        if let Entry::Occupied(mut entry) = self.origins.entry(origin) {
+            entry.get_mut().0 -= 1;
+            if entry.get().0 == 0 {
+                entry.remove();
+            }
+        }
+        true
+    }
 }
 
 /// All queues.
@@ -51,27 +117,32 @@ impl RetryQueues {
     }
 
     /// Appends a call of a loop. A call that had a ticket gets its place back.
-    pub(crate) fn join(&self, queue: usize, ticket: Option<Ticket>, loop_number: usize) -> Ticket {
-        let mut waiting = self.queues[queue].waiting.lock();
+    pub(crate) fn join(
+        &self,
+        queue: usize,
+        ticket: Option<Ticket>,
+        loop_number: usize,
+        origin: IpAddr,
+    ) -> Ticket {
+        let place = ticket.map(|ticket| ticket.place);
         // The number is drawn under the lock, so that a later number of a queue is always inserted later.
-        let ticket =
-            ticket.unwrap_or_else(|| Ticket { queue, number: self.next.fetch_add(1, Ordering::Relaxed) });
-        if waiting.insert(ticket.number, loop_number).is_none() {
+        let (place, is_new) = self.queues[queue].waiting.lock().add(place, loop_number, origin, &self.next);
+        if is_new {
             self.queues[queue].length.fetch_add(1, Ordering::Release);
             self.length.fetch_add(1, Ordering::Relaxed);
         }
-        ticket
+        Ticket { queue, place }
     }
 
     /// Whether the call with this ticket may be tried.
     pub(crate) fn is_first(&self, ticket: Ticket) -> bool {
-        self.queues[ticket.queue].waiting.lock().keys().next() == Some(&ticket.number)
+        self.queues[ticket.queue].waiting.lock().calls.keys().next() == Some(&ticket.place)
     }
 
     /// Removes a call from its queue.
     pub(crate) fn leave(&self, ticket: Ticket) {
         let queue = &self.queues[ticket.queue];
-        if queue.waiting.lock().remove(&ticket.number).is_some() {
+        if queue.waiting.lock().remove(ticket.place) {
             queue.length.fetch_sub(1, Ordering::Release);
             self.length.fetch_sub(1, Ordering::Relaxed);
         }
@@ -79,7 +150,7 @@ impl RetryQueues {
 
     /// Returns the loop that holds the first call of a queue.
     pub(crate) fn first_loop(&self, queue: usize) -> Option<usize> {
-        self.queues[queue].waiting.lock().values().next().copied()
+        self.queues[queue].waiting.lock().calls.values().next().map(|(number, _)| *number)
     }
 }
 
@@ -87,10 +158,14 @@ impl RetryQueues {
 mod tests {
     use super::*;
 
+    fn origin(number: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, number])
+    }
+
     #[test]
     fn the_first_call_in_a_queue_is_tried_first() {
         let queues = RetryQueues::new(2);
-        let tickets: Vec<Ticket> = (0..3).map(|_| queues.join(1, None, 0)).collect();
+        let tickets: Vec<Ticket> = (0..3).map(|_| queues.join(1, None, 0, origin(1))).collect();
         assert!(queues.is_waiting(1) && !queues.is_waiting(0));
         assert_eq!(
             tickets.iter().map(|ticket| queues.is_first(*ticket)).collect::<Vec<_>>(),
@@ -98,12 +173,40 @@ mod tests {
         );
         queues.leave(tickets[0]);
         assert!(queues.is_first(tickets[1]));
-        assert_eq!(queues.join(1, Some(tickets[0]), 0), tickets[0], "a call that failed keeps its place");
+        let again = queues.join(1, Some(tickets[0]), 0, origin(1));
+        assert_eq!(again, tickets[0], "a call that failed keeps its place");
         assert!(queues.is_first(tickets[0]));
         for ticket in tickets {
             queues.leave(ticket);
             queues.leave(ticket);
         }
         assert_eq!((queues.len(), queues.is_waiting(1)), (0, false));
+        assert!(queues.queues[1].waiting.lock().origins.is_empty());
+    }
+
+    #[test]
+    fn origins_take_turns() {
+        let queues = RetryQueues::new(1);
+        let mut waiting = Vec::new();
+        let mut join = |count: usize, number| {
+            for _ in 0..count {
+                waiting.push((queues.join(0, None, 0, origin(number)), number));
+            }
+        };
+        join(5, 1);
+        join(2, 2);
+        join(1, 3);
+        let serve = |waiting: &mut Vec<(Ticket, u8)>| {
+            let at = waiting.iter().position(|(ticket, _)| queues.is_first(*ticket)).unwrap();
+            let (ticket, number) = waiting.remove(at);
+            queues.leave(ticket);
+            number
+        };
+        let first: Vec<u8> = (0..4).map(|_| serve(&mut waiting)).collect();
+        assert_eq!(first, [1, 2, 3, 1]);
+        // A newcomer waits for one call of each other origin at most.
+        waiting.push((queues.join(0, None, 0, origin(4)), 4));
+        let rest: Vec<u8> = (0..5).map(|_| serve(&mut waiting)).collect();
+        assert_eq!(rest, [2, 4, 1, 1, 1]);
     }
 }

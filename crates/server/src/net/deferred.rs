@@ -1,15 +1,21 @@
-//! Calls that were not answered when they arrived: they wait for a worker, or for a limit of a volume.
+//! Calls that were not answered when they arrived: they wait for a worker, for a limit of a volume, or *apart* for something
+//! that is in the way of them alone.
+//!
+//! What is in the way of a call that waits apart says nothing about others, so it has no place in any order, and each call is
+//! tried again by itself: soon at first, then more rarely, and the more rarely the more calls of its origin wait apart.
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use nfs::service::{CallId, Connection, Incoming, KeptRecord, Outcome, Progress, ReplyBuffer};
+use nfs::service::{CallId, Connection, Incoming, KeptRecord, Outcome, Progress, ReplyBuffer, origin};
 use volume::request::Access;
 
 use crate::admission::ConnectionKey;
 use crate::admission::retry_queues::Ticket;
 use crate::clock::now;
-use crate::limits::{BUSY_RETRY, DEFERRED_OVERHEAD_BYTES};
+use crate::limits::{BUSY_RETRY, DEFERRED_OVERHEAD_BYTES, RETRY_DOUBLINGS_MAX, RETRY_SPACING};
 use crate::protocol::calls::Calls;
 
 /// A call that must be run again.
@@ -25,10 +31,12 @@ pub(crate) struct DeferredCall {
     pub(crate) progress: Option<Progress>,
     /// Bytes reserved for a large reply and the blocks it is made from; zero for a small one.
     pub(crate) reply_bytes: usize,
-    /// The retry queue for it.
-    pub(crate) queue: usize,
+    /// The retry queue for it; none if it keeps no order.
+    pub(crate) queue: Option<usize>,
     /// Its place in that queue, if it waits there or did.
     pub(crate) ticket: Option<Ticket>,
+    /// How often something was in the way of it alone.
+    pub(crate) obstructions: u32,
 }
 
 impl DeferredCall {
@@ -43,6 +51,11 @@ impl DeferredCall {
         let mut reply = ReplyBuffer::default();
         let outcome = calls.handle(&incoming, &mut self.progress, &mut reply);
         ExecutedCall { call: self, outcome, reply }
+    }
+
+    /// Returns what limits count its client by.
+    pub(crate) fn origin(&self) -> IpAddr {
+        origin(self.connection.peer.ip())
     }
 
     /// Returns the bytes that the budget counts for it among requests.
@@ -66,23 +79,35 @@ pub(crate) struct DeferredCalls {
     busy: BTreeMap<Ticket, DeferredCall>,
     /// When to try them again.
     retry: Option<Instant>,
+    apart: Apart,
     /// Calls that a worker has.
     pub(crate) at_workers: usize,
 }
 
 impl DeferredCalls {
-    /// Returns the number of calls that wait for a limit.
+    /// Returns the number of calls that wait for a limit, or apart.
     pub(crate) fn busy(&self) -> usize {
-        self.busy.len()
+        self.busy.len() + self.apart.calls.len()
     }
 
     pub(crate) fn in_flight(&self) -> usize {
-        self.busy.len() + self.at_workers
+        self.busy() + self.at_workers
     }
 
-    /// Returns when to try again the calls that wait for a limit.
+    /// Returns when to try a call again.
     pub(crate) fn next_retry(&self) -> Option<Instant> {
-        self.retry
+        let apart = self.apart.calls.keys().next().map(|(due, _)| *due);
+        self.retry.into_iter().chain(apart).min()
+    }
+
+    /// Keeps a call apart.
+    pub(crate) fn put_apart(&mut self, call: DeferredCall, now: Instant) {
+        self.apart.put(call, now);
+    }
+
+    /// Takes a call that waits apart and is to be tried now.
+    pub(crate) fn take_apart(&mut self, now: Instant) -> Option<DeferredCall> {
+        self.apart.take(now)
     }
 
     /// Keeps a call that waits for a limit.
@@ -93,7 +118,7 @@ impl DeferredCalls {
 
     /// Returns the first ticket of `queue` or a later queue.
     pub(crate) fn first_from(&self, queue: usize) -> Option<Ticket> {
-        self.busy.range(Ticket { queue, number: 0 }..).next().map(|(ticket, _)| *ticket)
+        self.busy.range(Ticket::first(queue)..).next().map(|(ticket, _)| *ticket)
     }
 
     /// Takes the call with this ticket.
@@ -101,7 +126,8 @@ impl DeferredCalls {
         self.busy.remove(&ticket)
     }
 
-    /// Whether calls must be tried now: their time has come, or there was progress. If so, the time is reset.
+    /// Whether calls that wait for a limit must be tried now: their time has come, or there was progress. If so, the time is
+    /// reset.
     pub(crate) fn take_due(&mut self, progress: bool) -> bool {
         let due = self.retry.is_some_and(|time| progress || Instant::now() >= time);
         if due {
@@ -115,5 +141,39 @@ impl DeferredCalls {
         if !self.busy.is_empty() {
             self.retry = Some(Instant::now() + pause);
         }
+    }
+}
+
+/// Calls that wait for something that is in the way of them alone.
+#[derive(Debug, Default)]
+struct Apart {
+    /// By the time at which they are tried again, then in the order in which they came.
+    calls: BTreeMap<(Instant, u64), DeferredCall>,
+    next: u64,
+    /// The calls of each origin.
+    counts: HashMap<IpAddr, u32>,
+}
+
+impl Apart {
+    fn put(&mut self, mut call: DeferredCall, now: Instant) {
+        let count = self.counts.entry(call.origin()).or_insert(0);
+        *count += 1;
+        let pause = BUSY_RETRY * (1 << call.obstructions.min(RETRY_DOUBLINGS_MAX));
+        let due = now + pause.max(RETRY_SPACING * *count);
+        call.obstructions += 1;
+        self.calls.insert((due, self.next), call);
+        self.next += 1;
+    }
+
+    fn take(&mut self, now: Instant) -> Option<DeferredCall> {
+        let entry = self.calls.first_entry().filter(|entry| entry.key().0 <= now)?;
+        let call = entry.remove();
+        if let Entry::Occupied(mut entry) = self.counts.entry(call.origin()) {
+            *entry.get_mut() -= 1;
+            if *entry.get() == 0 {
+                entry.remove();
+            }
+        }
+        Some(call)
     }
 }

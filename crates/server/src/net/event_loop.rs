@@ -146,6 +146,9 @@ impl EventLoop {
             self.accept();
             self.release_parked();
             self.retry_busy(progress);
+            if self.deferred.busy() > 0 {
+                self.retry_apart();
+            }
             let served = self.serve_turn();
             if self.shared.calls.commit(served <= 1 && !self.admission.has_ready()) {
                 self.release_parked();

@@ -61,8 +61,7 @@ impl Loops {
             polls.push(poll);
         }
         let shared = Arc::new(Shared {
-            // One more for calls that need no order.
-            retry_queues: RetryQueues::new(calls.queues() + 1),
+            retry_queues: RetryQueues::new(calls.queues()),
             calls,
             workers: Arc::clone(&workers),
             connections: ConnectionShares::new(settings.connections),

@@ -27,7 +27,7 @@ pub(crate) trait Calls: Send + Sync {
     fn needs<'r>(&self, record: &IncomingRecord<'r>) -> Needs<'r>;
     /// Returns the number of retry queues; see [`crate::admission::retry_queues`].
     fn queues(&self) -> usize;
-    /// Returns the queue in which a call waits if a limit is reached; none if it need not keep any order.
+    /// Returns the queue in which a call waits if a limit is reached; none if it keeps no order.
     fn queue_of(&self, needs: &Needs<'_>) -> Option<usize>;
     /// Whether connections from this address are served.
     fn admits(&self, client: IpAddr) -> bool;

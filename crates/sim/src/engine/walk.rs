@@ -28,7 +28,7 @@ fn as_root<T>(
     };
     for _ in 0..20 {
         match ask(&request) {
-            Err(failure) if failure.error == volume::request::Error::Busy => {
+            Err(failure) if failure.error.is_busy() => {
                 volume.step_commit(request.now);
                 volume.step_checkpoint(request.now, true);
             }

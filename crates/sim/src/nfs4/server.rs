@@ -11,7 +11,7 @@ use volume::Volume;
 use volume::attributes::SetAttributes;
 use volume::handle::Handle;
 use volume::ids::Ino;
-use volume::request::{Access, Credentials, Durable, Error, Journaled, Request};
+use volume::request::{Access, Credentials, Durable, Journaled, Request};
 use volume::results::CreateHow;
 use volume::time::Time;
 
@@ -129,7 +129,7 @@ impl Server {
                 return Ok(Some(Reply { call, received_at, connection, bytes, after }));
             }
             Outcome::WouldBlock if bytes.is_empty() => pending.access = Access::Blocking,
-            Outcome::Busy if bytes.is_empty() => {}
+            Outcome::Busy | Outcome::Later if bytes.is_empty() => {}
             other => return Err(format!("{} bytes of a reply, and {other:?}", bytes.len())),
         }
         self.pending.push(pending);
@@ -269,7 +269,7 @@ impl Server {
         for _ in 0..100 {
             match self.volume.read(&request, ino, offset, count) {
                 Ok(read) => return Some(read_bytes(&read.value)),
-                Err(failure) if failure.error == Error::Busy => self.run_all_steps(now.nanos()),
+                Err(failure) if failure.error.is_busy() => self.run_all_steps(now.nanos()),
                 Err(_) => return None,
             }
         }

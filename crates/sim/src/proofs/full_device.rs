@@ -2,7 +2,7 @@
 //! again, and a crash at any of these moments takes back nothing that a reply has shown.
 
 use volume::media::Media;
-use volume::request::{Access, Credentials, Error, Journaled, Request};
+use volume::request::{Access, Credentials, Journaled, Request};
 use volume::time::Time;
 
 use super::crash::judge;
@@ -133,7 +133,7 @@ fn remove_after_opening(run: &Run, volume: &volume::Volume) -> Result<(), String
         let Some(entry) = listing.entries.iter().find(is_file) else { return Ok(()) };
         match volume.remove(&request, root, &entry.name, &mut |_| Journaled::default()) {
             Ok(_) => return Ok(()),
-            Err(failure) if failure.error == Error::Busy => {
+            Err(failure) if failure.error.is_busy() => {
                 volume.step_write_back(now, true, true);
                 volume.step_commit(now);
                 volume.step_checkpoint(now, true);

@@ -209,7 +209,7 @@ impl Transport for DirectTransport {
                 done(outcome, state, after, Replayed::No)
             }
             Err(Failure { error: Error::WouldBlock, .. }) => CallStatus::WouldBlock,
-            Err(Failure { error: Error::Busy, .. }) => CallStatus::Busy,
+            Err(Failure { error: Error::Busy | Error::ObjectBusy, .. }) => CallStatus::Busy,
             Err(Failure { error, after }) => {
                 if remembered && !matches!(error, Error::Io | Error::ReadOnly | Error::NoSpace) {
                     let outcome = Err(error);

@@ -117,7 +117,7 @@ impl RpcTransport {
                 Exchange::Results(results(&out, message.xid)?.to_vec(), after)
             }
             Outcome::WouldBlock if out.is_empty() => Exchange::Again(CallStatus::WouldBlock),
-            Outcome::Busy if out.is_empty() => Exchange::Again(CallStatus::Busy),
+            Outcome::Busy | Outcome::Later if out.is_empty() => Exchange::Again(CallStatus::Busy),
             other => return Err(format!("{} bytes of a reply, and {other:?}", out.len())),
         })
     }

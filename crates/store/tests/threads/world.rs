@@ -217,7 +217,9 @@ impl Caller {
             match operation(&self.volume, &request) {
                 Ok(promised) => return (Ok(promised.value), promised.after),
                 Err(Failure { error: Error::WouldBlock, .. }) => access = Access::Blocking,
-                Err(Failure { error: Error::Busy, .. }) => thread::sleep(Duration::from_millis(2)),
+                Err(Failure { error: Error::Busy | Error::ObjectBusy, .. }) => {
+                    thread::sleep(Duration::from_millis(2))
+                }
                 Err(failure) => return (Err(failure.error), failure.after),
             }
         }

@@ -189,8 +189,20 @@ pub enum Error {
     CrossDevice,
     /// With [`Access::Cached`], something needed is not in memory. Nothing changed; retry with [`Access::Blocking`].
     WouldBlock,
-    /// A temporary limit is reached. Nothing changed; retry in a moment.
+    /// A temporary limit is reached that all changes share: the journal, the memtables, unstable data, space. Nothing changed;
+    /// retry in a moment. Until that succeeds, other changes will most likely fail too.
     Busy,
+    /// Something must be done for an object first, or it changed while it was looked at. Nothing changed; retry in a moment.
+    /// This says nothing about changes to other objects.
+    ObjectBusy,
+}
+
+impl Error {
+    /// Whether the same operation may succeed in a moment, once other work has been done.
+    #[must_use]
+    pub fn is_busy(self) -> bool {
+        matches!(self, Error::Busy | Error::ObjectBusy)
+    }
 }
 
 impl fmt::Display for Error {
@@ -218,6 +230,7 @@ impl fmt::Display for Error {
             Error::CrossDevice => "across two volumes",
             Error::WouldBlock => "data is not in memory",
             Error::Busy => "a temporary limit is reached",
+            Error::ObjectBusy => "the object is not ready",
         })
     }
 }

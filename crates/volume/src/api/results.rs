@@ -213,7 +213,7 @@ pub enum CreateHow {
     /// Accepts an existing file, and sets only its size, if one is given.
     Unchecked(SetAttributes),
     /// The same, provided the name still refers to the given object (`None`: to nothing). Otherwise nothing changes
-    /// and the result is [`Error::Busy`](crate::api::request::Error::Busy): look the name up again.
+    /// and the result is [`Error::ObjectBusy`](crate::api::request::Error::ObjectBusy): look the name up again.
     UncheckedIf(SetAttributes, Option<Ino>),
     /// Fails if the name exists.
     Guarded(SetAttributes),

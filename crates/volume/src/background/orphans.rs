@@ -72,7 +72,7 @@ impl Volume {
             Ok(Promised { value: (), after: Durability::NOW })
         }) {
             Ok(_) => Progress::Worked,
-            Err(Failure { error: Error::Busy | Error::ReadOnly, .. }) => Progress::Idle,
+            Err(Failure { error: Error::Busy | Error::ObjectBusy | Error::ReadOnly, .. }) => Progress::Idle,
             Err(_) => {
                 // The file cannot be read, which was logged. The next start tries again.
                 self.orphans.give_up(ino);

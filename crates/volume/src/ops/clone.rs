@@ -45,7 +45,7 @@ impl Volume {
     ///
     /// One call makes one journal entry, and may share less than was asked for; the caller continues after that with
     /// [`Volume::copy_range`], as a part may end between two multiples.
-    /// Unstable data of the source is made stable first; if that takes a flush, the result is `Busy`.
+    /// Unstable data of the source is made stable first; if that takes a flush, the result is `ObjectBusy`.
     ///
     /// # Errors
     /// `Invalid` beyond the end of the source, for other offsets, and for overlapping ranges of one file.
@@ -135,7 +135,7 @@ impl Volume {
             return self.save_inline(attempt, state).map(drop);
         }
         self.write_back.request(state.ino);
-        Err(Error::Busy.into())
+        Err(Error::ObjectBusy.into())
     }
 
     /// Shares as much as one entry takes.

@@ -186,7 +186,7 @@ impl Volume {
         if let Existing::TakeKnown(known) = new.existing
             && known != Some(found.ino)
         {
-            return Err(held.fail(Error::Busy));
+            return Err(held.fail(Error::ObjectBusy));
         }
         let file = held.get(found.ino);
         let acceptable = file.record().file_type == FileType::Regular

@@ -99,7 +99,7 @@ impl Volume {
         if cuts_are_full || (!is_tail && holes > 0 && freed > 0 && holes + freed > HOLE_BYTES_MAX) {
             drop(change);
             self.checkpoints.kick();
-            return Err(Error::Busy.into());
+            return Err(Error::ObjectBusy.into());
         }
         self.put_hole(request, change, state, (from, end), is_tail, freed);
         Ok(end)

@@ -67,7 +67,7 @@ impl Volume {
         let mapped_end = state.record().mapped_end;
         if state.record().pending_truncations.len() >= PENDING_TRUNCATIONS_MAX {
             self.checkpoints.kick();
-            return Err(Error::Busy.into());
+            return Err(Error::ObjectBusy.into());
         }
         let freed = attempt.mapped_bytes(state, size, mapped_end)?;
         let mut change = self.begin_freeing()?;

@@ -10,11 +10,11 @@ impl World {
     fn clone_once(&mut self, from: (Ino, u64), to: (Ino, u64), count: u64) -> Result<Cloned, Error> {
         for _ in 0..10 {
             match self.run(|v, r| v.clone_range(r, from, to, count)) {
-                Err(Error::Busy) => drop(self.write_back()),
+                Err(Error::ObjectBusy) => drop(self.write_back()),
                 answer => return answer,
             }
         }
-        Err(Error::Busy)
+        Err(Error::ObjectBusy)
     }
 
     /// Copies a whole range in as many calls as it takes.
@@ -23,7 +23,7 @@ impl World {
         while done < count {
             let (from, to) = ((from.0, from.1 + done), (to.0, to.1 + done));
             match self.run(|v, r| v.copy_range(r, from, to, count - done)) {
-                Err(Error::Busy) => drop(self.write_back()),
+                Err(Error::ObjectBusy) => drop(self.write_back()),
                 answer => done += answer.unwrap().count,
             }
         }

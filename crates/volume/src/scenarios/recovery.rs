@@ -146,7 +146,7 @@ fn an_unchecked_create_truncates_only_the_file_it_checked() {
     let other = world.file("other");
     world.write_how(file, 0, b"data", Stability::FileSync).unwrap();
     for known in [None, Some(other), Some(Ino::ROOT)] {
-        assert_eq!(world.create_how(Ino::ROOT, "f", &cut(known)).unwrap_err().error, Error::Busy);
+        assert_eq!(world.create_how(Ino::ROOT, "f", &cut(known)).unwrap_err().error, Error::ObjectBusy);
     }
     assert_eq!(world.read(file).unwrap(), b"data");
     assert_eq!(world.create_how(Ino::ROOT, "f", &cut(Some(file))).unwrap().value.attributes.size, 0);

@@ -287,7 +287,7 @@ fn pending_truncations_are_bounded_and_cleared_by_checkpoints() {
         sizes.push(size);
         None
     });
-    assert_eq!((refused, sizes.len()), (Some(Error::Busy), PENDING_TRUNCATIONS_MAX));
+    assert_eq!((refused, sizes.len()), (Some(Error::ObjectBusy), PENDING_TRUNCATIONS_MAX));
     world.commit();
     world.check();
     world.checkpoint();

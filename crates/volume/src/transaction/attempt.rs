@@ -149,7 +149,8 @@ impl Volume {
                 Err(Stop::Missing(missing)) => attempt.load(&missing)?,
             }
         }
-        Err(Error::Busy.into())
+        // The objects change as fast as they are looked at.
+        Err(Error::ObjectBusy.into())
     }
 }
 

@@ -107,7 +107,7 @@ impl Server {
             let incoming = Incoming { record, connection, now: self.now, access };
             match self.service.handle(&incoming, &mut progress, &mut reply) {
                 Outcome::Reply { .. } => break,
-                Outcome::Busy => {}
+                Outcome::Busy | Outcome::Later => {}
                 other => panic!("{other:?}"),
             }
         }

@@ -30,7 +30,7 @@ impl EventLoop {
             && let Some(queue) = self.shared.calls.queue_of(&arrival.needs)
             && queues.is_waiting(queue)
         {
-            self.defer(connection, arrival, Outcome::Busy, None);
+            self.defer(connection, arrival, &Outcome::Busy, None);
             return Ok(());
         }
         let output = &mut connection.output;
@@ -59,7 +59,9 @@ impl EventLoop {
                 self.admission.budget.count_replies(connection.key.origin, 0, reply.held_bytes());
                 self.park(reply, after, hold);
             }
-            Outcome::WouldBlock | Outcome::Busy => self.defer(connection, arrival, outcome, progress),
+            Outcome::WouldBlock | Outcome::Busy | Outcome::Later => {
+                self.defer(connection, arrival, &outcome, progress);
+            }
             Outcome::Close => {
                 tracing::info!(client = %connection.ends.peer, "connection closed: malformed record or limit exceeded");
                 return Err(Malformed);
@@ -74,7 +76,7 @@ impl EventLoop {
         &mut self,
         connection: &mut Connection,
         arrival: &Arrival<'_>,
-        outcome: Outcome,
+        outcome: &Outcome,
         progress: Option<Progress>,
     ) {
         let calls = &self.shared.calls;
@@ -86,14 +88,14 @@ impl EventLoop {
             access: Access::Cached,
             progress,
             reply_bytes: arrival.reply_bytes,
-            // The last queue is for calls that need no order.
-            queue: calls.queue_of(&arrival.needs).unwrap_or_else(|| calls.queues()),
+            queue: calls.queue_of(&arrival.needs),
             ticket: None,
+            obstructions: 0,
         };
         connection.begin_call(call.request_bytes(), call.reply_bytes);
         self.admission.budget.count_requests(call.owner.origin, 0, call.request_bytes());
         self.admission.budget.count_replies(call.owner.origin, 0, call.reply_bytes);
-        self.run_again(call, matches!(outcome, Outcome::WouldBlock));
+        self.run_again(call, outcome);
     }
 
     fn park(&mut self, mut reply: ParkedReply, after: Option<Wait>, hold: Duration) {
@@ -110,9 +112,9 @@ impl EventLoop {
     }
 
     /// Sends a call that would block to a worker, also one that a worker has had for a while; and one that met a limit to its
-    /// retry queue.
-    fn run_again(&mut self, mut call: DeferredCall, would_block: bool) {
-        if would_block {
+    /// retry queue. One that met something else waits apart, and so does one that keeps no order.
+    fn run_again(&mut self, mut call: DeferredCall, outcome: &Outcome) {
+        if matches!(outcome, Outcome::WouldBlock) {
             add(&self.counters.blocked, 1);
             call.access = Access::Blocking;
             self.deferred.at_workers += 1;
@@ -122,7 +124,17 @@ impl EventLoop {
         add(&self.counters.busy, 1);
         // The media that it needs have most likely been read.
         call.access = Access::Cached;
-        let ticket = self.shared.retry_queues.join(call.queue, call.ticket, self.number);
+        match call.queue {
+            Some(queue) if matches!(outcome, Outcome::Busy) => self.join_queue(call, queue),
+            _ => {
+                call.ticket = None;
+                self.deferred.put_apart(call, Instant::now());
+            }
+        }
+    }
+
+    fn join_queue(&mut self, mut call: DeferredCall, queue: usize) {
+        let ticket = self.shared.retry_queues.join(queue, call.ticket, self.number, call.origin());
         call.ticket = Some(ticket);
         self.deferred.insert(ticket, call);
     }
@@ -147,8 +159,7 @@ impl EventLoop {
             }
             // The client of a long call is gone: its next part need not be done.
             Outcome::WouldBlock if self.connections.get_owner(owner).is_none() => self.release(&call),
-            Outcome::WouldBlock => self.run_again(call, true),
-            Outcome::Busy => self.run_again(call, false),
+            Outcome::WouldBlock | Outcome::Busy | Outcome::Later => self.run_again(call, &outcome),
             Outcome::Nothing => {
                 self.release(&call);
                 self.answered(owner, 0, ReplyBuffer::default());
@@ -168,6 +179,29 @@ impl EventLoop {
         self.admission.budget.count_replies(call.owner.origin, call.reply_bytes, 0);
         if let Some(connection) = self.connections.get_owner(call.owner) {
             connection.release_call(call.request_bytes(), call.reply_bytes);
+        }
+    }
+
+    /// Retries the calls that were in no queue when their time came, until a portion has been moved.
+    pub(super) fn retry_apart(&mut self) {
+        let (now, mut bytes) = (Instant::now(), 0);
+        while bytes < PORTION_BYTES
+            && let Some(call) = self.deferred.take_apart(now)
+        {
+            if self.connections.get_owner(call.owner).is_none() {
+                // The client is gone, and the call changed nothing.
+                self.release(&call);
+                continue;
+            }
+            bytes += call.request_bytes() + call.reply_bytes;
+            match call.queue {
+                // It overtakes nobody who waits for the limit that it may need.
+                Some(queue) if self.shared.retry_queues.is_waiting(queue) => self.join_queue(call, queue),
+                _ => {
+                    let executed = call.execute(&*self.shared.calls);
+                    self.executed(executed);
+                }
+            }
         }
     }
 

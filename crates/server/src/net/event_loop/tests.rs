@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use nfs::admission::{AwaitedLimit, Needs};
 use nfs::limits::PAYLOAD_BYTES_MIN;
@@ -57,6 +57,9 @@ const TAKE: u32 = 9;
 /// As `BLOCK`, with as many bytes behind the argument as it says, which are received apart.
 const PAYLOAD: u32 = 10;
 
+/// Obstructed until nothing is in the way any more. It keeps an order if the argument is not zero.
+const OBSTRUCTED: u32 = 13;
+
 /// The argument of a failure reply.
 const FAILED: u32 = u32::MAX;
 
@@ -75,6 +78,8 @@ struct Fake {
     /// How often `BLOCK` gives its turn up.
     turns: AtomicU64,
     room: AtomicU64,
+    /// Whether nothing is in the way of `OBSTRUCTED`.
+    is_free: AtomicBool,
     /// Of `TAKE`: the calls that were tried, and those that took room, in order.
     tried: Mutex<BTreeSet<u32>>,
     /// Of `PAYLOAD`: the data by xid, and whether it was received apart.
@@ -99,6 +104,7 @@ impl Fake {
             blocked: AtomicU64::default(),
             turns: AtomicU64::default(),
             room: AtomicU64::default(),
+            is_free: AtomicBool::default(),
             tried: Mutex::default(),
             payloads: Mutex::default(),
             taken: Mutex::default(),
@@ -199,6 +205,7 @@ impl Calls for Fake {
                 reply(0);
                 now
             }
+            OBSTRUCTED if !self.is_free.load(Ordering::SeqCst) => Outcome::Later,
             CLOSE => Outcome::Close,
             NOTHING => Outcome::Nothing,
             HOLD => {
@@ -224,7 +231,12 @@ impl Calls for Fake {
             LARGE | SLOW => usize::try_from(word(call, ARGUMENT)).unwrap() + 100,
             _ => 100,
         };
-        let change = (word(call, 5) == TAKE).then_some((&call[..0], AwaitedLimit::Data));
+        let keeps_order = match word(call, 5) {
+            TAKE => true,
+            OBSTRUCTED => word(call, ARGUMENT) > 0,
+            _ => false,
+        };
+        let change = keeps_order.then_some((&call[..0], AwaitedLimit::Data));
         Needs { reply_bytes_max, change }
     }
 

@@ -71,7 +71,7 @@ fn how_to(how: &CreateHow4<'_>, set: &SetAttributes) -> CreateHow {
 /// Maps a failure. If a file that may be opened has appeared, the operation starts again and finds it.
 fn not_created(how: &CreateHow4<'_>, failure: Failure) -> Failure {
     match (how, failure.error) {
-        (CreateHow4::Unchecked(_), Error::Exists) => Failure { error: Error::Busy, ..failure },
+        (CreateHow4::Unchecked(_), Error::Exists) => Failure { error: Error::ObjectBusy, ..failure },
         _ => failure,
     }
 }
@@ -202,7 +202,7 @@ mod tests {
             assert_eq!(how_to(&how, &set), CreateHow::Guarded(set));
         }
         let error = |how, error: Error| not_created(how, error.into()).error;
-        assert_eq!(error(&unchecked, Error::Exists), Error::Busy, "the name is looked up again");
+        assert_eq!(error(&unchecked, Error::Exists), Error::ObjectBusy, "the name is looked up again");
         assert_eq!(error(&guarded, Error::Exists), Error::Exists);
         assert_eq!(error(&unchecked, Error::NoSpace), Error::NoSpace);
     }

@@ -94,3 +94,51 @@ fn new_calls_do_not_overtake_queued_ones() {
     assert_eq!(clients[1].reply().0, sent);
     harness.loops.stop();
 }
+
+#[test]
+fn what_is_in_the_way_of_one_call_delays_no_others() {
+    let harness = Harness::new(1);
+    let [mut obstructed, mut client] = [harness.client(), harness.client_at("127.0.0.2")];
+    for xid in 0..100 {
+        obstructed.send(xid, OBSTRUCTED, xid % 2);
+    }
+    harness.wait_until("waiting", |harness| harness.retry_queued() == 100);
+    for xid in 0..20 {
+        client.send(xid, TAKE, 0);
+        harness.wait_until("waiting for room", |harness| harness.fake.tried.lock().contains(&xid));
+        // More of them join the queue behind it.
+        obstructed.send(100 + xid, OBSTRUCTED, 1);
+        harness.fake.room.store(1, Ordering::SeqCst);
+        harness.announce();
+        assert_eq!(client.reply().0, xid);
+        client.send(xid, BUSY, 0);
+        assert_eq!(client.reply().0, xid);
+    }
+    harness.fake.is_free.store(true, Ordering::SeqCst);
+    let answered: BTreeSet<u32> = (0..120).map(|_| obstructed.reply().0).collect();
+    assert_eq!(answered.len(), 120);
+    harness.wait_until("leaving", |harness| harness.retry_queued() == 0);
+    harness.loops.stop();
+}
+
+#[test]
+fn origins_take_turns_in_a_queue() {
+    let harness = Harness::new(2);
+    let [mut greedy, mut other] = [harness.client(), harness.client_at("127.0.0.2")];
+    for xid in 0..100 {
+        greedy.send(xid, TAKE, 0);
+    }
+    harness.wait_until("getting in line", |harness| harness.retry_queued() == 100);
+    other.send(100, TAKE, 0);
+    harness.wait_until("getting in line", |harness| harness.retry_queued() == 101);
+    harness.fake.room.store(2, Ordering::SeqCst);
+    harness.announce();
+    assert_eq!(other.reply().0, 100);
+    assert_eq!(*harness.fake.taken.lock(), [0, 100]);
+    harness.fake.room.store(1000, Ordering::SeqCst);
+    harness.announce();
+    for xid in 0..100 {
+        assert_eq!(greedy.reply().0, xid);
+    }
+    harness.loops.stop();
+}

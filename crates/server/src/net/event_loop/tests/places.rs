@@ -14,7 +14,7 @@ fn event_loop(fake: Arc<Fake>) -> EventLoop {
     let poll = Poll::new().unwrap();
     let calls: Arc<dyn Calls> = fake;
     let shared = Shared {
-        retry_queues: RetryQueues::new(calls.queues() + 1),
+        retry_queues: RetryQueues::new(calls.queues()),
         workers: Workers::start(0, &calls).unwrap().0,
         calls,
         connections: ConnectionShares::new(CONNECTIONS_MAX),
