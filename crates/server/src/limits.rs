@@ -39,6 +39,13 @@ pub const FIRST_READ_BYTES: usize = 1 << 10;
 /// call is not interrupted.
 pub const PORTION_BYTES: usize = 512 << 10;
 
+/// The time that calls of a connection are executed before the next one is served, if they take long. One call may take longer.
+/// A connection whose calls took this long is heavy too.
+pub const PORTION_MAX: Duration = Duration::from_millis(1);
+
+/// The time that calls of light connections are executed before the loop looks for new events.
+pub const TURN_MAX: Duration = Duration::from_millis(4);
+
 /// A connection that moved this many bytes when it was last served is heavy, and is served after light ones.
 pub const HEAVY_BYTES: usize = 64 << 10;
 

@@ -18,7 +18,8 @@ pub(crate) struct OriginKey {
 }
 
 impl OriginKey {
-    fn place(self) -> usize {
+    /// Returns a number that is less than the number of origins that there were at once.
+    pub(super) fn place(self) -> usize {
         self.index as usize
     }
 }

@@ -1,19 +1,25 @@
 //! The order in which connections with input are served.
 //!
-//! A connection that moved much data when it was last served is *heavy* and waits in a queue of its own. In each turn of
-//! the loop every light connection is served once, and then one heavy one; after that the loop looks for new events. So a
-//! small call waits for one portion of data at most, however many connections stream, and one stream moves in each turn,
-//! however many small calls there are.
+//! A connection that moved much data when it was last served, or whose calls took long, is *heavy* and waits apart from the
+//! others. In each turn of the loop every light connection is served once, unless that takes too long, and then one heavy
+//! one; after that the loop looks for new events. So a small call waits for one portion of data at most, however many
+//! connections stream, and one stream moves in each turn, however many small calls there are.
+//!
+//! Among the light connections origins take turns, and so they do among the heavy ones. So whoever has thousands of
+//! connections delays those of another origin by a portion for each of the latter.
 
 use std::collections::VecDeque;
 
 use super::ConnectionKey;
 
+/// The capacity above which an empty line of connections gives its memory back.
+const KEPT_LENGTH: usize = 16;
+
 /// Connections to be served. Some may have been closed since they were queued.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
-    light: VecDeque<ConnectionKey>,
-    heavy: VecDeque<ConnectionKey>,
+    light: Lines,
+    heavy: Lines,
 }
 
 /// The connections that remain to be served in a turn.
@@ -23,42 +29,83 @@ pub(crate) struct Turn {
     heavy: usize,
 }
 
+/// A line of connections for each origin.
+#[derive(Debug, Default)]
+struct Lines {
+    /// By the place of the origin.
+    lines: Vec<VecDeque<ConnectionKey>>,
+    /// The places of those that are not empty, in the order in which they are served.
+    order: VecDeque<usize>,
+    length: usize,
+}
+
+impl Lines {
+    fn push(&mut self, key: ConnectionKey) {
+        let place = key.origin.place();
+        if place >= self.lines.len() {
+            self.lines.resize_with(place + 1, VecDeque::new);
+        }
+        let line = &mut self.lines[place];
+        if line.is_empty() {
+            self.order.push_back(place);
+        }
+        line.push_back(key);
+        self.length += 1;
+    }
+
+    fn pop(&mut self) -> Option<ConnectionKey> {
+        let place = self.order.pop_front()?;
+        let line = &mut self.lines[place];
+        let key = line.pop_front();
+        if !line.is_empty() {
+            self.order.push_back(place);
+        } else if line.capacity() > KEPT_LENGTH {
+            *line = VecDeque::new();
+        }
+        self.length -= 1;
+        key
+    }
+}
+
 impl Ready {
     /// Appends a connection, which must not be queued, to its queue.
     pub(crate) fn push(&mut self, key: ConnectionKey, is_heavy: bool) {
-        let queue = if is_heavy { &mut self.heavy } else { &mut self.light };
-        queue.push_back(key);
+        let lines = if is_heavy { &mut self.heavy } else { &mut self.light };
+        lines.push(key);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.light.is_empty() && self.heavy.is_empty()
+        self.light.length + self.heavy.length == 0
     }
 
-    /// Begins a turn. Connections that are queued later are served in the next one.
+    /// Begins a turn. As many connections are served in it as wait now.
     pub(crate) fn turn(&self) -> Turn {
-        Turn { light: self.light.len(), heavy: self.heavy.len().min(1) }
+        Turn { light: self.light.length, heavy: self.heavy.length.min(1) }
     }
 
     /// Returns the next connection of a turn.
     pub(crate) fn next(&mut self, turn: &mut Turn) -> Option<ConnectionKey> {
         if turn.light > 0 {
             turn.light -= 1;
-            return self.light.pop_front();
+            return self.light.pop();
         }
         turn.heavy = turn.heavy.checked_sub(1)?;
-        self.heavy.pop_front()
+        self.heavy.pop()
     }
 }
 
 impl Turn {
-    /// Returns the number of connections that remain.
-    pub(crate) fn len(&self) -> usize {
-        self.light + self.heavy
+    /// Leaves the light connections that remain to the next turn.
+    pub(crate) fn end_light(&mut self) {
+        self.light = 0;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
+    use super::super::origins::Origins;
     use super::*;
 
     fn key(index: usize) -> ConnectionKey {
@@ -87,7 +134,6 @@ mod tests {
         assert_eq!(serve(&mut ready), [1, 2, 3, 11]);
         assert_eq!(serve(&mut ready), [1, 2, 3, 12], "one stream moves in each turn");
         assert_eq!(serve(&mut ready), [1, 2, 3, 10], "streams take turns");
-        assert_eq!(ready.turn().len(), 4);
     }
 
     #[test]
@@ -97,5 +143,36 @@ mod tests {
         ready.push(key(11), true);
         assert_eq!([serve(&mut ready), serve(&mut ready), serve(&mut ready)], [[10], [11], [10]]);
         assert!(!ready.is_empty());
+    }
+
+    #[test]
+    fn origins_take_turns() {
+        let mut origins = Origins::default();
+        let keys = [1, 2].map(|number| origins.join(IpAddr::from([192, 0, 2, number])));
+        for is_heavy in [false, true] {
+            let mut ready = Ready::default();
+            for index in 0..100 {
+                ready.push(ConnectionKey { origin: keys[0], ..key(index) }, is_heavy);
+            }
+            ready.push(ConnectionKey { origin: keys[1], ..key(100) }, is_heavy);
+            let mut served = Vec::new();
+            while !ready.is_empty() {
+                served.extend(ready.next(&mut ready.turn()).map(|key| key.index));
+            }
+            assert_eq!((served.len(), &served[..3]), (101, &[0, 100, 1][..]));
+        }
+    }
+
+    #[test]
+    fn light_connections_that_take_long_do_not_stop_a_heavy_one() {
+        let mut ready = Ready::default();
+        for index in [1, 2, 3, 10] {
+            ready.push(key(index), index >= 10);
+        }
+        let mut turn = ready.turn();
+        assert_eq!(ready.next(&mut turn), Some(key(1)));
+        turn.end_light();
+        assert_eq!((ready.next(&mut turn), ready.next(&mut turn)), (Some(key(10)), None));
+        assert_eq!(serve(&mut ready), [2, 3]);
     }
 }

@@ -3,9 +3,9 @@
 //! In each turn it takes what happened (sockets, messages of other threads, durability), executes calls, and at the end
 //! writes to each connection once, whatever the number of replies.
 //!
-//! A turn is short. Of the connections that move much data, one is served, with one portion ([`crate::admission::ready`]);
-//! of calls that are tried again, as many as move a portion. So a small call of one client does not wait for megabytes of
-//! others.
+//! A turn is short. Of the connections that move much data or whose calls take long, one is served, with one portion
+//! ([`crate::admission::ready`]); of calls that are tried again, as many as move a portion. A portion ends after some data, or
+//! some time. So a small call of one client does not wait for megabytes of others, nor for their thousands of calls.
 //!
 //! # Memory
 //! The budget counts what all connections of the loop hold: records that are arriving, calls that wait, replies that have
@@ -25,8 +25,9 @@ use nfs::service::{Connection as Ends, origin};
 use crate::admission::Admission;
 use crate::admission::origins::Standing;
 use crate::admission::retry_queues::RetryQueues;
+use crate::clock::CallClock;
 use crate::counters::{Counters, add};
-use crate::limits::{BLOCKED_CHECK, BUFFER_SHARE, DRAIN_MAX, PARKED_CHECK, READ_BYTES, TICK};
+use crate::limits::{BLOCKED_CHECK, BUFFER_SHARE, DRAIN_MAX, PARKED_CHECK, READ_BYTES, TICK, TURN_MAX};
 use crate::net::acceptor::Acceptor;
 use crate::net::buffers::Buffers;
 use crate::net::connection::Connection;
@@ -82,6 +83,7 @@ pub(crate) struct EventLoop {
     ticked: Instant,
     /// When connections that give way are looked for again.
     next_eviction: Instant,
+    call_clock: CallClock,
     /// When a stopping loop gives up what is in flight.
     drain: Option<Instant>,
 }
@@ -106,6 +108,7 @@ impl EventLoop {
             read_buffer: vec![0; READ_BYTES],
             ticked: Instant::now(),
             next_eviction: Instant::now(),
+            call_clock: CallClock::new(),
             drain: None,
         }
     }
@@ -161,10 +164,14 @@ impl EventLoop {
 
     /// Serves the connections of one turn. Returns how many they were.
     fn serve_turn(&mut self) -> usize {
-        let mut turn = self.admission.turn();
-        let served = turn.len();
+        let (mut turn, mut served) = (self.admission.turn(), 0);
+        self.call_clock.begin_turn();
         while let Some(key) = self.admission.next(&mut turn) {
             self.serve(key);
+            served += 1;
+            if self.call_clock.turn() >= TURN_MAX {
+                turn.end_light();
+            }
         }
         served
     }

@@ -9,9 +9,8 @@ use volume::request::Access;
 use super::input::Arrival;
 use super::{EventLoop, Malformed};
 use crate::admission::ConnectionKey;
-use crate::clock::now;
 use crate::counters::add;
-use crate::limits::{BUSY_RETRY, CONNECTION_BYTES_MAX, PORTION_BYTES};
+use crate::limits::{BUSY_RETRY, CONNECTION_BYTES_MAX, PORTION_BYTES, PORTION_MAX};
 use crate::net::connection::Connection;
 use crate::net::deferred::{DeferredCall, ExecutedCall};
 use crate::net::parked::ParkedReply;
@@ -41,7 +40,7 @@ impl EventLoop {
         let incoming = Incoming {
             record: &arrival.record,
             connection: connection.ends,
-            now: now(),
+            now: self.call_clock.begin_call(),
             access: Access::Cached,
         };
         let outcome = self.shared.calls.handle(&incoming, &mut progress, &mut reply);
@@ -182,10 +181,11 @@ impl EventLoop {
         }
     }
 
-    /// Retries the calls that were in no queue when their time came, until a portion has been moved.
+    /// Retries the calls that were in no queue when their time came, until a portion has been moved, or that took long.
     pub(super) fn retry_apart(&mut self) {
         let (now, mut bytes) = (Instant::now(), 0);
         while bytes < PORTION_BYTES
+            && now.elapsed() < PORTION_MAX
             && let Some(call) = self.deferred.take_apart(now)
         {
             if self.connections.get_owner(call.owner).is_none() {
@@ -206,7 +206,7 @@ impl EventLoop {
     }
 
     /// Retries, in order, the calls that met a limit, after progress or when a retry is due: in each queue those
-    /// whose turn it is, until one meets the limit again, or a portion has been moved and other work has its turn.
+    /// whose turn it is, until one meets the limit again, or a portion has been moved, or that took long, and other work has its turn.
     pub(super) fn retry_busy(&mut self, progress: bool) {
         if !self.deferred.take_due(progress) {
             return;
@@ -224,10 +224,10 @@ impl EventLoop {
         self.deferred.retry_after(if has_more { Duration::ZERO } else { BUSY_RETRY });
     }
 
-    /// Tries the calls of one queue. Returns whether it ended because a portion was moved.
+    /// Tries the calls of one queue. Returns whether it ended because a portion was moved, or took long.
     fn retry_queue(&mut self, queue: usize) -> bool {
-        let mut bytes = 0;
-        while bytes < PORTION_BYTES {
+        let (began, mut bytes) = (Instant::now(), 0);
+        while bytes < PORTION_BYTES && began.elapsed() < PORTION_MAX {
             let Some(ticket) = self.deferred.first_from(queue) else { return false };
             if ticket.queue != queue || !self.shared.retry_queues.is_first(ticket) {
                 return false;

@@ -12,7 +12,8 @@ use super::{EventLoop, Malformed};
 use crate::admission::{ConnectionKey, Want};
 use crate::counters::add;
 use crate::limits::{
-    FIRST_READ_BYTES, HEAVY_BYTES, PORTION_BYTES, READ_BYTES, SEND_EARLY_BYTES, SMALL_RECORD_BYTES_MAX,
+    FIRST_READ_BYTES, HEAVY_BYTES, PORTION_BYTES, PORTION_MAX, READ_BYTES, SEND_EARLY_BYTES,
+    SMALL_RECORD_BYTES_MAX,
 };
 use crate::net::connection::{Connection, Received, WaitingCall};
 
@@ -62,6 +63,7 @@ impl EventLoop {
         let Some(mut connection) = self.connections.take_owner(key) else { return };
         connection.is_queued = false;
         connection.portion_bytes = 0;
+        self.call_clock.begin_portion();
         let result = if let Some(waiting) = connection.waiting.take() {
             if waiting.is_granted {
                 self.admission.budget.count_replies(connection.key.origin, waiting.reply_bytes, 0);
@@ -80,7 +82,8 @@ impl EventLoop {
             }
             self.take_portion(&mut connection)
         };
-        connection.is_heavy = connection.portion_bytes >= HEAVY_BYTES;
+        connection.is_heavy =
+            connection.portion_bytes >= HEAVY_BYTES || self.call_clock.portion() >= PORTION_MAX;
         // Large output is sent at once, so that it does not pile up; an error recurs at the end of the turn.
         if connection.unsent() >= SEND_EARLY_BYTES {
             let _ = connection.send(&mut self.buffers);
@@ -217,7 +220,9 @@ impl EventLoop {
             if connection.is_full() && (connection.send(&mut self.buffers).is_err() || connection.is_full()) {
                 break;
             }
-            if connection.portion_bytes >= PORTION_BYTES && !input.is_empty() {
+            let is_portion =
+                connection.portion_bytes >= PORTION_BYTES || self.call_clock.portion() >= PORTION_MAX;
+            if is_portion && !input.is_empty() {
                 // Other connections are served before this one continues.
                 break;
             }

@@ -60,6 +60,9 @@ const PAYLOAD: u32 = 10;
 /// Obstructed until nothing is in the way any more. It keeps an order if the argument is not zero.
 const OBSTRUCTED: u32 = 13;
 
+/// Takes the number of microseconds in the argument.
+const LONG: u32 = 11;
+
 /// The argument of a failure reply.
 const FAILED: u32 = u32::MAX;
 
@@ -206,6 +209,11 @@ impl Calls for Fake {
                 now
             }
             OBSTRUCTED if !self.is_free.load(Ordering::SeqCst) => Outcome::Later,
+            LONG => {
+                std::thread::sleep(Duration::from_micros(argument.into()));
+                reply(0);
+                now
+            }
             CLOSE => Outcome::Close,
             NOTHING => Outcome::Nothing,
             HOLD => {

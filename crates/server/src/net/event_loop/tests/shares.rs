@@ -231,3 +231,29 @@ fn slow_peers_are_served_while_memory_is_not_short() {
     assert_eq!(harness.count(|counters| &counters.evicted), 0);
     harness.loops.stop();
 }
+
+#[test]
+fn calls_that_take_long_do_not_stop_a_loop() {
+    let harness = Harness::new(1);
+    let mut client = harness.client();
+    let calls: Vec<u8> = (0..5000).flat_map(|xid| call(xid, LONG, 500, 0)).collect();
+    // 20 connections times 2.5 seconds.
+    let mut greedy = attackers(&harness, 20, 1);
+    for greedy in &mut greedy {
+        greedy.stream.set_nonblocking(false).unwrap();
+        greedy.stream.write_all(&calls).unwrap();
+    }
+    for xid in 0..20 {
+        let start = Instant::now();
+        client.send(xid, ECHO, 7);
+        assert_eq!(client.reply(), (xid, 7, 0));
+        assert!(start.elapsed() < DELAY_MAX, "{:?}", start.elapsed());
+        let start = Instant::now();
+        let mut newcomer = harness.client_at("127.0.0.77");
+        newcomer.send(xid, ECHO, 7);
+        assert_eq!(newcomer.reply(), (xid, 7, 0));
+        assert!(start.elapsed() < DELAY_MAX, "{:?}", start.elapsed());
+    }
+    drop(greedy);
+    harness.loops.stop();
+}
