@@ -28,6 +28,9 @@ pub const WORKERS_MAX: usize = 256;
 /// Default number of these threads: enough requests in flight to keep an NVMe device busy.
 pub const WORKERS_DEFAULT: usize = 16;
 
+/// An origin may use this many times the threads that are free, see [`crate::net::workers`].
+pub const WORKERS_SHARE: usize = 3;
+
 /// Bytes read from a socket at once, into a buffer that all connections of a loop share.
 pub const READ_BYTES: usize = 256 << 10;
 

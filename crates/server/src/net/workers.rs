@@ -1,14 +1,20 @@
 //! Threads for calls that must wait for the disk.
 //!
-//! Their queue needs no limit of its own: each call in it counts towards the limits of its connection and its loop.
+//! Calls wait in a line for each origin, and origins take turns. An origin may use at most three times as many threads as are
+//! free, and all but the last one. So one origin uses 12 of 16, two use six each, and a newcomer finds one that is free unless
+//! there are nearly as many origins as threads.
+//!
+//! The lines need no limit of their own: each call in them counts towards the limits of its connection and its loop.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::limits::WORKERS_SHARE;
 use crate::net::deferred::DeferredCall;
 use crate::net::mailbox::{Mailbox, Message};
 use crate::protocol::calls::Calls;
@@ -18,15 +24,82 @@ struct Job {
     answer_to: Arc<Mailbox>,
 }
 
-#[derive(Default)]
-struct Queue {
-    jobs: VecDeque<Job>,
+/// The calls of an origin.
+struct Line<T> {
+    waiting: VecDeque<T>,
+    /// Calls that threads execute.
+    running: usize,
+}
+
+/// What waits for threads, and whose it is.
+struct Lines<T> {
+    /// The origins with calls that wait or run.
+    origins: HashMap<IpAddr, Line<T>>,
+    /// Those with calls that wait. The first one's turn is next.
+    order: VecDeque<IpAddr>,
+    /// Threads that execute no call.
+    free: usize,
+    waiting: usize,
+}
+
+impl<T> Lines<T> {
+    fn new(threads: usize) -> Lines<T> {
+        Lines { origins: HashMap::new(), order: VecDeque::new(), free: threads, waiting: 0 }
+    }
+
+    fn push(&mut self, origin: IpAddr, job: T) {
+        let line =
+            self.origins.entry(origin).or_insert_with(|| Line { waiting: VecDeque::new(), running: 0 });
+        if line.waiting.is_empty() {
+            self.order.push_back(origin);
+        }
+        line.waiting.push_back(job);
+        self.waiting += 1;
+    }
+
+    /// Returns the place in the order of the first origin that may use a thread.
+    fn next_in_order(&self) -> Option<usize> {
+        let may_use = |origin| {
+            let running = self.origins.get(origin).map_or(0, |line| line.running);
+            running < if running == 0 { self.free } else { WORKERS_SHARE * self.free.saturating_sub(1) }
+        };
+        self.order.iter().position(may_use)
+    }
+
+    /// Begins the next call, if a thread may be used for one.
+    fn begin(&mut self) -> Option<(IpAddr, T)> {
+        let origin = self.order.remove(self.next_in_order()?)?;
+        let line = self.origins.get_mut(&origin)?;
+        let job = line.waiting.pop_front()?;
+        if !line.waiting.is_empty() {
+            self.order.push_back(origin);
+        }
+        line.running += 1;
+        self.free -= 1;
+        self.waiting -= 1;
+        Some((origin, job))
+    }
+
+    /// Ends a call that was begun.
+    fn end(&mut self, origin: IpAddr) {
+        self.free += 1;
+        if let Some(line) = self.origins.get_mut(&origin) {
+            line.running -= 1;
+            if line.running == 0 && line.waiting.is_empty() {
+                self.origins.remove(&origin);
+            }
+        }
+    }
+}
+
+struct State {
+    lines: Lines<Job>,
     closed: bool,
 }
 
-/// The queue of calls, shared with the threads.
+/// The calls that wait, shared with the threads.
 pub(crate) struct Workers {
-    queue: Mutex<Queue>,
+    state: Mutex<State>,
     changed: Condvar,
 }
 
@@ -36,7 +109,8 @@ impl Workers {
         count: usize,
         calls: &Arc<dyn Calls>,
     ) -> io::Result<(Arc<Workers>, Vec<JoinHandle<()>>)> {
-        let workers = Arc::new(Workers { queue: Mutex::default(), changed: Condvar::new() });
+        let state = State { lines: Lines::new(count), closed: false };
+        let workers = Arc::new(Workers { state: Mutex::new(state), changed: Condvar::new() });
         let mut threads = Vec::new();
         for number in 0..count {
             let (workers, calls) = (Arc::clone(&workers), Arc::clone(calls));
@@ -48,41 +122,107 @@ impl Workers {
 
     /// Queues a call; the result goes to `answer_to`.
     pub(crate) fn submit(&self, call: DeferredCall, answer_to: Arc<Mailbox>) {
-        self.queue.lock().jobs.push_back(Job { call, answer_to });
+        self.state.lock().lines.push(call.origin(), Job { call, answer_to });
         self.changed.notify_one();
     }
 
     /// Returns the number of calls that no thread has taken.
     pub(crate) fn queued(&self) -> usize {
-        self.queue.lock().jobs.len()
+        self.state.lock().lines.waiting
     }
 
     /// Ends the threads and drops queued calls.
     pub(crate) fn close(&self) {
-        let mut queue = self.queue.lock();
-        queue.closed = true;
-        queue.jobs.clear();
+        let mut state = self.state.lock();
+        state.closed = true;
+        state.lines = Lines::new(0);
         self.changed.notify_all();
     }
 
     fn run(&self, calls: &dyn Calls) {
-        while let Some(Job { call, answer_to }) = self.next() {
+        let mut ended = None;
+        while let Some((origin, Job { call, answer_to })) = self.next(ended) {
             let executed = call.execute(calls);
             calls.commit(false);
             answer_to.send(Message::Executed(Box::new(executed)));
+            ended = Some(origin);
         }
     }
 
-    fn next(&self) -> Option<Job> {
-        let mut queue = self.queue.lock();
+    /// Ends the thread's last call, if there was one, and waits for the next. Returns nothing when all is over.
+    fn next(&self, ended: Option<IpAddr>) -> Option<(IpAddr, Job)> {
+        let mut state = self.state.lock();
+        if let Some(origin) = ended {
+            state.lines.end(origin);
+        }
         loop {
-            if queue.closed {
+            if state.closed {
                 return None;
             }
-            if let Some(job) = queue.jobs.pop_front() {
-                return Some(job);
+            if let Some(next) = state.lines.begin() {
+                if state.lines.next_in_order().is_some() {
+                    // The end of a call may let several others begin.
+                    self.changed.notify_one();
+                }
+                return Some(next);
             }
-            self.changed.wait(&mut queue);
+            self.changed.wait(&mut state);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin(number: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, number])
+    }
+
+    /// Begins what may begin. Returns the number of calls of each of four origins.
+    fn begin_all(lines: &mut Lines<()>) -> [usize; 4] {
+        while lines.begin().is_some() {}
+        [1, 2, 3, 4].map(|number| lines.origins.get(&origin(number)).map_or(0, |line| line.running))
+    }
+
+    #[test]
+    fn an_origin_leaves_threads_for_others() {
+        let mut lines = Lines::new(16);
+        (0..100).for_each(|_| lines.push(origin(1), ()));
+        assert_eq!(begin_all(&mut lines), [12, 0, 0, 0]);
+        lines.push(origin(2), ());
+        assert_eq!(begin_all(&mut lines), [12, 1, 0, 0], "a newcomer is served at once");
+        (0..100).for_each(|_| lines.push(origin(3), ()));
+        assert_eq!(begin_all(&mut lines), [12, 1, 2, 0]);
+        // As calls end, the greedy origins come to use about the same.
+        let mut running = [0; 4];
+        for _ in 0..12 {
+            lines.end(origin(1));
+            running = begin_all(&mut lines);
+        }
+        assert!([running[0], running[2]].iter().all(|count| (5..=8).contains(count)), "{running:?}");
+        lines.push(origin(4), ());
+        let [one, two, three, four] = begin_all(&mut lines);
+        assert_eq!([one, two, three, four], [running[0], 1, running[2], 1]);
+        assert!(lines.free > 0);
+    }
+
+    #[test]
+    fn few_threads_serve_everybody_in_turn() {
+        for threads in [1, 2] {
+            let mut lines = Lines::new(threads);
+            (0..10).for_each(|_| lines.push(origin(1), ()));
+            lines.push(origin(2), ());
+            let mut served = Vec::new();
+            while let Some((begun, ())) = lines.begin() {
+                served.push(begun);
+                lines.end(begun);
+            }
+            assert_eq!((served.len(), served[1]), (11, origin(2)));
+            assert_eq!((lines.free, lines.waiting, lines.origins.len()), (threads, 0, 0));
+        }
+        let mut lines = Lines::new(2);
+        (0..10).for_each(|_| lines.push(origin(1), ()));
+        assert_eq!(begin_all(&mut lines), [1, 0, 0, 0]);
     }
 }

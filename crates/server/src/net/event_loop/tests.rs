@@ -63,6 +63,9 @@ const OBSTRUCTED: u32 = 13;
 /// Takes the number of microseconds in the argument.
 const LONG: u32 = 11;
 
+/// Takes as many, where blocking is allowed.
+const LONG_BLOCK: u32 = 12;
+
 /// The argument of a failure reply.
 const FAILED: u32 = u32::MAX;
 
@@ -172,29 +175,19 @@ impl Calls for Fake {
                 let volume = Arc::clone(&self.volume);
                 Outcome::Reply { after: Some(Wait { volume, durability }), hold: Duration::ZERO }
             }
-            BLOCK if access == Access::Cached => Outcome::WouldBlock,
+            BLOCK | SLOW | PAYLOAD | LONG_BLOCK if access == Access::Cached => Outcome::WouldBlock,
+            BLOCK if take(&self.turns) => Outcome::WouldBlock,
             BLOCK => {
-                if take(&self.turns) {
-                    return Outcome::WouldBlock;
-                }
                 self.blocked.fetch_add(1, Ordering::SeqCst);
                 reply(0);
                 now
             }
-            BUSY => {
-                if take(&self.busy) {
-                    return Outcome::Busy;
-                }
-                reply(0);
-                now
-            }
-            PAYLOAD if access == Access::Cached => Outcome::WouldBlock,
+            BUSY if take(&self.busy) => Outcome::Busy,
             PAYLOAD => {
                 self.keep_payload(incoming.record);
                 reply(0);
                 now
             }
-            SLOW if access == Access::Cached => Outcome::WouldBlock,
             LARGE | SLOW => {
                 reply(usize::try_from(argument).unwrap());
                 now
@@ -209,7 +202,7 @@ impl Calls for Fake {
                 now
             }
             OBSTRUCTED if !self.is_free.load(Ordering::SeqCst) => Outcome::Later,
-            LONG => {
+            LONG | LONG_BLOCK => {
                 std::thread::sleep(Duration::from_micros(argument.into()));
                 reply(0);
                 now

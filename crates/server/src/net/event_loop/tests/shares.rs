@@ -257,3 +257,21 @@ fn calls_that_take_long_do_not_stop_a_loop() {
     drop(greedy);
     harness.loops.stop();
 }
+
+#[test]
+fn calls_that_block_long_leave_workers_for_others() {
+    let harness = Harness::new(1);
+    let mut greedy = harness.client();
+    for xid in 0..100 {
+        greedy.send(xid, LONG_BLOCK, 100_000);
+    }
+    let mut client = harness.client_at("127.0.0.77");
+    for xid in 0..20 {
+        let start = Instant::now();
+        client.send(xid, BLOCK, 7);
+        assert_eq!(client.reply(), (xid, 7, 0));
+        assert!(start.elapsed() < DELAY_MAX, "{:?}", start.elapsed());
+    }
+    drop(greedy);
+    harness.loops.stop();
+}
