@@ -19,6 +19,7 @@ mod logs;
 mod names;
 mod nlm;
 mod records;
+mod waits;
 
 /// The attacks of a sample.
 const SAMPLE: usize = 5;
@@ -158,6 +159,16 @@ const ALL: &[Attack] = &[
     ),
     attack("many-names", Neighbour, "a directory of many names that ten connections list", names::many),
     attack("long-compounds", Neighbour, "60 connections with 20 long COMPOUNDs each", calls::long_compounds),
+    attack("call-floods", Neighbour, "20 connections with 500 COMPOUNDs of LOOKUPs each", calls::floods),
+    attack("clones-while-written", Neighbour, "CLONEs of a file that is written all the time", waits::clones),
+    attack(
+        "clones-by-path",
+        Neighbour,
+        "the same in COMPOUNDs that begin at the root",
+        waits::clones_by_path,
+    ),
+    attack("truncations", Neighbour, "truncates files, each time a little longer", waits::truncations),
+    attack("cold-reads", Neighbour, "256 READs of data that is not in memory", waits::cold_reads),
     attack("deep-paths", Neighbour, "LOOKUPs of the deepest paths and longest COMPOUNDs", names::deep),
     attack(
         "admin-socket",

@@ -17,6 +17,7 @@ pub(super) mod op {
     pub(crate) const PUTFH: u32 = 22;
     pub(crate) const PUTROOTFH: u32 = 24;
     pub(crate) const READ: u32 = 25;
+    pub(crate) const SAVEFH: u32 = 32;
     pub(crate) const SETCLIENTID: u32 = 35;
     pub(crate) const SETCLIENTID_CONFIRM: u32 = 36;
     pub(crate) const WRITE: u32 = 38;
@@ -27,6 +28,7 @@ pub(super) mod op {
     pub(crate) const SEQUENCE: u32 = 53;
     pub(crate) const DESTROY_CLIENTID: u32 = 57;
     pub(crate) const RECLAIM_COMPLETE: u32 = 58;
+    pub(crate) const CLONE: u32 = 71;
     pub(crate) const SETXATTR: u32 = 73;
 }
 

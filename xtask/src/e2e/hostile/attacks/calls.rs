@@ -10,6 +10,9 @@ use crate::nfs::Arguments;
 
 /// Connections.
 const CONNECTIONS: usize = 60;
+/// Connections of a flood, and COMPOUNDs in flight on each.
+const FLOODING: usize = 20;
+const FLOOD: usize = 500;
 /// Threads that serve them; each sends on all its connections before it reads replies.
 const THREADS: usize = 4;
 /// COMPOUNDs in flight on each connection.
@@ -19,21 +22,36 @@ const OPERATIONS: usize = 100;
 
 /// Sends the longest COMPOUNDs on many connections, many at a time.
 pub(super) fn long_compounds(scene: &Scene) -> Result<String, String> {
-    let (calls, answered) = ([attributes(), lookups()], AtomicUsize::new(0));
+    compounds(scene, 244, (CONNECTIONS, WINDOW), &[attributes(), lookups()])
+}
+
+/// Sends as many COMPOUNDs as a socket takes, on fewer connections.
+pub(super) fn floods(scene: &Scene) -> Result<String, String> {
+    compounds(scene, 249, (FLOODING, FLOOD), &[lookups()])
+}
+
+/// Sends COMPOUNDs on this number of connections, so many at a time on each.
+fn compounds(
+    scene: &Scene,
+    host: u8,
+    (connections, window): (usize, usize),
+    calls: &[Arguments],
+) -> Result<String, String> {
+    let answered = AtomicUsize::new(0);
     let work = || -> Result<(), Failure> {
-        let from = Caller::unprivileged(places::neighbour(244), 0);
+        let from = Caller::unprivileged(places::neighbour(host), 0);
         let mut links = Vec::new();
-        for _ in 0..CONNECTIONS / THREADS {
+        for _ in 0..connections / THREADS {
             links.push(Link::open(from)?);
         }
         while scene.goes_on() {
             for link in &mut links {
-                for call in calls.iter().cycle().take(WINDOW) {
+                for call in calls.iter().cycle().take(window) {
                     link.send(NFS4, 1, call)?;
                 }
             }
             for link in &mut links {
-                for _ in 0..WINDOW {
+                for _ in 0..window {
                     link.receive()?.1?;
                     answered.fetch_add(1, Ordering::Relaxed);
                 }
