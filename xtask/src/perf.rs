@@ -45,11 +45,12 @@ cargo xtask perf [OPTION...]: measure the cost of operations, as in docs/perform
   --quick            measure each for a moment, as a test; the figures mean nothing
   --row NAME...      measure only these rows: null getattr lookup open-close read create-remove write-file-sync
                      write-commit sequential-read sequential-write, and all but null with -4.2 over NFSv4.2;
-                     limits latency group-commit connections restart listing fairness tails growth
+                     limits latency group-commit connections restart listing fairness tails crowd growth
   --rounds N         interleaved rounds, 5 by default; tables show medians
   --seconds N        duration of each measurement, 3 by default
   --data DIR         the servers' data; /dev/shm by default if it has room, else the target directory
-  --files N          files of the volume that `growth` compares with an empty one, 1,000,000 by default
+  --files N          files of the volume that `growth` compares with an empty one, 1,000,000 by default; 10,000,000 take some
+                     5 GiB of --data and half an hour
   --peer ganesha     measure nfs-ganesha too (root; Debian's nfs-ganesha nfs-ganesha-vfs rpcbind iproute2)
   --json FILE        write all figures to FILE
 

@@ -15,6 +15,9 @@ use crate::process;
 /// Time limit from a server's start to its first reply, after a crash too.
 const START: Duration = Duration::from_secs(120);
 
+/// Time limit from a server's first reply to its administrator's socket.
+const STATUS: Duration = Duration::from_secs(5);
+
 /// Time limit of a call.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -143,10 +146,23 @@ impl Server {
         results.handle(4)
     }
 
+    /// Returns the size of the volume's index file.
+    pub(crate) fn index_bytes(&self) -> Result<u64, String> {
+        let path = self.folder.join("data/volumes/main/index");
+        Ok(fs::metadata(&path).map_err(process::at(&path))?.len())
+    }
+
     /// Reads a gauge of the volume from `holdfast status`.
     pub(crate) fn gauge(&self, name: &str) -> Result<f64, String> {
         let mut command = Command::new(&self.command[0]);
-        let json = process::output(command.args(["status", "--json"]).arg(self.folder.join("data")))?;
+        command.args(["status", "--json"]).arg(self.folder.join("data"));
+        let end = Instant::now() + STATUS;
+        let json = loop {
+            match process::output(&mut command) {
+                Err(_) if Instant::now() < end => thread::sleep(POLL),
+                answer => break answer?,
+            }
+        };
         let status: Value = serde_json::from_str(&json).map_err(|error| format!("status: {error}"))?;
         let gauge = status.pointer(&format!("/volumes/main/{name}")).and_then(Value::as_f64);
         gauge.ok_or_else(|| format!("holdfast status has no {name}"))

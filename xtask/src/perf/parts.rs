@@ -30,6 +30,7 @@ pub(super) const PARTS: &[Part] = &[
     Part { name: "listing", run: listing },
     Part { name: "fairness", run: tails::fairness },
     Part { name: "tails", run: tails::tails },
+    Part { name: "crowd", run: tails::crowd },
     Part { name: "growth", run: growth::run },
 ];
 

@@ -1,5 +1,5 @@
-//! Interference between clients and with background work: GETATTR beside streaming writers, and maximal latencies during
-//! checkpoints and cleaning.
+//! Interference between clients and with background work: GETATTR beside streaming writers, many clients at once, and
+//! maximal latencies during checkpoints and cleaning.
 
 use super::bench::{Sample, Time};
 use super::results::{Figure, Goal, median};
@@ -35,6 +35,12 @@ const CHURN: &[&str] = &[
     "512MiB",
 ];
 
+/// Clients with a file each, and one operation in flight.
+const CROWD: (u32, u32) = (1024, 1);
+
+/// 99th percentile of a durable write by one of them, relative to the median.
+const CROWD_RATIO_MAX: f64 = 4.0;
+
 /// Measured workloads: title, arguments, threads and depth.
 const FOREGROUND: &[(&str, &[&str], (u32, u32))] = &[
     ("GETATTR", &["getattr"], (1, 1)),
@@ -68,6 +74,26 @@ pub(super) fn fairness(run: &mut Run<'_>) -> Result<(), String> {
         "×",
         Goal::AtMost(FAIRNESS_RATIO_MAX),
     );
+    Ok(())
+}
+
+/// Measures how evenly many clients are served that each write to a file of their own.
+pub(super) fn crowd(run: &mut Run<'_>) -> Result<(), String> {
+    let server = run.server(&[])?;
+    let mut samples = Vec::new();
+    for _ in 0..run.options.rounds {
+        let time = run.time();
+        samples.push(run.sample(&server, &["write-file-sync", "--working-set", "64MiB"], CROWD, time)?);
+    }
+    let title = format!("WRITE 4 KiB FILE_SYNC of {} clients with a file each", CROWD.0);
+    let mut figure = |name: &str, value: &dyn Fn(&Sample) -> f64, unit, goal| {
+        let values = samples.iter().map(value).collect();
+        run.figures.push(Figure { name: format!("{title}{name}"), values, unit, goal });
+    };
+    let goal = Goal::AtMost(CROWD_RATIO_MAX);
+    figure(": p99, of p50", &|sample| sample.p99_us / sample.p50_us, "×", goal);
+    figure(", p50", &|sample| sample.p50_us, " µs", Goal::None);
+    figure(", p99", &|sample| sample.p99_us, " µs", Goal::None);
     Ok(())
 }
 
