@@ -1,6 +1,16 @@
-//! Results of READ, written in place: the data is appended to the reply before the header is known.
+//! Data of files. That of a WRITE may lie outside its message ([`Payload`]). Results of READ are written in place: the data is
+//! appended to the reply before the header is known.
 
-use crate::xdr::{Encoder, padding};
+use crate::limits::DATA_BYTES_MAX;
+use crate::xdr::{Decode, DecodeError, Decoder, Encoder, Payload, padding};
+
+impl<'a> Decode<'a> for Payload<'a> {
+    /// Decodes the data of a WRITE, at most [`DATA_BYTES_MAX`] bytes.
+    #[inline]
+    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        input.payload(DATA_BYTES_MAX)
+    }
+}
 
 /// Builds a successful result in place: a header of `HEADER_BYTES`, filled in at the end, and data with padding.
 #[derive(Debug)]

@@ -6,10 +6,9 @@
 
 use std::fmt;
 
-use super::{Decode, DecodeError, Decoder, Encode, Encoder, length_u32, padding};
-use crate::limits::DATA_BYTES_MAX;
+use super::{DecodeError, Decoder, Encode, Encoder, length_u32, padding};
 
-/// The data of a WRITE: an opaque of at most [`DATA_BYTES_MAX`] bytes, of which all, the first or none lie in the message.
+/// The data of a WRITE: an opaque of which all bytes, the first or none lie in the message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Payload<'a> {
     here: &'a [u8],
@@ -66,17 +65,6 @@ impl Encode for Payload<'_> {
     }
 }
 
-impl<'a> Decode<'a> for Payload<'a> {
-    #[inline]
-    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
-        let length = input.length(DATA_BYTES_MAX)?;
-        match input.hole {
-            Hole::NONE => Ok(Payload { here: input.opaque_fixed(length)?, elsewhere: 0 }),
-            hole => input.payload_at(hole, length),
-        }
-    }
-}
-
 /// Bytes of a message that a decoder does not have: `length` of them, followed by the last `after` bytes that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hole {
@@ -102,6 +90,19 @@ impl<'a> Decoder<'a> {
     pub fn around(bytes: &'a [u8], at: usize, length: usize) -> Self {
         let hole = Hole { length: length_u32(length), after: length_u32(bytes.len().saturating_sub(at)) };
         Self { rest: bytes, hole }
+    }
+
+    /// Reads a payload of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] or [`DecodeError::TooLong`].
+    #[inline]
+    pub fn payload(&mut self, limit: usize) -> Result<Payload<'a>, DecodeError> {
+        let length = self.length(limit)?;
+        match self.hole {
+            Hole::NONE => Ok(Payload { here: self.opaque_fixed(length)?, elsewhere: 0 }),
+            hole => self.payload_at(hole, length),
+        }
     }
 
     /// Returns the remaining bytes, as far as a payload that lies elsewhere; and if that is still to come, what follows it.

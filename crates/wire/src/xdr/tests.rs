@@ -1,6 +1,6 @@
 //! The rules of RFC 4506, one by one.
 
-use super::{Decode as _, DecodeError, Decoder, Encoder, Payload, decode_all, padding};
+use super::{DecodeError, Decoder, Encoder, Payload, decode_all, padding};
 use crate::list::List;
 use crate::sample::{check, encode};
 
@@ -102,7 +102,7 @@ fn message(length: usize) -> Vec<u8> {
 
 fn decode_message<'a>(mut input: Decoder<'a>) -> Result<(Payload<'a>, Decoder<'a>), DecodeError> {
     assert_eq!(input.u32()?, 5);
-    Ok((Payload::decode(&mut input)?, input))
+    Ok((input.payload(9)?, input))
 }
 
 #[test]
@@ -153,6 +153,6 @@ fn a_payload_that_exceeds_its_message_is_not_found() {
     let second = [&message(5)[..], &message(5)[4..]].concat();
     let (_, mut rest) = decode_message(Decoder::of_start(&second[..26], second.len())).unwrap();
     rest.u32().unwrap();
-    let payload = Payload::decode(&mut rest).unwrap();
+    let payload = rest.payload(9).unwrap();
     assert_eq!((payload.len(), payload.here().len()), (5, 2), "the second is the one that has not arrived");
 }
