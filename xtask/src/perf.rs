@@ -49,8 +49,8 @@ cargo xtask perf [OPTION...]: measure the cost of operations, as in docs/perform
   --rounds N         interleaved rounds, 5 by default; tables show medians
   --seconds N        duration of each measurement, 3 by default
   --data DIR         the servers' data; /dev/shm by default if it has room, else the target directory
-  --files N          files of the volume that `growth` compares with an empty one, 1,000,000 by default; 10,000,000 take some
-                     5 GiB of --data and half an hour
+  --files N          files of the volume that `growth` compares with an empty one, 1,000,000 by default; 10,000,000 need
+                     --data on a real disk, and patience
   --peer ganesha     measure nfs-ganesha too (root; Debian's nfs-ganesha nfs-ganesha-vfs rpcbind iproute2)
   --json FILE        write all figures to FILE
 
