@@ -57,7 +57,8 @@ impl<'a> Recaller<'a, '_> {
     /// Recalls delegations of the object that is about to lose the name `name`.
     ///
     /// # Errors
-    /// Those of [`Recaller::object`]; [`Error::WouldBlock`], [`Error::Busy`] and [`Error::ObjectBusy`] if the name cannot be looked up now.
+    /// Those of [`Recaller::object`]; [`Error::WouldBlock`], [`Error::Busy`] and [`Error::ObjectBusy`] if the name cannot be
+    /// looked up now.
     pub(crate) fn name(
         &self,
         directory: &Object<'_>,

@@ -205,8 +205,8 @@ impl EventLoop {
         }
     }
 
-    /// Retries, in order, the calls that met a limit, after progress or when a retry is due: in each queue those
-    /// whose turn it is, until one meets the limit again, or a portion has been moved, or that took long, and other work has its turn.
+    /// Retries, in order, the calls that met a limit, after progress or when a retry is due: in each queue those whose turn it
+    /// is, until one meets the limit again, or a portion has been moved, or that took long. Then other work has its turn.
     pub(super) fn retry_busy(&mut self, progress: bool) {
         if !self.deferred.take_due(progress) {
             return;
