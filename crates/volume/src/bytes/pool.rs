@@ -142,24 +142,19 @@ impl Filling {
         }
     }
 
-    /// Copies `bytes`, block by block, so that they are checksummed while they are in the processor's cache.
+    /// Copies `bytes`, and checksums the blocks that they complete. They are few enough to stay in the processor's cache, and
+    /// copying them at once is faster than block by block.
     ///
     /// # Panics
     /// If they are more than is missing.
     pub(super) fn take(&mut self, bytes: &[u8]) {
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let to_block = if self.is_checksummed { BLOCK - self.filled % BLOCK } else { rest.len() };
-            let (now, later) = rest.split_at(to_block.min(rest.len()));
-            let memory = &mut self.buffer.memory;
-            let at = self.buffer.start + self.filled;
-            // New memory is not cleared before.
-            let (over, behind) = now.split_at(now.len().min(memory.len() - at));
-            memory[at..at + over.len()].copy_from_slice(over);
-            memory.extend_from_slice(behind);
-            self.received(now.len());
-            rest = later;
-        }
+        let memory = &mut self.buffer.memory;
+        let at = self.buffer.start + self.filled;
+        // New memory is not cleared before.
+        let (over, behind) = bytes.split_at(bytes.len().min(memory.len() - at));
+        memory[at..at + over.len()].copy_from_slice(over);
+        memory.extend_from_slice(behind);
+        self.received(bytes.len());
     }
 
     /// Returns the bytes.
