@@ -67,6 +67,33 @@ fn opens_that_deny_need_write_permission() {
     assert_eq!(opened(&one, open(false, share_deny::NONE)).status, NfsStat4::Ok);
 }
 
+/// The record of an open waits for the volume's next change, and CLOSE waits for nothing if there was none.
+#[test]
+fn opening_and_closing_a_file_journals_nothing() {
+    let server = Server::new();
+    let handle = file(&server, "file");
+    let session = Session::of(&server, b"one");
+    let queued = || server.volume.gauges().into_iter().find(|(name, _)| *name == "queued_seq").unwrap().1;
+    let open = ArgOp4::Open(OpenArgs {
+        seqid: 0,
+        share_access: share_access::BOTH | share_access::WANT_NO_DELEG,
+        share_deny: share_deny::NONE,
+        owner: StateOwner4 { clientid: ClientId4(0), owner: OwnerId4(b"owner") },
+        openhow: None,
+        claim: OpenClaim4::Fh,
+    });
+    let before = queued();
+    let opened = session.on(handle, &[open]);
+    let ResOp4::Open(Ok(ok)) = opened.last() else { panic!("{opened:?}") };
+    let close = ArgOp4::Close(CloseArgs { seqid: 0, open_stateid: ok.stateid });
+    assert_eq!(session.on(handle, &[close]).status, NfsStat4::Ok);
+    assert_eq!(queued(), before);
+    assert_eq!(session.on(handle, &[open]).status, NfsStat4::Ok);
+    assert_eq!(queued(), before);
+    let _ = server.service.tick(Time::from_parts(1_700_000_060, 0));
+    assert_eq!(queued(), before + 1, "a tick journals what waits");
+}
+
 #[test]
 fn truncating_opens_recall_read_delegations() {
     let server = Server::new();
