@@ -1,29 +1,34 @@
 //! The order in which connections and calls are served, and the memory they may hold.
 //!
-//! [`Admission`] belongs to one event loop. Memory for a record is reserved when its length is known, and for a large
-//! reply before its call runs. What does not fit waits: the connection of a record is *read-blocked*, that of a call
-//! *reply-blocked*. A record that has begun can therefore always be completed, so no connections wait for each other. A
-//! small call that has arrived needs no memory, and is served whatever others hold.
+//! [`Admission`] belongs to one event loop, and does no I/O. Memory for a record is reserved when its length is known, and
+//! for a large reply before its call runs. What does not fit waits: the connection of a record is *read-blocked*, that of a
+//! call *reply-blocked*. A record that has begun can therefore always be completed, so no connections wait for each other.
+//! A small call that has arrived needs no memory, and is served whatever others hold.
 //!
-//! Of those that wait, connections of origins that were fast go on first, of the origin that holds least before others.
-//! One that waits only because its own origin has its share stops no other. If the first of the rest has waited for
-//! [`WAIT_MAX`], an origin that holds more or was not as fast, or a peer that is slower than [`PACE_MIN`], gives its memory
-//! up: its connection is closed.
+//! Origins that are fast have a half of the memory, all others together have the other half ([`budget`]). In each half the
+//! origins go on in turn, slow ones last. One that waits only because its own origin has its share stops no other. If one
+//! has waited for [`WAIT_MAX`](crate::limits::WAIT_MAX), another connection gives its memory up ([`eviction`]).
 
-use std::time::Duration;
+use std::time::Instant;
 
-use crate::limits::{PACE_MIN, SMALL_RECORD_BYTES_MAX, WAIT_MAX};
+use crate::limits::{FAST_FIRST, SMALL_RECORD_BYTES_MAX, SMALL_REQUESTS_BYTES};
 
-use budget::Budget;
+use budget::{Asker, Budget};
 use line::{Line, Waiter};
-use origins::{Held, OriginKey};
+use origins::{Half, Held, OriginKey, Standing};
 use ready::{Ready, Turn};
 
 pub(crate) mod budget;
+pub(crate) mod eviction;
 pub(crate) mod line;
 pub(crate) mod origins;
+pub(crate) mod pace;
 pub(crate) mod ready;
 pub(crate) mod retry_queues;
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;
 
 /// Names a connection of a loop: its place in the table, and which of the connections that used the place over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +49,35 @@ pub(crate) enum Want {
     Reply(usize),
 }
 
+impl Want {
+    fn is_large(self) -> bool {
+        match self {
+            Self::Record { length, .. } => length > SMALL_RECORD_BYTES_MAX,
+            Self::Answer => false,
+            Self::Reply(_) => true,
+        }
+    }
+
+    /// Returns where a connection waits that wants this.
+    fn blocked(self) -> Blocked {
+        match self {
+            Self::Record { .. } | Self::Answer => Blocked::Read,
+            Self::Reply(_) => Blocked::Reply,
+        }
+    }
+}
+
+/// What a blocked connection does not do meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blocked {
+    Read,
+    Reply,
+}
+
+impl Blocked {
+    pub(crate) const BOTH: [Blocked; 2] = [Blocked::Read, Blocked::Reply];
+}
+
 /// The part of memory that is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Short {
@@ -51,15 +85,8 @@ pub(crate) enum Short {
     Replies,
 }
 
-/// A connection that holds memory because of its peer, as one that may have to give it up.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Holder {
-    pub(crate) key: ConnectionKey,
-    /// Its peer moved less than [`PACE_MIN`] lately, or it holds a part of a record for which memory is not reserved.
-    pub(crate) is_slow: bool,
-    /// Bytes that moved since the last tick.
-    pub(crate) moved: usize,
-    pub(crate) silent: Duration,
+impl Short {
+    pub(crate) const BOTH: [Short; 2] = [Short::Requests, Short::Replies];
 }
 
 /// Which connections of a loop may be served now, and which are blocked until there is memory.
@@ -69,6 +96,19 @@ pub(crate) struct Admission {
     ready: Ready,
     read_blocked: Line,
     reply_blocked: Line,
+    /// Whether a connection waited at the last pass, or later, whose origin is not fast.
+    did_steady_wait: bool,
+    /// For each half: the bytes of small records that went on before large ones, since one of these did.
+    overtaken: [usize; 2],
+}
+
+/// The blocked connections that may go on, in order: the first of each origin.
+#[derive(Debug)]
+pub(crate) struct Pass {
+    blocked: Blocked,
+    waiters: std::vec::IntoIter<Waiter>,
+    /// For each half: a large record or reply found no room, so that others must not overtake it.
+    is_stopped: [bool; 2],
 }
 
 impl Admission {
@@ -79,6 +119,8 @@ impl Admission {
             ready: Ready::default(),
             read_blocked: Line::default(),
             reply_blocked: Line::default(),
+            did_steady_wait: false,
+            overtaken: [0; 2],
         }
     }
 
@@ -107,53 +149,118 @@ impl Admission {
         self.ready.push(key, is_heavy);
     }
 
-    /// Whether there is memory for what a connection wants, without overtaking another. What is small overtakes.
-    pub(crate) fn may_go_on(&self, key: ConnectionKey, want: Want) -> bool {
-        let overtakes = match want {
+    /// Whether there is memory for what a connection wants, without overtaking another. What is small overtakes, as long as
+    /// that does not keep what is large from going on.
+    pub(crate) fn may_go_on(&mut self, key: ConnectionKey, want: Want) -> bool {
+        let half = self.half(key.origin);
+        let (is_behind, overtaken) = match want {
             // One that holds a part already gives memory back sooner if it goes on.
-            Want::Record { length, counted } => {
-                length > SMALL_RECORD_BYTES_MAX && counted == 0 && self.is_behind(key, &self.read_blocked)
+            Want::Answer | Want::Record { counted: 1.., .. } => (false, 0),
+            Want::Reply(_) => (self.is_behind(key, &self.reply_blocked), 0),
+            Want::Record { length, .. } => {
+                let is_behind = self.is_behind(key, &self.read_blocked);
+                let overtakes = is_behind && !want.is_large() && self.may_overtake(half);
+                (is_behind && !overtakes, if overtakes { length } else { 0 })
             }
-            Want::Answer => false,
-            Want::Reply(_) => self.is_behind(key, &self.reply_blocked),
         };
-        !overtakes && self.has_room(key, want)
+        let goes_on = !is_behind && self.fits(self.asker(key.origin), want);
+        if goes_on {
+            self.overtaken[half.index()] += overtaken;
+        }
+        goes_on
     }
 
-    /// Whether a connection must queue behind one that waits: one of its own origin, or one that would have room if less
-    /// were held in all. Who waits for its own share alone stops nobody else.
+    /// Whether a connection must queue behind one that waits: one of its own origin, or one of its half that would have room
+    /// if less were held in all. Who waits for its own share alone stops nobody else.
     fn is_behind(&self, key: ConnectionKey, line: &Line) -> bool {
-        line.has(key.origin) || line.fronts().any(|waiter| !self.is_over_share(waiter))
+        let half = self.half(key.origin);
+        let stops = |waiter: &Waiter| self.half(waiter.key.origin) == half && !self.is_over_share(waiter);
+        line.has(key.origin) || line.fronts().any(stops)
     }
 
-    /// Whether a connection waits only because its origin has its share.
-    pub(crate) fn is_over_share(&self, waiter: &Waiter) -> bool {
-        self.fits(Held::default(), waiter.want)
+    /// Whether a small record may go on before a large one of this half. What small ones take is bounded, so that they
+    /// cannot keep large ones waiting for ever.
+    fn may_overtake(&self, half: Half) -> bool {
+        self.overtaken[half.index()] < SMALL_REQUESTS_BYTES / 2
+    }
+
+    /// Whether a connection waits only because its origin has its share. One that has room now is about to go on.
+    fn is_over_share(&self, waiter: &Waiter) -> bool {
+        let asker = self.asker(waiter.key.origin);
+        self.fits(Asker { held: Held::default(), ..asker }, waiter.want) && !self.fits(asker, waiter.want)
+    }
+
+    /// Whether the half of those that are not fast is theirs alone, since one of them waits, and not for its own share alone.
+    fn is_divided(&self) -> bool {
+        self.did_steady_wait && self.is_short()
+    }
+
+    fn half(&self, origin: OriginKey) -> Half {
+        self.budget.origins.standing(origin).half()
+    }
+
+    fn asker(&self, origin: OriginKey) -> Asker {
+        let half = self.half(origin);
+        let is_confined = half == Half::Steady || self.is_divided();
+        Asker { held: self.budget.origins.held(origin), half, is_confined }
     }
 
     /// Whether there is memory for whatever one read of a connection brings, and nobody waits for it.
     pub(crate) fn has_plenty(&self, key: ConnectionKey) -> bool {
-        self.read_blocked.is_empty() && self.budget.has_plenty(key.origin)
+        self.read_blocked.is_empty() && self.budget.has_plenty(self.asker(key.origin))
     }
 
     /// Has a connection wait for memory.
-    pub(crate) fn block(&mut self, key: ConnectionKey, want: Want) {
-        let short = if matches!(want, Want::Reply(_)) { Short::Replies } else { Short::Requests };
-        self.line(short).push(key, want);
+    pub(crate) fn block(&mut self, key: ConnectionKey, want: Want, now: Instant) {
+        self.did_steady_wait |= self.half(key.origin) == Half::Steady;
+        self.line(want.blocked()).push(Waiter { key, want, since: now });
     }
 
-    /// Returns the blocked connections that go on next, in order: the first of each origin.
-    pub(crate) fn next_blocked(&self, short: Short) -> Vec<Waiter> {
-        let line = match short {
-            Short::Requests => &self.read_blocked,
-            Short::Replies => &self.reply_blocked,
+    /// Begins a pass over the blocked connections, to let them go on as far as there is memory.
+    pub(crate) fn pass(&mut self, blocked: Blocked) -> Pass {
+        let mut fronts = self.read_blocked.fronts().chain(self.reply_blocked.fronts());
+        self.did_steady_wait =
+            fronts.any(|waiter| self.half(waiter.key.origin) == Half::Steady && !self.is_over_share(waiter));
+        let line = match blocked {
+            Blocked::Read => &self.read_blocked,
+            Blocked::Reply => &self.reply_blocked,
         };
-        line.first(|origin| self.budget.origins.rank(origin))
+        let waiters = self.in_order(line.turns());
+        Pass { blocked, waiters: waiters.into_iter(), is_stopped: [false; 2] }
     }
 
-    /// Removes the first blocked connection of an origin.
-    pub(crate) fn unblock(&mut self, short: Short, origin: OriginKey) {
-        self.line(short).pop(origin);
+    /// Returns the next connection that goes on, which waits no more. Its memory must be counted before the next call.
+    pub(crate) fn next_of(&mut self, pass: &mut Pass, now: Instant) -> Option<Waiter> {
+        loop {
+            let waiter = pass.waiters.next()?;
+            let (origin, want) = (waiter.key.origin, waiter.want);
+            let half = self.half(origin);
+            let is_stopped = pass.is_stopped[half.index()];
+            let overtakes = !want.is_large() && (want == Want::Answer || self.may_overtake(half));
+            if (is_stopped && !overtakes) || !self.fits(self.asker(origin), want) {
+                pass.is_stopped[half.index()] |= want.is_large() && !self.is_over_share(&waiter);
+                continue;
+            }
+            if let Want::Record { length, .. } = want {
+                let overtaken = &mut self.overtaken[half.index()];
+                *overtaken = if is_stopped { *overtaken + length } else { 0 };
+            }
+            self.line(pass.blocked).pop(origin, now);
+            return Some(waiter);
+        }
+    }
+
+    /// Sorts connections by their origins' turn. Those of slow origins come last, and those that were fast before those of
+    /// which nothing is known, for some time.
+    fn in_order(&self, turns: impl Iterator<Item = (Instant, Waiter)>) -> Vec<Waiter> {
+        let rank = |turn, waiter: &Waiter| match self.budget.origins.standing(waiter.key.origin) {
+            Standing::Fast | Standing::Steady => (false, turn),
+            Standing::Unknown => (false, turn + FAST_FIRST),
+            Standing::Slow => (true, turn),
+        };
+        let mut ranked: Vec<_> = turns.map(|(turn, waiter)| (rank(turn, &waiter), waiter)).collect();
+        ranked.sort_by_key(|(rank, _)| *rank);
+        ranked.into_iter().map(|(_, waiter)| waiter).collect()
     }
 
     /// Removes a connection that is closed from those that wait for memory.
@@ -162,114 +269,33 @@ impl Admission {
         self.reply_blocked.remove(key);
     }
 
-    fn line(&mut self, short: Short) -> &mut Line {
-        match short {
-            Short::Requests => &mut self.read_blocked,
-            Short::Replies => &mut self.reply_blocked,
+    fn line(&mut self, blocked: Blocked) -> &mut Line {
+        match blocked {
+            Blocked::Read => &mut self.read_blocked,
+            Blocked::Reply => &mut self.reply_blocked,
         }
     }
 
     /// Whether there is memory for what a connection wants.
     pub(crate) fn has_room(&self, key: ConnectionKey, want: Want) -> bool {
-        self.fits(self.budget.origins.held(key.origin), want)
+        self.fits(self.asker(key.origin), want)
     }
 
-    /// Whether there is memory for what a connection wants whose origin holds `held`.
-    fn fits(&self, held: Held, want: Want) -> bool {
+    fn fits(&self, asker: Asker, want: Want) -> bool {
         match want {
             Want::Record { length, counted } => {
-                self.budget.may_answer(held) && self.budget.may_receive(held, length, counted)
+                self.budget.may_answer(asker) && self.budget.may_receive(asker, length, counted)
             }
-            Want::Answer => self.budget.may_answer(held),
-            Want::Reply(bytes) => self.budget.may_reply(held, bytes),
+            Want::Answer => self.budget.may_answer(asker),
+            Want::Reply(bytes) => self.budget.may_reply(asker, bytes),
         }
     }
 
     /// Returns the part of memory that keeps a connection waiting for what it wants.
-    pub(crate) fn short_for(&self, key: ConnectionKey, want: Want) -> Short {
-        match want {
-            Want::Record { .. } if self.budget.may_answer(self.budget.origins.held(key.origin)) => {
-                Short::Requests
-            }
+    fn short_for(&self, waiter: &Waiter) -> Short {
+        match waiter.want {
+            Want::Record { .. } if self.budget.may_answer(self.asker(waiter.key.origin)) => Short::Requests,
             _ => Short::Replies,
         }
-    }
-
-    /// Returns the holder of memory that gives way to a connection that has waited too long: a slow one, one of an origin whose
-    /// standing is worse, or one of an origin that holds more than the waiting one would hold. Of these, one of the origin with
-    /// the worst standing that holds most; of its connections, the slowest.
-    pub(crate) fn gives_way(
-        &self,
-        waiter: &Waiter,
-        holders: impl Iterator<Item = Holder>,
-    ) -> Option<ConnectionKey> {
-        if waiter.since.elapsed() < WAIT_MAX {
-            return None;
-        }
-        let want = waiter.want;
-        let (origins, short) = (&self.budget.origins, self.short_for(waiter.key, want));
-        let held = |origin| match short {
-            Short::Requests => origins.held(origin).requests,
-            Short::Replies => origins.held(origin).replies,
-        };
-        let wanted = match want {
-            Want::Record { length, counted } => length.saturating_sub(counted),
-            Want::Answer => 0,
-            // Twice the size of the reply is reserved, while it is made.
-            Want::Reply(bytes) => bytes / 2,
-        };
-        let fair = held(waiter.key.origin) + wanted;
-        let standing = origins.standing(waiter.key.origin);
-        holders
-            .filter(|holder| holder.key != waiter.key)
-            .filter(|holder| {
-                let origin = holder.key.origin;
-                holder.is_slow || held(origin) > fair || origins.standing(origin) > standing
-            })
-            .max_by_key(|holder| {
-                let origin = holder.key.origin;
-                (origins.standing(origin), held(origin), usize::MAX - holder.moved, holder.silent)
-            })
-            .map(|holder| holder.key)
-    }
-}
-
-/// Whether a peer is slow that moved so many bytes in this time.
-pub(crate) fn is_slow(moved: usize, time: Duration) -> bool {
-    u128::try_from(moved).is_ok_and(|moved| moved * 1000 < u128::from(PACE_MIN) * time.as_millis())
-}
-
-#[cfg(test)]
-mod tests {
-    use wire::limits::RECORD_BYTES_MAX;
-
-    use super::*;
-    use crate::limits::LOOP_BYTES_MIN;
-
-    #[test]
-    fn who_waits_for_its_own_share_stops_nobody_else() {
-        let mut admission = Admission::new(LOOP_BYTES_MIN);
-        let [greedy, other] = [(0, "192.0.2.1"), (1, "192.0.2.2")].map(|(index, address)| ConnectionKey {
-            index,
-            generation: 0,
-            origin: admission.budget.origins.join(address.parse().unwrap()),
-        });
-        let want = Want::Record { length: RECORD_BYTES_MAX, counted: 0 };
-        while admission.may_go_on(greedy, want) {
-            admission.budget.count_requests(greedy.origin, 0, RECORD_BYTES_MAX);
-        }
-        admission.block(greedy, want);
-        assert!(admission.is_over_share(&admission.next_blocked(Short::Requests)[0]));
-        assert!(admission.may_go_on(other, want), "it fits");
-        assert!(!admission.may_go_on(greedy, want), "it queues behind its own");
-        while admission.has_room(other, want) {
-            admission.budget.count_requests(other.origin, 0, RECORD_BYTES_MAX);
-        }
-        admission.block(other, want);
-        let blocked = admission.next_blocked(Short::Requests);
-        assert_eq!(
-            blocked.iter().map(|waiter| admission.is_over_share(waiter)).collect::<Vec<_>>(),
-            [false; 2]
-        );
     }
 }

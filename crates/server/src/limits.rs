@@ -75,11 +75,22 @@ pub const LOOP_BYTES_MIN: usize = 8 << 20;
 /// served without any. A socket receives more than this before it is read.
 pub const SMALL_RECORD_BYTES_MAX: usize = 64 << 10;
 
+/// The part of a loop's memory that is for requests, in eighths. Replies have the rest, since each of them takes twice its
+/// size while it is made.
+pub const REQUESTS_EIGHTHS: usize = 3;
+
 /// Bytes of requests that only small records may take.
-pub const SMALL_REQUESTS_BYTES: usize = 768 << 10;
+pub const SMALL_REQUESTS_BYTES: usize = 512 << 10;
 
 /// Bytes of replies that only small ones may take, which are not reserved before they are made.
-pub const SMALL_REPLIES_BYTES: usize = 768 << 10;
+pub const SMALL_REPLIES_BYTES: usize = 512 << 10;
+
+/// Bytes of requests that an origin may hold, however little those hold that wait: one of the largest size, and what is there
+/// beside it.
+pub const ORIGIN_REQUESTS_MIN: usize = RECORD_BYTES_MAX + (512 << 10);
+
+/// The same for replies.
+pub const ORIGIN_REPLIES_MIN: usize = 2 * RECORD_BYTES_MAX;
 
 /// The memory of a deferred call or a parked reply besides its bytes.
 pub const DEFERRED_OVERHEAD_BYTES: usize = 256;
@@ -97,27 +108,35 @@ pub const RETRY_DOUBLINGS_MAX: u32 = 4;
 /// microseconds.
 pub const RETRY_SPACING: Duration = Duration::from_micros(250);
 
-/// How long a connection waits for memory before others that hold more than their share, or are slow, give way. Records and
-/// replies of peers that are not slow take less, so that nobody has to.
+/// How long a connection waits for memory before others that hold more than their share, or do not keep their pace, give way.
+/// Records and replies of fast peers take less, so that nobody has to.
 pub const WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// The least bytes a second of a peer from which the rest of a record is expected, or which has replies to take, while others
-/// wait for its memory. A slower one would need more than a quarter of a minute for the largest record, and a client that is
-/// not answered for a minute repeats its call anyway.
-pub const PACE_MIN: u32 = 64 << 10;
+/// The least pace of a peer that sends a record or takes replies, bytes a second, while others wait for its memory. At this
+/// pace the largest record takes four seconds. A client that is not answered for a minute repeats its call anyway.
+pub const PACE_MIN: u32 = 256 << 10;
 
-/// The number of ticks in a row in which a peer is slower before it counts as slow. Lost packets may stop it for one.
-pub const SLOW_TICKS_MIN: u8 = 2;
+/// The time over which this pace is measured. Lost packets may stop a peer for a second.
+pub const PACE_TIME: Duration = Duration::from_secs(2);
 
-/// The longest that a peer takes for a large record if it counts as fast. Fast peers come before others when memory is
-/// short, since they give it back soonest.
-pub const FAST_MAX: Duration = Duration::from_secs(1);
+/// The least pace of a fast peer, bytes a second. Fast peers have half of the memory for themselves.
+pub const FAST_PACE_MIN: u32 = 1 << 20;
+
+/// The time over which the pace of fast peers is measured. Those who wait for a fast one wait no longer.
+pub const FAST_PACE_TIME: Duration = Duration::from_millis(100);
+
+/// How long origins that were fast lately go before those of which nothing is known. Many of these at once, each of which
+/// is soon found not to be fast, then delay few.
+pub const FAST_FIRST: Duration = Duration::from_secs(4);
+
+/// The longest that a peer below the pace of fast ones may take for a record or replies without being known for it.
+pub const NOT_FAST_TIME: Duration = Duration::from_secs(1);
 
 /// The bytes that a connection moves in a tick if its peer counts as fast. A socket takes fewer from a server whose peer
 /// takes none.
 pub const FAST_TICK_BYTES: usize = 8 << 20;
 
-/// How long it is remembered that an origin was fast or slow.
+/// How long it is remembered that an origin was fast, or was not.
 pub const STANDING_REMEMBERED: Duration = Duration::from_secs(60);
 
 /// How often a loop looks for connections that must give way, while others wait.
@@ -179,11 +198,13 @@ pub const OUTBOUND_KEPT_MAX: usize = 64;
 /// The longest reply of a client to such a call, bytes.
 pub const OUTBOUND_ANSWER_BYTES_MAX: usize = 4096;
 
-// A loop can read requests of the largest size from three origins, and reply to one. A reply takes twice its size, because the
-// blocks that it is made from count too.
-const _: () = assert!(LOOP_BYTES_MIN / 2 >= SMALL_REQUESTS_BYTES + 3 * RECORD_BYTES_MAX);
-// Beside a reply that somebody does not take.
-const _: () = assert!(LOOP_BYTES_MIN / 2 >= SMALL_REPLIES_BYTES + 3 * RECORD_BYTES_MAX);
+// Each half of a loop's memory has room for a request of the largest size and for a reply, which takes twice its size because
+// the blocks that it is made from count too.
+const _: () =
+    assert!(LOOP_BYTES_MIN / 8 * REQUESTS_EIGHTHS / 2 >= SMALL_REQUESTS_BYTES / 2 + RECORD_BYTES_MAX);
+const _: () = assert!(
+    LOOP_BYTES_MIN / 8 * (8 - REQUESTS_EIGHTHS) / 2 >= SMALL_REPLIES_BYTES / 2 + 2 * RECORD_BYTES_MAX
+);
 // One read is less than a portion.
 const _: () = assert!(READ_BYTES < PORTION_BYTES && HEAVY_BYTES < READ_BYTES);
 // A first read does not bring what is read into place.

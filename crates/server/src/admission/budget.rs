@@ -1,16 +1,40 @@
 //! The memory that one event loop's connections hold, and when more may be taken.
 //!
-//! Requests and replies have a half each, so that neither can keep the other from completing. The length of a record is
+//! Requests and replies have a part each, so that neither can keep the other from completing. The length of a record is
 //! reserved when it is known, the greatest size of a large reply before its call runs; both begin only if that fits. Small
 //! records and replies have headroom that large ones leave.
 //!
+//! Each part has two halves ([`Half`]). Origins that are not fast have one of them and no more. Fast ones may use both
+//! while no other origin waits. So whoever moves little cannot keep fast ones waiting, nor the other way round.
+//!
 //! An origin that holds something is given more only while it would not hold more than what is free. So one origin takes
-//! half at most, two take a third each, and whoever holds nothing finds room.
+//! half of what there is at most, two take a third each, and whoever holds nothing finds room.
 
 use wire::limits::RECORD_BYTES_MAX;
 
-use super::origins::{Held, OriginKey, Origins};
-use crate::limits::{PORTION_BYTES, SMALL_RECORD_BYTES_MAX, SMALL_REPLIES_BYTES, SMALL_REQUESTS_BYTES};
+use super::Short;
+use super::origins::{Half, Held, OriginKey, Origins};
+use crate::limits::{
+    PORTION_BYTES, REQUESTS_EIGHTHS, SMALL_RECORD_BYTES_MAX, SMALL_REPLIES_BYTES, SMALL_REQUESTS_BYTES,
+};
+
+/// Who asks for memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asker {
+    /// What its origin holds.
+    pub(crate) held: Held,
+    pub(crate) half: Half,
+    /// Whether it may use no other half.
+    pub(crate) is_confined: bool,
+}
+
+/// A part of memory, bytes.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    all: usize,
+    /// What only small records or replies may take of it.
+    headroom: usize,
+}
 
 /// Bytes held, and their limit.
 #[derive(Debug)]
@@ -40,15 +64,20 @@ impl Budget {
 
     /// Counts requests of an origin: `bytes` in place of `before`.
     pub(crate) fn count_requests(&mut self, origin: OriginKey, before: usize, bytes: usize) {
-        self.origins.count(origin, |held| held.requests = held.requests - before + bytes);
-        self.total.requests = self.total.requests - before + bytes;
-        self.highest = self.highest.max(self.held());
+        let held = |requests| Held { requests, replies: 0 };
+        self.count(origin, held(before), held(bytes));
     }
 
     /// Counts replies of an origin: `bytes` in place of `before`.
     pub(crate) fn count_replies(&mut self, origin: OriginKey, before: usize, bytes: usize) {
-        self.origins.count(origin, |held| held.replies = held.replies - before + bytes);
-        self.count_buffers(before, bytes);
+        let held = |replies| Held { requests: 0, replies };
+        self.count(origin, held(before), held(bytes));
+    }
+
+    fn count(&mut self, origin: OriginKey, before: Held, after: Held) {
+        self.origins.count(origin, before, after);
+        self.total.exchange(before, after);
+        self.highest = self.highest.max(self.held());
     }
 
     /// Counts output buffers that are kept for any origin.
@@ -59,44 +88,77 @@ impl Budget {
 
     /// Whether memory that is kept for reuse must be freed.
     pub(crate) fn is_tight(&self) -> bool {
-        self.total.requests > self.limit / 4 || self.total.replies > self.limit / 4
+        Short::BOTH.into_iter().any(|short| self.total.of(short) > self.part(short).all / 2)
     }
 
-    /// Whether there is memory for whatever one read of an origin's connection brings, without looking at it before.
-    pub(crate) fn has_plenty(&self, origin: OriginKey) -> bool {
-        let held = self.origins.held(origin);
-        held.requests + RECORD_BYTES_MAX <= self.free_for_large_requests()
-            && held.replies + PORTION_BYTES <= self.free_for_small_replies()
+    /// Whether there is memory for whatever one read of a connection brings, without looking at it before.
+    pub(crate) fn has_plenty(&self, asker: Asker) -> bool {
+        asker.held.requests + RECORD_BYTES_MAX <= self.free_for_large(Short::Requests, asker)
+            && asker.held.replies + PORTION_BYTES <= self.free_for_small(Short::Replies, asker)
     }
 
-    /// Whether an origin that holds `held` may begin a record of this length, for which `counted` bytes are counted already.
-    pub(crate) fn may_receive(&self, held: Held, length: usize, counted: usize) -> bool {
+    /// Whether a record of this length may begin, for which `counted` bytes are counted already.
+    pub(crate) fn may_receive(&self, asker: Asker, length: usize, counted: usize) -> bool {
         let is_small = length <= SMALL_RECORD_BYTES_MAX;
-        let free = if is_small { self.free_for_small_requests() } else { self.free_for_large_requests() };
-        fits(held.requests.saturating_sub(counted), length, free + counted)
+        let free = if is_small { Budget::free_for_small } else { Budget::free_for_large };
+        fits(
+            asker.held.requests.saturating_sub(counted),
+            length,
+            free(self, Short::Requests, asker) + counted,
+        )
     }
 
-    /// Whether an origin that holds `held` may have one more small reply.
-    pub(crate) fn may_answer(&self, held: Held) -> bool {
-        held.replies < self.free_for_small_replies()
+    /// Whether there may be one more small reply.
+    pub(crate) fn may_answer(&self, asker: Asker) -> bool {
+        asker.held.replies < self.free_for_small(Short::Replies, asker)
     }
 
-    /// Whether an origin that holds `held` may begin a large reply.
-    pub(crate) fn may_reply(&self, held: Held, bytes: usize) -> bool {
-        let free = self.free_for_small_replies().saturating_sub(SMALL_REPLIES_BYTES);
-        fits(held.replies, bytes, free)
+    /// Whether a large reply may begin.
+    pub(crate) fn may_reply(&self, asker: Asker, bytes: usize) -> bool {
+        fits(asker.held.replies, bytes, self.free_for_large(Short::Replies, asker))
     }
 
-    fn free_for_small_requests(&self) -> usize {
-        (self.limit / 2).saturating_sub(self.total.requests)
+    /// Returns by how much the origins of a half would hold more than large records or replies may take of it, if they held
+    /// `bytes` more; zero if they would not.
+    pub(crate) fn excess(&self, short: Short, half: Half, bytes: usize) -> usize {
+        let Part { all, headroom } = self.part(short).half();
+        (self.held_by(short, half) + bytes).saturating_sub(all.saturating_sub(headroom))
     }
 
-    fn free_for_large_requests(&self) -> usize {
-        self.free_for_small_requests().saturating_sub(SMALL_REQUESTS_BYTES)
+    fn held_by(&self, short: Short, half: Half) -> usize {
+        self.origins.held_by(half, self.total).of(short)
     }
 
-    fn free_for_small_replies(&self) -> usize {
-        (self.limit / 2).saturating_sub(self.total.replies)
+    fn part(&self, short: Short) -> Part {
+        let requests = self.limit / 8 * REQUESTS_EIGHTHS;
+        match short {
+            Short::Requests => Part { all: requests, headroom: SMALL_REQUESTS_BYTES },
+            Short::Replies => Part { all: self.limit - requests, headroom: SMALL_REPLIES_BYTES },
+        }
+    }
+
+    fn free_for_small(&self, short: Short, asker: Asker) -> usize {
+        self.free(short, asker, |part| part.all)
+    }
+
+    fn free_for_large(&self, short: Short, asker: Asker) -> usize {
+        self.free(short, asker, |part| part.all.saturating_sub(part.headroom))
+    }
+
+    /// Returns what is free of that which `usable` says of a part: in the asker's half, or in both if that is more and it may
+    /// use both.
+    fn free(&self, short: Short, asker: Asker, usable: impl Fn(Part) -> usize) -> usize {
+        let part = self.part(short);
+        let total = self.total.of(short);
+        let of_half = usable(part.half()).saturating_sub(self.held_by(short, asker.half));
+        let of_half = of_half.min(part.all.saturating_sub(total));
+        if asker.is_confined { of_half } else { of_half.max(usable(part).saturating_sub(total)) }
+    }
+}
+
+impl Part {
+    fn half(self) -> Part {
+        Part { all: self.all / 2, headroom: self.headroom / 2 }
     }
 }
 
@@ -108,7 +170,11 @@ fn fits(held: usize, bytes: usize, free: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
+    use super::super::origins::Standing;
     use super::*;
+    use crate::limits::LOOP_BYTES_MIN;
 
     const LIMIT: usize = 64 << 20;
 
@@ -119,10 +185,21 @@ mod tests {
         (budget, keys)
     }
 
+    /// A fast origin, while no other waits.
+    fn fast(budget: &Budget, origin: OriginKey) -> Asker {
+        Asker { held: budget.origins.held(origin), half: Half::Fast, is_confined: false }
+    }
+
+    /// The origin, while others wait.
+    fn confined(budget: &Budget, origin: OriginKey) -> Asker {
+        let half = budget.origins.standing(origin).half();
+        Asker { held: budget.origins.held(origin), half, is_confined: true }
+    }
+
     /// Begins as many large records as an origin may. Returns their bytes.
-    fn fill(budget: &mut Budget, origin: OriginKey) -> usize {
+    fn fill(budget: &mut Budget, origin: OriginKey, asker: fn(&Budget, OriginKey) -> Asker) -> usize {
         let before = budget.origins.held(origin).requests;
-        while budget.may_receive(budget.origins.held(origin), RECORD_BYTES_MAX, 0) {
+        while budget.may_receive(asker(budget, origin), RECORD_BYTES_MAX, 0) {
             budget.count_requests(origin, 0, RECORD_BYTES_MAX);
         }
         budget.origins.held(origin).requests - before
@@ -131,52 +208,77 @@ mod tests {
     #[test]
     fn an_origin_takes_half_of_what_is_free_and_others_find_room() {
         let (mut budget, [greedy, second, third]) = budget();
-        let all = LIMIT / 2 - SMALL_REQUESTS_BYTES;
-        let taken = fill(&mut budget, greedy);
+        let all = LIMIT / 8 * 3 - SMALL_REQUESTS_BYTES;
+        let taken = fill(&mut budget, greedy, fast);
         assert!(taken <= all / 2 + RECORD_BYTES_MAX && taken > all / 2 - RECORD_BYTES_MAX, "{taken}");
-        assert!(!budget.has_plenty(greedy) && budget.has_plenty(second));
-        assert!(fill(&mut budget, second) > all / 4 - RECORD_BYTES_MAX);
-        assert!(fill(&mut budget, third) > all / 8 - RECORD_BYTES_MAX);
+        assert!(!budget.has_plenty(fast(&budget, greedy)) && budget.has_plenty(fast(&budget, second)));
+        assert!(fill(&mut budget, second, fast) > all / 4 - RECORD_BYTES_MAX);
+        assert!(fill(&mut budget, third, fast) > all / 8 - RECORD_BYTES_MAX);
         assert!(budget.held() <= all);
         budget.count_requests(second, budget.origins.held(second).requests, 0);
-        assert_eq!(fill(&mut budget, greedy), 0, "it has its share");
+        assert_eq!(fill(&mut budget, greedy, fast), 0, "it has its share");
+    }
+
+    #[test]
+    fn each_half_has_room_for_the_largest_request_and_reply_in_the_least_memory() {
+        let mut budget = Budget::new(LOOP_BYTES_MIN);
+        let [fast, steady, newcomer] = ["192.0.2.1", "192.0.2.2", "192.0.2.3"]
+            .map(|address| budget.origins.join(address.parse().unwrap()));
+        for (first, second) in [(fast, steady), (steady, fast)] {
+            for origin in [first, second] {
+                let standing = if origin == steady { Standing::Steady } else { Standing::Fast };
+                budget.origins.note(origin, standing, Instant::now());
+                assert_eq!(fill(&mut budget, origin, confined), RECORD_BYTES_MAX);
+                assert!(budget.may_reply(confined(&budget, origin), 2 * RECORD_BYTES_MAX));
+                budget.count_replies(origin, 0, 2 * RECORD_BYTES_MAX);
+                assert!(!budget.may_reply(confined(&budget, origin), 2 * RECORD_BYTES_MAX));
+                assert_eq!(budget.excess(Short::Requests, standing.half(), 0), 0);
+            }
+            let asker = confined(&budget, newcomer);
+            assert!(budget.may_answer(asker) && budget.may_receive(asker, SMALL_RECORD_BYTES_MAX, 0));
+            assert!(budget.held() <= LOOP_BYTES_MIN);
+            for origin in [first, second] {
+                budget.count_requests(origin, RECORD_BYTES_MAX, 0);
+                budget.count_replies(origin, 2 * RECORD_BYTES_MAX, 0);
+            }
+        }
+        assert!(fill(&mut budget, fast, self::fast) > 0);
+        assert!(fill(&mut budget, newcomer, self::fast) > 0, "fast ones use both halves");
+        assert!(budget.excess(Short::Requests, Half::Fast, 0) > 0);
+        assert_eq!(fill(&mut budget, steady, confined), 0);
     }
 
     #[test]
     fn small_records_fit_when_large_ones_do_not() {
         let (mut budget, [greedy, second, third]) = budget();
-        budget.count_requests(greedy, 0, LIMIT / 2 - SMALL_REQUESTS_BYTES);
-        assert!(!budget.may_receive(budget.origins.held(second), RECORD_BYTES_MAX, 0));
-        assert!(budget.may_receive(budget.origins.held(second), SMALL_RECORD_BYTES_MAX, 0));
-        assert!(!budget.may_receive(budget.origins.held(greedy), 100, 0));
-        assert!(!budget.may_receive(budget.origins.held(second), SMALL_RECORD_BYTES_MAX + 1, 0));
-        budget.count_requests(third, 0, SMALL_RECORD_BYTES_MAX + 1);
-        assert!(budget.may_receive(
-            budget.origins.held(third),
-            SMALL_RECORD_BYTES_MAX,
-            SMALL_RECORD_BYTES_MAX + 1
-        ));
+        budget.count_requests(greedy, 0, LIMIT / 8 * 3 - SMALL_REQUESTS_BYTES);
+        let may_receive =
+            |budget: &Budget, origin, length| budget.may_receive(fast(budget, origin), length, 0);
+        assert!(!may_receive(&budget, second, RECORD_BYTES_MAX));
+        assert!(may_receive(&budget, second, SMALL_RECORD_BYTES_MAX));
+        assert!(!may_receive(&budget, greedy, 100));
+        assert!(!may_receive(&budget, second, SMALL_RECORD_BYTES_MAX + 1));
+        let large = SMALL_RECORD_BYTES_MAX + 1;
+        budget.count_requests(third, 0, large);
+        assert!(budget.may_receive(fast(&budget, third), SMALL_RECORD_BYTES_MAX, large));
     }
 
     #[test]
-    fn replies_have_a_half_of_their_own() {
+    fn replies_have_a_part_of_their_own() {
         let (mut budget, [greedy, second, _]) = budget();
-        budget.count_requests(greedy, 0, LIMIT / 2);
-        while budget.may_reply(budget.origins.held(greedy), 1 << 20) {
+        let (requests, replies) = (LIMIT / 8 * 3, LIMIT / 8 * 5);
+        budget.count_requests(greedy, 0, requests);
+        while budget.may_reply(fast(&budget, greedy), 1 << 20) {
             budget.count_replies(greedy, 0, 1 << 20);
         }
         let held = budget.origins.held(greedy).replies;
-        assert!((LIMIT / 4 - (2 << 20)..=LIMIT / 4).contains(&held), "{held}");
-        assert!(
-            budget.may_reply(budget.origins.held(second), 8 << 20)
-                && budget.may_answer(budget.origins.held(second))
-        );
+        assert!((replies / 2 - (2 << 20)..=replies / 2).contains(&held), "{held}");
+        assert!(budget.may_reply(fast(&budget, second), 8 << 20));
+        assert!(budget.may_answer(fast(&budget, second)));
         budget.count_replies(greedy, 0, 2 << 20);
-        assert!(
-            !budget.may_answer(budget.origins.held(greedy)) && budget.may_answer(budget.origins.held(second))
-        );
+        assert!(!budget.may_answer(fast(&budget, greedy)) && budget.may_answer(fast(&budget, second)));
         let all = budget.held();
-        budget.count_requests(greedy, LIMIT / 2, 0);
-        assert_eq!((budget.highest(), budget.held()), (all, all - LIMIT / 2));
+        budget.count_requests(greedy, requests, 0);
+        assert_eq!((budget.highest(), budget.held()), (all, all - requests));
     }
 }

@@ -1,9 +1,9 @@
-//! Connections that wait for memory: for each origin in the order in which they came.
+//! Connections that wait for memory: for each origin in the order in which they came, and the origins in turn.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-use super::origins::{OriginKey, Rank};
+use super::origins::OriginKey;
 use super::{ConnectionKey, Want};
 
 /// A connection that waits.
@@ -14,10 +14,18 @@ pub(crate) struct Waiter {
     pub(crate) since: Instant,
 }
 
+/// The connections of an origin that wait.
+#[derive(Debug)]
+struct OfOrigin {
+    queue: VecDeque<Waiter>,
+    /// When it was last served, or came.
+    turn: Instant,
+}
+
 /// The waiting connections.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
-    by_origin: BTreeMap<OriginKey, VecDeque<Waiter>>,
+    by_origin: BTreeMap<OriginKey, OfOrigin>,
 }
 
 impl Line {
@@ -26,9 +34,9 @@ impl Line {
     }
 
     /// Appends a connection to the queue of its origin.
-    pub(crate) fn push(&mut self, key: ConnectionKey, want: Want) {
-        let waiter = Waiter { key, want, since: Instant::now() };
-        self.by_origin.entry(key.origin).or_default().push_back(waiter);
+    pub(crate) fn push(&mut self, waiter: Waiter) {
+        let new = || OfOrigin { queue: VecDeque::new(), turn: waiter.since };
+        self.by_origin.entry(waiter.key.origin).or_insert_with(new).queue.push_back(waiter);
     }
 
     /// Whether a connection of this origin waits.
@@ -38,64 +46,77 @@ impl Line {
 
     /// Returns the first connection of each origin, in any order.
     pub(crate) fn fronts(&self) -> impl Iterator<Item = &Waiter> {
-        self.by_origin.values().filter_map(VecDeque::front)
+        self.by_origin.values().filter_map(|origin| origin.queue.front())
     }
 
-    /// Returns the first connection of each origin: that of the origin with the least rank comes first, of equals the one
-    /// that waits longest.
-    pub(crate) fn first(&self, rank: impl Fn(OriginKey) -> Rank) -> Vec<Waiter> {
-        let mut first: Vec<Waiter> = self.fronts().copied().collect();
-        first.sort_by_key(|waiter| (rank(waiter.key.origin), waiter.since));
-        first
+    /// Returns the first connection of each origin, with the time since which it is the origin's turn.
+    pub(crate) fn turns(&self) -> impl Iterator<Item = (Instant, Waiter)> {
+        self.by_origin.values().filter_map(|origin| Some((origin.turn, *origin.queue.front()?)))
     }
 
-    /// Removes the first connection of an origin.
-    pub(crate) fn pop(&mut self, origin: OriginKey) {
-        if let Some(queue) = self.by_origin.get_mut(&origin) {
-            queue.pop_front();
-            if queue.is_empty() {
-                self.by_origin.remove(&origin);
-            }
+    /// Removes the first connection of an origin, which goes on; it is the turn of the others before the next one of this
+    /// origin.
+    pub(crate) fn pop(&mut self, origin: OriginKey, now: Instant) {
+        if let Some(found) = self.by_origin.get_mut(&origin) {
+            found.queue.pop_front();
+            found.turn = now;
+            self.forget_if_empty(origin);
         }
     }
 
     /// Removes a connection that is closed.
     pub(crate) fn remove(&mut self, key: ConnectionKey) {
-        if let Some(queue) = self.by_origin.get_mut(&key.origin) {
-            queue.retain(|waiter| waiter.key != key);
-            if queue.is_empty() {
-                self.by_origin.remove(&key.origin);
-            }
+        if let Some(found) = self.by_origin.get_mut(&key.origin) {
+            found.queue.retain(|waiter| waiter.key != key);
+            self.forget_if_empty(key.origin);
+        }
+    }
+
+    fn forget_if_empty(&mut self, origin: OriginKey) {
+        if self.by_origin.get(&origin).is_some_and(|found| found.queue.is_empty()) {
+            self.by_origin.remove(&origin);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::origins::{Origins, Standing};
+    use std::time::Duration;
+
+    use super::super::origins::Origins;
     use super::*;
 
     #[test]
-    fn the_origin_that_holds_least_comes_first() {
+    fn origins_are_served_in_turn_however_many_connections_each_has() {
         let mut origins = Origins::default();
         let keys =
             ["192.0.2.1", "192.0.2.2", "192.0.2.3"].map(|address| origins.join(address.parse().unwrap()));
+        let start = Instant::now();
         let mut line = Line::default();
-        for (index, origin) in [0, 0, 1, 2].into_iter().enumerate() {
-            line.push(ConnectionKey { index, generation: 0, origin: keys[origin] }, Want::Answer);
+        for (index, origin) in [0, 0, 0, 1, 1, 2].into_iter().enumerate() {
+            let key = ConnectionKey { index, generation: 0, origin: keys[origin] };
+            let since = start + Duration::from_millis(u64::try_from(index).unwrap());
+            line.push(Waiter { key, want: Want::Answer, since });
         }
-        let order = |line: &Line, origins: &Origins| -> Vec<usize> {
-            line.first(|key| origins.rank(key)).iter().map(|waiter| waiter.key.index).collect()
-        };
-        assert_eq!(order(&line, &origins), [0, 2, 3], "they hold nothing");
-        origins.count(keys[0], |held| held.requests += 2);
-        origins.count(keys[1], |held| held.replies += 1);
-        assert_eq!(order(&line, &origins), [3, 2, 0]);
-        line.pop(keys[0]);
-        assert_eq!(order(&line, &origins), [3, 2, 1]);
-        origins.note(keys[2], Standing::Slow, Instant::now());
-        assert_eq!(order(&line, &origins), [2, 1, 3]);
-        keys.into_iter().for_each(|key| line.pop(key));
-        assert_eq!((order(&line, &origins).as_slice(), line.is_empty()), (&[][..], true));
+        let mut served = Vec::new();
+        for round in 10.. {
+            let Some((_, first)) = line.turns().min_by_key(|(turn, _)| *turn) else { break };
+            served.push(first.key.index);
+            line.pop(first.key.origin, start + Duration::from_millis(round));
+        }
+        assert_eq!((served.as_slice(), line.is_empty()), (&[0, 3, 5, 1, 4, 2][..], true));
+    }
+
+    #[test]
+    fn a_closed_connection_does_not_wait() {
+        let mut line = Line::default();
+        let keys = [1, 2].map(|index| ConnectionKey { index, generation: 0, origin: OriginKey::default() });
+        for key in keys {
+            line.push(Waiter { key, want: Want::Answer, since: Instant::now() });
+        }
+        line.remove(keys[0]);
+        assert_eq!(line.fronts().map(|waiter| waiter.key).collect::<Vec<_>>(), [keys[1]]);
+        line.remove(keys[1]);
+        assert!(line.is_empty() && !line.has(OriginKey::default()));
     }
 }

@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use slab::Slab;
 
+use super::Short;
 use crate::limits::STANDING_REMEMBERED;
 
-/// Names an origin of a loop while it has connections, calls or replies there, or was slow lately. Calls may outlive that:
+/// Names an origin of a loop while it has connections, calls or replies there, or was not fast lately. Calls may outlive that:
 /// for a name that is not in use any more nothing is held, and nothing is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OriginKey {
@@ -24,19 +25,53 @@ impl OriginKey {
     }
 }
 
-/// What is known of the pace of an origin. The least is given memory first, the greatest gives way first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+/// What is known of the pace of an origin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It completed a large record fast, or moved much.
+    /// One of its peers kept [`crate::limits::FAST_PACE_MIN`] lately.
     Fast,
+    /// It is taken to be fast until the contrary is seen.
     #[default]
     Unknown,
-    /// One of its connections was closed for being slow.
+    /// One of its peers did not.
+    Steady,
+    /// One of its connections was closed because it did not keep [`crate::limits::PACE_MIN`] either.
     Slow,
 }
 
-/// How soon an origin is given memory: by its standing, then by what it holds.
-pub(crate) type Rank = (Standing, usize);
+impl Standing {
+    pub(crate) fn half(self) -> Half {
+        match self {
+            Self::Fast | Self::Unknown => Half::Fast,
+            Self::Steady | Self::Slow => Half::Steady,
+        }
+    }
+}
+
+/// A half of the memory, and the origins that are sure of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Half {
+    /// Of those that are fast, or taken to be.
+    Fast,
+    /// Of all others.
+    Steady,
+}
+
+impl Half {
+    pub(crate) const BOTH: [Half; 2] = [Half::Fast, Half::Steady];
+
+    /// Returns its place in a pair.
+    pub(crate) fn index(self) -> usize {
+        usize::from(self == Self::Steady)
+    }
+
+    pub(crate) fn other(self) -> Half {
+        match self {
+            Self::Fast => Self::Steady,
+            Self::Steady => Self::Fast,
+        }
+    }
+}
 
 #[derive(Debug)]
 struct Origin {
@@ -49,7 +84,7 @@ struct Origin {
     confirmed: Instant,
 }
 
-/// Bytes that an origin holds.
+/// Bytes that are held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Held {
     /// Records that are arriving, and calls that wait.
@@ -58,12 +93,29 @@ pub(crate) struct Held {
     pub(crate) replies: usize,
 }
 
+impl Held {
+    pub(crate) fn of(self, short: Short) -> usize {
+        match short {
+            Short::Requests => self.requests,
+            Short::Replies => self.replies,
+        }
+    }
+
+    /// Puts `after` in the place of `before`, which is a part of it.
+    pub(crate) fn exchange(&mut self, before: Held, after: Held) {
+        self.requests = self.requests - before.requests + after.requests;
+        self.replies = self.replies - before.replies + after.replies;
+    }
+}
+
 /// The origins of a loop.
 #[derive(Debug, Default)]
 pub(crate) struct Origins {
     origins: Slab<Origin>,
     by_address: HashMap<IpAddr, usize>,
     next_generation: u32,
+    /// The sum of what those hold that are not fast.
+    held_by_steady: Held,
 }
 
 impl Origins {
@@ -99,45 +151,61 @@ impl Origins {
         self.get(key).map_or_else(Held::default, |origin| origin.held)
     }
 
-    /// Changes what an origin holds.
-    pub(crate) fn count(&mut self, key: OriginKey, change: impl FnOnce(&mut Held)) {
-        if let Some(origin) = self.get_mut(key) {
-            change(&mut origin.held);
-            if origin.connections == 0 {
-                self.forget_if_unused(key.place());
+    /// Returns what the origins of a half hold, of `total` bytes that all hold.
+    pub(crate) fn held_by(&self, half: Half, total: Held) -> Held {
+        let steady = self.held_by_steady;
+        match half {
+            Half::Steady => steady,
+            Half::Fast => {
+                Held { requests: total.requests - steady.requests, replies: total.replies - steady.replies }
             }
+        }
+    }
+
+    /// Changes what an origin holds: `after` in place of `before`.
+    pub(crate) fn count(&mut self, key: OriginKey, before: Held, after: Held) {
+        let Some(origin) = self.get_mut(key) else { return };
+        origin.held.exchange(before, after);
+        let (standing, is_unused) = (origin.standing, origin.connections == 0);
+        if standing.half() == Half::Steady {
+            self.held_by_steady.exchange(before, after);
+        }
+        if is_unused {
+            self.forget_if_unused(key.place());
         }
     }
 
     /// Notes the pace of one of an origin's connections. One that was slow is not redeemed by others that are fast.
     pub(crate) fn note(&mut self, key: OriginKey, standing: Standing, now: Instant) {
-        let Some(origin) = self.get_mut(key) else { return };
-        if standing >= origin.standing || origin.standing == Standing::Unknown {
-            (origin.standing, origin.confirmed) = (standing, now);
+        if self.get(key).is_some_and(|origin| origin.standing != Standing::Slow || standing == Standing::Slow)
+        {
+            self.set_standing(key.place(), standing);
+            self.origins[key.place()].confirmed = now;
         }
+    }
+
+    fn set_standing(&mut self, index: usize, standing: Standing) {
+        let origin = &mut self.origins[index];
+        let (before, held) = (std::mem::replace(&mut origin.standing, standing).half(), origin.held);
+        let counted = |half| if half == Half::Steady { held } else { Held::default() };
+        self.held_by_steady.exchange(counted(before), counted(standing.half()));
     }
 
     pub(crate) fn standing(&self, key: OriginKey) -> Standing {
         self.get(key).map_or_else(Standing::default, |origin| origin.standing)
     }
 
-    /// Returns an origin's place in the order.
-    pub(crate) fn rank(&self, key: OriginKey) -> Rank {
-        let Held { requests, replies } = self.held(key);
-        (self.standing(key), requests + replies)
-    }
-
     /// Forgets the pace of origins that was not confirmed for some time.
     pub(crate) fn forget_paces(&mut self, now: Instant) {
-        let mut forgotten = Vec::new();
-        for (index, origin) in &mut self.origins {
-            let is_over = now.saturating_duration_since(origin.confirmed) >= STANDING_REMEMBERED;
-            if origin.standing != Standing::Unknown && is_over {
-                origin.standing = Standing::Unknown;
-                forgotten.push(index);
-            }
+        let is_over = |origin: &Origin| {
+            let age = now.saturating_duration_since(origin.confirmed);
+            origin.standing != Standing::Unknown && age >= STANDING_REMEMBERED
+        };
+        let forgotten = self.origins.iter().filter(|(_, origin)| is_over(origin)).map(|(index, _)| index);
+        for index in forgotten.collect::<Vec<_>>() {
+            self.set_standing(index, Standing::Unknown);
+            self.forget_if_unused(index);
         }
-        forgotten.into_iter().for_each(|index| self.forget_if_unused(index));
     }
 
     fn get(&self, key: OriginKey) -> Option<&Origin> {
@@ -150,7 +218,8 @@ impl Origins {
 
     fn forget_if_unused(&mut self, index: usize) {
         let origin = &self.origins[index];
-        if origin.connections == 0 && origin.held == Held::default() && origin.standing != Standing::Slow {
+        let is_remembered = origin.standing.half() == Half::Steady;
+        if origin.connections == 0 && origin.held == Held::default() && !is_remembered {
             self.by_address.remove(&origin.address);
             self.origins.remove(index);
         }
@@ -161,6 +230,10 @@ impl Origins {
 mod tests {
     use super::*;
 
+    fn replies(replies: usize) -> Held {
+        Held { requests: 0, replies }
+    }
+
     #[test]
     fn an_origin_is_known_while_something_is_counted_for_it() {
         let mut origins = Origins::default();
@@ -168,26 +241,31 @@ mod tests {
         let key = origins.join(one);
         assert_eq!(origins.join(one), key);
         assert_ne!(origins.join(other), key);
-        origins.count(key, |held| held.replies += 5);
+        origins.count(key, Held::default(), replies(5));
         origins.leave(key);
         origins.leave(key);
-        assert_eq!(origins.rank(key), (Standing::Unknown, 5));
+        assert_eq!((origins.standing(key), origins.held(key)), (Standing::Unknown, replies(5)));
         let now = Instant::now();
         for (noted, standing) in [
+            (Standing::Steady, Standing::Steady),
             (Standing::Fast, Standing::Fast),
             (Standing::Slow, Standing::Slow),
             (Standing::Fast, Standing::Slow),
+            (Standing::Steady, Standing::Slow),
         ] {
             origins.note(key, noted, now);
             assert_eq!(origins.standing(key), standing);
+            let held = if standing == Standing::Fast { 0 } else { 5 };
+            assert_eq!(origins.held_by(Half::Steady, replies(7)), replies(held));
+            assert_eq!(origins.held_by(Half::Fast, replies(7)), replies(7 - held));
         }
-        origins.count(key, |held| held.replies -= 5);
-        assert_eq!(origins.rank(key), (Standing::Slow, 0));
+        origins.count(key, replies(5), Held::default());
         origins.forget_paces(now);
-        assert_eq!(origins.join(one), key, "its pace is not forgotten yet");
+        assert_eq!((origins.join(one), origins.standing(key)), (key, Standing::Slow), "it is remembered");
         origins.leave(key);
         origins.forget_paces(now + STANDING_REMEMBERED);
         assert_eq!((origins.origins.len(), origins.by_address.len()), (1, 1));
+        assert_eq!(origins.held_by_steady, Held::default());
     }
 
     #[test]
@@ -197,13 +275,11 @@ mod tests {
         origins.leave(gone);
         let other = origins.join("192.0.2.2".parse().unwrap());
         assert_ne!(gone, other);
-        origins.count(gone, |held| held.requests += 1);
+        origins.count(gone, Held::default(), replies(1));
         origins.note(gone, Standing::Slow, Instant::now());
         origins.leave(gone);
-        assert_eq!(
-            (origins.rank(gone), origins.rank(other)),
-            ((Standing::Unknown, 0), (Standing::Unknown, 0))
-        );
-        assert_eq!(origins.held(other), Held::default());
+        for key in [gone, other] {
+            assert_eq!((origins.standing(key), origins.held(key)), (Standing::Unknown, Held::default()));
+        }
     }
 }

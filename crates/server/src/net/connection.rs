@@ -10,11 +10,11 @@ use nfs::service::{Connection as Ends, KeptRecord, Receiver};
 use wire::limits::RECORD_BYTES_MAX;
 use wire::record::MARK_BYTES;
 
-use crate::admission::{ConnectionKey, Holder, Short, Want, is_slow};
-use crate::limits::{
-    CONNECTION_BYTES_MAX, CONNECTION_CALLS_MAX, FAST_MAX, FAST_TICK_BYTES, SLOW_TICKS_MIN,
-    SMALL_RECORD_BYTES_MAX,
-};
+use crate::admission::eviction::Holder;
+use crate::admission::origins::Standing;
+use crate::admission::pace::Pace;
+use crate::admission::{ConnectionKey, Short, Want};
+use crate::limits::{CONNECTION_BYTES_MAX, CONNECTION_CALLS_MAX, FAST_TICK_BYTES};
 use crate::net::buffers::Buffers;
 use crate::net::output::Output;
 
@@ -64,14 +64,14 @@ pub(crate) struct Connection {
     moved: Instant,
     /// Bytes moved since the last tick.
     moved_bytes: usize,
-    /// Whether it waited for its peer at the last tick.
-    has_waited: bool,
-    /// Ticks in a row between which it waited for its peer, which moved less than it should.
-    slow_ticks: u8,
-    /// When a large record began to arrive.
-    began: Instant,
-    /// The peer completed a large record fast, or moved much.
-    was_fast: bool,
+    /// The pace of the record for which memory is reserved.
+    record_pace: Option<Pace>,
+    /// Since when input of that record waits in the socket.
+    readable_since: Instant,
+    /// The pace of the replies that the socket did not take at once.
+    reply_pace: Option<Pace>,
+    /// What the pace of the peer has shown.
+    shown: Option<Standing>,
 }
 
 /// A call that waits for room for its reply.
@@ -124,15 +124,18 @@ impl Connection {
             counted_output: 0,
             moved: Instant::now(),
             moved_bytes: 0,
-            has_waited: false,
-            slow_ticks: 0,
-            began: Instant::now(),
-            was_fast: false,
+            record_pace: None,
+            readable_since: Instant::now(),
+            reply_pace: None,
+            shown: None,
         }
     }
 
     /// Notes an event of the socket.
     pub(crate) fn on_event(&mut self, event: &mio::event::Event) {
+        if self.record_pace.is_some() && !self.is_readable {
+            self.readable_since = Instant::now();
+        }
         self.is_closing |= event.is_read_closed() || event.is_error();
         self.is_readable |= event.is_readable() || self.is_closing;
     }
@@ -162,7 +165,8 @@ impl Connection {
     /// Reserves memory for the record that is arriving, or is the next.
     pub(crate) fn reserve(&mut self, length: usize) {
         if self.reserved == 0 {
-            self.began = Instant::now();
+            self.readable_since = Instant::now();
+            self.record_pace = Some(Pace::begin(self.readable_since));
         }
         self.reserved = length;
     }
@@ -191,14 +195,16 @@ impl Connection {
     /// Reserves nothing any longer if no record is arriving.
     pub(crate) fn release_reserved(&mut self) {
         if self.reserved > 0 && self.announced == 0 && self.receiver.record_bytes_max() == 0 {
-            self.was_fast |= self.reserved > SMALL_RECORD_BYTES_MAX && self.began.elapsed() < FAST_MAX;
+            let pace = self.record_pace.take();
+            let shown = pace.and_then(|pace| pace.of_record(self.reserved, Instant::now()));
+            self.shown = shown.or(self.shown);
             self.reserved = 0;
         }
     }
 
-    /// Returns whether the peer was fast since the last call.
-    pub(crate) fn take_was_fast(&mut self) -> bool {
-        std::mem::take(&mut self.was_fast)
+    /// Returns what the pace of the peer has shown since the last call.
+    pub(crate) fn take_shown(&mut self) -> Option<Standing> {
+        self.shown.take()
     }
 
     /// Notes that memory for the reply to the waiting call is reserved.
@@ -217,34 +223,28 @@ impl Connection {
         self.receiver.memory_bytes().max(self.reserved)
     }
 
-    /// Judges the pace of the peer since the last tick.
-    pub(crate) fn tick(&mut self, time: Duration) {
-        let waits = self.waits_for_peer();
-        let was_slow = waits && self.has_waited && is_slow(self.moved_bytes, time);
-        self.slow_ticks = if was_slow { self.slow_ticks.saturating_add(1) } else { 0 };
-        self.was_fast |= self.moved_bytes >= FAST_TICK_BYTES;
-        (self.has_waited, self.moved_bytes) = (waits, 0);
-    }
-
-    /// Whether its peer is slow to complete a record, or to take its replies.
-    pub(crate) fn is_slow(&self) -> bool {
-        self.slow_ticks >= SLOW_TICKS_MIN
+    /// Notes that a tick has passed.
+    pub(crate) fn tick(&mut self) {
+        if std::mem::take(&mut self.moved_bytes) >= FAST_TICK_BYTES {
+            self.shown = Some(Standing::Fast);
+        }
     }
 
     /// Returns what decides whether it gives way, if it holds memory that is short: because of its peer, or because it waits
     /// for more itself.
     pub(crate) fn holder(&self, short: Short) -> Option<Holder> {
-        let held = match short {
-            Short::Requests => self.counted_input,
-            Short::Replies => self.unsent(),
-        };
         let waits_for_more = matches!(self.want(), Want::Record { counted: 1.., .. });
-        (held > 0 && (waits_for_more || self.waits_for_peer())).then(|| Holder {
-            key: self.key,
-            is_slow: self.is_slow() || waits_for_more,
-            moved: self.moved_bytes,
-            silent: self.silent_for(),
-        })
+        let (bytes, pace) = match short {
+            Short::Requests if waits_for_more => (self.counted_input, None),
+            Short::Requests => {
+                // While it does not take replies, it may not be read.
+                let of_record = self.record_pace.filter(|_| self.waits_for_peer());
+                let paces = [of_record, self.reply_pace].into_iter().flatten();
+                (self.counted_input, Some(paces.min_by_key(Pace::behind_since)?))
+            }
+            Short::Replies => (self.counted_output, Some(self.reply_pace?)),
+        };
+        (bytes > 0).then_some(Holder { key: self.key, bytes, pace })
     }
 
     /// Counts a call that is not answered at once.
@@ -323,10 +323,9 @@ impl Connection {
         self.record_bytes() + self.rest.capacity() + waiting
     }
 
-    /// Whether it holds memory because of its peer, which has sent a part of a record or does not take replies.
-    pub(crate) fn waits_for_peer(&self) -> bool {
-        let may_go_on = !self.has_input() && !self.is_full();
-        self.unsent() > 0 || (may_go_on && !self.receiver.is_between_records())
+    /// Whether the rest of its record has yet to come.
+    fn waits_for_peer(&self) -> bool {
+        !self.has_input() && !self.is_full()
     }
 
     /// Reads once.
@@ -338,6 +337,11 @@ impl Connection {
                 Ok(count) => {
                     self.moved = Instant::now();
                     self.moved_bytes += count;
+                    if let Some(pace) = &mut self.record_pace {
+                        pace.pause(self.moved.saturating_duration_since(self.readable_since));
+                        pace.moved(count, self.moved);
+                        self.readable_since = self.moved;
+                    }
                     self.announced = 0;
                     // A short read drained the socket, and more input raises a new event. An end of stream reported
                     // with these bytes raises none, so it is read at once.
@@ -375,23 +379,44 @@ impl Connection {
     /// # Errors
     /// The connection is lost.
     pub(crate) fn send(&mut self, buffers: &mut Buffers) -> io::Result<()> {
+        let mut sent = 0;
         while self.unsent() > 0 {
             match self.output.with_parts(|parts| self.stream.write_vectored(parts)) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
                     self.output.advance(count);
                     self.moved = Instant::now();
-                    self.moved_bytes += count;
+                    sent += count;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.output.compact();
-                    return Ok(());
+                    break;
                 }
                 Err(error) => return Err(error),
             }
         }
-        self.output.clear(buffers);
+        self.moved_bytes += sent;
+        self.note_sent(sent);
+        if self.unsent() == 0 {
+            self.output.clear(buffers);
+        }
         Ok(())
+    }
+
+    /// Notes the pace at which the peer takes replies. What a socket takes at once says nothing of it.
+    fn note_sent(&mut self, bytes: usize) {
+        let is_taken = self.unsent() == 0;
+        match &mut self.reply_pace {
+            None if is_taken => {}
+            None => self.reply_pace = Some(Pace::begin(Instant::now())),
+            Some(pace) => {
+                pace.moved(bytes, self.moved);
+                if is_taken {
+                    self.shown = pace.of_replies(self.moved).or(self.shown);
+                    self.reply_pace = None;
+                }
+            }
+        }
     }
 }

@@ -23,7 +23,6 @@ use mio::{Events, Interest, Poll, Token};
 use nfs::service::{Connection as Ends, origin};
 
 use crate::admission::Admission;
-use crate::admission::origins::Standing;
 use crate::admission::retry_queues::RetryQueues;
 use crate::clock::CallClock;
 use crate::counters::{Counters, add};
@@ -289,8 +288,8 @@ impl EventLoop {
     /// Puts a connection back into its place and into the queue it belongs to.
     fn put_back(&mut self, mut connection: Box<Connection>) {
         connection.release_reserved();
-        if connection.take_was_fast() {
-            self.admission.budget.origins.note(connection.key.origin, Standing::Fast, Instant::now());
+        if let Some(standing) = connection.take_shown() {
+            self.admission.budget.origins.note(connection.key.origin, standing, Instant::now());
         }
         // While its origin has plenty of memory, the buffer is kept for the next record.
         if connection.receiver.is_between_records() && !self.admission.has_plenty(connection.key) {
@@ -349,7 +348,7 @@ impl EventLoop {
         }
     }
 
-    /// Sets the gauges. Once in [`TICK`], judges the pace of peers and has idle connections give memory back.
+    /// Sets the gauges. Once in [`TICK`], notes which peers move much, and has idle connections give memory back.
     fn tick(&mut self) {
         self.counters.parked.store(self.parked.len(), Ordering::Relaxed);
         self.counters.retry_queued.store(self.deferred.busy(), Ordering::Relaxed);
@@ -359,12 +358,11 @@ impl EventLoop {
         if self.ticked.elapsed() < TICK {
             return;
         }
-        let now = Instant::now();
-        let time = now - std::mem::replace(&mut self.ticked, now);
-        self.admission.budget.origins.forget_paces(now);
+        self.ticked = Instant::now();
+        self.admission.budget.origins.forget_paces(self.ticked);
         for index in self.connections.indexes() {
             let Some(mut connection) = self.connections.take(index) else { continue };
-            connection.tick(time);
+            connection.tick();
             let silent = connection.silent_for();
             if silent > TICK && connection.receiver.is_between_records() {
                 connection.receiver.release();

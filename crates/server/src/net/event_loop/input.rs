@@ -1,6 +1,7 @@
 //! Input: reads from connections and executes the calls that arrive, as far as there is memory for them and their replies.
 
 use std::io::IoSliceMut;
+use std::time::Instant;
 
 use nfs::admission::Needs;
 use nfs::limits::SMALL_REPLY_BYTES_MAX;
@@ -46,6 +47,12 @@ impl EventLoop {
         if connection.has_input() && !connection.is_full() && !is_stuck {
             connection.is_queued = true;
             self.grant_or_block(connection, want);
+        } else if let Want::Record { length, counted: 1.. } = want
+            && self.admission.may_go_on(connection.key, want)
+        {
+            // A part came while there was plenty of memory. The rest is sure of its place too.
+            connection.reserve(length);
+            self.count(connection);
         }
     }
 
@@ -54,7 +61,7 @@ impl EventLoop {
         if self.admission.may_go_on(key, want) {
             self.grant(connection, want);
         } else {
-            self.admission.block(key, want);
+            self.admission.block(key, want, Instant::now());
         }
     }
 
@@ -224,6 +231,11 @@ impl EventLoop {
                 connection.portion_bytes >= PORTION_BYTES || self.call_clock.portion() >= PORTION_MAX;
             if is_portion && !input.is_empty() {
                 // Other connections are served before this one continues.
+                break;
+            }
+            let may_answer = || self.admission.has_room(connection.key, Want::Answer);
+            if connection.portion_bytes >= HEAVY_BYTES && !input.is_empty() && !may_answer() {
+                // Its replies have used up the memory meanwhile.
                 break;
             }
             if connection.unsent() >= SEND_EARLY_BYTES && connection.send(&mut self.buffers).is_err() {

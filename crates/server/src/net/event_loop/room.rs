@@ -3,10 +3,9 @@
 use std::time::Instant;
 
 use super::EventLoop;
-use crate::admission::line::Waiter;
-use crate::admission::origins::Standing;
-use crate::admission::{ConnectionKey, Short, Want};
-use crate::limits::{BLOCKED_CHECK, EVICTIONS_PER_TURN_MAX, SMALL_RECORD_BYTES_MAX};
+use crate::admission::origins::Half;
+use crate::admission::{Blocked, Short, Want};
+use crate::limits::{BLOCKED_CHECK, EVICTIONS_PER_TURN_MAX};
 use crate::net::connection::Connection;
 
 impl EventLoop {
@@ -17,55 +16,62 @@ impl EventLoop {
         }
         self.buffers.release();
         self.admission.budget.count_buffers(std::mem::take(&mut self.buffers_counted), 0);
-        for short in [Short::Requests, Short::Replies] {
-            self.go_on(short);
-        }
-        if Instant::now() < self.next_eviction {
+        let now = Instant::now();
+        self.go_on(now);
+        if now < self.next_eviction {
             return;
         }
-        for short in [Short::Requests, Short::Replies] {
-            let mut evictions = 0;
-            while evictions < EVICTIONS_PER_TURN_MAX && self.evict_for_first(short) {
-                evictions += 1;
-                self.go_on(short);
+        self.release_idle(now);
+        for short in Short::BOTH {
+            for half in Half::BOTH {
+                let mut evictions = 0;
+                while evictions < EVICTIONS_PER_TURN_MAX && self.make_room(short, half, now) {
+                    evictions += 1;
+                    self.go_on(now);
+                }
             }
         }
-        self.next_eviction = Instant::now() + BLOCKED_CHECK;
+        self.next_eviction = now + BLOCKED_CHECK;
     }
 
-    /// Lets blocked connections go on, in order. A large record or reply that finds no room stops only other large ones, and
-    /// none if only its origin's share is used up.
-    fn go_on(&mut self, short: Short) {
-        loop {
-            let (mut is_large_stopped, mut went_on) = (false, false);
-            for waiter in self.admission.next_blocked(short) {
-                let want = waiter.want;
-                let is_large = match want {
-                    Want::Record { length, .. } => length > SMALL_RECORD_BYTES_MAX,
-                    Want::Reply(_) => true,
-                    Want::Answer => false,
-                };
-                if (is_large && is_large_stopped) || !self.admission.has_room(waiter.key, want) {
-                    is_large_stopped |= is_large && !self.admission.is_over_share(&waiter);
-                    continue;
-                }
-                self.admission.unblock(short, waiter.key.origin);
-                if let Some(mut connection) = self.connections.take_owner(waiter.key) {
-                    if connection.want() == want {
-                        self.grant(&mut connection, want);
-                    } else {
-                        // It gave memory back while it waited.
-                        connection.is_queued = false;
-                        self.enqueue(&mut connection);
+    /// Lets blocked connections go on, in order.
+    fn go_on(&mut self, now: Instant) {
+        for blocked in Blocked::BOTH {
+            let mut goes_on = true;
+            while std::mem::take(&mut goes_on) {
+                let mut pass = self.admission.pass(blocked);
+                while let Some(waiter) = self.admission.next_of(&mut pass, now) {
+                    if let Some(mut connection) = self.connections.take_owner(waiter.key) {
+                        if connection.want() == waiter.want {
+                            self.grant(&mut connection, waiter.want);
+                        } else {
+                            // It gave memory back while it waited.
+                            connection.is_queued = false;
+                            self.enqueue(&mut connection);
+                        }
+                        self.connections.put(connection);
                     }
-                    self.connections.put(connection);
+                    goes_on = true;
                 }
-                went_on = true;
-            }
-            if !went_on {
-                return;
             }
         }
+    }
+
+    /// Frees memory that connections keep for their next record, if somebody has waited too long.
+    fn release_idle(&mut self, now: Instant) {
+        let waits = |half| self.admission.waits_too_long(Short::Requests, half, now).is_some();
+        if !Half::BOTH.into_iter().any(waits) {
+            return;
+        }
+        for index in self.connections.indexes() {
+            let Some(mut connection) = self.connections.take(index) else { continue };
+            if connection.receiver.is_between_records() && connection.receiver.memory_bytes() > 0 {
+                connection.receiver.release();
+                self.count(&mut connection);
+            }
+            self.connections.put(connection);
+        }
+        self.go_on(now);
     }
 
     /// Reserves what a connection wants, and has it served.
@@ -84,24 +90,17 @@ impl EventLoop {
         self.admission.push_ready(connection.key, connection.is_heavy);
     }
 
-    /// Closes a connection that gives way to the first blocked one that has not used up its share. Returns whether there was
-    /// one.
-    fn evict_for_first(&mut self, short: Short) -> bool {
-        let blocked = self.admission.next_blocked(short);
-        let first = blocked.into_iter().find(|waiter| !self.admission.is_over_share(waiter));
-        let Some(waiter) = first else { return false };
-        let Some(holder) = self.holder_for(&waiter) else { return false };
-        let Some(connection) = self.connections.take_owner(holder) else { return false };
-        if connection.is_slow() {
-            self.admission.budget.origins.note(holder.origin, Standing::Slow, Instant::now());
+    /// Closes connections that give way to the first one of a half that has waited too long. Returns whether one does so.
+    fn make_room(&mut self, short: Short, half: Half, now: Instant) -> bool {
+        let Some(waiter) = self.admission.waits_too_long(short, half, now) else { return false };
+        let holders: Vec<_> =
+            self.connections.iter().filter_map(|connection| connection.holder(short)).collect();
+        let Some(closed) = self.admission.make_room(&waiter, short, &holders, now) else { return false };
+        for key in closed {
+            if let Some(connection) = self.connections.take_owner(key) {
+                self.evict(connection, "others waited for the memory that it held");
+            }
         }
-        self.evict(connection, "others waited for the memory that it held");
         true
-    }
-
-    fn holder_for(&self, waiter: &Waiter) -> Option<ConnectionKey> {
-        let short = self.admission.short_for(waiter.key, waiter.want);
-        let holders = self.connections.iter().filter_map(|connection| connection.holder(short));
-        self.admission.gives_way(waiter, holders)
     }
 }

@@ -373,11 +373,16 @@ impl Client {
 
     /// Returns the xid and the argument of the next reply, and the length of the rest.
     fn reply(&mut self) -> (u32, u32, usize) {
+        self.try_reply().unwrap()
+    }
+
+    /// Does the same, or fails if the connection was closed.
+    fn try_reply(&mut self) -> io::Result<(u32, u32, usize)> {
         let mut mark = [0; MARK_BYTES];
-        self.stream.read_exact(&mut mark).unwrap();
+        self.stream.read_exact(&mut mark)?;
         let mut record = vec![0; usize::try_from(u32::from_be_bytes(mark) & !(1 << 31)).unwrap()];
-        self.stream.read_exact(&mut record).unwrap();
-        (word(&record, 0), word(&record, 1), record.len() - 8)
+        self.stream.read_exact(&mut record)?;
+        Ok((word(&record, 0), word(&record, 1), record.len() - 8))
     }
 
     fn is_closed(&mut self) -> bool {

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::admission::line::Waiter;
-use crate::admission::{Short, Want};
+use crate::admission::{Blocked, Want};
+use crate::limits::REQUESTS_EIGHTHS;
 use crate::net::connection::WaitingCall;
 use crate::net::connection_shares::ConnectionShares;
 
@@ -37,7 +38,7 @@ fn connect(event_loop: &mut EventLoop, id: u64) -> (Box<Connection>, TcpStream) 
 }
 
 fn waiters(event_loop: &EventLoop) -> Vec<Waiter> {
-    event_loop.admission.next_blocked(Short::Replies)
+    event_loop.admission.waiting(Blocked::Reply)
 }
 
 /// Has a connection wait in a queue of those to be served, closes it, and has one that waits for memory take its place.
@@ -45,7 +46,7 @@ fn reuse(is_heavy: bool) {
     let mut event_loop = event_loop(Arc::new(Fake::new()));
     // Somebody else holds the memory.
     let greedy = event_loop.admission.budget.origins.join("192.0.2.1".parse().unwrap());
-    let held = LOOP_BYTES_MIN / 2;
+    let held = LOOP_BYTES_MIN / 8 * (8 - REQUESTS_EIGHTHS);
     event_loop.admission.budget.count_replies(greedy, 0, held);
     // A connection of an origin without replies may be served, but not begin a large one.
     let room = REPLY_BYTES / 2;
@@ -76,9 +77,9 @@ fn reuse(is_heavy: bool) {
     }
     let waiting: Vec<_> = waiters(&event_loop).iter().map(|waiter| (waiter.key, waiter.want)).collect();
     assert_eq!(waiting, [(key, Want::Reply(REPLY_BYTES))]);
-    event_loop.admission.unblock(Short::Replies, key.origin);
+    event_loop.admission.forget(key);
     assert!(waiters(&event_loop).is_empty(), "it waits once");
-    event_loop.admission.block(key, Want::Reply(REPLY_BYTES));
+    event_loop.admission.block(key, Want::Reply(REPLY_BYTES), Instant::now());
 
     // Now there is room.
     event_loop.admission.budget.count_replies(greedy, held - room, 0);
@@ -111,7 +112,7 @@ fn a_waiter_whose_connection_wants_something_else_is_dropped() {
     let key = connection.key;
     connection.is_queued = true;
     event_loop.connections.put(connection);
-    event_loop.admission.block(key, Want::Reply(REPLY_BYTES));
+    event_loop.admission.block(key, Want::Reply(REPLY_BYTES), Instant::now());
     event_loop.unblock();
     assert!(!event_loop.admission.is_short() && !event_loop.admission.has_ready());
     let connection = event_loop.connections.get_owner(key).unwrap();

@@ -3,11 +3,11 @@
 use std::sync::atomic::AtomicBool;
 
 use super::*;
-use crate::limits::{PACE_MIN, SLOW_TICKS_MIN};
+use crate::limits::{PACE_MIN, PACE_TIME};
 
-/// The longest that a call may take while others attack: it may have to wait until one of them gives way. Tests that run
+/// The longest that a call may take while others attack: it may have to wait until some of them give way. Tests that run
 /// beside this one delay it too.
-const DELAY_MAX: Duration = Duration::from_secs(2);
+const DELAY_MAX: Duration = Duration::from_secs(10);
 
 /// What is sent in a record of the largest size, besides the header of the call.
 const LARGE_BYTES: usize = 1 << 20;
@@ -38,20 +38,45 @@ impl Drop for Ends<'_> {
 }
 
 /// Makes small calls, WRITEs and READs of the largest size, and returns how long the slowest took.
-fn slowest_call(client: &mut Client, rounds: u32) -> Duration {
+fn slowest_call(harness: &Harness, client: &mut Client, rounds: u32) -> Duration {
     let mut slowest = Duration::ZERO;
     for round in 0..rounds {
         for (procedure, argument, padding) in
             [(ECHO, 1, 0), (ECHO, 2, LARGE_BYTES), (LARGE, 1 << 20, 0), (SLOW, 1 << 20, 0)]
         {
             let start = Instant::now();
-            client.stream.write_all(&call(round, procedure, argument, padding)).unwrap();
-            assert_eq!(client.reply().0, round);
+            let call = call(round, procedure, argument, padding);
+            // This thread may not run for so long that it counts as one that stopped.
+            while !client
+                .stream
+                .write_all(&call)
+                .is_ok_and(|()| client.try_reply().is_ok_and(|reply| reply.0 == round))
+            {
+                *client = harness.client();
+            }
             slowest = slowest.max(start.elapsed());
         }
         std::thread::sleep(Duration::from_millis(20));
     }
     slowest
+}
+
+/// Attacks, again and again, beside a client that is served all the same. `attack` is given what has the server's address.
+fn withstands(harness: Harness, mut attack: impl FnMut(&Harness) + Send, meanwhile: impl FnOnce(&Harness)) {
+    let mut client = harness.client();
+    slowest_call(&harness, &mut client, 1);
+    attack(&harness);
+    during(
+        || attack(&harness),
+        || {
+            meanwhile(&harness);
+            let slowest = slowest_call(&harness, &mut client, 50);
+            assert!(slowest < DELAY_MAX, "{slowest:?}");
+        },
+    );
+    let highest = harness.loops.counters[0].held_bytes_highest.load(Ordering::Relaxed);
+    assert!(highest <= LOOP_BYTES_MIN, "{highest} bytes were held");
+    harness.loops.stop();
 }
 
 /// Connects so many clients, from one address or several.
@@ -78,58 +103,43 @@ fn trickle(harness: &Harness, client: &mut Client, sent: &mut usize, record: &[u
     }
 }
 
+/// Sends half of a large record on 60 connections, then a byte each time.
+fn half_records(harness: &Harness, addresses: usize) -> impl FnMut(&Harness) + Send + use<> {
+    let record = call(1, ECHO, 5, LARGE_BYTES);
+    let mut halves = attackers(harness, 60, addresses);
+    let mut sent = vec![0; halves.len()];
+    move |harness| {
+        for (half, sent) in halves.iter_mut().zip(&mut sent) {
+            let until = (record.len() / 2).max((*sent + 1).min(record.len() - 1));
+            trickle(harness, half, sent, &record, until);
+        }
+    }
+}
+
 #[test]
 fn half_records_of_one_host_delay_nobody_else() {
     let harness = Harness::new(1);
-    let record = call(1, ECHO, 5, LARGE_BYTES);
-    let mut halves = attackers(&harness, 60, 1);
-    let mut sent = vec![0; halves.len()];
-    let mut client = harness.client();
-    slowest_call(&mut client, 1);
-    let mut attack = || {
-        for (half, sent) in halves.iter_mut().zip(&mut sent) {
-            // Half of the record, then a byte each time.
-            let until = (record.len() / 2).max((*sent + 1).min(record.len() - 1));
-            trickle(&harness, half, sent, &record, until);
-        }
-    };
-    attack();
-    during(attack, || {
-        let slowest = slowest_call(&mut client, 50);
-        assert!(slowest < DELAY_MAX, "{slowest:?}");
-    });
-    harness.loops.stop();
+    let attack = half_records(&harness, 1);
+    withstands(harness, attack, |_| {});
 }
 
 #[test]
 fn half_records_of_many_hosts_are_given_up() {
     let harness = Harness::new(1);
-    let record = call(1, ECHO, 5, LARGE_BYTES);
-    let mut halves = attackers(&harness, 60, 20);
-    let mut sent = vec![0; halves.len()];
-    let mut client = harness.client();
-    slowest_call(&mut client, 1);
-    let mut newcomer = harness.client_at("127.0.0.77");
-    let mut attack = || {
-        for (half, sent) in halves.iter_mut().zip(&mut sent) {
-            let until = (record.len() / 2).max((*sent + 1).min(record.len() - 1));
-            trickle(&harness, half, sent, &record, until);
-        }
-    };
-    attack();
-    during(attack, || {
-        // Nothing is known of a newcomer; its small calls are served all the same.
+    let attack = half_records(&harness, 20);
+    withstands(harness, attack, |harness| {
+        // Nothing is known of a newcomer; its calls are served all the same.
+        let mut newcomer = harness.client_at("127.0.0.77");
         for xid in 0..100 {
             let start = Instant::now();
             newcomer.send(xid, ECHO, 7);
             assert_eq!(newcomer.reply(), (xid, 7, 0));
             assert!(start.elapsed() < DELAY_MAX, "{:?}", start.elapsed());
         }
-        let slowest = slowest_call(&mut client, 50);
-        assert!(slowest < DELAY_MAX, "{slowest:?}");
+        // Before a large one, each of the others may have its turn.
+        assert!(slowest_call(harness, &mut newcomer, 1) < DELAY_MAX);
+        assert!(harness.count(|counters| &counters.evicted) > 0);
     });
-    assert!(harness.count(|counters| &counters.evicted) > 0);
-    harness.loops.stop();
 }
 
 /// Asks for large replies on 60 connections, and takes some of them each time.
@@ -138,20 +148,13 @@ fn replies_are_taken_slowly(addresses: usize) {
     let mut takers = attackers(&harness, 60, addresses);
     let requests: Vec<u8> = (0..16).flat_map(|xid| call(xid, LARGE, 1 << 20, 0)).collect();
     let mut asked = vec![0; takers.len()];
-    let mut client = harness.client();
-    slowest_call(&mut client, 1);
-    let mut attack = || {
+    let attack = |harness: &Harness| {
         for (taker, asked) in takers.iter_mut().zip(&mut asked) {
-            trickle(&harness, taker, asked, &requests, requests.len());
+            trickle(harness, taker, asked, &requests, requests.len());
             let _ = taker.stream.read(&mut [0; 1024]);
         }
     };
-    attack();
-    during(attack, || {
-        let slowest = slowest_call(&mut client, 50);
-        assert!(slowest < DELAY_MAX, "{slowest:?}");
-    });
-    harness.loops.stop();
+    withstands(harness, attack, |_| {});
 }
 
 #[test]
@@ -171,20 +174,12 @@ fn small_replies_that_nobody_takes_delay_nobody_else() {
         let mut silent = attackers(&harness, 60, addresses);
         let calls: Vec<u8> = (0..20_000).flat_map(|xid| call(xid, LARGE, 3000, 0)).collect();
         let mut sent = vec![0; silent.len()];
-        let mut client = harness.client();
-        slowest_call(&mut client, 1);
-        let mut attack = || {
+        let attack = |harness: &Harness| {
             for (silent, sent) in silent.iter_mut().zip(&mut sent) {
-                trickle(&harness, silent, sent, &calls, calls.len());
+                trickle(harness, silent, sent, &calls, calls.len());
             }
         };
-        attack();
-        during(attack, || {
-            let slowest = slowest_call(&mut client, 50);
-            assert!(slowest < DELAY_MAX, "{slowest:?}");
-        });
-        assert!(harness.loops.counters[0].held_bytes_highest.load(Ordering::Relaxed) <= LOOP_BYTES_MIN);
-        harness.loops.stop();
+        withstands(harness, attack, |_| {});
     }
 }
 
@@ -195,21 +190,50 @@ fn records_in_many_fragments_take_no_more_memory() {
     let fragments = fragment.repeat(4000);
     let mut halves = attackers(&harness, 60, 20);
     let mut sent = vec![0; halves.len()];
-    let mut client = harness.client();
-    slowest_call(&mut client, 1);
     let until = fragments.len() - 1000;
-    let mut attack = || {
+    let attack = |harness: &Harness| {
         for (half, sent) in halves.iter_mut().zip(&mut sent) {
             let until = until.max((*sent + 1).min(fragments.len()));
-            trickle(&harness, half, sent, &fragments, until);
+            trickle(harness, half, sent, &fragments, until);
         }
     };
-    attack();
+    withstands(harness, attack, |_| {});
+}
+
+/// Three hosts hold all the memory for large records that there is for hosts that are not fast, and wait for more, while one
+/// behind a slow link sends a large record.
+#[test]
+fn a_host_behind_a_slow_link_completes_a_large_record_beside_others_that_are_little_faster() {
+    let harness = Harness::new(1);
+    let record = call(1, ECHO, 5, LARGE_BYTES);
+    let mut others = attackers(&harness, 12, 3);
+    let mut sent = vec![0; others.len()];
+    let attack = || {
+        for (other, sent) in others.iter_mut().zip(&mut sent) {
+            // 400 KiB a second.
+            let until = (*sent + (20 << 10)).min(record.len());
+            trickle(&harness, other, sent, &record, until);
+            *sent %= record.len();
+        }
+    };
+    let mut closed = 0;
     during(attack, || {
-        let slowest = slowest_call(&mut client, 50);
-        assert!(slowest < DELAY_MAX, "{slowest:?}");
+        let mut client = harness.client_at("127.0.0.77");
+        let start = Instant::now();
+        loop {
+            let is_sent = record.chunks(15 << 10).all(|part| {
+                std::thread::sleep(Duration::from_millis(50));
+                client.stream.write_all(part).is_ok()
+            });
+            if is_sent && client.try_reply().is_ok() {
+                break;
+            }
+            closed += 1;
+            client = harness.client_at("127.0.0.77");
+        }
+        assert!(closed <= 1, "it was closed {closed} times");
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     });
-    assert!(harness.loops.counters[0].held_bytes_highest.load(Ordering::Relaxed) <= LOOP_BYTES_MIN);
     harness.loops.stop();
 }
 
@@ -225,9 +249,7 @@ fn slow_peers_are_served_while_memory_is_not_short() {
     }
     assert_eq!(client.reply(), (1, 5, 0));
     let pace = record.len() as u64 * 1000 / u64::try_from(start.elapsed().as_millis()).unwrap();
-    assert!(
-        pace < u64::from(PACE_MIN) && start.elapsed() > Duration::from_secs(u64::from(SLOW_TICKS_MIN) + 1)
-    );
+    assert!(pace < u64::from(PACE_MIN) && start.elapsed() > 2 * PACE_TIME);
     assert_eq!(harness.count(|counters| &counters.evicted), 0);
     harness.loops.stop();
 }

@@ -1,0 +1,202 @@
+use std::time::Duration;
+
+use wire::limits::RECORD_BYTES_MAX;
+
+use super::eviction::Holder;
+use super::pace::Pace;
+use super::*;
+use crate::limits::{FAST_PACE_TIME, LOOP_BYTES_MIN, PACE_TIME, WAIT_MAX};
+
+impl Admission {
+    /// Returns the first connection of each origin that waits.
+    pub(crate) fn waiting(&self, blocked: Blocked) -> Vec<Waiter> {
+        let line = match blocked {
+            Blocked::Read => &self.read_blocked,
+            Blocked::Reply => &self.reply_blocked,
+        };
+        line.fronts().copied().collect()
+    }
+}
+
+/// The record that everybody wants.
+const RECORD: Want = Want::Record { length: RECORD_BYTES_MAX, counted: 0 };
+
+/// A loop with a connection of each of three origins, which holds records.
+struct Loop {
+    admission: Admission,
+    keys: [ConnectionKey; 3],
+    records: [usize; 3],
+    now: Instant,
+}
+
+impl Loop {
+    fn new(limit: usize) -> Loop {
+        let mut admission = Admission::new(limit);
+        let mut index = 0;
+        let keys = ["192.0.2.1", "192.0.2.2", "2001:db8::"].map(|address| {
+            index += 1;
+            let origin = admission.budget.origins.join(address.parse().unwrap());
+            ConnectionKey { index, generation: 0, origin }
+        });
+        Loop { admission, keys, records: [0; 3], now: Instant::now() }
+    }
+
+    fn holding(records: [usize; 3]) -> Loop {
+        let mut held = Loop::new(64 << 20);
+        for (number, count) in records.into_iter().enumerate() {
+            (0..count).for_each(|_| held.hold(number));
+        }
+        held
+    }
+
+    fn hold(&mut self, number: usize) {
+        self.admission.budget.count_requests(self.keys[number].origin, 0, RECORD_BYTES_MAX);
+        self.records[number] += 1;
+    }
+
+    /// Has an origin begin as many records as it may.
+    fn fill(&mut self, number: usize) -> usize {
+        while self.admission.may_go_on(self.keys[number], RECORD) {
+            self.hold(number);
+        }
+        self.records[number]
+    }
+
+    fn note(&mut self, number: usize, standing: Standing) {
+        self.admission.budget.origins.note(self.keys[number].origin, standing, self.now);
+    }
+
+    /// Returns the connections that give way to one of the first origin after this wait. Their records began `age` ago, and
+    /// the peers of `silent` have moved nothing since.
+    fn give_way(&mut self, waited: Duration, age: Duration, silent: &[usize]) -> Option<Vec<usize>> {
+        let key = self.keys[0];
+        self.admission.block(key, RECORD, self.now);
+        let now = self.now + waited;
+        let holders: Vec<Holder> = (0..3)
+            .flat_map(|number| std::iter::repeat_n(number, self.records[number]))
+            .map(|number| {
+                let mut pace = Pace::begin(now - age);
+                pace.moved(if silent.contains(&number) { 0 } else { RECORD_BYTES_MAX }, now);
+                Holder { key: self.keys[number], bytes: RECORD_BYTES_MAX, pace: Some(pace) }
+            })
+            .collect();
+        let waiter = self.admission.waits_too_long(Short::Requests, self.admission.half(key.origin), now);
+        let closed =
+            waiter.and_then(|waiter| self.admission.make_room(&waiter, Short::Requests, &holders, now));
+        self.admission.forget(key);
+        let number = |key| self.keys.iter().position(|other| *other == key).unwrap();
+        closed.map(|closed| closed.into_iter().map(number).collect())
+    }
+}
+
+#[test]
+fn who_waits_for_its_own_share_stops_nobody_else() {
+    let mut held = Loop::new(LOOP_BYTES_MIN);
+    let [greedy, other, _] = held.keys;
+    assert!(held.fill(0) > 0);
+    held.admission.block(greedy, RECORD, held.now);
+    assert!(held.admission.waits_too_long(Short::Requests, Half::Fast, held.now + WAIT_MAX).is_none());
+    assert!(held.admission.may_go_on(other, RECORD), "it fits");
+    assert!(!held.admission.may_go_on(greedy, RECORD), "it queues behind its own");
+    assert!(held.fill(1) > 0);
+    held.admission.block(other, RECORD, held.now);
+    for half in [Half::Fast, Half::Steady] {
+        let waits = held.admission.waits_too_long(Short::Requests, half, held.now + WAIT_MAX).is_some();
+        assert_eq!(waits, half == Half::Fast, "both wait for memory now");
+    }
+}
+
+#[test]
+fn whoever_holds_more_gives_way_and_equals_only_if_they_stop() {
+    let mut equals = Loop::holding([0, 11, 11]);
+    assert_eq!(equals.give_way(WAIT_MAX / 2, FAST_PACE_TIME * 2, &[1]), None, "it has not waited long");
+    assert_eq!(equals.give_way(WAIT_MAX, FAST_PACE_TIME / 2, &[1, 2]).unwrap().len(), 1, "they hold more");
+    let mut greedy = Loop::holding([0, 10, 12]);
+    assert_eq!(greedy.give_way(WAIT_MAX, FAST_PACE_TIME / 2, &[]), Some(vec![2]));
+    let mut single = Loop::holding([20, 1, 1]);
+    assert_eq!(single.give_way(WAIT_MAX, FAST_PACE_TIME / 2, &[]), None, "it does not give way to itself");
+    assert_eq!(single.give_way(WAIT_MAX, FAST_PACE_TIME / 2, &[1]), None, "it may still go on");
+    assert_eq!(single.give_way(WAIT_MAX, FAST_PACE_TIME * 2, &[1]), Some(vec![]), "it is not closed");
+    assert_eq!(single.admission.budget.origins.standing(single.keys[1].origin), Standing::Steady);
+}
+
+#[test]
+fn an_origin_that_was_fast_stays_in_its_half_once() {
+    let mut held = Loop::holding([0, 1, 21]);
+    held.note(1, Standing::Fast);
+    held.note(2, Standing::Fast);
+    for (standing, closed) in [(Standing::Unknown, vec![1]), (Standing::Steady, vec![])] {
+        assert_eq!(held.give_way(WAIT_MAX, FAST_PACE_TIME * 2, &[1]), Some(closed));
+        assert_eq!(held.admission.budget.origins.standing(held.keys[1].origin), standing);
+    }
+}
+
+#[test]
+fn a_fast_origin_that_stops_keeps_what_fits_into_the_other_half() {
+    let mut held = Loop::holding([1, 21, 0]);
+    let fitting = 11;
+    let closed = held.give_way(WAIT_MAX, FAST_PACE_TIME * 2, &[1]).unwrap();
+    assert_eq!(closed, vec![1; 21 - fitting]);
+    held.admission.budget.count_requests(held.keys[1].origin, (21 - fitting) * RECORD_BYTES_MAX, 0);
+    assert_eq!(held.admission.budget.excess(Short::Requests, Half::Steady, 0), 0);
+    assert!(held.admission.budget.excess(Short::Requests, Half::Steady, RECORD_BYTES_MAX) > 0);
+}
+
+#[test]
+fn whoever_keeps_the_least_pace_gives_way_to_nobody_once_it_is_known() {
+    let mut held = Loop::holding([0, 1, 10]);
+    for number in 0..3 {
+        held.note(number, Standing::Steady);
+    }
+    assert_eq!(held.give_way(WAIT_MAX, PACE_TIME, &[1]), Some(vec![2]), "it holds more than others");
+    let mut held = Loop::holding([0, 1, 1]);
+    for number in 0..3 {
+        held.note(number, Standing::Steady);
+        held.admission.budget.count_requests(held.keys[number].origin, 0, 5 << 20);
+    }
+    assert_eq!(held.give_way(WAIT_MAX, PACE_TIME, &[1]), None);
+    assert_eq!(held.give_way(WAIT_MAX, PACE_TIME * 2, &[1]), Some(vec![1]));
+    assert_eq!(held.admission.budget.origins.standing(held.keys[1].origin), Standing::Slow);
+}
+
+#[test]
+fn only_the_half_that_is_full_gives_way() {
+    let mut held = Loop::holding([0, 11, 11]);
+    held.note(2, Standing::Steady);
+    assert_eq!(held.give_way(WAIT_MAX, PACE_TIME * 2, &[1, 2]), Some(vec![1]));
+    assert_eq!(held.admission.budget.origins.standing(held.keys[1].origin), Standing::Slow);
+}
+
+#[test]
+fn fast_ones_have_both_halves_until_another_waits() {
+    let mut held = Loop::new(LOOP_BYTES_MIN);
+    held.note(2, Standing::Steady);
+    assert_eq!((held.fill(0), held.fill(1)), (1, 1), "more than a half");
+    held.admission.block(held.keys[2], RECORD, held.now);
+    held.admission.budget.count_requests(held.keys[0].origin, RECORD_BYTES_MAX, 0);
+    assert!(!held.admission.may_go_on(held.keys[0], RECORD), "the other half is not theirs now");
+    held.admission.block(held.keys[0], RECORD, held.now);
+    let mut pass = held.admission.pass(Blocked::Read);
+    let next = held.admission.next_of(&mut pass, held.now);
+    assert_eq!(next.map(|waiter| waiter.key), Some(held.keys[2]));
+    assert!(held.admission.next_of(&mut pass, held.now).is_none());
+}
+
+#[test]
+fn small_records_overtake_large_ones_but_not_for_ever() {
+    let mut held = Loop::new(LOOP_BYTES_MIN);
+    held.hold(0);
+    held.hold(0);
+    held.admission.block(held.keys[1], RECORD, held.now);
+    let small = Want::Record { length: SMALL_RECORD_BYTES_MAX, counted: 0 };
+    let overtook = (0..100).filter(|_| held.admission.may_go_on(held.keys[2], small)).count();
+    assert_eq!(overtook, SMALL_REQUESTS_BYTES / 2 / SMALL_RECORD_BYTES_MAX);
+    held.admission.block(held.keys[2], small, held.now);
+    let mut pass = held.admission.pass(Blocked::Read);
+    assert!(held.admission.next_of(&mut pass, held.now).is_none(), "it waits behind the large one");
+    held.admission.budget.count_requests(held.keys[0].origin, held.records[0] * RECORD_BYTES_MAX, 0);
+    let mut pass = held.admission.pass(Blocked::Read);
+    let next = std::iter::from_fn(|| held.admission.next_of(&mut pass, held.now));
+    assert_eq!(next.map(|waiter| waiter.key).collect::<Vec<_>>(), held.keys[1..]);
+    assert!(!held.admission.is_short());
+}
