@@ -22,7 +22,7 @@ const P99_MAX: Duration = Duration::from_millis(250);
 /// The same as a multiple of the time without an attack.
 const SLOWER_MAX: u32 = 10;
 /// A time below which calls are not slow, whatever they took without an attack: other programs use the machine too.
-const NOT_SLOW: Duration = Duration::from_millis(100);
+const NOT_SLOW: Duration = Duration::from_millis(50);
 /// How long the time without an attack is measured.
 const BASELINE: Duration = Duration::from_secs(3);
 /// Pause between newcomers.
