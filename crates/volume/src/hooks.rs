@@ -9,6 +9,8 @@ use parking_lot::Mutex;
 pub(crate) enum Point {
     /// A rename is about to move a directory.
     MoveBegins,
+    /// A rename is about to look at a directory above the new place.
+    AncestorSeen,
     /// The rename has checked all directories above the new place.
     AncestorsKnown,
     /// An operation that locks the objects of names released all locks, to take more in order.

@@ -6,6 +6,10 @@ pub const NAME_BYTES_MAX: usize = 255;
 pub const SYMLINK_BYTES_MAX: usize = 4095;
 /// Largest file, bytes: offsets stay positive in every client's signed 64 bits.
 pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+/// Most directories on the way from the root to the new place of a directory that is renamed. The way is walked, so that
+/// no directory ends up below itself. It is twice what a path of 4,096 bytes (Linux `PATH_MAX`) can have, and as deep as
+/// check and repair follow directories to name a path.
+pub const DIRECTORY_DEPTH_MAX: usize = 4096;
 /// Most names of one object (PATHCONF `linkmax`).
 pub const LINKS_MAX: u32 = 65_000;
 /// Longest value of an extended attribute, bytes (Linux `XATTR_SIZE_MAX`).

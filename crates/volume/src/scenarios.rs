@@ -12,6 +12,7 @@ mod lost_mappings;
 mod lost_records;
 mod memory;
 mod mixed_copies;
+mod moves;
 mod names;
 mod orphans;
 mod reaping;

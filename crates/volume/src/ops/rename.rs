@@ -1,18 +1,23 @@
 //! RENAME (RFC 1813 section 3.3.14).
 
+use parking_lot::MutexGuard;
+
 use super::{check_directory, is_dot};
 use crate::api::attributes::{FileType, Wcc};
 use crate::api::ids::Ino;
-use crate::api::request::{Answer, Credentials, Encode, Error, Failure, Promised, Request};
+use crate::api::request::{Access, Answer, Credentials, Encode, Error, Failure, Promised, Request};
 use crate::api::results::Renamed;
 use crate::api::time::Time;
 use crate::encoding::record::{InodeRecord, NameRecord};
-use crate::limits::LINKS_MAX;
+use crate::limits::{DIRECTORY_DEPTH_MAX, LINKS_MAX};
 use crate::transaction::attempt::{Attempt, LockedInodes, Stop};
 use crate::transaction::change::Change;
 use crate::transaction::permission;
 use crate::transaction::permission::{EXECUTE, WRITE};
 use crate::volume::{Volume, check_name};
+
+/// Most ancestors of the new place of a directory that an event loop looks at.
+const ANCESTORS_IN_PLACE_MAX: usize = 64;
 
 /// A directory and a name in it.
 type Name<'a> = (Ino, &'a [u8]);
@@ -27,6 +32,9 @@ struct Move<'a> {
 
 impl Volume {
     /// Renames an object. An object that had the new name is replaced, atomically.
+    ///
+    /// # Errors
+    /// `NameTooLong` for a directory whose new place is more than [`DIRECTORY_DEPTH_MAX`] directories below the root.
     pub fn rename(
         &self,
         request: &Request<'_>,
@@ -40,17 +48,13 @@ impl Volume {
         check_name(from.1)?;
         check_name(to.1)?;
         self.run(request.access, |attempt| {
-            // A directory that changes its parent must not end up below itself. Only such renames change who is below
-            // whom, so one at a time can look at all ancestors without holding their locks together.
-            let moves_directory = from.0 != to.0
-                && attempt
-                    .name_unlocked(from.0, from.1)?
-                    .is_some_and(|name| name.file_type == FileType::Directory);
-            #[cfg(test)]
+            let moves_directory = self.moves_directory(attempt, from, to)?;
             if moves_directory {
+                self.prepare_move(request, attempt, from, to)?;
+                #[cfg(test)]
                 self.hooks.reach(crate::hooks::Point::MoveBegins);
             }
-            let _one_at_a_time = moves_directory.then(|| self.directory_moves.lock());
+            let _one_at_a_time = if moves_directory { Some(self.begin_move(request.access)?) } else { None };
             let ancestors = if moves_directory { self.ancestors(attempt, to.0)? } else { Vec::new() };
             #[cfg(test)]
             if moves_directory {
@@ -114,20 +118,90 @@ impl Volume {
         held.fail(Error::NoEntry)
     }
 
+    /// Whether a directory changes its parent. It must not end up below itself. Only such renames change who is below
+    /// whom, so one at a time can look at all ancestors without holding their locks together.
+    fn moves_directory(&self, attempt: &Attempt<'_>, from: Name<'_>, to: Name<'_>) -> Result<bool, Stop> {
+        if from.0 == to.0 {
+            return Ok(false);
+        }
+        let moved = attempt.name_unlocked(from.0, from.1)?;
+        Ok(moved.is_some_and(|name| name.file_type == FileType::Directory))
+    }
+
+    /// Refuses a move of a directory that the caller may not make, and then has all ancestors of the new place loaded,
+    /// so that nothing is read while other moves wait. All of this is checked again.
+    ///
+    /// # Errors
+    /// `WouldBlock` in an event loop if there are more than [`ANCESTORS_IN_PLACE_MAX`] ancestors.
+    fn prepare_move(
+        &self,
+        request: &Request<'_>,
+        attempt: &mut Attempt<'_>,
+        from: Name<'_>,
+        to: Name<'_>,
+    ) -> Result<(), Stop> {
+        let (mut held, [object, _]) = attempt.lock_names([from, to], &[])?;
+        let Some(object) = object else { return Err(self.no_source(request, &mut held, from, to)) };
+        if let Err(error) = check_may_rename(request.credentials, &mut held, (from.0, to.0), object.ino) {
+            return Err(held.fail(error));
+        }
+        drop(held);
+        let max = match request.access {
+            Access::Cached => ANCESTORS_IN_PLACE_MAX,
+            Access::Blocking => DIRECTORY_DEPTH_MAX,
+        };
+        let mut ino = to.0;
+        for _ in 0..max {
+            if ino == Ino::ROOT {
+                return Ok(());
+            }
+            ino = loop {
+                match self.parent(attempt, ino) {
+                    // Read here, not by another attempt: that would begin below again.
+                    Err(Stop::Missing(missing)) if request.access == Access::Blocking => {
+                        attempt.load(&missing)?
+                    }
+                    parent => break parent?,
+                }
+            };
+        }
+        let is_in_place = request.access == Access::Cached;
+        Err(if is_in_place { Error::WouldBlock } else { Error::NameTooLong }.into())
+    }
+
+    /// Begins the move of a directory; until the guard is dropped, no other one can begin. It is held for moments only,
+    /// but an event loop waits for nothing.
+    fn begin_move(&self, access: Access) -> Result<MutexGuard<'_, ()>, Error> {
+        match access {
+            Access::Cached => self.directory_moves.try_lock().ok_or(Error::WouldBlock),
+            Access::Blocking => Ok(self.directory_moves.lock()),
+        }
+    }
+
     /// Returns a directory and all its ancestors. While this runs no directory changes its parent.
     fn ancestors(&self, attempt: &Attempt<'_>, directory: Ino) -> Result<Vec<Ino>, Stop> {
         let mut ancestors = vec![directory];
         let mut ino = directory;
         while ino != Ino::ROOT {
-            let state = attempt.lock(ino)?;
-            let parent = state.record().parent;
-            if state.record().file_type != FileType::Directory || parent == Ino(0) {
-                return Err(Failure { error: Error::NotDirectory, after: state.durability() }.into());
-            }
-            ino = parent;
+            ino = self.parent(attempt, ino)?;
             ancestors.push(ino);
+            if ancestors.len() > DIRECTORY_DEPTH_MAX {
+                return Err(Error::NameTooLong.into());
+            }
         }
         Ok(ancestors)
+    }
+
+    /// Returns the parent of a directory.
+    fn parent(&self, attempt: &Attempt<'_>, directory: Ino) -> Result<Ino, Stop> {
+        #[cfg(test)]
+        self.hooks.reach(crate::hooks::Point::AncestorSeen);
+        let state = attempt.lock(directory)?;
+        let parent = state.record().parent;
+        if state.record().file_type != FileType::Directory || parent == Ino(0) {
+            return Err(Failure { error: Error::NotDirectory, after: state.durability() }.into());
+        }
+        Ok(parent)
     }
 
     fn check_rename(
@@ -137,17 +211,10 @@ impl Volume {
         work: &Move<'_>,
         ancestors: &[Ino],
     ) -> Result<(), Error> {
+        check_may_rename(who, held, (work.from.0, work.to.0), work.object.ino)?;
         let record = |held: &mut LockedInodes, ino: Ino| -> InodeRecord { held.get(ino).record().clone() };
-        let (from, to) = (record(held, work.from.0), record(held, work.to.0));
-        check_directory(&from)?;
-        check_directory(&to)?;
-        let object = record(held, work.object.ino);
+        let (to, object) = (record(held, work.to.0), record(held, work.object.ino));
         let is_directory = object.file_type == FileType::Directory;
-        permission::check_remove(who, &from, &object)?;
-        permission::check_change_names(who, &to)?;
-        if from.tree != to.tree {
-            return Err(Error::CrossDevice);
-        }
         if is_directory && ancestors.contains(&work.object.ino) {
             return Err(Error::Invalid);
         }
@@ -218,4 +285,22 @@ impl Volume {
         }
         left
     }
+}
+
+/// Checks that the caller may take an object out of one directory and put it into another.
+fn check_may_rename(
+    who: &Credentials,
+    held: &mut LockedInodes,
+    (from, to): (Ino, Ino),
+    object: Ino,
+) -> Result<(), Error> {
+    let [from, to, object] = [from, to, object].map(|ino| held.get(ino).record().clone());
+    check_directory(&from)?;
+    check_directory(&to)?;
+    permission::check_remove(who, &from, &object)?;
+    permission::check_change_names(who, &to)?;
+    if from.tree != to.tree {
+        return Err(Error::CrossDevice);
+    }
+    Ok(())
 }

@@ -41,6 +41,15 @@ impl World {
         World::on(MemoryMedia::new())
     }
 
+    /// Creates a volume with room for very many changes between two checkpoints.
+    pub(super) fn roomy() -> World {
+        let World { disk, volume, now, .. } = World::on(MemoryMedia::always_powered(64 << 20, 4 << 30));
+        drop(volume);
+        let options = Options { memory: 256 << 20, ..OPTIONS };
+        let volume = Volume::open(Arc::clone(&disk) as Arc<dyn Media>, &options, now).unwrap();
+        World::with(disk, volume, now)
+    }
+
     /// Creates a volume on `disk`.
     pub(super) fn on(disk: Arc<MemoryMedia>) -> World {
         let create = CreateOptions {
@@ -176,7 +185,13 @@ impl World {
     }
 
     pub(super) fn set(&mut self, ino: Ino, set: &SetAttributes) -> Result<(), Error> {
-        self.run(|v, r| v.set_attributes(r, ino, set, None, &mut nothing)).map(drop)
+        loop {
+            match self.run(|v, r| v.set_attributes(r, ino, set, None, &mut nothing)) {
+                // A long call gave its turn up.
+                Err(Error::WouldBlock) => {}
+                set => return set.map(drop),
+            }
+        }
     }
 
     pub(super) fn truncate(&mut self, ino: Ino, size: u64) -> Result<(), Error> {

@@ -200,7 +200,7 @@ impl Attempt<'_> {
     }
 
     /// Reads what is missing. No lock is held.
-    fn load(&mut self, missing: &Missing) -> Result<(), Error> {
+    pub fn load(&mut self, missing: &Missing) -> Result<(), Error> {
         let view = self.volume.view();
         self.follow(&view);
         match missing {

@@ -10,10 +10,8 @@ use crate::api::ids::{Cookie, Ino};
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Table};
 use crate::encoding::record::{CookieRecord, InodeRecord};
+use crate::limits::DIRECTORY_DEPTH_MAX;
 use crate::tables::index::IndexError;
-
-/// Most directories on a path. More means a cycle, or a path too long for a report.
-const DEPTH_MAX: usize = 4096;
 
 /// An inode: parts of its record, and what was counted elsewhere.
 #[derive(Clone, Debug, Default)]
@@ -125,7 +123,7 @@ impl Tree {
         let mut at = ino;
         while at != Ino::ROOT {
             let Some((directory, cookie)) = self.nodes.get(&at).and_then(|node| node.first) else { break };
-            if names.len() == DEPTH_MAX {
+            if names.len() == DIRECTORY_DEPTH_MAX {
                 return None;
             }
             names.push(name_of(view, directory, cookie));

@@ -10,12 +10,10 @@ use crate::api::ids::{Ino, SegmentId};
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Key, Table};
 use crate::encoding::record::MetaRecord;
+use crate::limits::DIRECTORY_DEPTH_MAX;
 use crate::offline::check::Fault;
 use crate::offline::check::view::{Found, View};
 use crate::tables::index::{IndexError, LostRanges, Records};
-
-/// Most directories on a path that is reported.
-const DEPTH_MAX: usize = 4096;
 
 /// A repair in progress: what is read from the old index, and what is changed in its copy.
 pub(super) struct Pass<'p, 'u> {
@@ -191,7 +189,7 @@ impl<'p, 'u> Pass<'p, 'u> {
     fn path(&self, ino: Ino) -> Result<Option<String>, IndexError> {
         let mut names = Vec::new();
         let mut at = ino;
-        while at != Ino::ROOT && names.len() < DEPTH_MAX {
+        while at != Ino::ROOT && names.len() < DIRECTORY_DEPTH_MAX {
             let Some((directory, cookie)) = self.objects.get(&at).and_then(|object| object.first) else {
                 return Ok(None);
             };
