@@ -19,6 +19,8 @@ pub(crate) enum Point {
     NamesCompared,
     /// The cache of names follows a change that is not applied yet.
     NamesFollowed,
+    /// A step of counting the mappings of a locked file was taken.
+    MappingsCounted,
     /// A checkpoint changed the index, and is about to commit.
     IndexChanged,
 }

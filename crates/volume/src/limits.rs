@@ -56,9 +56,12 @@ pub const MAP_WINDOW_MAPPINGS: usize = 64;
 /// Most runs per layer that one READ resolves: the data of 4 KiB mappings sixteen times over. A file in smaller
 /// mappings gives shorter READs.
 pub const READ_RUNS_MAX: usize = 4096;
-/// Most windows of [`MAP_WINDOW_MAPPINGS`] that are counted under the file's lock; larger maps are counted without
-/// it.
-pub const COUNT_LOCKED_WINDOWS_MAX: usize = 32;
+/// Most runs per layer that are counted in one step under a file's lock.
+pub const COUNT_RUNS_MAX: usize = 1024;
+/// The mappings of ranges up to this size, bytes, are counted without giving the turn up: it is more than one WRITE or one
+/// extent of write-back replaces.
+pub const COUNT_AT_ONCE_BYTES: u64 = 8 << 20;
+const _: () = assert!(COUNT_AT_ONCE_BYTES > TRANSFER_BYTES_MAX as u64);
 /// Most inodes recorded as changed by recent checkpoints; cached maps of all others stay valid.
 pub const RECENT_VERSIONS_INODES_MAX: usize = 65_536;
 /// Overhead of a range of unstable data, bytes.

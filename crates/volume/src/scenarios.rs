@@ -8,6 +8,7 @@ mod holes;
 mod index_replacement;
 mod limits;
 mod locks;
+mod long_maps;
 mod lost_mappings;
 mod lost_records;
 mod memory;

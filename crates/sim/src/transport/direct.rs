@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use volume::Volume;
+use volume::attributes;
 use volume::ids::{Cookie, Ino};
 use volume::request::{Access, Answer, Durability, Error, Failure, Journaled, Promised, Request, RequestKey};
 use volume::results::{
@@ -74,7 +75,7 @@ fn idempotent_nfs4(
             })
         }
         EngineOnlyOp::Deallocate { offset, length, .. } => {
-            map_promised(volume.deallocate(request, ino, offset, length), |wcc| Success::Set {
+            map_promised(deallocate(volume, request, ino, (offset, length)), |wcc| Success::Set {
                 object: (&wcc).into(),
             })
         }
@@ -115,6 +116,24 @@ fn seek(
             value => return Ok(Promised { value, after }),
         }
     }
+}
+
+/// DEALLOCATE, in as many parts as it takes. Files are too small for it to wait between two.
+fn deallocate(
+    volume: &Volume,
+    request: &Request<'_>,
+    ino: Ino,
+    (offset, length): (u64, u64),
+) -> Answer<attributes::Wcc> {
+    let mut all = volume.deallocate(request, ino, offset, length)?;
+    while all.value.count < length {
+        let done = all.value.count;
+        let part = volume.deallocate(request, ino, offset + done, length - done)?;
+        all.value.count += part.value.count;
+        all.value.file.after = part.value.file.after;
+        all.after = all.after.and(part.after);
+    }
+    Ok(Promised { value: all.value.file, after: all.after })
 }
 
 /// Returns the record of protocol state that each non-idempotent call writes: the client's last operation.

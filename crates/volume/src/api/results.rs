@@ -198,6 +198,15 @@ pub enum Sought {
     Beyond,
 }
 
+/// Result of DEALLOCATE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Punched {
+    /// Bytes of the range, from its start, that are a hole now. The caller continues after them.
+    pub count: u64,
+    /// The file.
+    pub file: Wcc,
+}
+
 /// Result of COMMIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {

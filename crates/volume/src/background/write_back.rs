@@ -24,7 +24,7 @@ use crate::limits::{EXTENT_BYTES_MAX, EXTENTS_PER_ENTRY_MAX, MAP_BYTES_PER_ENTRY
 use crate::schedule::write_back::Flush;
 use crate::segments::space::EXTENT_OVERHEAD_BYTES;
 use crate::transaction::attempt::{Attempt, Stop};
-use crate::transaction::map_update::inline_mappings;
+use crate::transaction::map_update::{Filled, inline_mappings, new_bytes};
 use crate::volume::Volume;
 
 /// A checkpoint is worthwhile once the data of this many segments was replaced: it frees them, and they are reused
@@ -186,17 +186,19 @@ impl Volume {
             return Ok(state.seq);
         }
         let mut pieces = Vec::new();
-        let mut new_bytes = 0;
+        let mut filled = Vec::new();
         let dirty: Vec<DirtyRange> = state.dirty.ranges().cloned().collect();
         for piece in &dirty {
             inline_mappings(state.record(), piece.start, piece.data(), &mut pieces);
-            new_bytes += piece.end - piece.start - attempt.mapped_bytes(state, piece.start, piece.end)?;
+            let (start, end) = (piece.start, piece.end);
+            let new_bytes = end - start - attempt.mapped_bytes(state, start, end)?;
+            filled.push(Filled { start, end, new_bytes });
         }
         let mut change = self.begin_background()?;
         let reserved: u64 = pieces.iter().map(|(end, piece)| end - piece.start + EXTENT_OVERHEAD_BYTES).sum();
         self.space.extend(reserved);
         change.add_inline(reserved);
-        self.put_mappings(&mut change, state, &pieces, new_bytes);
+        self.put_mappings(&mut change, state, &pieces, &filled);
         for piece in &dirty {
             state.dirty.remove(piece.start, piece.end);
         }
@@ -247,7 +249,7 @@ impl Volume {
     ) -> Result<bool, Stop> {
         let view = self.view();
         let (mut pieces, mut used) = (Vec::new(), vec![false; planned.len()]);
-        let (mut bytes, mut new_bytes, mut left) = (0, 0, MAP_BYTES_PER_ENTRY_MAX);
+        let (mut bytes, mut filled, mut left) = (0, Vec::new(), MAP_BYTES_PER_ENTRY_MAX);
         'portion: for (index, plan) in planned.iter().enumerate() {
             for (start, end) in plan.current(state) {
                 if left == 0 {
@@ -255,7 +257,8 @@ impl Volume {
                 }
                 let (reached, taken) = replaceable(&view.active, state.ino, (start, end), left);
                 bytes += reached - start;
-                new_bytes += reached - start - attempt.mapped_bytes(state, start, reached)?;
+                let holes = reached - start - attempt.mapped_bytes(state, start, reached)?;
+                filled.push(Filled { start, end: reached, new_bytes: holes });
                 pieces.push((reached, plan.piece(state.record(), start)));
                 used[index] = true;
                 left = if reached < end { 0 } else { left.saturating_sub(taken + MAPPING_ENTRY_BYTES) };
@@ -272,14 +275,15 @@ impl Volume {
             self.segments.resolve_pending(plan.record.segment, 0, Some(layer));
             plan.cache(self);
         }
-        self.put_mappings(&mut change, state, &pieces, new_bytes);
+        self.put_mappings(&mut change, state, &pieces, &filled);
         for (end, piece) in &pieces {
             state.dirty.remove(piece.start, *end);
         }
         self.account_dirty(state);
         change.put_inode(state.ino, state.record());
         state.journaled(change.commit());
-        self.checkpoints.note_replaced(bytes - new_bytes, RECLAIM_SEGMENTS * self.segments.capacity_bytes());
+        self.checkpoints
+            .note_replaced(bytes - new_bytes(&filled), RECLAIM_SEGMENTS * self.segments.capacity_bytes());
         Ok(left > 0)
     }
 

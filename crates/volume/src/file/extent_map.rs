@@ -89,22 +89,12 @@ impl Cover {
     }
 }
 
-/// Returns the runs of `[from, to)` of a locked file, in file order. `windows` returns windows of the index's map.
-pub fn resolve<E>(
-    view: &ReadView,
-    state: &mut InodeState,
-    range: (u64, u64),
-    with_dirty: bool,
-    windows: Windows<'_, E>,
-) -> Result<Vec<Run>, E> {
-    Ok(resolve_some(view, state, range, with_dirty, usize::MAX, windows)?.0)
-}
-
 /// Returns a window of the index's map that covers the first offset of a range. The range may need further windows.
 pub type Windows<'a, E> = &'a mut dyn FnMut(&mut InodeState, (u64, u64)) -> Result<MapWindow, E>;
 
-/// Like [`resolve`], but stops once a layer has about `max` runs: returns the runs, and the end of the range that
-/// they cover completely. That range is empty only if `range` is.
+/// Returns the runs of the beginning of `[from, to)` of a locked file, in file order, and the end of the range that they
+/// cover completely. It stops once about `max` mappings of a layer were examined, visible or not. That range is empty only
+/// if `range` is. `windows` returns the window of the index's map around an offset.
 pub fn resolve_some<E>(
     view: &ReadView,
     state: &mut InodeState,
@@ -138,8 +128,8 @@ pub fn resolve_some<E>(
     }
     let ino = state.ino;
     for memtable in std::iter::once(&view.active).chain(&view.frozen) {
-        let runs = memtable_runs(memtable, ino, state.record(), (from, to), max);
-        to = bound(&runs, to);
+        let (runs, examined_to) = memtable_runs(memtable, ino, state.record(), (from, to), max);
+        to = to.min(examined_to);
         cover.location(&runs);
     }
     let mapped_end = state.record().mapped_end;
@@ -154,9 +144,9 @@ pub fn resolve_some<E>(
             }
             let window = windows(state, (offset, end))?;
             let bound = window.to.min(end);
-            let runs = window_runs(&window.mappings, state.record(), (offset, bound));
-            of_index += runs.len();
-            cover.location(&runs);
+            let mappings = overlapping(&window.mappings, (offset, bound));
+            of_index += mappings.len().max(1);
+            cover.location(&visible_runs(mappings, state.record()));
             offset = bound;
         }
     }
@@ -169,17 +159,17 @@ pub fn resolve_some<E>(
     Ok((runs, to))
 }
 
-/// Returns the first `max` runs of a memtable in `range`.
+/// Returns the runs of the first `max` mappings of a memtable in `range`, and the offset up to which they are all.
 fn memtable_runs(
     memtable: &Memtable,
     ino: Ino,
     record: &InodeRecord,
     range: (u64, u64),
     max: usize,
-) -> Vec<Run> {
-    let mut runs = Vec::new();
-    mappings_while(memtable, ino, range, &mut |end, mapping, value| {
-        let end = end.min(record.visible_end(mapping.birth));
+) -> (Vec<Run>, u64) {
+    let (mut runs, mut examined, mut examined_to) = (Vec::new(), 0, u64::MAX);
+    mappings_while(memtable, ino, range, &mut |mapping_end, mapping, value| {
+        let end = mapping_end.min(record.visible_end(mapping.birth));
         if mapping.start < end {
             let location = match mapping.source {
                 Source::Inline(bytes) => Location::Inline(value.clone(), value.len() - bytes.len()),
@@ -189,9 +179,14 @@ fn memtable_runs(
             };
             runs.push(Run { start: mapping.start, end, location });
         }
-        if runs.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        examined += 1;
+        if examined < max {
+            return ControlFlow::Continue(());
+        }
+        examined_to = mapping_end;
+        ControlFlow::Break(())
     });
-    runs
+    (runs, examined_to)
 }
 
 /// Visits the mappings in a memtable that touch `range`, including hidden ones: `visit(start, end, value)`, with the
@@ -288,22 +283,16 @@ pub fn replaceable(memtable: &Memtable, ino: Ino, range: (u64, u64), max: u64) -
     (reached, bytes)
 }
 
-/// Returns the start of the first mapping in a memtable that ends after `from`.
-pub fn next_mapping(memtable: &Memtable, ino: Ino, from: u64) -> Option<u64> {
-    let (from, to) = (key::map(ino, from.saturating_add(1)), key::map(ino, u64::MAX));
-    let mut found = None;
-    memtable.scan(&from, &to, &mut |key, slot| {
-        found = slot.as_ref().map(|value| ends_of(key, value).0);
-        if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
-    found
+/// Returns the mappings that touch `range`.
+fn overlapping(mappings: &[IndexMapping], range: (u64, u64)) -> &[IndexMapping] {
+    let first = mappings.partition_point(|mapping| mapping.end <= range.0);
+    let rest = &mappings[first..];
+    &rest[..rest.partition_point(|mapping| mapping.start < range.1)]
 }
 
-fn window_runs(mappings: &[IndexMapping], record: &InodeRecord, range: (u64, u64)) -> Vec<Run> {
-    let first = mappings.partition_point(|mapping| mapping.end <= range.0);
-    mappings[first..]
+fn visible_runs(mappings: &[IndexMapping], record: &InodeRecord) -> Vec<Run> {
+    mappings
         .iter()
-        .take_while(|mapping| mapping.start < range.1)
         .filter_map(|mapping| {
             let end = mapping.end.min(record.visible_end(mapping.birth));
             let location = match mapping.is_lost() {

@@ -11,6 +11,7 @@ use crate::api::attributes::Attributes;
 use crate::api::ids::{ExtentId, Ino, Seq};
 use crate::api::request::Durability;
 use crate::encoding::record::InodeRecord;
+use crate::file::coverage::Coverage;
 use crate::file::dirty::Dirty;
 
 /// Number of shards, each with a lock of its own; a power of two.
@@ -119,8 +120,8 @@ pub struct InodeState {
     pub reserved_bytes: u64,
     /// Whether the record holds times that are not in the journal yet.
     pub unsaved: bool,
-    /// Number of changes of its map, to validate what was found without the lock.
-    pub map_changes: u64,
+    /// What was counted of its map, while somebody counts.
+    pub coverage: Option<Box<Coverage>>,
     /// The window of its index map that was read last; set by [`Inodes::keep_window`].
     window: Option<Box<MapWindow>>,
 }
@@ -138,7 +139,7 @@ impl InodeState {
             counted_bytes: 0,
             reserved_bytes: 0,
             unsaved: false,
-            map_changes: 0,
+            coverage: None,
             window: None,
         }
     }
@@ -176,6 +177,13 @@ impl InodeState {
             attributes.used = data + u64::from(self.record().xattr_bytes);
         }
         attributes
+    }
+
+    /// Notes a change of its map from `start` to `end`, which has this many mapped bytes more than before.
+    pub fn note_mapped(&mut self, start: u64, end: u64, bytes: i64) {
+        if let Some(coverage) = &mut self.coverage {
+            coverage.change(start, end, bytes);
+        }
     }
 
     /// Notes that this entry journaled the record as it is now.

@@ -13,7 +13,9 @@ use crate::file::extent_map::{
     INLINE_ENTRY_BYTES, Location, MAPPING_ENTRY_BYTES, MAPPINGS_LOST, Run, replaceable, resolve_some,
 };
 use crate::file::inodes::InodeState;
-use crate::limits::{CLONE_BLOCK_BYTES, CLONE_RUNS_MAX, FILE_BYTES_MAX, MAP_BYTES_PER_ENTRY_MAX};
+use crate::limits::{
+    CLONE_BLOCK_BYTES, CLONE_RUNS_MAX, FILE_BYTES_MAX, HOLE_BYTES_MAX, MAP_BYTES_PER_ENTRY_MAX,
+};
 use crate::segments::space::EXTENT_OVERHEAD_BYTES;
 use crate::transaction::attempt::{Attempt, LockedInodes, Stop};
 use crate::transaction::map_update::inline_mappings;
@@ -156,16 +158,16 @@ impl Volume {
         }
         let (ino, at) = share.to;
         let target = held.get(ino);
-        let part = part(&runs, (start, end), at, target.record());
-        let limit = (at, at + part.length);
+        let whole = part(&runs, (start, end), at, target.record());
+        let limit = (at, at + whole.length);
         let (reached, _) = replaceable(&view.active, ino, limit, MAP_BYTES_PER_ENTRY_MAX / 2);
+        drop(view);
+        let (reached, replaced) = attempt.mapped_some(target, (at, reached), HOLE_BYTES_MAX)?;
         let part = if reached < limit.1 {
             self::part(&runs, (start, start + (reached - at)), at, target.record())
         } else {
-            part
+            whole
         };
-        drop(view);
-        let replaced = attempt.mapped_bytes(target, at, at + part.length)?;
         self.put_part(request, target, at, &part, replaced)
     }
 
@@ -181,6 +183,16 @@ impl Volume {
         let reserved = inline.map(|(end, mapping)| end - mapping.start + EXTENT_OVERHEAD_BYTES).sum();
         self.reserve(reserved)?;
         let mut change = self.begin().inspect_err(|_| self.space.release(reserved))?;
+        // A hole over data counts as one of DEALLOCATE.
+        let freed = replaced.saturating_sub(part.data);
+        let holes = change.view().active.hole_bytes();
+        if holes > 0 && freed > 0 && holes + freed > HOLE_BYTES_MAX {
+            drop(change);
+            self.space.release(reserved);
+            self.checkpoints.kick();
+            return Err(Error::Busy.into());
+        }
+        change.view().active.add_hole(freed);
         change.add_inline(reserved);
         let before = target.attributes().before();
         let (stamp, _) = self.committer.stamp(request.now);
@@ -191,7 +203,7 @@ impl Volume {
         let data = part.mappings.iter().rev().find(|(_, mapping)| mapping.source != Source::Hole);
         record.mapped_end = record.mapped_end.max(data.map_or(0, |(end, _)| *end));
         change.map(target.ino, &part.mappings);
-        target.map_changes += 1;
+        target.note_mapped(at, end, signed(part.data) - signed(replaced));
         change.add_usage(&record, signed(part.data) - signed(replaced), 0);
         *target.record_mut() = record;
         target.dirty.remove(at, end);

@@ -3,6 +3,7 @@
 use crate::api::attributes::Wcc;
 use crate::api::ids::Ino;
 use crate::api::request::{Answer, Error, Failure, Promised, Request};
+use crate::api::results::Punched;
 use crate::encoding::record::{ExtentMapping, Source};
 use crate::file::extent_map::replaceable;
 use crate::file::inodes::LockedInode;
@@ -22,8 +23,12 @@ impl Volume {
             let after = state.durability();
             let fail = |error| Stop::Failed(Failure { error, after });
             let end = self.check_range(request, &state, offset, length).map_err(fail)?;
-            let holes = length - attempt.mapped_bytes(&mut state, offset, end)?;
-            if holes > self.status(request)?.value.bytes_free {
+            // Holes are counted only if it matters how many of the bytes they are.
+            let free = self.status(request)?.value.bytes_free;
+            let is_room = length <= free
+                || length.saturating_sub(state.record().used) <= free
+                    && length - attempt.mapped_bytes(&mut state, offset, end)? <= free;
+            if !is_room {
                 return Err(fail(Error::NoSpace));
             }
             let before = state.attributes().before();
@@ -38,22 +43,21 @@ impl Volume {
         })
     }
 
-    /// Makes a range of a file a hole, which reads as zeros and takes no space. The size stays. A very large range is
-    /// done in parts, each of which is stable or not after a crash.
-    pub fn deallocate(&self, request: &Request<'_>, ino: Ino, offset: u64, length: u64) -> Answer<Wcc> {
-        let (mut at, mut first) = (offset, None);
+    /// Makes a range of a file a hole, which reads as zeros and takes no space. The size stays.
+    ///
+    /// One call makes one journal entry, and may do less than was asked for; the caller continues after that. After a crash
+    /// each part is done or not.
+    pub fn deallocate(&self, request: &Request<'_>, ino: Ino, offset: u64, length: u64) -> Answer<Punched> {
         self.run(request.access, |attempt| {
             let mut state = attempt.lock(ino)?;
             let after = state.durability();
             let end = self
                 .check_range(request, &state, offset, length)
                 .map_err(|error| Stop::Failed(Failure { error, after }))?;
-            let before = *first.get_or_insert(state.attributes().before());
-            at = self.punch(request, attempt, &mut state, (at, end))?;
-            if at < end {
-                return Err(Stop::Again);
-            }
-            Ok(Promised { value: Wcc { before, after: state.attributes() }, after: state.durability() })
+            let before = state.attributes().before();
+            let reached = self.punch(request, attempt, &mut state, (offset, end))?;
+            let file = Wcc { before, after: state.attributes() };
+            Ok(Promised { value: Punched { count: reached - offset, file }, after: state.durability() })
         })
     }
 
@@ -83,14 +87,12 @@ impl Volume {
     ) -> Result<u64, Stop> {
         let mapped_end = state.record().mapped_end;
         let is_tail = to >= mapped_end;
-        let (end, mapped_to) = if is_tail {
-            (to, mapped_end)
+        let (end, freed) = if is_tail {
+            (to, attempt.mapped_bytes(state, from, mapped_end)?)
         } else {
-            let end = to.min(from.saturating_add(HOLE_BYTES_MAX));
-            let (end, _) = replaceable(&self.view().active, state.ino, (from, end), MAP_BYTES_PER_ENTRY_MAX);
-            (end, end)
+            let (end, _) = replaceable(&self.view().active, state.ino, (from, to), MAP_BYTES_PER_ENTRY_MAX);
+            attempt.mapped_some(state, (from, end), HOLE_BYTES_MAX)?
         };
-        let freed = attempt.mapped_bytes(state, from, mapped_to)?;
         let cuts_are_full = is_tail
             && from < mapped_end
             && state.record().pending_truncations.len() >= PENDING_TRUNCATIONS_MAX;
@@ -129,7 +131,7 @@ impl Volume {
             change.map(state.ino, &[(end, hole)]);
             change.view().active.add_hole(freed);
         }
-        state.map_changes += 1;
+        state.note_mapped(from, if is_tail { u64::MAX } else { end }, -signed(freed));
         *state.record_mut() = record;
         change.add_usage(state.record(), -signed(freed), 0);
         state.dirty.remove(from, end);

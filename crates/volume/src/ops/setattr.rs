@@ -86,7 +86,7 @@ impl Volume {
         change.add_usage(state.record(), -signed(freed), 0);
         state.unstable_size = None;
         state.dirty.remove(size, u64::MAX);
-        state.map_changes += 1;
+        state.note_mapped(size, u64::MAX, -signed(freed));
         self.account_dirty(state);
         self.space.removed();
         Ok(change)

@@ -18,7 +18,7 @@ use crate::limits::{
 };
 use crate::segments::space::{EXTENT_OVERHEAD_BYTES, SPARES_SET_ASIDE, footprint};
 use crate::transaction::attempt::{Attempt, Stop};
-use crate::transaction::map_update::inline_mappings;
+use crate::transaction::map_update::{Filled, inline_mappings};
 use crate::transaction::permission::{check_write, without_privilege_bits};
 use crate::volume::Volume;
 
@@ -119,6 +119,7 @@ impl Volume {
     ) -> Result<Durability, Stop> {
         let end = offset + data.len() as u64;
         let new_bytes = end - offset - attempt.mapped_bytes(state, offset, end)?;
+        let filled = [Filled { start: offset, end, new_bytes }];
         let mut pieces = Vec::new();
         inline_mappings(state.record(), offset, data, &mut pieces);
         let reserved = data.len() as u64 + pieces.len() as u64 * EXTENT_OVERHEAD_BYTES;
@@ -127,7 +128,7 @@ impl Volume {
         change.add_inline(reserved);
         let (stamp, _) = self.committer.stamp(request.now);
         *state.record_mut() = self.written_record(request, state.record(), stamp);
-        self.put_mappings(&mut change, state, &pieces, new_bytes);
+        self.put_mappings(&mut change, state, &pieces, &filled);
         state.dirty.remove(offset, end);
         self.account_dirty(state);
         change.put_inode(state.ino, state.record());

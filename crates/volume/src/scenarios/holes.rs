@@ -10,7 +10,21 @@ use crate::media::memory::Random;
 
 impl World {
     pub(super) fn deallocate(&mut self, ino: Ino, offset: u64, length: u64) -> Result<Wcc, Error> {
-        self.run(|v, r| v.deallocate(r, ino, offset, length))
+        let (mut done, mut first) = (0, None);
+        loop {
+            let (at, left) = (offset + done, length - done);
+            match self.run(|v, r| v.deallocate(r, ino, at, left)) {
+                Ok(punched) => {
+                    done += punched.count;
+                    let before = *first.get_or_insert(punched.file.before);
+                    if done >= length {
+                        return Ok(Wcc { before, ..punched.file });
+                    }
+                }
+                Err(Error::Busy) if done > 0 => drop(self.checkpoint()),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     fn allocate(&mut self, ino: Ino, offset: u64, length: u64) -> Result<Wcc, Error> {

@@ -16,7 +16,7 @@ use crate::tables::index::Index;
 pub(super) const PIECES: u64 = 2 * REAPED_MAPPINGS_MAX as u64 + 5_000;
 
 /// Bytes between the starts of two mappings.
-const APART: u64 = 8192;
+pub(super) const APART: u64 = 8192;
 
 /// Returns a volume with one file of [`PIECES`] mappings of one extent. They are written directly into the index,
 /// since writing them through operations would take minutes.

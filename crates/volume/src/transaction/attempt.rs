@@ -3,6 +3,7 @@
 //!
 //! So no lock is ever held across I/O, and an event loop can try an operation without risk of blocking.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use crate::api::ids::{ExtentId, Ino, Seq};
@@ -14,12 +15,25 @@ use crate::encoding::key;
 use crate::encoding::key::Key;
 use crate::encoding::record::{InodeRecord, NameRecord};
 use crate::file::inodes::{InodeState, LockedInode, MapWindow, Presence};
-use crate::limits::MAP_WINDOW_MAPPINGS;
+use crate::limits::{COUNT_AT_ONCE_BYTES, COUNT_RUNS_MAX, MAP_WINDOW_MAPPINGS};
 use crate::tables::read_view::ReadView;
 use crate::volume::{Subject, Volume};
 
 /// Most attempts that find the volume changed beneath them before the caller has to retry.
 const TRIES_MAX: usize = 1000;
+
+/// Most records and windows that one call reads in an event loop: a hundred microseconds' work, if they are in memory.
+const LOADS_IN_PLACE_MAX: usize = 32;
+
+/// Most steps of [`COUNT_RUNS_MAX`] mappings that one call counts on a worker thread: about as long as a large WRITE.
+const COUNT_STEPS_MAX: u32 = 128;
+
+/// The same in an event loop.
+const COUNT_STEPS_IN_PLACE_MAX: u32 = 4;
+
+/// Most windows that are kept for counting. The first one is kept longest: it is where changes at the beginning of the
+/// range make the count go back to.
+const COUNT_WINDOWS_MAX: usize = 4;
 
 /// Something that must first be read from media.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +44,8 @@ pub enum Missing {
     Map(Ino, u64, u64),
     /// Groups of blocks of extents, each with the part of a file that it holds.
     Blocks(Vec<((ExtentId, u32), Subject)>),
-    /// The number of mapped bytes in `[from, to)` of a file.
-    Coverage(Ino, u64, u64),
+    /// Mappings of a file in the index, from an offset on, to be counted.
+    Count(Ino, u64),
 }
 
 /// Why an attempt stopped.
@@ -43,6 +57,8 @@ pub enum Stop {
     Missing(Missing),
     /// Something changed meanwhile; try again.
     Again,
+    /// The work is long, and what was done so far is kept: the call gives its turn up.
+    TurnOver,
 }
 
 impl From<Failure> for Stop {
@@ -68,23 +84,12 @@ pub struct Attempt<'v> {
     windows: Vec<(Ino, MapWindow)>,
     /// Groups of blocks of extents, which are immutable.
     pub blocks: BTreeMap<(ExtentId, u32), Bytes>,
-    /// Mapped bytes of ranges, counted without the file's lock.
-    pub coverage: Vec<Coverage>,
-}
-
-/// The number of mapped bytes in a range of a file, and the state for which it holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Coverage {
-    /// The file.
-    pub ino: Ino,
-    /// The range.
-    pub range: (u64, u64),
-    /// Version of the index.
-    pub version: u64,
-    /// Number of changes of the file's map.
-    pub map_changes: u64,
-    /// The bytes.
-    pub bytes: u64,
+    /// Windows that were read to count mappings: the first one, and the last ones.
+    count_windows: Vec<(Ino, MapWindow)>,
+    /// The file whose mappings were counted, if they were very many.
+    counted: Cell<Option<Ino>>,
+    /// Steps in which mappings may be counted before the call gives its turn up.
+    count_steps_left: Cell<u32>,
 }
 
 /// Inodes locked together.
@@ -128,29 +133,57 @@ impl Volume {
         access: Access,
         mut body: impl FnMut(&mut Attempt<'_>) -> Result<Promised<T>, Stop>,
     ) -> Answer<T> {
-        let mut attempt = Attempt {
-            volume: self,
-            version: self.view().version,
-            records: BTreeMap::new(),
-            windows: Vec::new(),
-            blocks: BTreeMap::new(),
-            coverage: Vec::new(),
-        };
-        for _ in 0..TRIES_MAX {
+        let mut attempt = Attempt::new(self, access);
+        let (mut tries, mut loads) = (0, 0);
+        while tries < TRIES_MAX {
+            tries += 1;
             match body(&mut attempt) {
-                Ok(promised) => return Ok(promised),
-                Err(Stop::Failed(failure)) => return Err(failure),
+                Ok(promised) => {
+                    attempt.forget_counts();
+                    return Ok(promised);
+                }
+                Err(Stop::Failed(failure)) => {
+                    attempt.forget_counts();
+                    return Err(failure);
+                }
                 Err(Stop::Again) => {}
+                Err(Stop::TurnOver) => return Err(Error::WouldBlock.into()),
                 Err(Stop::Missing(missing)) if access == Access::Cached => {
-                    if !attempt.load_in_place(&missing)? {
+                    loads += 1;
+                    if loads > LOADS_IN_PLACE_MAX || !attempt.load_in_place(&missing)? {
                         return Err(Error::WouldBlock.into());
                     }
                 }
-                Err(Stop::Missing(missing)) => attempt.load(&missing)?,
+                Err(Stop::Missing(missing)) => {
+                    attempt.load(&missing)?;
+                    if matches!(missing, Missing::Count(..)) {
+                        // What was counted is kept, so every such attempt comes nearer to the end.
+                        tries -= 1;
+                    }
+                }
             }
         }
         // The objects change as fast as they are looked at.
         Err(Error::ObjectBusy.into())
+    }
+}
+
+impl<'v> Attempt<'v> {
+    fn new(volume: &'v Volume, access: Access) -> Attempt<'v> {
+        let count_steps = match access {
+            Access::Cached => COUNT_STEPS_IN_PLACE_MAX,
+            Access::Blocking => COUNT_STEPS_MAX,
+        };
+        Attempt {
+            volume,
+            version: volume.view().version,
+            records: BTreeMap::new(),
+            windows: Vec::new(),
+            blocks: BTreeMap::new(),
+            count_windows: Vec::new(),
+            counted: Cell::new(None),
+            count_steps_left: Cell::new(count_steps),
+        }
     }
 }
 
@@ -178,7 +211,7 @@ impl Attempt<'_> {
                 self.follow(&view);
                 self.load_window(&view, *ino, (*from, *to))?;
             }
-            Missing::Blocks(_) | Missing::Coverage(..) => return Ok(false),
+            Missing::Blocks(_) | Missing::Count(..) => return Ok(false),
         }
         Ok(true)
     }
@@ -189,6 +222,7 @@ impl Attempt<'_> {
             self.version = view.version;
             self.records.clear();
             self.windows.clear();
+            self.count_windows.clear();
         }
     }
 
@@ -224,10 +258,12 @@ impl Attempt<'_> {
                     }
                 }
             }
-            Missing::Coverage(ino, from, to) => {
-                let counted = self.volume.read_coverage(&view, *ino, *from, *to)?;
-                self.coverage.retain(|known| (known.ino, known.range) != (*ino, (*from, *to)));
-                self.coverage.extend(counted);
+            Missing::Count(ino, offset) => {
+                let window = self.volume.read_window(&view, *ino, (*offset, u64::MAX), COUNT_RUNS_MAX)?;
+                if self.count_windows.len() >= COUNT_WINDOWS_MAX {
+                    self.count_windows.remove(1);
+                }
+                self.count_windows.push((*ino, window));
             }
         }
         Ok(())
@@ -386,11 +422,6 @@ impl Attempt<'_> {
         Ok(found)
     }
 
-    /// Returns the number of windows read for this attempt of a file's map.
-    pub fn windows_of(&self, ino: Ino) -> usize {
-        self.windows.iter().filter(|(of, _)| *of == ino).count()
-    }
-
     /// Returns up to where to read the map from `offset`: far for sequential access and for a map that seems short, no
     /// farther than `to` for random access to a long one.
     fn window_end(&self, state: &InodeState, offset: u64, to: u64) -> u64 {
@@ -426,5 +457,44 @@ impl Attempt<'_> {
             }
             _ => Err(Stop::Missing(Missing::Map(state.ino, offset, self.window_end(state, offset, to)))),
         }
+    }
+
+    /// Returns the window of a locked file's index map that covers `offset`, to count its mappings.
+    pub fn count_window(&self, view: &ReadView, state: &InodeState, offset: u64) -> Result<MapWindow, Stop> {
+        let known = self.count_windows.iter().map(|(ino, window)| (*ino, window));
+        let mut current = known.filter(|(ino, window)| {
+            *ino == state.ino
+                && window.from <= offset
+                && offset < window.to
+                && view.is_map_current(*ino, window.version)
+        });
+        match current.next() {
+            Some((_, window)) => Ok(window.clone()),
+            None => Err(Stop::Missing(Missing::Count(state.ino, offset))),
+        }
+    }
+
+    /// Notes that mappings of this file were counted in steps, which are kept with it until the call ends.
+    pub fn note_counted(&self, ino: Ino) {
+        self.counted.set(Some(ino));
+    }
+
+    /// Forgets what was counted, as the call has ended, unless that is much: others may be counting too.
+    fn forget_counts(&self) {
+        let Some(cell) = self.counted.get().and_then(|ino| self.volume.inodes.peek(ino)) else { return };
+        cell.lock().coverage.take_if(|coverage| !coverage.is_large());
+    }
+
+    /// Takes a step in counting the mappings of a range of this many bytes.
+    ///
+    /// # Errors
+    /// [`Stop::TurnOver`] if the range is large and this call has taken its steps.
+    pub fn take_count_step(&self, bytes: u64) -> Result<(), Stop> {
+        let left = self.count_steps_left.get();
+        if left == 0 && bytes > COUNT_AT_ONCE_BYTES {
+            return Err(Stop::TurnOver);
+        }
+        self.count_steps_left.set(left.saturating_sub(1));
+        Ok(())
     }
 }

@@ -1,117 +1,126 @@
 //! Changes of a file's extent map, and their effect on its size and usage.
 
-use std::convert::Infallible;
-
 use crate::api::ids::Ino;
-use crate::api::request::Error;
 use crate::encoding::record::{ExtentMapping, InodeRecord, Source};
-use crate::file::extent_map::{INLINE_ENTRY_BYTES, covered, next_mapping, replaceable, resolve};
-use crate::file::inodes::{InodeState, Presence};
-use crate::limits::{
-    COUNT_LOCKED_WINDOWS_MAX, INLINE_MAPPING_BYTES, MAP_BYTES_PER_ENTRY_MAX, MAP_WINDOW_MAPPINGS,
-};
+use crate::file::coverage::{Coverage, Known};
+use crate::file::extent_map::{INLINE_ENTRY_BYTES, covered, replaceable, resolve_some};
+use crate::file::inodes::InodeState;
+use crate::limits::{COUNT_AT_ONCE_BYTES, COUNT_RUNS_MAX, INLINE_MAPPING_BYTES, MAP_BYTES_PER_ENTRY_MAX};
 use crate::tables::read_view::ReadView;
-use crate::transaction::attempt::{Attempt, Coverage, Missing, Stop};
+use crate::transaction::attempt::{Attempt, Stop};
 use crate::transaction::change::Change;
+use crate::transaction::objects::signed;
 use crate::volume::Volume;
-
-/// Ranges up to this size are counted under the file's lock; larger ones without it.
-const COUNT_LOCKED_BYTES: u64 = 8 << 20;
-
-/// Step in which a large range is counted, bytes.
-const COUNT_STEP_BYTES: u64 = 256 << 20;
 
 /// Whether a file has no holes before the end of its map.
 pub fn is_dense(record: &InodeRecord) -> bool {
     record.used == record.mapped_end
 }
 
+/// A range that a change maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filled {
+    /// First offset in the file.
+    pub start: u64,
+    /// Offset after the last.
+    pub end: u64,
+    /// Bytes of it that were holes.
+    pub new_bytes: u64,
+}
+
 impl Attempt<'_> {
     /// Returns the bytes of `[from, to)` of a locked file that are mapped, not counting unstable data. Where mappings
     /// are lost, all are taken for mapped, as far as the file's usage allows.
+    ///
+    /// # Errors
+    /// [`Stop::TurnOver`] if there are very many mappings; another call goes on with the count.
     pub fn mapped_bytes(&self, state: &mut InodeState, from: u64, to: u64) -> Result<u64, Stop> {
-        let bytes = self.count_mapped(state, from, to)?;
-        Ok(bytes.min(state.record().used))
-    }
-
-    fn count_mapped(&self, state: &mut InodeState, from: u64, to: u64) -> Result<u64, Stop> {
-        let record = state.record();
-        let to = to.min(record.mapped_end);
+        let used = state.record().used;
+        let to = to.min(state.record().mapped_end);
         if from >= to {
             return Ok(0);
         }
-        if is_dense(record) {
-            return Ok(to - from);
+        if is_dense(state.record()) {
+            return Ok((to - from).min(used));
+        }
+        if from == 0 && to == state.record().mapped_end {
+            return Ok(used);
+        }
+        let is_short = to - from <= COUNT_AT_ONCE_BYTES;
+        if is_short
+            && let (reached, bytes) = self.mapped_some(state, (from, to), u64::MAX)?
+            && reached == to
+        {
+            return Ok(bytes);
+        }
+        let mut coverage = state.coverage.take().unwrap_or_default();
+        let counted = self.count(&mut coverage, state, (from, to));
+        state.coverage = Some(coverage);
+        self.note_counted(state.ino);
+        Ok(counted?.min(used))
+    }
+
+    /// Returns the end of the beginning of a range of a locked file in which a moment suffices to count what is mapped, and
+    /// the bytes: at most `max`. It is empty only if the range is.
+    pub fn mapped_some(
+        &self,
+        state: &mut InodeState,
+        (from, to): (u64, u64),
+        max: u64,
+    ) -> Result<(u64, u64), Stop> {
+        let record = state.record();
+        let (used, mapped_end) = (record.used, record.mapped_end);
+        if is_dense(record) || from >= mapped_end {
+            let bytes = to.min(mapped_end).saturating_sub(from);
+            return Ok(if bytes > max { (from + max, max) } else { (to, bytes.min(used)) });
         }
         let view = self.volume.view();
-        if to - from <= COUNT_LOCKED_BYTES && self.windows_of(state.ino) < COUNT_LOCKED_WINDOWS_MAX {
-            let mut windows = |state: &mut InodeState, range| self.window(&view, state, range);
-            return Ok(covered(&resolve(&view, state, (from, to), false, &mut windows)?));
+        let mut windows = |state: &mut InodeState, range| self.window(&view, state, range);
+        let (runs, reached) = resolve_some(&view, state, (from, to), false, COUNT_RUNS_MAX, &mut windows)?;
+        let mut bytes = 0;
+        for run in &runs {
+            let of_run = run.end - run.start;
+            if of_run > max - bytes {
+                // As long as this only where mappings are lost.
+                return Ok((run.start + (max - bytes), max.min(used)));
+            }
+            bytes += of_run;
         }
-        let wanted = (state.ino, (from, to), view.version, state.map_changes);
-        let is_wanted =
-            |known: &&Coverage| (known.ino, known.range, known.version, known.map_changes) == wanted;
-        match self.coverage.iter().find(is_wanted) {
-            Some(known) => Ok(known.bytes),
-            None => Err(Stop::Missing(Missing::Coverage(state.ino, from, to))),
+        Ok((reached, bytes.min(used)))
+    }
+
+    /// Counts what is mapped in a range of a locked file, as far as it is not known yet.
+    fn count(
+        &self,
+        coverage: &mut Coverage,
+        state: &mut InodeState,
+        (from, to): (u64, u64),
+    ) -> Result<u64, Stop> {
+        let (mut at, mut bytes) = (from, 0);
+        while at < to {
+            match coverage.known(at, to) {
+                Known::Part { end, bytes: of_part } => {
+                    bytes += of_part;
+                    at = end;
+                }
+                Known::Not(start, end) => {
+                    self.take_count_step(to - from)?;
+                    let view = self.volume.view();
+                    let mut windows =
+                        |state: &mut InodeState, (offset, _)| self.count_window(&view, state, offset);
+                    let (runs, reached) =
+                        resolve_some(&view, state, (start, end), false, COUNT_RUNS_MAX, &mut windows)?;
+                    coverage.note(start, reached, covered(&runs));
+                    #[cfg(test)]
+                    self.volume.hooks.reach(crate::hooks::Point::MappingsCounted);
+                }
+            }
         }
+        Ok(bytes)
     }
 }
 
 impl Volume {
-    /// Counts the mapped bytes of a large range without holding the file's lock while reading. Returns `None` if the
-    /// file is gone or not in memory: the next attempt will find out.
-    pub(crate) fn read_coverage(
-        &self,
-        view: &ReadView,
-        ino: Ino,
-        from: u64,
-        to: u64,
-    ) -> Result<Option<Coverage>, Error> {
-        let Some(cell) = self.inodes.peek(ino) else { return Ok(None) };
-        let mut copy = {
-            let state = cell.lock();
-            let Presence::Present(record) = &state.presence else { return Ok(None) };
-            let mut copy = InodeState::new(ino);
-            copy.presence = Presence::Present(record.clone());
-            copy.map_changes = state.map_changes;
-            copy
-        };
-        let mut bytes = 0;
-        let mut start = from;
-        // The caller needs no more than the file uses, and what is lost may be the whole of a huge sparse file.
-        while start < to && bytes < copy.record().used {
-            let next = self.next_mapped(view, ino, start)?.filter(|mapping| *mapping < to);
-            let Some(mapping) = next else { break };
-            start = mapping.max(start);
-            // Reads at most one window of the index, however many mappings lie there.
-            let window = self.read_window(view, ino, (start, u64::MAX), MAP_WINDOW_MAPPINGS)?;
-            let end = to.min(start.saturating_add(COUNT_STEP_BYTES)).min(window.to);
-            let mut windows = |_: &mut InodeState, _| Ok::<_, Infallible>(window.clone());
-            let Ok(runs) = resolve(view, &mut copy, (start, end), false, &mut windows);
-            bytes += covered(&runs);
-            start = end;
-        }
-        // The memtables may have changed meanwhile; then the count of map changes differs.
-        Ok(Some(Coverage {
-            ino,
-            range: (from, to),
-            version: view.version,
-            map_changes: copy.map_changes,
-            bytes,
-        }))
-    }
-
-    /// Returns the start of the first mapping in any layer that ends after `from`. What lies between is a hole,
-    /// possibly a huge one.
-    fn next_mapped(&self, view: &ReadView, ino: Ino, from: u64) -> Result<Option<u64>, Error> {
-        let in_index =
-            self.read_window(view, ino, (from, u64::MAX), 1)?.mappings.first().map(|mapping| mapping.start);
-        let memtables = std::iter::once(&view.active).chain(&view.frozen);
-        let in_memory = memtables.filter_map(|memtable| next_mapping(memtable, ino, from));
-        Ok(in_memory.chain(in_index).min())
-    }
-
     /// Accounts for unstable data after it changed: in the volume's sum, and in reserved space.
     pub(crate) fn account_dirty(&self, state: &mut InodeState) {
         let (bytes, footprint) = (state.dirty.memory_bytes(), state.dirty.footprint());
@@ -157,24 +166,31 @@ impl Volume {
         (reached == range.1 && own + older <= max).then_some(own + older)
     }
 
-    /// Adds mappings to a locked file: the records, its size and its usage. `new_bytes` of them were holes.
+    /// Adds mappings to a locked file: the records, its size and its usage. They fill these ranges.
     pub(crate) fn put_mappings<B: AsRef<[u8]>>(
         &self,
         change: &mut Change<'_>,
         state: &mut InodeState,
         mappings: &[(u64, ExtentMapping<B>)],
-        new_bytes: u64,
+        filled: &[Filled],
     ) {
         let Some((end, _)) = mappings.last() else { return };
         change.map(state.ino, mappings);
-        state.map_changes += 1;
+        for range in filled {
+            state.note_mapped(range.start, range.end, signed(range.new_bytes));
+        }
+        let new_bytes = new_bytes(filled);
         let record = state.record_mut();
         record.size = record.size.max(*end);
         record.mapped_end = record.mapped_end.max(*end);
         record.used += new_bytes;
-        let new_bytes = i64::try_from(new_bytes).expect("a file is below 2^63 bytes");
-        change.add_usage(state.record(), new_bytes, 0);
+        change.add_usage(state.record(), signed(new_bytes), 0);
     }
+}
+
+/// Returns the bytes of ranges that were holes.
+pub fn new_bytes(filled: &[Filled]) -> u64 {
+    filled.iter().map(|range| range.new_bytes).sum()
 }
 
 /// Splits `bytes` at `offset` into inline mappings at multiples of [`INLINE_MAPPING_BYTES`]: `(end, mapping)`.

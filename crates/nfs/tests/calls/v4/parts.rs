@@ -62,6 +62,19 @@ fn a_search_through_a_long_map_gives_its_turn_up() {
 }
 
 #[test]
+fn holes_over_a_long_map_are_punched_part_by_part() {
+    let server = Server::new();
+    let (file, session) = (long_file(&server, "file"), Session::new(&server));
+    // Only a hole before the end of the data goes in parts.
+    let args = DeallocateArgs { stateid: ANY, offset: 0, length: START + MAPPINGS - 1 };
+    let before = change_of(&server, file);
+    let (stops, punched) = run(&session, &[putfh(file), ArgOp4::Deallocate(args)]);
+    assert_eq!((stops, punched.status), (1, NfsStat4::Ok));
+    assert_eq!(change_of(&server, file) - before, 3, "1024 mappings at a time, none of them twice");
+    assert_eq!(attributes_of(&server, file, &[Attr4::SpaceUsed]).space_used, Some(1));
+}
+
+#[test]
 fn clones_of_a_long_map_continue_with_the_next_part() {
     let server = Server::new();
     let (from, to, session) = (long_file(&server, "from"), file(&server, "to"), Session::new(&server));

@@ -123,7 +123,8 @@ impl File {
             let to = if some.len() < window { u64::MAX } else { some.last().unwrap().end };
             Ok::<_, Infallible>(MapWindow { version: 1, from: offset, to, mappings: Arc::new(some) })
         };
-        let Ok(runs) = resolve(&self.view, &mut self.state, range, with_dirty, &mut windows);
+        let Ok((runs, _)) =
+            resolve_some(&self.view, &mut self.state, range, with_dirty, usize::MAX, &mut windows);
         let mut found = vec![None; self.model.len()];
         let mut last = range.0;
         for run in &runs {
@@ -167,23 +168,4 @@ fn each_byte_comes_from_the_newest_layer_that_maps_it() {
         file.state.dirty = crate::file::dirty::Dirty::default();
         assert_eq!(file.resolved((0, BYTES), true, 4), file.resolved((0, BYTES), false, 4));
     }
-}
-
-#[test]
-fn the_next_mapping_is_found_across_holes_of_any_size() {
-    let memtable = Memtable::new(Layer(1));
-    let far = 1 << 62;
-    let mapping = |start| {
-        let source = Source::Inline(vec![1; 10].into());
-        ExtentMapping { epoch: Epoch(0), start, birth: 0, source }
-    };
-    put(&memtable, 110, &mapping(100));
-    put(&memtable, far + 10, &mapping(far));
-    assert_eq!(next_mapping(&memtable, FILE, 0), Some(100));
-    assert_eq!(next_mapping(&memtable, FILE, 109), Some(100));
-    assert_eq!(next_mapping(&memtable, FILE, 110), Some(far));
-    assert_eq!(next_mapping(&memtable, FILE, far + 10), None);
-    assert_eq!(next_mapping(&memtable, Ino(FILE.0 + 1), 0), None);
-    memtable.apply([(key::map(FILE, 110), None)], &[]);
-    assert_eq!(next_mapping(&memtable, FILE, 0), Some(far), "a deleted mapping is skipped");
 }
