@@ -9,6 +9,7 @@ mod index_replacement;
 mod limits;
 mod locks;
 mod long_maps;
+mod long_runs;
 mod lost_mappings;
 mod lost_records;
 mod memory;

@@ -1,6 +1,7 @@
 //! Inodes in memory: their state and their locks.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use foldhash::HashMap;
@@ -8,7 +9,7 @@ use parking_lot::lock_api::ArcMutexGuard;
 use parking_lot::{Mutex, RawMutex};
 
 use crate::api::attributes::Attributes;
-use crate::api::ids::{ExtentId, Ino, Seq};
+use crate::api::ids::{Cookie, ExtentId, Ino, Seq};
 use crate::api::request::Durability;
 use crate::encoding::record::InodeRecord;
 use crate::file::coverage::Coverage;
@@ -122,6 +123,8 @@ pub struct InodeState {
     pub unsaved: bool,
     /// What was counted of its map, while somebody counts.
     pub coverage: Option<Box<Coverage>>,
+    /// Of a directory: cookies whose names are all removed.
+    pub removed_names: Option<Box<Range<Cookie>>>,
     /// The window of its index map that was read last; set by [`Inodes::keep_window`].
     window: Option<Box<MapWindow>>,
 }
@@ -140,6 +143,7 @@ impl InodeState {
             reserved_bytes: 0,
             unsaved: false,
             coverage: None,
+            removed_names: None,
             window: None,
         }
     }

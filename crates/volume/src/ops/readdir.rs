@@ -19,13 +19,16 @@ use crate::volume::{Subject, Volume};
 const DOT: Cookie = Cookie(1);
 const DOT_DOT: Cookie = Cookie(2);
 
+/// Most removed names that one call passes over: a millisecond's work.
+const REMOVED_NAMES_MAX: usize = 4096;
+
 impl Volume {
     /// Returns up to `max` names after `cookie` (zero: from the start), in the order of their creation; with `plus`,
     /// with the attributes that can be read: an object whose record is lost does not hide other names. Names removed or added meanwhile may or may not show; all others show exactly once.
     ///
     /// # Errors
     /// `BadCookie` for a cookie that was never handed out; `WouldBlock` with [`Access::Cached`], as it always reads
-    /// media.
+    /// media, and when more than [`REMOVED_NAMES_MAX`] names in a row are removed: another call goes on after them.
     pub fn read_directory(
         &self,
         request: &Request<'_>,
@@ -72,18 +75,47 @@ impl Volume {
         max: usize,
         entries: &mut Vec<Entry>,
     ) -> Result<bool, Error> {
-        let first = Cookie(cookie.0 + 1).max(Cookie::FIRST);
+        let next = Cookie(cookie.0 + 1).max(Cookie::FIRST);
+        let first = self.after_removed_names(directory, next);
         let room = max - entries.len();
         let of = Subject::Object(directory);
+        let cookie_of = |key: &[u8]| {
+            let number = key::parse(key).and_then(|(_, _, fields)| key::second_number(fields));
+            number.map(Cookie).ok_or_else(|| self.report(of, &"a name's key is malformed"))
+        };
         let (from, to) = (key::cookie(directory, first), key::cookie(directory, Cookie(u64::MAX)));
-        let found = self.view().scan(&from, &to, room + 1).map_err(|error| self.index_failed(of, &error))?;
+        let (found, rest) = self
+            .view()
+            .scan_some(&from, &to, room + 1, REMOVED_NAMES_MAX)
+            .map_err(|error| self.index_failed(of, &error))?;
         for (key, value) in found.iter().take(room) {
             let record = self.decode(of, CookieRecord::decode(value))?;
-            let number = key::parse(key).and_then(|(_, _, fields)| key::second_number(fields));
-            let cookie = Cookie(number.ok_or_else(|| self.report(of, &"a name's key is malformed"))?);
-            entries.push(Entry::new(record.ino, cookie, record.name));
+            entries.push(Entry::new(record.ino, cookie_of(key)?, record.name));
         }
-        Ok(found.len() <= room)
+        match rest {
+            None => Ok(found.len() <= room),
+            Some(_) if !found.is_empty() => Ok(false),
+            Some(rest) => {
+                self.note_removed_names(directory, next, cookie_of(&rest)?);
+                Err(Error::WouldBlock)
+            }
+        }
+    }
+
+    /// Returns the first cookie from `cookie` on that may have a name, as far as is known.
+    fn after_removed_names(&self, directory: Ino, cookie: Cookie) -> Cookie {
+        let Some(cell) = self.inodes.peek(directory) else { return cookie };
+        let state = cell.lock();
+        match state.removed_names.as_deref() {
+            Some(removed) if removed.contains(&cookie) => removed.end,
+            _ => cookie,
+        }
+    }
+
+    /// Notes that no name has a cookie of this range: nor will any have one, as cookies are never reused.
+    fn note_removed_names(&self, directory: Ino, from: Cookie, to: Cookie) {
+        let Some(cell) = self.inodes.peek(directory) else { return };
+        cell.lock().removed_names = Some(Box::new(from..to));
     }
 
     fn add_attributes(&self, request: &Request<'_>, entries: &mut [Entry]) -> Result<Durability, Failure> {

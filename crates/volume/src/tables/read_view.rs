@@ -79,7 +79,20 @@ impl ReadView {
 
     /// Returns the first `max` records with `from <= key < to`, both within one inode of one table; may read media.
     pub fn scan(&self, from: &Key, to: &Key, max: usize) -> Result<Vec<(Key, Value)>, IndexError> {
+        Ok(self.scan_some(from, to, max, usize::MAX)?.0)
+    }
+
+    /// The same, but stops after about `removed_max` records that were removed or replaced. Also returns where the rest
+    /// begins, if it stopped so.
+    pub fn scan_some(
+        &self,
+        from: &Key,
+        to: &Key,
+        max: usize,
+        removed_max: usize,
+    ) -> Result<(Vec<(Key, Value)>, Option<Key>), IndexError> {
         let mut from = from.clone();
+        let mut examined = 0;
         let mut found: Vec<(Key, Value)> = Vec::new();
         let mut page = max;
         while found.len() < max {
@@ -91,6 +104,7 @@ impl ReadView {
             ];
             // Of equal keys the last is from the newest layer. Each layer's records are sorted, so this merges.
             merged.sort_by(|(a, _), (b, _)| a.cmp(b));
+            examined += merged.len();
             // Beyond the least of these, some layer has more to read.
             let complete_to: Option<Key> = bounds.into_iter().flatten().min();
             let mut merged = merged.into_iter().peekable();
@@ -105,10 +119,13 @@ impl ReadView {
             }
             let Some(bound) = complete_to else { break };
             from = bound.successor();
+            if found.len() < max && examined - found.len() >= removed_max {
+                return Ok((found, Some(from)));
+            }
             // Tombstones hide other records, so a page of each layer may yield fewer than wanted.
             page = max - found.len() + 64;
         }
-        Ok(found)
+        Ok((found, None))
     }
 
     /// Visits all records of a table in key order, across inodes; passes over lost ones. Reads media, and holds the
