@@ -229,10 +229,11 @@ impl SharedState {
                 return Err(StateError::BadStateId.into());
             }
             let state = enter(&mut files, context, file);
-            state.waiters.retain(|waiter| {
-                // NLM waiters stay until they cancel.
-                waiter.open.is_some() || context.now.since(waiter.asked) <= self.config.lease
+            // NLM waiters stay until they cancel.
+            let lapsed = state.remove_waiters(|waiter| {
+                waiter.open.is_none() && context.now.since(waiter.asked) > self.config.lease
             });
+            self.wake(context, state, file, lapsed);
             if nlm && self.is_delegated_against_lock(state, &open.client, wanted.kind) {
                 return Err(StateError::TryLater.into());
             }
@@ -326,8 +327,9 @@ impl SharedState {
             Counters::up(&self.counters.lock_states);
         }
         state.apply_ranges(&open.client, &change);
-        state.waiters.retain(|waiter| waiter.owner != *owner || !waiter.range.overlaps(wanted.range));
-        Ok((entry.stateid(), token, change.removed_range()))
+        let waited =
+            state.remove_waiters(|waiter| waiter.owner == *owner && waiter.range.overlaps(wanted.range));
+        Ok((entry.stateid(), token, Range::cover(change.removed_range(), waited)))
     }
 
     /// Checks that there is room for a change of ranges. Unlocking the middle of a range needs room too.
@@ -582,9 +584,9 @@ impl SharedState {
             from = index + 1;
             match &waiter.open {
                 Some(open) => {
-                    // The waiter is gone, and may have freed something itself.
+                    // Its places are gone, of which it may have had several, and it may have freed something itself.
                     let more = self.grant_to_waiter(context, state, &waiter, open);
-                    from = if more.is_some() { 0 } else { index };
+                    from = 0;
                     freed = Range::cover(freed, more);
                 }
                 None => self.notify_lock(context, file, &waiter.owner),

@@ -283,6 +283,34 @@ fn refused_grants_are_freed() {
     assert_eq!(lock(&server, two, file, WHOLE), Granted);
 }
 
+/// One owner waits twice, as two threads do. When it is granted one range, both places are gone, and with them what kept
+/// others waiting.
+#[test]
+fn a_grant_ends_all_waits_of_its_owner_there_and_wakes_whoever_waited_behind() {
+    let server = Server::new();
+    let file = file_of(&server);
+    let (far, near) = (process(1, 1), process(1, 2));
+    for (holder, range) in [(far, (20, 10, true)), (far, (40, 10, true)), (near, (0, 20, true))] {
+        assert_eq!(lock(&server, holder, file, range), Granted);
+    }
+    let twice = process(2, 3);
+    for (waiter, range) in [
+        (twice, (0, 30, true)),
+        (twice, (20, 6, true)),
+        (process(2, 4), (40, 6, true)),
+        (process(2, 5), (10, 10, true)),
+    ] {
+        assert_eq!(wait(&server, waiter, file, range), Blocked);
+    }
+    assert_eq!(unlock(&server, near, file, (10, 10, true)), Granted);
+    let is_held = |range| matches!(test(&server, process(1, 9), file, range), TestReply::Denied(_));
+    assert!(!is_held((10, 10, true)), "it is reserved for whoever waits longest");
+    assert_eq!(unlock(&server, far, file, WHOLE), Granted);
+    for range in [(20, 6, true), (40, 6, true), (10, 10, true)] {
+        assert!(is_held(range), "{range:?} is granted");
+    }
+}
+
 #[test]
 fn uncallable_waiters_lose_their_grant_after_a_lease() {
     let server = Server::new();

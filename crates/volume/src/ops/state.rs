@@ -60,9 +60,9 @@ impl Volume {
     pub fn defer_state(&self, put: &StateChange) -> Result<(), Error> {
         let value = put.value.as_ref().filter(|_| put.fits()).ok_or(Error::Invalid)?;
         let change = self.begin()?;
-        if !self.deferred_state.add(&put.key, value) {
+        // Others may take the room that was made.
+        while !self.deferred_state.add(&put.key, value) {
             change.journal_deferred_state();
-            self.deferred_state.add(&put.key, value);
         }
         Ok(())
     }
