@@ -122,8 +122,13 @@ type ByBytes<O> = IntervalMap<Bound, O>;
 
 /// The locks of a file. Whoever asks for one is answered in time that grows with the logarithm of their number, and with
 /// the number of the owner's own locks there.
+///
+/// Most files have none, so the tables are boxed.
 #[derive(Clone, Debug)]
-pub(crate) struct Ranges<O> {
+pub(crate) struct Ranges<O>(Option<Box<Tables<O>>>);
+
+#[derive(Clone, Debug)]
+struct Tables<O> {
     /// By the number of the owner, and by first byte: the last byte and the kind. Locks of one owner do not overlap.
     by_owner: HashMap<u64, BTreeMap<u64, (u64, LockKind)>>,
     exclusive: ByBytes<O>,
@@ -133,24 +138,30 @@ pub(crate) struct Ranges<O> {
 
 impl<O> Default for Ranges<O> {
     fn default() -> Self {
-        Ranges { by_owner: HashMap::default(), exclusive: IntervalMap::new(), shared: IntervalMap::new() }
+        Ranges(None)
+    }
+}
+
+impl<O> Default for Tables<O> {
+    fn default() -> Self {
+        Tables { by_owner: HashMap::default(), exclusive: IntervalMap::new(), shared: IntervalMap::new() }
     }
 }
 
 impl<O: Owner> Ranges<O> {
     /// Returns the number of locks.
     pub(crate) fn len(&self) -> usize {
-        self.exclusive.len() + self.shared.len()
+        self.0.as_ref().map_or(0, |tables| tables.exclusive.len() + tables.shared.len())
     }
 
     /// Returns whether there are no locks.
     pub(crate) fn is_empty(&self) -> bool {
-        self.by_owner.is_empty()
+        self.0.is_none()
     }
 
     /// Iterates over an owner's locks, by their first byte.
     pub(crate) fn of<'a>(&'a self, owner: &'a O) -> impl Iterator<Item = Lock<O>> + 'a {
-        let own = self.by_owner.get(&owner.number());
+        let own = self.0.as_ref().and_then(|tables| tables.by_owner.get(&owner.number()));
         own.into_iter().flatten().map(|(first, held)| lock_of(owner, *first, *held))
     }
 
@@ -174,8 +185,10 @@ impl<O: Owner> Ranges<O> {
                 Lock { range, kind, owner: holder.clone() }
             })
         };
-        let shared = LockKind::Read.conflicts(kind).then(|| among(&self.shared, LockKind::Read));
-        among(&self.exclusive, LockKind::Write).chain(shared.into_iter().flatten())
+        self.0.iter().flat_map(move |tables| {
+            let shared = LockKind::Read.conflicts(kind).then(|| among(&tables.shared, LockKind::Read));
+            among(&tables.exclusive, LockKind::Write).chain(shared.into_iter().flatten())
+        })
     }
 
     /// Returns the change that gives `owner` a lock of `kind` on `range`, or frees the range if `kind` is none.
@@ -206,7 +219,8 @@ impl<O: Owner> Ranges<O> {
 
     /// Iterates over an owner's locks that may overlap a range or adjoin it, by their first byte.
     fn near<'a>(&'a self, owner: &'a O, range: Range) -> impl Iterator<Item = Lock<O>> + 'a {
-        self.by_owner.get(&owner.number()).into_iter().flat_map(move |own| {
+        let own = self.0.as_ref().and_then(|tables| tables.by_owner.get(&owner.number()));
+        own.into_iter().flat_map(move |own| {
             // Locks of one owner do not overlap, so only the last of those that begin before can reach the range.
             let from = own.range(..range.first).next_back().map_or(range.first, |(first, _)| *first);
             let found = own.range(from..=range.last.saturating_add(1));
@@ -216,21 +230,31 @@ impl<O: Owner> Ranges<O> {
 
     /// Applies a change of [`Ranges::plan`]. Nothing may change in between.
     pub(crate) fn apply(&mut self, change: &Change<O>) {
-        for lock in &change.removed {
-            let number = lock.owner.number();
-            if let Some(own) = self.by_owner.get_mut(&number) {
-                own.remove(&lock.range.first);
-                if own.is_empty() {
-                    self.by_owner.remove(&number);
-                }
+        let tables = self.0.get_or_insert_default();
+        change.removed.iter().for_each(|lock| tables.remove(lock));
+        change.added.iter().for_each(|lock| tables.insert(lock));
+        if tables.by_owner.is_empty() {
+            self.0 = None;
+        }
+    }
+}
+
+impl<O: Owner> Tables<O> {
+    fn remove(&mut self, lock: &Lock<O>) {
+        let number = lock.owner.number();
+        if let Some(own) = self.by_owner.get_mut(&number) {
+            own.remove(&lock.range.first);
+            if own.is_empty() {
+                self.by_owner.remove(&number);
             }
-            self.of_kind(lock.kind).remove(key(lock));
         }
-        for lock in &change.added {
-            let own = self.by_owner.entry(lock.owner.number()).or_default();
-            own.insert(lock.range.first, (lock.range.last, lock.kind));
-            self.of_kind(lock.kind).insert(key(lock), lock.owner.clone());
-        }
+        self.of_kind(lock.kind).remove(key(lock));
+    }
+
+    fn insert(&mut self, lock: &Lock<O>) {
+        let own = self.by_owner.entry(lock.owner.number()).or_default();
+        own.insert(lock.range.first, (lock.range.last, lock.kind));
+        self.of_kind(lock.kind).insert(key(lock), lock.owner.clone());
     }
 
     fn of_kind(&mut self, kind: LockKind) -> &mut ByBytes<O> {
