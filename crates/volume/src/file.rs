@@ -4,3 +4,4 @@ pub(crate) mod coverage;
 pub(crate) mod dirty;
 pub(crate) mod extent_map;
 pub(crate) mod inodes;
+pub(crate) mod removed_names;

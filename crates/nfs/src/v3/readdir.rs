@@ -4,7 +4,7 @@
 
 use volume::attributes::Attributes;
 use volume::ids::Cookie;
-use volume::request::{Answer, Durability, Promised};
+use volume::request::{Answer, Durability, Error, Failure, Promised};
 use volume::results::Entry;
 use wire::nfs3::{Entry3, Filename3, NfsStat3, PostOpAttr, ReaddirArgs, ReaddirEncoder};
 use wire::xdr::Encoder;
@@ -90,18 +90,26 @@ fn list(directory: &Object<'_>, asked: &Asked, mut take: impl FnMut(&Entry) -> b
     let mut cookie = Cookie(asked.cookie);
     let mut taken = 0;
     let mut after = Durability::NOW;
+    let mut before = None;
     loop {
         let most = asked.guess.saturating_sub(taken).clamp(NAMES_MORE, NAMES_AT_ONCE_MAX);
         let promised =
-            directory.volume.read_directory(&directory.request(), directory.ino, cookie, most, asked.plus)?;
-        after = after.and(promised.after);
-        let listing = promised.value;
+            directory.volume.read_directory(&directory.request(), directory.ino, cookie, most, asked.plus);
+        let Promised { value: listing, after: found } = match (promised, before) {
+            // The client gets what there is. Running the call again would list that anew.
+            (Err(Failure { error: Error::WouldBlock, .. }), Some(directory)) => {
+                return Ok(Promised { value: Listed { directory, eof: false }, after });
+            }
+            (promised, _) => promised?,
+        };
+        after = after.and(found);
         let fitting = listing.entries.iter().take_while(|entry| take(entry)).count();
         let all = fitting == listing.entries.len();
         if !all || listing.end || fitting == 0 {
             let listed = Listed { directory: listing.directory, eof: all && listing.end };
             return Ok(Promised { value: listed, after });
         }
+        before = Some(listing.directory);
         taken += fitting;
         cookie = listing.entries.last().map_or(cookie, |entry| entry.cookie);
     }

@@ -1,7 +1,6 @@
 //! Inodes in memory: their state and their locks.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
 
 use foldhash::HashMap;
@@ -9,11 +8,12 @@ use parking_lot::lock_api::ArcMutexGuard;
 use parking_lot::{Mutex, RawMutex};
 
 use crate::api::attributes::Attributes;
-use crate::api::ids::{Cookie, ExtentId, Ino, Seq};
+use crate::api::ids::{ExtentId, Ino, Seq};
 use crate::api::request::Durability;
 use crate::encoding::record::InodeRecord;
 use crate::file::coverage::Coverage;
 use crate::file::dirty::Dirty;
+use crate::file::removed_names::RemovedNames;
 
 /// Number of shards, each with a lock of its own; a power of two.
 const SHARDS: usize = 16;
@@ -123,8 +123,8 @@ pub struct InodeState {
     pub unsaved: bool,
     /// What was counted of its map, while somebody counts.
     pub coverage: Option<Box<Coverage>>,
-    /// Of a directory: cookies whose names are all removed.
-    pub removed_names: Option<Box<Range<Cookie>>>,
+    /// Of a directory.
+    pub removed_names: Option<Box<RemovedNames>>,
     /// The window of its index map that was read last; set by [`Inodes::keep_window`].
     window: Option<Box<MapWindow>>,
 }

@@ -190,7 +190,7 @@ impl Volume {
             drop(change);
             self.space.release(reserved);
             self.checkpoints.kick();
-            return Err(Error::Busy.into());
+            return Err(Error::ObjectBusy.into());
         }
         change.view().active.add_hole(freed);
         change.add_inline(reserved);

@@ -24,7 +24,8 @@ const REMOVED_NAMES_MAX: usize = 4096;
 
 impl Volume {
     /// Returns up to `max` names after `cookie` (zero: from the start), in the order of their creation; with `plus`,
-    /// with the attributes that can be read: an object whose record is lost does not hide other names. Names removed or added meanwhile may or may not show; all others show exactly once.
+    /// with the attributes that can be read: an object whose record is lost does not hide other names. Names removed or
+    /// added meanwhile may or may not show; all others show exactly once.
     ///
     /// # Errors
     /// `BadCookie` for a cookie that was never handed out; `WouldBlock` with [`Access::Cached`], as it always reads
@@ -106,16 +107,13 @@ impl Volume {
     fn after_removed_names(&self, directory: Ino, cookie: Cookie) -> Cookie {
         let Some(cell) = self.inodes.peek(directory) else { return cookie };
         let state = cell.lock();
-        match state.removed_names.as_deref() {
-            Some(removed) if removed.contains(&cookie) => removed.end,
-            _ => cookie,
-        }
+        state.removed_names.as_ref().map_or(cookie, |removed| removed.after(cookie))
     }
 
-    /// Notes that no name has a cookie of this range: nor will any have one, as cookies are never reused.
+    /// Notes that no name has a cookie of this range.
     fn note_removed_names(&self, directory: Ino, from: Cookie, to: Cookie) {
         let Some(cell) = self.inodes.peek(directory) else { return };
-        cell.lock().removed_names = Some(Box::new(from..to));
+        cell.lock().removed_names.get_or_insert_default().note(from..to);
     }
 
     fn add_attributes(&self, request: &Request<'_>, entries: &mut [Entry]) -> Result<Durability, Failure> {

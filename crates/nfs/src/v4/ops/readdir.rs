@@ -104,7 +104,11 @@ fn list<'c>(
         let most = guess.saturating_sub(taken).clamp(NAMES_MORE, NAMES_AT_ONCE_MAX);
         let listing =
             directory.volume.read_directory(&directory.request(), directory.ino, cookie, most, plus);
-        let listing = compound.answered(directory.volume, listing)?;
+        let listing = match compound.answered(directory.volume, listing) {
+            // The client gets what there is. Running the operation again would list that anew.
+            Err(OpStop::WouldBlock) if result.entries() > 0 => return Ok(false),
+            listing => listing?,
+        };
         for entry in &listing.entries {
             cookie = entry.cookie;
             // A mounted export hides the entry beneath it.
