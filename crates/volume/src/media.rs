@@ -11,6 +11,7 @@
 //!   refused.
 //! - All methods may be called from any thread.
 
+use std::borrow::Cow;
 use std::io::{self, IoSlice};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,9 +45,11 @@ pub fn oldest_with(sizes: &[u64], bytes: u64) -> Option<usize> {
 
 /// Returns the parts of an append in one piece, for media in memory.
 #[must_use]
-pub fn concat(parts: &[IoSlice<'_>]) -> Vec<u8> {
-    let parts: Vec<&[u8]> = parts.iter().map(|part| &**part).collect();
-    parts.concat()
+pub fn concat<'p>(parts: &'p [IoSlice<'p>]) -> Cow<'p, [u8]> {
+    match parts {
+        [one] => Cow::Borrowed(one),
+        several => Cow::Owned(several.iter().map(|part| &**part).collect::<Vec<_>>().concat()),
+    }
 }
 
 /// A file that is read and written at any offset.
