@@ -103,7 +103,7 @@ impl World {
                     work(&self.volume, self.now);
                     return Answer::Reply(reply.into_bytes());
                 }
-                Outcome::WouldBlock | Outcome::Busy => work(&self.volume, self.now),
+                Outcome::WouldBlock | Outcome::Busy | Outcome::Later => work(&self.volume, self.now),
                 Outcome::Nothing => return Answer::Nothing,
                 Outcome::Close => return Answer::Close,
             }
