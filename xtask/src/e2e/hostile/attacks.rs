@@ -54,6 +54,8 @@ pub(in super::super) struct Attack {
     pub(super) run: fn(&Scene) -> Result<String, String>,
     /// Whether the server is killed and restarted when the attack is over, before anybody must be served.
     pub(super) restarts: bool,
+    /// What it has achieved is known when all are served again.
+    pub(super) afterwards: fn() -> Result<(), String>,
 }
 
 const fn attack(
@@ -62,7 +64,7 @@ const fn attack(
     what: &'static str,
     run: fn(&Scene) -> Result<String, String>,
 ) -> Attack {
-    Attack { name, by, what, run, restarts: false }
+    Attack { name, by, what, run, restarts: false, afterwards: || Ok(()) }
 }
 
 use By::{LocalUser, Neighbour, Stranger};
@@ -116,6 +118,14 @@ const ALL: &[Attack] = &[
     ),
     attack("clients-v41", Neighbour, "one host is as many NFSv4.1 clients as it can", clients::sessions),
     attack("clients-v41-spread", Neighbour, "the same of 50 hosts", clients::sessions_spread),
+    attack("clients-v41-crowd", Neighbour, "the same of 200 hosts", clients::sessions_crowd),
+    attack("clients-v41-busy", Neighbour, "200 hosts keep a session busy", clients::sessions_busy),
+    attack(
+        "clients-v41-ipv6",
+        Neighbour,
+        "a client from each /64 of an IPv6 network",
+        clients::sessions_networks,
+    ),
     attack("clients-v40", Neighbour, "one host is as many NFSv4.0 clients as it can", clients::old),
     Attack {
         restarts: true,
@@ -130,6 +140,7 @@ const ALL: &[Attack] = &[
     attack("opens", Neighbour, "all opens and owners that it can have", hoards::opens),
     attack("locks", Neighbour, "all locked ranges that it can have", hoards::locks),
     attack("waiters", Neighbour, "all places in queues for locks that it can have", hoards::waiters),
+    attack("waiters-nlm", Neighbour, "the same with NLM", hoards::waiters_nlm),
     attack(
         "delegations",
         Neighbour,
@@ -150,6 +161,16 @@ const ALL: &[Attack] = &[
     attack("nlm-unlock", Neighbour, "UNLOCK, FREE_ALL and SM_NOTIFY for another user's locks", nlm::unlock),
     attack("slow-callbacks", Neighbour, "12 hosts that answer callbacks slowly or never", callbacks::slow),
     attack("reflectors", Neighbour, "has the server call a bystander", callbacks::reflectors),
+    Attack {
+        restarts: true,
+        afterwards: callbacks::after_restart_notices,
+        ..attack(
+            "restart-notices",
+            Neighbour,
+            "has the server notify a bystander of its restart",
+            callbacks::restart_notices,
+        )
+    },
     attack("portmap", Neighbour, "has the portmapper forward calls and forget services", callbacks::portmap),
     attack(
         "refused-mounts",

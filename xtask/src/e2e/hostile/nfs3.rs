@@ -181,3 +181,16 @@ pub(super) fn sm_notify(link: &mut Link, host: &[u8], state: u32) -> Result<(), 
     arguments.opaque(host).word(state);
     link.call(NSM, 6, &arguments).map(|_| ())
 }
+
+/// SM_MON: the server is to notify the caller, who says that he is `host`, when it hears of a restart of `host`.
+pub(super) fn sm_mon(link: &mut Link, host: &[u8]) -> Result<(), Failure> {
+    let mut arguments = Arguments::default();
+    // mon_name; my_name, my_prog, my_vers, my_proc; priv.
+    arguments.opaque(host).opaque(host).word(NLM.0).word(NLM.1).word(16).fixed(&[0; 16]);
+    link.call(NSM, 2, &arguments).map(|_| ())
+}
+
+/// SM_SIMU_CRASH: the status monitor is to notify all as if it had restarted.
+pub(super) fn sm_simu_crash(link: &mut Link) -> Result<(), Failure> {
+    link.call(NSM, 5, &Arguments::default()).map(|_| ())
+}

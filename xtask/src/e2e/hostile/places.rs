@@ -65,7 +65,7 @@ pub(super) fn make(lab: &Lab) -> Result<(), String> {
     for network in NETWORKS {
         ip(&["route", "replace", "local", network, "dev", "lo"])?;
     }
-    ip(&["-6", "address", "replace", &format!("{ADDRESS_6}/128"), "dev", "lo"])?;
+    ip(&["-6", "address", "replace", &format!("{ADDRESS_6}/128"), "dev", "lo", "nodad"])?;
     for network in NETWORKS_6 {
         ip(&["-6", "route", "replace", "local", network, "dev", "lo"])?;
     }

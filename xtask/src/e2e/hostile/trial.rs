@@ -100,7 +100,7 @@ impl Bed {
             lab.start()?;
             self.start(seed)?;
         }
-        let recovered = self.recover();
+        let recovered = self.recover().and_then(|()| (attack.afterwards)());
         let times: Vec<Times> = self.witnesses.iter().map(|witness| witness.watch.take()).collect();
         let described = self.describe(&times);
         let verdict = newcomers.and_then(|newcomers| {

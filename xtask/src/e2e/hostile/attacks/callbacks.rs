@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use super::super::nfs3::{self, LockOwner, nlm};
 use super::super::nfs4::OldClient;
 use super::super::rpc::{Caller, Failure, Link, NFS3, NLM, PATIENCE, PORTMAP, Program};
 use super::super::{Scene, places};
+use super::hoards::BLOCKED;
 use crate::nfs::Arguments;
 
 /// The portmapper's port.
@@ -18,8 +20,6 @@ const PORTMAPPER: u16 = 111;
 /// The port of an honest host's lock manager, and those on which nobody may call a bystander.
 const LOCK_MANAGER: u16 = 4045;
 const BYSTANDER: [u16; 3] = [PORTMAPPER, LOCK_MANAGER, 2222];
-/// NLM4_BLOCKED.
-const BLOCKED: u32 = 3;
 /// NLM_GRANTED.
 const GRANTED: u32 = 5;
 /// Hosts that answer slowly, or never.
@@ -76,11 +76,9 @@ fn round(scene: &Scene, number: usize, grants: &AtomicUsize) -> Result<Duration,
     let mut holder = Link::open(Caller::host(places::neighbour(232)))?;
     let file = nfs3::create(&mut holder, &scene.folder, format!("queue-nlm-{number}").as_bytes())?;
     let owner = |host| LockOwner { host, process: 1 };
-    let places_of_slow = SLOW.flat_map(|slow| {
-        (0..SLOW_LOCKS)
-            .map(move |lock| (places::neighbour(slow), (u64::from(slow) * SLOW_LOCKS + lock) * 1000))
-    });
-    let waiting: Vec<(IpAddr, u64)> = places_of_slow.chain([(places::client(9), 0)]).collect();
+    let slow = SLOW.flat_map(|number| (0..SLOW_LOCKS).map(move |_| places::neighbour(number)));
+    let waiting: Vec<(IpAddr, u64)> =
+        slow.chain([places::client(9)]).zip((0..).map(|place| place * 1000)).collect();
     for (address, at) in &waiting {
         nfs3::lock_call(&mut holder, nlm::LOCK, owner(b"holder"), &file, *at, false)?;
         let mut link = Link::open(Caller::host(*address))?;
@@ -104,7 +102,8 @@ fn round(scene: &Scene, number: usize, grants: &AtomicUsize) -> Result<Duration,
     }
     let took = freed.elapsed();
     let mut link = Link::open(Caller::host(places::client(9)))?;
-    nfs3::lock_call(&mut link, nlm::UNLOCK, owner(b"waiter"), &file, 0, false)?;
+    let (_, at) = waiting.last().ok_or("nobody waits")?;
+    nfs3::lock_call(&mut link, nlm::UNLOCK, owner(b"waiter"), &file, *at, false)?;
     Ok(took)
 }
 
@@ -189,9 +188,7 @@ fn answer(stream: &mut TcpStream, grants: &AtomicUsize) -> Result<(), Failure> {
 
 /// Asks for calls to a bystander, in every way that names one.
 pub(super) fn reflectors(scene: &Scene) -> Result<String, String> {
-    let listeners: Result<Vec<TcpListener>, String> =
-        BYSTANDER.iter().map(|port| listen(places::bystander(), *port)).collect();
-    let listeners = listeners?;
+    let listeners = at_bystander()?;
     let bystander = places::bystander().to_string();
     let owner = LockOwner { host: bystander.as_bytes(), process: 1 };
     let attackers =
@@ -207,6 +204,8 @@ pub(super) fn reflectors(scene: &Scene) -> Result<String, String> {
             }
             // Refusals are welcome: what counts is whether the bystander is called.
             let _ = nfs3::sm_notify(&mut link, owner.host, 3);
+            let _ = nfs3::sm_mon(&mut link, owner.host);
+            let _ = nfs3::sm_simu_crash(&mut link);
             let _ = nfs3::lock_call(&mut link, nlm::LOCK, owner, &file, 500, true);
             let _ = nfs3::free_all(&mut link, owner.host);
             let _ = forwarded(&mut link);
@@ -214,14 +213,52 @@ pub(super) fn reflectors(scene: &Scene) -> Result<String, String> {
             asked += 1;
         }
         thread::sleep(Duration::from_millis(200));
-        for (listener, port) in listeners.iter().zip(BYSTANDER) {
-            match listener.accept() {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                _ => return Err(format!("the server called the bystander's port {port}")),
-            }
-        }
+        check_uncalled(&listeners)?;
     }
     Ok(format!("asked {asked} times, the bystander was not called"))
+}
+
+fn at_bystander() -> Result<Vec<TcpListener>, String> {
+    BYSTANDER.iter().map(|port| listen(places::bystander(), *port)).collect()
+}
+
+/// Checks that nobody has called the bystander.
+fn check_uncalled(listeners: &[TcpListener]) -> Result<(), String> {
+    for (listener, port) in listeners.iter().zip(BYSTANDER) {
+        match listener.accept() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            _ => return Err(format!("the server called the bystander's port {port}")),
+        }
+    }
+    Ok(())
+}
+
+/// The bystander, until the server has restarted.
+static AT_BYSTANDER: Mutex<Vec<TcpListener>> = Mutex::new(Vec::new());
+
+/// Holds locks under the bystander's name, and has it monitored, so that the server would notify it of its restart.
+pub(super) fn restart_notices(scene: &Scene) -> Result<String, String> {
+    *AT_BYSTANDER.lock().unwrap_or_else(PoisonError::into_inner) = at_bystander()?;
+    let bystander = places::bystander().to_string();
+    let mut link = Link::open(Caller::host(places::neighbour(235)))?;
+    let file = nfs3::create(&mut link, &scene.folder, b"reflected-later")?;
+    let names = [bystander.as_bytes(), b"bystander.example.org"];
+    for (at, host) in (0..).zip(names) {
+        let owner = LockOwner { host, process: 1 };
+        match nfs3::lock_call(&mut link, nlm::LOCK, owner, &file, 1000 * at, false)? {
+            0 => {}
+            status => return Err(format!("cannot begin: the status of LOCK is {status}")),
+        }
+        // The refusal of a program that is not offered is welcome.
+        let _ = nfs3::sm_mon(&mut link, host);
+    }
+    Ok("locks under the name of a bystander, who was not notified".to_owned())
+}
+
+/// What counts is seen after the restart.
+pub(super) fn after_restart_notices() -> Result<(), String> {
+    let listeners = std::mem::take(&mut *AT_BYSTANDER.lock().unwrap_or_else(PoisonError::into_inner));
+    check_uncalled(&listeners)
 }
 
 /// A client of NFSv4.0 that wants to be called at the bystander, with an open that may be delegated.

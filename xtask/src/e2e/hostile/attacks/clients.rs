@@ -15,6 +15,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 const NLM_HOSTS: std::ops::Range<u8> = 204..208;
 const NLM_NAMES: u32 = 64;
 
+/// Neighbours, more than there is room for first sessions.
+const CROWD: std::ops::Range<u8> = 1..201;
+
 /// Makes clients until the attack is over. `make` makes client `number` on the connection of its host; what it returns is
 /// held.
 fn many<T>(
@@ -69,6 +72,53 @@ pub(super) fn sessions(scene: &Scene) -> Result<String, String> {
 
 pub(super) fn sessions_spread(scene: &Scene) -> Result<String, String> {
     many(scene, 1..51, session)
+}
+
+pub(super) fn sessions_crowd(scene: &Scene) -> Result<String, String> {
+    many(scene, CROWD, session)
+}
+
+/// Each host has one session that is never silent, and another one as soon as that is gone.
+pub(super) fn sessions_busy(scene: &Scene) -> Result<String, String> {
+    let mut hosts: Vec<Option<Session>> = CROWD.map(|_| None).collect();
+    let (mut made, mut requests) = (0, 0);
+    while scene.goes_on() {
+        for (host, place) in CROWD.zip(&mut hosts) {
+            let Some(session) = place else {
+                *place = new_session(places::neighbour(host), made).ok();
+                made += u32::from(place.is_some());
+                continue;
+            };
+            match session.status(|_| ()) {
+                Ok(0) => requests += 1,
+                _ => *place = None,
+            }
+        }
+    }
+    Ok(format!("{made} clients made, which sent {requests} requests"))
+}
+
+/// Each client comes from another /64 network, so none is of an origin that holds anything.
+pub(super) fn sessions_networks(scene: &Scene) -> Result<String, String> {
+    let (mut made, mut refused) = (0, 0);
+    for network in 1000.. {
+        if !scene.goes_on() {
+            break;
+        }
+        match new_session(places::neighbour_6(network, 1), network.into()) {
+            Ok(_) => made += 1,
+            Err(_) => refused += 1,
+        }
+    }
+    Ok(format!("{made} clients made, {refused} refused"))
+}
+
+/// Makes a client with a session, without patience.
+fn new_session(address: IpAddr, number: u32) -> Result<Session, Failure> {
+    let mut link = Link::open(Caller::host(address))?;
+    let (client, sequence) = nfs4::exchange_id(&mut link, &name(number), [1; 8])?;
+    let id = nfs4::create_session(&mut link, client, sequence, 1, false)?;
+    Ok(Session { link, client, id, sequence: 0 })
 }
 
 /// Clients of NFSv4.0, each with a file open.

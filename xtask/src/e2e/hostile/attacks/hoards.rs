@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::super::compound::{Compound, DENIED, Owner, op};
-use super::super::nfs3;
+use super::super::nfs3::{self, LockOwner, nlm};
 use super::super::nfs4::{self, ANY_DELEGATION, NO_DELEGATION, Session};
 use super::super::rpc::{Caller, Failure, Link};
 use super::super::{Scene, places};
@@ -15,6 +15,8 @@ const BATCH: u64 = 30;
 const PAUSE: Duration = Duration::from_millis(50);
 /// Files whose delegations are taken.
 const DELEGATED: u32 = 2000;
+/// NLM4_BLOCKED.
+pub(super) const BLOCKED: u32 = 3;
 /// Files with queues for their locks.
 const QUEUES: u32 = 20;
 /// Bytes of an extended attribute.
@@ -117,6 +119,31 @@ pub(super) fn waiters(scene: &Scene) -> Result<String, String> {
         }
     }
     Ok(format!("{denied} of {number} were denied and may wait"))
+}
+
+/// The same with NLM: ever new processes of one host wait.
+pub(super) fn waiters_nlm(scene: &Scene) -> Result<String, String> {
+    let mut holder = Link::open(Caller::host(places::neighbour(216)))?;
+    let mut link = Link::open(Caller::host(places::neighbour(217)))?;
+    let owner = |process| LockOwner { host: b"waiter", process };
+    let mut files = Vec::new();
+    for number in 0..QUEUES {
+        let file = nfs3::create(&mut holder, &scene.folder, format!("queue-of-hosts-{number}").as_bytes())?;
+        nfs3::lock_call(&mut holder, nlm::LOCK, owner(0), &file, 0, false)?;
+        files.push(file);
+    }
+    let (mut number, mut blocked) = (0, 0);
+    for file in files.iter().cycle() {
+        if !scene.goes_on() {
+            break;
+        }
+        number += 1;
+        match nfs3::lock_call(&mut link, nlm::LOCK, owner(number), file, 0, true)? {
+            BLOCKED => blocked += 1,
+            _ => thread::sleep(PAUSE / 10),
+        }
+    }
+    Ok(format!("{blocked} of {number} may wait"))
 }
 
 /// Opens for the sake of delegations.
