@@ -14,7 +14,7 @@ const BYTES_PER_OBJECT: u64 = 1024;
 const STREAMS: u64 = 3;
 
 impl Volume {
-    /// Whether new data is refused because the device is full.
+    /// Whether new data is refused because the device is full, or was since the last call.
     pub fn refuses_data(&self) -> bool {
         self.space.refuses()
     }

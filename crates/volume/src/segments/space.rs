@@ -24,6 +24,8 @@ struct Account {
     exhaustions: u64,
     /// Value of `exhaustions` when space was first short, until there is space again.
     short_since: Option<u64>,
+    /// Whether a caller got `NoSpace` since [`SpaceLedger::refuses`] was last asked.
+    refused: bool,
     device: Space,
 }
 
@@ -61,7 +63,11 @@ impl SpaceLedger {
         }
         let exhaustions = state.exhaustions;
         let since = *state.short_since.get_or_insert(exhaustions);
-        Err(if state.exhaustions >= since + EXHAUSTIONS_MAX { Error::NoSpace } else { Error::Busy })
+        if state.exhaustions < since + EXHAUSTIONS_MAX {
+            return Err(Error::Busy);
+        }
+        state.refused = true;
+        Err(Error::NoSpace)
     }
 
     /// Reserves more for what was already accepted: a mapping that was split needs one more header.
@@ -92,10 +98,12 @@ impl SpaceLedger {
         self.state.lock().short_since.is_some()
     }
 
-    /// Whether callers are refused with `NoSpace`, or wait because the index is full.
+    /// Whether callers are refused with `NoSpace`, or were since the last call, or wait because the index is full. What was
+    /// reserved too much is free again a moment after a refusal.
     pub fn refuses(&self) -> bool {
-        let state = self.state.lock();
-        state.index_full
+        let mut state = self.state.lock();
+        std::mem::take(&mut state.refused)
+            || state.index_full
             || state.short_since.is_some_and(|since| state.exhaustions >= since + EXHAUSTIONS_MAX)
     }
 
