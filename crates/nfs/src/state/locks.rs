@@ -584,7 +584,7 @@ impl SharedState {
             from = index + 1;
             match &waiter.open {
                 Some(open) => {
-                    // Its places are gone, of which it may have had several, and it may have freed something itself.
+                    // The grant removed all of its places in the queue, and may itself have freed something.
                     let more = self.grant_to_waiter(context, state, &waiter, open);
                     from = 0;
                     freed = Range::cover(freed, more);

@@ -98,8 +98,8 @@ impl SpaceLedger {
         self.state.lock().short_since.is_some()
     }
 
-    /// Whether callers are refused with `NoSpace`, or were since the last call, or wait because the index is full. What was
-    /// reserved too much is free again a moment after a refusal.
+    /// Whether callers are refused with `NoSpace`, or were since the last call, or wait because the index is full.
+    /// Reservations exceed what extents take, so a little room returns soon after a refusal.
     pub fn refuses(&self) -> bool {
         let mut state = self.state.lock();
         std::mem::take(&mut state.refused)

@@ -49,7 +49,7 @@ impl Range {
         self.first <= other.last.saturating_add(1) && other.first <= self.last.saturating_add(1)
     }
 
-    /// Returns the smallest range that covers both, as far as there are any.
+    /// Returns the smallest range that covers those given; none if neither is.
     pub(crate) fn cover(one: Option<Range>, other: Option<Range>) -> Option<Range> {
         match (one, other) {
             (Some(one), Some(other)) => Some(one.join(other)),
