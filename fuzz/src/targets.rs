@@ -33,6 +33,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "nfs4", seeds: nfs4::seeds, run: nfs4::run },
     Target { name: "compounds", seeds: compounds::seeds, run: compounds::run },
     Target { name: "payloads", seeds: payloads::seeds, run: payloads::run },
+    Target { name: "http", seeds: http::seeds, run: http::run },
     Target { name: "journal", seeds: journal::seeds, run: journal::run },
     Target { name: "segment", seeds: segment::seeds, run: segment::run },
     Target { name: "record", seeds: record::seeds, run: record::run },
@@ -74,6 +75,7 @@ macro_rules! round_trip {
 }
 
 mod compounds;
+mod http;
 mod journal;
 mod mount;
 mod nfs3;

@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, check, config, dump, serve, status, volume};
+use crate::commands::{
+    bench, check, completions, config, dump, man, pool, serve, status, token, top, volume,
+};
 
 /// Follows the help of every command.
 const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure, faults found, or files not copied whole; 2 the command line or the configuration \
@@ -20,18 +22,28 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Serve the volumes of a data directory over NFSv3, NFSv4.0, NFSv4.1 and NFSv4.2
     Serve(serve::Serve),
-    /// Create, list, show, change and delete volumes
+    /// Create, list, show, rename, change and delete volumes, also while a server runs
     Volume(volume::Volume),
+    /// Create, list, show and delete pools, which hold volumes
+    Pool(pool::Pool),
     /// Check volumes for faults; no server may be running on the data directory
     Check(check::Check),
     /// Copy the files of a volume, damaged or not, or print its records; no server may be running on the data directory
     Dump(dump::Dump),
     /// Show the state of a running server
     Status(status::Status),
+    /// Show what clients do on a running server, and what their calls wait for
+    Top(top::Top),
+    /// Create, list and delete tokens for administration over the network
+    Token(token::Token),
     /// Print an example of the configuration file, or check one
     Config(config::Config),
     /// Measure an NFS server with a load generator that needs no mount
     Bench(bench::Bench),
+    /// Print a script that completes commands and options with the Tab key
+    Completions(completions::Completions),
+    /// Write a man page for each command
+    Man(man::Man),
 }
 
 #[cfg(test)]

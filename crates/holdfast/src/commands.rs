@@ -2,8 +2,14 @@
 
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod dump;
+pub(crate) mod man;
+mod named;
+pub(crate) mod pool;
 pub(crate) mod serve;
 pub(crate) mod status;
+pub(crate) mod token;
+pub(crate) mod top;
 pub(crate) mod volume;

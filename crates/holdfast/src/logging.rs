@@ -1,7 +1,7 @@
 //! Logging to standard error. Standard output is for results.
 //!
-//! This is the only place that knows what events look like, so that it alone keeps the log honest and bounded: text is
-//! escaped whoever supplied it (`crate::escape`), and events about clients, which are those with a field `client`, are
+//! This is the only place that knows what events look like, so that it alone keeps the log truthful and bounded: all text is
+//! escaped (`crate::escape`), and events about clients, which are those with a field `client`, are
 //! limited, as are warnings and errors (`limiter.rs`).
 
 use std::hash::RandomState;
@@ -12,6 +12,7 @@ use std::thread;
 use clap::{Args, ValueEnum};
 use server::config::{Config, LogFormat, LogLevel};
 use server::error::Error;
+use server::events::Events;
 use tracing::Level as TracingLevel;
 
 use limiter::{PERIOD, Source};
@@ -70,12 +71,15 @@ impl From<Level> for LogLevel {
 
 /// A log that was started.
 #[derive(Debug)]
-pub(crate) struct Started(Arc<Counts>);
+pub(crate) struct Started {
+    counts: Arc<Counts>,
+    events: Arc<Events>,
+}
 
 impl Started {
     /// Logs once in each period what was left out, as long as the process runs.
     pub(crate) fn report_periodically(&self) -> Result<(), Error> {
-        let counts = Arc::clone(&self.0);
+        let counts = Arc::clone(&self.counts);
         let run = move || {
             loop {
                 thread::sleep(PERIOD);
@@ -91,7 +95,12 @@ impl Started {
 
     /// Logs what was left out since the last report.
     pub(crate) fn report(&self) {
-        report(&self.0);
+        report(&self.counts);
+    }
+
+    /// Returns where events are kept.
+    pub(crate) fn events(&self) -> Arc<Events> {
+        Arc::clone(&self.events)
     }
 }
 
@@ -118,15 +127,20 @@ pub(crate) fn start(log: Log, config: &Config) -> Started {
         LogLevel::Debug => TracingLevel::DEBUG,
         LogLevel::Trace => TracingLevel::TRACE,
     };
-    let counts = Arc::default();
+    let (counts, events) = (Arc::default(), Arc::<Events>::default());
     let (fields, hasher) = (FieldFormat(format), RandomState::new());
-    let lines =
-        Lines { fields, is_coloured: std::io::stderr().is_terminal(), counts: Arc::clone(&counts), hasher };
+    let lines = Lines {
+        fields,
+        is_coloured: std::io::stderr().is_terminal(),
+        counts: Arc::clone(&counts),
+        events: Arc::clone(&events),
+        hasher,
+    };
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_max_level(level)
         .fmt_fields(fields)
         .event_format(lines)
         .init();
-    Started(counts)
+    Started { counts, events }
 }

@@ -11,7 +11,7 @@ mod report;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
 use crate::cli::{Cli, Command};
 
@@ -20,11 +20,16 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Serve(serve) => commands::serve::run(&serve),
         Command::Volume(volume) => commands::volume::run(&volume),
+        Command::Pool(pool) => commands::pool::run(&pool),
         Command::Check(check) => commands::check::run(&check),
         Command::Dump(dump) => commands::dump::run(&dump),
+        Command::Token(token) => commands::token::run(&token),
         Command::Status(status) => commands::status::run(&status),
+        Command::Top(top) => commands::top::run(&top),
         Command::Config(config) => commands::config::run(&config),
         Command::Bench(bench) => commands::bench::run(&bench),
+        Command::Completions(completions) => commands::completions::run(&completions, Cli::command()),
+        Command::Man(man) => commands::man::run(&man, Cli::command()),
     };
     match result {
         Ok(code) => code,

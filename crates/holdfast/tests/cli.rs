@@ -4,6 +4,8 @@
 
 #[path = "cli/access.rs"]
 mod access;
+#[path = "cli/administration.rs"]
+mod administration;
 #[path = "cli/backup.rs"]
 mod backup;
 #[path = "cli/bench.rs"]
@@ -14,6 +16,8 @@ mod client;
 mod configuration;
 #[path = "cli/copies.rs"]
 mod copies;
+#[path = "cli/definitions.rs"]
+mod definitions;
 #[path = "cli/hosts.rs"]
 mod hosts;
 #[path = "cli/log.rs"]
@@ -25,7 +29,12 @@ mod memory;
 mod repair;
 #[path = "cli/running.rs"]
 mod running;
+#[cfg(target_os = "linux")]
+#[path = "cli/service.rs"]
+mod service;
 #[path = "cli/serving.rs"]
 mod serving;
+#[path = "cli/top.rs"]
+mod top;
 #[path = "cli/volumes.rs"]
 mod volumes;

@@ -16,6 +16,9 @@ use wire::xdr::{Decode, Decoder};
 use crate::incoming::IncomingRecord;
 use crate::limits::{DIRECTORY_BYTES_MAX, SMALL_REPLY_BYTES_MAX, SMALL_RESULT_BYTES};
 
+/// A limit that a call waits for, and a volume whose limit it is.
+pub type Awaited = (VolumeId, AwaitedLimit);
+
 /// The limit of a volume that a change may have to wait for. Changes of one origin that wait for the same are served in the
 /// order in which they came, and origins take turns; changes that wait for different ones are independent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,38 +43,59 @@ impl AwaitedLimit {
     }
 
     /// Returns the limit for a WRITE of `length` bytes: data goes to the journal if it is stable and small.
-    fn of_write(unstable: bool, length: usize) -> AwaitedLimit {
+    pub(crate) fn of_write(unstable: bool, length: usize) -> AwaitedLimit {
         if unstable || length > INLINE_WRITE_BYTES_MAX { AwaitedLimit::Data } else { AwaitedLimit::Journal }
     }
 
-    /// Returns the limit for an operation of a COMPOUND; none for one that changes no object. COMMIT, and operations that
-    /// change only state of clients, may find the journal full too, but keep no order among calls.
+    /// Returns the limit for an operation of a COMPOUND; none for one that changes no object.
     fn of_operation(operation: &ArgOp4<'_>) -> Option<AwaitedLimit> {
         match operation {
             ArgOp4::Write(args) => {
                 Some(AwaitedLimit::of_write(args.stable == StableHow4::Unstable, args.data.len()))
             }
-            ArgOp4::Setattr(_)
-            | ArgOp4::Allocate(_)
-            | ArgOp4::Deallocate(_)
-            | ArgOp4::Clone(_)
-            | ArgOp4::Copy(_)
-            | ArgOp4::Setxattr(_)
-            | ArgOp4::Removexattr(_)
-            | ArgOp4::Create(_)
-            | ArgOp4::Open(_)
-            | ArgOp4::Remove(_)
-            | ArgOp4::Rename(_)
-            | ArgOp4::Link(_) => Some(AwaitedLimit::Journal),
-            _ => None,
+            other => changes_object(other.num()).then_some(AwaitedLimit::Journal),
         }
     }
+}
+
+/// Returns whether an operation changes an object, so that it keeps an order if it meets a limit. COMMIT, and operations that
+/// change only state of clients, may find the journal full too, but keep no order among calls.
+pub(crate) fn changes_object(operation: OpNum4) -> bool {
+    matches!(
+        operation,
+        OpNum4::Write
+            | OpNum4::Setattr
+            | OpNum4::Allocate
+            | OpNum4::Deallocate
+            | OpNum4::Clone
+            | OpNum4::Copy
+            | OpNum4::Setxattr
+            | OpNum4::Removexattr
+            | OpNum4::Create
+            | OpNum4::Open
+            | OpNum4::Remove
+            | OpNum4::Rename
+            | OpNum4::Link
+    )
 }
 
 /// Bytes reserved for the value of an extended attribute: GETXATTR has no limit of its own.
 const XATTR_BYTES: u32 = 64 << 10;
 
 const _: () = assert!(XATTR_BYTES as usize >= volume::limits::XATTR_VALUE_BYTES_MAX);
+
+/// Bytes reserved for the target of a symbolic link.
+const SYMLINK_BYTES: u32 = 4 << 10;
+
+const _: () = assert!(SYMLINK_BYTES as usize >= volume::limits::SYMLINK_BYTES_MAX);
+
+/// Bytes reserved for the name of an owner.
+const OWNER_BYTES: u32 = 1 << 10;
+
+const _: () = assert!(OWNER_BYTES as usize >= wire::limits::OPAQUE4_BYTES_MAX);
+
+/// Bytes of a status.
+const STATUS_BYTES: usize = 4;
 
 /// What a call needs before it is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,9 +126,10 @@ impl<'r> Needs<'r> {
         needs.unwrap_or(Needs::SMALL)
     }
 
-    /// Returns the volume whose objects the call changes, and the limit the call may have to wait for; none for other calls.
+    /// Returns the volume whose objects the call changes, and the limit the call may have to wait for; none for other calls. What a
+    /// COMPOUND waits for is known when it has met a limit: see `Outcome::Busy` of the service.
     #[must_use]
-    pub fn awaited(&self) -> Option<(VolumeId, AwaitedLimit)> {
+    pub fn awaited(&self) -> Option<Awaited> {
         let (handle, limit) = self.change?;
         Some((Handle::parse(handle)?.volume, limit))
     }
@@ -149,7 +174,7 @@ impl<'r> Needs<'r> {
         Some(Needs { change: Some((handle.as_bytes(), limit)), ..Needs::SMALL })
     }
 
-    /// Walks the operations once. The first one that changes an object says what the COMPOUND waits for.
+    /// Walks the operations once. The first one that changes an object says what the COMPOUND probably waits for at first.
     fn of_compound(arguments: &Decoder<'r>) -> Option<Needs<'r>> {
         let mut reader = CompoundReader::new(arguments.clone()).ok()?;
         let (mut bytes, mut current, mut change) = (SMALL_REPLY_BYTES_MAX, None, None);
@@ -176,6 +201,12 @@ impl<'r> Needs<'r> {
                 Some(ArgOp4::Readdir(args)) => args.maxcount.min(DIRECTORY_BYTES_MAX),
                 Some(ArgOp4::Listxattrs(args)) => args.maxcount.min(DIRECTORY_BYTES_MAX),
                 Some(ArgOp4::Getxattr(_)) => XATTR_BYTES,
+                Some(ArgOp4::Readlink) => SYMLINK_BYTES,
+                // The owner of the lock in the way.
+                Some(ArgOp4::Lock(_) | ArgOp4::Lockt(_)) => OWNER_BYTES,
+                Some(ArgOp4::TestStateid(args)) => {
+                    u32::try_from(STATUS_BYTES * args.stateids.len()).unwrap_or(u32::MAX)
+                }
                 _ => 0,
             };
             bytes += SMALL_RESULT_BYTES + usize::try_from(wanted).unwrap_or(RECORD_BYTES_MAX);
@@ -192,6 +223,11 @@ const _: () = assert!(SMALL_REPLY_BYTES_MAX <= OVERHEAD_BYTES_MAX);
 mod tests {
     use volume::handle::HANDLE_BYTES;
     use volume::ids::{Ino, SnapshotId};
+    use wire::array::Array;
+    use wire::nfs4::compound::CompoundArgsEncoder;
+    use wire::nfs4::{
+        ClientId4, LocktArgs, NfsLockType4, OwnerId4, StateOwner4, Stateid4, TestStateidArgs, Utf8Str4,
+    };
     use wire::rpc::{CallHeader, Credential, OpaqueAuth};
     use wire::xdr::{Encode, Encoder};
 
@@ -253,6 +289,29 @@ mod tests {
             SMALL_REPLY_BYTES_MAX,
             "a record that is no call gets a small reply"
         );
+    }
+
+    #[test]
+    fn results_that_are_longer_than_most_count_in_full() {
+        let lock = LocktArgs {
+            locktype: NfsLockType4::Write,
+            offset: 0,
+            length: 1,
+            owner: StateOwner4 { clientid: ClientId4(1), owner: OwnerId4(b"owner") },
+        };
+        let stateids = [Stateid4::ANONYMOUS; 300];
+        let test = TestStateidArgs { stateids: Array::new(&stateids).unwrap() };
+        let cases =
+            [(ArgOp4::Readlink, 4095), (ArgOp4::Lockt(lock), 1024), (ArgOp4::TestStateid(test), 4 * 300)];
+        for (operation, result) in cases {
+            let mut record = call(nfs4::PROGRAM, 1, |out| {
+                let mut compound = CompoundArgsEncoder::begin(out, Utf8Str4(b""), 2);
+                (0..100).for_each(|_| compound.push(&operation));
+                compound.finish();
+            });
+            record[16..20].copy_from_slice(&nfs4::VERSION.to_be_bytes());
+            assert!(reply_bytes_max(&record) >= 100 * result, "{operation:?}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A call: its arguments, its caller, and the objects that its handles name.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,9 +13,11 @@ use volume::request::{Access, Credentials, Durability, Failure, Request, Request
 use volume::time::Time;
 use volume::volume::Volume;
 use wire::nfs3::{Failed, Fattr3, FileHandle3, NfsStat3, WccData};
-use wire::rpc::{AuthStat, CallHeader, Credential};
+use wire::rpc::{AuthStat, CallHeader};
 use wire::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, Payload};
 
+use crate::admission::Awaited;
+use crate::clocks::ClockReading;
 use crate::connection::Connection;
 use crate::context::{Located, Refused, ServiceContext};
 use crate::exports::Export;
@@ -22,6 +25,7 @@ use crate::incoming::ReceivedPayload;
 use crate::progress::Progress;
 use crate::state::ids::FileId;
 use crate::status::Retry;
+use crate::summary::{Evaluated, Transferred};
 use crate::{attributes, credentials, status};
 
 /// Why an operation wrote no result of its own. Nothing was changed.
@@ -29,8 +33,9 @@ use crate::{attributes, credentials, status};
 pub(crate) enum Stop {
     /// Media must be read: run the call again where that is allowed.
     WouldBlock,
-    /// A limit of the volume is reached, which other changes wait for too: run the call again soon.
-    Busy,
+    /// A limit of a volume is reached, which other changes wait for too: run the call again soon. None stands for the limit that its
+    /// arguments imply.
+    Busy(Option<Awaited>),
     /// Something is in the way of this call, for example the same call that is being executed: run the call again soon.
     Later,
     /// The arguments cannot be decoded.
@@ -51,7 +56,7 @@ impl From<Retry> for Stop {
     fn from(retry: Retry) -> Stop {
         match retry {
             Retry::WouldBlock => Stop::WouldBlock,
-            Retry::Busy => Stop::Busy,
+            Retry::Busy => Stop::Busy(None),
             Retry::Later => Stop::Later,
         }
     }
@@ -98,7 +103,7 @@ pub(crate) struct Call<'a> {
     /// The payload that lies elsewhere.
     pub(crate) payload: Option<&'a ReceivedPayload>,
     pub(crate) connection: &'a Connection,
-    pub(crate) now: Time,
+    pub(crate) now: ClockReading,
     pub(crate) access: Access,
     /// File data that ends the reply without being copied into its buffer.
     pub(crate) tail: Cell<Vec<Slice>>,
@@ -108,6 +113,10 @@ pub(crate) struct Call<'a> {
     pub(crate) bytes: usize,
     /// Whether the call changed a volume; for procedures that do not always.
     pub(crate) changed: Cell<bool>,
+    /// The file data that it moved.
+    pub(crate) transferred: Cell<Transferred>,
+    /// The operations of a COMPOUND.
+    pub(crate) evaluated: Cell<Evaluated>,
 }
 
 impl<'a> Call<'a> {
@@ -142,31 +151,32 @@ impl<'a> Call<'a> {
         if !export.accepts_credential(&self.header.credential) {
             return Err(Stop::Auth(AuthStat::TooWeak));
         }
-        Ok(Object::new(volume, ino, export, &self.header.credential, self.now, self.access))
+        let credentials = Cow::Owned(credentials::credentials(&self.header.credential, export));
+        Ok(Object::new(volume, ino, export, credentials, self.now.wall, self.access))
     }
 }
 
 /// An object that a handle names, and the credentials to use it with.
+#[derive(Clone)]
 pub(crate) struct Object<'a> {
     pub(crate) volume: &'a Arc<Volume>,
     pub(crate) ino: Ino,
     pub(crate) export: &'a Export,
-    credentials: Credentials,
+    credentials: Cow<'a, Credentials>,
     now: Time,
     access: Access,
 }
 
 impl<'a> Object<'a> {
-    /// Makes an object that is used with `credential`, squashed by the rules of the export.
+    /// Makes an object that is used with `credentials`, the caller's as the export squashes them.
     pub(crate) fn new(
         volume: &'a Arc<Volume>,
         ino: Ino,
         export: &'a Export,
-        credential: &Credential<'_>,
+        credentials: Cow<'a, Credentials>,
         now: Time,
         access: Access,
     ) -> Object<'a> {
-        let credentials = credentials::credentials(credential, export);
         Object { volume, ino, export, credentials, now, access }
     }
 

@@ -1,5 +1,8 @@
 //! Credentials for the engine: the caller's AUTH_SYS credential, squashed as the export says.
 
+use std::borrow::Cow;
+use std::cell::OnceCell;
+
 use volume::request::Credentials;
 use wire::rpc::{AuthSys, Credential};
 
@@ -13,6 +16,22 @@ pub(crate) fn credentials(credential: &Credential<'_>, export: &Export) -> Crede
         }
         (Credential::Sys(sys), Squash::Root) => without_root(sys, export),
         _ => anonymous(export),
+    }
+}
+
+/// The caller's credentials for all objects of a call, which are nearly always of one export.
+#[derive(Debug, Default)]
+pub(crate) struct SharedCredentials(OnceCell<(*const Export, Credentials)>);
+
+impl SharedCredentials {
+    /// Squashes the credential of the call. Only those for the first export are kept.
+    pub(crate) fn of<'s>(&'s self, credential: &Credential<'_>, export: &Export) -> Cow<'s, Credentials> {
+        let (first, shared) = self.0.get_or_init(|| (export, credentials(credential, export)));
+        if std::ptr::eq(*first, export) {
+            Cow::Borrowed(shared)
+        } else {
+            Cow::Owned(credentials(credential, export))
+        }
     }
 }
 
@@ -66,6 +85,17 @@ mod tests {
         assert_eq!(seen(&user, Squash::None), (7, 8, vec![9, 0]));
         assert_eq!(seen(&user, Squash::Root), (7, 8, vec![9, 1002]));
         assert_eq!(seen(&user, Squash::All), (1001, 1002, vec![]));
+    }
+
+    #[test]
+    fn each_export_squashes_the_credential_of_a_call() {
+        let strict = Export { squash: Squash::Root, anonymous_uid: 9, ..Export::new("/main", VolumeId(1)) };
+        let open = Export { squash: Squash::None, ..Export::new("/main", VolumeId(1)) };
+        let (root, shared) = (sys(0, 0, &[]), SharedCredentials::default());
+        for _ in 0..2 {
+            assert_eq!(shared.of(&root, &strict).uid, 9);
+            assert_eq!(shared.of(&root, &open).uid, 0);
+        }
     }
 
     #[test]

@@ -5,41 +5,78 @@ use wire::rpc::AcceptStat;
 use wire::{mount3, nfs4, nlm4, nsm, portmap};
 
 use crate::call::Operation;
+use crate::summary::{MOUNT, NFS3, NFS4, NLM, NSM, OperationId, PORTMAP};
 
 /// One version of a program, with its procedures in the order of their numbers.
 struct Version {
     program: u32,
     version: u32,
     procedures: &'static [Operation],
+    /// The number of its first procedure among those of all protocols.
+    first: u8,
 }
 
 /// The programs that are served, the busiest first.
 static VERSIONS: [Version; 8] = [
-    Version { program: nfs3::PROGRAM, version: nfs3::VERSION, procedures: &crate::v3::OPERATIONS },
-    Version { program: nfs4::PROGRAM, version: nfs4::VERSION, procedures: &crate::v4::OPERATIONS },
-    Version { program: nlm4::PROGRAM, version: nlm4::VERSION, procedures: &crate::nlm::OPERATIONS },
-    Version { program: nsm::PROGRAM, version: nsm::VERSION, procedures: &crate::nsm::OPERATIONS },
-    Version { program: mount3::PROGRAM, version: mount3::VERSION, procedures: &crate::mount::OPERATIONS },
+    Version {
+        program: nfs3::PROGRAM,
+        version: nfs3::VERSION,
+        procedures: &crate::v3::OPERATIONS,
+        first: NFS3,
+    },
+    Version {
+        program: nfs4::PROGRAM,
+        version: nfs4::VERSION,
+        procedures: &crate::v4::OPERATIONS,
+        first: NFS4,
+    },
+    Version {
+        program: nlm4::PROGRAM,
+        version: nlm4::VERSION,
+        procedures: &crate::nlm::OPERATIONS,
+        first: NLM,
+    },
+    Version { program: nsm::PROGRAM, version: nsm::VERSION, procedures: &crate::nsm::OPERATIONS, first: NSM },
+    Version {
+        program: mount3::PROGRAM,
+        version: mount3::VERSION,
+        procedures: &crate::mount::OPERATIONS,
+        first: MOUNT,
+    },
     Version {
         program: portmap::PROGRAM,
         version: portmap::VERSION_PORTMAP,
         procedures: &crate::portmap::PORTMAP_OPERATIONS,
+        first: PORTMAP,
     },
-    Version { program: portmap::PROGRAM, version: 3, procedures: &crate::portmap::RPCBIND_OPERATIONS },
-    Version { program: portmap::PROGRAM, version: 4, procedures: &crate::portmap::RPCBIND_OPERATIONS },
+    Version {
+        program: portmap::PROGRAM,
+        version: 3,
+        procedures: &crate::portmap::RPCBIND_OPERATIONS,
+        first: PORTMAP,
+    },
+    Version {
+        program: portmap::PROGRAM,
+        version: 4,
+        procedures: &crate::portmap::RPCBIND_OPERATIONS,
+        first: PORTMAP,
+    },
 ];
 
-/// Finds the operation of a procedure.
+/// Finds the operation of a procedure, and its number among those of all protocols.
 ///
 /// # Errors
 /// The status to reply if it does not exist (RFC 5531 section 9).
-pub(crate) fn find(program: u32, version: u32, procedure: u32) -> Result<&'static Operation, AcceptStat> {
+pub(crate) fn find(
+    program: u32,
+    version: u32,
+    procedure: u32,
+) -> Result<(&'static Operation, OperationId), AcceptStat> {
     let known = VERSIONS.iter().find(|known| known.program == program && known.version == version);
     let Some(known) = known else { return Err(unknown_version(program)) };
-    usize::try_from(procedure)
-        .ok()
-        .and_then(|procedure| known.procedures.get(procedure))
-        .ok_or(AcceptStat::ProcUnavail)
+    let number = u8::try_from(procedure).map_err(|_| AcceptStat::ProcUnavail)?;
+    let operation = known.procedures.get(usize::from(number)).ok_or(AcceptStat::ProcUnavail)?;
+    Ok((operation, OperationId::of_procedure(known.first, number)))
 }
 
 fn unknown_version(program: u32) -> AcceptStat {

@@ -5,10 +5,10 @@
 
 use volume::bytes::Slice;
 use volume::request::Access;
-use volume::time::Time;
 use wire::rpc::{CallError, CallHeader, decode_call, decode_call_in};
 use wire::xdr::Decoder;
 
+use crate::clocks::ClockReading;
 use crate::connection::Connection;
 
 mod payload;
@@ -134,8 +134,8 @@ pub struct Incoming<'r> {
     pub record: &'r IncomingRecord<'r>,
     /// The connection it came by.
     pub connection: Connection,
-    /// The wall clock.
-    pub now: Time,
+    /// What the clocks show.
+    pub now: ClockReading,
     /// Whether media may be read.
     pub access: Access,
 }

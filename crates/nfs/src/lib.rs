@@ -22,6 +22,7 @@
 //! | [`exports`] | which clients reach which volume, with what rights; the pseudo file system |
 //! | `credentials` | AUTH_SYS credentials after squashing |
 //! | `attributes`, `status` | the engine's attributes and errors as those of NFSv3, and back |
+//! | [`summary`] | what a call did, for metrics |
 //! | [`limits`] | limits that documents or several modules use, with their reasons |
 //!
 //! What is deliberately absent: sockets, threads and clocks. State of clients is in `state`; a client of NFSv3 has none
@@ -33,6 +34,7 @@
 pub mod admission;
 mod attributes;
 mod call;
+mod clocks;
 mod connection;
 mod context;
 mod credentials;
@@ -50,5 +52,6 @@ mod rpc_cache;
 pub mod service;
 mod state;
 mod status;
+pub mod summary;
 mod v3;
 mod v4;

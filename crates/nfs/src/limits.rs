@@ -13,6 +13,14 @@ pub const IN_PROGRESS_PER_SHARD_MAX: usize = 64;
 /// Bytes of one READDIR or READDIRPLUS, whatever the client allows: the same as one READ.
 pub const DIRECTORY_BYTES_MAX: u32 = volume::limits::TRANSFER_BYTES_MAX;
 
+/// Data of a READ of this length and more is not copied into the reply, bytes. Below it, a copy costs less than one more entry in
+/// the vector of a system call.
+pub const IN_PARTS_BYTES_MIN: usize = 16 << 10;
+
+/// The same for the average piece of such data: until it is sent, a piece keeps all of the buffer in memory that it lies in, which may
+/// be an extent.
+pub const PIECE_BYTES_MIN: usize = 8 << 10;
+
 /// Bytes of a READDIR that FSINFO recommends: some thousand names, which do not delay an event loop.
 pub const DIRECTORY_BYTES_PREFERRED: u32 = 64 << 10;
 
@@ -22,6 +30,10 @@ pub(crate) const COOKIE_VERIFIER: [u8; wire::limits::VERIFIER_BYTES] = [0; wire:
 
 /// Names requested from the engine at once, so that its result stays within some 100 KiB.
 pub const NAMES_AT_ONCE_MAX: usize = 512;
+
+/// The largest number of names in one reply to READDIR or READDIRPLUS. With attributes, this many take 2 ms of an event loop; a
+/// longer listing takes one more call for each 2,048 names, at a hundredth of that cost.
+pub const NAMES_MAX: usize = 2048;
 
 /// READ and WRITE offsets and counts that are multiples of this are served best: the engine's blocks.
 pub const TRANSFER_MULTIPLE: u32 = 4096;
@@ -53,6 +65,7 @@ pub(crate) fn fits_a_file(offset: u64, length: u64) -> bool {
     offset.checked_add(length).is_some_and(|end| end <= volume::limits::FILE_BYTES_MAX)
 }
 
+const _: () = assert!(NAMES_AT_ONCE_MAX < NAMES_MAX);
 // A WRITE that can be decoded is never larger than what the engine takes at once.
 const _: () = assert!(wire::limits::DATA_BYTES_MAX == volume::limits::TRANSFER_BYTES_MAX as usize);
 // The engine's handles fit those of NFSv3.

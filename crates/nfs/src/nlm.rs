@@ -91,6 +91,7 @@ impl From<Stop> for Rejection {
 impl From<StateError> for Rejection {
     fn from(error: StateError) -> Rejection {
         match error {
+            StateError::Unfinished => Stop::WouldBlock.into(),
             // The client is being removed.
             StateError::Expired => Stop::Later.into(),
             // A delegation is being recalled. This is how NLM says "in a few seconds".

@@ -7,6 +7,7 @@ use wire::nfs4::{NfsStat4, OpNum4, Stateid4};
 use wire::xdr::{Encode, Encoder};
 
 use crate::state::SlotGuard;
+use crate::summary::{Evaluated, Transferred};
 
 /// A COMPOUND that stopped before its end, to be continued. Dropping it ends the COMPOUND: the results so far are final, and
 /// a retransmission finds NFS4ERR_DELAY for the operation that stopped it, or NFS4ERR_RETRY_UNCACHED_REP if the reply is
@@ -28,11 +29,11 @@ impl Drop for Progress {
     fn drop(&mut self) {
         let Some(mut suspended) = self.0.take() else { return };
         if let Some(slot) = suspended.slot.take() {
-            let wait = suspended.waits.first().copied();
+            let waits = std::mem::take(&mut suspended.waits);
             let reply = suspended.delayed();
             // A longer reply does not fit the slot, which then caches none.
             let kept = (reply.len() <= slot.reply_bytes_cached_max()).then_some(&reply[..]);
-            slot.finish(kept, wait);
+            slot.finish(kept, waits);
         }
     }
 }
@@ -73,6 +74,8 @@ pub(crate) struct Suspended {
     pub(crate) slot: Option<SlotGuard>,
     pub(crate) waits: Vec<(VolumeId, Durability)>,
     pub(crate) changed: bool,
+    pub(crate) evaluated: Evaluated,
+    pub(crate) transferred: Transferred,
     pub(crate) tail: Vec<Slice>,
 }
 

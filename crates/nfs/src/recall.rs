@@ -2,12 +2,16 @@
 //!
 //! The operation is refused until they are gone, and its client tries again. NFSv3 data operations respect share
 //! reservations in the same way. Without delegations and share denials, this costs two loads of counters.
+//!
+//! Whoever may not do something must not cost others their delegations, or the state of clients that are silent, by trying. So the
+//! right to do it is checked first ([`Right`]), and the export.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use volume::ids::{Ino, VolumeId};
-use volume::request::{Answer, Error, Failure};
-use volume::results::{Found, Removed, Renamed};
+use volume::request::{Answer, Durable, Error, Failure};
+use volume::results::{AccessMask, Found, Removed, Renamed};
 use wire::nfs3::NfsStat3;
 
 use crate::call::{Call, Object, Stop};
@@ -22,11 +26,109 @@ use crate::state::{Context, SharedState, StateError};
 impl From<StateError> for Stop {
     fn from(error: StateError) -> Stop {
         match error {
-            StateError::Engine(Error::WouldBlock) => Stop::WouldBlock,
-            StateError::Engine(Error::Busy) => Stop::Busy,
+            StateError::Engine(Error::WouldBlock) | StateError::Unfinished => Stop::WouldBlock,
+            StateError::Engine(Error::Busy) => Stop::Busy(None),
+            StateError::Engine(Error::AccessDenied) => Stop::Status(NfsStat3::Acces),
+            StateError::Engine(Error::NotPermitted) => Stop::Status(NfsStat3::Perm),
             StateError::Engine(_) => Stop::Later,
             _ => Stop::Status(NfsStat3::Jukebox),
         }
+    }
+}
+
+/// What the caller of an operation needs, or the engine refuses the operation. With it, the engine may still refuse.
+#[derive(Clone, Copy)]
+pub(crate) enum Right<'o, 'a> {
+    /// Nothing.
+    None,
+    /// To read or execute the file, or to own it.
+    Read,
+    /// To write the file, or to own it.
+    Write,
+    /// To add names to this directory.
+    AddTo(&'o Object<'a>),
+    /// To remove the object's name from this directory.
+    RemoveFrom(&'o Object<'a>),
+}
+
+/// What a caller may do with an object.
+struct Granted {
+    mask: u32,
+    owns: bool,
+    is_sticky: bool,
+    is_durable: bool,
+}
+
+/// The sticky bit of a directory's mode.
+const STICKY: u16 = 0o1000;
+
+impl Granted {
+    /// Looks it up. None if the operation will report why that fails.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`], [`Error::Busy`] and [`Error::ObjectBusy`]: it is not known yet.
+    fn of(object: &Object<'_>) -> Result<Option<Granted>, Error> {
+        let request = object.request();
+        let asked = AccessMask::READ | AccessMask::LOOKUP | AccessMask::MODIFY | AccessMask::EXECUTE;
+        let granted = match object.volume.access(&request, object.ino, AccessMask(asked)) {
+            Ok(granted) => granted,
+            Err(Failure { error: error @ (Error::WouldBlock | Error::Busy | Error::ObjectBusy), .. }) => {
+                return Err(error);
+            }
+            Err(_) => return Ok(None),
+        };
+        let (mask, attributes) = (granted.value.granted.0, granted.value.attributes);
+        Ok(Some(Granted {
+            mask,
+            owns: request.credentials.uid == 0 || request.credentials.uid == attributes.uid,
+            is_sticky: attributes.mode & STICKY != 0,
+            is_durable: object.volume.durability(granted.after) != Durable::NotYet,
+        }))
+    }
+
+    fn has_any(&self, mask: u32) -> bool {
+        self.mask & mask != 0
+    }
+
+    fn changes_names(&self) -> bool {
+        self.has_any(AccessMask::MODIFY) && self.has_any(AccessMask::LOOKUP)
+    }
+
+    /// Refuses the operation, once what it shows is durable.
+    fn refuse(&self, error: Error) -> Result<(), Error> {
+        Err(if self.is_durable { error } else { Error::ObjectBusy })
+    }
+}
+
+impl Right<'_, '_> {
+    /// Checks that the caller has the right for `object`.
+    ///
+    /// # Errors
+    /// [`Error::AccessDenied`] and [`Error::NotPermitted`]; [`Error::WouldBlock`], [`Error::Busy`] and [`Error::ObjectBusy`] if that
+    /// is not known yet.
+    fn check(self, object: &Object<'_>) -> Result<(), Error> {
+        let at = match self {
+            Right::None => return Ok(()),
+            Right::Read | Right::Write => object,
+            Right::AddTo(directory) | Right::RemoveFrom(directory) => directory,
+        };
+        let Some(granted) = Granted::of(at)? else { return Ok(()) };
+        let suffices = match self {
+            Right::None => true,
+            Right::Read => granted.owns || granted.has_any(AccessMask::READ | AccessMask::EXECUTE),
+            Right::Write => granted.owns || granted.has_any(AccessMask::MODIFY),
+            Right::AddTo(_) | Right::RemoveFrom(_) => granted.changes_names(),
+        };
+        if !suffices {
+            return granted.refuse(Error::AccessDenied);
+        }
+        if matches!(self, Right::RemoveFrom(_)) && granted.is_sticky && !granted.owns {
+            match Granted::of(object)? {
+                Some(removed) if !removed.owns => return removed.refuse(Error::NotPermitted),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 }
 
@@ -39,19 +141,51 @@ pub(crate) struct Recaller<'a, 'c> {
 }
 
 impl<'a> Recaller<'a, '_> {
-    /// Recalls delegations that conflict with an operation on `object`. Hold the guard until a change is done.
+    /// Recalls delegations that conflict with an operation on `object`, which needs `right`. Hold the guard until a change is done.
     ///
     /// # Errors
-    /// [`StateError::TryLater`] until they are gone.
+    /// [`StateError::TryLater`] until they are gone; if there are some, those of [`Right::check`].
     pub(crate) fn object(
         &self,
         object: &Object<'_>,
         conflict: ConflictKind,
+        right: Right<'_, '_>,
     ) -> Result<InFlightModification<'a>, StateError> {
-        if conflict == ConflictKind::Read && !self.state.has_delegations() {
-            return Ok(InFlightModification::NONE);
+        let file = object.file_id();
+        let in_flight = match conflict {
+            ConflictKind::Read => InFlightModification::NONE,
+            // The change is refused.
+            ConflictKind::Modify if object.export.read_only => return Ok(InFlightModification::NONE),
+            ConflictKind::Modify => self.state.begin_modification(file),
+        };
+        if self.state.is_delegated_to_others(self.client, file, conflict) {
+            right.check(object)?;
+            self.state.recall_from_others(&self.context, self.client, file, conflict)?;
         }
-        self.state.check_delegations(&self.context, self.client, object.file_id(), conflict)
+        Ok(in_flight)
+    }
+
+    /// Checks share reservations and recalls delegations that conflict with I/O on `file` without an open: it must respect both (RFC
+    /// 7530 section 9.9). `host` is the address of an NFSv3 caller. Hold the guard until the I/O is done.
+    ///
+    /// # Errors
+    /// Those of [`Recaller::object`] and [`SharedState::check_shares`].
+    pub(crate) fn io(
+        &self,
+        file: &Object<'_>,
+        wanted: IoMode,
+        host: Option<IpAddr>,
+    ) -> Result<InFlightModification<'a>, StateError> {
+        let right = match wanted {
+            IoMode::Write if file.export.read_only => return Ok(InFlightModification::NONE),
+            IoMode::Write => Right::Write,
+            IoMode::Read => Right::Read,
+        };
+        if self.state.has_denials() {
+            right.check(file)?;
+            self.state.check_shares(&self.context, file.file_id(), wanted, host)?;
+        }
+        self.object(file, wanted.into(), right)
     }
 
     /// Recalls delegations of the object that is about to lose the name `name`.
@@ -64,12 +198,18 @@ impl<'a> Recaller<'a, '_> {
         directory: &Object<'_>,
         name: &[u8],
     ) -> Result<InFlightModification<'a>, StateError> {
+        if directory.export.read_only {
+            return Ok(InFlightModification::NONE);
+        }
         let in_flight = self.state.begin_modification_of_name(directory.file_id());
         if !self.state.has_delegations() {
             return Ok(in_flight);
         }
         match found(directory.volume.lookup(&directory.request(), directory.ino, name))? {
-            Some(ino) => self.object(&directory.beside(ino), ConflictKind::Modify),
+            Some(ino) => {
+                let right = Right::RemoveFrom(directory);
+                self.object(&directory.beside(ino), ConflictKind::Modify, right)
+            }
             None => Ok(in_flight),
         }
     }
@@ -133,19 +273,16 @@ impl<'a> Call<'a> {
         Recaller { state, context, client: None }
     }
 
-    /// Checks share reservations and recalls delegations that conflict with I/O on `file`: an operation without an open
-    /// must respect both (RFC 7530 section 9.9).
+    /// Does what [`Recaller::io`] does for NFSv3.
     ///
     /// # Errors
-    /// NFS3ERR_JUKEBOX while something conflicts.
+    /// NFS3ERR_JUKEBOX while something conflicts; NFS3ERR_ACCES if the caller may not do it anyway.
     pub(crate) fn check_io(
         &self,
         file: &Object<'a>,
         wanted: IoMode,
     ) -> Result<InFlightModification<'a>, Stop> {
-        let recaller = self.recaller();
-        recaller.state.check_shares(&recaller.context, file.file_id(), wanted, Some(self.client()))?;
-        Ok(recaller.object(file, wanted.into())?)
+        Ok(self.recaller().io(file, wanted, Some(self.client()))?)
     }
 
     /// Does the same for the file of a name, if there is one, which is about to be truncated. Only the file that is
@@ -177,7 +314,7 @@ mod tests {
         }
         assert_eq!(
             [Error::WouldBlock, Error::Busy, Error::ObjectBusy].map(later),
-            [Stop::WouldBlock, Stop::Busy, Stop::Later]
+            [Stop::WouldBlock, Stop::Busy(None), Stop::Later]
         );
         for error in [Error::NoEntry, Error::Stale, Error::NotDirectory] {
             assert_eq!(found(Err(error.into())), Ok(None));

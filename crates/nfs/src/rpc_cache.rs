@@ -13,29 +13,39 @@ use std::sync::Arc;
 
 use siphasher::sip::SipHasher24;
 use volume::request::{self, Answer, Durability, Error, Failure, Request, RequestKey};
+use volume::volume::Volume;
 use wire::limits::GROUPS_MAX;
 use wire::nfs3::Failed;
 use wire::rpc::{AUTH_NONE, AUTH_SYS, CallHeader, Credential};
 use wire::xdr::{Encode, Encoder};
 
 use crate::call::{Call, Handled, Object, Stop};
+use crate::connection::origin;
 use crate::status;
+
+/// The purpose of the key of checksums.
+const PURPOSE: &[u8; 16] = b"request checksum";
 
 /// Bytes of a key: client address 16, xid, program, version and procedure 4 each, checksums 8.
 const KEY_BYTES: usize = 40;
 
 const _: () = assert!(KEY_BYTES <= volume::limits::REQUEST_KEY_BYTES_MAX);
 
-/// Identifies a call. The address comes first: the engine limits remembered replies per client by it.
-fn request_key(client: IpAddr, header: &CallHeader<'_>, arguments: &[u8]) -> RequestKey {
+/// Identifies a call. The address comes first: the engine shares remembered replies among clients by it.
+fn request_key(
+    checksums: &Checksums,
+    client: IpAddr,
+    header: &CallHeader<'_>,
+    arguments: &[u8],
+) -> RequestKey {
     let mut key = Vec::with_capacity(KEY_BYTES);
     key.extend_from_slice(&mapped(client));
     for word in [header.xid, header.program, header.version, header.procedure] {
         key.extend_from_slice(&word.to_be_bytes());
     }
-    let sum = checksum(arguments) ^ credential_checksum(&header.credential);
+    let sum = checksums.of(arguments) ^ checksums.of_credential(&header.credential);
     key.extend_from_slice(&sum.to_be_bytes());
-    RequestKey(key.into())
+    RequestKey::new(key).from_origin(mapped(origin(client)))
 }
 
 /// Returns the sixteen bytes of an address, with IPv4 mapped into IPv6.
@@ -46,28 +56,43 @@ pub(crate) fn mapped(client: IpAddr) -> [u8; 16] {
     }
 }
 
-/// Distinguishes calls that reuse an xid. It is stored in journals, so it never changes. Its key is not secret: a client
-/// that makes collisions harms only itself.
-pub(crate) fn checksum(arguments: &[u8]) -> u64 {
-    SipHasher24::new().hash(arguments)
-}
+/// Makes the checksums in the keys of requests. They are stored in journals, so they never change. Their key is derived from the
+/// secret of a volume: a user of the same host could otherwise search, without asking the server, for arguments with the checksum of
+/// another one's call, and be given the reply to that.
+pub(crate) struct Checksums(SipHasher24);
 
-/// Distinguishes the principals of calls by flavor, user, group and supplementary groups. A reply is remembered for one
-/// principal, and is never given to another. As for [`checksum`], the key is not secret: a client that can forge arguments
-/// can also forge a credential.
-pub(crate) fn credential_checksum(credential: &Credential<'_>) -> u64 {
-    match credential {
-        Credential::Sys(user) => {
-            let words = [AUTH_SYS, user.uid, user.gid];
-            let mut bytes = [0; 4 * (3 + GROUPS_MAX)];
-            let mut length = 0;
-            for (to, word) in bytes.chunks_exact_mut(4).zip(words.iter().chain(user.groups.as_slice())) {
-                to.copy_from_slice(&word.to_be_bytes());
-                length += 4;
+impl Checksums {
+    /// Returns those for requests that change a volume.
+    pub(crate) fn new(volume: &Volume) -> Checksums {
+        Checksums::with_key(&volume.subkey(PURPOSE))
+    }
+
+    /// Returns those with this key.
+    pub(crate) fn with_key(key: &[u8; 16]) -> Checksums {
+        Checksums(SipHasher24::new_with_key(key))
+    }
+
+    /// Distinguishes calls that reuse an xid.
+    pub(crate) fn of(&self, arguments: &[u8]) -> u64 {
+        self.0.hash(arguments)
+    }
+
+    /// Distinguishes the principals of calls by flavor, user, group and supplementary groups. A reply is remembered for one
+    /// principal, and is never given to another.
+    pub(crate) fn of_credential(&self, credential: &Credential<'_>) -> u64 {
+        match credential {
+            Credential::Sys(user) => {
+                let words = [AUTH_SYS, user.uid, user.gid];
+                let mut bytes = [0; 4 * (3 + GROUPS_MAX)];
+                let mut length = 0;
+                for (to, word) in bytes.chunks_exact_mut(4).zip(words.iter().chain(user.groups.as_slice())) {
+                    to.copy_from_slice(&word.to_be_bytes());
+                    length += 4;
+                }
+                self.of(bytes.get(..length).unwrap_or(&bytes))
             }
-            checksum(bytes.get(..length).unwrap_or(&bytes))
+            _ => self.of(&AUTH_NONE.to_be_bytes()),
         }
-        _ => checksum(&AUTH_NONE.to_be_bytes()),
     }
 }
 
@@ -101,7 +126,8 @@ pub(crate) fn once<'a, T, B: Encode>(
         Failed { status, body: fail(&mut after)? }.encode(out);
         return Ok(object.after(after));
     }
-    let key = request_key(call.client(), call.header, call.arguments.rest());
+    let checksums = Checksums::new(object.volume);
+    let key = request_key(&checksums, call.client(), call.header, call.arguments.rest());
     let _entered = call.service.shared.in_progress.enter(&key).ok_or(Stop::Later)?;
     if let Some((answer, after)) = object.volume.lookup_request(&key) {
         out.raw(&answer);
@@ -122,7 +148,7 @@ pub(crate) fn once<'a, T, B: Encode>(
                 None => {
                     let answer = encoded(|out| succeed(&promised.value, out));
                     out.raw(&answer);
-                    object.volume.remember_unchanged(&key, answer, promised.after, call.now);
+                    object.volume.remember_unchanged(&key, answer, promised.after, call.now.wall);
                 }
             }
             Ok(object.after(promised.after))
@@ -131,7 +157,7 @@ pub(crate) fn once<'a, T, B: Encode>(
             let failed = Failed { status: status::nfs3(error)?, body: fail(&mut after)? };
             let answer = encoded(|out| failed.encode(out));
             out.raw(&answer);
-            object.volume.remember_unchanged(&key, answer, after, call.now);
+            object.volume.remember_unchanged(&key, answer, after, call.now.wall);
             Ok(object.after(after))
         }
     }
@@ -166,8 +192,12 @@ mod tests {
         }
     }
 
+    fn checksums() -> Checksums {
+        Checksums::with_key(&[0; 16])
+    }
+
     fn key(client: &str, xid: u32, procedure: u32, arguments: &[u8]) -> RequestKey {
-        request_key(client.parse().unwrap(), &header(xid, procedure), arguments)
+        request_key(&checksums(), client.parse().unwrap(), &header(xid, procedure), arguments)
     }
 
     #[test]
@@ -176,9 +206,9 @@ mod tests {
         expected.extend_from_slice(&[0xff, 0xff, 192, 0, 2, 1]);
         expected.extend_from_slice(&[0, 0, 0, 5, 0, 1, 0x86, 0xa3, 0, 0, 0, 3, 0, 0, 0, 12]);
         // SipHash-2-4 of the empty input with a zero key, and of the credential.
-        let sum = 0x1e92_4b9d_7377_00d7 ^ checksum(&[0, 0, 0, 0]);
+        let sum = 0x1e92_4b9d_7377_00d7 ^ checksums().of(&[0, 0, 0, 0]);
         expected.extend_from_slice(&sum.to_be_bytes());
-        assert_eq!(&*key("192.0.2.1", 5, 12, b"").0, expected.as_slice());
+        assert_eq!(key("192.0.2.1", 5, 12, b"").bytes(), expected.as_slice());
         assert_eq!(key("::ffff:192.0.2.1", 5, 12, b""), key("192.0.2.1", 5, 12, b""));
     }
 
@@ -193,11 +223,20 @@ mod tests {
         assert_ne!(one, key("192.0.2.1", 5, 12, b"name\0"));
     }
 
+    /// Otherwise a client could search for colliding keys without asking the server.
+    #[test]
+    fn each_secret_makes_keys_of_its_own() {
+        let client = "192.0.2.1".parse().unwrap();
+        let [one, other] = [[0; 16], [1; 16]]
+            .map(|key| request_key(&Checksums::with_key(&key), client, &header(5, 12), b"name"));
+        assert_ne!(one, other);
+    }
+
     #[test]
     fn calls_of_different_principals_have_different_keys() {
         let key = |credential| {
             let header = CallHeader { credential, ..header(5, 12) };
-            request_key("192.0.2.1".parse().unwrap(), &header, b"name")
+            request_key(&checksums(), "192.0.2.1".parse().unwrap(), &header, b"name")
         };
         let all = [
             Credential::None,

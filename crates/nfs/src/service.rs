@@ -5,17 +5,23 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use volume::Pool;
 use volume::bytes::Slice;
 use volume::handle::Handle;
+use volume::ids::VolumeId;
 use volume::request::{Durability, Durable, Error};
 use volume::time::Time;
 use volume::volume::Volume;
 use wire::nfs3::NfsStat3;
 use wire::record::OpenRecord;
-use wire::rpc::{AcceptStat, AuthStat, CallError, CallHeader, Credential, ReplyHeader, encode_success};
+use wire::rpc::{
+    AcceptStat, AuthStat, CallError, CallHeader, Credential, ReplyHeader, SUCCESS_BYTES, encode_success,
+};
 use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
+use crate::admission::Awaited;
 use crate::call::{After, Call, Handled, Operation, Stop};
+pub use crate::clocks::ClockReading;
 pub use crate::connection::{Connection, ConnectionId, origin};
 use crate::context::{ServiceContext, Shared};
 use crate::dispatch;
@@ -27,19 +33,21 @@ pub use crate::incoming::{
 };
 use crate::limits::{PAYLOAD_BYTES_MIN, fits_a_file};
 pub use crate::progress::Progress;
-use crate::state::SharedState;
 pub use crate::state::callbacks::outgoing::{Callback, Destination};
 use crate::state::config::Config;
+pub use crate::state::holdings::Holding;
 use crate::state::ids::cipher::IdKeys;
 pub use crate::state::restart::LostRecords;
 use crate::state::restart::Records;
+use crate::state::{SharedState, StateStore as _};
+use crate::summary::{CallSummary, OperationId, Protocol, Status};
 
 /// What a reply waits for.
 #[derive(Clone, Debug)]
 pub struct Wait {
-    /// The volume whose contents the reply shows.
-    pub volume: Arc<Volume>,
-    /// What must be durable there, for [`Volume::durability`].
+    /// The pool of the volume whose contents the reply shows.
+    pub pool: Arc<Pool>,
+    /// What must be durable there, for [`Pool::durability`].
     pub durability: Durability,
 }
 
@@ -53,14 +61,17 @@ pub enum Outcome {
         after: Option<Wait>,
         /// An additional delay of the reply, so that changes do not outrun checkpoints; normally zero.
         hold: Duration,
+        /// What was done, to be counted.
+        summary: CallSummary,
     },
     /// Media must be read, or the call is long and gives its turn up. Nothing was appended. Run the same call again with
     /// [`volume::request::Access::Blocking`], after other calls that wait for such a run, and with its [`Progress`] if there is
     /// one; if there is none, nothing was changed either.
     WouldBlock,
-    /// A limit of the volume is reached, see [`crate::admission::AwaitedLimit`]. Nothing was appended. Run the call again when
-    /// other changes find room, with its [`Progress`] if there is one.
-    Busy,
+    /// A limit of a volume is reached, see [`crate::admission::AwaitedLimit`]. Nothing was appended. Run the call again when
+    /// other changes find room, with its [`Progress`] if there is one. None stands for the limit that was expected
+    /// ([`crate::admission::Needs::awaited`]); a COMPOUND may meet others, of other volumes.
+    Busy(Option<Awaited>),
     /// Something is in the way of this call, for example another thread that executes the same call; other calls need not
     /// wait for it. Nothing was appended. Run the call again in a moment, with its [`Progress`] if there is one.
     Later,
@@ -72,7 +83,9 @@ pub enum Outcome {
 
 impl Outcome {
     /// A reply that may be sent at once.
-    const REPLY_NOW: Outcome = Outcome::Reply { after: None, hold: Duration::ZERO };
+    fn reply_now(summary: CallSummary) -> Outcome {
+        Outcome::Reply { after: None, hold: Duration::ZERO, summary }
+    }
 }
 
 /// Serves exports and volumes, which do not change: a new configuration is a new service, see [`Service::replaced_by`].
@@ -107,6 +120,11 @@ impl Service {
         Ok(Service { context: ServiceContext::new(exports, volumes, shared)? })
     }
 
+    /// Returns the exports in force, in the order of the configuration.
+    pub fn exports(&self) -> impl Iterator<Item = &Export> {
+        self.context.exports.iter()
+    }
+
     /// Sets the length of leases (RFC 8881 section 8.3). Must be called before the first call is handled.
     #[must_use]
     pub fn with_lease(self, lease: Duration) -> Service {
@@ -127,6 +145,23 @@ impl Service {
         self
     }
 
+    /// Returns the volume with this id.
+    pub fn volume(&self, id: VolumeId) -> Option<&Arc<Volume>> {
+        self.context.volume(id)
+    }
+
+    /// Returns the volume that keeps clients and sessions: the one with the lowest id. Their ids are made with its secret, so it
+    /// must stay.
+    pub fn home(&self) -> VolumeId {
+        self.context.home()
+    }
+
+    /// Frees what clients hold of a volume that this service no longer has. No call of an earlier service may be in
+    /// progress. Takes time in proportion to all that clients hold.
+    pub fn free_state_of(&self, volume: VolumeId, now: ClockReading) {
+        self.context.shared.state.free_volume(&self.context.state_context(now), volume);
+    }
+
     /// Returns the volumes, in no particular order.
     pub fn volumes(&self) -> impl Iterator<Item = &Arc<Volume>> {
         self.context.volumes()
@@ -139,7 +174,7 @@ impl Service {
     ///
     /// # Errors
     /// A volume is not ready.
-    pub fn restore_state(&self, now: Time) -> Result<LostRecords, Error> {
+    pub fn restore_state(&self, now: ClockReading) -> Result<LostRecords, Error> {
         let mut records = Records::default();
         for volume in self.volumes() {
             let id = volume.id();
@@ -147,7 +182,7 @@ impl Service {
                 Err(Error::Io) => records.add_unreadable(id),
                 scanned => scanned?,
             }
-            volume.remembered_keys(&mut |key| records.remember_key(&key.0));
+            volume.remembered_keys(&mut |key| records.remember_key(key.bytes()));
         }
         let lost = self.context.shared.state.restore(&self.context.state_context(now), records);
         // All files that clients held before the restart are held again.
@@ -162,9 +197,14 @@ impl Service {
         self.context.shared.state.gauges()
     }
 
+    /// Returns what each client of NFSv4, and each host that locks by NLM, holds. `now` is the steady clock.
+    pub fn holdings(&self, now: Time) -> Vec<Holding> {
+        self.context.shared.state.holdings(now)
+    }
+
     /// Copies a part of each copy that continues after its reply. May block for media. Returns when to call it again, unless
     /// [`Service::on_copies`] reports a new one earlier.
-    pub fn copy_some(&self, now: Time) -> Duration {
+    pub fn copy_some(&self, now: ClockReading) -> Duration {
         self.context.copy_some(now)
     }
 
@@ -201,13 +241,13 @@ impl Service {
             Ok(call) => call,
             Err(CallError::NotACall) if is_reply(record.bytes()) => {
                 let state = &self.context.shared.state;
-                state.reply(&self.context.state_context(now), record.bytes(), Some(connection.id));
+                state.reply(&self.context.state_context(now), record.bytes(), connection.id);
                 return Outcome::Nothing;
             }
             Err(error) => return refuse(error, &mut reply.bytes),
         };
-        let operation = match find(header) {
-            Ok(operation) => operation,
+        let (operation, id) = match find(header) {
+            Ok(found) => found,
             Err(header) => return append_header(header, &mut reply.bytes),
         };
         let call = Call {
@@ -222,18 +262,20 @@ impl Service {
             progress: Cell::from_mut(progress),
             bytes: record.length(),
             changed: Cell::new(false),
+            transferred: Cell::default(),
+            evaluated: Cell::default(),
         };
         let mut writing = OpenReply::begin(operation, header.xid, &mut reply.bytes);
         let result = writing.execute(&call);
         let mut tail = call.tail.take();
         let outcome = match result {
-            Ok(after) => writing.promise(after, call.changed.get(), &mut tail),
+            Ok(after) => writing.promise(after, &call, id, &mut tail),
             Err(stop) => {
                 tail.clear();
-                writing.stop(stop)
+                writing.stop(stop, id)
             }
         };
-        writing.end(&outcome, &tail);
+        writing.end(matches!(outcome, Outcome::Reply { .. }), &tail);
         reply.tail.append(&mut tail);
         outcome
     }
@@ -252,7 +294,7 @@ impl Service {
 
     /// Ends expired leases and gives up callbacks that were not answered in time. Returns when to call it again, at most a
     /// second later.
-    pub fn tick(&self, now: Time) -> Duration {
+    pub fn tick(&self, now: ClockReading) -> Duration {
         self.context.shared.state.tick(&self.context.state_context(now))
     }
 
@@ -264,18 +306,19 @@ impl Service {
         self.context.shared.state.take_callbacks()
     }
 
-    /// Takes the reply of a client over a connection that the server made: a whole record without its mark.
-    pub fn callback_answered(&self, record: &[u8], now: Time) {
-        self.context.shared.state.reply(&self.context.state_context(now), record, None);
+    /// Takes what a client answered to callback `id` over a connection that the server made for it: a whole record without its
+    /// mark. If it is not the reply to that call, the callback has failed.
+    pub fn callback_answered(&self, id: u64, record: &[u8], now: ClockReading) {
+        self.context.shared.state.callback_answered(&self.context.state_context(now), id, record);
     }
 
     /// Notes that a callback could not be sent: its connection is closed, or its address cannot be reached.
-    pub fn callback_failed(&self, id: u64, now: Time) {
+    pub fn callback_failed(&self, id: u64, now: ClockReading) {
         self.context.shared.state.callback_failed(&self.context.state_context(now), id);
     }
 
     /// Notes that a callback was not sent because too many others wait, which says nothing about the client.
-    pub fn callback_not_sent(&self, id: u64, now: Time) {
+    pub fn callback_not_sent(&self, id: u64, now: ClockReading) {
         self.context.shared.state.callback_not_sent(&self.context.state_context(now), id);
     }
 
@@ -287,10 +330,10 @@ impl Service {
     /// Appends the reply, with its record mark, that replaces a reply whose effects can never become durable:
     /// NFS3ERR_IO in the form of the procedure. Appends nothing for a procedure that does not exist.
     pub fn failure_reply(&self, call: CallId, out: &mut Vec<u8>) {
-        let Ok(operation) = dispatch::find(call.program, call.version, call.procedure) else { return };
+        let Ok((operation, _)) = dispatch::find(call.program, call.version, call.procedure) else { return };
         let mut writing = OpenReply::begin(operation, call.xid, out);
         writing.fail(NfsStat3::Io);
-        writing.end(&Outcome::REPLY_NOW, &[]);
+        writing.end(true, &[]);
     }
 }
 
@@ -298,7 +341,7 @@ impl Service {
 ///
 /// # Errors
 /// The reply that reports the reason.
-fn find(header: &CallHeader<'_>) -> Result<&'static Operation, ReplyHeader<'static>> {
+fn find(header: &CallHeader<'_>) -> Result<(&'static Operation, OperationId), ReplyHeader<'static>> {
     if matches!(header.credential, Credential::Other(_)) {
         return Err(ReplyHeader::auth_error(header.xid, AuthStat::BadCred));
     }
@@ -314,12 +357,12 @@ fn refuse(error: CallError, out: &mut Vec<u8>) -> Outcome {
     }
 }
 
-/// Appends a reply without results.
+/// Appends a reply to a call that names no procedure to execute.
 fn append_header(header: ReplyHeader<'_>, out: &mut Vec<u8>) -> Outcome {
     let record = OpenRecord::begin(out);
     header.encode(&mut Encoder::new(out));
     record.seal(out);
-    Outcome::REPLY_NOW
+    Outcome::reply_now(CallSummary::of_one(OperationId::UNKNOWN, Status::UNAVAILABLE))
 }
 
 /// A reply that is being written.
@@ -349,41 +392,55 @@ impl<'o> OpenReply<'o> {
 
     /// Determines what a written result waits for, and replaces a result that can never become durable.
     #[inline]
-    fn promise(&mut self, after: After<'_>, changed: bool, tail: &mut Vec<Slice>) -> Outcome {
-        let Some((volume, durability)) = after.0 else { return Outcome::REPLY_NOW };
-        let hold = if self.operation.changes || changed { volume.throttle() } else { Duration::ZERO };
+    fn promise(
+        &mut self,
+        after: After<'_>,
+        call: &Call<'_>,
+        id: OperationId,
+        tail: &mut Vec<Slice>,
+    ) -> Outcome {
+        let (transferred, evaluated) = (call.transferred.get(), call.evaluated.take());
+        let Some((volume, durability)) = after.0 else {
+            let summary = CallSummary::new(id, self.status(id), None, transferred, evaluated);
+            return Outcome::reply_now(summary);
+        };
+        let is_change = self.operation.changes || call.changed.get();
+        let hold = if is_change { volume.throttle() } else { Duration::ZERO };
         let state = if durability == Durability::NOW { Durable::Yes } else { volume.durability(durability) };
         let after = match state {
             Durable::Yes => None,
-            Durable::NotYet => Some(Wait { volume: Arc::clone(volume), durability }),
+            Durable::NotYet => Some(Wait { pool: Arc::clone(volume.pool()), durability }),
             Durable::Failed => {
                 tail.clear();
                 self.fail(NfsStat3::Io);
                 None
             }
         };
-        Outcome::Reply { after, hold }
+        let summary = CallSummary::new(id, self.status(id), Some(volume.id()), transferred, evaluated);
+        Outcome::Reply { after, hold, summary }
     }
 
     /// Replies to a call whose operation wrote no result.
-    fn stop(&mut self, stop: Stop) -> Outcome {
-        let header = match stop {
+    fn stop(&mut self, stop: Stop, id: OperationId) -> Outcome {
+        let (header, status) = match stop {
             Stop::WouldBlock => return Outcome::WouldBlock,
-            Stop::Busy => return Outcome::Busy,
+            Stop::Busy(awaited) => return Outcome::Busy(awaited),
             Stop::Later => return Outcome::Later,
             Stop::OverLimit => return Outcome::Close,
             Stop::Status(status) => {
                 self.fail(status);
-                return Outcome::REPLY_NOW;
+                return Outcome::reply_now(CallSummary::of_one(id, self.status(id)));
             }
-            Stop::Garbage => ReplyHeader::accepted(self.xid, AcceptStat::GarbageArgs),
-            Stop::Unavailable => ReplyHeader::accepted(self.xid, AcceptStat::ProcUnavail),
-            Stop::Failed => ReplyHeader::accepted(self.xid, AcceptStat::SystemErr),
-            Stop::Auth(stat) => ReplyHeader::auth_error(self.xid, stat),
+            Stop::Garbage => (ReplyHeader::accepted(self.xid, AcceptStat::GarbageArgs), Status::GARBAGE_ARGS),
+            Stop::Unavailable => {
+                (ReplyHeader::accepted(self.xid, AcceptStat::ProcUnavail), Status::UNAVAILABLE)
+            }
+            Stop::Failed => (ReplyHeader::accepted(self.xid, AcceptStat::SystemErr), Status::SYSTEM_ERROR),
+            Stop::Auth(stat) => (ReplyHeader::auth_error(self.xid, stat), Status::AUTH_ERROR),
         };
         self.out.truncate(self.start);
         header.encode(&mut Encoder::new(self.out));
-        Outcome::REPLY_NOW
+        Outcome::reply_now(CallSummary::of_one(id, status))
     }
 
     /// Replaces the written result by a failure without attributes.
@@ -399,14 +456,26 @@ impl<'o> OpenReply<'o> {
         }
     }
 
+    /// Returns the status of the written result.
+    #[inline]
+    fn status(&self, id: OperationId) -> Status {
+        let result = self.out.get(self.start + SUCCESS_BYTES..).unwrap_or_default();
+        match self.operation.failed {
+            // Whatever has a status begins with it,
+            Some(_) => Status::of_result(result),
+            // but results of NLM begin with a cookie.
+            None if id.protocol() == Protocol::Nlm => Status::of_nlm(result),
+            None => Status::OK,
+        }
+    }
+
     /// Completes the record if there is a reply, else removes it.
     #[inline]
-    fn end(self, outcome: &Outcome, tail: &[Slice]) {
-        match outcome {
-            Outcome::Reply { .. } => {
-                self.record.seal_with(self.out, tail.iter().map(|slice| slice.len()).sum());
-            }
-            _ => self.record.abandon(self.out),
+    fn end(self, is_reply: bool, tail: &[Slice]) {
+        if is_reply {
+            self.record.seal_with(self.out, tail.iter().map(|slice| slice.len()).sum());
+        } else {
+            self.record.abandon(self.out);
         }
     }
 }

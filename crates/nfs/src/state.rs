@@ -1,13 +1,13 @@
 //! The state that clients hold: clients and sessions, opens, locks, delegations, copies, and the callbacks about them.
 //!
 //! NFSv3, NFSv4 and NLM share it. It owns no socket and reads no clock: time comes with each request ([`Context`]), and
-//! what must survive a restart goes to the volumes as records ([`StateStore`]). Its rooms:
+//! what must survive a restart goes to the volumes as records ([`StateStore`]). Its modules:
 //!
-//! | room | holds |
+//! | module | holds |
 //! |---|---|
 //! | [`restart`] | restores the state from its records |
 //! | [`hosts`] | NLM clients: lock managers of hosts that use NFSv3, and the calls to them |
-//! | [`clients`] | clients, their leases and expiry, their owners and the order of an owner's requests |
+//! | [`clients`] | clients, their leases, expiry and removal, their owners and the order of an owner's requests |
 //! | [`sessions`] | sessions and their slots: each request is executed once |
 //! | [`copies`] | copies that continue after the reply |
 //! | [`locks`] | byte-range locks, and the queues for them |
@@ -17,6 +17,7 @@
 //! | [`stateids`] | what a stateid stands for, and whether it allows an operation |
 //! | [`record`] | the records, byte for byte |
 //! | [`shares`] | how clients share what is bounded |
+//! | [`holdings`] | what a client holds, for operators |
 //! | [`config`], [`ids`], `shards`, `error` | limits and gauges, identifiers, sharded maps, errors |
 //!
 //! # Locks
@@ -31,6 +32,7 @@
 //! journal takes no inode lock. A thread that holds an inode lock, such as the engine when it asks for the record of a
 //! new file's open, must take none of the locks above: see [`files::PreparedOpen`].
 
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
@@ -48,6 +50,7 @@ pub(crate) mod copies;
 pub(crate) mod delegations;
 mod error;
 pub(crate) mod files;
+pub(crate) mod holdings;
 pub(crate) mod hosts;
 pub(crate) mod ids;
 pub(crate) mod locks;
@@ -62,13 +65,17 @@ use crate::connection::ConnectionId;
 
 use callbacks::Callbacks;
 use clients::client::Client;
+use clients::idle_owners::OwnerSweep;
+use clients::removal::Removals;
 use clients::{Clients, GivingWay};
 use config::{Config, Counters};
 use copies::CopyJobs;
 use delegations::in_flight::InFlightModifications;
 use delegations::lately_opened::LatelyOpened;
+use delegations::recalls::Recalls;
 pub(crate) use error::StateError;
 use files::Files;
+use holdings::Holding;
 use ids::cipher::IdKeys;
 use ids::{FileId, Other, SessionId};
 use record::Principal;
@@ -94,7 +101,7 @@ pub(crate) trait StateStore {
     ///
     /// # Errors
     /// Those of [`StateStore::change`].
-    fn defer(&self, volume: VolumeId, put: &StateChange) -> Result<(), Error>;
+    fn defer(&self, volume: VolumeId, put: StateChange) -> Result<(), Error>;
 
     /// Journals the records that were deferred.
     fn journal_deferred(&self);
@@ -123,7 +130,7 @@ pub(crate) trait StateStore {
 pub(crate) struct Context<'a> {
     /// Where records are kept.
     pub(crate) store: &'a dyn StateStore,
-    /// The wall clock.
+    /// A clock that is never set, see [`crate::clocks::ClockReading`].
     pub(crate) now: Time,
 }
 
@@ -186,9 +193,12 @@ pub(crate) struct SharedState {
     instance: OnceLock<u32>,
     /// The first instance with known ids. Ids of earlier instances are stale; unknown ids of later ones have expired.
     oldest: AtomicU32,
-    /// The number of the last client or session.
-    numbers: AtomicU32,
+    /// The number of the last client or session, in the lower half; the upper one counts in what instance it is
+    /// numbered: see [`SharedState::next_number`].
+    numbers: AtomicU64,
     clients: Clients,
+    removals: Removals,
+    owner_sweep: OwnerSweep,
     giving_way: Mutex<GivingWay>,
     sessions: Sessions,
     files: Files,
@@ -202,8 +212,9 @@ pub(crate) struct SharedState {
     swept: AtomicU64,
     /// The newest instance that a record names.
     newest_known: AtomicU32,
-    /// Delegations that were recalled and not returned yet.
-    recalls: Mutex<Vec<Arc<stateids::entry::StateEntry>>>,
+    recalls: Recalls,
+    /// Files with waiters that can be granted their locks; they are woken by later ticks, as each wakes a bounded number.
+    waking: Mutex<VecDeque<FileId>>,
     /// Files that are not delegated until this time, because several clients want them.
     contended: Shards<FileId, Time>,
     /// Calls to hosts, and this server's status monitor.
@@ -222,8 +233,10 @@ impl SharedState {
             keys,
             instance: OnceLock::new(),
             oldest: AtomicU32::new(0),
-            numbers: AtomicU32::new(0),
+            numbers: AtomicU64::new(0),
             clients: Clients::default(),
+            removals: Removals::default(),
+            owner_sweep: OwnerSweep::default(),
             giving_way: Mutex::default(),
             sessions: Sessions::default(),
             files: Files::default(),
@@ -234,7 +247,8 @@ impl SharedState {
             modifications: InFlightModifications::default(),
             swept: AtomicU64::new(0),
             newest_known: AtomicU32::new(0),
-            recalls: Mutex::default(),
+            recalls: Recalls::default(),
+            waking: Mutex::default(),
             contended: Shards::default(),
             hosts: hosts::Hosts::default(),
             bound: Shards::default(),
@@ -254,6 +268,11 @@ impl SharedState {
     /// Returns the duration of a lease in seconds.
     pub(crate) fn lease_time(&self) -> u32 {
         u32::try_from(self.config.lease.as_secs()).unwrap_or(u32::MAX)
+    }
+
+    /// Returns what each client holds.
+    pub(crate) fn holdings(&self, now: Time) -> Vec<Holding> {
+        self.clients.all().into_iter().map(|client| client.holding(now)).collect()
     }
 
     /// Returns gauges and counters for operators, as names and values.

@@ -18,6 +18,7 @@ mod parts;
 mod regular;
 pub(crate) mod state;
 mod status;
+mod turns;
 mod waits;
 
 /// The procedures by number (RFC 7530 section 16).

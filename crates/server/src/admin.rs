@@ -1,18 +1,29 @@
-//! The administrator's socket: a process that connects to `DATA/admin.sock` receives the status, one line of JSON.
+//! Administration: the socket `DATA/admin.sock`, on which the server answers requests over HTTP, and its client.
 
-pub(crate) mod status;
+pub mod api;
+mod tokens;
 
-use std::io::{self, Read as _, Write as _};
+use std::io;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
-use crate::background::driver::join;
-use crate::error::Error;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::config;
+use crate::error::{Error, ErrorKind};
+use crate::events::Events;
+use crate::http::tls::Tls;
+use crate::http::{Listener, Socket, client};
+use crate::metrics;
+use crate::reload::Reloader;
+
+use api::Api;
+use api::types::{Done, ProblemDetails, Status};
+use tokens::Tokens;
 
 /// Name of the socket in the data directory.
 const NAME: &str = "admin.sock";
@@ -20,14 +31,18 @@ const NAME: &str = "admin.sock";
 /// Longest path that a UNIX-domain socket's address holds, bytes.
 const PATH_BYTES_MAX: usize = 107;
 
-/// How long a peer may take to read the reply.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// What administrators see and change.
+pub(crate) struct Source {
+    /// What is served and counted.
+    pub(crate) measured: metrics::Source,
+    pub(crate) reloader: Arc<Reloader>,
+    pub(crate) events: Arc<Events>,
+}
 
-/// The socket and its thread.
+/// The socket, and the address for other hosts, if there is one.
 pub(crate) struct Admin {
     path: PathBuf,
-    thread: JoinHandle<()>,
-    stop: Arc<AtomicBool>,
+    listeners: Vec<Listener>,
 }
 
 fn socket_path(root: &Path) -> io::Result<PathBuf> {
@@ -39,83 +54,118 @@ fn socket_path(root: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
+fn local_socket(root: &Path) -> io::Result<Socket> {
+    let path = socket_path(root)?;
+    let _ = std::fs::remove_file(&path);
+    let socket = UnixListener::bind(&path)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(Socket::Unix(socket))
+}
+
 impl Admin {
-    /// Replies with what `status` returns. The caller holds the data directory, so an existing socket is left over.
-    pub(crate) fn start(root: &Path, status: Box<dyn Fn() -> String + Send>) -> io::Result<Admin> {
-        let path = socket_path(root)?;
-        let _ = std::fs::remove_file(&path);
-        let listener = UnixListener::bind(&path)?;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let thread = thread::Builder::new().name("admin".to_owned()).spawn(move || {
-            for stream in listener.incoming() {
-                if stopped.load(Ordering::Acquire) {
-                    return;
-                }
-                if let Ok(stream) = stream {
-                    // Best effort: the peer may be gone.
-                    let _ = answer(stream, &status());
-                }
+    /// Answers the requests of administrators. The caller holds the data directory, so an existing socket is left over.
+    ///
+    /// # Errors
+    /// The tokens, the certificate or the address cannot be used. A server works without the local socket, which is only
+    /// warned of.
+    pub(crate) fn start(root: &Path, source: Source, settings: &config::Api) -> Result<Admin, Error> {
+        let api = Arc::new(Api::new(source, Tokens::read(root)?, settings.clients.clone()));
+        let mut admin = Admin { path: root.join(NAME), listeners: Vec::new() };
+        match local_socket(root).and_then(|socket| Listener::start(socket, Arc::<Api>::clone(&api))) {
+            Ok(listener) => admin.listeners.push(listener),
+            Err(error) => {
+                tracing::warn!(%error, "cannot make the administrator's socket; no command can reach the server");
             }
-        })?;
-        Ok(Admin { path, thread, stop })
+        }
+        if let Some(address) = settings.listen {
+            let tls = settings.certificate.as_deref().zip(settings.key.as_deref());
+            let tls = tls
+                .map(|(certificate, key)| Tls::read(certificate, key))
+                .transpose()
+                .map_err(Error::usage)?;
+            let listening = TcpListener::bind(address).and_then(|socket| {
+                let address = socket.local_addr()?;
+                Ok((Listener::start(Socket::Tcp(socket, tls), api)?, address))
+            });
+            let (listener, address) = listening.map_err(|error| {
+                Error::failed(format!(
+                    "cannot listen on {address} for administration: {error}; change `listen` of [api]"
+                ))
+            })?;
+            tracing::info!(%address, "administration");
+            admin.listeners.push(listener);
+        }
+        Ok(admin)
     }
 
-    /// Stops the thread and removes the socket.
+    /// Ends the threads and removes the socket.
     pub(crate) fn stop(self) {
-        self.stop.store(true, Ordering::Release);
-        // Wakes the thread.
-        if UnixStream::connect(&self.path).is_ok() {
-            join(self.thread);
-        }
+        self.listeners.into_iter().for_each(Listener::stop);
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-fn answer(mut stream: UnixStream, status: &str) -> io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(status.as_bytes())?;
-    stream.write_all(b"\n")
+/// Returns the status of the server of the data directory at `root`.
+pub fn status(root: &Path) -> Result<Status, Error> {
+    get(root, "/v1/status")
 }
 
-/// Returns the status of the server of the data directory at `root`, a line of JSON.
-pub fn ask(root: &Path) -> Result<String, Error> {
-    let read = || -> io::Result<String> {
-        let mut stream = UnixStream::connect(socket_path(root)?)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text)?;
-        Ok(text)
-    };
+/// Returns what the server of the data directory at `root` shows at `target`.
+pub fn get<T: DeserializeOwned>(root: &Path, target: &str) -> Result<T, Error> {
+    ask(root, "GET", target, None::<&Done>)
+}
+
+/// Whether a server of the data directory at `root` answers requests of administrators.
+#[must_use]
+pub fn is_served(root: &Path) -> bool {
+    socket_path(root).is_ok_and(|path| UnixStream::connect(path).is_ok())
+}
+
+/// Percent-encodes a name for the target of a request.
+#[must_use]
+pub fn escaped(name: &str) -> String {
+    percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC).to_string()
+}
+
+/// Sends a request with this content, if there is any, to the server of the data directory at `root`, and returns what the
+/// response holds.
+pub fn ask<T: DeserializeOwned>(
+    root: &Path,
+    method: &str,
+    target: &str,
+    content: Option<&impl Serialize>,
+) -> Result<T, Error> {
+    let content = content.map_or(Ok(Vec::new()), serde_json::to_vec);
+    let content =
+        content.map_err(|error| Error::failed(format!("cannot write the request as JSON: {error}")))?;
     // A path that cannot be served is refused in other words than one that could be.
     store::list_or_none(root)?;
-    read().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::failed(format!(
-            "no server runs on {}: start one with `holdfast serve {0}`, or check the path",
-            root.display()
-        )),
-        _ => Error::failed(format!(
-            "cannot read the status of the server of {}: {error}; run this as the user that runs the server",
-            root.display()
-        )),
-    })
+    let reply = socket_path(root).and_then(|path| client::request(&path, method, target, &[], &content));
+    let reply = reply.map_err(|error| cannot_ask(root, &error))?;
+    let unreadable = |error: serde_json::Error| {
+        Error::failed(format!(
+            "cannot read what the server answers: {error}; use the holdfast of the server's version"
+        ))
+    };
+    if reply.status >= 300 {
+        let problem: ProblemDetails = serde_json::from_slice(&reply.content).map_err(unreadable)?;
+        let kind = match problem.status {
+            404 => ErrorKind::NotFound,
+            409 => ErrorKind::InUse,
+            400..=499 => ErrorKind::Usage,
+            _ => ErrorKind::Failed,
+        };
+        return Err(Error { kind, sentence: problem.detail });
+    }
+    serde_json::from_slice(&reply.content).map_err(unreadable)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_connection_receives_the_status() {
-        let root = std::env::temp_dir().join(format!("holdfast-admin-{}", std::process::id()));
-        drop(store::Directory::open_or_create(&root).unwrap());
-        assert!(ask(&root).unwrap_err().sentence.contains("no server runs"));
-        let admin = Admin::start(&root, Box::new(|| "{}".to_owned())).unwrap();
-        assert_eq!(ask(&root).unwrap(), "{}\n");
-        assert_eq!(ask(&root).unwrap(), "{}\n");
-        admin.stop();
-        assert!(ask(&root).is_err());
-        std::fs::remove_dir_all(&root).unwrap();
-    }
+fn cannot_ask(root: &Path, error: &io::Error) -> Error {
+    let root = root.display();
+    Error::failed(match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            format!("no server runs on {root}: start one with `holdfast serve {root}`, or check the path")
+        }
+        _ => format!("cannot ask the server of {root}: {error}; run this as the user that runs the server"),
+    })
 }

@@ -6,8 +6,8 @@
 //! A small call that has arrived needs no memory, and is served whatever others hold.
 //!
 //! Origins that are fast have a half of the memory, all others together have the other half ([`budget`]). In each half the
-//! origins go on in turn, slow ones last. One that waits only because its own origin has its share stops no other. If one
-//! has waited for [`WAIT_MAX`](crate::limits::WAIT_MAX), another connection gives its memory up ([`eviction`]).
+//! origins go on in turn, slow ones last. A connection that waits only because its own origin has its share blocks no
+//! other. If one has waited for [`WAIT_MAX`](crate::limits::WAIT_MAX), another connection has to make room ([`eviction`]).
 
 use std::time::Instant;
 
@@ -19,6 +19,7 @@ use origins::{Half, Held, OriginKey, Standing};
 use ready::{Ready, Turn};
 
 pub(crate) mod budget;
+pub(crate) mod candidates;
 pub(crate) mod eviction;
 pub(crate) mod line;
 pub(crate) mod origins;
@@ -127,6 +128,11 @@ impl Admission {
     /// Begins a turn: serves connections that are ready now, see [`Ready::turn`].
     pub(crate) fn turn(&self) -> Turn {
         self.ready.turn()
+    }
+
+    /// Ends a turn that took long, see [`Ready::end_turn`].
+    pub(crate) fn end_turn(&mut self, turn: &mut Turn) {
+        self.ready.end_turn(turn);
     }
 
     /// Returns the next connection of a turn. It may be closed.

@@ -23,11 +23,14 @@ pub const JOURNAL_BYTES_DEFAULT: u64 = 512 << 20;
 /// Default duration of a lease, seconds.
 pub const LEASE_SECONDS_DEFAULT: u32 = 60;
 
+/// Default of the least duration of an operation that is reported as slow, milliseconds.
+pub const SLOW_OPERATION_MILLISECONDS_DEFAULT: u32 = 1000;
+
 /// Permitted durations of a lease, seconds: clients renew it after two thirds, and an hour is too long to wait for a lock.
 pub const LEASE_SECONDS: std::ops::RangeInclusive<u32> = 5..=3600;
 
 /// The contents of a configuration file.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     /// Addresses and ports to listen on.
     pub listen: Option<Vec<SocketAddr>>,
@@ -49,17 +52,44 @@ pub struct Config {
     pub lease: Option<u32>,
     /// What is logged.
     pub log: Log,
+    /// What is counted, and reported as slow.
+    pub metrics: Metrics,
+    /// Administration over the network.
+    pub api: Api,
     /// Exports; if there are none, every volume is exported at `/NAME`.
     pub export: Vec<Export>,
 }
 
+/// Settings of administration over the network.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Api {
+    /// Address and port; without one, only processes of this machine can connect, to the socket in the data directory.
+    pub listen: Option<SocketAddr>,
+    /// The file of the certificate, in PEM. Required unless the address is a loopback address.
+    pub certificate: Option<PathBuf>,
+    /// The file of its key, in PEM.
+    pub key: Option<PathBuf>,
+    /// The networks from which connections are accepted; if empty, all are. Without a list, those that exports admit, and the
+    /// server's own machine.
+    pub clients: Option<Vec<IpNet>>,
+}
+
 /// Settings of the log.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Log {
     /// The format of events.
     pub format: Option<LogFormat>,
     /// The level of the least important events that are logged.
     pub level: Option<LogLevel>,
+}
+
+/// Settings of metrics and events.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Metrics {
+    /// Clients whose operations and bytes are counted; none by default.
+    pub clients: Option<usize>,
+    /// The least duration of an operation that is reported as slow, milliseconds.
+    pub slow_operation: Option<u32>,
 }
 
 /// Formats of events.
@@ -89,7 +119,7 @@ pub enum LogLevel {
 }
 
 /// One export: a path that clients mount, and its rules.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Export {
     /// The path that clients mount.
     pub path: String,
@@ -180,6 +210,26 @@ impl Config {
             ConfigError(mistake::show(&name, &lossy, &[Mistake { span: valid..valid + 1, sentence }]))
         })?;
         Config::parse(&name, &text, memory::machine_bytes()).map_err(ConfigError)
+    }
+
+    /// Returns the keys, of those that take effect only when a server starts, whose values differ in `other`.
+    #[must_use]
+    pub fn restart_keys(&self, other: &Config) -> Vec<&'static str> {
+        let differs = [
+            ("listen", self.listen != other.listen),
+            ("data", self.data != other.data),
+            ("journal", self.journal != other.journal),
+            ("journal_size", self.journal_size != other.journal_size),
+            ("memory", self.memory != other.memory),
+            ("threads", self.threads != other.threads),
+            ("workers", self.workers != other.workers),
+            ("rpcbind", self.rpcbind != other.rpcbind),
+            ("lease", self.lease != other.lease),
+            ("log", self.log != other.log),
+            ("metrics", self.metrics != other.metrics),
+            ("api", self.api != other.api),
+        ];
+        differs.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
     }
 
     /// Checks the text of the file `name` for a machine with `machine` bytes of memory; the error shows each mistake in it.

@@ -1,42 +1,27 @@
 //! Counters and gauges of event loops.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use nfs::service::CallId;
+use nfs::summary::OperationId;
 
-/// Procedures of NFSv3 and of MOUNT, by number.
-const NFS_PROCEDURES: [&str; 22] = [
-    "NULL",
-    "GETATTR",
-    "SETATTR",
-    "LOOKUP",
-    "ACCESS",
-    "READLINK",
-    "READ",
-    "WRITE",
-    "CREATE",
-    "MKDIR",
-    "SYMLINK",
-    "MKNOD",
-    "REMOVE",
-    "RMDIR",
-    "RENAME",
-    "LINK",
-    "READDIR",
-    "READDIRPLUS",
-    "FSSTAT",
-    "FSINFO",
-    "PATHCONF",
-    "COMMIT",
-];
-const MOUNT_PROCEDURES: [&str; 6] = ["NULL", "MNT", "DUMP", "UMNT", "UMNTALL", "EXPORT"];
+use census::Census;
+use tally::Tallied;
+
+pub(crate) mod activity;
+pub(crate) mod census;
+pub(crate) mod grown;
+pub(crate) mod histogram;
+pub(crate) mod phases;
+pub(crate) mod steps;
+pub(crate) mod tally;
 
 /// Counters of one event loop. Only the loop writes them.
-#[derive(Default)]
 pub(crate) struct Counters {
-    nfs: [AtomicU64; NFS_PROCEDURES.len()],
-    mount: [AtomicU64; MOUNT_PROCEDURES.len()],
-    other: AtomicU64,
+    /// What its calls did.
+    pub(crate) calls: Arc<Tallied>,
+    /// Who is connected.
+    pub(crate) census: Census,
     /// Calls that were handed to workers.
     pub(crate) blocked: AtomicU64,
     /// Times that a call found no room in the engine.
@@ -64,26 +49,33 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Makes the counters of a loop that may hold `held_bytes_max` bytes.
-    pub(crate) fn new(held_bytes_max: usize) -> Counters {
-        Counters { held_bytes_max: AtomicUsize::new(held_bytes_max), ..Counters::default() }
-    }
-
-    /// Counts a call.
-    pub(crate) fn count(&self, call: Option<CallId>) {
-        let counter = call.and_then(|call| {
-            let procedure = usize::try_from(call.procedure).ok()?;
-            match call.program {
-                wire::nfs3::PROGRAM => self.nfs.get(procedure),
-                wire::mount3::PROGRAM => self.mount.get(procedure),
-                _ => None,
-            }
-        });
-        add(counter.unwrap_or(&self.other), 1);
+    /// Makes the counters of a loop that may hold `held_bytes_max` bytes, and whose calls are counted by `calls`.
+    pub(crate) fn new(held_bytes_max: usize, calls: Arc<Tallied>) -> Counters {
+        let zero = || AtomicU64::new(0);
+        let gauge = || AtomicUsize::new(0);
+        Counters {
+            calls,
+            census: Census::default(),
+            blocked: zero(),
+            busy: zero(),
+            reply_blocked: zero(),
+            waited: zero(),
+            received: zero(),
+            refused: zero(),
+            malformed: zero(),
+            evicted: zero(),
+            connections: gauge(),
+            parked: gauge(),
+            retry_queued: gauge(),
+            held_bytes: gauge(),
+            held_bytes_highest: gauge(),
+            held_bytes_max: AtomicUsize::new(held_bytes_max),
+        }
     }
 }
 
-/// Adds to a counter that only this thread writes.
+/// Adds to a counter that only this thread writes. Wraps, so that the largest number subtracts one.
+#[inline]
 pub(crate) fn add(counter: &AtomicU64, count: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
 }
@@ -94,20 +86,19 @@ pub(crate) struct Totals {
     pub(crate) gauges: Vec<(&'static str, u64)>,
 }
 
-/// Sums the counters of all loops. Procedures that were never called are omitted.
+/// Sums the counters of all loops. Operations that were never called are omitted.
 pub(crate) fn totals<'a>(loops: impl Iterator<Item = &'a Counters> + Clone) -> Totals {
     let sum = |counter: fn(&Counters) -> u64| loops.clone().map(counter).sum::<u64>();
-    let mut calls = Vec::new();
-    for (number, name) in NFS_PROCEDURES.iter().enumerate() {
-        let count = loops.clone().map(|counters| counters.nfs[number].load(Ordering::Relaxed)).sum();
-        calls.push((format!("NFS3.{name}"), count));
+    let mut counts = vec![0; OperationId::COUNT];
+    for (_, volume) in loops.clone().flat_map(|counters| counters.calls.volumes.entries()) {
+        for (count, operation) in counts.iter_mut().zip(&volume.operations) {
+            *count += operation.load(Ordering::Relaxed);
+        }
     }
-    for (number, name) in MOUNT_PROCEDURES.iter().enumerate() {
-        let count = loops.clone().map(|counters| counters.mount[number].load(Ordering::Relaxed)).sum();
-        calls.push((format!("MOUNT3.{name}"), count));
-    }
-    calls.push(("other".to_owned(), sum(|counters| counters.other.load(Ordering::Relaxed))));
-    calls.retain(|(_, count): &(String, u64)| *count > 0);
+    let calls = OperationId::all().zip(counts).filter(|(_, count)| *count > 0).map(|(operation, count)| {
+        (format!("{}.{}", operation.protocol().name().to_uppercase(), operation.name()), count)
+    });
+    let calls = calls.collect();
     let wide = |value: &AtomicUsize| u64::try_from(value.load(Ordering::Relaxed)).unwrap_or(u64::MAX);
     let gauges = vec![
         ("connections", loops.clone().map(|counters| wide(&counters.connections)).sum()),

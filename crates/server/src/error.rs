@@ -9,6 +9,8 @@ pub enum ErrorKind {
     Usage,
     /// Another process uses the data directory or a volume.
     InUse,
+    /// There is nothing of that name.
+    NotFound,
     /// Any other error.
     Failed,
 }

@@ -2,54 +2,51 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use nfs::exports::{Export, Squash};
+use volume::Volume;
 
 use crate::config;
 use crate::error::Error;
-use crate::volumes::Served;
 
 pub(crate) mod writable;
 
-/// Returns those of the volumes `names` of the data directory `root` that are exported: all, if no exports are configured. An
-/// export of another volume is an error.
-pub(crate) fn exported(
+/// Refuses an export of a volume that is not among `names`, those of the data directory `root`.
+pub(crate) fn check_volumes(
     configured: &[config::Export],
-    mut names: Vec<String>,
+    names: &[Arc<str>],
     root: &Path,
-) -> Result<Vec<String>, Error> {
-    if let Some(export) = configured.iter().find(|export| !names.contains(&export.volume)) {
-        return Err(Error::usage(format!(
-            "the export {:?} is of the volume {:?}, but {} has only {}: create it with `holdfast volume create`, or \
-             correct the configuration",
-            export.path,
-            export.volume,
-            root.display(),
-            names.join(", ")
-        )));
-    }
-    if !configured.is_empty() {
-        names.retain(|name| configured.iter().any(|export| export.volume == *name));
-    }
-    Ok(names)
+) -> Result<(), Error> {
+    let is_missing = |export: &&config::Export| !names.iter().any(|name| **name == *export.volume);
+    let Some(export) = configured.iter().find(is_missing) else { return Ok(()) };
+    Err(Error::usage(format!(
+        "the export {:?} is of the volume {:?}, but {} has only {}: create it with `holdfast volume create`, or \
+         correct the configuration",
+        export.path,
+        export.volume,
+        root.display(),
+        names.join(", ")
+    )))
 }
 
 /// Resolves the configured exports; without any, exports every volume at `/NAME`.
 pub(crate) fn resolve(
     configured: &[config::Export],
-    volumes: &[Served],
+    volumes: &[Arc<Volume>],
     addresses: &[SocketAddr],
+    root: &Path,
 ) -> Result<Vec<Export>, Error> {
     if configured.is_empty() {
         return Ok(default_exports(volumes, addresses));
     }
-    configured
+    let names: Vec<Arc<str>> = volumes.iter().map(|volume| volume.name()).collect();
+    check_volumes(configured, &names, root)?;
+    Ok(configured
         .iter()
-        .map(|export| {
-            let served = volumes.iter().find(|served| served.name == export.volume).ok_or_else(|| {
-                Error::usage(format!("the export {:?} is of a volume that is not open", export.path))
-            })?;
-            Ok(Export {
+        .filter_map(|export| {
+            let volume = volumes.iter().zip(&names).find(|(_, name)| ***name == *export.volume)?.0;
+            Some(Export {
                 read_only: export.read_only,
                 squash: match export.squash {
                     config::Squash::Root => Squash::Root,
@@ -61,23 +58,33 @@ pub(crate) fn resolve(
                 clients: export.clients.clone(),
                 privileged_port_required: export.require_privileged_port,
                 delegations: export.delegations,
-                ..Export::new(export.path.clone(), served.volume.id())
+                ..Export::new(export.path.clone(), volume.id())
             })
         })
-        .collect()
+        .collect())
 }
 
-/// Exports every volume at `/NAME`. If the server listens on loopback addresses only, the superuser is not squashed: the
-/// first mount is made by this machine's own superuser, who must be able to write. On other machines, anybody can claim
-/// to be the superuser.
-fn default_exports(volumes: &[Served], addresses: &[SocketAddr]) -> Vec<Export> {
-    let local = addresses.iter().all(|address| address.ip().is_loopback());
-    let squash = if local { Squash::None } else { Squash::Root };
-    tracing::info!(
-        squash = if local { "none" } else { "root" },
-        "no exports are configured: each volume is exported at /NAME, to every client that can reach the server"
-    );
+/// Exports every volume at `/NAME`.
+fn default_exports(volumes: &[Arc<Volume>], addresses: &[SocketAddr]) -> Vec<Export> {
+    let squash = default_squash(addresses);
     let export =
-        |served: &Served| Export { squash, ..Export::new(format!("/{}", served.name), served.volume.id()) };
+        |volume: &Arc<Volume>| Export { squash, ..Export::new(format!("/{}", volume.name()), volume.id()) };
     volumes.iter().map(export).collect()
+}
+
+/// Says in the log that no exports are configured, if so.
+pub(crate) fn note_default(configured: &[config::Export], addresses: &[SocketAddr]) {
+    if configured.is_empty() {
+        tracing::info!(
+            squash = if default_squash(addresses) == Squash::None { "none" } else { "root" },
+            "no exports are configured: each volume is exported at /NAME, to every client that can reach the server"
+        );
+    }
+}
+
+/// If the server listens on loopback addresses only, the superuser is not squashed: the first mount is made by this machine's
+/// own superuser, who must be able to write. On other machines, anybody can claim to be the superuser.
+fn default_squash(addresses: &[SocketAddr]) -> Squash {
+    let local = addresses.iter().all(|address| address.ip().is_loopback());
+    if local { Squash::None } else { Squash::Root }
 }

@@ -3,16 +3,18 @@
 //! | module | holds |
 //! |---|---|
 //! | [`server`] | starts and stops a server |
-//! | [`admin`], `counters` | what an operator sees |
+//! | [`admin`], [`metrics`], [`events`], `counters` | what an operator sees |
+//! | [`http`] | HTTP for administrators |
 //! | `net` | sockets, event loops, workers, calls to clients |
 //! | `admission` | who is served next, and how much memory connections may hold |
 //! | `background` | threads that run the background work of volumes |
+//! | [`reload`] | changes exports and volumes while they are served |
 //! | `protocol` | the NFS service, its clock and its commits |
-//! | [`volumes`], `exports` | opens volumes, resolves exports |
+//! | [`volumes`], [`pools`], `exports` | makes, opens, changes and deletes pools and volumes; resolves exports |
 //! | [`config`] | the configuration file and the shares of memory |
 //! | [`limits`] | limits that documents or several modules use, with their reasons |
 //!
-//! It knows nothing of the protocols beyond their records, and nothing of what volumes store.
+//! It leaves the protocols to `nfs`, except for its own calls to rpcbind, and knows nothing of what volumes store.
 
 pub mod admin;
 mod admission;
@@ -21,10 +23,15 @@ pub mod clock;
 pub mod config;
 mod counters;
 pub mod error;
+pub mod events;
 mod exports;
+pub mod http;
 pub mod limits;
+pub mod metrics;
 mod net;
+pub mod pools;
 mod protocol;
+pub mod reload;
 pub mod server;
 mod signal;
 pub mod volumes;

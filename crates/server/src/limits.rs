@@ -16,8 +16,9 @@ pub const CONNECTIONS_SPARE: usize = 128;
 /// Connections accepted in one turn of the first loop, which has calls to serve as well.
 pub const ACCEPTS_PER_TURN_MAX: usize = 32;
 
-/// Connections of an origin among which one that gives way is chosen.
-pub const GIVE_WAY_CHOICES_MAX: usize = 256;
+/// The number of connections of an origin that are compared to choose the one to close. Each choice looks at all of them, and a
+/// host that connects continuously causes some thousand choices a second.
+pub const GIVE_WAY_CHOICES_MAX: usize = 32;
 
 /// Event loops. More cores than this are better used by workers.
 pub const THREADS_MAX: usize = 64;
@@ -48,6 +49,16 @@ pub const PORTION_MAX: Duration = Duration::from_millis(1);
 
 /// The time that calls of light connections are executed before the loop looks for new events.
 pub const TURN_MAX: Duration = Duration::from_millis(4);
+
+/// Parked replies that are released at once. Each takes about a microsecond.
+pub const RELEASED_AT_ONCE_MAX: usize = 1024;
+
+/// Bytes of replies that are sent at the end of a turn, before the loop looks for new events. A system call may exceed it by what
+/// one socket takes.
+pub const SENT_PER_TURN_BYTES: usize = 4 << 20;
+
+/// Connections to which replies are sent at the end of a turn. Each takes a few microseconds, for its system call.
+pub const SENDS_PER_TURN_MAX: usize = 512;
 
 /// A connection that moved this many bytes when it was last served is heavy, and is served after light ones.
 pub const HEAVY_BYTES: usize = 64 << 10;
@@ -122,7 +133,7 @@ pub const PACE_TIME: Duration = Duration::from_secs(2);
 /// The least pace of a fast peer, bytes a second. Fast peers have half of the memory for themselves.
 pub const FAST_PACE_MIN: u32 = 1 << 20;
 
-/// The time over which the pace of fast peers is measured. Those who wait for a fast one wait no longer.
+/// The time over which the pace of fast peers is measured: nobody waits longer for a fast peer that stalls.
 pub const FAST_PACE_TIME: Duration = Duration::from_millis(100);
 
 /// How long origins that were fast lately go before those of which nothing is known. Many of these at once, each of which
@@ -179,14 +190,14 @@ pub const OUTBOUND_QUEUED_MAX: usize = 1024;
 /// How long such a call may wait for its turn.
 pub const OUTBOUND_WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// A call that is not answered in this time gives way if others wait.
+/// A call that is not answered in this time is ended if others need its slot.
 pub const OUTBOUND_SLOW: Duration = Duration::from_secs(1);
 
 /// Hosts that are remembered to have answered such a call, or not.
 pub const OUTBOUND_HOSTS_MAX: usize = 4096;
 
-/// Of them, those to the same host. More than a host needs: it is called once for each lock
-/// that it waits for, and for each delegation that is recalled.
+/// Queued calls to one host. More than a host needs: it is called once for each lock that it waits for, and for each
+/// delegation that is recalled.
 pub const OUTBOUND_QUEUED_PER_HOST_MAX: usize = 128;
 
 /// How long such a call may take in all when its turn has come: to ask rpcbind, connect, and be answered.
@@ -197,6 +208,37 @@ pub const OUTBOUND_KEPT_MAX: usize = 64;
 
 /// The longest reply of a client to such a call, bytes.
 pub const OUTBOUND_ANSWER_BYTES_MAX: usize = 4096;
+
+/// Events that are kept in memory; a few hundred bytes each.
+pub const EVENTS_MAX: usize = 1024;
+
+/// Events that are sent at once to somebody who follows them.
+pub const EVENTS_AT_ONCE_MAX: usize = 64;
+
+/// Events or clients in one page of a list, unless fewer are asked for.
+pub const PAGE_LENGTH_MAX: usize = 1000;
+
+/// How long a request waits for the event loops to count connections, which they do once in a [`TICK`].
+pub const CENSUS_MAX: Duration = Duration::from_secs(3);
+
+/// How long an event loop counts activities after somebody has asked for them.
+pub const ACTIVITY_WATCHED: Duration = Duration::from_secs(30);
+
+/// Activities that an event loop counts one by one: operations of a client on a volume. Each takes some 200 bytes.
+pub const ACTIVITIES_MAX: usize = 1024;
+
+/// Series that a scrape may have. What exceeds it is left out and counted.
+pub const SERIES_MAX: usize = 20_000;
+
+/// Clients that may be counted one by one. Each has several series of metrics.
+pub const COUNTED_CLIENTS_MAX: usize = 64;
+
+/// The longest threshold for slow operations.
+pub const SLOW_OPERATION_MILLISECONDS_MAX: usize = 600_000;
+
+/// Events of slow calls that a loop makes in a second. Each takes it some microseconds, and when a device stalls, all calls are
+/// slow.
+pub const SLOW_EVENTS_PER_SECOND_MAX: usize = 8;
 
 // Each half of a loop's memory has room for a request of the largest size and for a reply, which takes twice its size because
 // the blocks that it is made from count too.

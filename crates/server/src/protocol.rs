@@ -1,4 +1,4 @@
-//! The NFS service with the wall clock: what event loops serve.
+//! The NFS service with the clocks: what event loops serve.
 
 pub(crate) mod calls;
 pub(crate) mod commits;
@@ -8,15 +8,16 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nfs::admission::{AwaitedLimit, Needs};
+use arc_swap::{ArcSwap, Guard};
+use nfs::admission::{Awaited, AwaitedLimit, Needs};
 use nfs::service::{
     ArrivingPayload, CallId, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Service,
     Wait,
 };
-use volume::Volume;
+use volume::Pool;
 use volume::request::Durable;
 
-use crate::clock::now;
+use crate::clock;
 
 use calls::Calls;
 use commits::Commits;
@@ -24,18 +25,35 @@ use commits::Commits;
 /// How a callback fails that was not begun, which says nothing about the client. No socket fails with this.
 pub(crate) const NOT_SENT: io::ErrorKind = io::ErrorKind::ResourceBusy;
 
-/// The NFS service and its volumes, by number.
+/// The NFS service, and the pools of its volumes, by number.
 pub(crate) struct Protocol {
-    pub(crate) service: Service,
-    pub(crate) volumes: Vec<Arc<Volume>>,
+    /// The service of the exports and volumes in force.
+    service: ArcSwap<Service>,
+    pools: Vec<Arc<Pool>>,
     /// Their commits, by the same numbers.
     pub(crate) commits: Vec<Arc<Commits>>,
 }
 
 impl Protocol {
+    pub(crate) fn new(service: Service, pools: Vec<Arc<Pool>>) -> Protocol {
+        let commits = pools.iter().map(Commits::of).collect();
+        Protocol { service: ArcSwap::from_pointee(service), pools, commits }
+    }
+
+    /// Returns the service in force. Do not hold it for long: a reload replaces it.
+    pub(crate) fn service(&self) -> Guard<Arc<Service>> {
+        self.service.load()
+    }
+
+    /// Puts `service`, which [`Service::replaced_by`] made, in force: for calls that begin from now on. Returns the one before,
+    /// which is held by the calls that began with it until they end, and by nothing else.
+    pub(crate) fn replace(&self, service: Service) -> Arc<Service> {
+        self.service.swap(Arc::new(service))
+    }
+
     /// Lets time pass for the service. Returns when to call it again at the latest.
     pub(crate) fn tick(&self) -> Duration {
-        let next = self.service.tick(now());
+        let next = self.service().tick(clock::read());
         // Commits the journal entries of expired leases.
         self.commit(false);
         next
@@ -45,11 +63,13 @@ impl Protocol {
     pub(crate) fn callback_ended(&self, callback: u64, reply: io::Result<Vec<u8>>) {
         match reply {
             Ok(record) => {
-                self.service.callback_answered(&record, now());
+                self.service().callback_answered(callback, &record, clock::read());
                 self.commit(false);
             }
-            Err(error) if error.kind() == NOT_SENT => self.service.callback_not_sent(callback, now()),
-            Err(_) => self.service.callback_failed(callback, now()),
+            Err(error) if error.kind() == NOT_SENT => {
+                self.service().callback_not_sent(callback, clock::read())
+            }
+            Err(_) => self.service().callback_failed(callback, clock::read()),
         }
     }
 }
@@ -61,11 +81,11 @@ impl Calls for Protocol {
         progress: &mut Option<Progress>,
         reply: &mut ReplyBuffer,
     ) -> Outcome {
-        self.service.handle(incoming, progress, reply)
+        self.service().handle(incoming, progress, reply)
     }
 
     fn arriving(&self, start: &[u8], length: usize) -> Option<ArrivingPayload> {
-        self.service.arriving(start, length)
+        self.service().arriving(start, length)
     }
 
     fn needs<'r>(&self, record: &IncomingRecord<'r>) -> Needs<'r> {
@@ -73,42 +93,44 @@ impl Calls for Protocol {
     }
 
     fn queues(&self) -> usize {
-        self.volumes.len() * AwaitedLimit::COUNT
+        self.pools.len() * AwaitedLimit::COUNT
     }
 
-    fn queue_of(&self, needs: &Needs<'_>) -> Option<usize> {
-        let (id, limit) = needs.awaited()?;
-        let volume = self.volumes.iter().position(|volume| volume.id() == id)?;
-        Some(volume * AwaitedLimit::COUNT + limit.number())
+    fn queue_of(&self, (id, limit): Awaited) -> Option<usize> {
+        let service = self.service();
+        let pool = service.volume(id)?.pool();
+        // The limits are the pool's.
+        let number = self.pools.iter().position(|other| Arc::ptr_eq(other, pool))?;
+        Some(number * AwaitedLimit::COUNT + limit.number())
     }
 
     fn admits(&self, client: IpAddr) -> bool {
-        self.service.admits(client)
+        self.service().admits(client)
     }
 
     fn connection_closed(&self, connection: ConnectionId) {
-        self.service.connection_closed(connection);
+        self.service().connection_closed(connection);
     }
 
     fn callback_failed(&self, callback: u64) {
-        self.service.callback_failed(callback, now());
+        self.service().callback_failed(callback, clock::read());
     }
 
     fn commit(&self, idle: bool) -> bool {
         if idle {
             return self.commits.iter().fold(false, |sum, commits| sum | commits.commit_here());
         }
-        for volume in &self.volumes {
-            volume.wake_commit();
+        for pool in &self.pools {
+            pool.wake_commit();
         }
         false
     }
 
     fn durable(&self, wait: &Wait) -> Durable {
-        wait.volume.durability(wait.durability)
+        wait.pool.durability(wait.durability)
     }
 
     fn failure_reply(&self, call: CallId, out: &mut Vec<u8>) {
-        self.service.failure_reply(call, out);
+        self.service().failure_reply(call, out);
     }
 }

@@ -8,36 +8,37 @@ use std::time::{Duration, Instant};
 use mio::net::TcpListener;
 use nfs::service::{LostRecords, Service};
 use store::Directory;
-use volume::Volume;
+use volume::time::Time;
 
-use crate::admin::Admin;
-use crate::admin::status;
+use crate::admin::{Admin, Source};
 use crate::background::copies::Copies;
 use crate::background::driver::Drivers;
-use crate::clock::now;
-use crate::config::Export;
+use crate::clock::{self, now};
+use crate::config;
 use crate::config::audience::{self, MountPoint};
 use crate::config::memory;
 use crate::config::size::Size;
+use crate::config::{Config, Export};
+use crate::counters::tally::TallySettings;
 use crate::error::{Error, ErrorKind};
+use crate::events::Events;
 use crate::exports;
 use crate::exports::writable;
 use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_SPARE};
+use crate::metrics::{self, Scrape};
 use crate::net::callbacks::Callbacks;
 use crate::net::interfaces;
 use crate::net::listener::listen_at;
 use crate::net::loops;
 use crate::net::loops::{Loops, no_thread};
 use crate::net::rpcbind;
+use crate::pools::{self, FIRST_POOL, OpenPool, milliseconds_since, volumes_of};
 use crate::protocol::Protocol;
 use crate::protocol::calls::Calls;
-use crate::protocol::commits::Commits;
-use crate::volumes::{self, FIRST_ROOT_MODE, Root, Served, milliseconds_since};
+use crate::reload::Reloader;
+use crate::volumes::{self, FIRST_ROOT_MODE, FIRST_VOLUME, NewVolume, Root};
 
-pub use check::check;
-
-/// The volume of a new data directory.
-pub const FIRST_VOLUME: &str = "main";
+pub use check::{check, check_exports, volume_names};
 
 /// Settings of a server.
 #[derive(Clone, Debug)]
@@ -48,7 +49,7 @@ pub struct Settings {
     pub listen: Vec<SocketAddr>,
     /// Directory of journals.
     pub journal: Option<PathBuf>,
-    /// Bytes of the journal of a new volume.
+    /// Bytes of the journal of a new pool.
     pub journal_bytes: u64,
     /// Limit of memory, bytes.
     pub memory: u64,
@@ -62,8 +63,22 @@ pub struct Settings {
     pub lease: Duration,
     /// Exports; if there are none, every volume is exported.
     pub exports: Vec<Export>,
+    /// The configuration file, to read the exports again, and what it says.
+    pub config: (Option<PathBuf>, Config),
     /// Minimum duration of a sync of the device, for measurements; normally zero.
     pub sync_delay: Duration,
+    /// Clients whose operations and bytes are counted; normally zero.
+    pub counted_clients: usize,
+    /// The least duration of an operation that is reported as slow.
+    pub slow_operation: Duration,
+    /// Where the log puts events.
+    pub events: Arc<Events>,
+}
+
+impl Settings {
+    fn tally(&self) -> TallySettings {
+        TallySettings { clients: self.counted_clients, slow: self.slow_operation }
+    }
 }
 
 /// A server that is running.
@@ -72,18 +87,21 @@ pub struct Server {
     addresses: Vec<SocketAddr>,
     mount_points: Vec<MountPoint>,
     registered: bool,
-    volumes: Vec<Served>,
+    pools: Vec<OpenPool>,
     drivers: Vec<Drivers>,
     protocol: Arc<Protocol>,
     loops: Loops,
     callbacks: Option<Callbacks>,
     copies: Option<Copies>,
     memory: u64,
+    started: Time,
+    reloader: Arc<Reloader>,
+    events: Arc<Events>,
     admin: Option<Admin>,
 }
 
 impl Server {
-    /// Takes the data directory, opens its volumes, and serves.
+    /// Takes the data directory, opens its pools, and serves.
     pub fn start(settings: &Settings) -> Result<Server, Error> {
         let start = Instant::now();
         let connections = connections_max(raise_descriptor_limit());
@@ -91,45 +109,57 @@ impl Server {
         let directory = Directory::open_or_create(&settings.data)?;
         let listeners = listen(&settings.listen)?;
         let addresses = local_addresses(&listeners)?;
-        let volumes = open_volumes(&directory, settings)?;
+        let pools = open_pools(&directory, settings)?;
+        let volumes = volumes_of(&pools);
         for warning in audience::warnings(&settings.exports, &addresses) {
             tracing::warn!("{warning}");
         }
-        let exports = exports::resolve(&settings.exports, &volumes, &addresses)?;
+        exports::note_default(&settings.exports, &addresses);
+        let exports = exports::resolve(&settings.exports, &volumes, &addresses, directory.root())?;
         writable::warn_if_nobody_can_write(&exports, &volumes, directory.root());
         let mount_points = MountPoint::all(&exports);
-        let open: Vec<Arc<Volume>> = volumes.iter().map(|served| Arc::clone(&served.volume)).collect();
-        let service = Service::new(exports, open.clone()).map_err(|error| Error::usage(error.to_string()))?;
+        let service = Service::new(exports, volumes).map_err(|error| Error::usage(error.to_string()))?;
         let state_bytes = memory::shares(settings.memory, 1).state;
         let service = service.with_lease(settings.lease).with_state_bytes(state_bytes);
-        let lost = service.restore_state(now()).map_err(|error| {
+        let lost = service.restore_state(clock::read()).map_err(|error| {
             Error::failed(format!(
                 "cannot restore the state of clients ({error}); run `holdfast check` on the data directory"
             ))
         })?;
         warn_of_lost_state(&lost);
-        let commits = open.iter().map(Commits::of).collect();
-        let protocol = Arc::new(Protocol { service, volumes: open, commits });
+        let protocol =
+            Arc::new(Protocol::new(service, pools.iter().map(|open| Arc::clone(&open.pool)).collect()));
         let calls: Arc<dyn Calls> = Arc::<Protocol>::clone(&protocol);
         let loop_settings = loops::LoopSettings {
             threads: memory::loops(settings.memory, settings.threads),
             workers: settings.workers,
             request_bytes: usize::try_from(memory::shares(settings.memory, 1).requests).unwrap_or(usize::MAX),
             connections,
+            tally: settings.tally(),
         };
+        let reloader = Reloader::new(
+            settings.config.clone(),
+            Arc::clone(&protocol),
+            directory.root().to_owned(),
+            pools.clone(),
+            addresses.clone(),
+        );
         let mut server = Server {
+            reloader: Arc::new(reloader),
             loops: Loops::start(loop_settings, listeners, calls)?,
             drivers: Vec::new(),
             protocol,
             callbacks: None,
             copies: None,
             memory: settings.memory,
+            started: now(),
+            events: Arc::clone(&settings.events),
             registered: false,
             admin: None,
             directory,
             addresses,
             mount_points,
-            volumes,
+            pools,
         };
         match server.start_rest(settings) {
             Ok(()) => {
@@ -144,11 +174,11 @@ impl Server {
         }
     }
 
-    /// Starts what needs the whole server: the threads of volumes, callbacks, copies, the administrator's socket.
+    /// Starts what needs the whole server: the threads of pools, callbacks, copies, the administrator's socket.
     fn start_rest(&mut self, settings: &Settings) -> Result<(), Error> {
-        for (served, commits) in self.volumes.iter().zip(&self.protocol.commits) {
+        for (served, commits) in self.pools.iter().zip(&self.protocol.commits) {
             let mailboxes = self.loops.mailboxes.clone();
-            served.volume.on_progress(Box::new(move || {
+            served.pool.on_progress(Box::new(move || {
                 for mailbox in &mailboxes {
                     mailbox.announce_progress();
                 }
@@ -158,7 +188,7 @@ impl Server {
         let callbacks = Callbacks::start(Arc::clone(&self.protocol), self.loops.mailboxes.clone());
         self.callbacks = Some(callbacks.map_err(|error| no_thread(&error))?);
         self.copies = Some(Copies::start(&self.protocol).map_err(|error| no_thread(&error))?);
-        self.admin = self.start_admin();
+        self.admin = Some(self.start_admin(&settings.config.1.api)?);
         if settings.rpcbind {
             rpcbind::register(&self.addresses)?;
             self.registered = true;
@@ -166,25 +196,41 @@ impl Server {
         Ok(())
     }
 
-    /// A server works without its administrator's socket.
-    fn start_admin(&self) -> Option<Admin> {
-        let volumes = self.volumes.iter().map(|served| (served.name.clone(), Arc::clone(&served.volume)));
-        let source = status::Source {
-            addresses: self.addresses.clone(),
-            exports: self.mount_points.iter().map(|point| point.path.clone()).collect(),
-            volumes: volumes.collect(),
+    /// Returns what the metrics are read from.
+    fn metrics_source(&self) -> metrics::Source {
+        metrics::Source {
+            pools: self.pools.clone(),
             counters: self.loops.counters.clone(),
+            targets: self.addresses.clone(),
             protocol: Arc::clone(&self.protocol),
             workers: Arc::clone(&self.loops.workers),
             memory: self.memory,
-            started: Instant::now(),
+            started: self.started,
+        }
+    }
+
+    /// Returns the newest events.
+    pub fn events(&self) -> &Arc<Events> {
+        &self.events
+    }
+
+    /// Reads all metrics.
+    pub fn scrape(&self) -> Scrape {
+        self.metrics_source().scrape()
+    }
+
+    fn start_admin(&self, settings: &config::Api) -> Result<Admin, Error> {
+        let source = Source {
+            measured: self.metrics_source(),
+            reloader: Arc::clone(&self.reloader),
+            events: Arc::clone(&self.events),
         };
-        let started = Admin::start(self.directory.root(), Box::new(move || source.to_json().to_string()));
-        started
-            .map_err(
-                |error| tracing::warn!(%error, "cannot make the administrator's socket; `holdfast status` will not work"),
-            )
-            .ok()
+        Admin::start(self.directory.root(), source, settings)
+    }
+
+    /// Returns what puts other exports in force.
+    pub fn reloader(&self) -> &Arc<Reloader> {
+        &self.reloader
     }
 
     /// Returns the addresses it listens on, with the ports that the system chose.
@@ -227,11 +273,11 @@ impl Server {
             drivers.stop();
         }
         let mut result = Ok(());
-        for Served { name, volume } in self.volumes {
-            match volumes::span(&name).in_scope(|| volume.close(now())) {
-                Ok(()) => tracing::info!(volume = name, "volume closed"),
+        for OpenPool { name, pool } in self.pools {
+            match pools::span(&name).in_scope(|| pool.close(now())) {
+                Ok(()) => tracing::info!(pool = %name, "pool closed"),
                 Err(error) => {
-                    let sentence = format!("the volume {name:?} was not closed cleanly: {error}");
+                    let sentence = format!("the pool {name:?} was not closed cleanly: {error}");
                     tracing::error!("{sentence}");
                     result = Err(Error::failed(sentence));
                 }
@@ -263,30 +309,43 @@ fn local_addresses(listeners: &[TcpListener]) -> Result<Vec<SocketAddr>, Error> 
     listeners.iter().map(local).collect()
 }
 
-/// Opens the exported volumes; creates the first one in a new data directory.
-fn open_volumes(directory: &Directory, settings: &Settings) -> Result<Vec<Served>, Error> {
-    let mut names = directory.volumes()?;
+/// Opens the pools; creates the first one, with a volume, in a new data directory.
+fn open_pools(directory: &Directory, settings: &Settings) -> Result<Vec<OpenPool>, Error> {
+    let mut names = directory.pools()?;
     for name in directory.strays()? {
-        tracing::warn!(name, "ignoring an entry among the volumes that is not a volume; consider moving it");
+        tracing::warn!(name, "ignoring an entry among the pools that is not a pool; consider moving it");
     }
+    let journal = settings.journal.as_deref();
     if names.is_empty() {
-        let (journal, bytes) = (settings.journal.as_deref(), settings.journal_bytes);
-        tracing::info!("{}", volumes::creation_notice(directory, FIRST_VOLUME, journal, bytes));
+        let bytes = settings.journal_bytes;
+        tracing::info!("{}", pools::creation_notice(directory, FIRST_POOL, journal, bytes));
         let root = Root { mode: Some(FIRST_ROOT_MODE), ..Root::default() };
-        volumes::create(directory, FIRST_VOLUME, journal, bytes, root)?;
-        names.push(FIRST_VOLUME.to_owned());
+        let first = NewVolume { name: FIRST_VOLUME.to_owned(), root, ..NewVolume::default() };
+        pools::create(directory, FIRST_POOL, (None, journal), bytes, volumes::first(&first)?)?;
+        names.push(FIRST_POOL.to_owned());
     }
-    let names = exports::exported(&settings.exports, names, directory.root())?;
     let shares = memory::shares(settings.memory, names.len());
     tracing::info!(
         data = %directory.root().display(),
         memory = %Size(settings.memory),
-        volumes = names.len(),
+        pools = names.len(),
         "starting"
     );
-    let (journal, delay) = (settings.journal.as_deref(), settings.sync_delay);
-    let open = |name: &String| volumes::open(directory, name, journal, shares.volume, delay);
-    names.iter().map(open).collect()
+    let open = |name: &String| pools::open(directory, name, journal, shares.pool, settings.sync_delay);
+    let pools: Vec<OpenPool> = names.iter().map(open).collect::<Result<_, _>>()?;
+    check_names(&pools)?;
+    Ok(pools)
+}
+
+/// Refuses pools that have volumes of the same name. Only moving directories of pools makes them.
+fn check_names(pools: &[OpenPool]) -> Result<(), Error> {
+    let mut names: Vec<Arc<str>> = volumes_of(pools).iter().map(|volume| volume.name()).collect();
+    names.sort();
+    let mut pairs = names.iter().zip(names.iter().skip(1));
+    let Some((name, _)) = pairs.find(|(one, next)| one == next) else { return Ok(()) };
+    Err(Error::usage(format!(
+        "two pools have a volume {name:?}: move the directory of one of them away, and rename the volume there"
+    )))
 }
 
 /// Raises the limit of descriptors, and returns it; none if there is no limit. Each connection takes one, and most systems

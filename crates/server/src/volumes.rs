@@ -1,23 +1,29 @@
-//! Creates volumes with random identities, and opens them with their share of memory.
+//! Volumes of open pools: made, changed, deleted and described, whether a server has the pools open or a command.
 
-use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use store::{Directory, LOG_FILE_BYTES, NewVolume, ahead_bytes};
-use volume::ids::VolumeId;
-use volume::media::Media;
-use volume::{CreateOptions, Options, Volume};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use volume::attributes::SetAttributes;
+use volume::ids::{Ino, VolumeId};
+use volume::request::{
+    Access, Credentials, Durability, Durable, Error as EngineError, Failure, Journaled, Promised, Request,
+};
+use volume::{Pool, Volume, VolumeOptions};
 
 use crate::clock::now;
-use crate::config::size::Size;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
+use crate::pools::{FIRST_POOL, OpenPool, random, volumes_of};
 
-pub use repair::repair;
-pub use root::{Root, set_root};
+pub use unserved::Unserved;
 
-mod repair;
-mod root;
+mod octal;
+mod unserved;
+
+/// The volume of a new data directory.
+pub const FIRST_VOLUME: &str = "main";
 
 /// Mode of the root directory of a new volume.
 const ROOT_MODE: u16 = 0o755;
@@ -26,145 +32,320 @@ const ROOT_MODE: u16 = 0o755;
 /// remove only their own (`docs/decisions/2026-11-22-who-may-write-at-first.md`).
 pub(crate) const FIRST_ROOT_MODE: u16 = 0o1777;
 
-/// A volume that is served.
-pub(crate) struct Served {
-    pub(crate) name: String,
-    pub(crate) volume: Arc<Volume>,
+/// The bit of a volume's id that the first volume of a pool lacks. The volume with the lowest id keeps the clients of NFSv4
+/// (`nfs/src/context/state_store.rs`), and volumes that come and go must not take its place.
+const LATER: u64 = 1 << 63;
+
+/// Most time that a change waits for room in the journal, or to become durable.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Time between two looks at what is waited for.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Attributes of the root directory of a volume. Of a change, those that are missing stay; a new volume belongs to the user
+/// that runs the server, with mode 0755.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Root {
+    /// The owner.
+    pub uid: Option<u32>,
+    /// The group.
+    pub gid: Option<u32>,
+    /// The permission bits, the low 12, in octal.
+    #[serde(with = "octal")]
+    #[schemars(with = "Option<String>")]
+    pub mode: Option<u16>,
 }
 
-/// Returns a span that names the volume in the events of one thread, whatever the log level.
-pub(crate) fn span(name: &str) -> tracing::Span {
-    tracing::error_span!("engine", volume = name)
+/// A volume to make.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewVolume {
+    /// Its name, unique among all pools: 1 to 64 letters, digits, `.`, `_` and `-`.
+    pub name: String,
+    /// The pool to make it in. Without it, the pool `default`, or the only one.
+    #[serde(default)]
+    pub pool: Option<String>,
+    /// Most bytes that its files may use. Without it, or if it is 0, as many as the pool has.
+    #[serde(default)]
+    pub size_bytes: Option<u64>,
+    /// Its root directory.
+    #[serde(default)]
+    pub root: Root,
 }
 
-fn random<const N: usize>() -> Result<[u8; N], Error> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| {
-        Error::failed(format!("cannot get random numbers from the system: {error}; check /dev/urandom"))
-    })?;
-    Ok(bytes)
+/// What to change of a volume. What is missing stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct VolumeChange {
+    /// Its new name. What clients have mounted stays mounted.
+    pub name: Option<String>,
+    /// Most bytes that its files may use; 0 for as many as the pool has. If they use more already, they cannot grow.
+    pub size_bytes: Option<u64>,
+    /// Its root directory.
+    pub root: Root,
 }
 
-/// Rounds the size of a journal up to whole files. The store refuses a size that overflows.
-fn effective_journal_bytes(requested: u64) -> u64 {
-    requested.checked_next_multiple_of(LOG_FILE_BYTES).unwrap_or(requested)
+/// A volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeInfo {
+    /// Its name.
+    pub name: String,
+    /// Its identity: 16 hexadecimal digits.
+    pub id: String,
+    /// The pool that it is in.
+    pub pool: String,
+    /// Most bytes that its files may use; none for as many as the pool has.
+    pub size_bytes: Option<u64>,
+    /// Bytes that its files use.
+    pub used_bytes: u64,
+    /// Bytes that are free for it.
+    pub free_bytes: u64,
+    /// Objects: files, directories and others.
+    pub inodes: u64,
+    /// Its root directory.
+    pub root: Root,
+    /// Paths by which clients may mount it; none of a volume that is not served.
+    pub exports: Vec<String>,
 }
 
-/// Returns a notice, shown before a volume is created, of the space that it takes with a journal of `journal_bytes`.
-pub fn creation_notice(
-    directory: &Directory,
-    name: &str,
-    journal: Option<&Path>,
-    journal_bytes: u64,
-) -> String {
-    let bytes = effective_journal_bytes(journal_bytes);
-    let (root, ahead) = (directory.root().display(), ahead_bytes(bytes));
-    let reserves = match journal {
-        None => format!(
-            "about {} in {root}, {} of it for its journal",
-            Size(bytes.saturating_add(ahead)),
-            Size(bytes)
-        ),
-        Some(elsewhere) => {
-            let place = elsewhere.display();
-            format!("{} for its journal in {place}, and about {} in {root}", Size(bytes), Size(ahead))
-        }
-    };
-    format!("creating volume {name}: reserves {reserves}; --journal-size makes it smaller")
-}
-
-/// Checks whether the data directory at `root`, which need not exist yet, can have the volume that [`create`] would create.
-pub(crate) fn check_new(
-    root: &Path,
-    name: &str,
-    journal: Option<&Path>,
-    journal_bytes: u64,
-) -> Result<(), Error> {
-    let journal_bytes = effective_journal_bytes(journal_bytes);
-    store::check_new(root, &NewVolume { name, id: 0, journal, journal_bytes })?;
-    Ok(())
-}
-
-/// Creates a volume. Its root directory belongs to the user of this process and has mode 0755, unless `root` says otherwise.
-pub fn create(
-    directory: &Directory,
-    name: &str,
-    journal: Option<&Path>,
-    journal_bytes: u64,
-    root: Root,
-) -> Result<(), Error> {
-    let owner = root.uid.unwrap_or_else(|| rustix::process::geteuid().as_raw());
-    let group = root.gid.unwrap_or_else(|| rustix::process::getegid().as_raw());
-    let id = u64::from_le_bytes(random()?).max(1);
-    let options = CreateOptions {
-        id: VolumeId(id),
-        handle_secret: random()?,
-        journal_id: random()?,
-        root_mode: root.mode.unwrap_or(ROOT_MODE),
-        root_owner: (owner, group),
-        now: now(),
-    };
-    let requested = Size(journal_bytes);
-    let journal_bytes = effective_journal_bytes(journal_bytes);
-    if Size(journal_bytes) != requested {
-        tracing::warn!(
-            volume = name,
-            %requested,
-            effective = %Size(journal_bytes),
-            "journal_size rounded up to a multiple of {}",
-            Size(LOG_FILE_BYTES)
-        );
+impl Root {
+    /// Whether nothing is given.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Root::default()
     }
-    let new = NewVolume { name, id, journal, journal_bytes };
+}
+
+/// Returns the options of the first volume of a pool.
+///
+/// # Errors
+/// The name cannot be used.
+pub fn first(new: &NewVolume) -> Result<VolumeOptions, Error> {
+    options(&new.name, new.size_bytes, new.root, 0)
+}
+
+fn options(name: &str, size: Option<u64>, root: Root, later: u64) -> Result<VolumeOptions, Error> {
+    store::check_name(name)?;
+    let random_id = u64::from_le_bytes(random()?);
+    Ok(VolumeOptions {
+        id: VolumeId((random_id & !LATER).max(1) | later),
+        name: name.to_owned(),
+        size: size.filter(|size| *size > 0),
+        handle_secret: random()?,
+        root_mode: root.mode.unwrap_or(ROOT_MODE),
+        root_owner: (
+            root.uid.unwrap_or_else(|| rustix::process::geteuid().as_raw()),
+            root.gid.unwrap_or_else(|| rustix::process::getegid().as_raw()),
+        ),
+    })
+}
+
+/// Returns the volume with this name.
+///
+/// # Errors
+/// There is none.
+pub fn find(pools: &[OpenPool], name: &str) -> Result<Volume, Error> {
+    pools.iter().find_map(|open| open.pool.volume(name)).ok_or_else(|| {
+        let mut names: Vec<String> =
+            volumes_of(pools).iter().map(|volume| volume.name().to_string()).collect();
+        names.sort();
+        Error {
+            kind: ErrorKind::NotFound,
+            sentence: format!("there is no volume {name:?}, only {}", names.join(", ")),
+        }
+    })
+}
+
+/// Makes a volume. Returns it, and what must be durable before anybody is told.
+///
+/// # Errors
+/// The name or the pool cannot be used, or the pool takes no changes.
+pub fn create(pools: &[OpenPool], new: &NewVolume) -> Result<(Volume, Durability), Error> {
+    let options = options(&new.name, new.size_bytes, new.root, LATER)?;
+    check_free(pools, &new.name)?;
+    let open = pool_for(pools, new.pool.as_deref())?;
+    let made = with_room(|| open.pool.create_volume(&options, now()).map_err(error_of));
+    let Promised { value, after } = made.map_err(|error| failed("make", &new.name, &open.pool, error))?;
+    Ok((value, after))
+}
+
+/// Changes a volume. Returns what must be durable before anybody is told.
+///
+/// # Errors
+/// The new name cannot be used, or the pool takes no changes. A new name is not taken then.
+pub fn change(pools: &[OpenPool], volume: &Volume, change: &VolumeChange) -> Result<Vec<Durability>, Error> {
+    let old = volume.name();
+    let mut after = Vec::new();
+    let cannot = |error| failed("change", &old, volume.pool(), error);
+    if let Some(name) = change.name.as_deref().filter(|name| **name != *old) {
+        store::check_name(name)?;
+        check_free(pools, name)?;
+        after.push(with_room(|| volume.rename_volume(volume, name)).map_err(cannot)?);
+    }
+    if let Some(size) = change.size_bytes {
+        after.push(with_room(|| volume.resize_volume(volume, Some(size))).map_err(cannot)?);
+    }
+    if !change.root.is_empty() {
+        after.push(with_room(|| set_root(volume, change.root)).map_err(cannot)?);
+    }
+    Ok(after)
+}
+
+fn set_root(volume: &Volume, root: Root) -> Result<Durability, EngineError> {
+    let superuser = Credentials::root();
+    let request = Request { credentials: &superuser, now: now(), access: Access::Blocking, key: None };
+    let set = SetAttributes {
+        mode: root.mode.map(u32::from),
+        uid: root.uid,
+        gid: root.gid,
+        ..SetAttributes::default()
+    };
+    let changed = volume.set_attributes(&request, Ino::ROOT, &set, None, &mut |_| Journaled::default());
+    changed.map(|changed| changed.after).map_err(error_of)
+}
+
+/// Refuses to delete the volume that keeps the clients of NFSv4, and those of a pool that refuses changes, before clients see
+/// anything of it.
+///
+/// # Errors
+/// It is one of them.
+pub fn check_deletable(pools: &[OpenPool], volume: &Volume) -> Result<(), Error> {
+    if volume.refuses_changes().is_some() {
+        return Err(failed("delete", &volume.name(), volume.pool(), EngineError::ReadOnly));
+    }
+    let home = volumes_of(pools).iter().map(|volume| volume.id()).min();
+    if home != Some(volume.id()) {
+        return Ok(());
+    }
+    Err(Error {
+        kind: ErrorKind::InUse,
+        sentence: format!(
+            "the volume {:?} was made first and keeps the clients of all volumes, so it cannot be deleted; remove its files \
+             instead, and its export",
+            volume.name()
+        ),
+    })
+}
+
+/// Deletes a volume: its handles are stale from now on, and its name is free. The pool frees its space step by step. Returns
+/// what must be durable before anybody is told.
+///
+/// # Errors
+/// The pool takes no changes.
+pub fn delete(volume: &Volume) -> Result<Durability, Error> {
+    with_room(|| volume.delete_volume(volume))
+        .map_err(|error| failed("delete", &volume.name(), volume.pool(), error))
+}
+
+/// Describes a volume, as the exports with these paths show it.
+///
+/// # Errors
+/// Its root directory cannot be read.
+pub fn describe(pools: &[OpenPool], volume: &Volume, exports: Vec<String>) -> Result<VolumeInfo, Error> {
+    let name = volume.name();
+    let superuser = Credentials::root();
+    let request = Request { credentials: &superuser, now: now(), access: Access::Blocking, key: None };
+    let cannot = |failure| failed("examine", &name, volume.pool(), error_of(failure));
+    let status = volume.status(&request).map_err(cannot)?.value;
+    let root = volume.attributes(&request, Ino::ROOT).map_err(cannot)?.value;
+    let pool = pools.iter().find(|open| Arc::ptr_eq(&open.pool, volume.pool()));
+    Ok(VolumeInfo {
+        name: name.to_string(),
+        id: volume.id().to_string(),
+        pool: pool.map(|open| open.name.to_string()).unwrap_or_default(),
+        size_bytes: volume.size(),
+        used_bytes: status.bytes_used,
+        free_bytes: status.bytes_free,
+        inodes: status.inodes_used,
+        root: Root { uid: Some(root.uid), gid: Some(root.gid), mode: Some(root.mode) },
+        exports,
+    })
+}
+
+/// Waits until a change is durable. Some other thread commits.
+///
+/// # Errors
+/// It cannot become durable, or not soon.
+pub(crate) fn wait_durable(pool: &Pool, wanted: Durability) -> Result<(), Error> {
     let start = Instant::now();
-    directory.create(&new, |media| Volume::create(media, &options).map_err(|error| error.0))?;
-    tracing::info!(
-        volume = name,
-        volume_id = format_args!("{id:016x}"),
-        journal_size = %Size(journal_bytes),
-        milliseconds = milliseconds_since(start),
-        "volume created"
-    );
-    Ok(())
+    loop {
+        pool.wake_commit();
+        match pool.durability(wanted) {
+            Durable::Yes => return Ok(()),
+            Durable::Failed => {
+                let reason = pool.refuses_changes().unwrap_or_default();
+                return Err(Error::failed(format!(
+                    "the change was lost, as the pool refuses changes: {reason}"
+                )));
+            }
+            Durable::NotYet if start.elapsed() > PATIENCE => {
+                return Err(Error::failed(
+                    "the change is not durable yet, as the device does not answer; look whether it was made",
+                ));
+            }
+            Durable::NotYet => thread::sleep(PAUSE),
+        }
+    }
 }
 
-/// Opens a volume with `memory` bytes. Its syncs take at least `sync_delay`.
-pub(crate) fn open(
-    directory: &Directory,
-    name: &str,
-    journal: Option<&Path>,
-    memory: u64,
-    sync_delay: Duration,
-) -> Result<Served, Error> {
+fn pool_for<'p>(pools: &'p [OpenPool], name: Option<&str>) -> Result<&'p OpenPool, Error> {
+    let named = |name: &str| pools.iter().find(|open| *open.name == *name);
+    match (name, pools) {
+        (Some(name), _) => named(name).ok_or_else(|| Error {
+            kind: ErrorKind::NotFound,
+            sentence: format!("there is no pool {name:?}: `holdfast pool list` shows all of them"),
+        }),
+        (None, [only]) => Ok(only),
+        (None, _) => named(FIRST_POOL)
+            .ok_or_else(|| Error::usage("there are several pools: name the one to make the volume in")),
+    }
+}
+
+/// Refuses the name of another volume.
+///
+/// # Errors
+/// It is one.
+pub fn check_free(pools: &[OpenPool], name: &str) -> Result<(), Error> {
+    if find(pools, name).is_err() {
+        return Ok(());
+    }
+    Err(Error {
+        kind: ErrorKind::InUse,
+        sentence: format!("there is a volume {name:?} already; choose another name, or delete it first"),
+    })
+}
+
+fn error_of(failure: Failure) -> EngineError {
+    failure.error
+}
+
+/// Repeats a change while the journal has no room for it, which checkpoints make.
+fn with_room<T>(mut change: impl FnMut() -> Result<T, EngineError>) -> Result<T, EngineError> {
     let start = Instant::now();
-    let media = Arc::new(directory.open_volume(name, journal)?);
-    let journal = media.journal().to_owned();
-    let media = store::with_slow_syncs(media, sync_delay);
-    let options = options(media.as_ref(), name, memory)?;
-    let volume = span(name)
-        .in_scope(|| Volume::open(media, &options, now()))
-        .map_err(|error| Error::failed(format!("cannot open the volume {name:?}: {error}")))?;
-    tracing::info!(
-        volume = name,
-        volume_id = %volume.id(),
-        journal = %journal.display(),
-        memory = %Size(memory),
-        milliseconds = milliseconds_since(start),
-        "volume opened"
-    );
-    Ok(Served { name: name.to_owned(), volume: Arc::new(volume) })
+    loop {
+        match change() {
+            Err(error) if error.is_busy() && start.elapsed() < PATIENCE => thread::sleep(PAUSE),
+            done => return done,
+        }
+    }
 }
 
-/// Returns the options of a volume on these media.
-fn options(media: &dyn Media, name: &str, memory: u64) -> Result<Options, Error> {
-    let examined = media.space().and_then(|space| Ok((space.total, media.log().len()?)));
-    let (device_bytes, journal_bytes) =
-        examined.map_err(|error| Error::failed(format!("cannot examine {name:?}: {error}")))?;
-    // A small journal asks for a small volume, so segments are small too: some are allocated ahead.
-    let segment_bytes = Options::segment_bytes_for(device_bytes.min(journal_bytes.saturating_mul(16)));
-    Ok(Options { memory, segment_bytes, cache_seed: None })
-}
-
-pub(crate) fn milliseconds_since(start: Instant) -> u64 {
-    u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
+fn failed(what: &str, name: &str, pool: &Pool, error: EngineError) -> Error {
+    Error::failed(match (error, pool.refuses_changes()) {
+        (EngineError::ReadOnly, Some(reason)) => {
+            format!("cannot {what} the volume {name:?}, as its pool refuses changes: {reason}")
+        }
+        (EngineError::NoSpace, _) => {
+            format!(
+                "cannot {what} the volume {name:?}: its pool has no room; delete others, or use another pool"
+            )
+        }
+        (EngineError::TooManyVolumes, _) => {
+            format!("cannot {what} the volume {name:?}: {error}; use another pool")
+        }
+        (EngineError::Stale, _) => format!("the volume {name:?} was deleted meanwhile"),
+        (error, _) => format!("cannot {what} the volume {name:?}: {error}"),
+    })
 }

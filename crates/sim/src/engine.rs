@@ -9,12 +9,12 @@ use volume::media::Media;
 use volume::repair::Repaired;
 use volume::results::ReadData;
 use volume::time::Time;
-use volume::{CreateOptions, Options, Volume};
+use volume::{CreateOptions, Options, Pool, Volume, VolumeOptions};
 
 use crate::media::SimMedia;
 use crate::random::Random;
 
-pub(crate) use walk::{attributes, check_usage, list, object, walk};
+pub(crate) use walk::{attributes, check_usage, list, object, read_all, used_bytes, walk};
 
 /// The start of virtual time: in 2023, nanoseconds since 1970.
 pub const START: i64 = 1_700_000_000_000_000_000;
@@ -56,6 +56,15 @@ impl Sizes {
     }
 }
 
+/// Opens a pool.
+///
+/// # Errors
+/// The engine's error as text.
+pub fn open_pool(media: &SimMedia, sizes: &Sizes, now: i64) -> Result<Arc<Pool>, String> {
+    let media: Arc<dyn Media> = Arc::new(media.clone());
+    Pool::open(media, &sizes.options(), Time::from_nanos(now)).map_err(|error| error.to_string())
+}
+
 /// Opens a volume.
 ///
 /// # Errors
@@ -83,14 +92,19 @@ pub fn repair(media: &SimMedia, sizes: &Sizes, now: i64) -> Result<Repaired, Str
 /// The engine's error as text.
 pub fn create(media: &SimMedia) -> Result<(), String> {
     let options = CreateOptions {
-        id: VolumeId(0x5150),
-        handle_secret: [3; 16],
+        pool: volume::ids::PoolId(1),
         journal_id: [4; 16],
-        root_mode: 0o777,
-        root_owner: (0, 0),
+        volume: VolumeOptions {
+            id: VolumeId(0x5150),
+            name: "main".to_owned(),
+            size: None,
+            handle_secret: [3; 16],
+            root_mode: 0o777,
+            root_owner: (0, 0),
+        },
         now: Time::from_nanos(START),
     };
-    Volume::create(media, &options).map_err(|error| error.to_string())
+    Pool::create(media, &options).map_err(|error| error.to_string())
 }
 
 /// Returns the bytes that a READ returned.

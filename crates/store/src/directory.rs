@@ -1,4 +1,4 @@
-//! The data directory: creates, opens, lists, describes and deletes volumes.
+//! The data directory: creates, opens, lists, describes and deletes pools.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,15 +17,15 @@ use crate::lease::{Lease, holder};
 use crate::log::{self, LOG_FILE_BYTES};
 use crate::media::{LocalMedia, names, segment_of};
 
-/// Subdirectory that holds the volumes.
-const VOLUMES: &str = "volumes";
-/// Prefix of the directory of a volume under creation.
+/// Subdirectory that holds the pools.
+const POOLS: &str = "pools";
+/// Prefix of the directory of a pool under creation.
 const NEW: &str = ".new-";
-/// Prefix of the directory of a volume under deletion.
+/// Prefix of the directory of a pool under deletion.
 const DELETED: &str = ".deleted-";
-/// Prefix of the empty file that says that a volume exists. Without it, a volume whose directory is empty or gone, for
+/// Prefix of the empty file that says that a pool exists. Without it, a pool whose directory is empty or gone, for
 /// instance because its file system is not mounted, would be taken for a stray.
-const KNOWN: &str = ".volume-";
+const KNOWN: &str = ".pool-";
 
 /// A data directory, locked by this process.
 #[derive(Debug)]
@@ -36,20 +36,22 @@ pub struct Directory {
     is_foreign: bool,
 }
 
-/// The parameters of a new volume.
+/// The parameters of a new pool.
 #[derive(Clone, Copy, Debug)]
-pub struct NewVolume<'a> {
+pub struct NewPool<'a> {
     /// Its name.
     pub name: &'a str,
     /// A random number that identifies it.
     pub id: u64,
-    /// The directory that is to hold its journal's directory; `None` keeps the journal with the volume.
+    /// The directory that is to hold its journal's directory; `None` keeps the journal with the pool.
     pub journal: Option<&'a Path>,
+    /// The existing directory elsewhere that is to hold its directory; `None` keeps it in the data directory.
+    pub path: Option<&'a Path>,
     /// Size of its journal in bytes, a multiple of [`LOG_FILE_BYTES`].
     pub journal_bytes: u64,
 }
 
-/// Facts about a volume that are known without opening it.
+/// Facts about a pool that are known without opening it.
 #[derive(Clone, Debug)]
 pub struct Description {
     /// Its name.
@@ -74,16 +76,16 @@ pub struct Description {
 
 impl Directory {
     /// Locks the data directory at `root`, which is created if it does not exist or is empty; one that has other files is
-    /// refused. Removes the remains of interrupted creations and deletions of volumes.
+    /// refused. Removes the remains of interrupted creations and deletions of pools.
     pub fn open_or_create(root: &Path) -> Result<Directory, Error> {
-        let volumes = root.join(VOLUMES);
-        if contents(root)? != Contents::Volumes {
+        let pools = root.join(POOLS);
+        if contents(root)? != Contents::Pools {
             let create = || {
                 fs::create_dir_all(parent(root))?;
                 if !root.is_dir() {
                     create_private_directory(root)?;
                 }
-                create_private_directory(&volumes)
+                create_private_directory(&pools)
             };
             create().map_err(|error| Error::io("create the data directory", root, &error))?;
             sync_directory(root)
@@ -93,7 +95,7 @@ impl Directory {
         Directory::open(root)
     }
 
-    /// Locks the existing data directory at `root`. Removes the remains of interrupted creations and deletions of volumes.
+    /// Locks the existing data directory at `root`. Removes the remains of interrupted creations and deletions of pools.
     pub fn open(root: &Path) -> Result<Directory, Error> {
         check_root(root)?;
         let root =
@@ -103,16 +105,16 @@ impl Directory {
         let lease = Lease::take(&root.join(names::LOCK), &what)?;
         let directory = Directory { root, _lease: lease, is_foreign: false };
         directory.sweep()?;
-        let names = directory.volumes()?;
+        let names = directory.pools()?;
         for name in &names {
-            directory.note_volume(name)?;
+            directory.note_pool(name)?;
         }
-        let trees: Vec<PathBuf> = names.iter().map(|name| directory.volume_path(name)).collect();
-        access::make_private(&[&directory.root, &directory.root.join(VOLUMES)], &trees)?;
+        let trees: Vec<PathBuf> = names.iter().map(|name| directory.pool_path(name)).collect();
+        access::make_private(&[&directory.root, &directory.root.join(POOLS)], &trees)?;
         Ok(directory)
     }
 
-    /// Locks the existing data directory at `root` for commands that only read its volumes. The superuser may do that in the
+    /// Locks the existing data directory at `root` for commands that only read its pools. The superuser may do that in the
     /// directory of another user too.
     pub fn open_to_read(root: &Path) -> Result<Directory, Error> {
         check_root(root)?;
@@ -131,22 +133,22 @@ impl Directory {
         &self.root
     }
 
-    /// Returns the names of its volumes, sorted, missing ones included.
-    pub fn volumes(&self) -> Result<Vec<String>, Error> {
+    /// Returns the names of its pools, sorted, missing ones included.
+    pub fn pools(&self) -> Result<Vec<String>, Error> {
         list(&self.root)
     }
 
-    /// Returns the names of the entries among its volumes that are not volumes, sorted. Hidden entries and `lost+found` are
+    /// Returns the names of the entries among its pools that are not pools, sorted. Hidden entries and `lost+found` are
     /// left out.
     pub fn strays(&self) -> Result<Vec<String>, Error> {
-        let volumes = self.volumes()?;
-        let mut strays = names_in(&self.root.join(VOLUMES))?;
-        strays.retain(|name| !(name.starts_with('.') || name == LOST_AND_FOUND || volumes.contains(name)));
+        let pools = self.pools()?;
+        let mut strays = names_in(&self.root.join(POOLS))?;
+        strays.retain(|name| !(name.starts_with('.') || name == LOST_AND_FOUND || pools.contains(name)));
         strays.sort();
         Ok(strays)
     }
 
-    fn note_volume(&self, name: &str) -> Result<(), Error> {
+    fn note_pool(&self, name: &str) -> Result<(), Error> {
         let file = known_file(&self.root, name);
         if file.exists() {
             return Ok(());
@@ -156,25 +158,29 @@ impl Directory {
             .map_err(|error| Error::io("create", &file, &error))
     }
 
-    fn volume_path(&self, name: &str) -> PathBuf {
-        self.root.join(VOLUMES).join(name)
+    fn pool_path(&self, name: &str) -> PathBuf {
+        self.root.join(POOLS).join(name)
     }
 
-    /// Creates a volume. `initialize` writes the engine's first state; its error is a sentence. A crash before this returns
-    /// leaves no volume.
+    /// Creates a pool. `initialize` writes the engine's first state; its error is a sentence. A crash before this returns
+    /// leaves no pool.
     pub fn create(
         &self,
-        new: &NewVolume<'_>,
+        new: &NewPool<'_>,
         initialize: impl FnOnce(&dyn Media) -> Result<(), String>,
     ) -> Result<(), Error> {
         check_new(&self.root, new)?;
-        let path = self.volume_path(new.name);
+        let path = self.pool_path(new.name);
         let files = new.journal_bytes / LOG_FILE_BYTES;
         let format = Format { id: new.id, journal_files: files };
-        let fresh = self.volume_path(&format!("{NEW}{}", new.name));
-        let created = build(&fresh, new, &format, initialize)
+        let fresh = self.pool_path(&format!("{NEW}{}", new.name));
+        if let Some(elsewhere) = new.path {
+            link(&fresh, elsewhere, new.name)?;
+        }
+        let place = fs::read_link(&fresh).unwrap_or_else(|_| fresh.clone());
+        let created = build(&place, new, &format, initialize)
             .and_then(|()| rename(&fresh, &path).map_err(|error| Error::io("create", &path, &error)))
-            .and_then(|()| self.note_volume(new.name));
+            .and_then(|()| self.note_pool(new.name));
         if created.is_err() {
             // The first error is the one to report. What remains here is removed at the next start.
             let _ = sweep_one(&fresh);
@@ -182,12 +188,12 @@ impl Directory {
         created
     }
 
-    /// Opens a volume's media. `journal`, if given, is the directory of journals: the volume's journal must be there, or
+    /// Opens a pool's media. `journal`, if given, is the directory of journals: the pool's journal must be there, or
     /// have been moved there.
-    pub fn open_volume(&self, name: &str, journal: Option<&Path>) -> Result<LocalMedia, Error> {
+    pub fn open_pool(&self, name: &str, journal: Option<&Path>) -> Result<LocalMedia, Error> {
         let path = self.existing(name)?;
         let format = Format::read(&path.join(names::FORMAT))?;
-        let (lock, what) = (path.join(names::LOCK), format!("the volume {name:?}"));
+        let (lock, what) = (path.join(names::LOCK), format!("the pool {name:?}"));
         let take = if self.is_foreign { Lease::take_to_read } else { Lease::take };
         let lease = take(&lock, &what)?;
         let place = journal::find(name, &path, &format, journal)?;
@@ -198,16 +204,16 @@ impl Directory {
         LocalMedia::open(&path, &place, format.journal_files, lease)
     }
 
-    /// Deletes a volume with all its data.
+    /// Deletes a pool with all its data.
     pub fn delete(&self, name: &str) -> Result<(), Error> {
         let path = self.existing(name)?;
-        let _lease = Lease::take(&path.join(names::LOCK), &format!("the volume {name:?}"))?;
-        // A crash before the directory is renamed leaves the volume, and the next start notes it again.
+        let _lease = Lease::take(&path.join(names::LOCK), &format!("the pool {name:?}"))?;
+        // A crash before the directory is renamed leaves the pool, and the next start notes it again.
         let known = known_file(&self.root, name);
         fs::remove_file(&known)
             .and_then(|()| sync_directory(parent(&known)))
             .map_err(|error| Error::io("remove", &known, &error))?;
-        let gone = self.volume_path(&format!("{DELETED}{name}"));
+        let gone = self.pool_path(&format!("{DELETED}{name}"));
         rename(&path, &gone).map_err(|error| Error::io("delete", &path, &error))?;
         sweep_one(&gone)
     }
@@ -219,24 +225,24 @@ impl Directory {
     /// Removes the remains of interrupted creations and deletions.
     fn sweep(&self) -> Result<(), Error> {
         for name in remains(&self.root)? {
-            sweep_one(&self.volume_path(&name))?;
+            sweep_one(&self.pool_path(&name))?;
         }
         Ok(())
     }
 }
 
-/// Returns the names of the volumes in the data directory at `root`, sorted, missing ones included. Needs no lock.
+/// Returns the names of the pools in the data directory at `root`, sorted, missing ones included. Needs no lock.
 pub fn list(root: &Path) -> Result<Vec<String>, Error> {
     check_root(root)?;
-    let volumes = root.join(VOLUMES);
-    let entries = names_in(&volumes)?;
+    let pools = root.join(POOLS);
+    let entries = names_in(&pools)?;
     let known = entries.iter().filter_map(|entry| entry.strip_prefix(KNOWN));
-    let found = entries.iter().map(String::as_str).filter(|name| is_volume(&volumes.join(name)));
+    let found = entries.iter().map(String::as_str).filter(|name| is_pool(&pools.join(name)));
     let names: BTreeSet<&str> = known.chain(found).filter(|name| check_name(name).is_ok()).collect();
     Ok(names.into_iter().map(str::to_owned).collect())
 }
 
-/// Describes a volume in the data directory at `root`. Needs no lock.
+/// Describes a pool in the data directory at `root`. Needs no lock.
 pub fn describe(root: &Path, name: &str) -> Result<Description, Error> {
     check_root(root)?;
     let path = existing(root, name)?;
@@ -268,30 +274,30 @@ pub fn describe(root: &Path, name: &str) -> Result<Description, Error> {
     })
 }
 
-/// Returns the names of the volumes in the data directory at `root`: none if it does not exist yet or is empty. Refuses what
+/// Returns the names of the pools in the data directory at `root`: none if it does not exist yet or is empty. Refuses what
 /// [`Directory::open_or_create`] refuses. Changes nothing and needs no lock.
 pub fn list_or_none(root: &Path) -> Result<Vec<String>, Error> {
     match contents(root)? {
-        Contents::Volumes => list(root),
+        Contents::Pools => list(root),
         Contents::Missing | Contents::Nothing => Ok(Vec::new()),
     }
 }
 
-/// Checks whether the data directory at `root`, which need not exist yet, can have a new volume. Changes nothing and needs no
+/// Checks whether the data directory at `root`, which need not exist yet, can have a new pool. Changes nothing and needs no
 /// lock.
-pub fn check_new(root: &Path, new: &NewVolume<'_>) -> Result<(), Error> {
+pub fn check_new(root: &Path, new: &NewPool<'_>) -> Result<(), Error> {
     check_name(new.name)?;
     if root.exists() {
         access::check_owner(root)?;
     }
-    let path = root.join(VOLUMES).join(new.name);
+    let path = root.join(POOLS).join(new.name);
     check_not_missing(root, new.name)?;
     if path.exists() {
-        let sentence = if is_volume(&path) {
-            format!("there is a volume {:?} already; choose another name, or delete it first", new.name)
+        let sentence = if is_pool(&path) {
+            format!("there is a pool {:?} already; choose another name, or delete it first", new.name)
         } else {
             format!(
-                "{} exists and is not a volume; choose another name, mount the file system that belongs there, \
+                "{} exists and is not a pool; choose another name, mount the file system that belongs there, \
                  or move it",
                 path.display()
             )
@@ -306,15 +312,15 @@ pub fn check_new(root: &Path, new: &NewVolume<'_>) -> Result<(), Error> {
         );
         return Err(Error::new(ErrorKind::Invalid, sentence));
     }
-    // Remains are deleted before a volume is created, so their space is as good as free, whatever it is.
-    if contents(root)? == Contents::Volumes && !remains(root)?.is_empty() {
+    // Remains are deleted before a pool is created, so their space is as good as free, whatever it is.
+    if contents(root)? == Contents::Pools && !remains(root)?.is_empty() {
         return Ok(());
     }
     room::check(root, new)
 }
 
-/// Checks what [`Directory::open_volume`] checks before it opens a volume's files. Changes nothing and needs no lock.
-pub fn check_volume(root: &Path, name: &str, journal: Option<&Path>) -> Result<(), Error> {
+/// Checks what [`Directory::open_pool`] checks before it opens a pool's files. Changes nothing and needs no lock.
+pub fn check_pool(root: &Path, name: &str, journal: Option<&Path>) -> Result<(), Error> {
     access::check_owner(root)?;
     let path = existing(root, name)?;
     let format = Format::read(&path.join(names::FORMAT))?;
@@ -323,7 +329,7 @@ pub fn check_volume(root: &Path, name: &str, journal: Option<&Path>) -> Result<(
 
 fn check_root(root: &Path) -> Result<(), Error> {
     let sentence = match contents(root)? {
-        Contents::Volumes => return Ok(()),
+        Contents::Pools => return Ok(()),
         Contents::Missing => format!(
             "there is no data directory {0}: check the path, or run `holdfast serve {0}` to create it",
             root.display()
@@ -339,24 +345,24 @@ fn check_root(root: &Path) -> Result<(), Error> {
 
 /// Returns the names of what interrupted creations and deletions left in the data directory at `root`.
 fn remains(root: &Path) -> Result<Vec<String>, Error> {
-    let mut names = names_in(&root.join(VOLUMES))?;
+    let mut names = names_in(&root.join(POOLS))?;
     names.retain(|name| name.starts_with(NEW) || name.starts_with(DELETED));
     Ok(names)
 }
 
 fn known_file(root: &Path, name: &str) -> PathBuf {
-    root.join(VOLUMES).join(format!("{KNOWN}{name}"))
+    root.join(POOLS).join(format!("{KNOWN}{name}"))
 }
 
-/// Refuses a volume that is known but whose directory has none of its files.
+/// Refuses a pool that is known but whose directory has none of its files.
 fn check_not_missing(root: &Path, name: &str) -> Result<(), Error> {
-    let path = root.join(VOLUMES).join(name);
+    let path = root.join(POOLS).join(name);
     let known = known_file(root, name);
-    if is_volume(&path) || !known.exists() {
+    if is_pool(&path) || !known.exists() {
         return Ok(());
     }
     let sentence = format!(
-        "the volume {name:?} is missing: {} has none of its files; mount the file system that holds it, or restore it; \
+        "the pool {name:?} is missing: {} has none of its files; mount the file system that holds it, or restore it; \
          if it is gone for good, remove {}",
         path.display(),
         known.display()
@@ -367,22 +373,22 @@ fn check_not_missing(root: &Path, name: &str) -> Result<(), Error> {
 fn existing(root: &Path, name: &str) -> Result<PathBuf, Error> {
     check_name(name)?;
     check_not_missing(root, name)?;
-    let path = root.join(VOLUMES).join(name);
-    if is_volume(&path) {
+    let path = root.join(POOLS).join(name);
+    if is_pool(&path) {
         return Ok(path);
     }
     let others = list(root)?.join(", ");
-    let others = if others.is_empty() { "no volumes".to_owned() } else { format!("the volumes {others}") };
+    let others = if others.is_empty() { "no pools".to_owned() } else { format!("the pools {others}") };
     let sentence = format!(
-        "there is no volume {name:?} in {}, which has {others}; choose one of its volumes, or create one",
+        "there is no pool {name:?} in {}, which has {others}; choose one of its pools, or create one",
         root.display()
     );
     Err(Error::new(ErrorKind::NotFound, sentence))
 }
 
-/// Whether `path` is a directory with at least one of a volume's files. An incomplete volume is a volume, so that opening
+/// Whether `path` is a directory with at least one of a pool's files. An incomplete pool is a pool, so that opening
 /// it says what is missing; so is a directory that this user may not search.
-fn is_volume(path: &Path) -> bool {
+fn is_pool(path: &Path) -> bool {
     let is_missing = |name: &str| {
         let found = fs::symlink_metadata(path.join(name));
         found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
@@ -401,10 +407,10 @@ fn names_in(directory: &Path) -> Result<Vec<String>, Error> {
     list().map_err(|error| Error::io("list", directory, &error))
 }
 
-/// Builds a volume in `fresh`.
+/// Builds a pool in `fresh`.
 fn build(
     fresh: &Path,
-    new: &NewVolume<'_>,
+    new: &NewPool<'_>,
     format: &Format,
     initialize: impl FnOnce(&dyn Media) -> Result<(), String>,
 ) -> Result<(), Error> {
@@ -424,7 +430,7 @@ fn build(
             return Error::io("create the journal directory", &journal, &error);
         }
         let sentence = format!(
-            "{} exists and may hold another volume's journal; choose another directory for the journal, or remove it",
+            "{} exists and may hold another pool's journal; choose another directory for the journal, or remove it",
             journal.display()
         );
         Error::new(ErrorKind::Journal, sentence)
@@ -434,14 +440,39 @@ fn build(
     create_file(&path, b"").map_err(at(&path))?;
     let path = fresh.join(names::SEGMENTS);
     create_private_directory(&path).map_err(at(&path))?;
-    let lease = Lease::take(&fresh.join(names::LOCK), "the new volume")?;
+    let lease = Lease::take(&fresh.join(names::LOCK), "the new pool")?;
     let media = LocalMedia::open(fresh, &journal, format.journal_files, lease)?;
     initialize(&media).map_err(|sentence| Error::new(ErrorKind::Engine, sentence))?;
     sync_directory(&path).and_then(|()| sync_directory(fresh)).map_err(at(fresh))
 }
 
-/// Removes an unfinished or deleted volume. A journal that is elsewhere goes first, since the volume's files name its place.
+/// Makes `fresh` a link to the directory of a pool below `elsewhere`, which does not exist yet.
+fn link(fresh: &Path, elsewhere: &Path, name: &str) -> Result<(), Error> {
+    let elsewhere =
+        fs::canonicalize(elsewhere).map_err(|error| Error::io("find the directory", elsewhere, &error))?;
+    let place = elsewhere.join(name);
+    if fs::symlink_metadata(&place).is_ok() {
+        let sentence = format!("{} exists; choose another directory, or remove it", place.display());
+        return Err(Error::new(ErrorKind::Exists, sentence));
+    }
+    std::os::unix::fs::symlink(&place, fresh)
+        .and_then(|()| sync_directory(parent(fresh)))
+        .map_err(|error| Error::io("link", fresh, &error))
+}
+
+/// Removes an unfinished or deleted pool, which may be elsewhere.
 fn sweep_one(path: &Path) -> Result<(), Error> {
+    let Ok(place) = fs::read_link(path) else { return sweep_place(path) };
+    if place.exists() {
+        sweep_place(&place)?;
+    }
+    fs::remove_file(path)
+        .and_then(|()| sync_directory(parent(path)))
+        .map_err(|error| Error::io("remove", path, &error))
+}
+
+/// Removes the directory of a pool. A journal that is elsewhere goes first, since the pool's files name its place.
+fn sweep_place(path: &Path) -> Result<(), Error> {
     if let (Ok(Some(journal)), Ok(format)) =
         (journal::recorded(path), Format::read(&path.join(names::FORMAT)))
     {

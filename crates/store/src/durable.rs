@@ -30,7 +30,7 @@ pub(crate) fn create_file(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// Replaces the file `path` atomically: after a crash it has the old contents or `content`.
-pub(crate) fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
+pub fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
     let fresh = path.with_extension("new");
     let _ = fs::remove_file(&fresh);
     create_file(&fresh, content)?;

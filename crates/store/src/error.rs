@@ -7,7 +7,7 @@ use std::path::Path;
 /// The kind of an error, for callers that act on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The volume or data directory does not exist.
+    /// The pool or data directory does not exist.
     NotFound,
     /// The name is taken.
     Exists,
@@ -15,21 +15,21 @@ pub enum ErrorKind {
     Foreign,
     /// The data directory belongs to another user.
     Owner,
-    /// Another process holds the data directory or the volume.
+    /// Another process holds the data directory or the pool.
     InUse,
-    /// The name is not one that a volume can have, or a size is out of range.
+    /// The name is not one that a pool can have, or a size is out of range.
     Invalid,
-    /// The volume was created by a version of Holdfast whose format this one cannot read.
+    /// The pool was created by a version of Holdfast whose format this one cannot read.
     WrongFormat,
     /// A required file is missing or has invalid contents.
     Damaged,
-    /// The journal directory is missing or belongs to another volume.
+    /// The journal directory is missing or belongs to another pool.
     Journal,
     /// The device has no free space.
     Full,
     /// The operating system reported another error.
     Io,
-    /// The engine could not create the volume.
+    /// The engine could not create the pool.
     Engine,
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 /// Whether the device, or this user's quota on it, has no free space. Clients see both as "no space": a quota of the
-/// underlying file system is not one of the volume.
+/// underlying file system is not one of the pool.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -1,14 +1,14 @@
-//! The `format` file of a volume: the version of its layout, its identity and the size of its journal.
+//! The `format` file of a pool: the version of its layout, its identity and the size of its journal.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind};
 
-/// The version of the layout of a volume's directory that this crate reads and writes.
+/// The version of the layout of a pool's directory that this crate reads and writes.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// The longest name of a volume in bytes. It is the name of a directory and part of the path of an export.
+/// The longest name of a pool in bytes. It is the name of a directory.
 pub const NAME_BYTES_MAX: usize = 64;
 
 /// How many files a journal may have. The most are 1 TiB, far more than can be replayed in bounded time.
@@ -18,12 +18,12 @@ pub(crate) const JOURNAL_FILES: std::ops::RangeInclusive<u64> = 1..=65_536;
 pub const JOURNAL_BYTES_MAX: u64 = *JOURNAL_FILES.end() * crate::log::LOG_FILE_BYTES;
 
 /// The beginning of the file's first line.
-const TITLE: &str = "holdfast volume format ";
+const TITLE: &str = "holdfast pool format ";
 
-/// The properties that a volume keeps from its creation on.
+/// The properties that a pool keeps from its creation on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Format {
-    /// The number that identifies the volume; its journal's owner file repeats it.
+    /// The number that identifies the pool; its journal's owner file repeats it.
     pub(crate) id: u64,
     /// The number of files in the journal's ring.
     pub(crate) journal_files: u64,
@@ -43,7 +43,7 @@ impl Format {
         let damaged = || {
             Error::new(
                 ErrorKind::Damaged,
-                format!("{} is damaged: it does not describe a volume; restore it", path.display()),
+                format!("{} is damaged: it does not describe a pool; restore it", path.display()),
             )
         };
         let mut lines = text.lines();
@@ -53,7 +53,7 @@ impl Format {
             return Err(Error::new(
                 ErrorKind::WrongFormat,
                 format!(
-                    "the volume in {} has format version {version}, and this version of holdfast reads only \
+                    "the pool in {} has format version {version}, and this version of holdfast reads only \
                      {FORMAT_VERSION}; use the version that created it",
                     path.parent().unwrap_or(path).display()
                 ),
@@ -71,9 +71,9 @@ impl Format {
         Ok(Format { id, journal_files: files })
     }
 
-    /// Returns the contents of the journal's owner file, which tells the journals of volumes apart.
+    /// Returns the contents of the journal's owner file, which tells the journals of pools apart.
     pub(crate) fn journal_owner(&self) -> String {
-        format!("journal of volume {:016x}\n", self.id)
+        format!("journal of pool {:016x}\n", self.id)
     }
 }
 
@@ -90,7 +90,7 @@ pub fn check_name(name: &str) -> Result<(), Error> {
     Err(Error::new(
         ErrorKind::Invalid,
         format!(
-            "a volume cannot be named {name:?}: use 1 to {NAME_BYTES_MAX} letters, digits, '.', '_' or '-', and \
+            "a pool or a volume cannot be named {name:?}: use 1 to {NAME_BYTES_MAX} letters, digits, '.', '_' or '-', and \
              begin with a letter or digit"
         ),
     ))
@@ -118,13 +118,13 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             Format::read(&path).unwrap_err()
         };
-        let error = fails("holdfast volume format 2\nwhatever\n");
+        let error = fails("holdfast pool format 2\nwhatever\n");
         assert_eq!(error.kind(), ErrorKind::WrongFormat);
         assert!(error.to_string().contains("format version 2"), "{error}");
-        for text in ["", "holdfast volume format x\n", "holdfast volume format 1\nid 1\n", "nonsense"] {
+        for text in ["", "holdfast pool format x\n", "holdfast pool format 1\nid 1\n", "nonsense"] {
             assert_eq!(fails(text).kind(), ErrorKind::Damaged, "{text:?}");
         }
-        let none = "holdfast volume format 1\nid 01\njournal_files 0\n";
+        let none = "holdfast pool format 1\nid 01\njournal_files 0\n";
         assert_eq!(fails(none).kind(), ErrorKind::Damaged);
     }
 

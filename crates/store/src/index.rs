@@ -18,7 +18,7 @@ pub(crate) use current::{CurrentIndex, INDEX};
 /// The size of one write, in bytes, where space can only be allocated by writing.
 const FILL_BYTES: usize = 1 << 20;
 
-/// The index of an open volume. It uses the page cache: the engine verifies its blocks, and the kernel can cache those that
+/// The index of an open pool. It uses the page cache: the engine verifies its blocks, and the kernel can cache those that
 /// the engine's own memory cannot.
 pub(crate) struct IndexFile {
     file: File,

@@ -1,20 +1,20 @@
 //! The engine's media on a local directory.
 //!
 //! ```text
-//! DATA/lock                          held by a server, or by a command that changes volumes
-//! DATA/volumes/NAME/format           format version, identity and shape of the volume; written once
+//! DATA/lock                          held by a server, or by a command that changes pools
+//! DATA/pools/NAME/format             format version, identity and shape of the pool; written once
 //!                  /lock             the lease: an flock, and the process that holds it
-//!                  /journal/NNNN     the log: a ring of files, written in full when the volume is created
-//!                  /journal/owner    which volume this journal belongs to
+//!                  /journal/NNNN     the log: a ring of files, written in full when the pool is created
+//!                  /journal/owner    which pool this journal belongs to
 //!                  /journal.location instead of journal/: the directory elsewhere that holds it
 //!                  /index            the index file
 //!                  /segments/ID      one file per segment, its number in 16 hexadecimal digits
 //!                  /segments/free-N  the file of a deleted segment, kept for reuse while the process runs
-//! DATA/volumes/.new-NAME             a volume under creation; an unfinished one is removed at the next start
-//! DATA/volumes/.deleted-NAME         a volume under deletion; likewise
+//! DATA/pools/.new-NAME               a pool under creation; an unfinished one is removed at the next start
+//! DATA/pools/.deleted-NAME           a pool under deletion; likewise
 //! ```
 //!
-//! [`Directory`] is the data directory, [`LocalMedia`] one volume in it. This crate does not interpret the bytes it stores.
+//! [`Directory`] is the data directory, [`LocalMedia`] one pool in it. This crate does not interpret the bytes it stores.
 
 mod aligned;
 mod blob;
@@ -33,8 +33,9 @@ mod segment_file_pool;
 mod slow;
 
 pub use directory::{
-    Description, Directory, NewVolume, ahead_bytes, check_new, check_volume, describe, list, list_or_none,
+    Description, Directory, NewPool, ahead_bytes, check_new, check_pool, describe, list, list_or_none,
 };
+pub use durable::replace_file;
 pub use error::{Error, ErrorKind};
 pub use format::{FORMAT_VERSION, JOURNAL_BYTES_MAX, NAME_BYTES_MAX, check_name};
 pub use log::LOG_FILE_BYTES;

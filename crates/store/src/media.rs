@@ -1,4 +1,4 @@
-//! The media of one volume: its log, index, segments and lease.
+//! The media of one pool: its log, index, segments and lease.
 
 use std::fs;
 use std::io;
@@ -18,7 +18,7 @@ use crate::lease::Lease;
 use crate::log::Log;
 use crate::segment_file_pool::SegmentFilePool;
 
-/// Names in a volume's directory.
+/// Names in a pool's directory.
 pub(crate) mod names {
     pub(crate) const FORMAT: &str = "format";
     pub(crate) const LOCK: &str = "lock";
@@ -32,7 +32,7 @@ pub(crate) mod names {
 /// Digits in the name of a segment's file.
 const SEGMENT_DIGITS: usize = 16;
 
-/// A volume in a local directory, open and leased.
+/// A pool in a local directory, open and leased.
 pub struct LocalMedia {
     lease: Lease,
     log: Arc<Log>,
@@ -44,7 +44,7 @@ pub struct LocalMedia {
 }
 
 impl LocalMedia {
-    /// Opens the volume in `directory`, whose journal consists of `files` files in `journal`.
+    /// Opens the pool in `directory`, whose journal consists of `files` files in `journal`.
     pub(crate) fn open(
         directory: &Path,
         journal: &Path,

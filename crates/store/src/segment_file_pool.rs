@@ -23,7 +23,7 @@ const FREE_FILES_MIN: u64 = 4 * KEPT_MAX as u64;
 /// Prefix of the names of kept files, which segments never have.
 const PREFIX: &str = "free-";
 
-/// The open segment files of a volume, and the kept ones.
+/// The open segment files of a pool, and the kept ones.
 #[derive(Default)]
 pub(crate) struct SegmentFilePool {
     state: Mutex<State>,

@@ -4,4 +4,5 @@ pub(crate) mod coverage;
 pub(crate) mod dirty;
 pub(crate) mod extent_map;
 pub(crate) mod inodes;
+pub(crate) mod notes;
 pub(crate) mod removed_names;

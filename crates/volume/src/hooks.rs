@@ -21,8 +21,12 @@ pub(crate) enum Point {
     NamesFollowed,
     /// A step of counting the mappings of a locked file was taken.
     MappingsCounted,
+    /// An attempt released its locks to go on with long work.
+    LocksReleased,
     /// A checkpoint changed the index, and is about to commit.
     IndexChanged,
+    /// It committed, and nobody knows yet.
+    IndexCommitted,
 }
 
 /// The action at a point.

@@ -1,7 +1,8 @@
 //! The volume engine: a state machine over ordered key-value records, with file data beside them.
 //!
 //! It starts no thread and reads no clock: operations are called, background work is driven in steps. Below it is
-//! [`media`], the seam to real or simulated devices; above it are protocols, which call [`Volume`]. `ARCHITECTURE.md` has
+//! [`media`], the seam to real or simulated devices; above it are protocols, which call [`Volume`]s, the file
+//! systems of a [`Pool`]. `ARCHITECTURE.md` has
 //! the map, `docs/format.md` every byte.
 
 mod api;
@@ -19,6 +20,7 @@ mod offline;
 mod open;
 mod ops;
 pub mod options;
+pub mod pool;
 #[cfg(test)]
 mod scenarios;
 mod schedule;
@@ -26,12 +28,14 @@ mod segments;
 mod tables;
 mod transaction;
 pub mod volume;
+mod volumes;
 
 pub use api::{attributes, handle, ids, request, results, state, time};
 pub use background::Progress;
 pub use encoding::{codec, entry, key, record};
 pub use offline::{check, dump, files, repair};
-pub use open::{CreateOptions, OpenError};
+pub use open::{CreateOptions, OpenError, VolumeOptions};
 pub use options::Options;
+pub use pool::Pool;
 pub use tables::index;
 pub use volume::Volume;

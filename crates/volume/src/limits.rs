@@ -36,11 +36,9 @@ pub const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 /// Most cached replies: at some 640 bytes each, 40 MiB. Small volumes cache fewer, see
 /// [`crate::options::MemoryLimits`].
 pub const REPLIES_MAX: usize = 65_536;
-/// Fewest cached replies, however little memory there is.
+/// Fewest cached replies, however little memory there is. After a restart one connection may take seconds to come back while
+/// others of the same client go on, so the cache must hold what busy clients change in that time.
 pub const REPLIES_MIN: usize = 4096;
-/// Most cached replies of one client. After a restart one connection may take seconds to come back while others of
-/// the same client go on, so the cache must hold what a busy client changes in that time.
-pub const REPLIES_PER_CLIENT_MAX: usize = 16_384;
 /// Largest extent, bytes: how much one partly overwritten mapping can keep from being freed.
 pub const EXTENT_BYTES_MAX: usize = 128 << 10;
 /// Bytes that write-back puts into segments, syncs and journals at a time, so that memory is freed early and callers
@@ -53,17 +51,19 @@ pub const INLINE_MAPPING_BYTES: u64 = 4096;
 /// Mappings of an index map that are read at once and kept with an inode: at 40 bytes each, 2.5 KiB. Random access to a
 /// long map reads no more than it needs.
 pub const MAP_WINDOW_MAPPINGS: usize = 64;
-/// Most runs per layer that one READ resolves: the data of 4 KiB mappings sixteen times over. A file in smaller
-/// mappings gives shorter READs.
-pub const READ_RUNS_MAX: usize = 4096;
+/// Most runs per layer that one READ resolves, as an event loop waits for it: the longest READ of 4 KiB mappings twice over. A
+/// file in smaller mappings gives shorter READs.
+pub const READ_RUNS_MAX: usize = 512;
 /// Most runs per layer that are counted in one step under a file's lock.
 pub const COUNT_RUNS_MAX: usize = 1024;
-/// The mappings of ranges up to this size, bytes, are counted without giving the turn up: it is more than one WRITE or one
-/// extent of write-back replaces.
+/// Ranges up to this size, bytes, are expected to have few mappings: they are counted without keeping what was counted. It is
+/// more than one WRITE or one extent of write-back replaces.
 pub const COUNT_AT_ONCE_BYTES: u64 = 8 << 20;
 const _: () = assert!(COUNT_AT_ONCE_BYTES > TRANSFER_BYTES_MAX as u64);
 /// Most inodes recorded as changed by recent checkpoints; cached maps of all others stay valid.
 pub const RECENT_VERSIONS_INODES_MAX: usize = 65_536;
+/// Most ranges of unstable data of one file. A WRITE or truncation may replace all of them at once: a few milliseconds' work.
+pub const DIRTY_RANGES_PER_FILE_MAX: usize = 16_384;
 /// Overhead of a range of unstable data, bytes.
 pub const DIRTY_RANGE_BYTES: u64 = 192;
 /// Overhead of a file with unstable data, bytes.
@@ -77,7 +77,7 @@ pub const SEEK_RUNS_MAX: usize = 1024;
 /// Most bytes of data that holes made by DEALLOCATE may hide in one memtable, which bounds the checkpoint that frees
 /// them: 131,072 mappings of the largest extents.
 pub const HOLE_BYTES_MAX: u64 = 16 << 30;
-/// Most mappings of removed files that one checkpoint frees, so that removing a huge file delays nobody.
+/// Most mappings of removed and truncated files that one checkpoint looks at, so that removing a huge file delays nobody.
 pub const REAPED_MAPPINGS_MAX: usize = 65_536;
 /// Most extents in one journal entry of write-back or the cleaner; each row takes up to 200 bytes.
 pub const EXTENTS_PER_ENTRY_MAX: usize = 256;
@@ -93,3 +93,9 @@ pub const SEGMENT_BYTES_MIN: u64 = 256 << 10;
 pub const PENDING_TRUNCATIONS_MAX: usize = 256;
 /// Most ranges of unstable data of a file that may travel in the journal.
 pub const INLINE_MAPPINGS_MAX: usize = 1024;
+
+/// Most bytes of the name of a volume.
+pub const VOLUME_NAME_BYTES_MAX: usize = 64;
+
+/// Most volumes of a pool: each freeze of a memtable looks at all of them.
+pub const VOLUMES_MAX: usize = 4096;

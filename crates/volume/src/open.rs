@@ -1,14 +1,14 @@
-//! Creating, opening and closing a volume.
+//! Creating, opening and closing a pool.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use parking_lot::{Mutex, RwLock};
 
 use crate::api::attributes::{Device, FileType};
-use crate::api::ids::{Cookie, Epoch, ExtentId, Generation, Ino, SegmentId, VolumeId};
+use crate::api::ids::{Cookie, ExtentId, Generation, Ino, PoolId, SegmentId, VolumeId, VolumeNumber};
 use crate::api::time::Time;
 use crate::background::Progress;
 use crate::background::rebuild::rebuild;
@@ -18,13 +18,15 @@ use crate::cache::negative_lookups::NegativeLookupFilter;
 use crate::encoding::codec::Malformed;
 use crate::encoding::entry::Entry;
 use crate::encoding::key;
-use crate::encoding::record::{InodeRecord, MetaRecord, UsageKind, UsageRecord};
+use crate::encoding::key::FIRST;
+use crate::encoding::record::{InodeRecord, MetaRecord, UsageKind, UsageRecord, VolumeRecord};
 use crate::file::inodes::Inodes;
 use crate::journal::group_commit::Committer;
 use crate::journal::{RecoverError, Recovered, Ring};
 use crate::limits::{ENTRY_BYTES_MAX, SEGMENT_BYTES_MIN};
 use crate::media::{BLOCK_BYTES, Media};
 use crate::options::{MemoryLimits, Options};
+use crate::pool::{DamagedObjects, Deletions, Identity, Pool};
 use crate::schedule::checkpoints::Checkpoints;
 use crate::schedule::cleaner::Cleaner;
 use crate::schedule::deferred_state::DeferredState;
@@ -34,7 +36,7 @@ use crate::segments::Segments;
 use crate::segments::space::SpaceLedger;
 use crate::tables::index::{Index, IndexError, LostRanges, Salvage, Snapshot};
 use crate::tables::read_view::ReadView;
-use crate::volume::{DamagedObjects, Identity, Volume};
+use crate::volume::{Volume, VolumeState};
 
 mod loaded;
 mod salvage;
@@ -47,24 +49,37 @@ const ENTRY_LENGTH_BYTES: u64 = 4;
 /// Memory of the index library while a volume is created, bytes.
 const CREATE_CACHE_BYTES: usize = 1 << 20;
 
-/// Options of a new volume.
+/// Options of a new pool, and of its first volume.
 #[derive(Clone, Debug)]
 pub struct CreateOptions {
-    /// Its identity: random, not zero.
-    pub id: VolumeId,
-    /// Key of its file handles: random.
-    pub handle_secret: [u8; 16],
-    /// Identity of its journal: random, so that another volume's journal is not mistaken for this one's.
+    /// Identity of the pool: random, not zero.
+    pub pool: PoolId,
+    /// Identity of its journal: random, so that another pool's journal is not mistaken for this one's.
     pub journal_id: [u8; 16],
-    /// Mode of the root directory.
-    pub root_mode: u16,
-    /// Owner and group of the root directory.
-    pub root_owner: (u32, u32),
+    /// The first volume.
+    pub volume: VolumeOptions,
     /// Wall clock.
     pub now: Time,
 }
 
-/// Why a volume could not be created, opened or closed: a sentence that says what is wrong and what to do.
+/// Options of a new volume.
+#[derive(Clone, Debug)]
+pub struct VolumeOptions {
+    /// Its identity: random, not zero.
+    pub id: VolumeId,
+    /// Its name, unique in the pool.
+    pub name: String,
+    /// Most bytes that its files may use; `None` for as many as the pool has.
+    pub size: Option<u64>,
+    /// Key of its file handles: random.
+    pub handle_secret: [u8; 16],
+    /// Mode of the root directory.
+    pub root_mode: u16,
+    /// Owner and group of the root directory.
+    pub root_owner: (u32, u32),
+}
+
+/// Why a pool could not be created, opened or closed: a sentence that says what is wrong and what to do.
 #[derive(Debug)]
 pub struct OpenError(pub String);
 
@@ -102,8 +117,9 @@ impl From<std::io::Error> for OpenError {
     }
 }
 
-impl Volume {
-    /// Creates an empty volume. A crash before this returns leaves a volume that does not open; create it again.
+impl Pool {
+    /// Creates a pool with an empty volume. A crash before this returns leaves a pool that does not open; create it
+    /// again.
     ///
     /// # Errors
     /// Media failed, or are full.
@@ -112,63 +128,70 @@ impl Volume {
         check_log(log.len()?)?;
         let anchor = Ring::format(log.as_ref(), options.journal_id)?;
         let index = Index::create(media.index(), CREATE_CACHE_BYTES)?;
-        let root = root_record(options);
-        let meta = MetaRecord {
-            format: MetaRecord::FORMAT_FIRST,
-            volume: options.id,
-            handle_secret: options.handle_secret,
-            epoch: Epoch(0),
-            generation: Generation(0),
+        let volume = VolumeRecord {
+            id: options.volume.id,
+            handle_secret: options.volume.handle_secret,
             next_ino: Ino(Ino::ROOT.0 + 1),
+            size: options.volume.size,
+            is_deleted: false,
+            name: options.volume.name.clone(),
+        };
+        let meta = MetaRecord {
+            pool: options.pool,
+            generation: Generation(0),
+            next_volume: VolumeNumber(FIRST.0 + 1),
             next_extent: ExtentId(1),
             next_segment: SegmentId(1),
             time_ceiling: options.now,
             anchor,
         };
+        let root = root_record(&options.volume, options.now);
         let update = index.begin()?;
         let mut records = update.records()?;
-        records.put(&key::inode(Ino::ROOT), &root.encode())?;
+        records.put(&key::inode(FIRST.object(Ino::ROOT)), &root.encode())?;
         let one = UsageRecord { bytes: 0, inodes: 1 };
-        let (uid, gid) = options.root_owner;
+        let (uid, gid) = options.volume.root_owner;
         for (kind, id) in
             [(UsageKind::Volume, 0), (UsageKind::User, uid.into()), (UsageKind::Group, gid.into())]
         {
-            records.put(&key::usage(kind.byte(), id), &one.encode())?;
+            records.put(&key::usage(FIRST, kind.byte(), id), &one.encode())?;
         }
+        records.put(&key::volume(FIRST), &volume.encode())?;
         records.put(&key::meta(), &meta.encode())?;
         drop(records);
         Ok(update.commit()?)
     }
 
-    /// Opens a volume: replays its journal, and makes the start of a new generation durable.
+    /// Opens a pool: replays its journal, and makes the start of a new generation durable.
     ///
     /// # Errors
-    /// The index or the journal is damaged, missing or of another volume or format; or media failed.
-    pub fn open(media: Arc<dyn Media>, options: &Options, now: Time) -> Result<Volume, OpenError> {
+    /// The index or the journal is damaged, missing or of another pool or format; or media failed.
+    pub fn open(media: Arc<dyn Media>, options: &Options, now: Time) -> Result<Arc<Pool>, OpenError> {
         let log = media.log();
         check_log(log.len()?)?;
         check_segments(options.segment_bytes)?;
         let limits = MemoryLimits::of(options.memory, log.len()?);
         let cache_bytes = usize::try_from(limits.index_cache_bytes).unwrap_or(usize::MAX);
-        let (mut index, mut snapshot, mut loaded) = load_or_rebuild(media.as_ref(), cache_bytes)?;
+        let (index, snapshot, mut loaded) = load_or_rebuild(media.as_ref(), cache_bytes)?;
         let anchor = loaded.meta.anchor;
         let (ring, recovered) = Ring::recover(log, &anchor, &mut |seq, _, bytes| {
             loaded.replay(seq, bytes).map_err(|error| error.to_string())
         })?;
         let generation = Generation(recovered.generation.max(loaded.meta.generation).0 + 1);
         tracing::info!(
-            volume_id = %loaded.meta.volume,
+            event = "recovery",
+            pool_id = %loaded.meta.pool,
+            volumes = loaded.volumes.len(),
             generation = generation.0,
             entries = recovered.entries,
             bytes = recovered.bytes,
             cut_bytes = recovered.cut_bytes,
-            "volume recovered"
+            "pool recovered"
         );
-        let format = loaded.count_xattrs(&mut index, &mut snapshot)?;
         let hasher = blocks::hasher(options.cache_seed);
         let segments =
             load_segments(&media, options, &loaded, snapshot.lost())?.with_pool(limits.pool_bytes());
-        let volume = assemble(
+        let pool = assemble(
             media,
             (limits, hasher),
             index,
@@ -177,13 +200,12 @@ impl Volume {
             segments,
             (ring, &recovered, generation, now),
         );
-        volume.identity.raise_format(format);
-        volume.maintain_space();
-        volume.committer.push(Entry::default().encode());
-        volume.committer.step();
-        match volume.committer.failure() {
-            Some(reason) => Err(OpenError(format!("the volume cannot begin a new generation: {reason}"))),
-            None => Ok(volume),
+        pool.maintain_space();
+        pool.committer.push(Entry::default().encode());
+        pool.committer.step();
+        match pool.committer.failure() {
+            Some(reason) => Err(OpenError(format!("the pool cannot begin a new generation: {reason}"))),
+            None => Ok(Arc::new(pool)),
         }
     }
 
@@ -221,7 +243,7 @@ impl Volume {
         if self.committer.step() { Progress::Worked } else { Progress::Idle }
     }
 
-    /// Like [`Volume::step_commit`], but idle if another thread is writing a batch, or if a large one is queued.
+    /// Like [`Pool::step_commit`], but idle if another thread is writing a batch, or if a large one is queued.
     pub fn try_step_commit(&self, _now: Time) -> Progress {
         if self.committer.try_step() { Progress::Worked } else { Progress::Idle }
     }
@@ -231,7 +253,7 @@ impl Volume {
         self.committer.queued_bytes() > 0
     }
 
-    /// Wakes the thread in [`Volume::wait_commit`], if anything is queued. Callers of operations or steps that change
+    /// Wakes the thread in [`Pool::wait_commit`], if anything is queued. Callers of operations or steps that change
     /// something call this, once for many of them.
     pub fn wake_commit(&self) {
         self.committer.wake();
@@ -240,6 +262,30 @@ impl Volume {
     /// Blocks until entries are queued and the thread is woken, at most for `max`.
     pub fn wait_commit(&self, max: std::time::Duration) {
         self.committer.wait_for_work(max);
+    }
+}
+
+impl Volume {
+    /// Opens a pool, and returns its first volume: for pools that have one only.
+    ///
+    /// # Errors
+    /// Those of [`Pool::open`], or it has no volume.
+    pub fn open(media: Arc<dyn Media>, options: &Options, now: Time) -> Result<Volume, OpenError> {
+        let pool = Pool::open(media, options, now)?;
+        let first = pool.volumes().into_iter().next();
+        first.ok_or_else(|| OpenError("the pool has no volume".to_owned()))
+    }
+}
+
+/// Decodes the record about the whole, and refuses another format.
+pub(crate) fn read_meta(bytes: &[u8]) -> Result<MetaRecord, OpenError> {
+    match MetaRecord::format_of(bytes) {
+        Some(format) if format != MetaRecord::FORMAT => Err(OpenError(format!(
+            "the volume has format {format}, and this release reads only format {}: copy the files with the release \
+             that wrote them",
+            MetaRecord::FORMAT
+        ))),
+        _ => Ok(MetaRecord::decode(bytes)?),
     }
 }
 
@@ -264,10 +310,8 @@ fn check_segments(bytes: u64) -> Result<(), OpenError> {
     )))
 }
 
-fn root_record(options: &CreateOptions) -> InodeRecord {
-    let now = options.now;
+pub(crate) fn root_record(options: &VolumeOptions, now: Time) -> InodeRecord {
     InodeRecord {
-        epoch: Epoch(0),
         file_type: FileType::Directory,
         mode: options.root_mode & 0o7777,
         links: 2,
@@ -301,7 +345,7 @@ fn assemble(
     loaded: Loaded,
     segments: Segments,
     (ring, recovered, generation, now): (Ring, &Recovered, Generation, Time),
-) -> Volume {
+) -> Pool {
     // Unless the clock was set back, all times handed out, up to the ceiling, are in the past.
     let ceiling = recovered.time_ceiling.max(loaded.meta.time_ceiling);
     let floor = if now <= ceiling { ceiling.next() } else { Time::from_nanos(i64::MIN) };
@@ -316,14 +360,27 @@ fn assemble(
         version: 1,
         recent_versions: VecDeque::new(),
     };
-    Volume {
-        identity: Identity::new(&loaded.meta, loaded.next_ino, loaded.next_extent),
+    let (deleted, live): (Vec<_>, Vec<_>) = loaded.volumes.iter().partition(|(_, record)| record.is_deleted);
+    let deleting: BTreeMap<VolumeNumber, VolumeRecord> =
+        deleted.into_iter().map(|(number, record)| (*number, record.clone())).collect();
+    // Replay counted what the journal says about them.
+    for number in deleting.keys() {
+        loaded.usage.clear(*number);
+        loaded.duplicate_requests.forget_volume(*number);
+    }
+    let volumes =
+        live.into_iter().map(|(number, record)| (*number, Arc::new(VolumeState::new(*number, record))));
+    Pool {
+        identity: Identity::new(&loaded.meta, loaded.next_extent),
+        volumes: RwLock::new(volumes.collect()),
+        volume_changes: Mutex::new(()),
+        next_volume: AtomicU32::new(loaded.next_volume),
         limits,
         view: RwLock::new(Arc::new(view)),
         index: Mutex::new(index),
         index_meta: Mutex::new(loaded.meta),
         committer: Committer::new(Arc::clone(&media), ring, recovered.last_seq, generation, floor),
-        inodes: Inodes::new(limits.inode_bytes, limits.window_bytes),
+        inodes: Inodes::new(limits.inode_bytes, limits.window_bytes, limits.note_bytes),
         records: blocks::records(limits.record_cache_bytes, hasher.clone()),
         negative_lookups: NegativeLookupFilter::new(limits.negative_lookup_bytes, hasher.clone()),
         name_cache: NameCache::new(limits.name_cache_bytes, hasher.clone()),
@@ -335,12 +392,12 @@ fn assemble(
         deferred_state: DeferredState::default(),
         orphans: Orphans::new(loaded.orphans),
         write_back: WriteBack::default(),
-        checkpoints: Checkpoints::new(loaded.more_to_reap),
+        under_way: Mutex::default(),
+        checkpoints: Checkpoints::new(loaded.more_to_reap || !deleting.is_empty()),
         cleaner: Cleaner::default(),
-        directory_moves: Mutex::new(()),
         damaged: DamagedObjects::default(),
+        deletions: Deletions::new(deleting),
         losses: AtomicU64::new(0),
-        is_state_settled: AtomicBool::new(false),
         #[cfg(test)]
         hooks: crate::hooks::Hooks::default(),
         media,

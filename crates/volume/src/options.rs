@@ -52,6 +52,8 @@ pub struct MemoryLimits {
     pub inode_bytes: u64,
     /// Windows of extent maps.
     pub window_bytes: u64,
+    /// What long work found out about files and directories.
+    pub note_bytes: u64,
     /// Number of cached replies.
     pub duplicate_requests: usize,
 }
@@ -60,6 +62,11 @@ pub struct MemoryLimits {
 const REPLY_BYTES: u64 = 640;
 
 impl MemoryLimits {
+    /// Returns how much unstable data is written, synced and journaled at a time, bytes.
+    pub fn portion_bytes(&self) -> u64 {
+        limits::PORTION_BYTES.min(self.dirty_bytes / 2)
+    }
+
     /// Divides `memory`, for a journal ring of `ring` bytes: two memtables never hold more than a ring.
     pub fn of(memory: u64, ring: u64) -> MemoryLimits {
         MemoryLimits {
@@ -71,7 +78,8 @@ impl MemoryLimits {
             negative_lookup_bytes: memory / 64,
             name_cache_bytes: memory / 32,
             inode_bytes: memory / 10,
-            window_bytes: memory / 40,
+            window_bytes: memory / 45,
+            note_bytes: memory / 360,
             duplicate_requests: usize::try_from(memory / 12 / REPLY_BYTES)
                 .unwrap_or(usize::MAX)
                 .clamp(limits::REPLIES_MIN, limits::REPLIES_MAX),

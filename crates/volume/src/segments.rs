@@ -222,6 +222,16 @@ impl Segments {
         all
     }
 
+    /// Returns how many segments there are, and the bytes of extents in them: those that are live in segments that are settled
+    /// as of `oldest`, and all that was written to others.
+    pub fn stored(&self, oldest: Layer) -> (u64, u64) {
+        let state = self.state.lock();
+        let bytes =
+            state.infos.values().map(|info| if info.is_settled(oldest) { info.live } else { info.written });
+        // Damaged counters may be of any size.
+        (state.infos.len() as u64, bytes.fold(0, u64::saturating_add))
+    }
+
     /// Whether a checkpoint would delete segments: sealed, and without extents in the index or in a memtable older
     /// than `active`.
     pub fn has_dead(&self, active: Layer) -> bool {

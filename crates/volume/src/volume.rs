@@ -1,85 +1,113 @@
-//! An open volume. `open.rs` opens and closes it, `ops/` holds its operations, `background/` its background steps.
+//! A volume: a file system in a pool. `ops/` holds its operations.
 
-use std::ops::ControlFlow;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
+use siphasher::sip::SipHasher24;
 
 use crate::api::handle::Handle;
-use crate::api::ids::{ExtentId, Ino, VolumeId};
-use crate::api::request::{Durability, Durable, Error, RequestKey};
+use crate::api::ids::{Ino, ObjectId, SnapshotId, VolumeId, VolumeNumber};
+use crate::api::request::{Durability, Error, RequestKey};
 use crate::api::results::WriteVerifier;
 use crate::api::time::Time;
-use crate::bytes::Bytes;
-use crate::cache::blocks::{BlockCache, GROUP_BLOCKS, RecordCache, WHOLE_EXTENT};
-use crate::cache::duplicate_requests::DuplicateRequestCache;
-use crate::cache::names::NameCache;
-use crate::cache::negative_lookups::NegativeLookupFilter;
-use crate::encoding::codec::Malformed;
-use crate::encoding::entry::Slot;
-use crate::encoding::key;
-use crate::encoding::key::Key;
-use crate::encoding::record::{ExtentMapping, ExtentRecord, MetaRecord, Source, UsageKind};
-use crate::file::inodes::{IndexMapping, Inodes, MapWindow};
-use crate::journal::group_commit::Committer;
+use crate::encoding::record::VolumeRecord;
 use crate::limits;
-use crate::media::Media;
-use crate::options::MemoryLimits;
-use crate::schedule::checkpoints::Checkpoints;
-use crate::schedule::deferred_state::DeferredState;
-use crate::schedule::orphans::Orphans;
-use crate::schedule::write_back::WriteBack;
-use crate::segments::Segments;
-use crate::segments::space::SpaceLedger;
-use crate::tables::index::{Found, Index, IndexError};
-use crate::tables::lost_words::Words;
-use crate::tables::read_view::ReadView;
-use crate::tables::usage::Usage;
+use crate::pool::Pool;
 
-mod damage;
-mod identity;
+mod room;
 
-pub(crate) use damage::{DamagedObjects, Subject};
-pub(crate) use identity::Identity;
+pub(crate) use room::{Growth, Room};
 
-/// An open volume.
+/// A volume of an open pool. Cheap to clone: all clones are the same volume.
 ///
-/// Lock order: `directory_moves`, inodes by number, `checkpoints`, `view`, `deferred_state`, the queue of `committer`, then the locks
-/// of single tables. None of them is held across I/O. `index` and the streams belong to the background steps.
+/// It dereferences to its pool: journal, index, caches and background steps are those of all volumes of the pool.
+#[derive(Clone)]
 pub struct Volume {
-    pub(crate) media: Arc<dyn Media>,
-    pub(crate) identity: Identity,
-    pub(crate) limits: MemoryLimits,
-    pub(crate) view: RwLock<Arc<ReadView>>,
-    pub(crate) index: Mutex<Index>,
-    /// The record about the family that the index holds.
-    pub(crate) index_meta: Mutex<MetaRecord>,
-    pub(crate) committer: Committer,
-    pub(crate) inodes: Inodes,
-    pub(crate) records: RecordCache,
-    pub(crate) negative_lookups: NegativeLookupFilter,
-    pub(crate) name_cache: NameCache,
-    pub(crate) blocks: BlockCache,
-    pub(crate) segments: Segments,
-    pub(crate) space: SpaceLedger,
-    pub(crate) usage: Usage,
-    pub(crate) duplicate_requests: DuplicateRequestCache,
-    pub(crate) deferred_state: DeferredState,
-    pub(crate) orphans: Orphans,
-    pub(crate) write_back: WriteBack,
-    pub(crate) checkpoints: Checkpoints,
-    pub(crate) cleaner: crate::schedule::cleaner::Cleaner,
+    pool: Arc<Pool>,
+    pub(crate) own: Arc<VolumeState>,
+}
+
+/// What a volume does not share with the others of its pool.
+pub(crate) struct VolumeState {
+    /// Its number in the pool.
+    pub(crate) number: VolumeNumber,
+    id: VolumeId,
+    handle_secret: [u8; 16],
+    name: RwLock<Arc<str>>,
+    is_deleted: AtomicBool,
+    /// Its size, and what is reserved of it.
+    pub(crate) room: Room,
+    next_ino: AtomicU64,
     /// Held by a rename that changes the parent of a directory.
     pub(crate) directory_moves: Mutex<()>,
-    pub(crate) damaged: DamagedObjects,
-    /// Number of times unstable data was lost since the volume was opened.
-    pub(crate) losses: AtomicU64,
     /// What was lost of the protocol state was dropped since: see [`Volume::settle_state`].
     pub(crate) is_state_settled: AtomicBool,
-    #[cfg(test)]
-    pub(crate) hooks: crate::hooks::Hooks,
+}
+
+impl VolumeState {
+    /// Returns the state of a volume with this record.
+    pub(crate) fn new(number: VolumeNumber, record: &VolumeRecord) -> VolumeState {
+        VolumeState {
+            number,
+            id: record.id,
+            handle_secret: record.handle_secret,
+            name: RwLock::new(Arc::from(record.name.as_str())),
+            is_deleted: AtomicBool::new(record.is_deleted),
+            room: Room::new(record.size),
+            next_ino: AtomicU64::new(record.next_ino.0),
+            directory_moves: Mutex::new(()),
+            is_state_settled: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name.read())
+    }
+
+    pub(crate) fn set_name(&self, name: &str) {
+        *self.name.write() = Arc::from(name);
+    }
+
+    /// Whether it was deleted.
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.is_deleted.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_deleted(&self, is_deleted: bool) {
+        self.is_deleted.store(is_deleted, Ordering::Release);
+    }
+
+    /// Returns the record about the volume, as of now.
+    pub(crate) fn record(&self) -> VolumeRecord {
+        VolumeRecord {
+            id: self.id,
+            handle_secret: self.handle_secret,
+            next_ino: Ino(self.next_ino.load(Ordering::Relaxed)),
+            size: self.room.size(),
+            is_deleted: false,
+            name: String::from(&**self.name.read()),
+        }
+    }
+
+    /// Returns a new inode number.
+    pub(crate) fn new_ino(&self) -> Ino {
+        Ino(self.next_ino.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Returns the next inode number. It may be ahead of the contents of a checkpoint; that skips numbers, which is harmless.
+    pub(crate) fn next_ino(&self) -> Ino {
+        Ino(self.next_ino.load(Ordering::Relaxed))
+    }
+}
+
+impl Deref for Volume {
+    type Target = Pool;
+
+    fn deref(&self) -> &Pool {
+        &self.pool
+    }
 }
 
 impl std::fmt::Debug for Volume {
@@ -89,278 +117,96 @@ impl std::fmt::Debug for Volume {
 }
 
 impl Volume {
-    /// Returns the volume's identity.
+    pub(crate) fn new(pool: Arc<Pool>, own: Arc<VolumeState>) -> Volume {
+        Volume { pool, own }
+    }
+
+    /// Returns the pool that it is in.
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    /// Returns its identity.
     pub fn id(&self) -> VolumeId {
-        self.identity.id()
+        self.own.id
     }
 
-    /// Returns why the volume refuses changes, if it does: its journal failed, or its lease is lost.
-    pub fn refuses_changes(&self) -> Option<String> {
-        self.committer.has_failed().then(|| self.committer.failure().unwrap_or_default())
+    /// Returns its number in the pool.
+    pub fn number(&self) -> VolumeNumber {
+        self.own.number
     }
 
-    /// Returns what is damaged and what to do, if damage of the index was found.
-    pub fn damage(&self) -> Option<String> {
-        let index = Arc::clone(&self.view().index);
-        if index.is_damaged() {
-            return Some(
-                "blocks of the index cannot be read; the next checkpoint replaces it by a copy of the others, for \
-                 which its device needs room"
-                    .to_owned(),
-            );
-        }
-        let lost = index.lost();
-        (!lost.is_empty()).then(|| {
-            format!(
-                "the index has lost {}; reads of what is lost fail; stop the server, run `holdfast check` to see \
-                 which files are affected, save the others, and run `holdfast check --repair` (docs/damage.md)",
-                Words(lost)
-            )
-        })
+    /// Returns its name, which is unique in the pool.
+    pub fn name(&self) -> Arc<str> {
+        self.own.name()
+    }
+
+    /// Returns an object of this volume.
+    pub(crate) fn object(&self, ino: Ino) -> ObjectId {
+        self.own.number.object(ino)
     }
 
     /// Returns the handle of an object.
     pub fn handle(&self, ino: Ino) -> Handle {
-        self.identity.handle(ino)
+        Handle::new(self.own.id, ino, SnapshotId::LIVE, &self.own.handle_secret)
     }
 
     /// Returns the object of a handle. Operations return [`Error::Stale`] if it no longer exists.
     ///
     /// # Errors
-    /// [`Error::BadHandle`] for a handle that no server of this volume made, [`Error::Stale`] for a deleted snapshot.
+    /// [`Error::BadHandle`] for a handle that no server of this volume made, [`Error::Stale`] for a deleted snapshot or
+    /// volume.
     pub fn resolve(&self, handle: &Handle) -> Result<Ino, Error> {
-        self.identity.resolve(handle)
+        if handle.volume != self.own.id || !handle.is_genuine(&self.own.handle_secret) {
+            return Err(Error::BadHandle);
+        }
+        if handle.snapshot == SnapshotId::LIVE && !self.own.is_deleted() {
+            Ok(handle.ino)
+        } else {
+            Err(Error::Stale)
+        }
     }
 
     /// Returns a key for `purpose`, derived from the secret of handles: as durable, and as hard to guess. Different
     /// purposes have unrelated keys.
     pub fn subkey(&self, purpose: &[u8; 16]) -> [u8; 16] {
-        self.identity.subkey(purpose)
-    }
-
-    /// Checks whether a reply may be sent.
-    pub fn durability(&self, wanted: Durability) -> Durable {
-        if self.write_back.has_failed(wanted.flush_generation) {
-            return Durable::Failed;
-        }
-        if self.committer.durable() >= wanted.seq && self.flushed_generation() >= wanted.flush_generation {
-            return Durable::Yes;
-        }
-        if self.committer.has_failed() { Durable::Failed } else { Durable::NotYet }
+        // Handles are hashed in 28 bytes, so a purpose of another length never yields one of their checksums.
+        let part = |number: u8| {
+            let mut message = [number; 17];
+            message[..16].copy_from_slice(purpose);
+            SipHasher24::new_with_key(&self.own.handle_secret).hash(&message)
+        };
+        (u128::from(part(0)) << 64 | u128::from(part(1))).to_be_bytes()
     }
 
     /// Returns the answer to an earlier request with this key, and what a reply that repeats it waits for.
     pub fn lookup_request(&self, key: &RequestKey) -> Option<(Arc<[u8]>, Durability)> {
-        self.duplicate_requests.lookup(key)
+        self.duplicate_requests.lookup(&self.own_key(key))
+    }
+
+    fn own_key(&self, key: &RequestKey) -> RequestKey {
+        key.clone().for_volume(self.own.number)
     }
 
     /// Caches the reply of a non-idempotent request that failed or had nothing to do; in memory only.
     pub fn remember_unchanged(&self, key: &RequestKey, answer: Arc<[u8]>, after: Durability, now: Time) {
         let record = crate::encoding::record::ReplyRecord { time: now, seq: after.seq, answer };
-        self.duplicate_requests.insert(key.clone(), record, after.flush_generation, false);
-    }
-
-    /// Returns how many times the volume was opened; each opening increases it.
-    pub fn generation(&self) -> u32 {
-        self.committer.generation().0
+        self.duplicate_requests.insert(self.own_key(key), record, after.flush, false);
     }
 
     /// Returns the write verifier in force: derived from the generation and from the losses since.
     pub fn write_verifier(&self) -> WriteVerifier {
-        let generation = u64::from(self.committer.generation().0);
+        let generation = u64::from(self.generation());
         let losses = self.losses.load(Ordering::Acquire);
-        WriteVerifier((self.id().0.rotate_left(17) ^ (generation << 24) ^ losses).to_be_bytes())
+        WriteVerifier((self.own.id.0.rotate_left(17) ^ (generation << 24) ^ losses).to_be_bytes())
     }
 
-    /// Registers a callback for when durability advances or fails, and when a Busy condition may have eased. It must
-    /// not block.
-    pub fn on_progress(&self, notify: Box<dyn Fn() + Send + Sync>) {
-        self.committer.on_progress(notify);
-    }
-
-    /// Returns how long to delay the reply of a change, so that the journal and the memtables fill no faster than
-    /// checkpoints empty them. The delay begins when 40 % of the ring are used and grows with the square of the
-    /// excess, to 32 ms at 80 %, where callers have to retry. The same holds for a memtable that fills while another
-    /// is checkpointed.
-    pub fn throttle(&self) -> Duration {
-        let (used, capacity) = (self.committer.used_bytes(), self.committer.capacity_bytes().max(1));
-        let view = self.view.read();
-        let filling =
-            view.frozen.as_ref().map_or(0, |_| view.active.bytes() * 80 / self.limits.memtable_bytes);
-        drop(view);
-        let over = (used * 100 / capacity).max(filling.min(100)).saturating_sub(40);
-        Duration::from_micros(over * over * 20)
-    }
-
-    /// Returns gauges for operators: name and value.
+    /// Returns gauges for operators, those of its pool included: name and value.
     pub fn gauges(&self) -> Vec<(&'static str, u64)> {
-        let usage = self.usage.get(UsageKind::Volume, 0);
-        let view = self.view();
-        let cold = view.index.cold_reads();
-        vec![
-            ("usage_bytes", usage.bytes),
-            ("usage_inodes", usage.inodes),
-            ("journal_used_bytes", self.committer.used_bytes()),
-            ("journal_capacity_bytes", self.committer.capacity_bytes()),
-            ("durable_seq", self.committer.durable().0),
-            ("queued_seq", self.committer.last_queued().0),
-            ("memtable_bytes", view.active.bytes()),
-            ("frozen_memtable_bytes", view.frozen.as_ref().map_or(0, |frozen| frozen.bytes())),
-            ("unstable_bytes", self.write_back.dirty_bytes()),
-            ("write_back_rounds", self.flushed_generation()),
-            ("checkpoints", self.checkpoints.done()),
-            ("inodes_in_memory", self.inodes.len() as u64),
-            ("map_window_bytes", self.inodes.window_bytes()),
-            ("block_cache_bytes", self.blocks.weight()),
-            ("record_cache_bytes", self.records.weight()),
-            ("names_known", self.negative_lookups.len() as u64),
-            ("names_cached", self.name_cache.len() as u64),
-            ("replies_remembered", self.duplicate_requests.len() as u64),
-            ("index_cold_reads", cold.reads),
-            ("index_file_reads", cold.file_reads),
-            ("orphans", self.orphans.len() as u64),
-            ("segments", self.segments.infos().len() as u64),
-            ("segments_spare", self.segments.spares() as u64),
-            ("segments_cleaned", self.cleaner.cleaned()),
-            ("space_reserved_bytes", self.space.reserved()),
-            ("verifier_changes", self.losses.load(Ordering::Relaxed)),
-        ]
-    }
-
-    /// Returns the current read view.
-    pub(crate) fn view(&self) -> Arc<ReadView> {
-        Arc::clone(&self.view.read())
-    }
-
-    /// Returns the last flush generation that is done.
-    pub(crate) fn flushed_generation(&self) -> u64 {
-        self.write_back.done()
-    }
-
-    /// Returns the durability of a reply that depends on everything queued so far.
-    pub(crate) fn everything_so_far(&self) -> Durability {
-        Durability { seq: self.committer.last_queued(), flush_generation: 0 }
-    }
-
-    /// Caches a record read from the index of `view`, unless the index was replaced since or a memtable holds a newer
-    /// value. The checkpoint that moves a memtable into the index removes its keys from the cache before it switches
-    /// the view.
-    pub(crate) fn remember_record(&self, view: &ReadView, key: &Key, slot: &Slot) {
-        let now = self.view.read();
-        if now.version == view.version && now.recent(key).is_none() {
-            self.records.insert(key.clone(), slot.clone());
-        }
-    }
-
-    /// Reads mappings of a file in the index: those that touch `[offset, wanted)`, but no more than `max`, one at least.
-    pub(crate) fn read_window(
-        &self,
-        view: &ReadView,
-        ino: Ino,
-        (offset, wanted): (u64, u64),
-        max: usize,
-    ) -> Result<MapWindow, Error> {
-        let mut mappings = Vec::new();
-        let (from, to) = (key::map(ino, offset.saturating_add(1)), key::map(ino, u64::MAX));
-        let (mut damaged, mut is_lost, mut reached, mut is_partial) = (None, false, offset, false);
-        let scanned = view.index.scan_around(&from, &to, &mut |found| match found {
-            Found::Lost => {
-                is_lost = true;
-                ControlFlow::Continue(())
-            }
-            Found::Record(key, value) => match index_mapping(key, value) {
-                Ok(mapping) => {
-                    // Mappings do not overlap, so none is lost where this one is.
-                    if is_lost && reached < mapping.start {
-                        mappings.push(IndexMapping::lost(reached, mapping.start));
-                    }
-                    (is_lost, reached) = (false, mapping.end);
-                    mappings.push(mapping);
-                    is_partial = mappings.len() >= max || reached >= wanted;
-                    if is_partial { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-                }
-                Err(error) => {
-                    damaged = Some(error);
-                    ControlFlow::Break(())
-                }
-            },
-        });
-        let to = match scanned {
-            // What lies before a block that cannot be read is known.
-            Err(IndexError::Corrupt(_)) if reached > offset => reached,
-            Err(error) => return Err(self.index_failed(Subject::Object(ino), &error)),
-            Ok(()) if is_partial => reached,
-            Ok(()) => u64::MAX,
-        };
-        if let Some(error) = damaged {
-            return Err(self.report(Subject::Object(ino), &error));
-        }
-        if is_lost && reached < to {
-            mappings.push(IndexMapping::lost(reached, to));
-        }
-        Ok(MapWindow { version: view.version, from: offset, to, mappings: Arc::new(mappings) })
-    }
-
-    /// Reads and verifies a group of blocks of an extent, or the whole extent ([`WHOLE_EXTENT`]), into the cache.
-    /// Returns `None` if the extent was freed: the map that named it is out of date. Damage is reported as that of `of`.
-    pub(crate) fn read_block(
-        &self,
-        view: &ReadView,
-        (extent, group): (ExtentId, u32),
-        of: Subject,
-    ) -> Result<Option<Bytes>, Error> {
-        if let Some(bytes) = self.blocks.get(&(extent, group)) {
-            return Ok(Some(bytes));
-        }
-        let key = key::extent(extent);
-        let slot = view.get(&key).map_err(|error| self.index_failed(of, &error))?;
-        let Some(value) = slot else { return Ok(None) };
-        let record = self.decode(of, ExtentRecord::decode(&value))?;
-        let (first, last) = match group {
-            WHOLE_EXTENT => (0, u32::MAX),
-            _ => (group * GROUP_BLOCKS, group * GROUP_BLOCKS + GROUP_BLOCKS - 1),
-        };
-        match self.segments.read(&record, first, last) {
-            Ok(bytes) => {
-                self.blocks.insert((extent, group), bytes.clone());
-                Ok(Some(bytes))
-            }
-            // The cleaner may have moved the extent since `view` was taken.
-            Err(error) => match self.view().get(&key) {
-                Ok(Some(now)) if now == value => Err(self.report(of, &error)),
-                Err(error) => Err(self.index_failed(of, &error)),
-                Ok(_) => Ok(None),
-            },
-        }
-    }
-
-    /// Returns an object's next change value: the open-generation above a counter. It never repeats, even after a
-    /// crash took back unstable writes.
-    pub(crate) fn next_change(&self, previous: u64) -> u64 {
-        const COUNTER_BITS: u32 = 40;
-        (previous + 1).max(u64::from(self.committer.generation().0) << COUNTER_BITS)
-    }
-}
-
-/// Decodes a mapping of the index, which is never inline.
-fn index_mapping(key: &[u8], value: &[u8]) -> Result<IndexMapping, Malformed> {
-    let end =
-        key::parse(key).and_then(|(_, _, fields)| key::second_number(fields)).ok_or(Malformed("map key"))?;
-    let record = ExtentMapping::decode(value)?;
-    match record.source {
-        Source::Lost if record.start < end => {
-            Ok(IndexMapping { birth: record.birth, ..IndexMapping::lost(record.start, end) })
-        }
-        Source::Extent { id, offset } if record.start < end => {
-            Ok(IndexMapping { start: record.start, end, birth: record.birth, extent: id, offset })
-        }
-        _ => Err(Malformed("map piece")),
-    }
-}
-
-impl From<IndexError> for Error {
-    fn from(_: IndexError) -> Error {
-        Error::Io
+        let usage = self.usage.of(self.number());
+        let mut gauges = vec![("usage_bytes", usage.bytes), ("usage_inodes", usage.inodes)];
+        gauges.extend(self.pool.gauges());
+        gauges
     }
 }
 
@@ -369,7 +215,7 @@ pub(crate) fn check_name(name: &[u8]) -> Result<(), Error> {
     if name.len() > limits::NAME_BYTES_MAX {
         return Err(Error::NameTooLong);
     }
-    if name.is_empty() || name.contains(&b'/') || name.contains(&0) {
+    if name.is_empty() || name.iter().any(|byte| matches!(byte, b'/' | 0)) {
         return Err(Error::Invalid);
     }
     Ok(())

@@ -243,6 +243,20 @@ impl<'b> Encoder<'b> {
         self.out.extend_from_slice(bytes);
     }
 
+    /// Appends at most `MAX` bytes, which `fill` writes. Room is made once, so many small fields take few instructions.
+    ///
+    /// # Panics
+    /// If `fill` writes more.
+    #[inline]
+    pub fn fields<const MAX: usize>(&mut self, fill: impl FnOnce(&mut Block<'_>)) {
+        let start = self.position();
+        self.raw(&[0; MAX]);
+        let mut block = Block { rest: self.out.get_mut(start..).unwrap_or_default() };
+        fill(&mut block);
+        let left = block.rest.len();
+        self.rewind(start + MAX - left);
+    }
+
     /// Appends an unsigned integer.
     #[inline]
     pub fn u32(&mut self, value: u32) {
@@ -316,29 +330,37 @@ pub(crate) fn block<const N: usize>(fill: impl FnOnce(&mut Block<'_>)) -> [u8; N
     bytes
 }
 
-/// The unwritten rest of a [`block`].
-pub(crate) struct Block<'b> {
+/// Room for fields, see [`Encoder::fields`]; what is not written yet.
+#[derive(Debug)]
+pub struct Block<'b> {
     rest: &'b mut [u8],
 }
 
 impl Block<'_> {
+    /// Writes an unsigned integer.
     #[inline]
-    pub(crate) fn u32(&mut self, value: u32) {
+    pub fn u32(&mut self, value: u32) {
         self.put(value.to_be_bytes());
     }
 
+    /// Writes an unsigned hyper.
     #[inline]
-    pub(crate) fn u64(&mut self, value: u64) {
+    pub fn u64(&mut self, value: u64) {
         self.put(value.to_be_bytes());
     }
 
+    /// Writes bytes.
     #[inline]
-    fn put<const N: usize>(&mut self, bytes: [u8; N]) {
-        let (head, rest) = std::mem::take(&mut self.rest)
-            .split_first_chunk_mut::<N>()
-            .expect("a block is as long as its fields");
-        *head = bytes;
-        self.rest = rest;
+    pub fn put<const N: usize>(&mut self, bytes: [u8; N]) {
+        self.put_start(bytes, N);
+    }
+
+    /// Writes the first `length` of these bytes. There must be room for all of them.
+    #[inline]
+    pub fn put_start<const N: usize>(&mut self, bytes: [u8; N], length: usize) {
+        let rest = std::mem::take(&mut self.rest);
+        *rest.first_chunk_mut::<N>().expect("a block has room for its fields") = bytes;
+        self.rest = rest.get_mut(length..).expect("no more is written than there is");
     }
 }
 

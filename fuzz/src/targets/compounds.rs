@@ -166,7 +166,7 @@ pub(super) fn run(bytes: &[u8]) -> Kind {
 
 fn service(volume: &Arc<Volume>, now: Time) -> Service {
     let service = rpc::service(volume).expect("the volume can be exported");
-    service.restore_state(now).expect("the state can be read");
+    service.restore_state(now.into()).expect("the state can be read");
     service
 }
 
@@ -204,7 +204,7 @@ impl World {
 
     fn pass(&mut self, time: Duration) {
         self.now = self.now.plus(time);
-        self.service.tick(self.now);
+        self.service.tick(self.now.into());
     }
 
     fn close(&mut self, client: u8) {
@@ -241,14 +241,14 @@ impl World {
             if header.procedure == 0 {
                 let mut answer = Vec::new();
                 ReplyHeader::accepted(header.xid, AcceptStat::Success).encode(&mut Encoder::new(&mut answer));
-                self.service.callback_answered(&answer, self.now);
+                self.service.callback_answered(callback.id, &answer, self.now.into());
                 continue;
             }
             let operations = CbCompoundReader::new(input).expect("a callback decodes");
             assert!(operations.filter(Result::is_err).count() == 0, "a callback decodes");
             // The client does not answer, or cannot be reached.
             if callback.id % 2 == 0 {
-                self.service.callback_failed(callback.id, self.now);
+                self.service.callback_failed(callback.id, self.now.into());
             }
         }
     }
@@ -306,18 +306,18 @@ impl World {
         for _ in 0..ATTEMPTS_MAX {
             let mut reply = ReplyBuffer::default();
             let record = &IncomingRecord::decode(record);
-            let incoming = Incoming { record, connection, now: self.now, access };
+            let incoming = Incoming { record, connection, now: self.now.into(), access };
             match self.service.handle(&incoming, &mut progress, &mut reply) {
                 Outcome::Reply { after, .. } => {
                     let out = reply.into_bytes();
                     self.work();
-                    let durable = after.map_or(Durable::Yes, |wait| wait.volume.durability(wait.durability));
+                    let durable = after.map_or(Durable::Yes, |wait| wait.pool.durability(wait.durability));
                     assert_eq!(durable, Durable::Yes, "committed changes are durable");
                     assert!(out.len() <= COMPOUND_REPLY_BYTES_MAX + HEAD_BYTES, "a reply of {} bytes", out.len());
                     return Some(out);
                 }
                 Outcome::WouldBlock => access = Access::Blocking,
-                Outcome::Busy | Outcome::Later => self.work(),
+                Outcome::Busy(_) | Outcome::Later => self.work(),
                 Outcome::Nothing => return None,
                 Outcome::Close => {
                     self.close(client);

@@ -4,14 +4,17 @@ use volume::entry::{Entry, UsageDelta};
 use volume::ids::{Generation, Ino, Seq};
 use volume::journal::format::{BatchHeader, HEADER_BYTES, RingHeader, decode_batch, encode_batch};
 use volume::key;
+use volume::key::FIRST;
 use volume::record::UsageKind;
 use volume::time::Time;
 
 use super::{Kind, survives_storage};
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
-    let records =
-        vec![(key::inode(Ino(2)), Some(b"a value"[..].into())), (key::name(Ino(1), b"a name"), None)];
+    let records = vec![
+        (key::inode(FIRST.object(Ino(2))), Some(b"a value"[..].into())),
+        (key::name(FIRST.object(Ino(1)), b"a name"), None),
+    ];
     let usage =
         UsageKind::from_byte(0).into_iter().map(|kind| UsageDelta { kind, id: 7, bytes: -5, inodes: 1 });
     let entry = Entry { records, usage: usage.collect(), ..Entry::default() }.encode();

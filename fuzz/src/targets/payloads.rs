@@ -97,13 +97,13 @@ impl World {
         let mut progress = None;
         for _ in 0..ATTEMPTS_MAX {
             let mut reply = ReplyBuffer::default();
-            let incoming = Incoming { record, connection, now: self.now, access: Access::Blocking };
+            let incoming = Incoming { record, connection, now: self.now.into(), access: Access::Blocking };
             match self.service.handle(&incoming, &mut progress, &mut reply) {
                 Outcome::Reply { .. } => {
                     work(&self.volume, self.now);
                     return Answer::Reply(reply.into_bytes());
                 }
-                Outcome::WouldBlock | Outcome::Busy | Outcome::Later => work(&self.volume, self.now),
+                Outcome::WouldBlock | Outcome::Busy(_) | Outcome::Later => work(&self.volume, self.now),
                 Outcome::Nothing => return Answer::Nothing,
                 Outcome::Close => return Answer::Close,
             }

@@ -3,7 +3,7 @@
 use volume::handle::Handle;
 use volume::record::{
     CookieRecord, ExtentRecord, InodeRecord, ExtentMapping, MetaRecord, NameRecord, ReplyRecord, SegmentRecord,
-    UsageRecord, decode_symlink,
+    UsageRecord,
 };
 use volume::{entry::Entry, key};
 
@@ -22,7 +22,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
 }
 
 /// The number of forms below.
-const FORMS: u8 = 13;
+const FORMS: u8 = 12;
 
 /// The first byte selects how the rest is decoded.
 pub(super) fn run(bytes: &[u8]) -> Kind {
@@ -38,13 +38,12 @@ pub(super) fn run(bytes: &[u8]) -> Kind {
         6 => survives_storage(body, MetaRecord::decode, MetaRecord::encode),
         7 => survives_storage(body, UsageRecord::decode, UsageRecord::encode),
         8 => survives_storage(body, ReplyRecord::decode, ReplyRecord::encode),
-        9 => decode_symlink(body).is_ok(),
-        10 => survives_storage(
+        9 => survives_storage(
             body,
             |bytes| Handle::parse(bytes).ok_or(()),
             |handle| handle.to_bytes().to_vec(),
         ),
-        11 => {
+        10 => {
             let fields = key::parse(body).map(|(_, _, fields)| fields);
             fields.is_some_and(|fields| key::number(fields).is_some() || key::second_number(fields).is_some())
         }

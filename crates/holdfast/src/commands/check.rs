@@ -1,4 +1,4 @@
-//! `holdfast check`: looks for faults in volumes.
+//! `holdfast check`: looks for faults in pools.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,7 +24,7 @@ const EXAMPLES: &str = "Reads everything and changes nothing.
 
 Examples:
   holdfast check /srv/holdfast
-  holdfast check /srv/holdfast --volume home --no-data
+  holdfast check /srv/holdfast --pool fast --no-data
 
 Exit codes: 0 no faults; 1 faults, or the check failed; 2 the command line is wrong; 3 a server uses the data directory.";
 
@@ -34,18 +34,18 @@ pub(crate) struct Check {
     /// The data directory
     #[arg(value_name = "DATA")]
     data: PathBuf,
-    /// Check only this volume [default: all]
+    /// Check only this pool with its volumes [default: all]
     #[arg(long, value_name = "NAME")]
-    volume: Option<String>,
+    pool: Option<String>,
     /// Do not read file data, which takes most of the time
     #[arg(long)]
     no_data: bool,
-    /// List at most this many faults of each volume, and count the others
+    /// List at most this many faults of each pool, and count the others
     #[arg(long, value_name = "COUNT", default_value_t = 1000)]
     max_faults: usize,
-    /// Make the volume whole again: shows what is wrong, asks, repairs what can be repaired, and checks again. Copy what
+    /// Make the pool whole again: shows what is wrong, asks, repairs what can be repaired, and checks again. Copy what
     /// can be read first, with `holdfast dump --files`. The old index is kept
-    #[arg(long, requires = "volume")]
+    #[arg(long, requires = "pool")]
     repair: bool,
     /// Repair without asking
     #[arg(long, requires = "repair")]
@@ -57,24 +57,24 @@ pub(crate) struct Check {
 
 pub(crate) fn run(arguments: &Check) -> Outcome {
     let options = CheckOptions { read_data: !arguments.no_data, faults_max: arguments.max_faults };
-    if let Some(name) = arguments.volume.as_ref().filter(|_| arguments.repair) {
+    if let Some(name) = arguments.pool.as_ref().filter(|_| arguments.repair) {
         return repair::run(arguments, name, &options);
     }
     let directory = Directory::open_to_read(&arguments.data)?;
-    let names = match &arguments.volume {
+    let names = match &arguments.pool {
         Some(name) => vec![name.clone()],
         None => {
             for name in directory.strays()? {
-                eprintln!("holdfast: {name:?} is ignored: it is not a volume");
+                eprintln!("holdfast: {name:?} is ignored: it is not a pool");
             }
-            directory.volumes()?
+            directory.pools()?
         }
     };
     let mut clean = true;
     let mut reports = Vec::new();
     for name in names {
-        // A volume that cannot be checked is not clean. The others are still checked.
-        let result = check_volume(&directory, &name, &options);
+        // A pool that cannot be checked is not clean. The others are still checked.
+        let result = check_pool(&directory, &name, &options);
         clean &= result.as_ref().is_ok_and(Report::is_clean);
         if arguments.json {
             reports.push(to_json(&name, &result));
@@ -83,15 +83,14 @@ pub(crate) fn run(arguments: &Check) -> Outcome {
         }
     }
     if arguments.json {
-        print(&format!("{}\n", json!({ "clean": clean, "volumes": reports })));
+        print(&format!("{}\n", json!({ "clean": clean, "pools": reports })));
     }
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::from(FAULTS) })
 }
 
-fn check_volume(directory: &Directory, name: &str, options: &CheckOptions) -> Result<Report, Error> {
-    let media: Arc<dyn Media> = Arc::new(directory.open_volume(name, None)?);
-    check(&media, options)
-        .map_err(|error| Error::failed(format!("cannot check the volume {name:?}: {error}")))
+fn check_pool(directory: &Directory, name: &str, options: &CheckOptions) -> Result<Report, Error> {
+    let media: Arc<dyn Media> = Arc::new(directory.open_pool(name, None)?);
+    check(&media, options).map_err(|error| Error::failed(format!("cannot check the pool {name:?}: {error}")))
 }
 
 fn to_text(data: &Path, name: &str, result: &Result<Report, Error>) -> String {
@@ -123,16 +122,16 @@ fn to_text(data: &Path, name: &str, result: &Result<Report, Error>) -> String {
         line(format!("{name}: {}", report.intact()));
         let data = data.display();
         line(format!(
-            "{name}: run `holdfast dump --files DIR {data} --volume {name}` to copy what can be read"
+            "{name}: run `holdfast dump --files DIR {data} --pool {name}` to copy what can be read"
         ));
         if let Some(obstacle) = report.obstacle {
             line(format!(
-                "{name}: the volume can be neither served nor repaired, as {obstacle} (docs/damage.md)"
+                "{name}: the pool can be neither served nor repaired, as {obstacle} (docs/damage.md)"
             ));
         }
         if report.repairable_faults > 0 {
             line(format!(
-                "{name}: then `holdfast check {data} --volume {name} --repair` makes the volume whole again"
+                "{name}: then `holdfast check {data} --pool {name} --repair` makes the pool whole again"
             ));
         }
     }

@@ -58,5 +58,12 @@ fn check(file: &Path, data: Option<PathBuf>) -> Result<String, Error> {
     let sentence = format!("{shown} is valid for the data directory {}\n", data.display());
     let settings = serve::settings(&Serve::of(data), config)?;
     server::server::check(&settings)?;
+    match server::server::volume_names(&settings.data) {
+        Ok(names) if names.is_empty() => {}
+        Ok(names) => server::server::check_exports(&settings, &names)?,
+        Err(error) => {
+            eprintln!("holdfast: warning: whether the volumes of exports exist is not checked: {error}")
+        }
+    }
     Ok(sentence)
 }

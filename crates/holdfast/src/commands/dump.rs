@@ -26,8 +26,8 @@ const USAGE: &str = "holdfast dump [OPTIONS] --files <DIR> <DATA>
        holdfast dump <COMMAND>";
 
 const EXAMPLES: &str = "Examples:
-  holdfast dump /srv/holdfast --files /mnt/rescue
-  holdfast dump records /srv/holdfast --volume home --table inode --json
+  holdfast dump /srv/holdfast --volume home --files /mnt/rescue
+  holdfast dump records /srv/holdfast --pool fast --table inode --json
 
 Exit codes: 0 everything was copied or printed; 1 something could not be; 2 the command line is wrong; 3 a server uses the data \
 directory.";
@@ -43,9 +43,12 @@ pub(crate) struct Dump {
     /// Copy all files that can be read into this directory, which is empty or does not exist
     #[arg(long, value_name = "DIR", requires = "data")]
     files: Option<PathBuf>,
-    /// The volume
-    #[arg(long, value_name = "NAME", default_value = server::server::FIRST_VOLUME)]
-    volume: String,
+    /// The pool
+    #[arg(long, value_name = "NAME", default_value = server::pools::FIRST_POOL)]
+    pool: String,
+    /// The volume whose files to copy [default: the only one of the pool]
+    #[arg(long, value_name = "NAME", requires = "files")]
+    volume: Option<String>,
     /// Print each line as JSON
     #[arg(long)]
     json: bool,
@@ -72,15 +75,15 @@ enum Part {
     },
 }
 
-/// The volume to dump, and the format of the output.
+/// The pool to dump, and the format of the output.
 #[derive(Debug, Args)]
 struct Source {
     /// The data directory
     #[arg(value_name = "DATA")]
     data: PathBuf,
-    /// The volume
-    #[arg(long, value_name = "NAME", default_value = server::server::FIRST_VOLUME)]
-    volume: String,
+    /// The pool
+    #[arg(long, value_name = "NAME", default_value = server::pools::FIRST_POOL)]
+    pool: String,
     /// Print each line as JSON
     #[arg(long)]
     json: bool,
@@ -107,7 +110,7 @@ pub(crate) fn run(dump: &Dump) -> Outcome {
                 "name what to dump: DATA --files DIR, or one of journal, records and segment; see --help";
             return Err(Error::usage(what.to_owned()));
         };
-        return files::run(data, &dump.volume, files, dump.json);
+        return files::run(data, (&dump.pool, dump.volume.as_deref()), files, dump.json);
     };
     match part {
         Part::Journal(source) => print(source, |media, visit| dump::journal(media.as_ref(), visit)),
@@ -121,13 +124,13 @@ pub(crate) fn run(dump: &Dump) -> Outcome {
 /// Prints the lines of `dump`. Stops if the reader closes the pipe.
 fn print(source: &Source, dump: impl FnOnce(&Arc<dyn Media>, Visit<'_>) -> Result<(), OpenError>) -> Outcome {
     let directory = Directory::open_to_read(&source.data)?;
-    let media: Arc<dyn Media> = Arc::new(directory.open_volume(&source.volume, None)?);
+    let media: Arc<dyn Media> = Arc::new(directory.open_pool(&source.pool, None)?);
     let mut out = BufWriter::new(io::stdout().lock());
     dump(&media, &mut |line| {
         let written = if source.json { writeln!(out, "{}", to_json(&line)) } else { writeln!(out, "{line}") };
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })
-    .map_err(|error| Error::failed(format!("cannot dump the volume {:?}: {error}", source.volume)))?;
+    .map_err(|error| Error::failed(format!("cannot dump the pool {:?}: {error}", source.pool)))?;
     let _ = out.flush();
     Ok(ExitCode::SUCCESS)
 }

@@ -12,11 +12,14 @@ use std::time::Duration;
 use clap::Args;
 use server::config::memory::default_memory_bytes;
 use server::config::size::Size;
-use server::config::{Config, JOURNAL_BYTES_DEFAULT, LEASE_SECONDS_DEFAULT, LISTEN_DEFAULT, values};
+use server::config::{
+    Config, JOURNAL_BYTES_DEFAULT, LEASE_SECONDS_DEFAULT, LISTEN_DEFAULT,
+    SLOW_OPERATION_MILLISECONDS_DEFAULT, values,
+};
 use server::error::Error;
 use server::limits::{THREADS_MAX, WORKERS_DEFAULT};
 use server::server::{Server, Settings};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::logging::{self, Log};
@@ -25,6 +28,7 @@ use crate::report::{Outcome, print};
 use greeting::greeting;
 
 mod greeting;
+mod notify;
 
 const EXAMPLES: &str = "Examples:
   holdfast serve /srv/holdfast                          # for this machine only
@@ -86,14 +90,24 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     };
     let log = logging::start(serve.log, &config);
     log.report_periodically()?;
-    let settings = settings(serve, config)?;
+    let settings = Settings { events: log.events(), ..settings(serve, config)? };
     abort_on_panic();
     // Before the server starts, so that no signal during a long replay is lost.
     let mut signals = signals()?;
     let server = Server::start(&settings)?;
     print(&greeting(&server));
-    if let Some(signal) = signals.forever().next() {
+    notify::ready();
+    for signal in signals.forever() {
+        if signal == SIGHUP {
+            notify::reloading();
+            // The log says whether that succeeded.
+            let _ = server.reloader().reload();
+            notify::ready();
+            continue;
+        }
+        notify::stopping();
         tracing::info!(signal = signal_name(signal), "stopping: finishing the calls in flight");
+        break;
     }
     let stopped = server.stop();
     log.report();
@@ -126,11 +140,11 @@ pub(crate) fn default_listen() -> Vec<SocketAddr> {
 
 /// Combines the command line, the configuration and the defaults, in this order of precedence.
 pub(crate) fn settings(serve: &Serve, config: Config) -> Result<Settings, Error> {
-    let data = serve.data.clone().or(config.data).ok_or_else(|| {
+    let data = serve.data.clone().or_else(|| config.data.clone()).ok_or_else(|| {
         Error::usage("no data directory is given: name it with `holdfast serve DATA`, or as `data` in the configuration")
     })?;
     let listen = match &serve.listen[..] {
-        [] => config.listen.unwrap_or_else(default_listen),
+        [] => config.listen.clone().unwrap_or_else(default_listen),
         given => given.to_vec(),
     };
     let memory = serve.memory.or(config.memory).map_or_else(default_memory_bytes, |size| size.0);
@@ -138,7 +152,7 @@ pub(crate) fn settings(serve: &Serve, config: Config) -> Result<Settings, Error>
     Ok(Settings {
         data,
         listen,
-        journal: serve.journal.clone().or(config.journal),
+        journal: serve.journal.clone().or_else(|| config.journal.clone()),
         journal_bytes: serve
             .journal_size
             .or(config.journal_size)
@@ -148,8 +162,14 @@ pub(crate) fn settings(serve: &Serve, config: Config) -> Result<Settings, Error>
         workers: config.workers.unwrap_or(WORKERS_DEFAULT),
         rpcbind: serve.rpcbind || config.rpcbind.unwrap_or(false),
         lease: Duration::from_secs(config.lease.unwrap_or(LEASE_SECONDS_DEFAULT).into()),
-        exports: config.export,
+        exports: config.export.clone(),
         sync_delay: Duration::from_micros(serve.sync_delay),
+        counted_clients: config.metrics.clients.unwrap_or(0),
+        slow_operation: Duration::from_millis(
+            config.metrics.slow_operation.unwrap_or(SLOW_OPERATION_MILLISECONDS_DEFAULT).into(),
+        ),
+        config: (serve.config.clone(), config),
+        events: Arc::default(),
     })
 }
 
@@ -162,7 +182,7 @@ fn abort_on_panic() {
     }));
 }
 
-/// Makes SIGTERM and SIGINT stop the server; a second signal exits at once.
+/// Makes SIGTERM and SIGINT stop the server, a second one at once, and SIGHUP reload the exports.
 fn signals() -> Result<Signals, Error> {
     let cannot = |error: std::io::Error| Error::failed(format!("cannot handle signals: {error}; try again"));
     let seen = Arc::new(AtomicBool::new(false));
@@ -172,7 +192,7 @@ fn signals() -> Result<Signals, Error> {
             .map_err(cannot)?;
         signal_hook::flag::register(signal, Arc::clone(&seen)).map_err(cannot)?;
     }
-    Signals::new([SIGTERM, SIGINT]).map_err(cannot)
+    Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(cannot)
 }
 
 fn signal_name(signal: i32) -> &'static str {

@@ -1,21 +1,30 @@
 //! `holdfast status`: shows the state of a running server.
 
-use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
 
 use clap::Args;
-use serde_json::Value;
 use server::admin;
-use server::config::size::Size;
 use server::error::Error;
 
-use crate::report::{Outcome, print};
+use crate::report::Outcome;
 
-/// The members to show first, in this order.
-const TOP: &[&str] = &["version", "pid", "uptime_seconds", "listen", "exports", "volumes", "server"];
+use look::{Look, Rates};
 
-const EXAMPLES: &str = "Example:
+mod listing;
+mod look;
+mod summary;
+
+/// Clears a terminal and moves its cursor to the first line.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+
+const EXAMPLES: &str = "Examples:
+  holdfast status /srv/holdfast                # what is served to whom, rates, space, what is wrong
+  holdfast status /srv/holdfast --watch=5      # again every five seconds
+  holdfast status /srv/holdfast --all          # also all counters
   holdfast status /srv/holdfast --json | jq .calls";
 
 #[derive(Debug, Args)]
@@ -24,54 +33,60 @@ pub(crate) struct Status {
     /// The data directory
     #[arg(value_name = "DATA")]
     data: PathBuf,
-    /// Print JSON
+    /// Show all counters too
+    #[arg(long, conflicts_with = "json")]
+    all: bool,
+    /// Repeat at this interval, in seconds
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "2",
+        value_parser = clap::value_parser!(u64).range(1..=86_400)
+    )]
+    watch: Option<u64>,
+    /// Print all counters as JSON
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(status: &Status) -> Outcome {
-    let text = admin::ask(&status.data)?;
-    if status.json {
-        print(&text);
-        return Ok(ExitCode::SUCCESS);
-    }
-    let value: Value = serde_json::from_str(&text).map_err(|error| {
-        Error::failed(format!(
-            "cannot read the server's status: {error}; use the holdfast of the server's version"
-        ))
-    })?;
-    let mut out = String::new();
-    show(&value, TOP, 0, &mut out);
-    print(&out);
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Appends the members of an object to `out`, one per line: those in `first`, then the others. Members of nested objects are
-/// indented.
-fn show(value: &Value, first: &[&str], indent: usize, out: &mut String) {
-    let Value::Object(members) = value else { return };
-    let width = members.keys().map(String::len).max().unwrap_or(0);
-    let others = members.iter().filter(|(name, _)| !first.contains(&name.as_str()));
-    for (name, member) in first.iter().filter_map(|name| members.get_key_value(*name)).chain(others) {
-        let line = format!("{:indent$}{name:width$}  {}", "", shown(name, member));
-        writeln!(out, "{}", line.trim_end()).expect("a String takes any text");
-        show(member, &[], indent + 2, out);
+    let mut last: Option<Look> = None;
+    loop {
+        let text = if status.json {
+            format!("{}\n", counters(status)?)
+        } else {
+            let mut look = Look::take(&status.data)?;
+            let rates = match &last {
+                Some(last) => look.rates_since(last),
+                None => look.rates_from_now(&status.data)?,
+            };
+            let text = text(status, &look, &rates)?;
+            last = Some(look);
+            text
+        };
+        let mut out = io::stdout().lock();
+        let clear = if status.watch.is_some() && out.is_terminal() { CLEAR } else { "" };
+        let written = out.write_all(clear.as_bytes()).and_then(|()| out.write_all(text.as_bytes()));
+        // If the reader has closed the pipe, he has seen enough.
+        let (Some(seconds), Ok(())) = (status.watch, written.and_then(|()| out.flush())) else {
+            return Ok(ExitCode::SUCCESS);
+        };
+        drop(out);
+        thread::sleep(Duration::from_secs(seconds));
     }
 }
 
-/// Formats a member that is not a nested object. Numbers of bytes have units.
-fn shown(name: &str, member: &Value) -> String {
-    match member {
-        Value::Object(members) if members.is_empty() => "none".to_owned(),
-        Value::Object(_) => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Null => "no".to_owned(),
-        Value::Array(items) => {
-            items.iter().map(|item| item.as_str().unwrap_or_default()).collect::<Vec<_>>().join(", ")
-        }
-        Value::Number(number) if name.split('_').any(|word| word == "bytes") => {
-            number.as_u64().map_or_else(|| number.to_string(), |bytes| Size(bytes).to_string())
-        }
-        other => other.to_string(),
+fn text(status: &Status, look: &Look, rates: &Rates) -> Result<String, Error> {
+    let mut text = summary::summary(look, rates);
+    if status.all {
+        text.push_str(&format!("\nAll counters\n{}", listing::listing(&counters(status)?)));
     }
+    Ok(text)
+}
+
+fn counters(status: &Status) -> Result<serde_json::Value, Error> {
+    let current = admin::status(&status.data)?;
+    Ok(serde_json::to_value(&current).expect("the status has keys of text"))
 }

@@ -1,29 +1,33 @@
-//! `holdfast volume`: creates, lists, shows, changes and deletes volumes.
+//! `holdfast volume`: creates, lists, shows, changes and deletes volumes. If a server runs on the data directory, it is asked
+//! to; else the command opens the data directory itself.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use server::admin;
+use server::admin::api::types::{Done, NewVolume, VolumeChange, VolumeInfo};
 use server::config::size::Size;
-use server::config::{Config, JOURNAL_BYTES_DEFAULT, values};
+use server::config::{JOURNAL_BYTES_DEFAULT, values};
 use server::error::Error;
-use server::volumes::creation_notice;
-use store::{Description, Directory, describe, list};
+use server::pools::{self, FIRST_POOL, creation_notice};
+use server::volumes::{self, Unserved};
+use store::Directory;
 
-use crate::logging::{self, Level, Log};
-use crate::report::{Outcome, print_either, table};
+use super::named::{All, Deleted, Named, with_warnings};
+use crate::report::{Outcome, as_json, print_either, table};
 
 use root::RootArgs;
 
 mod root;
 
-const CREATE_EXAMPLES: &str = "The root directory of a new volume belongs to the user who runs this, with mode 0755, unless --owner and --mode say \
-otherwise.
+const CREATE_EXAMPLES: &str = "The root directory of a new volume belongs to the user that runs the server, with mode 0755, unless --owner and \
+--mode say otherwise.
 
 Examples:
   holdfast volume create /srv/holdfast home --owner root:root --mode 0755
-  holdfast volume create /srv/holdfast scratch --mode 1777 --journal-size \"64 MiB\"";
+  holdfast volume create /srv/holdfast scratch --mode 1777 --size \"10 GiB\"";
 
 const SET_EXAMPLES: &str = "Examples:
   holdfast volume set /srv/holdfast main --mode 1777
@@ -37,175 +41,243 @@ pub(crate) struct Volume {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Create a volume; no server may be running on the data directory
+    /// Create a volume
     #[command(after_help = CREATE_EXAMPLES)]
     Create {
-        /// The data directory; created if it does not exist
-        #[arg(value_name = "DATA")]
-        data: PathBuf,
-        /// Name of the volume
-        name: String,
-        /// Directory for its journal, best on a device of its own [default: in the data directory]
-        #[arg(long, value_name = "DIR")]
-        journal: Option<PathBuf>,
-        /// Size of its journal, such as "64 MiB", rounded up to a multiple of 16 MiB; the volume takes up to about
-        /// three times as much [default: 512 MiB]
-        #[arg(long, value_name = "SIZE", value_parser = values::journal_size)]
-        journal_size: Option<Size>,
+        #[command(flatten)]
+        volume: Named,
+        /// The pool to create it in [default: the pool default, or the only one]
+        #[arg(long, value_name = "POOL")]
+        pool: Option<String>,
+        /// Most bytes that its files may use, such as "10 GiB" [default: as many as the pool has]
+        #[arg(long, value_name = "SIZE")]
+        size: Option<Size>,
         #[command(flatten)]
         root: RootArgs,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        first: FirstPool,
     },
     /// List the volumes
-    List {
-        /// The data directory
-        #[arg(value_name = "DATA")]
-        data: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(All),
     /// Show a volume
-    Show {
-        /// The data directory
-        #[arg(value_name = "DATA")]
-        data: PathBuf,
-        /// Name of the volume
-        name: String,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Change the owner and the mode of a volume's root directory; no server may be running on the data directory
+    Show(Named),
+    /// Change the owner and the mode of a volume's root directory
     #[command(after_help = SET_EXAMPLES)]
     Set {
-        /// The data directory
-        #[arg(value_name = "DATA")]
-        data: PathBuf,
-        /// Name of the volume
-        name: String,
+        #[command(flatten)]
+        volume: Named,
         #[command(flatten)]
         root: RootArgs,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
     },
-    /// Delete a volume with all its data; no server may be running on the data directory
-    Delete {
-        /// The data directory
-        #[arg(value_name = "DATA")]
-        data: PathBuf,
-        /// Name of the volume
-        name: String,
-        /// Confirm that its data is to be destroyed; without this, only says what would be deleted
-        #[arg(long)]
-        yes: bool,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+    /// Change how many bytes the files of a volume may use; a size below what they use keeps them from growing
+    Resize {
+        #[command(flatten)]
+        volume: Named,
+        /// The size, such as "10 GiB"; 0 for as much as the pool has
+        size: Size,
     },
+    /// Give a volume another name; what clients have mounted stays mounted
+    Rename {
+        #[command(flatten)]
+        volume: Named,
+        /// Its new name
+        #[arg(value_name = "NEW")]
+        new: String,
+    },
+    /// Delete a volume with all its data
+    Delete(Deleted),
+}
+
+/// The journal of the pool `default`, if there is no pool yet.
+#[derive(Debug, Args)]
+struct FirstPool {
+    /// Of the first volume of a data directory: directory for the journal of its pool, best on a device of its own
+    /// [default: in the data directory]
+    #[arg(long, value_name = "DIR")]
+    journal: Option<PathBuf>,
+    /// Of the first volume of a data directory: size of the journal of its pool, such as "64 MiB", rounded up to a multiple
+    /// of 16 MiB; the pool takes up to about three times as much [default: 512 MiB]
+    #[arg(long, value_name = "SIZE", value_parser = values::journal_size)]
+    journal_size: Option<Size>,
 }
 
 pub(crate) fn run(volume: &Volume) -> Outcome {
-    let log = logging::start(Log { log_format: None, log_level: Some(Level::Warn) }, &Config::default());
-    let outcome = act(&volume.action);
-    log.report();
-    outcome
+    with_warnings(|| act(&volume.action)).map(|()| ExitCode::SUCCESS)
 }
 
-fn act(action: &Action) -> Outcome {
+fn act(action: &Action) -> Result<(), Error> {
     match action {
-        Action::Create { data, name, journal, journal_size, root, json } => {
-            let root = root.root()?;
-            let directory = Directory::open_or_create(data)?;
-            let bytes = journal_size.map_or(JOURNAL_BYTES_DEFAULT, |size| size.0);
-            eprintln!("holdfast: {}", creation_notice(&directory, name, journal.as_deref(), bytes));
-            server::volumes::create(&directory, name, journal.as_deref(), bytes, root)?;
-            show(data, name, *json)
+        Action::Create { volume, pool, size, root, first } => {
+            let new = NewVolume {
+                name: volume.name.clone(),
+                pool: pool.clone(),
+                size_bytes: size.map(|size| size.0),
+                root: root.root()?,
+            };
+            show(&create(&volume.data, &new, first)?, volume.json);
         }
-        Action::List { data, json } => show_list(data, *json),
-        Action::Show { data, name, json } => show(data, name, *json),
-        Action::Set { data, name, root, json } => set(data, name, root, *json),
-        Action::Delete { data, name, yes, json } => delete(data, name, *yes, *json),
+        Action::List(All { data, json }) => show_list(data, *json)?,
+        Action::Show(Named { data, name, json }) => show(&find(data, name)?, *json),
+        Action::Set { volume, root } => {
+            if root.is_empty() {
+                return Err(Error::usage("nothing to change: give --owner or --mode"));
+            }
+            let change = VolumeChange { root: root.root()?, ..VolumeChange::default() };
+            show(&self::change(volume, &change)?, volume.json);
+        }
+        Action::Resize { volume, size } => {
+            let change = VolumeChange { size_bytes: Some(size.0), ..VolumeChange::default() };
+            show(&self::change(volume, &change)?, volume.json);
+        }
+        Action::Rename { volume, new } => {
+            let change = VolumeChange { name: Some(new.clone()), ..VolumeChange::default() };
+            show(&self::change(volume, &change)?, volume.json);
+        }
+        Action::Delete(volume) => delete(volume)?,
     }
+    Ok(())
 }
 
-fn set(data: &Path, name: &str, root: &RootArgs, json: bool) -> Outcome {
-    if root.is_empty() {
-        return Err(Error::usage("nothing to change: give --owner or --mode"));
+/// Returns the path of a volume in the interface of the server.
+fn resource(name: &str) -> String {
+    format!("/v1/volumes/{}", admin::escaped(name))
+}
+
+/// Opens the pools of a data directory that no server has open, and closes them after `act`.
+fn offline<T>(
+    unserved: Unserved,
+    act: impl FnOnce(&[pools::OpenPool]) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let done = act(unserved.pools());
+    let closed = unserved.close();
+    done.and_then(|done| closed.map(|_| done))
+}
+
+fn create(data: &Path, new: &NewVolume, first: &FirstPool) -> Result<VolumeInfo, Error> {
+    let is_journal_given = first.journal.is_some() || first.journal_size.is_some();
+    let has_pool = || {
+        Error::usage(
+            "the data directory has a pool already, whose journal was chosen when it was created: omit --journal and --journal-size, or create another pool with `holdfast pool create`",
+        )
+    };
+    if admin::is_served(data) {
+        if is_journal_given {
+            return Err(has_pool());
+        }
+        return admin::ask(data, "POST", "/v1/volumes", Some(new));
     }
-    let now = server::volumes::set_root(&Directory::open(data)?, name, root.root()?)?;
-    let mode = format!("{:04o}", now.mode);
-    print_either(json, &json!({ "name": name, "uid": now.uid, "gid": now.gid, "mode": mode }), || {
-        format!("the root directory of {name:?} belongs to {}:{} and has mode {mode}\n", now.uid, now.gid)
+    let directory = Directory::open_or_create(data)?;
+    if !directory.pools()?.is_empty() {
+        if is_journal_given {
+            return Err(has_pool());
+        }
+        return offline(Unserved::open(directory)?, |pools| {
+            let (volume, _) = volumes::create(pools, new)?;
+            volumes::describe(pools, &volume, Vec::new())
+        });
+    }
+    let pool = new.pool.as_deref().unwrap_or(FIRST_POOL);
+    let (journal, bytes) =
+        (first.journal.as_deref(), first.journal_size.map_or(JOURNAL_BYTES_DEFAULT, |size| size.0));
+    let options = volumes::first(new)?;
+    eprintln!("holdfast: {}", creation_notice(&directory, pool, journal, bytes));
+    pools::create(&directory, pool, (None, journal), bytes, options)?;
+    offline(Unserved::open(directory)?, |pools| describe(pools, &new.name))
+}
+
+fn describe(pools: &[pools::OpenPool], name: &str) -> Result<VolumeInfo, Error> {
+    volumes::describe(pools, &volumes::find(pools, name)?, Vec::new())
+}
+
+fn find(data: &Path, name: &str) -> Result<VolumeInfo, Error> {
+    if admin::is_served(data) {
+        return admin::get(data, &resource(name));
+    }
+    offline(Unserved::at(data)?, |pools| describe(pools, name))
+}
+
+fn change(volume: &Named, change: &VolumeChange) -> Result<VolumeInfo, Error> {
+    let Named { data, name, .. } = volume;
+    if admin::is_served(data) {
+        return admin::ask(data, "PATCH", &resource(name), Some(change));
+    }
+    offline(Unserved::at(data)?, |pools| {
+        let volume = volumes::find(pools, name)?;
+        volumes::change(pools, &volume, change)?;
+        volumes::describe(pools, &volume, Vec::new())
+    })
+}
+
+fn delete(volume: &Deleted) -> Result<(), Error> {
+    let Named { data, name, .. } = &volume.named;
+    let holds = || {
+        let found = find(data, name)?;
+        Ok(format!("all its data ({} in {} objects)", Size(found.used_bytes), found.inodes))
+    };
+    volume.run("volume", holds, || {
+        if admin::is_served(data) {
+            let _: Done = admin::ask(data, "DELETE", &resource(name), None::<&Done>)?;
+            return Ok(());
+        }
+        offline(Unserved::at(data)?, |pools| {
+            let volume = volumes::find(pools, name)?;
+            volumes::check_deletable(pools, &volume)?;
+            volumes::delete(&volume).map(drop)
+        })
+    })
+}
+
+fn list(data: &Path) -> Result<Vec<VolumeInfo>, Error> {
+    if admin::is_served(data) {
+        return admin::get(data, "/v1/volumes");
+    }
+    offline(Unserved::at(data)?, |pools| {
+        let volumes = pools.iter().flat_map(|open| open.pool.volumes());
+        let infos = volumes.map(|volume| volumes::describe(pools, &volume, Vec::new()));
+        let mut infos = infos.collect::<Result<Vec<_>, _>>()?;
+        infos.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(infos)
+    })
+}
+
+fn show_list(data: &Path, json: bool) -> Result<(), Error> {
+    let volumes = list(data)?;
+    print_either(json, &as_json(&volumes), || {
+        let width = volumes.iter().map(|volume| volume.name.len()).max().unwrap_or(0);
+        volumes.iter().fold(String::new(), |mut text, volume| {
+            let VolumeInfo { name, pool, used_bytes, size_bytes, exports, .. } = volume;
+            let used = Size(*used_bytes).to_string();
+            let size = size_bytes.map_or_else(String::new, |size| format!(" of {}", Size(size)));
+            writeln!(text, "{name:width$}  {used:>10}{size}  pool {pool}  {}", exports.join(" "))
+                .expect("a String takes any text");
+            text
+        })
     });
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-fn delete(data: &Path, name: &str, yes: bool, json: bool) -> Outcome {
-    let description = describe(data, name)?;
-    if !yes {
-        return Err(Error::usage(format!(
-            "deleting the volume {name:?} destroys all its data ({} of data and journal); confirm with --yes",
-            Size(description.segment_bytes + description.journal_bytes)
-        )));
-    }
-    Directory::open(data)?.delete(name)?;
-    print_either(json, &json!({ "deleted": name }), || format!("deleted the volume {name:?}\n"));
-    Ok(ExitCode::SUCCESS)
-}
-
-fn show_list(data: &Path, json: bool) -> Outcome {
-    let mut volumes = Vec::new();
-    for name in list(data)? {
-        volumes.push(describe(data, &name)?);
-    }
-    let value = Value::Array(volumes.iter().map(to_json).collect());
-    print_either(json, &value, || {
-        volumes
-            .iter()
-            .map(|volume| format!("{}  {:016x}  {}\n", volume.name, volume.id, state(volume)))
-            .collect()
-    });
-    Ok(ExitCode::SUCCESS)
-}
-
-fn show(data: &Path, name: &str, json: bool) -> Outcome {
-    let volume = describe(data, name)?;
-    print_either(json, &to_json(&volume), || {
+fn show(volume: &VolumeInfo, json: bool) {
+    print_either(json, &as_json(volume), || {
+        let root = volume.root;
+        let number = |id: Option<u32>| id.map_or_else(String::new, |id| id.to_string());
+        let mode = root.mode.map_or_else(String::new, |mode| format!("{mode:04o}"));
         table(&[
             ("name", volume.name.clone()),
-            ("id", format!("{:016x}", volume.id)),
-            ("path", volume.path.display().to_string()),
-            ("journal", format!("{} ({})", volume.journal.display(), Size(volume.journal_bytes))),
-            ("index", Size(volume.index_bytes).to_string()),
-            ("segments", format!("{} ({})", volume.segments, Size(volume.segment_bytes))),
-            ("state", state(&volume)),
+            ("id", volume.id.clone()),
+            ("pool", volume.pool.clone()),
+            (
+                "size",
+                volume
+                    .size_bytes
+                    .map_or_else(|| "that of the pool".to_owned(), |size| Size(size).to_string()),
+            ),
+            ("used", format!("{} in {} objects", Size(volume.used_bytes), volume.inodes)),
+            ("free", Size(volume.free_bytes).to_string()),
+            ("root", format!("belongs to {}:{}, mode {mode}", number(root.uid), number(root.gid))),
+            (
+                "exports",
+                if volume.exports.is_empty() { "none".to_owned() } else { volume.exports.join(", ") },
+            ),
         ])
     });
-    Ok(ExitCode::SUCCESS)
-}
-
-fn state(volume: &Description) -> String {
-    match volume.in_use_by {
-        Some(0) => "in use".to_owned(),
-        Some(pid) => format!("in use by process {pid}"),
-        None => "not in use".to_owned(),
-    }
-}
-
-fn to_json(volume: &Description) -> Value {
-    json!({
-        "name": volume.name,
-        "id": format!("{:016x}", volume.id),
-        "path": volume.path,
-        "journal": volume.journal,
-        "journal_bytes": volume.journal_bytes,
-        "index_bytes": volume.index_bytes,
-        "segments": volume.segments,
-        "segment_bytes": volume.segment_bytes,
-        "in_use_by": volume.in_use_by,
-    })
 }

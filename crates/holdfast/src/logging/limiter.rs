@@ -1,6 +1,6 @@
 //! Bounds what the log takes in, whatever clients do. Events are counted by kind, the place in the program that makes them,
 //! and by client. In one period each client has a few lines of each kind, a line is not repeated, and what is left out is
-//! counted. Only so many clients are told apart; all others share one count.
+//! counted. A bounded number of clients is counted individually; all others share one count.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -5,7 +5,9 @@ use std::hash::BuildHasher as _;
 use std::hash::RandomState;
 use std::sync::Arc;
 
+use serde_json::{Map, Value as Json};
 use server::config::LogFormat;
+use server::events::Events;
 use tracing::callsite::Identifier;
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::field::RecordFields;
@@ -24,6 +26,9 @@ pub(super) const LEFT_OUT: &str = "left out";
 /// Counts of the kinds of events that this program can make.
 pub(super) type Counts = Limiter<Identifier>;
 
+/// The field that names the kind of an event.
+const EVENT: &str = "event";
+
 /// The escape sequences of a terminal that end a style and begin a dim one.
 const PLAIN: &str = "\u{1b}[0m";
 const DIM: &str = "\u{1b}[2m";
@@ -39,6 +44,7 @@ pub(super) struct Lines {
     /// Whether the terminal shows colours.
     pub(super) is_coloured: bool,
     pub(super) counts: Arc<Counts>,
+    pub(super) events: Arc<Events>,
     pub(super) hasher: RandomState,
 }
 
@@ -59,9 +65,20 @@ impl FieldFormat {
     fn all(self, fields: &Fields) -> String {
         let mut out = String::new();
         for (name, value) in &fields.named {
-            self.put(name, value, &mut out);
+            // The message says to people what kind of event it is.
+            if *name != EVENT || matches!(self.0, LogFormat::Json) {
+                self.put(name, value, &mut out);
+            }
         }
         out
+    }
+
+    /// Returns the volume that a span is about, from its text. Names of volumes are never escaped.
+    fn volume(self, span: &str) -> Option<&str> {
+        match self.0 {
+            LogFormat::Human => span.strip_prefix(" volume="),
+            LogFormat::Json => span.strip_prefix(",\"volume\":\"")?.strip_suffix('"'),
+        }
     }
 }
 
@@ -87,6 +104,23 @@ impl Lines {
         }
         let hash = self.hasher.hash_one((&fields.message, text));
         self.counts.admits(of.callsite(), &fields.message, source, hash)
+    }
+
+    /// Keeps an event that names its kind, so that it can be listed.
+    fn keep(&self, level: Level, fields: &Fields, volume: Option<String>) {
+        let Some(kind) = fields.text(EVENT) else { return };
+        let mut members = Map::new();
+        for (name, value) in fields.named.iter().filter(|(name, _)| *name != EVENT) {
+            let value = match value {
+                Value::Literal(text) => serde_json::from_str(text).unwrap_or(Json::Null),
+                Value::Text(text) => Json::from(text.as_str()),
+            };
+            members.insert((*name).to_owned(), value);
+        }
+        if let Some(volume) = volume {
+            members.insert("volume".to_owned(), Json::from(volume));
+        }
+        self.events.record(level.as_str(), kind, &fields.message, members);
     }
 
     /// Returns the line of an event that begins with the time and has these fields, as text.
@@ -122,15 +156,17 @@ impl<S: Subscriber + for<'span> LookupSpan<'span>> FormatEvent<S, FieldFormat> f
     ) -> fmt::Result {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        let mut text = self.fields.all(&fields);
+        let (mut text, mut volume) = (self.fields.all(&fields), None);
         for span in context.event_scope().into_iter().flatten() {
             if let Some(of_span) = span.extensions().get::<FormattedFields<FieldFormat>>() {
                 text.push_str(of_span);
+                volume = volume.or_else(|| self.fields.volume(of_span).map(str::to_owned));
             }
         }
         if !self.admits(event.metadata(), &fields, &text) {
             return Ok(());
         }
+        self.keep(*event.metadata().level(), &fields, volume);
         let mut time = String::new();
         SystemTime.format_time(&mut Writer::new(&mut time))?;
         writer.write_str(&self.line(&time, *event.metadata().level(), &fields.message, &text))

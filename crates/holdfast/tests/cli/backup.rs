@@ -96,7 +96,7 @@ fn an_index_or_a_journal_of_another_moment_is_refused_and_changes_nothing() {
     {
         let mixed = scratch.path("mixed");
         copy(&moments[1 - of], &mixed);
-        let path = Path::new("volumes/main").join(part);
+        let path = Path::new("pools/default").join(part);
         let target = mixed.join(&path);
         if target.is_dir() {
             fs::remove_dir_all(&target).unwrap()
@@ -105,7 +105,7 @@ fn an_index_or_a_journal_of_another_moment_is_refused_and_changes_nothing() {
         }
         copy(&moments[of].join(&path), &target);
         let segments = || {
-            let mut names: Vec<_> = fs::read_dir(mixed.join("volumes/main/segments"))
+            let mut names: Vec<_> = fs::read_dir(mixed.join("pools/default/segments"))
                 .unwrap()
                 .map(|entry| entry.unwrap().file_name())
                 .collect();

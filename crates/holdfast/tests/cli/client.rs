@@ -162,7 +162,8 @@ impl Client {
             data: data.into(),
         };
         let result = self.nfs(nfs3::Procedure::Write, &arguments)?;
-        let written = WriteRes::decode(&mut Decoder::new(&result)).unwrap().unwrap();
+        let written = WriteRes::decode(&mut Decoder::new(&result)).unwrap();
+        let written = written.map_err(|failed| io::Error::other(format!("{:?}", failed.status)))?;
         assert_eq!(written.count, arguments.count);
         Ok(handle)
     }

@@ -49,6 +49,23 @@ fn config_check_knows_the_volumes_while_a_server_runs() {
     assert!(said.contains("is valid for the data directory"), "{said}");
     let moved = check(&format!("journal = {:?}", scratch.path("fast")));
     let sentence = fail(&moved.each_ref().map(String::as_str), 1);
-    assert!(sentence.contains("the journal of volume \"main\" is in the data directory"), "{sentence}");
-    server.stop();
+    assert!(sentence.contains("the journal of pool \"default\" is in the data directory"), "{sentence}");
+    let named = |names: &[&str]| {
+        let export = |name: &&str| format!("[[export]]\npath = \"/{name}\"\nvolume = \"{name}\"\n");
+        check(&names.iter().map(export).collect::<String>())
+    };
+    let checks = |what: &str| {
+        let sentence = fail(&named(&["main", "none"]).each_ref().map(String::as_str), 2);
+        assert!(
+            sentence.contains("the volume \"none\", but ") && sentence.contains("main"),
+            "{what}: {sentence}"
+        );
+        succeed(&named(&["main", "new"]).each_ref().map(String::as_str));
+    };
+    succeed(&["volume", "create", text(&data), "new"]);
+    checks("a server knows");
+    server.kill();
+    checks("the journal knows");
+    Server::start(&data, &scratch.config(""), &[]).stop();
+    checks("the index knows");
 }

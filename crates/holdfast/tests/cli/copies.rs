@@ -36,7 +36,7 @@ impl Filled {
         let data = scratch.path("data");
         succeed(&["volume", "create", text(&data), "main", "--journal-size", "32 MiB"]);
         let directory = Directory::open(&data).unwrap();
-        let media: Arc<dyn Media> = Arc::new(directory.open_volume("main", None).unwrap());
+        let media: Arc<dyn Media> = Arc::new(directory.open_pool("default", None).unwrap());
         let options = Options { memory: 16 << 20, segment_bytes: 1 << 20, cache_seed: Some(0) };
         let now = 1_000_000_000_000;
         let volume = Volume::open(media, &options, Time::from_nanos(now)).unwrap();
@@ -118,7 +118,7 @@ pub(crate) fn with_lost_names(scratch: &Scratch) -> PathBuf {
         }
     }
     let data = filled.close();
-    let path = data.join("volumes/main/index");
+    let path = data.join("pools/default/index");
     let mut index = fs::read(&path).unwrap();
     let name = b"a file with a longer name 123";
     for block in index.chunks_mut(4096).filter(|block| block.windows(name.len()).any(|window| window == name))
@@ -268,7 +268,7 @@ fn root_reads_the_volumes_of_another_user_and_changes_nothing() {
         std::os::unix::fs::chown(path, Some(4711), Some(4711)).unwrap();
     }
     let before = states(&data);
-    assert!(succeed(&["check", text(&data)]).contains("main: no faults"));
+    assert!(succeed(&["check", text(&data)]).contains("default: no faults"));
     let to = scratch.path("copy");
     assert_eq!(copy(&data, &to).0, 0);
     assert!(fs::read(to.join("file")).unwrap() == [7; 5000]);
@@ -307,12 +307,12 @@ fn has_xattr(path: &Path, name: &str, expected: &[u8]) {
 fn a_check_goes_on_around_lost_names_and_a_copy_saves_the_files() {
     let scratch = Scratch::new();
     let data = with_lost_names(&scratch);
-    let path = data.join("volumes/main/index");
+    let path = data.join("pools/default/index");
     let index = fs::read(&path).unwrap();
     let output = run(&["check", text(&data)]);
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    let directory_line = said.lines().find(|line| line.starts_with("main: /directory: "));
+    let directory_line = said.lines().find(|line| line.starts_with("default: /directory: "));
     assert!(
         directory_line.is_some_and(|line| line.contains("of the 300 names in this directory are lost")),
         "{said}"
@@ -320,8 +320,8 @@ fn a_check_goes_on_around_lost_names_and_a_copy_saves_the_files() {
     assert!(said.contains("what is not named above is intact: 302 objects"), "{said}");
     assert!(said.contains("holdfast dump --files"), "{said}");
     let report: Value = serde_json::from_slice(&run(&["check", text(&data), "--json"]).stdout).unwrap();
-    let lost = report["volumes"][0]["summary"]["lost_names"].as_u64().unwrap();
-    assert!(report["volumes"][0]["faults"].as_array().unwrap().iter().any(|fault| fault["kind"] == "index"));
+    let lost = report["pools"][0]["summary"]["lost_names"].as_u64().unwrap();
+    assert!(report["pools"][0]["faults"].as_array().unwrap().iter().any(|fault| fault["kind"] == "index"));
 
     let to = scratch.path("copy");
     let (code, said) = copy(&data, &to);
@@ -347,7 +347,7 @@ fn ranges_that_cannot_be_read_are_holes_and_are_named() {
     filled.file(Ino::ROOT, name.as_bytes(), &[(0, bytes.clone())]);
     filled.file(Ino::ROOT, b"sound", &[(0, vec![7; 100_000])]);
     let data = filled.close();
-    let segments = data.join("volumes/main/segments");
+    let segments = data.join("pools/default/segments");
     let wanted = &bytes[200_000..200_500];
     for entry in fs::read_dir(segments).unwrap() {
         let path = entry.unwrap().path();
@@ -367,7 +367,7 @@ fn ranges_that_cannot_be_read_are_holes_and_are_named() {
         "{said}"
     );
     let checked = String::from_utf8(run(&["check", text(&data)]).stdout).unwrap();
-    assert!(checked.contains(&format!("main: {shown}")), "{checked}");
+    assert!(checked.contains(&format!("default: {shown}")), "{checked}");
     for printed in [said.as_str(), &checked] {
         assert!(printed.chars().all(|c| c == '\n' || c == ' ' || c.is_ascii_graphic()), "{printed:?}");
     }
@@ -388,4 +388,28 @@ fn ranges_that_cannot_be_read_are_holes_and_are_named() {
     assert!(copied[..from] == bytes[..from] && copied[to..] == bytes[to..]);
     assert!(copied[from..to].iter().all(|byte| *byte == 0));
     assert_eq!(lines[1]["damaged"], 1);
+}
+
+#[test]
+fn of_several_volumes_the_named_one_is_copied() {
+    let scratch = Scratch::new();
+    let mut filled = Filled::new(&scratch);
+    filled.file(Ino::ROOT, b"of main", &[(0, b"kept".to_vec())]);
+    let data = filled.close();
+    succeed(&["volume", "create", text(&data), "other"]);
+    let to = scratch.path("copy");
+    let copy = |options: &[&'static str]| {
+        let dump: Vec<&str> = ["dump", text(&data), "--files", text(&to)].to_vec();
+        [dump, options.to_vec()].concat()
+    };
+    let sentence = fail(&copy(&[]), 2);
+    assert!(sentence.contains("several volumes") && sentence.contains("main, other"), "{sentence}");
+    let sentence = fail(&copy(&["--volume", "third"]), 1);
+    assert!(sentence.contains("no volume \"third\", only main, other; --pool"), "{sentence}");
+    let sentence = fail(&copy(&["--volume", "main", "--pool", "none"]), 1);
+    assert!(sentence.contains("there is no pool \"none\""), "{sentence}");
+    succeed(&copy(&["--volume", "other"]));
+    assert_eq!(fs::read_dir(&to).unwrap().count(), 0);
+    succeed(&copy(&["--volume", "main"]));
+    assert_eq!(fs::read(to.join("of main")).unwrap(), b"kept");
 }

@@ -113,7 +113,7 @@ fn the_log_names_the_inode_the_range_and_the_path_of_damaged_data() {
     let server = Server::start(&data, &config, &[]);
     let handle = Client::mount(server.address, "/main").write_file("precious", &vec![0x5a; 600_000]);
     server.stop();
-    let segments = std::fs::read_dir(data.join("volumes/main/segments")).unwrap();
+    let segments = std::fs::read_dir(data.join("pools/default/segments")).unwrap();
     for segment in segments.map(|entry| entry.unwrap().path()) {
         let mut bytes = std::fs::read(&segment).unwrap();
         if let Some(place) = bytes.iter().position(|byte| *byte == 0x5a) {
@@ -132,7 +132,8 @@ fn the_log_names_the_inode_the_range_and_the_path_of_damaged_data() {
     let line = log.lines().find(|line| line.contains("stored data could not be read"));
     let line = line.unwrap_or_else(|| panic!("{log}"));
     assert!(
-        line.contains("ERROR") && line.contains(&format!("of=\"bytes 0 to 4096 of inode {inode}\" ")),
+        line.contains("ERROR")
+            && line.contains(&format!("of=\"bytes 0 to 4096 of inode {inode} of volume 1\" ")),
         "{line}"
     );
     let paths: Vec<&str> = log.lines().filter(|line| line.contains("belongs to this path")).collect();

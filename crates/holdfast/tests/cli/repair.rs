@@ -11,7 +11,7 @@ use crate::running::{Scratch, Server, fail, run, succeed, text};
 
 /// Runs a repair without a terminal; returns its exit code and its output.
 fn repair(data: &Path, more: &[&str]) -> (i32, String) {
-    let output = run(&[&["check", text(data), "--volume", "main", "--repair", "--yes"], more].concat());
+    let output = run(&[&["check", text(data), "--pool", "default", "--repair", "--yes"], more].concat());
     (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
 }
 
@@ -19,26 +19,26 @@ fn repair(data: &Path, more: &[&str]) -> (i32, String) {
 fn a_damaged_volume_is_whole_after_a_repair_and_can_be_served() {
     let scratch = Scratch::new();
     let data = with_lost_names(&scratch);
-    let index = data.join("volumes/main/index");
+    let index = data.join("pools/default/index");
     let before = fs::read(&index).unwrap();
-    let asked = fail(&["check", text(&data), "--volume", "main", "--repair"], 2);
+    let asked = fail(&["check", text(&data), "--pool", "default", "--repair"], 2);
     assert!(asked.contains("add --yes"), "{asked}");
-    let asked = fail(&["check", text(&data), "--volume", "main", "--repair", "--json"], 2);
+    let asked = fail(&["check", text(&data), "--pool", "default", "--repair", "--json"], 2);
     assert!(asked.contains("prints JSON") && asked.contains("add --yes"), "{asked}");
     assert!(fs::read(&index).unwrap() == before, "nothing was changed");
     let report = String::from_utf8(run(&["check", text(&data)]).stdout).unwrap();
-    assert!(report.contains("--volume main --repair` makes the volume whole again"), "{report}");
+    assert!(report.contains("--pool default --repair` makes the pool whole again"), "{report}");
 
     let (code, said) = repair(&data, &[]);
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("of the 300 names in this directory are lost"), "{said}");
-    assert!(said.contains("main: a repair would\n  - replace the index by a copy"), "{said}");
-    assert!(said.contains("main: repair: /lost+found/#"), "{said}");
-    assert!(said.contains("main: no faults\n"), "the result of the check afterwards: {said}");
-    let kept = data.join("volumes/main/index.damaged");
-    assert!(said.contains("/volumes/main/index.damaged; it may be deleted\n"), "{said}");
+    assert!(said.contains("default: a repair would\n  - replace the index by a copy"), "{said}");
+    assert!(said.contains("default: repair: /lost+found/#"), "{said}");
+    assert!(said.contains("default: no faults\n"), "the result of the check afterwards: {said}");
+    let kept = data.join("pools/default/index.damaged");
+    assert!(said.contains("/pools/default/index.damaged; it may be deleted\n"), "{said}");
     assert_eq!(fs::metadata(&kept).unwrap().len(), before.len() as u64);
-    assert!(succeed(&["check", text(&data)]).contains("main: no faults\n"));
+    assert!(succeed(&["check", text(&data)]).contains("default: no faults\n"));
 
     // Everything is there, in the directory or in lost+found.
     let to = scratch.path("copy");
@@ -57,10 +57,10 @@ fn a_damaged_volume_is_whole_after_a_repair_and_can_be_served() {
     let mut client = Client::mount(server.address, "/main");
     let handle = client.write_file("after", b"served again");
     assert_eq!(client.read_file(&handle), b"served again");
-    let used = fail(&["check", text(&data), "--volume", "main", "--repair", "--yes"], 3);
+    let used = fail(&["check", text(&data), "--pool", "default", "--repair", "--yes"], 3);
     assert!(used.contains("in use by process"), "{used}");
     server.stop();
-    assert!(succeed(&["check", text(&data)]).contains("main: no faults\n"));
+    assert!(succeed(&["check", text(&data)]).contains("default: no faults\n"));
 }
 
 #[test]
@@ -77,15 +77,15 @@ fn a_repair_says_in_json_what_it_did_and_does_nothing_a_second_time() {
     assert!(repaired["changes"].as_array().unwrap().iter().any(|change| change["kind"] == "tree"));
     assert_eq!(repaired["kept"].as_array().unwrap().len(), 2, "the damaged one, and its copy");
 
-    let index = fs::read(data.join("volumes/main/index")).unwrap();
+    let index = fs::read(data.join("pools/default/index")).unwrap();
     let (code, said) = repair(&data, &["--json"]);
     assert_eq!(code, 0, "{said}");
     let said: Value = serde_json::from_str(&said).unwrap();
     assert_eq!((&said["repaired"], &said["clean"]), (&Value::Null, &Value::Bool(true)));
     let (code, said) = repair(&data, &[]);
     assert_eq!(code, 0, "{said}");
-    assert!(said.contains("main: there is nothing to repair, and nothing is changed\n"), "{said}");
-    assert!(fs::read(data.join("volumes/main/index")).unwrap() == index);
+    assert!(said.contains("default: there is nothing to repair, and nothing is changed\n"), "{said}");
+    assert!(fs::read(data.join("pools/default/index")).unwrap() == index);
 }
 
 #[test]
@@ -93,14 +93,14 @@ fn a_volume_that_cannot_be_repaired_is_refused() {
     let scratch = Scratch::new();
     let data = with_lost_names(&scratch);
     let missing = run(&["check", text(&data), "--repair", "--yes"]);
-    assert_eq!(missing.status.code(), Some(2), "a volume must be named");
+    assert_eq!(missing.status.code(), Some(2), "a pool must be named");
     let missing = run(&["check", text(&data), "--yes"]);
     assert_eq!(missing.status.code(), Some(2), "there is nothing to confirm");
-    // The journal of another volume.
-    succeed(&["volume", "create", text(&data), "other", "--journal-size", "32 MiB"]);
-    let (journal, other) = (data.join("volumes/main/journal/0000"), data.join("volumes/other/journal/0000"));
+    // The journal of another pool.
+    succeed(&["pool", "create", text(&data), "other", "--journal-size", "32 MiB"]);
+    let (journal, other) = (data.join("pools/default/journal/0000"), data.join("pools/other/journal/0000"));
     fs::copy(other, journal).unwrap();
-    let listed = ["check", text(&data), "--volume", "main", "--max-faults"];
+    let listed = ["check", text(&data), "--pool", "default", "--max-faults"];
     for count in ["0", "1000"] {
         let error = fail(&[&listed[..], &[count, "--repair", "--yes"]].concat(), 1);
         assert!(error.contains("cannot be repaired, as its journal"), "{error}");
@@ -114,5 +114,5 @@ fn a_volume_that_cannot_be_repaired_is_refused() {
         assert!(said.contains("neither served nor repaired, as its journal"), "{said}");
         assert!(!said.contains("--repair"), "it is not recommended: {said}");
     }
-    assert!(!data.join("volumes/main/index.damaged").exists(), "no index was replaced");
+    assert!(!data.join("pools/default/index.damaged").exists(), "no index was replaced");
 }

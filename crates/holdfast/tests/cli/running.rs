@@ -92,12 +92,24 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server on `data` and waits until it is ready.
     pub(crate) fn start(data: &Path, config: &Path, more: &[&str]) -> Server {
+        Server::start_with(data, config, more, &[])
+    }
+
+    /// The same with these environment variables.
+    pub(crate) fn start_with(
+        data: &Path,
+        config: &Path,
+        more: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Server {
         let mut arguments = vec!["serve", text(data), "--config", text(config)];
         if !more.contains(&"--listen") {
             arguments.extend(["--listen", "127.0.0.1:0"]);
         }
         arguments.extend(more);
-        let mut child = command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut command = command(&arguments);
+        command.envs(variables.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let mut greeting = String::new();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         while !greeting.contains("Stop with") {
@@ -117,6 +129,12 @@ impl Server {
 
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Lets it read its exports again.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn reload(&self) {
+        self.signal(Signal::HUP);
     }
 
     /// Stops it with SIGTERM; returns its log.

@@ -26,9 +26,7 @@ fn a_first_start_creates_a_volume_and_prints_mount_commands() {
     let handle = client.write_file("hello", b"world");
     assert_eq!(client.read_file(&handle), b"world");
     let log = server.stop();
-    for event in
-        ["volume created", "serving", "client connected", "export mounted", "volume closed", "stopped"]
-    {
+    for event in ["pool created", "serving", "client connected", "export mounted", "pool closed", "stopped"] {
         assert!(log.contains(event), "{event:?} is missing: {log}");
     }
 }
@@ -104,19 +102,19 @@ fn kills_under_load_lose_no_acknowledged_writes() {
 }
 
 #[test]
-fn a_stray_folder_among_the_volumes_is_ignored_with_a_warning() {
+fn a_stray_folder_among_the_pools_is_ignored_with_a_warning() {
     let scratch = Scratch::new();
     let (data, config) = (scratch.path("data"), scratch.config(""));
     Server::start(&data, &config, &[]).stop();
-    std::fs::create_dir(data.join("volumes/backup")).unwrap();
+    std::fs::create_dir(data.join("pools/backup")).unwrap();
     let log = Server::start(&data, &config, &[]).stop();
     assert!(log.contains("WARN") && log.contains("name=backup"), "{log}");
-    assert!(succeed(&["check", text(&data)]).contains("main: no faults"));
+    assert!(succeed(&["check", text(&data)]).contains("default: no faults"));
 
-    // A damaged volume is no stray: the server does not start without it.
-    std::fs::remove_file(data.join("volumes/main/format")).unwrap();
+    // A damaged pool is no stray: the server does not start without it.
+    std::fs::remove_file(data.join("pools/default/format")).unwrap();
     let sentence = fail(&["serve", text(&data), "--config", text(&config), "--listen", "127.0.0.1:0"], 1);
-    assert!(sentence.contains("volumes/main/format"), "{sentence}");
+    assert!(sentence.contains("pools/default/format"), "{sentence}");
 }
 
 #[test]
@@ -179,21 +177,21 @@ fn a_damaged_data_directory_is_an_error() {
     let (data, config) = (scratch.path("data"), scratch.config(""));
     Server::start(&data, &config, &[]).stop();
     let start = || fail(&["serve", text(&data), "--config", text(&config), "--listen", "127.0.0.1:0"], 1);
-    let volume = data.join("volumes/main");
+    let pool = data.join("pools/default");
 
-    let format = std::fs::read_to_string(volume.join("format")).unwrap();
-    std::fs::write(volume.join("format"), format.replace("format 1", "format 99")).unwrap();
+    let format = std::fs::read_to_string(pool.join("format")).unwrap();
+    std::fs::write(pool.join("format"), format.replace("format 1", "format 99")).unwrap();
     assert!(start().contains("format version 99"));
-    std::fs::write(volume.join("format"), &format).unwrap();
+    std::fs::write(pool.join("format"), &format).unwrap();
 
-    std::fs::rename(volume.join("journal/0001"), scratch.path("0001")).unwrap();
+    std::fs::rename(pool.join("journal/0001"), scratch.path("0001")).unwrap();
     let sentence = start();
     assert!(sentence.contains("0001 is missing"), "{sentence}");
-    std::fs::rename(scratch.path("0001"), volume.join("journal/0001")).unwrap();
+    std::fs::rename(scratch.path("0001"), pool.join("journal/0001")).unwrap();
 
-    std::fs::write(volume.join("index"), b"nonsense").unwrap();
+    std::fs::write(pool.join("index"), b"nonsense").unwrap();
     let sentence = start();
-    assert!(sentence.contains("\"main\"") && sentence.contains("index"), "{sentence}");
+    assert!(sentence.contains("\"default\"") && sentence.contains("index"), "{sentence}");
 }
 
 #[test]
@@ -203,7 +201,7 @@ fn a_missing_external_journal_is_an_error() {
     let server = Server::start(&data, &config, &["--journal", text(&journal)]);
     let handle = Client::mount(server.address, "/main").write_file("kept", b"here");
     server.kill();
-    assert!(journal.join("main/0000").exists());
+    assert!(journal.join("default/0000").exists());
     let server = Server::start(&data, &config, &[]);
     assert_eq!(Client::mount(server.address, "/main").read_file(&handle), b"here");
     server.stop();
@@ -243,10 +241,17 @@ fn status_counts_calls_and_shows_volumes() {
         serde_json::from_str(&succeed(&["status", text(&data), "--json"])).unwrap();
     assert_eq!(status["pid"], server.pid());
     assert_eq!(status["calls"]["NFS3.WRITE"], 1);
-    assert_eq!(status["calls"]["MOUNT3.MNT"], 1);
+    assert_eq!(status["calls"]["MOUNT.MNT"], 1);
     assert!(status["volumes"]["main"]["durable_seq"].as_u64().unwrap() > 1);
     let status = succeed(&["status", text(&data)]);
-    assert!(status.starts_with("version") && status.contains("NFS3.WRITE"), "{status}");
+    assert!(status.contains("  /main  volume main, read and write, to everybody\n"), "{status}");
+    assert!(
+        status.contains("1 clients, 1 connections") && status.contains("\nWrong\n  nothing\n"),
+        "{status}"
+    );
+    assert!(!status.contains("NFS3.WRITE"), "{status}");
+    let status = succeed(&["status", text(&data), "--all"]);
+    assert!(status.contains("\nAll counters\nversion") && status.contains("NFS3.WRITE"), "{status}");
     assert!(
         status.lines().any(|line| line.trim().starts_with("memory_bytes ") && line.ends_with("128 MiB")),
         "{status}"

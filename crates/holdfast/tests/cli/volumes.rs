@@ -1,4 +1,6 @@
-//! `volume`, `check` and `dump`.
+//! `volume`, `pool`, `check` and `dump`.
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
@@ -10,38 +12,163 @@ fn json(arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn volumes_are_created_shown_served_and_deleted() {
+fn without_a_server_volumes_are_created_shown_renamed_and_deleted() {
     let scratch = Scratch::new();
     let (data, config) = (scratch.path("data"), scratch.config(""));
     let directory = text(&data);
     let sentence = fail(&["volume", "list", directory], 1);
     assert!(sentence.contains("there is no data directory"), "{sentence}");
-    let small = ["--journal-size", "32 MiB"];
-    succeed(&[&["volume", "create", directory, "home"], &small[..]].concat());
-    let made = json(&[&["volume", "create", directory, "scratch", "--json"], &small[..]].concat());
-    assert_eq!((&made["name"], &made["journal_bytes"]), (&Value::from("scratch"), &Value::from(32 << 20)));
-    let sentence = fail(&["volume", "create", directory, "home"], 1);
+    succeed(&["volume", "create", directory, "home", "--journal-size", "32 MiB"]);
+    let sentence = fail(&["volume", "create", directory, "late", "--journal-size", "32 MiB"], 2);
+    assert!(sentence.contains("has a pool already"), "{sentence}");
+    let made = json(&["volume", "create", directory, "temporary", "--mode", "1777", "--json"]);
+    assert_eq!((&made["name"], &made["pool"]), (&Value::from("temporary"), &Value::from("default")));
+    assert_eq!(made["root"]["mode"], "1777");
+    let sentence = fail(&["volume", "create", directory, "home"], 3);
     assert!(sentence.contains("already"), "{sentence}");
     let sentence = fail(&["volume", "create", directory, "a/b"], 2);
     assert!(sentence.contains("cannot be named"), "{sentence}");
+    let sentence = fail(&["volume", "create", directory, "other", "--pool", "none"], 1);
+    assert!(sentence.contains("there is no pool"), "{sentence}");
+    let resized = json(&["volume", "resize", directory, "temporary", "8 MiB", "--json"]);
+    assert_eq!(resized["size_bytes"], 8 << 20);
+    let resized = json(&["volume", "resize", directory, "temporary", "0", "--json"]);
+    assert_eq!(resized["size_bytes"], Value::Null);
+    let renamed = json(&["volume", "rename", directory, "temporary", "scratch", "--json"]);
+    assert_eq!((&renamed["name"], &renamed["id"]), (&Value::from("scratch"), &made["id"]));
 
     let server = Server::start(&data, &config, &[]);
     assert!(server.greeting.contains(":/home /mnt") && server.greeting.contains(":/scratch /mnt"));
-    let list = json(&["volume", "list", directory, "--json"]);
-    assert_eq!(list[0]["in_use_by"], server.pid());
-    let sentence = fail(&["volume", "create", directory, "late"], 3);
-    assert!(sentence.contains("in use"), "{sentence}");
-    fail(&["volume", "delete", directory, "home", "--yes"], 3);
     server.stop();
 
-    let sentence = fail(&["volume", "delete", directory, "home"], 2);
+    let sentence = fail(&["volume", "delete", directory, "scratch"], 2);
     assert!(sentence.contains("--yes"), "{sentence}");
-    succeed(&["volume", "delete", directory, "home", "--yes"]);
+    let sentence = fail(&["volume", "delete", directory, "home", "--yes"], 3);
+    assert!(sentence.contains("keeps the clients"), "{sentence}");
+    assert!(succeed(&["volume", "show", directory, "scratch"]).contains("mode 1777"));
+    succeed(&["volume", "delete", directory, "scratch", "--yes"]);
     let list = json(&["volume", "list", directory, "--json"]);
-    assert_eq!((list.as_array().unwrap().len(), &list[0]["name"]), (1, &Value::from("scratch")));
-    assert!(succeed(&["volume", "show", directory, "scratch"]).contains("not in use"));
-    let sentence = fail(&["volume", "show", directory, "home"], 1);
-    assert!(sentence.contains("there is no volume \"home\""), "{sentence}");
+    assert_eq!((list.as_array().unwrap().len(), &list[0]["name"]), (1, &Value::from("home")));
+    let sentence = fail(&["volume", "show", directory, "scratch"], 1);
+    assert!(sentence.contains("there is no volume \"scratch\""), "{sentence}");
+    assert!(succeed(&["check", directory]).contains("default: no faults"));
+}
+
+#[test]
+fn volumes_come_and_go_while_a_client_writes_to_another() {
+    let scratch = Scratch::new();
+    let (data, config) = (scratch.path("data"), scratch.config(""));
+    let directory = text(&data);
+    let server = Server::start(&data, &config, &[]);
+    let (address, done) = (server.address, AtomicBool::new(false));
+    let written = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut client = Client::mount(address, "/main");
+            let mut count = 0;
+            while !done.load(Ordering::Relaxed) {
+                client.write_file(&format!("f{count}"), b"kept");
+                count += 1;
+            }
+            count
+        });
+        for round in 0..3 {
+            let name = format!("v{round}");
+            let made = json(&["volume", "create", directory, &name, "--mode", "1777", "--json"]);
+            assert_eq!(made["exports"][0], format!("/{name}"));
+            let mut client = Client::mount(address, &format!("/{name}"));
+            let file = client.write_file("x", b"y");
+            succeed(&["volume", "resize", directory, &name, "1 MiB"]);
+            assert!(client.try_write_file("large", &vec![1; 900_000]).is_ok());
+            assert!(client.try_write_file("too large", &vec![1; 900_000]).is_err(), "no space left");
+            let resized = json(&["volume", "resize", directory, &name, "4 MiB", "--json"]);
+            assert_eq!(resized["size_bytes"], 4 << 20);
+            assert!(client.try_write_file("again", &vec![1; 900_000]).is_ok());
+            let other = format!("w{round}");
+            succeed(&["volume", "rename", directory, &name, &other]);
+            assert_eq!(client.read_file(&file), b"y", "handles stay valid");
+            assert!(Client::connect(address).try_mount(&format!("/{name}")).is_err());
+            Client::mount(address, &format!("/{other}"));
+            succeed(&["volume", "delete", directory, &other, "--yes"]);
+            client.ask_for(&file, 0, 1);
+            assert_eq!(client.take_status(), "NFS3ERR_STALE");
+            assert!(Client::connect(address).try_mount(&format!("/{other}")).is_err());
+        }
+        done.store(true, Ordering::Relaxed);
+        writer.join().unwrap()
+    });
+    assert!(written > 3, "{written}");
+    let kept = json(&["volume", "create", directory, "kept", "--mode", "1777", "--json"]);
+    Client::mount(address, "/kept").write_file("k", b"1");
+    let sentence = fail(&["volume", "delete", directory, "main", "--yes"], 3);
+    assert!(sentence.contains("keeps the clients"), "{sentence}");
+    server.kill();
+
+    let server = Server::start(&data, &config, &[]);
+    assert_eq!(json(&["volume", "show", directory, "kept", "--json"])["id"], kept["id"]);
+    assert!(Client::mount(server.address, "/kept").has_file("k"));
+    assert_eq!(json(&["volume", "list", directory, "--json"]).as_array().unwrap().len(), 2);
+    let log = server.stop();
+    assert!(!log.contains("ERROR"), "{log}");
+    assert!(succeed(&["check", directory]).contains("default: no faults"));
+}
+
+#[test]
+fn a_volume_that_the_configuration_exports_keeps_its_name() {
+    let scratch = Scratch::new();
+    let data = scratch.path("data");
+    let directory = text(&data);
+    succeed(&["volume", "create", directory, "main", "--journal-size", "32 MiB"]);
+    succeed(&["volume", "create", directory, "home"]);
+    let config = scratch.config("[[export]]\npath = \"/a\"\nvolume = \"home\"\nsquash = \"none\"\n");
+    let server = Server::start(&data, &config, &[]);
+    for refused in
+        [&["volume", "delete", directory, "home", "--yes"], &["volume", "rename", directory, "home", "b"]]
+    {
+        let sentence = fail(refused, 3);
+        assert!(sentence.contains("holdfast.toml") && sentence.contains("path = \"/a\""), "{sentence}");
+    }
+    let made = json(&["volume", "create", directory, "new", "--json"]);
+    assert_eq!(made["exports"].as_array().unwrap().len(), 0, "the configuration says what is exported");
+    Client::mount(server.address, "/a").write_file("x", b"y");
+    server.stop();
+}
+
+#[test]
+fn pools_are_created_elsewhere_shown_served_and_deleted() {
+    let scratch = Scratch::new();
+    let (data, config, elsewhere) = (scratch.path("data"), scratch.config(""), scratch.path("disk"));
+    let directory = text(&data);
+    std::fs::create_dir(&elsewhere).unwrap();
+    succeed(&["volume", "create", directory, "main", "--journal-size", "32 MiB"]);
+    let small = ["--journal-size", "32 MiB", "--path", text(&elsewhere)];
+    let made =
+        json(&[&["pool", "create", directory, "fast", "--volume", "scratch", "--json"], &small[..]].concat());
+    assert_eq!((&made["name"], &made["journal_bytes"]), (&Value::from("fast"), &Value::from(32 << 20)));
+    assert!(elsewhere.join("fast/index").exists());
+    let again = [&["pool", "create", directory, "slow", "--volume", "scratch"], &small[..]].concat();
+    assert!(fail(&again, 3).contains("there is a volume \"scratch\" already"));
+
+    let server = Server::start(&data, &config, &[]);
+    let list = json(&["pool", "list", directory, "--json"]);
+    assert_eq!((&list[0]["name"], &list[1]["in_use_by"]), (&Value::from("default"), &server.pid().into()));
+    let made = json(&["volume", "create", directory, "more", "--pool", "fast", "--mode", "1777", "--json"]);
+    assert_eq!(made["pool"], "fast");
+    let fast = json(&["pool", "show", directory, "fast", "--json"]);
+    assert_eq!(fast["volumes"], serde_json::json!(["more", "scratch"]));
+    assert!(succeed(&["pool", "show", directory, "fast"]).contains("volumes   more, scratch"));
+    assert_eq!(list[0]["volumes"], serde_json::json!(["main"]));
+    assert!(fail(&["pool", "show", directory, "slow"], 1).contains("only default, fast"));
+    assert!(fail(&["pool", "create", directory, "late"], 3).contains("stop it"));
+    Client::mount(server.address, "/more").write_file("x", b"y");
+    Client::mount(server.address, "/main").write_file("x", b"y");
+    assert!(fail(&["pool", "delete", directory, "fast", "--yes"], 3).contains("stop it"));
+    server.stop();
+
+    assert!(fail(&["pool", "delete", directory, "fast"], 2).contains("--yes"));
+    succeed(&["pool", "delete", directory, "fast", "--yes"]);
+    assert!(!elsewhere.join("fast").exists());
+    assert!(succeed(&["pool", "show", directory, "default"]).contains("not in use"));
+    assert_eq!(json(&["volume", "list", directory, "--json"]).as_array().unwrap().len(), 1);
 }
 
 #[test]
@@ -51,8 +178,8 @@ fn a_rounded_journal_size_is_reported() {
         run(&["volume", "create", text(&scratch.path("data")), "main", "--journal-size", "17 MiB", "--json"]);
     let warning = String::from_utf8(output.stderr).unwrap();
     assert!(warning.contains("rounded up") && warning.contains("effective=\"32 MiB\""), "{warning}");
-    let volume: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(volume["journal_bytes"], 32 << 20);
+    let pool = json(&["pool", "show", text(&scratch.path("data")), "default", "--json"]);
+    assert_eq!(pool["journal_bytes"], 32 << 20);
 
     let config = scratch.path("odd.toml");
     std::fs::write(&config, "journal_size = \"17 MiB\"\nmemory = \"128 MiB\"\nworkers = 2\n").unwrap();
@@ -67,19 +194,18 @@ fn a_small_journal_makes_a_small_volume_whose_size_is_printed_before_its_creatio
     let scratch = Scratch::new();
     let (data, config) = (scratch.path("data"), scratch.config(""));
     let server = Server::start(&data, &config, &["--journal-size", "16 MiB"]);
-    let segments = || std::fs::read_dir(data.join("volumes/main/segments")).unwrap();
+    let segments = || std::fs::read_dir(data.join("pools/default/segments")).unwrap();
     assert!(segments().all(|segment| segment.unwrap().metadata().unwrap().len() <= 2 << 20));
     let log = server.stop();
-    let (said, created) =
-        (log.find("reserves about 52 MiB in ").unwrap(), log.find("volume created").unwrap());
+    let (said, created) = (log.find("reserves about 52 MiB in ").unwrap(), log.find("pool created").unwrap());
     assert!(said < created && log.contains("--journal-size makes it smaller"), "{log}");
-    assert_eq!(json(&["volume", "show", text(&data), "main", "--json"])["journal_bytes"], 16 << 20);
+    assert_eq!(json(&["pool", "show", text(&data), "default", "--json"])["journal_bytes"], 16 << 20);
 
     let elsewhere = scratch.path("fast");
-    let create = ["volume", "create", text(&data), "other", "--journal-size", "16 MiB", "--journal"];
+    let create = ["pool", "create", text(&data), "other", "--journal-size", "16 MiB", "--journal"];
     let output = run(&[&create[..], &[text(&elsewhere)]].concat());
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("creating volume other: reserves 16 MiB for its journal in "), "{said}");
+    assert!(said.contains("creating pool other: reserves 16 MiB for its journal in "), "{said}");
 }
 
 #[test]
@@ -88,13 +214,14 @@ fn directories_with_other_files_are_refused_by_every_command() {
     let home = scratch.path("home");
     std::fs::create_dir_all(home.join("alice")).unwrap();
     let home = text(&home);
-    let commands: [&[&str]; 10] = [
+    let commands: [&[&str]; 11] = [
         &["serve", home, "--listen", "127.0.0.1:0"],
         &["volume", "create", home, "main", "--journal-size", "16 MiB"],
         &["volume", "list", home],
         &["volume", "show", home, "main"],
         &["volume", "set", home, "main", "--mode", "0755"],
         &["volume", "delete", home, "main", "--yes"],
+        &["pool", "list", home],
         &["check", home],
         &["dump", "journal", home],
         &["dump", "segment", home, "1"],
@@ -112,6 +239,39 @@ fn directories_with_other_files_are_refused_by_every_command() {
 }
 
 #[test]
+fn every_command_refuses_what_earlier_releases_made() {
+    let scratch = Scratch::new();
+    let former = scratch.path("former");
+    std::fs::create_dir_all(former.join("volumes/main")).unwrap();
+    std::fs::write(former.join("lock"), "").unwrap();
+    let later = scratch.path("later");
+    succeed(&["volume", "create", text(&later), "main", "--journal-size", "16 MiB"]);
+    let format = later.join("pools/default/format");
+    let described = std::fs::read_to_string(&format).unwrap().replace("pool format 1", "pool format 9");
+    std::fs::write(&format, described).unwrap();
+    let refused = [
+        (former, "was made by an earlier release, whose format this one cannot read: copy the files"),
+        (later, "has format version 9, and this version of holdfast reads only 1"),
+    ];
+    let to = scratch.path("to");
+    for (data, expected) in refused {
+        let data = text(&data);
+        let commands: [&[&str]; 6] = [
+            &["serve", data, "--listen", "127.0.0.1:0"],
+            &["volume", "create", data, "other"],
+            &["volume", "list", data],
+            &["pool", "show", data, "default"],
+            &["dump", "journal", data],
+            &["dump", data, "--files", text(&to)],
+        ];
+        for command in commands {
+            let sentence = fail(command, 1);
+            assert!(sentence.contains(expected) && sentence.lines().count() == 1, "{command:?}: {sentence}");
+        }
+    }
+}
+
+#[test]
 fn check_finds_a_fault_and_dump_prints_the_contents() {
     let scratch = Scratch::new();
     let (data, config) = (scratch.path("data"), scratch.config(""));
@@ -125,16 +285,16 @@ fn check_finds_a_fault_and_dump_prints_the_contents() {
     server.kill();
 
     // The volume as the kill left it.
-    assert!(succeed(&["check", directory]).contains("main: no faults"));
+    assert!(succeed(&["check", directory]).contains("default: no faults"));
     assert!(succeed(&["dump", "journal", directory]).contains("entry seq="));
     Server::start(&data, &config, &[]).stop();
     let report = json(&["check", directory, "--json"]);
-    assert_eq!((&report["clean"], &report["volumes"][0]["clean"]), (&Value::from(true), &Value::from(true)));
-    assert_eq!(report["volumes"][0]["summary"]["files"], 1);
+    assert_eq!((&report["clean"], &report["pools"][0]["clean"]), (&Value::from(true), &Value::from(true)));
+    assert_eq!(report["pools"][0]["summary"]["files"], 1);
     let records = succeed(&["dump", "records", directory, "--table", "name", "--json"]);
     assert!(records.lines().any(|line| line.contains("precious")), "{records}");
 
-    let segments = data.join("volumes/main/segments");
+    let segments = data.join("pools/default/segments");
     let is_ours = |path: &std::path::PathBuf| std::fs::read(path).unwrap().contains(&0x5a);
     let mut paths = std::fs::read_dir(segments).unwrap().map(|entry| entry.unwrap().path());
     let segment = paths.find(is_ours).unwrap();
@@ -148,9 +308,9 @@ fn check_finds_a_fault_and_dump_prints_the_contents() {
     let output = run(&["check", directory]);
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("main: /precious: "), "{said}");
+    assert!(said.contains("default: /precious: "), "{said}");
     assert!(!said.contains("no faults"), "{said}");
     assert!(succeed(&["check", directory, "--no-data"]).contains("no faults"));
     let report: Value = serde_json::from_slice(&run(&["check", directory, "--json"]).stdout).unwrap();
-    assert_eq!(report["volumes"][0]["faults"][0]["path"], "/precious");
+    assert_eq!(report["pools"][0]["faults"][0]["path"], "/precious");
 }

@@ -15,7 +15,7 @@ impl InProgress {
     /// Enters a call; returns none if it is being executed already, or if the shard is full.
     pub(crate) fn enter(&self, key: &RequestKey) -> Option<Entered<'_>> {
         // The last byte of the key belongs to a checksum, so it is evenly distributed.
-        let shard = usize::from(key.0.last().copied().unwrap_or(0)) % IN_PROGRESS_SHARDS;
+        let shard = usize::from(key.bytes().last().copied().unwrap_or(0)) % IN_PROGRESS_SHARDS;
         let shard = self.shards.get(shard)?;
         let mut keys = shard.lock();
         if keys.len() >= IN_PROGRESS_PER_SHARD_MAX || keys.contains(key) {
@@ -46,7 +46,7 @@ mod tests {
 
     /// Keys of one shard.
     fn key(xid: u32) -> RequestKey {
-        RequestKey([&xid.to_be_bytes()[..], &[7]].concat().into())
+        RequestKey::new([&xid.to_be_bytes()[..], &[7]].concat())
     }
 
     #[test]

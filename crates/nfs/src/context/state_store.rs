@@ -5,16 +5,16 @@ use std::net::{IpAddr, SocketAddr};
 use volume::ids::VolumeId;
 use volume::request::{Durability, Durable, Error};
 use volume::state::StateChange;
-use volume::time::Time;
 
+use crate::clocks::ClockReading;
 use crate::context::ServiceContext;
 use crate::state::ids::FileId;
 use crate::state::{Context, DurabilityToken, StateStore};
 
 impl ServiceContext {
     /// Returns the context of a call of the state machine.
-    pub(crate) fn state_context(&self, now: Time) -> Context<'_> {
-        Context { store: self, now }
+    pub(crate) fn state_context(&self, now: ClockReading) -> Context<'_> {
+        Context { store: self, now: now.steady }
     }
 }
 
@@ -28,11 +28,15 @@ impl StateStore for ServiceContext {
     }
 
     fn change(&self, volume: VolumeId, changes: &[StateChange]) -> Result<Durability, Error> {
-        // A volume that is no longer served takes no changes; its state is dropped when it is served again.
-        self.volume(volume).ok_or(Error::Stale)?.change_state(changes)
+        match self.volume(volume) {
+            Some(volume) => volume.change_state(changes),
+            // The records of a deleted volume went with it.
+            None if changes.iter().all(|change| change.value.is_none()) => Ok(Durability::NOW),
+            None => Err(Error::Stale),
+        }
     }
 
-    fn defer(&self, volume: VolumeId, put: &StateChange) -> Result<(), Error> {
+    fn defer(&self, volume: VolumeId, put: StateChange) -> Result<(), Error> {
         self.volume(volume).ok_or(Error::Stale)?.defer_state(put)
     }
 
@@ -53,8 +57,11 @@ impl StateStore for ServiceContext {
     }
 
     fn durability(&self, token: DurabilityToken) -> Durable {
-        // Nothing waits for a volume that is no longer served.
-        self.volume(token.volume).map_or(Durable::Failed, |volume| volume.durability(token.after))
+        match self.volume(token.volume) {
+            Some(volume) => volume.durability(token.after),
+            None if token.after == Durability::NOW => Durable::Yes,
+            None => Durable::Failed,
+        }
     }
 
     fn admits(&self, host: IpAddr) -> bool {

@@ -185,10 +185,8 @@ impl Node {
 
     /// Whether it leads to an export that admits a client at `peer`.
     pub(crate) fn is_visible(&self, exports: &Exports, peer: SocketAddr) -> bool {
-        exports
-            .iter()
-            .enumerate()
-            .any(|(number, export)| self.beneath.binary_search(&number).is_ok() && export.admits(peer))
+        let mut beneath = self.beneath.iter().filter_map(|number| exports.iter().nth(*number));
+        beneath.any(|export| export.admits(peer))
     }
 }
 

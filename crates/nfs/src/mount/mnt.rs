@@ -38,7 +38,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let volume = service.volume(export.volume).ok_or(Stop::Status(NfsStat3::NoEnt))?;
     // The superuser mounts. What the export makes of it must reach the directory, or MNT would go around the modes above it.
     let superuser = credentials::of_superuser(export);
-    let request = Request { credentials: &superuser, now: call.now, access: call.access, key: None };
+    let request = Request { credentials: &superuser, now: call.now.wall, access: call.access, key: None };
     match walk(volume, &request, rest) {
         Ok(promised) => {
             let handle = volume.handle(promised.value).to_bytes();
@@ -46,7 +46,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
             let auth_flavors = AuthFlavors::new(flavors).expect("two flavors are within the limit");
             MntRes::Ok(MntOk { fhandle: file_handle(&handle), auth_flavors }).encode(out);
             service.shared.mounts.add(call.client(), path.0);
-            tracing::info!(client = %call.client(), path = %PathText(path.0), "export mounted");
+            tracing::info!(event = "mount", client = %call.client(), path = %PathText(path.0), "export mounted");
             Ok(After(Some((volume, promised.after))))
         }
         Err(failure) => {

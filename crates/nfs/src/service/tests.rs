@@ -1,6 +1,7 @@
 use volume::handle::Handle;
 use volume::ids::{Ino, SnapshotId, VolumeId};
 use volume::request::Access;
+use volume::time::Time;
 use wire::nfs3::{self, FileHandle3, GetattrArgs, GetattrRes, PostOpAttr, Procedure, RenameFail};
 use wire::record::{Peek, peek};
 use wire::rpc::{AuthSys, Groups, OpaqueAuth, RejectedReply, ReplyBody};
@@ -55,7 +56,8 @@ fn nfs(procedure: Procedure, args: &impl Encode) -> Vec<u8> {
 fn handle(record: &[u8]) -> (Outcome, Vec<u8>) {
     let mut reply = ReplyBuffer { bytes: vec![0xaa; 7], tail: Vec::new() };
     let record = &IncomingRecord::decode(record);
-    let incoming = Incoming { record, connection: connection(), now: Time::EPOCH, access: Access::Cached };
+    let incoming =
+        Incoming { record, connection: connection(), now: Time::EPOCH.into(), access: Access::Cached };
     let outcome = service().handle(&incoming, &mut None, &mut reply);
     let mut out = reply.into_bytes();
     assert_eq!(out.get(..7), Some(&[0xaa; 7][..]), "earlier replies stay as they are");
@@ -65,7 +67,7 @@ fn handle(record: &[u8]) -> (Outcome, Vec<u8>) {
 /// Returns the header and the results of the reply to a call that does not wait.
 fn reply(record: &[u8]) -> (ReplyBody<'static>, Vec<u8>) {
     let (outcome, out) = handle(record);
-    assert!(matches!(outcome, Outcome::Reply { after: None, hold: Duration::ZERO }), "{outcome:?}");
+    assert!(matches!(outcome, Outcome::Reply { after: None, hold: Duration::ZERO, .. }), "{outcome:?}");
     parse(&out)
 }
 

@@ -5,17 +5,19 @@
 //! A call waits while no backchannel is bound or all its slots are in use. Recalls are repeated until the delegation
 //! is returned or revoked, and CB_OFFLOAD until it is answered.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use volume::time::Time;
 use wire::nfs4::NfsStat4;
 use wire::portmap::parse_universal_address;
-use wire::rpc::{ReplyBody, ReplyHeader};
+use wire::rpc::{AcceptStat, ReplyBody, ReplyHeader};
 use wire::xdr::{Decode, Decoder};
 
 use crate::connection::ConnectionId;
@@ -36,6 +38,9 @@ mod message;
 use message::{Body, Call};
 
 pub(crate) mod outgoing;
+
+/// How often it is looked whether calls that wait can be sent.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Memory of a call without names, in bytes.
 const CALL_BYTES: usize = 1024;
@@ -92,21 +97,6 @@ impl Job {
             Job::Probe | Job::Recall(_) | Job::Offload(_) | Job::Nlm(_) => CALL_BYTES,
         }
     }
-
-    /// Returns whether the call may be dropped: recalls are repeated, and clients ask for their locks again. There is at
-    /// most one of the others for each client and copy.
-    fn may_be_dropped(&self) -> bool {
-        matches!(self, Job::Recall(_) | Job::NotifyLock { .. })
-    }
-
-    /// Lets a later tick repeat the call, if that matters.
-    fn notify_failed(&self) {
-        match self {
-            Job::Recall(entry) => entry.as_delegation().into_iter().for_each(Delegation::notify_failed),
-            Job::Offload(copy) => copy.notify_failed(),
-            Job::Probe | Job::NotifyLock { .. } | Job::Nlm(_) => {}
-        }
-    }
 }
 
 /// A call without a reply so far.
@@ -117,8 +107,9 @@ struct Pending {
     slot: Option<(SessionId, usize)>,
     to: Destination,
     job: Job,
-    sent: Time,
-    /// Counts its memory; none for messages, which count themselves.
+    /// When it is given up.
+    due: Time,
+    /// Counts its memory; none for messages that count themselves.
     held: Option<Held>,
 }
 
@@ -126,10 +117,36 @@ struct Pending {
 struct Inner {
     ready: Vec<Callback>,
     pending: BTreeMap<u32, Pending>,
+    /// When they are given up.
+    late: BTreeSet<(Time, u32)>,
     /// Calls that wait for a backchannel, with their counted memory.
     waiting: BTreeMap<ClientId, VecDeque<(Job, Held)>>,
+    /// When it was last looked whether they can be sent.
+    looked: Time,
     xid: u32,
 }
+
+impl Inner {
+    fn insert(&mut self, xid: u32, pending: Pending) {
+        self.late.insert((pending.due, xid));
+        self.pending.insert(xid, pending);
+    }
+
+    fn take(&mut self, xid: u32) -> Option<Pending> {
+        let pending = self.pending.remove(&xid)?;
+        self.late.remove(&(pending.due, xid));
+        Some(pending)
+    }
+
+    /// Takes a call that is late.
+    fn take_late(&mut self, now: Time) -> Option<Pending> {
+        let (_, xid) = *self.late.first().filter(|(due, _)| *due < now)?;
+        self.take(xid)
+    }
+}
+
+/// A slot of a session's backchannel that is reserved for a call, and where the call goes.
+type BackSlotTaken = (Arc<Session>, usize, Destination);
 
 pub(crate) type Notify = Box<dyn Fn() + Send + Sync>;
 
@@ -138,6 +155,9 @@ pub(crate) type Notify = Box<dyn Fn() + Send + Sync>;
 pub(super) struct Callbacks {
     inner: Mutex<Inner>,
     notify: RwLock<Option<Notify>>,
+    /// How many sessions were looked at for a free slot.
+    #[cfg(test)]
+    pub(super) looked_at: std::sync::atomic::AtomicUsize,
 }
 
 impl fmt::Debug for Callbacks {
@@ -153,7 +173,7 @@ impl Callbacks {
         inner.xid = inner.xid.wrapping_add(1);
         let xid = inner.xid;
         inner.ready.push(Callback { id: u64::from(xid), to: pending.to, record: encode(xid) });
-        inner.pending.insert(xid, pending);
+        inner.insert(xid, pending);
         drop(inner);
         if let Some(notify) = &*self.notify.read() {
             notify();
@@ -165,8 +185,32 @@ impl Callbacks {
         self.inner.lock().waiting.entry(client).or_default().push_back((job, held));
     }
 
+    /// Puts a call back that was taken from the queue and cannot be sent now.
+    fn wait_again(&self, client: ClientId, waiting: (Job, Held)) {
+        self.inner.lock().waiting.entry(client).or_default().push_front(waiting);
+    }
+
+    /// Returns whether calls to a client wait.
+    fn has_waiting(&self, client: ClientId) -> bool {
+        self.inner.lock().waiting.contains_key(&client)
+    }
+
+    /// Takes the call to a client that has waited longest.
+    fn take_waiting(&self, client: ClientId) -> Option<(Job, Held)> {
+        match self.inner.lock().waiting.entry(client) {
+            Entry::Occupied(mut queue) => {
+                let first = queue.get_mut().pop_front();
+                if queue.get().is_empty() {
+                    queue.remove();
+                }
+                first
+            }
+            Entry::Vacant(_) => None,
+        }
+    }
+
     fn take_pending(&self, id: u64) -> Option<Pending> {
-        self.inner.lock().pending.remove(&u32::try_from(id).ok()?)
+        self.inner.lock().take(u32::try_from(id).ok()?)
     }
 
     /// Returns the number of calls without a reply.
@@ -232,10 +276,9 @@ impl SharedState {
 
     fn call(&self, context: &Context<'_>, client: &Arc<Client>, job: Job) {
         let bytes = job.bytes() as u64;
-        if job.may_be_dropped() && client.holder.room(Resource::CallBytes) < bytes {
-            return job.notify_failed();
-        }
-        let held = Held::new(&client.holder, Resource::CallBytes, bytes);
+        let Some(held) = Held::within_share(&client.holder, Resource::CallBytes, bytes) else {
+            return self.had_no_room(context, client, &job);
+        };
         Counters::up(&self.counters.callbacks_sent);
         match client.version {
             ClientProtocol::V40 => self.call_v40(context, client, job, held),
@@ -245,13 +288,40 @@ impl SharedState {
         }
     }
 
+    /// Notes that the server had no room for a call, which is not the client's fault. The call is repeated later; clients ask for
+    /// their locks by themselves. The client has a lease to return a delegation from the recall on, unless what is in the way
+    /// are unanswered calls to its own origin: an origin must not gain time by not answering.
+    fn had_no_room(&self, context: &Context<'_>, client: &Client, job: &Job) {
+        match job {
+            Job::Probe => client.inner.lock().path = CallbackPath::Unknown,
+            Job::Recall(entry) if client.holder.held_by_origin(Resource::CallBytes) == 0 => {
+                self.recalls.put_off(entry, context.now);
+            }
+            Job::Recall(_) | Job::NotifyLock { .. } | Job::Offload(_) | Job::Nlm(_) => {}
+        }
+        self.repeat(context, job);
+    }
+
+    /// Has a later tick repeat a call, if that matters.
+    fn repeat(&self, context: &Context<'_>, job: &Job) {
+        match job {
+            Job::Recall(entry) => {
+                entry.as_delegation().into_iter().for_each(Delegation::notify_failed);
+                self.recalls.tell_again(entry, context.now);
+            }
+            Job::Offload(copy) => copy.notify_failed(),
+            Job::Probe | Job::NotifyLock { .. } | Job::Nlm(_) => {}
+        }
+    }
+
     fn call_v40(&self, context: &Context<'_>, client: &Arc<Client>, job: Job, held: Held) {
         let mut state = client.inner.lock();
         let callback = state.callback.clone();
         let address = callback.as_ref().and_then(|(_, to)| callback_address(&to.netid, &to.address));
         let (Some((_, callback)), Some(address)) = (callback, address) else {
             state.path = CallbackPath::Down;
-            return job.notify_failed();
+            drop(state);
+            return self.repeat(context, &job);
         };
         drop(state);
         let call = Call {
@@ -262,18 +332,28 @@ impl SharedState {
         };
         let to = Destination::Address(address);
         let body = self.body(context, &job);
-        let pending = Pending { client: client.id, slot: None, to, job, sent: context.now, held: Some(held) };
+        let due = self.given_up(context, to);
+        let pending = Pending { client: client.id, slot: None, to, job, due, held: Some(held) };
         self.callbacks.send(pending, |xid| call.encode(xid, &body));
     }
 
+    /// Sends a call in a slot of a session, or queues it. While others wait, there is no slot to look for.
     fn call_session(&self, context: &Context<'_>, client: &Arc<Client>, job: Job, held: Held) {
-        let Some((session, slot, to)) = self.free_back_slot(client) else {
-            match job {
-                Job::Offload(copy) => copy.notify_failed(),
-                job => self.callbacks.wait(client.id, job, held),
-            }
-            return;
-        };
+        let slot = if self.callbacks.has_waiting(client.id) { None } else { self.free_back_slot(client) };
+        match (slot, job) {
+            (Some(slot), job) => self.call_in_slot(context, client, slot, (job, held)),
+            (None, Job::Offload(copy)) => copy.notify_failed(),
+            (None, job) => self.callbacks.wait(client.id, job, held),
+        }
+    }
+
+    fn call_in_slot(
+        &self,
+        context: &Context<'_>,
+        client: &Client,
+        (session, slot, to): BackSlotTaken,
+        (job, held): (Job, Held),
+    ) {
         let back = session.inner.lock();
         let last = back.slots.get(slot).map_or(0, |slot| slot.last);
         let sequence = message::Sequence {
@@ -288,14 +368,17 @@ impl SharedState {
         drop(back);
         let body = self.body(context, &job);
         let slot = Some((session.id, slot));
-        let pending = Pending { client: client.id, slot, to, job, sent: context.now, held: Some(held) };
+        let due = self.given_up(context, to);
+        let pending = Pending { client: client.id, slot, to, job, due, held: Some(held) };
         self.callbacks.send(pending, |xid| call.encode(xid, &body));
     }
 
     /// Reserves a slot of a session with a bound connection.
-    fn free_back_slot(&self, client: &Client) -> Option<(Arc<Session>, usize, Destination)> {
+    fn free_back_slot(&self, client: &Client) -> Option<BackSlotTaken> {
         let sessions = client.inner.lock().sessions.clone();
         sessions.iter().filter_map(|id| self.session(*id).ok()).find_map(|session| {
+            #[cfg(test)]
+            self.callbacks.looked_at.fetch_add(1, Ordering::Relaxed);
             let mut back = session.inner.lock();
             let connection = *back.connections.last()?;
             let index = back.slots.iter().position(|slot| !slot.taken)?;
@@ -329,14 +412,25 @@ impl SharedState {
         }
     }
 
-    /// Sends a call of NLM or NSM.
+    /// Sends a call of NLM or NSM. A grant is put off like an unanswered one if its host has its share of calls.
     pub(super) fn call_host(&self, context: &Context<'_>, message: Message) {
+        let call = message.call(context.store);
+        let held = match message.grant() {
+            Some(grant) => {
+                let holder = &grant.open.client.holder;
+                let Some(held) = Held::within_share(holder, Resource::CallBytes, call.bytes()) else {
+                    return self.nlm_failed(context, message);
+                };
+                Some(held)
+            }
+            None => None,
+        };
         Counters::up(&self.counters.callbacks_sent);
         let (to, client) = (message.destination(), ClientId(0));
-        let encoded = message.clone();
         let job = Job::Nlm(Box::new(message));
-        let pending = Pending { client, slot: None, to, job, sent: context.now, held: None };
-        self.callbacks.send(pending, |xid| encoded.encode(xid));
+        let due = self.given_up(context, to);
+        let pending = Pending { client, slot: None, to, job, due, held };
+        self.callbacks.send(pending, |xid| call.encode(xid));
     }
 
     /// Has [`SharedState::tick`] called soon.
@@ -346,35 +440,43 @@ impl SharedState {
         }
     }
 
-    /// Sends the calls that waited for a backchannel.
-    pub(super) fn send_waiting(&self, context: &Context<'_>, client: &Arc<Client>) {
-        let waiting = self.callbacks.inner.lock().waiting.remove(&client.id).unwrap_or_default();
-        for (job, held) in waiting {
-            drop(held);
-            self.call(context, client, job);
+    /// Sends calls that waited for a backchannel, as many as there are free slots.
+    pub(super) fn send_waiting(&self, context: &Context<'_>, client: &Client) {
+        while let Some(first) = self.callbacks.take_waiting(client.id) {
+            let Some(slot) = self.free_back_slot(client) else {
+                return self.callbacks.wait_again(client.id, first);
+            };
+            self.call_in_slot(context, client, slot, first);
         }
     }
 
-    /// Handles the reply to a call. It came over `connection`, or over a connection of the server's own if that is
-    /// none.
-    pub(crate) fn reply(&self, context: &Context<'_>, record: &[u8], connection: Option<ConnectionId>) {
+    /// Handles a reply that came over a connection of a client. It counts only if its call went there.
+    pub(crate) fn reply(&self, context: &Context<'_>, record: &[u8], connection: ConnectionId) {
         let Ok(xid) = Decoder::new(record).u32() else { return };
         let mut inner = self.callbacks.inner.lock();
-        let ours = inner.pending.get(&xid).is_some_and(|pending| match pending.to {
-            Destination::Connection(id) => connection == Some(id),
-            Destination::Address(_) | Destination::Program { .. } => connection.is_none(),
-        });
-        let pending = if ours { inner.pending.remove(&xid) } else { None };
+        let went_there = |pending: &Pending| pending.to == Destination::Connection(connection);
+        let pending = if inner.pending.get(&xid).is_some_and(went_there) { inner.take(xid) } else { None };
         drop(inner);
-        match pending {
-            Some(Pending { job: Job::Nlm(message), .. }) => self.nlm_answered(context, *message, record),
-            Some(pending) => self.answered(context, pending, &answer(record)),
-            None => {}
+        if let Some(pending) = pending {
+            self.answered(context, pending, &answer(record));
+        }
+    }
+
+    /// Handles what a host answered to call `id` over a connection of the server's own. Only the reply to that call is an
+    /// answer: whatever else the host sends must not count for a call to another one.
+    pub(crate) fn callback_answered(&self, context: &Context<'_>, id: u64, record: &[u8]) {
+        let Some(pending) = self.callbacks.take_pending(id) else { return };
+        let xid = Decoder::new(record).u32();
+        match pending.job {
+            _ if xid.map_or(true, |xid| u64::from(xid) != id) => self.call_failed(context, pending),
+            Job::Nlm(message) => self.nlm_answered(context, *message, record),
+            _ => self.answered(context, pending, &answer(record)),
         }
     }
 
     fn answered(&self, context: &Context<'_>, pending: Pending, answer: &Answered) {
         let Some(client) = self.clients.confirmed(pending.client) else { return };
+        let is_refused = matches!(answer, Answered::Failed);
         let status = match answer {
             Answered::Status(status) => *status,
             Answered::Failed => {
@@ -395,7 +497,8 @@ impl SharedState {
                     let mut back = session.inner.lock();
                     if let Some(slot) = back.slots.get_mut(slot) {
                         slot.taken = false;
-                        slot.last = slot.last.wrapping_add(1);
+                        // A call that was refused has not reached the slot.
+                        slot.last = slot.last.wrapping_add(u32::from(!is_refused));
                     }
                 }
                 self.send_waiting(context, &client);
@@ -403,9 +506,9 @@ impl SharedState {
         }
         match &pending.job {
             // The recall may overtake the reply to the OPEN, so that the client does not know the delegation yet.
-            job @ Job::Recall(_) if status != 0 => job.notify_failed(),
+            job @ Job::Recall(_) if status != 0 => self.repeat(context, job),
             job @ Job::Offload(_) if BACK_FAULTS.contains(&status) || AGAIN.contains(&status) => {
-                job.notify_failed()
+                self.repeat(context, job);
             }
             // With any other status, the client does not wait for it.
             Job::Offload(copy) => self.forget_notified_copy(context, copy),
@@ -427,11 +530,8 @@ impl SharedState {
         match (&mut pending.job, client) {
             (Job::Nlm(message), _) => message.was_not_sent(context.now),
             (job, Some(client)) if client.version == ClientProtocol::V40 => {
-                let mut held = client.inner.lock();
-                if held.path == CallbackPath::Probing {
-                    held.path = CallbackPath::Unknown;
-                }
-                return job.notify_failed();
+                drop(pending.held);
+                return self.had_no_room(context, &client, job);
             }
             _ => {}
         }
@@ -456,10 +556,11 @@ impl SharedState {
                 }
                 drop(pending.held);
                 self.call(context, &client, pending.job);
+                self.send_waiting(context, &client);
             }
             _ => {
                 client.inner.lock().path = CallbackPath::Down;
-                pending.job.notify_failed();
+                self.repeat(context, &pending.job);
             }
         }
     }
@@ -468,9 +569,12 @@ impl SharedState {
     pub(super) fn callbacks_lost(&self, connection: ConnectionId) {
         let mut inner = self.callbacks.inner.lock();
         let lost = Destination::Connection(connection);
-        inner.pending.values_mut().filter(|pending| pending.to == lost).for_each(|pending| {
-            pending.sent = Time::EPOCH;
-        });
+        let Inner { pending, late, .. } = &mut *inner;
+        for (xid, pending) in pending.iter_mut().filter(|(_, pending)| pending.to == lost) {
+            late.remove(&(pending.due, *xid));
+            pending.due = Time::EPOCH;
+            late.insert((pending.due, *xid));
+        }
     }
 
     /// Sends the calls of an ended session over another one.
@@ -479,7 +583,7 @@ impl SharedState {
         let of_session = |pending: &Pending| pending.slot.is_some_and(|(id, _)| id == session.id);
         let xids: Vec<u32> =
             inner.pending.iter().filter(|(_, pending)| of_session(pending)).map(|(xid, _)| *xid).collect();
-        let lost: Vec<Pending> = xids.iter().filter_map(|xid| inner.pending.remove(xid)).collect();
+        let lost: Vec<Pending> = xids.iter().filter_map(|xid| inner.take(*xid)).collect();
         drop(inner);
         for pending in lost {
             drop(pending.held);
@@ -487,20 +591,21 @@ impl SharedState {
         }
     }
 
-    /// Gives up late calls, and repeats recalls that did not reach the client.
+    /// Returns when a call that is sent now is given up.
+    fn given_up(&self, context: &Context<'_>, to: Destination) -> Time {
+        context.now.plus(match to {
+            Destination::Connection(_) => self.config.callback,
+            Destination::Address(_) | Destination::Program { .. } => self.config.outbound,
+        })
+    }
+
+    /// Gives up late calls, and looks every second whether those that wait can be sent.
     pub(super) fn tick_callbacks(&self, context: &Context<'_>) {
         let mut inner = self.callbacks.inner.lock();
-        let late = |pending: &Pending| {
-            let patience = match pending.to {
-                Destination::Connection(_) => self.config.callback,
-                Destination::Address(_) | Destination::Program { .. } => self.config.outbound,
-            };
-            context.now.since(pending.sent) > patience
-        };
-        let xids: Vec<u32> =
-            inner.pending.iter().filter(|(_, pending)| late(pending)).map(|(xid, _)| *xid).collect();
-        let lost: Vec<Pending> = xids.iter().filter_map(|xid| inner.pending.remove(xid)).collect();
-        let clients: Vec<ClientId> = inner.waiting.keys().copied().collect();
+        let lost: Vec<Pending> = std::iter::from_fn(|| inner.take_late(context.now)).collect();
+        let looks = context.now.since(inner.looked) >= LOOK;
+        let clients: Vec<ClientId> = inner.waiting.keys().filter(|_| looks).copied().collect();
+        inner.looked = if looks { context.now } else { inner.looked };
         drop(inner);
         for pending in lost {
             self.call_failed(context, pending);
@@ -526,7 +631,7 @@ fn callback_address(netid: &[u8], address: &[u8]) -> Option<SocketAddr> {
 fn answer(record: &[u8]) -> Answered {
     let mut input = Decoder::new(record);
     match ReplyHeader::decode(&mut input).map(|header| header.body) {
-        Ok(ReplyBody::Accepted { .. }) => {}
+        Ok(ReplyBody::Accepted { stat: AcceptStat::Success, .. }) => {}
         _ => return Answered::Failed,
     }
     // CB_NULL has no result.

@@ -26,12 +26,17 @@ use crate::state::{Context, DurabilityToken, Peer, SharedState, StateError};
 
 pub(crate) mod client;
 pub(crate) mod expiry;
+pub(crate) mod idle_owners;
 mod newcomers;
 pub(crate) mod owner_sequence;
+mod proposals;
+pub(crate) mod removal;
 mod table;
 
 pub(crate) use newcomers::GivingWay;
 pub(super) use table::Clients;
+#[cfg(test)]
+pub(super) use table::NAMESAKES_MAX;
 
 /// How SETCLIENTID or EXCHANGE_ID introduces a client.
 #[derive(Clone, Copy, Debug)]
@@ -71,17 +76,17 @@ pub(crate) struct CreateSession {
     pub(crate) connection: ConnectionId,
 }
 
-/// Why SETCLIENTID failed.
+/// Why SETCLIENTID failed: NFS4ERR_CLID_INUSE, and the callback address of the other client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SetClientIdError {
-    /// NFS4ERR_CLID_INUSE, and the callback address of the other client.
-    InUse(Option<CallbackAddress>),
-    Failed(StateError),
-}
+pub(crate) struct NameInUse(pub(crate) Option<CallbackAddress>);
 
 impl SharedState {
-    /// Returns the number of this instance; the first call decides it.
+    /// Returns the number of this instance; the first call decides it. It becomes the next one when its numbers are used up.
     pub(super) fn instance(&self, now: Time) -> u32 {
+        self.first_instance(now).wrapping_add(halves(self.numbers.load(Ordering::Relaxed)).0)
+    }
+
+    fn first_instance(&self, now: Time) -> u32 {
         let seconds = u32::try_from(now.seconds()).unwrap_or(u32::MAX).max(1);
         *self.instance.get_or_init(|| {
             // The clock may have been set back since records were written: their ids must not recur.
@@ -90,18 +95,32 @@ impl SharedState {
         })
     }
 
-    fn next_number(&self) -> u32 {
-        self.numbers.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    /// Returns an instance and a number there that were never returned before. An instance is a second, and its 2^32 numbers
+    /// last for an hour at least, so the next one is over before a restart can use it.
+    fn next_number(&self, now: Time) -> (u32, u32) {
+        let (instances, number) = halves(self.numbers.fetch_add(1, Ordering::Relaxed).wrapping_add(1));
+        (self.first_instance(now).wrapping_add(instances), number)
+    }
+
+    /// Returns the newest instance that has handed out ids, in this process or before; 0 if none has.
+    pub(super) fn newest_instance(&self) -> u32 {
+        match self.instance.get() {
+            Some(first) => first.wrapping_add(halves(self.numbers.load(Ordering::Relaxed)).0),
+            // After a restart, an instance begins with the first id that it hands out.
+            None => self.newest_known.load(Ordering::Relaxed),
+        }
     }
 
     /// Returns the id of a new client, which no other ever had, though the key of older ids may have been another one.
     pub(super) fn next_client(&self, now: Time) -> ClientId {
-        self.keys.client(self.instance(now), self.next_number())
+        let (instance, number) = self.next_number(now);
+        self.keys.client(instance, number)
     }
 
     /// Returns a verifier for SETCLIENTID_CONFIRM that never recurs, and that nobody can guess.
     fn next_confirm(&self, now: Time) -> [u8; 8] {
-        self.keys.confirm(self.instance(now), self.next_number())
+        let (instance, number) = self.next_number(now);
+        self.keys.confirm(instance, number)
     }
 
     /// Returns the confirmed client of an id that NFSv4.0 sends with OPEN, LOCK, RENEW and others. Renews its lease. The
@@ -116,7 +135,7 @@ impl SharedState {
         id: ClientId,
         peer: &Peer,
     ) -> Result<Arc<Client>, StateError> {
-        match self.clients.confirmed(id) {
+        match self.clients.confirmed(id).filter(|client| !client.is_gone()) {
             Some(client) if client.version == ClientProtocol::V40 && client.is_at(peer.address) => {
                 client.renew(context.now);
                 Ok(client)
@@ -145,22 +164,21 @@ impl SharedState {
     /// SETCLIENTID (RFC 7530 section 16.33.5). Returns the id and the verifier to confirm it with.
     ///
     /// # Errors
-    /// [`SetClientIdError`], with those of the journal.
+    /// [`NameInUse`].
     pub(crate) fn set_client_id(
         &self,
         context: &Context<'_>,
         who: &Introduction<'_>,
         callback: CallbackAddress,
-    ) -> Result<(ClientId, [u8; 8]), SetClientIdError> {
+    ) -> Result<(ClientId, [u8; 8]), NameInUse> {
         let now = context.now;
         let holder = self.shares.holder(who.peer.address);
-        self.finish_removal(context, ClientProtocol::V40, who).map_err(SetClientIdError::Failed)?;
         let mut table = self.clients.write();
         let confirmed = table.known_as(ClientProtocol::V40, who);
         let id = match &confirmed {
             Some(client) if client.principal != who.peer.principal && self.is_in_use(client, now) => {
                 let address = client.inner.lock().callback.clone().map(|(_, address)| address);
-                return Err(SetClientIdError::InUse(address));
+                return Err(NameInUse(address));
             }
             // The same client, perhaps with a new callback address.
             Some(client) if who.is_of(client) => client.id,
@@ -173,23 +191,6 @@ impl SharedState {
         let name = name_for(ClientProtocol::V40, who, confirmed.as_deref());
         table.propose(&name, Some(Unconfirmed::new(id, record, now, holder)));
         Ok((id, confirm))
-    }
-
-    /// Finishes the removal of a client of this name that a full journal interrupted.
-    ///
-    /// # Errors
-    /// Those of the journal.
-    fn finish_removal(
-        &self,
-        context: &Context<'_>,
-        version: ClientProtocol,
-        who: &Introduction<'_>,
-    ) -> Result<(), StateError> {
-        let known = self.clients.read().known_as(version, who);
-        match known.filter(|known| known.is_gone()) {
-            Some(gone) => self.remove_client(context, &gone).map(drop),
-            None => Ok(()),
-        }
     }
 
     /// Makes room for a client that is about to be confirmed, and for its first session of `session` bytes, which a confirmed
@@ -243,7 +244,7 @@ impl SharedState {
             return Ok(());
         }
         let held = client.inner.lock();
-        if held.gone {
+        if client.is_gone() {
             return Err(StateError::UnknownClient);
         }
         let record = ClientRecord { addresses: client.addresses_with(address), ..client.record(&held) };
@@ -286,34 +287,51 @@ impl SharedState {
         check_confirming(peer, introduced.principal, introduced.address == peer.address)?;
         let (earlier, _) = table.named(&name);
         self.check_room_for_client(&unconfirmed.holder, earlier.as_ref())?;
-        let mut record = unconfirmed.record.clone();
-        if let Some(client) = earlier.as_ref().filter(|client| client.id == id) {
-            record.addresses = client.addresses_with(peer.address);
-        }
-        let token = context.change_home(&[Key::Client(id).put(&record)])?;
         let client = match &earlier {
             Some(client) if client.id == id => {
-                client.set_addresses(&record.addresses);
-                if let ClientKind::V40 { confirm, callback } = unconfirmed.record.kind {
-                    let mut held = client.inner.lock();
-                    held.callback = Some((confirm, callback));
-                    held.path = crate::state::callbacks::CallbackPath::Unknown;
-                }
+                self.update_callback(context, client, unconfirmed.record, peer)?;
                 table.propose(&name, None);
                 Arc::clone(client)
             }
             _ => {
+                let token = context.change_home(&[Key::Client(id).put(&unconfirmed.record)])?;
                 let client = Arc::new(Client::new(id, &unconfirmed.record, context.now, unconfirmed.holder));
+                client.inner.lock().confirmed = Some(token);
                 table.confirm(&name, &client);
                 client
             }
         };
         drop(table);
-        client.inner.lock().confirmed = Some(token);
+        let token = client.inner.lock().confirmed;
         client.renew(context.now);
         self.remove_replaced(context, earlier, &client)?;
         self.probe(context, &client);
-        Ok(Some(token))
+        Ok(token)
+    }
+
+    /// Gives a confirmed client the callback address with which it introduced itself again.
+    ///
+    /// # Errors
+    /// [`StateError::UnknownClient`] if it is gone, and those of the journal.
+    fn update_callback(
+        &self,
+        context: &Context<'_>,
+        client: &Client,
+        mut record: ClientRecord,
+        peer: &Peer,
+    ) -> Result<(), StateError> {
+        let mut held = client.inner.lock();
+        if client.is_gone() {
+            return Err(StateError::UnknownClient);
+        }
+        record.addresses = client.addresses_with(peer.address);
+        held.confirmed = Some(context.change_home(&[Key::Client(client.id).put(&record)])?);
+        client.set_addresses(&record.addresses);
+        if let ClientKind::V40 { confirm, callback } = record.kind {
+            held.callback = Some((confirm, callback));
+            held.path = crate::state::callbacks::CallbackPath::Unknown;
+        }
+        Ok(())
     }
 
     /// Removes the client that restarted, or whose name another principal took.
@@ -354,7 +372,6 @@ impl SharedState {
     ) -> Result<Exchanged, StateError> {
         let now = context.now;
         let holder = self.shares.holder(who.peer.address);
-        self.finish_removal(context, ClientProtocol::Sessions, who)?;
         let mut table = self.clients.write();
         let confirmed = table.known_as(ClientProtocol::Sessions, who);
         let name = name_for(ClientProtocol::Sessions, who, confirmed.as_deref());
@@ -421,11 +438,10 @@ impl SharedState {
         let (last, token) = match (&confirmed, &proposed) {
             (Some(client), _) => {
                 check_confirming(&args.peer, client.principal, client.is_at(args.peer.address))?;
-                let held = client.inner.lock();
-                if held.gone {
-                    // It is being removed.
+                if client.is_gone() {
                     return Err(StateError::UnknownClient);
                 }
+                let held = client.inner.lock();
                 (held.created, held.confirmed)
             }
             (None, Some((_, unconfirmed))) => {
@@ -475,13 +491,14 @@ impl SharedState {
         args: &CreateSession,
         channels: Channels,
     ) -> Result<(Arc<Session>, DurabilityToken), StateError> {
-        let id = self.keys.session(client.id, self.instance(context.now), self.next_number());
+        let (instance, number) = self.next_number(context.now);
+        let id = self.keys.session(client.id, instance, number);
         let CreateSession { flags, program, security, .. } = *args;
         let record = SessionRecord { fore: channels.fore, back: channels.back, flags, program, security };
         let created = Some((args.sequence, id));
         let session = Arc::new(Session::new(id, client, &record, None));
         let mut held = client.inner.lock();
-        if held.gone {
+        if client.is_gone() {
             return Err(StateError::UnknownClient);
         }
         let kind = ClientKind::Sessions { minor: client.minor, created, reclaimed: held.reclaimed };
@@ -498,13 +515,16 @@ impl SharedState {
     /// RECLAIM_COMPLETE for the whole server (RFC 8881 section 18.51).
     ///
     /// # Errors
-    /// [`StateError::AlreadyReclaimed`], and those of the journal.
+    /// [`StateError::AlreadyReclaimed`]; [`StateError::UnknownSession`] if it is gone; those of the journal.
     pub(crate) fn reclaim_complete(
         &self,
         context: &Context<'_>,
         client: &Client,
     ) -> Result<DurabilityToken, StateError> {
         let mut held = client.inner.lock();
+        if client.is_gone() {
+            return Err(StateError::UnknownSession);
+        }
         if held.reclaimed {
             return Err(StateError::AlreadyReclaimed);
         }
@@ -552,6 +572,12 @@ impl SharedState {
         let (instance, addresses) = (self.instance(now), [address].into());
         ClientRecord { name: name.into(), verifier, principal, instance, addresses, kind }
     }
+}
+
+/// Returns the upper and the lower half of a number.
+fn halves(number: u64) -> (u32, u32) {
+    let [a, b, c, d, e, f, g, h] = number.to_be_bytes();
+    (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]))
 }
 
 /// Returns the name under which a client is introduced; `known` is the confirmed one that it is or replaces.

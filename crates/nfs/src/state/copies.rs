@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,11 +14,13 @@ use volume::request::{Credentials, Durability};
 use volume::time::Time;
 use wire::limits::VERIFIER_BYTES;
 
+use crate::exports::Export;
 use crate::state::callbacks::Notify;
 use crate::state::clients::client::{Client, ClientProtocol};
 use crate::state::config::Counters;
 use crate::state::ids::{FileId, Other, StateId};
 use crate::state::record::{CopyRecord, Key};
+use crate::state::shards::Shards;
 use crate::state::shares::{Held, Resource};
 use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
@@ -42,6 +45,10 @@ pub(crate) struct CopyRequest {
     /// The bytes to copy in all.
     pub(crate) count: u64,
     pub(crate) credentials: Credentials,
+    /// Where the client asked for it.
+    pub(crate) peer: SocketAddr,
+    /// The rules by which it may read the one file and write the other. It ends when others are in force.
+    pub(crate) rules: [Export; 2],
 }
 
 /// The phase of a copy.
@@ -151,6 +158,8 @@ impl CopyJob {
 #[derive(Default)]
 pub(super) struct CopyJobs {
     all: Mutex<BTreeMap<Other, Arc<CopyJob>>>,
+    /// Their stateids, which no other state may have.
+    others: Shards<Other, ()>,
     /// Called when there is something to copy.
     notify: RwLock<Option<Notify>>,
 }
@@ -162,6 +171,11 @@ impl fmt::Debug for CopyJobs {
 }
 
 impl CopyJobs {
+    /// Returns whether this is the stateid of a copy. Takes no lock but that of a shard.
+    pub(super) fn has(&self, other: &Other) -> bool {
+        self.others.read(other).contains_key(other)
+    }
+
     /// Returns the number of copies that run, or whose end is not reported.
     pub(super) fn len(&self) -> usize {
         self.all.lock().len()
@@ -205,11 +219,12 @@ impl SharedState {
         });
         let stateid = copy.stateid();
         copies.insert(other, copy);
+        self.copies.others.write(&other).insert(other, ());
         drop(copies);
         Counters::up(&self.counters.copies_begun);
         // Removing a client first marks it gone, then ends its copies. So either the removal sees this copy, or this
         // check sees the mark.
-        if client.inner.lock().gone {
+        if client.is_gone() {
             self.end_copies(context, client)?;
             return Err(StateError::UnknownSession);
         }
@@ -247,6 +262,7 @@ impl SharedState {
             working: Mutex::default(),
         };
         self.copies.all.lock().insert(other, Arc::new(copy));
+        self.copies.others.write(&other).insert(other, ());
         true
     }
 
@@ -358,6 +374,7 @@ impl SharedState {
         let file = copy.file;
         let token = context.change(file.volume, &[Key::Copy(file.ino, copy.other).deleted()])?;
         copies.remove(&copy.other);
+        self.copies.others.write(&copy.other).remove(&copy.other);
         copy.progress.lock().phase = Phase::Gone;
         if let Some(order) = &copy.order {
             [order.from.file, file].iter().for_each(|file| context.store.release(*file));

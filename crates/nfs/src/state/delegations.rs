@@ -11,8 +11,10 @@ use std::time::Duration;
 use volume::time::Time;
 
 use crate::state::clients::client::{Client, ClientProtocol};
+use crate::state::clients::removal::Work;
 use crate::state::config::{Config, Counters};
 use crate::state::delegations::in_flight::InFlightModification;
+use crate::state::files::opens::OpenKind;
 use crate::state::files::{File, OpenRequest};
 use crate::state::ids::{FileId, StateId};
 use crate::state::locks::ranges::LockKind;
@@ -24,6 +26,11 @@ use crate::state::{Caller, Context, DurabilityToken, SharedState, StateError};
 
 pub(crate) mod in_flight;
 pub(crate) mod lately_opened;
+pub(crate) mod of_file;
+pub(super) mod recalls;
+
+/// Holders of delegations that make way at once.
+const HOLDERS_MAX: usize = 64;
 
 /// How an operation on a file conflicts with delegations of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +141,23 @@ impl SharedState {
         self.modifications.of_name(directory)
     }
 
-    pub(super) fn recall_from_others(
+    /// Returns whether another client than `client` has a delegation that conflicts.
+    pub(crate) fn is_delegated_to_others(
+        &self,
+        client: Option<&Arc<Client>>,
+        file: FileId,
+        conflict: ConflictKind,
+    ) -> bool {
+        let own = client.map(|client| client.id);
+        let is_any = |state: &File| state.delegations.conflicting(own, conflict, None).next().is_some();
+        self.has_delegations() && self.files.read(&file).get(&file).is_some_and(is_any)
+    }
+
+    /// Recalls delegations of other clients that conflict with an operation.
+    ///
+    /// # Errors
+    /// [`StateError::TryLater`] until they are gone.
+    pub(crate) fn recall_from_others(
         &self,
         context: &Context<'_>,
         client: Option<&Arc<Client>>,
@@ -144,22 +167,29 @@ impl SharedState {
         if !self.has_delegations() {
             return Ok(());
         }
+        let (own, mut work) = (client.map(|client| client.id), Work::part());
+        let is_over =
+            |client: &Client| client.is_gone() || client.lease_idle(context.now) > self.config.lease;
         loop {
-            let conflicting = match self.files.read(&file).get(&file) {
-                Some(state) => conflicting(state, client, conflict),
+            let (first, expired) = match self.files.read(&file).get(&file) {
+                Some(state) => {
+                    let others = state.delegations.conflicting(own, conflict, None);
+                    let first: Vec<_> = others.take(recalls::PART).cloned().collect();
+                    let silent = first.iter().map(|entry| &entry.client).filter(|client| is_over(client));
+                    let expired: Vec<_> = silent.take(HOLDERS_MAX).cloned().collect();
+                    (first, expired)
+                }
                 None => return Ok(()),
             };
-            let silent = |entry: &&Arc<StateEntry>| entry.client.lease_idle(context.now) > self.config.lease;
-            let expired: Vec<_> =
-                conflicting.iter().filter(silent).map(|entry| Arc::clone(&entry.client)).collect();
-            if conflicting.is_empty() {
+            if first.is_empty() {
                 return Ok(());
             }
             if expired.is_empty() {
-                conflicting.iter().for_each(|entry| self.recall(context, entry));
+                self.recall_all_of_file(context, (file, own), &first);
+                first.iter().take(1).for_each(|entry| self.count_wait(context, entry));
                 return Err(StateError::TryLater);
             }
-            self.expire(context, &expired)?;
+            self.make_way(context, file, &expired, &mut work)?;
         }
     }
 
@@ -167,7 +197,7 @@ impl SharedState {
     pub(super) fn is_delegated_against(&self, state: &File, opening: &OpenRequest<'_>) -> bool {
         let changes = opening.mode.writes() || opening.mode.denies();
         let conflict = if changes { ConflictKind::Modify } else { ConflictKind::Read };
-        !conflicting(state, Some(opening.client), conflict).is_empty()
+        state.delegations.conflicting(Some(opening.client.id), conflict, None).next().is_some()
     }
 
     /// Returns whether a client has a delegation that conflicts with a lock of another protocol.
@@ -177,18 +207,7 @@ impl SharedState {
         client: &Arc<Client>,
         kind: LockKind,
     ) -> bool {
-        !conflicting(state, Some(client), kind.into()).is_empty()
-    }
-
-    /// Recalls a delegation once; `expiry.rs` repeats the call.
-    fn recall(&self, context: &Context<'_>, entry: &Arc<StateEntry>) {
-        let StateKind::Delegation(delegation) = &entry.kind else { return };
-        if !delegation.begin_recall(context.now) {
-            return;
-        }
-        Counters::up(&self.counters.delegations_recalled);
-        self.recalls.lock().push(Arc::clone(entry));
-        self.call_recall(context, entry);
+        state.delegations.conflicting(Some(client.id), kind.into(), None).next().is_some()
     }
 
     /// Grants a delegation with an open if nothing conflicts (RFC 8881 section 10.4), and if it is likely to save more
@@ -254,20 +273,18 @@ impl SharedState {
             return None;
         }
         let lately = self.is_contended(context.now, file);
-        let others_open = state.opens.iter().any(|other| {
-            let locks = other.client.version == ClientProtocol::Nlm;
-            let minds = write || locks || other.mode().is_some_and(|mode| mode.writes() || mode.denies());
-            other.client.id != client.id && minds
-        });
-        let delegated = |entry: &Arc<StateEntry>| {
-            let to_write = entry.as_delegation().is_some_and(|delegation| delegation.write);
-            entry.client.id == client.id || write || to_write
+        let minds = move |kind: OpenKind| {
+            write || kind.is_nlm || kind.mode.is_some_and(|mode| mode.writes() || mode.denies())
         };
+        let others_open = state.opens.clients(None, minds).any(|other| other.id != client.id);
+        let held = &state.delegations;
+        let delegated = held.has_any_to_write() || write && !held.is_empty();
+        let delegated = delegated || held.are_recalled() || held.of_client(client).is_some();
         // A read delegation for a client that writes would promise that nothing changes.
         let contradicts = if write { !mode.writes() } else { mode.writes() };
         // The holder of a delegation grants itself locks, so it would overtake the waiters.
         let waited_for = !state.waiters.is_empty();
-        if lately || others_open || contradicts || waited_for || state.delegations.iter().any(delegated) {
+        if lately || others_open || contradicts || waited_for || delegated {
             return None;
         }
         let stateid = StateId { seqid: 1, other: self.next_other(client) };
@@ -285,7 +302,7 @@ impl SharedState {
             self.modifications.withdraw();
             return None;
         };
-        state.delegations.push(entry);
+        state.delegations.insert(entry);
         client.delegations.fetch_add(1, Ordering::Relaxed);
         self.modifications.grant();
         Counters::up(&self.counters.delegations_granted);
@@ -328,6 +345,7 @@ impl SharedState {
         entry: &Arc<StateEntry>,
     ) -> Result<(), StateError> {
         let Some(delegation) = entry.as_delegation() else { return Err(StateError::BadStateId) };
+        self.count_wait(context, entry);
         if let Recall::Recalled(since) = delegation.recall() {
             // Whoever has written can take long to write it back; a reader has nothing to do.
             let is_late = !delegation.write && context.now.since(since) > self.config.prompt_return;
@@ -343,6 +361,7 @@ impl SharedState {
         }
         self.take_delegation(context, entry)?;
         entry.end();
+        self.recalls.end(entry);
         self.forget(&entry.client, entry.other);
         Ok(())
     }
@@ -360,19 +379,36 @@ impl SharedState {
                 self.distrust(context, &entry.client);
             }
         }
+        self.count_wait(context, entry);
+        self.recalls.end(entry);
         Ok(())
     }
 
-    /// Recalls all delegations of an origin one of whose clients did not return one promptly, and lets it get no others for a
-    /// while. A host can have any number of clients.
-    fn distrust(&self, context: &Context<'_>, client: &Arc<Client>) {
+    /// Counts for how long others have waited for the delegations of an origin, one of which is recalled or has just ended. If that
+    /// is too much, the origin is not trusted for a while: it may return each of them just in time. A client that has sent nothing
+    /// since the recall may have been cut off; that is known when the delegation has ended.
+    pub(super) fn count_wait(&self, context: &Context<'_>, entry: &StateEntry) {
+        let Some(Recall::Recalled(since)) = entry.as_delegation().map(|delegation| delegation.recall())
+        else {
+            return;
+        };
+        let client = &entry.client;
+        let is_silent = client.lease_idle(context.now) >= context.now.since(since);
+        if is_silent && entry.liveness() == Liveness::Live {
+            return;
+        }
+        if client.holder.count_recalls(context.now, is_silent) {
+            self.distrust(context, client);
+        }
+    }
+
+    /// Recalls all delegations of an origin that made others wait too long, and grants it no others for a while. A host can
+    /// have any number of clients.
+    fn distrust(&self, context: &Context<'_>, client: &Client) {
         let returned_before = client.holder.returns_delegations(context.now);
         client.holder.delegate_from(context.now.plus(self.config.undelegated_after_loss));
         if returned_before {
-            let origin = client.holder.origin();
-            for other in self.clients.all().iter().filter(|other| other.holder.origin() == origin) {
-                self.delegations_of(other).iter().for_each(|held| self.recall(context, held));
-            }
+            self.recall_all_of_origin(context, client.holder.origin());
         }
     }
 
@@ -390,18 +426,20 @@ impl SharedState {
         self.mark_contended(context.now, entry.file, self.config.undelegated_after_loss);
     }
 
-    /// Returns whether a file must not be delegated now: it was contended lately, or too many are to know.
+    /// Returns whether a file must not be delegated now, as it was contended lately.
     fn is_contended(&self, now: Time, file: FileId) -> bool {
-        let contended = self.contended.read(&file);
-        contended.len() >= self.config.contended || contended.get(&file).is_some_and(|until| now < *until)
+        self.contended.read(&file).get(&file).is_some_and(|until| now < *until)
     }
 
-    /// Keeps a contended file from being delegated for a while.
+    /// Keeps a contended file from being delegated for a while. If there are too many to remember, the one that may be
+    /// delegated first gives way: whoever makes files contended must not keep all others from being delegated.
     fn mark_contended(&self, now: Time, file: FileId, time: Duration) {
         let mut contended = self.contended.write(&file);
-        if contended.len() < self.config.contended || contended.contains_key(&file) {
-            let until = contended.entry(file).or_insert(Time::EPOCH);
-            *until = now.plus(time).max(*until);
+        let until = contended.entry(file).or_insert(Time::EPOCH);
+        *until = now.plus(time).max(*until);
+        if contended.len() > self.config.contended {
+            let first = contended.iter().min_by_key(|(_, until)| **until).map(|(file, _)| *file);
+            first.and_then(|first| contended.remove(&first));
         }
     }
 
@@ -414,11 +452,11 @@ impl SharedState {
         let file = entry.file;
         let mut files = self.files.write(&file);
         let Some(state) = files.get_mut(&file) else { return Ok(()) };
-        if !state.delegations.iter().any(|other| Arc::ptr_eq(other, entry)) {
+        if !state.delegations.contains(entry) {
             return Ok(());
         }
         context.change(file.volume, &[Key::Delegation(file.ino, entry.other).deleted()])?;
-        state.delegations.retain(|other| !Arc::ptr_eq(other, entry));
+        state.delegations.remove(entry);
         entry.client.delegations.fetch_sub(1, Ordering::Relaxed);
         self.modifications.end();
         self.forget_if_idle(&mut files, context, file);
@@ -460,23 +498,4 @@ impl SharedState {
             ClientProtocol::Nlm => false,
         }
     }
-
-    /// Returns whether a delegation was recalled and not returned yet.
-    pub(super) fn is_recalled(entry: &StateEntry) -> bool {
-        let recalled = entry.as_delegation().is_some_and(|delegation| delegation.recall() != Recall::Held);
-        recalled && entry.liveness() == Liveness::Live
-    }
-}
-
-/// Returns the conflicting delegations of other clients.
-fn conflicting(state: &File, client: Option<&Arc<Client>>, conflict: ConflictKind) -> Vec<Arc<StateEntry>> {
-    let others = state
-        .delegations
-        .iter()
-        .filter(|entry| client.is_none_or(|client| client.id != entry.client.id))
-        .filter(|entry| {
-            let to_write = entry.as_delegation().is_some_and(|delegation| delegation.write);
-            to_write || conflict == ConflictKind::Modify
-        });
-    others.cloned().collect()
 }

@@ -4,9 +4,11 @@
 
 use volume::request::Error;
 
-/// Why an operation was not done. Nothing was changed.
+/// Why an operation was not done. But for [`StateError::Unfinished`], nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StateError {
+    /// One part of a long operation is done. The caller repeats the call for the next part, and serves others in between.
+    Unfinished,
     /// A delegation is being recalled, a request is still being executed, or a limit is reached that time relieves.
     TryLater,
     /// A limit is reached; waiting does not help.

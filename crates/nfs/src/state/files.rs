@@ -8,13 +8,17 @@ use volume::state::StateChange;
 use volume::time::Time;
 
 use crate::state::clients::client::{Client, ClientProtocol, LockOwner, OpenOwner};
+use crate::state::clients::removal::Work;
 use crate::state::config::{Counters, ENTRY_BYTES};
 use crate::state::delegations::in_flight::InFlightModification;
+use crate::state::delegations::of_file::Delegations;
+use crate::state::files::opens::{OpenKind, Opens};
 use crate::state::files::share::{Mode, Modes};
 use crate::state::ids::{FileId, StateId};
-use crate::state::locks::Waiter;
 use crate::state::locks::lock_states::LockStates;
+use crate::state::locks::parts::Merging;
 use crate::state::locks::ranges::Ranges;
+use crate::state::locks::waiters::Waiters;
 use crate::state::record::{Key, OpenRecord};
 use crate::state::shards::Shards;
 use crate::state::shares::Resource;
@@ -22,16 +26,19 @@ use crate::state::stateids::IoMode;
 use crate::state::stateids::entry::{Liveness, Open, StateEntry, StateKind};
 use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
+pub(crate) mod opens;
 pub(crate) mod share;
 
 /// All state of a file.
 #[derive(Debug, Default)]
 pub(crate) struct File {
-    pub(super) opens: Vec<Arc<StateEntry>>,
+    pub(super) opens: Opens,
     pub(super) lock_states: LockStates,
-    pub(super) delegations: Vec<Arc<StateEntry>>,
+    pub(super) delegations: Delegations,
     pub(super) locks: Ranges<Arc<LockOwner>>,
-    pub(super) waiters: Vec<Waiter>,
+    pub(super) waiters: Waiters,
+    /// A lock that is made in parts, as it replaces very many.
+    pub(super) merging: Option<Box<Merging>>,
     /// When a range was last freed.
     pub(super) freed: Time,
 }
@@ -48,35 +55,35 @@ impl File {
             && self.locks.is_empty()
     }
 
-    /// Returns the open of an owner.
-    pub(super) fn open_of(&self, client: &Client, owner: &Arc<OpenOwner>) -> Option<&Arc<StateEntry>> {
-        self.opens.iter().find(|entry| {
-            entry.client.id == client.id
-                && entry.as_open().is_some_and(|open| Arc::ptr_eq(&open.owner, owner))
-        })
+    /// Returns something that a client holds. Its locks depend on its opens.
+    pub(super) fn any_of(&self, client: &Client) -> Option<&Arc<StateEntry>> {
+        self.opens.of_client(client).or_else(|| self.delegations.of_client(client))
     }
 }
+
+/// Clients with conflicting state that are looked at before they make way.
+const HOLDERS_MAX: usize = 64;
 
 /// The clients whose state conflicts with a request.
 pub(super) enum ConflictHolders {
     /// Nothing conflicts.
     None,
-    /// Only clients whose leases are over. Expire them and try again.
+    /// Only clients whose leases are over, or which are gone. Have them make way and try again.
     Expired(Vec<Arc<Client>>),
     /// A client whose lease runs.
     Active,
 }
 
 impl ConflictHolders {
-    /// Classifies the clients that hold conflicting state.
+    /// Classifies the clients that hold conflicting state. If there are very many, the first of them are looked at.
     pub(super) fn of<'a>(
         state: &SharedState,
         now: Time,
         clients: impl Iterator<Item = &'a Arc<Client>>,
     ) -> ConflictHolders {
         let mut silent: Vec<Arc<Client>> = Vec::new();
-        for client in clients {
-            if client.lease_idle(now) <= state.config.lease {
+        for client in clients.take(HOLDERS_MAX) {
+            if client.lease_idle(now) <= state.config.lease && !client.is_gone() {
                 return ConflictHolders::Active;
             }
             if !silent.iter().any(|known| known.id == client.id) {
@@ -96,8 +103,8 @@ pub(crate) struct OpenRequest<'a> {
 }
 
 impl OpenRequest<'_> {
-    /// Returns whether the reply waits for the open's record: others were promised that the file is denied to them, or a
-    /// host does not open it again. Any other open may be lost and repeated.
+    /// Returns whether the reply waits for the open's record: the open denies something to others, or belongs to a host that
+    /// uses NLM, which would not repeat it. Any other open may be lost and repeated.
     fn is_waited_for(&self) -> bool {
         self.mode.denies() || self.client.version == ClientProtocol::Nlm
     }
@@ -121,7 +128,8 @@ pub(crate) struct Opened {
 pub(crate) struct PreparedOpen {
     stateid: StateId,
     modes: Modes,
-    record: OpenRecord,
+    owner: Arc<OpenOwner>,
+    confirmed: bool,
 }
 
 impl PreparedOpen {
@@ -132,12 +140,13 @@ impl PreparedOpen {
 
     /// Returns whether the owner needs no confirmation.
     pub(crate) fn is_confirmed(&self) -> bool {
-        self.record.confirmed
+        self.confirmed
     }
 
     /// Returns the change to journal.
     fn change(&self, file: FileId) -> StateChange {
-        Key::Open(file.ino, self.stateid.other).put(&self.record)
+        let StateId { seqid, other } = self.stateid;
+        Key::Open(file.ino, other).put(&OpenRecord::of(&self.owner, seqid, self.modes, self.confirmed))
     }
 }
 
@@ -146,7 +155,7 @@ impl SharedState {
     /// writes to it, in whatever mode it opens.
     ///
     /// # Errors
-    /// [`StateError::ShareDenied`]; [`StateError::TryLater`] while a delegation is recalled;
+    /// [`StateError::ShareDenied`]; [`StateError::TryLater`] while a delegation is recalled or a client removed;
     /// [`StateError::LimitReached`] or [`StateError::TryLater`] if there are too many opens.
     pub(crate) fn check_open(
         &self,
@@ -156,6 +165,7 @@ impl SharedState {
         truncates: bool,
     ) -> Result<(), StateError> {
         self.check_room(opening.client)?;
+        let mut work = Work::part();
         loop {
             let found = match self.files.read(&file).get(&file) {
                 Some(state) => self.open_conflicts(context.now, state, opening),
@@ -164,7 +174,7 @@ impl SharedState {
             match found {
                 ConflictHolders::None => break,
                 ConflictHolders::Active => return Err(StateError::ShareDenied),
-                ConflictHolders::Expired(clients) => self.expire(context, &clients)?,
+                ConflictHolders::Expired(clients) => self.make_way(context, file, &clients, &mut work)?,
             }
         }
         if truncates {
@@ -182,15 +192,12 @@ impl SharedState {
     fn open_conflicts(&self, now: Time, file: &File, opening: &OpenRequest<'_>) -> ConflictHolders {
         // In NLM, a share extends the open of its owner.
         let own = match opening.client.version {
-            ClientProtocol::Nlm => file.open_of(opening.client, opening.owner),
+            ClientProtocol::Nlm => file.opens.of_owner(opening.client, opening.owner),
             ClientProtocol::V40 | ClientProtocol::Sessions => None,
         };
-        let conflicting = file
-            .opens
-            .iter()
-            .filter(|entry| own.is_none_or(|own| !Arc::ptr_eq(own, entry)))
-            .filter(|entry| entry.mode().is_some_and(|mode| mode.conflicts(opening.mode)));
-        ConflictHolders::of(self, now, conflicting.map(|entry| &entry.client))
+        let wanted = opening.mode;
+        let conflicts = move |kind: OpenKind| kind.mode.is_some_and(|mode| mode.conflicts(wanted));
+        ConflictHolders::of(self, now, file.opens.clients(own, conflicts))
     }
 
     /// Checks that there is room for one more open or lock state and its owner. Call it before the owner is created,
@@ -216,36 +223,47 @@ impl SharedState {
         file: FileId,
         opening: &OpenRequest<'_>,
     ) -> Result<Opened, StateError> {
+        self.check_room(opening.client)?;
         loop {
-            self.check_open(context, file, opening, false)?;
-            let mut files = self.files.write(&file);
-            let known = files.get(&file);
-            let conflict = known.map(|known| self.open_conflicts(context.now, known, opening));
-            if conflict.is_some_and(|conflict| !matches!(conflict, ConflictHolders::None))
-                || known.is_some_and(|known| self.is_delegated_against(known, opening))
-            {
-                // State changed between the check and the lock.
-                continue;
+            if let Some(opened) = self.open_without_conflict(context, file, opening)? {
+                return Ok(opened);
             }
-            let own = known.and_then(|known| known.open_of(opening.client, opening.owner)).cloned();
-            return match own {
-                Some(own) => self.merge_open(context, &own, opening),
-                None => {
-                    let prepared = self.prepare_open(opening);
-                    let put = prepared.change(file);
-                    let token = if opening.is_waited_for() {
-                        Some(context.change(file.volume, &[put])?)
-                    } else {
-                        context.store.defer(file.volume, &put)?;
-                        None
-                    };
-                    let state = enter(&mut files, context, file);
-                    let opened = self.insert_open(state, file, opening, &prepared, token);
-                    self.forget_if_idle(&mut files, context, file);
-                    opened
-                }
-            };
+            self.check_open(context, file, opening, false)?;
         }
+    }
+
+    /// Opens an existing file; returns none if anything conflicts.
+    fn open_without_conflict(
+        &self,
+        context: &Context<'_>,
+        file: FileId,
+        opening: &OpenRequest<'_>,
+    ) -> Result<Option<Opened>, StateError> {
+        let mut files = self.files.write(&file);
+        if let Some(known) = files.get_mut(&file) {
+            if !matches!(self.open_conflicts(context.now, known, opening), ConflictHolders::None)
+                || self.is_delegated_against(known, opening)
+            {
+                return Ok(None);
+            }
+            if let Some(own) = known.opens.of_owner(opening.client, opening.owner).cloned() {
+                return self.merge_open(context, known, &own, opening).map(Some);
+            }
+        }
+        let prepared = self.prepare_open(opening);
+        let put = prepared.change(file);
+        let token = if opening.is_waited_for() {
+            Some(context.change(file.volume, &[put])?)
+        } else {
+            context.store.defer(file.volume, put)?;
+            None
+        };
+        let state = enter(&mut files, context, file);
+        let opened = self.insert_open(state, file, opening, &prepared, token);
+        if opened.is_err() {
+            self.forget_if_idle(&mut files, context, file);
+        }
+        opened.map(Some)
     }
 
     /// Prepares an open of a file that is about to be created.
@@ -254,9 +272,7 @@ impl SharedState {
         let stateid = StateId { seqid: 1, other: self.next_other(opening.client) };
         let confirmed =
             opening.client.version == ClientProtocol::Sessions || opening.owner.sequence.is_confirmed();
-        let (owner, principal) = (opening.owner.name.clone(), opening.owner.principal());
-        let record = OpenRecord { owner, seqid: 1, modes: modes.0, confirmed, principal };
-        PreparedOpen { stateid, modes, record }
+        PreparedOpen { stateid, modes, owner: Arc::clone(opening.owner), confirmed }
     }
 
     /// Returns the record of an open for the journal entry that creates its file: the file has an inode number, but
@@ -309,22 +325,23 @@ impl SharedState {
         let OpenRequest { client, owner, .. } = *opening;
         let entry = StateEntry::open(client, file, prepared.stateid, owner, prepared.modes, false);
         self.add(&entry)?;
-        state.opens.push(Arc::clone(&entry));
+        state.opens.insert(&entry);
         Counters::up(&self.counters.opens);
         self.count_denial(None, Some(prepared.modes));
-        Ok(Opened { stateid: prepared.stateid, confirm: !prepared.record.confirmed, token, entry })
+        Ok(Opened { stateid: prepared.stateid, confirm: !prepared.confirmed, token, entry })
     }
 
     /// Adds modes to an owner's open.
     fn merge_open(
         &self,
         context: &Context<'_>,
+        state: &mut File,
         entry: &Arc<StateEntry>,
         opening: &OpenRequest<'_>,
     ) -> Result<Opened, StateError> {
         let StateKind::Open(open) = &entry.kind else { return Err(StateError::TooManyRanges) };
         let modes = open.modes().with(opening.mode);
-        let (stateid, token) = self.change_open(context, entry, modes)?;
+        let (stateid, token) = self.change_open(context, state, entry, modes)?;
         let confirm = opening.client.version == ClientProtocol::V40 && !opening.owner.sequence.is_confirmed();
         Ok(Opened {
             entry: Arc::clone(entry),
@@ -338,7 +355,8 @@ impl SharedState {
     fn change_open(
         &self,
         context: &Context<'_>,
-        entry: &StateEntry,
+        state: &mut File,
+        entry: &Arc<StateEntry>,
         modes: Modes,
     ) -> Result<(StateId, DurabilityToken), StateError> {
         let StateKind::Open(open) = &entry.kind else { return Err(StateError::BadStateId) };
@@ -349,12 +367,11 @@ impl SharedState {
         let seqid = entry.next_seqid();
         let confirmed =
             entry.client.version == ClientProtocol::Sessions || open.owner.sequence.is_confirmed();
-        let (owner, principal) = (open.owner.name.clone(), open.owner.principal());
-        let record = OpenRecord { owner, seqid, modes: modes.0, confirmed, principal };
+        let record = OpenRecord::of(&open.owner, seqid, modes, confirmed);
         let change = Key::Open(entry.file.ino, entry.other).put(&record);
         let token = context.change(entry.file.volume, &[change])?;
         self.count_denial(Some(open.modes()), Some(modes));
-        open.set_modes(modes);
+        state.opens.set_modes(entry, modes);
         entry.set_seqid(seqid);
         Ok((entry.stateid(), token))
     }
@@ -369,12 +386,13 @@ impl SharedState {
         entry: &Arc<StateEntry>,
     ) -> Result<StateId, StateError> {
         let StateKind::Open(open) = &entry.kind else { return Err(StateError::BadStateId) };
-        let _files = self.files.write(&entry.file);
+        let mut files = self.files.write(&entry.file);
+        let state = files.get_mut(&entry.file).ok_or(StateError::BadStateId)?;
         if open.owner.sequence.is_confirmed() {
             return Err(StateError::BadStateId);
         }
         open.owner.sequence.confirm();
-        self.change_open(context, entry, open.modes()).map(|(stateid, _)| stateid)
+        self.change_open(context, state, entry, open.modes()).map(|(stateid, _)| stateid)
     }
 
     /// OPEN_DOWNGRADE: reduces the modes of an open (RFC 7530 section 16.19).
@@ -388,16 +406,17 @@ impl SharedState {
         to: Mode,
     ) -> Result<(StateId, DurabilityToken), StateError> {
         let StateKind::Open(open) = &entry.kind else { return Err(StateError::BadStateId) };
-        let _files = self.files.write(&entry.file);
+        let mut files = self.files.write(&entry.file);
+        let state = files.get_mut(&entry.file).ok_or(StateError::BadStateId)?;
         let modes = open.modes().downgraded(to).ok_or(StateError::ModeNeverOpened)?;
-        self.change_open(context, entry, modes)
+        self.change_open(context, state, entry, modes)
     }
 
     /// CLOSE: ends an open and the locks that depend on it (RFC 7530 section 16.2.4 leaves the locks to the server). In
     /// NFSv4.0 the stateid can still be found, so that the request can be repeated.
     ///
     /// # Errors
-    /// [`StateError::BadStateId`] if it is closed already.
+    /// [`StateError::BadStateId`] if it is closed already; [`StateError::Unfinished`] while more depends on it than one part frees.
     pub(crate) fn close(
         &self,
         context: &Context<'_>,
@@ -413,6 +432,10 @@ impl SharedState {
             if let Some(earlier) = open.owner.sequence.close(entry.other) {
                 self.forget(&entry.client, earlier);
             }
+            if entry.client.is_gone() {
+                // Nobody can repeat the request, and its owner may have been forgotten.
+                self.forget(&entry.client, entry.other);
+            }
         }
         Ok((entry.stateid(), token))
     }
@@ -426,15 +449,19 @@ impl SharedState {
     ) -> Result<DurabilityToken, StateError> {
         let file = entry.file;
         let state = files.get_mut(&file).ok_or(StateError::BadStateId)?;
-        if !state.opens.iter().any(|other| Arc::ptr_eq(other, entry)) {
+        if !state.opens.contains(entry) {
             return Err(StateError::BadStateId);
         }
-        let depending = state.lock_states.depending_on(entry);
+        if state.has_much_depending_on(entry) {
+            self.free_part_of_depending(context, state, entry)?;
+            return Err(StateError::Unfinished);
+        }
+        let depending: Vec<_> = state.lock_states.depending_on(entry).cloned().collect();
         let mut changes = vec![Key::Open(file.ino, entry.other).deleted()];
         depending.iter().for_each(|locks| changes.extend(state.lock_state_deleted(locks)));
         let token = context.change(file.volume, &changes)?;
         self.drop_lock_states(context, state, &depending, file);
-        state.opens.retain(|other| !Arc::ptr_eq(other, entry));
+        state.opens.remove(entry);
         Counters::down(&self.counters.opens);
         self.count_denial(entry.as_open().map(Open::modes), None);
         entry.set_seqid(entry.next_seqid());
@@ -456,6 +483,11 @@ impl SharedState {
         }
     }
 
+    /// Returns whether a client has a file open.
+    pub(crate) fn has_open(&self, client: &Client, file: FileId) -> bool {
+        self.files.read(&file).get(&file).is_some_and(|state| state.opens.of_client(client).is_some())
+    }
+
     /// Returns whether any open denies anything.
     pub(crate) fn has_denials(&self) -> bool {
         Counters::get(&self.counters.denials) > 0
@@ -467,7 +499,7 @@ impl SharedState {
     /// Costs the load of one counter while no share denies anything.
     ///
     /// # Errors
-    /// [`StateError::ShareLocked`].
+    /// [`StateError::ShareLocked`]; [`StateError::TryLater`] while a client that held much is removed.
     pub(crate) fn check_shares(
         &self,
         context: &Context<'_>,
@@ -478,25 +510,26 @@ impl SharedState {
         if !self.has_denials() {
             return Ok(());
         }
+        let mut work = Work::part();
         let own = |client: &Client| host.is_some() && client.host.map(|known| known.address) == host;
         loop {
             let found = match self.files.read(&file).get(&file) {
                 None => return Ok(()),
                 Some(state) => {
-                    let others = state.opens.iter().filter(|entry| !own(&entry.client));
-                    let denying = others.filter(|entry| {
-                        entry.mode().is_some_and(|mode| match wanted {
+                    let denies = move |kind: OpenKind| {
+                        kind.mode.is_some_and(|mode| match wanted {
                             IoMode::Read => mode.denies_reading(),
                             IoMode::Write => mode.denies_writing(),
                         })
-                    });
-                    ConflictHolders::of(self, context.now, denying.map(|entry| &entry.client))
+                    };
+                    let denying = state.opens.clients(None, denies);
+                    ConflictHolders::of(self, context.now, denying.filter(|client| !own(client)))
                 }
             };
             match found {
                 ConflictHolders::None => return Ok(()),
                 ConflictHolders::Active => return Err(StateError::ShareLocked),
-                ConflictHolders::Expired(clients) => self.expire(context, &clients)?,
+                ConflictHolders::Expired(clients) => self.make_way(context, file, &clients, &mut work)?,
             }
         }
     }
@@ -505,7 +538,7 @@ impl SharedState {
     /// there is no grace period.
     pub(crate) fn restored_open(&self, file: FileId, opening: &OpenRequest<'_>) -> Option<Arc<StateEntry>> {
         let files = self.files.read(&file);
-        let entry = files.get(&file)?.open_of(opening.client, opening.owner)?;
+        let entry = files.get(&file)?.opens.of_owner(opening.client, opening.owner)?;
         let covers = entry.mode().is_some_and(|mode| mode.covers(opening.mode));
         let restored = entry.as_open().is_some_and(crate::state::stateids::entry::Open::is_restored);
         (covers && restored).then(|| Arc::clone(entry))

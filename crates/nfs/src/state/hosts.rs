@@ -5,6 +5,7 @@
 //! gets its lock at its turn, and is called then (NLM_GRANTED). If it refuses, or does not answer for a lease, the lock
 //! is freed. Calls that report a change leave when it is durable. `hosts/inquiry.rs` asks hosts that may be gone.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use volume::request::Durable;
+use volume::time::Time;
 use wire::nlm4::Nlm4Stats;
 
 use crate::state::clients::client::{Client, ClientProtocol, Host, LockOwner};
@@ -19,8 +21,9 @@ use crate::state::clients::owner_sequence::OwnerSequence;
 use crate::state::files::OpenRequest;
 use crate::state::files::share::{Mode, Modes};
 use crate::state::ids::{FileId, StateId};
-use crate::state::locks::ranges::{LockKind, Range};
-use crate::state::locks::{LockError, LockRequest, Locker, Waiter};
+use crate::state::locks::ranges::Range;
+use crate::state::locks::waiters::Waiter;
+use crate::state::locks::{LockError, LockRequest, Locker};
 use crate::state::record::{
     ClientKind, ClientRecord, Key, MonitorRecord, NAME_BYTES_MAX, Principal, address_bytes,
 };
@@ -63,6 +66,31 @@ impl Origin {
     }
 }
 
+/// Calls to hosts, by when they are due.
+#[derive(Debug, Default)]
+struct MessageQueue {
+    by_due: BTreeMap<(Time, u64), Message>,
+    next: u64,
+}
+
+impl MessageQueue {
+    fn push(&mut self, message: Message) {
+        self.next += 1;
+        self.by_due.insert((message.due, self.next), message);
+    }
+
+    fn first_due(&self) -> Option<Time> {
+        self.by_due.first_key_value().map(|((due, _), _)| *due)
+    }
+
+    /// Takes those that are due.
+    fn take_due(&mut self, now: Time) -> Vec<Message> {
+        let by_due = &mut self.by_due;
+        let mut next = || Some(by_due.first_entry().filter(|first| first.key().0 <= now)?.remove());
+        std::iter::from_fn(&mut next).collect()
+    }
+}
+
 /// Calls to hosts, and this server's status monitor.
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
@@ -70,7 +98,7 @@ pub(super) struct Hosts {
     monitor: AtomicU32,
     /// Whether a record has it.
     recorded: AtomicBool,
-    queue: Mutex<Vec<Message>>,
+    queue: Mutex<MessageQueue>,
     pub(super) grants: Grants,
     inquiries: Inquiries,
 }
@@ -133,7 +161,7 @@ impl Client {
 }
 
 impl SharedState {
-    /// Queues a call, or drops it if its host has its share of calls. Returns whether it is queued.
+    /// Queues a call, or drops it if its host has its share of calls; never a grant. Returns whether it is queued.
     fn push_call(&self, message: Message) -> bool {
         let host = message.host();
         let counted = message.counted(|| Arc::new(self.shares.origin_of(host)));
@@ -229,13 +257,9 @@ impl SharedState {
         let named: Vec<_> =
             there.iter().filter(|client| same_host(client.caller_name(), name)).cloned().collect();
         let came_after = |client: &Client| client.host.is_some_and(|host| host.state == state && state != 0);
-        let mut token = None;
-        for client in if named.is_empty() { there } else { named } {
-            if !came_after(&client) {
-                token = Some(self.remove_client(context, &client)?);
-            }
-        }
-        Ok(token)
+        let mut before = if named.is_empty() { there } else { named };
+        before.retain(|client| !came_after(client));
+        self.remove_clients(context, &before)
     }
 
     /// FREE_ALL: frees all that a client holds.
@@ -276,7 +300,7 @@ impl SharedState {
             return Err(StateError::NothingToReclaim.into());
         }
         let (_, token) = self.lock(context, locker, wanted)?;
-        self.hosts.grants.mark_known(&owner, file);
+        self.hosts.grants.mark_known(&owner, file, context.now);
         Ok(token)
     }
 
@@ -309,12 +333,11 @@ impl SharedState {
     ) -> Result<Option<DurabilityToken>, StateError> {
         let mut files = self.files.write(&file);
         let Some(state) = files.get_mut(&file) else { return Ok(None) };
-        let freed = state.remove_waiters(|waiter| waiter.owner == *owner && waiter.range.overlaps(range));
+        let freed = state.waiters.remove(|waiter| waiter.owner == *owner && waiter.range.overlaps(range));
         self.wake(context, state, file, freed);
         let Some(entry) = state.lock_states.of(owner).cloned() else { return Ok(None) };
-        let keeps =
-            state.locks.of(owner).any(|lock| lock.range.first < range.first || lock.range.last > range.last);
-        if keeps {
+        let held = state.locks.extent(owner);
+        if held.is_some_and(|held| held.first < range.first || held.last > range.last) {
             return self.unlock_held(context, state, &entry, range).map(Some);
         }
         let open = entry.as_locks().map(|locks| Arc::clone(&locks.open));
@@ -336,14 +359,14 @@ impl SharedState {
         let Some(owner) = client.known_lock_owner(owner) else { return Ok((false, None)) };
         let mut files = self.files.write(&file);
         if let Some(state) = files.get_mut(&file) {
-            let freed = state.remove_waiters(|waiter| waiter.owner == owner && waiter.range == range);
+            let freed = state.waiters.remove(|waiter| waiter.owner == owner && waiter.range == range);
             if freed.is_some() {
                 self.wake(context, state, file, freed);
                 return Ok((true, None));
             }
         }
         drop(files);
-        match self.hosts.grants.take(&owner, file, range) {
+        match self.hosts.grants.of_range(&owner, file, range) {
             Some(grant) => Ok((true, self.return_grant(context, &grant)?)),
             None => Ok((false, None)),
         }
@@ -354,8 +377,9 @@ impl SharedState {
         context: &Context<'_>,
         grant: &Grant,
     ) -> Result<Option<DurabilityToken>, StateError> {
+        let token = self.unlock_owner(context, grant.open.file, &grant.owner, grant.range)?;
         self.hosts.grants.remove(grant);
-        self.unlock_owner(context, grant.open.file, &grant.owner, grant.range)
+        Ok(token)
     }
 
     /// SHARE: an open with a share reservation. A further one of the same owner is added to it.
@@ -376,8 +400,10 @@ impl SharedState {
         let opening = OpenRequest { client, owner: &owner, mode };
         if reclaim {
             let files = self.files.read(&file);
-            let own =
-                files.get(&file).and_then(|state| state.open_of(client, &owner)).and_then(|own| own.mode());
+            let own = files
+                .get(&file)
+                .and_then(|state| state.opens.of_owner(client, &owner))
+                .and_then(|own| own.mode());
             if own.is_none_or(|own| !own.covers(mode)) {
                 return Err(StateError::NothingToReclaim);
             }
@@ -396,7 +422,8 @@ impl SharedState {
     ) -> Result<Option<DurabilityToken>, StateError> {
         let Requester { client, file, owner } = requester;
         let Some(owner) = client.known_open_owner(&open_name(b'S', owner)) else { return Ok(None) };
-        let own = self.files.read(&file).get(&file).and_then(|state| state.open_of(client, &owner).cloned());
+        let own =
+            self.files.read(&file).get(&file).and_then(|state| state.opens.of_owner(client, &owner).cloned());
         match own.map(|own| self.close(context, &own)) {
             Some(Ok((_, token))) => Ok(Some(token)),
             Some(Err(error @ StateError::Engine(_))) => Err(error),
@@ -428,46 +455,47 @@ impl SharedState {
     ) {
         let grant = Arc::new(Grant::new(waiter, open, context.now));
         self.hosts.grants.add(&grant);
-        let exclusive = waiter.kind == LockKind::Write;
-        let handle = context.store.handle(open.file);
-        self.push_call(Message::granted(&grant, exclusive, &handle, token));
+        self.push_call(Message::granted(&grant, token));
         self.wake_driver();
     }
 
     /// Sends the calls that are due. Returns when to look again.
     pub(super) fn tick_nlm(&self, context: &Context<'_>) -> Duration {
         let now = context.now;
-        let mut soon = Duration::MAX;
         let mut later = Vec::new();
-        let queue = std::mem::take(&mut *self.hosts.queue.lock());
-        for message in queue {
+        let due = self.hosts.queue.lock().take_due(now);
+        for mut message in due {
             match message.after.map_or(Durable::Yes, |token| context.store.durability(token)) {
                 // The change that it reports is lost.
                 Durable::Failed => {}
                 Durable::NotYet => {
-                    soon = SOON;
+                    message.due = now.plus(SOON);
                     later.push(message);
                 }
-                Durable::Yes if message.due > now => later.push(message),
                 // The configuration was changed.
-                Durable::Yes if !message.is_grant() && !context.store.admits(message.host()) => {
+                Durable::Yes if message.grant().is_none() && !context.store.admits(message.host()) => {
                     self.nlm_failed(context, message);
                 }
                 Durable::Yes => self.call_host(context, message),
             }
         }
-        self.hosts.queue.lock().append(&mut later);
+        let mut queue = self.hosts.queue.lock();
+        later.into_iter().for_each(|message| queue.push(message));
+        let soon = queue.first_due().map_or(Duration::MAX, |due| due.since(now));
+        drop(queue);
         self.hosts.grants.forget_old(now, self.config.lease);
         soon
     }
 
     /// Handles a host's answer.
     pub(super) fn nlm_answered(&self, context: &Context<'_>, message: Message, record: &[u8]) {
-        match (&message.kind, message::status(record)) {
+        match (&message.kind, message.status(record)) {
             (_, None) | (MessageKind::Granted(_), Some(Nlm4Stats::DeniedGracePeriod)) => {
                 self.nlm_failed(context, message);
             }
-            (MessageKind::Granted(grant), Some(Nlm4Stats::Granted)) => grant.mark_known(),
+            (MessageKind::Granted(grant), Some(Nlm4Stats::Granted)) => {
+                self.hosts.grants.mark(grant, context.now)
+            }
             // If the journal does not take it, the call is repeated.
             (MessageKind::Granted(grant), Some(_)) => {
                 if self.refused(context, grant).is_err() {

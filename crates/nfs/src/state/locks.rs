@@ -12,33 +12,22 @@ use volume::time::Time;
 
 use crate::state::clients::client::{Client, ClientProtocol, LockOwner, LockOwnerId};
 use crate::state::clients::owner_sequence::OwnerSequence;
+use crate::state::clients::removal::{PART, Work};
 use crate::state::config::Counters;
 use crate::state::files::{ConflictHolders, File, enter};
 use crate::state::ids::{FileId, StateId};
+use crate::state::locks::parts::{WOKEN_AT_ONCE, range_changes};
 use crate::state::locks::ranges::{Change, Lock, LockKind, Owner as _, Range};
-use crate::state::record::{Key, LockStateRecord, RangeRecord};
+use crate::state::locks::waiters::Waiter;
+use crate::state::record::{Key, LockStateRecord};
 use crate::state::shares::{Held, Resource, room};
 use crate::state::stateids::entry::{Liveness, StateEntry, StateKind};
 use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
 pub(crate) mod lock_states;
+pub(crate) mod parts;
 pub(crate) mod ranges;
-
-/// A position in the queue for a range.
-#[derive(Clone, Debug)]
-pub(crate) struct Waiter {
-    pub(super) owner: Arc<LockOwner>,
-    pub(super) range: Range,
-    pub(super) kind: LockKind,
-    /// When the owner last asked.
-    pub(super) asked: Time,
-    /// Whether the owner was notified that it may lock now.
-    pub(super) notified: bool,
-    /// For NLM, which gets the lock at its turn: the open that the lock will depend on.
-    pub(super) open: Option<Arc<StateEntry>>,
-    /// Counts the place.
-    pub(super) place: Arc<Held>,
-}
+pub(crate) mod waiters;
 
 /// A lock, or an earlier waiter, that conflicts (`LOCK4denied`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +38,10 @@ pub(crate) struct Denied {
     /// Whether the owner is in the queue now.
     pub(crate) waits: bool,
 }
+
+/// Conflicting locks that are looked at before the silent clients among their owners are expired. Then others are looked for, as
+/// there may be very many.
+const CONFLICTS_AT_ONCE_MAX: usize = 256;
 
 /// Why there is no lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,31 +105,11 @@ impl File {
     /// Changes the ranges of a client's lock owner.
     pub(super) fn apply_ranges(&mut self, client: &Client, change: &Change<Arc<LockOwner>>) {
         self.locks.apply(change);
+        if let Some(lock) = change.added.first().or(change.removed.first()) {
+            lock.owner.count_ranges(change.added.len(), change.removed.len());
+        }
         client.holder.take(Resource::Ranges, change.added.len() as u64);
         client.holder.give_back(Resource::Ranges, change.removed.len() as u64);
-    }
-
-    /// Removes waiters from the queue. Returns a range that covers what they waited for, as their places may have kept
-    /// others waiting; none if there were none.
-    pub(super) fn remove_waiters(&mut self, goes: impl Fn(&Waiter) -> bool) -> Option<Range> {
-        let mut freed = None;
-        self.waiters.retain(|waiter| {
-            let stays = !goes(waiter);
-            if !stays {
-                freed = Range::cover(freed, Some(waiter.range));
-            }
-            stays
-        });
-        freed
-    }
-
-    /// Returns an earlier waiter for a conflicting range.
-    fn earlier_waiter(&self, owner: &LockOwner, wanted: &LockRequest) -> Option<&Waiter> {
-        self.waiters
-            .iter()
-            .take_while(|waiter| *waiter.owner != *owner || !waiter.range.overlaps(wanted.range))
-            .filter(|waiter| *waiter.owner != *owner)
-            .find(|waiter| waiter.range.overlaps(wanted.range) && waiter.kind.conflicts(wanted.kind))
     }
 
     /// Enters the queue, or keeps the position there. Returns false if there is no room.
@@ -147,9 +120,7 @@ impl File {
         now: Time,
         max: usize,
     ) -> bool {
-        let known = |waiter: &&mut Waiter| waiter.owner == *owner && waiter.range == wanted.range;
-        if let Some(waiter) = self.waiters.iter_mut().find(known) {
-            (waiter.asked, waiter.kind, waiter.notified) = (now, wanted.kind, false);
+        if self.waiters.ask_again(owner, wanted, now) {
             return true;
         }
         if !self.has_place(&open.client, max) {
@@ -169,7 +140,7 @@ impl File {
         let of = |counts: &dyn Fn(&Waiter) -> bool| {
             self.waiters.iter().filter(|waiter| counts(waiter)).count() as u64
         };
-        let free = max.saturating_sub(self.waiters.len()) as u64;
+        let free = max.saturating_sub(self.waiters.iter().len()) as u64;
         let origin = of(&|waiter| waiter.place.origin() == client.holder.origin());
         let own = of(&|waiter| waiter.owner.client() == client.id);
         room(room(free, origin), own) > 0
@@ -199,7 +170,8 @@ impl SharedState {
     ///
     /// # Errors
     /// [`LockError::Denied`]; [`StateError::OpenMode`] if the open does not allow it; [`StateError::LimitReached`],
-    /// [`StateError::TryLater`] or [`StateError::TooManyRanges`] at a limit.
+    /// [`StateError::TryLater`] or [`StateError::TooManyRanges`] at a limit; [`StateError::Unfinished`] while it replaces more
+    /// locks of the owner than one part does.
     pub(crate) fn lock(
         &self,
         context: &Context<'_>,
@@ -221,7 +193,7 @@ impl SharedState {
         if !allowed && !nlm {
             return Err(StateError::OpenMode.into());
         }
-        let file = open.file;
+        let (file, mut work) = (open.file, Work::part());
         loop {
             let mut files = self.files.write(&file);
             if !locker.is_held() {
@@ -229,23 +201,31 @@ impl SharedState {
                 return Err(StateError::BadStateId.into());
             }
             let state = enter(&mut files, context, file);
-            // NLM waiters stay until they cancel.
-            let lapsed = state.remove_waiters(|waiter| {
-                waiter.open.is_none() && context.now.since(waiter.asked) > self.config.lease
+            // NLM waiters stay until they cancel, or are gone.
+            let lapsed = state.waiters.remove(|waiter| match &waiter.open {
+                Some(open) => open.client.is_gone(),
+                None => context.now.since(waiter.asked) > self.config.lease,
             });
             self.wake(context, state, file, lapsed);
             if nlm && self.is_delegated_against_lock(state, &open.client, wanted.kind) {
                 return Err(StateError::TryLater.into());
             }
+            if state.is_being_merged(owner, wanted, self.merge_clock(context)) {
+                return Err(StateError::TryLater.into());
+            }
             match self.lock_conflicts(context, state, owner, wanted) {
                 ConflictHolders::None => {
+                    if let Some(part) = state.locks.part(owner, wanted.range, PART) {
+                        self.lock_part(context, state, owner, (wanted, part))?;
+                        return Err(StateError::Unfinished.into());
+                    }
                     let locked = self.lock_free_range(context, state, (open, owner), wanted);
                     self.forget_if_idle(&mut files, context, file);
                     return locked;
                 }
                 ConflictHolders::Expired(clients) => {
                     drop(files);
-                    self.expire(context, &clients)?;
+                    self.make_way(context, file, &clients, &mut work)?;
                 }
                 ConflictHolders::Active => {
                     let Some(mut denied) = denied(state, owner, wanted) else {
@@ -270,11 +250,12 @@ impl SharedState {
         wanted: &LockRequest,
     ) -> ConflictHolders {
         let holders = state.locks.conflicts(Some(owner), wanted.range, wanted.kind);
+        let holders = holders.take(CONFLICTS_AT_ONCE_MAX);
         let clients = holders.filter_map(|lock| Some(&state.lock_states.of(&lock.owner)?.client));
         match ConflictHolders::of(self, context.now, clients) {
             ConflictHolders::None
                 if context.now.since(state.freed) <= self.config.turn
-                    && state.earlier_waiter(owner, wanted).is_some() =>
+                    && state.waiters.earlier(owner, wanted).is_some() =>
             {
                 ConflictHolders::Active
             }
@@ -290,12 +271,16 @@ impl SharedState {
         wanted: &LockRequest,
     ) -> Result<(StateId, DurabilityToken), LockError> {
         let (stateid, token, freed) = self.lock_range(context, state, by, wanted)?;
-        // An exclusive lock may have become a shared one.
+        // Whoever waited for something that became a shared lock with an earlier part was not woken then.
+        let merged = state.merging.take_if(|merging| merging.is_of(by.1, wanted.range));
+        let freed = Range::cover(freed, merged.map(|_| wanted.range));
+        // An exclusive lock may have become a shared one, and others may have waited behind the owner.
         self.wake(context, state, by.0.file, freed);
         Ok((stateid, token))
     }
 
-    /// Locks a free range. Also returns a range that covers what that freed, so that waiters may proceed.
+    /// Locks a free range, and gives up the owner's places in the queue for it. Also returns a range that covers the locks that are
+    /// gone, so that waiters may proceed.
     fn lock_range(
         &self,
         context: &Context<'_>,
@@ -318,7 +303,7 @@ impl SharedState {
         let token = self.journal_ranges(context, &entry, opened, &change)?;
         if let Some(open) = opened {
             self.add(open)?;
-            state.opens.push(Arc::clone(open));
+            state.opens.insert(open);
             Counters::up(&self.counters.opens);
         }
         if known.is_none() {
@@ -327,9 +312,8 @@ impl SharedState {
             Counters::up(&self.counters.lock_states);
         }
         state.apply_ranges(&open.client, &change);
-        let waited =
-            state.remove_waiters(|waiter| waiter.owner == *owner && waiter.range.overlaps(wanted.range));
-        Ok((entry.stateid(), token, Range::cover(change.removed_range(), waited)))
+        state.waiters.remove(|waiter| waiter.owner == *owner && waiter.range.overlaps(wanted.range));
+        Ok((entry.stateid(), token, change.removed_range()))
     }
 
     /// Checks that there is room for a change of ranges. Unlocking the middle of a range needs room too.
@@ -364,19 +348,11 @@ impl SharedState {
         change: &Change<Arc<LockOwner>>,
     ) -> Result<DurabilityToken, StateError> {
         let StateKind::Locks(locks) = &entry.kind else { return Err(StateError::BadStateId) };
-        let (ino, other) = (entry.file.ino, entry.other);
         let seqid = entry.next_seqid();
         let record = LockStateRecord { owner: locks.owner.name().into(), open: locks.open.other, seqid };
         let mut changes: Vec<StateChange> = opened.and_then(|open| open.to_change()).into_iter().collect();
-        changes.push(Key::LockState(ino, other).put(&record));
-        // A crash may keep only the first of many changes. Bytes locked before and after must stay locked throughout.
-        changes.extend(change.added.iter().map(|lock| {
-            let record = RangeRecord { last: lock.range.last, kind: lock.kind };
-            Key::Range(ino, other, lock.range.first).put(&record)
-        }));
-        let put: HashSet<u64> = change.added.iter().map(|lock| lock.range.first).collect();
-        let gone = change.removed.iter().map(|lock| lock.range.first).filter(|first| !put.contains(first));
-        changes.extend(gone.map(|first| Key::Range(ino, other, first).deleted()));
+        changes.push(Key::LockState(entry.file.ino, entry.other).put(&record));
+        changes.extend(range_changes(entry, change));
         let token = context.change(entry.file.volume, &changes)?;
         entry.set_seqid(seqid);
         Ok(token)
@@ -386,7 +362,7 @@ impl SharedState {
     pub(crate) fn has_any_lock(&self, entry: &StateEntry, range: Range) -> bool {
         let files = self.files.read(&entry.file);
         let (Some(state), Some(locks)) = (files.get(&entry.file), entry.as_locks()) else { return false };
-        state.locks.of(&locks.owner).any(|lock| lock.range.overlaps(range))
+        state.locks.has_any(&locks.owner, range)
     }
 
     /// Returns the stateid of an owner's locks if they cover the range in exactly this kind.
@@ -412,9 +388,8 @@ impl SharedState {
         };
         let files = self.files.read(&file);
         let state = files.get(&file)?;
-        let covers = |range: Range| range.first <= wanted.range.first && wanted.range.last <= range.last;
-        let has = state.locks.of(owner).any(|lock| covers(lock.range) && fits(lock.kind));
-        if has { Some(state.lock_states.of(owner)?.stateid()) } else { None }
+        state.locks.covering(owner, wanted.range).filter(|lock| fits(lock.kind))?;
+        Some(state.lock_states.of(owner)?.stateid())
     }
 
     /// LOCKT: reports a conflicting lock (RFC 7530 section 16.11). `owner` is none if it is unknown.
@@ -429,16 +404,19 @@ impl SharedState {
         range: Range,
         kind: LockKind,
     ) -> Result<(), LockError> {
+        let mut work = Work::part();
         loop {
             let files = self.files.read(&file);
             let Some(state) = files.get(&file) else { return Ok(()) };
             let Some(lock) = state.locks.conflict(owner, range, kind) else { return Ok(()) };
             let client = state.lock_states.of(&lock.owner).map(|entry| Arc::clone(&entry.client));
-            match client.filter(|client| client.lease_idle(context.now) > self.config.lease) {
+            let is_over =
+                |client: &Arc<Client>| client.is_gone() || client.lease_idle(context.now) > self.config.lease;
+            match client.filter(is_over) {
                 None => return Err(LockError::Denied(lock.into())),
                 Some(silent) => {
                     drop(files);
-                    self.expire(context, &[silent])?;
+                    self.make_way(context, file, &[silent], &mut work)?;
                 }
             }
         }
@@ -447,7 +425,8 @@ impl SharedState {
     /// LOCKU: frees a range (RFC 7530 section 16.12), whether it was locked or not.
     ///
     /// # Errors
-    /// [`StateError::BadStateId`] if it is not a lock stateid.
+    /// [`StateError::BadStateId`] if it is not a lock stateid; [`StateError::Unfinished`] while more is locked there than one part
+    /// frees.
     pub(crate) fn unlock(
         &self,
         context: &Context<'_>,
@@ -462,7 +441,7 @@ impl SharedState {
         }
         let state = files.get_mut(&file).ok_or(StateError::BadStateId)?;
         let freed =
-            state.remove_waiters(|waiter| waiter.owner == locks.owner && waiter.range.overlaps(range));
+            state.waiters.remove(|waiter| waiter.owner == locks.owner && waiter.range.overlaps(range));
         let token = self.unlock_held(context, state, entry, range);
         self.wake(context, state, file, freed);
         Ok((entry.stateid(), token?))
@@ -477,6 +456,10 @@ impl SharedState {
         range: Range,
     ) -> Result<DurabilityToken, StateError> {
         let locks = entry.as_locks().ok_or(StateError::BadStateId)?;
+        if let Some(part) = state.locks.part(&locks.owner, range, PART) {
+            self.unlock_part(context, state, entry, part)?;
+            return Err(StateError::Unfinished);
+        }
         let change = state.locks.plan(&locks.owner, range, None);
         self.check_ranges(state, &entry.client, &change)?;
         let token = self.journal_ranges(context, entry, None, &change)?;
@@ -488,7 +471,7 @@ impl SharedState {
     /// RELEASE_LOCKOWNER: forgets an owner (RFC 7530 section 16.37).
     ///
     /// # Errors
-    /// [`StateError::LocksHeld`] if it has locks.
+    /// [`StateError::LocksHeld`] if it has locks; [`StateError::Unfinished`] while it has more lock states than one part frees.
     pub(crate) fn release_lock_owner(
         &self,
         context: &Context<'_>,
@@ -499,24 +482,19 @@ impl SharedState {
         if client.forget_idle(&owner) {
             return Ok(());
         }
-        let states = self.lock_states_of(&owner);
-        let holds = |entry: &Arc<StateEntry>| {
-            let files = self.files.read(&entry.file);
-            files.get(&entry.file).is_some_and(|state| state.locks.of(&owner).next().is_some())
-        };
-        if states.iter().any(holds) {
+        if owner.has_ranges() {
             return Err(StateError::LocksHeld);
         }
-        for entry in &states {
-            self.free_lock_state(context, entry)?;
+        let states = owner.some_states(PART);
+        for other in &states {
+            let entry = self.stateids.read(other).get(other).cloned();
+            entry.map_or(Ok(()), |entry| self.free_lock_state(context, &entry))?;
+        }
+        if states.len() == PART {
+            return Err(StateError::Unfinished);
         }
         client.inner.lock().lock_owners.remove(name);
         Ok(())
-    }
-
-    fn lock_states_of(&self, owner: &LockOwner) -> Vec<Arc<StateEntry>> {
-        let others: Vec<_> = owner.states.lock().iter().copied().collect();
-        others.iter().filter_map(|other| self.stateids.read(other).get(other).cloned()).collect()
     }
 
     /// Ends a lock state without locks.
@@ -562,39 +540,46 @@ impl SharedState {
             entry.end();
             self.forget(&entry.client, entry.other);
         }
-        let waited = state.remove_waiters(|waiter| gone.contains(&waiter.owner.number()));
+        let waited = state.waiters.remove(|waiter| gone.contains(&waiter.owner.number()));
         self.wake(context, state, file, Range::cover(freed, waited));
     }
 
-    /// Notifies the waiters that may lock now that something within `freed` is free, and gives NLM waiters their locks.
-    pub(super) fn wake(
-        &self,
-        context: &Context<'_>,
-        state: &mut File,
-        file: FileId,
-        mut freed: Option<Range>,
-    ) {
-        let mut from = 0;
-        while let Some(range) = freed {
-            state.freed = context.now;
-            let Some(index) = next_waiter(state, from, range) else { return };
-            let Some(waiter) = state.waiters.get_mut(index) else { return };
+    /// Notifies the waiters whose turn it is: those that may lock now that something within `freed` is free, and those behind
+    /// places that were given up. NLM waiters get their locks. If they are very many, [`SharedState::tick`] wakes the others.
+    pub(super) fn wake(&self, context: &Context<'_>, state: &mut File, file: FileId, freed: Option<Range>) {
+        let mut places = state.waiters.take_turns();
+        if freed.is_none() && places.is_empty() {
+            return;
+        }
+        state.freed = context.now;
+        let in_turn = |state: &File, freed: Option<Range>| freed.map(|freed| state.waiters.in_turn(freed));
+        places.extend(in_turn(state, freed).into_iter().flatten());
+        let mut woken = 0;
+        while let Some(place) = places.pop_first() {
+            if !state.may_lock(place, self.merge_clock(context)) {
+                continue;
+            }
+            if woken == WOKEN_AT_ONCE {
+                places.insert(place);
+                return self.wake_later(state, file, places);
+            }
+            woken += 1;
+            let Some(waiter) = state.waiters.at(place) else { continue };
             waiter.notified = true;
             let waiter = waiter.clone();
-            from = index + 1;
             match &waiter.open {
                 Some(open) => {
-                    // The grant removed all of its places in the queue, and may itself have freed something.
-                    let more = self.grant_to_waiter(context, state, &waiter, open);
-                    from = 0;
-                    freed = Range::cover(freed, more);
+                    // The grant removed the owner's places in the queue, and may itself have freed something.
+                    let freed = self.grant_to_waiter(context, state, &waiter, open);
+                    places.append(&mut state.waiters.take_turns());
+                    places.extend(in_turn(state, freed).into_iter().flatten());
                 }
                 None => self.notify_lock(context, file, &waiter.owner),
             }
         }
     }
 
-    /// Locks for an NLM waiter, and calls its host. Returns a range that covers what that freed.
+    /// Locks for an NLM waiter, and calls its host. Returns a range that covers the locks that are gone.
     fn grant_to_waiter(
         &self,
         context: &Context<'_>,
@@ -603,36 +588,30 @@ impl SharedState {
         open: &Arc<StateEntry>,
     ) -> Option<Range> {
         let wanted = LockRequest { range: waiter.range, kind: waiter.kind, waits: true };
-        match self.lock_range(context, state, (open, &waiter.owner), &wanted) {
+        let locked = match state.locks.part(&waiter.owner, waiter.range, PART) {
+            None => self.lock_range(context, state, (open, &waiter.owner), &wanted),
+            // It takes several parts.
+            Some(_) => Err(StateError::Unfinished.into()),
+        };
+        match locked {
             Ok((_, token, freed)) => {
                 self.send_granted(context, waiter, open, token);
                 freed
             }
             // The waiter asks again, or is gone.
             Err(_) => {
-                state.remove_waiters(|other| other.owner == waiter.owner && other.range == waiter.range)
+                state.waiters.remove(|other| other.owner == waiter.owner && other.range == waiter.range);
+                None
             }
         }
     }
-}
-
-/// Returns the first waiter from this place on for something in `freed` that may lock now and was not notified.
-fn next_waiter(state: &File, from: usize, freed: Range) -> Option<usize> {
-    let found = state.waiters.iter().enumerate().skip(from).find(|(_, waiter)| {
-        let wanted = LockRequest { range: waiter.range, kind: waiter.kind, waits: true };
-        !waiter.notified
-            && waiter.range.overlaps(freed)
-            && state.locks.conflict(Some(&waiter.owner), waiter.range, waiter.kind).is_none()
-            && state.earlier_waiter(&waiter.owner, &wanted).is_none()
-    });
-    found.map(|(index, _)| index)
 }
 
 /// Returns what conflicts with a request.
 fn denied(state: &File, owner: &Arc<LockOwner>, wanted: &LockRequest) -> Option<Denied> {
     let held = state.locks.conflict(Some(owner), wanted.range, wanted.kind).map(Denied::from);
     held.or_else(|| {
-        let waiter = state.earlier_waiter(owner, wanted)?;
+        let waiter = state.waiters.earlier(owner, wanted)?;
         Some(Denied { range: waiter.range, kind: waiter.kind, owner: waiter.owner.id.clone(), waits: false })
     })
 }

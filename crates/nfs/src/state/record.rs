@@ -15,6 +15,7 @@
 //! Clients, sessions and the status monitor are in the home volume, the others in the volume of their file, which their
 //! keys do not name.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -22,7 +23,8 @@ use volume::ids::Ino;
 use volume::state::StateChange;
 use wire::xdr::{DecodeError, Decoder, Encoder};
 
-use crate::state::clients::client::Host;
+use crate::state::clients::client::{Host, OpenOwner};
+use crate::state::files::share::Modes;
 use crate::state::ids::{ClientId, Other, SessionId};
 use crate::state::locks::ranges::LockKind;
 
@@ -62,7 +64,15 @@ pub(crate) enum Key {
 impl Key {
     /// Returns its bytes.
     pub(crate) fn to_bytes(self) -> Box<[u8]> {
-        let of_file = |tag, ino: Ino, other: Other| [&[tag][..], &ino.0.to_be_bytes(), &other.0].concat();
+        // Most records are of files, and each OPEN and CLOSE makes such a key.
+        let of_file = |tag, ino: Ino, other: Other| -> Vec<u8> {
+            let mut key = [tag; 1 + 8 + 12];
+            let (_, fields) = key.split_at_mut(1);
+            let (first, second) = fields.split_at_mut(8);
+            first.copy_from_slice(&ino.0.to_be_bytes());
+            second.copy_from_slice(&other.0);
+            key.into()
+        };
         let key = match self {
             Key::Client(id) => [&b"C"[..], &id.0.to_be_bytes()].concat(),
             Key::Session(id) => [&b"S"[..], &id.0].concat(),
@@ -419,9 +429,9 @@ impl Record for SessionRecord {
 
 /// An owner's open of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct OpenRecord {
+pub(crate) struct OpenRecord<'a> {
     /// The open owner.
-    pub(crate) owner: Box<[u8]>,
+    pub(crate) owner: Cow<'a, [u8]>,
     /// The seqid of the stateid.
     pub(crate) seqid: u32,
     /// The modes in which it was opened, one bit each; see `share.rs`.
@@ -432,7 +442,15 @@ pub(crate) struct OpenRecord {
     pub(crate) principal: Option<Principal>,
 }
 
-impl Record for OpenRecord {
+impl<'a> OpenRecord<'a> {
+    /// Returns the record of an owner's open.
+    pub(crate) fn of(owner: &'a OpenOwner, seqid: u32, modes: Modes, confirmed: bool) -> OpenRecord<'a> {
+        let principal = owner.principal();
+        OpenRecord { owner: Cow::Borrowed(&owner.name), seqid, modes: modes.0, confirmed, principal }
+    }
+}
+
+impl Record for OpenRecord<'_> {
     fn write(&self, out: &mut Encoder<'_>) {
         out.opaque(&self.owner);
         out.u32(self.seqid);
@@ -445,7 +463,7 @@ impl Record for OpenRecord {
     }
 
     fn read(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        let owner = boxed(input, NAME_BYTES_MAX)?;
+        let owner = input.opaque(NAME_BYTES_MAX)?.to_vec().into();
         let (seqid, modes) = (input.u32()?, input.u32()?);
         let modes =
             u16::try_from(modes).map_err(|_| DecodeError::TooLong { length: modes, limit: 0xffff })?;

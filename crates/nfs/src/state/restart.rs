@@ -16,7 +16,7 @@ use crate::state::config::Counters;
 use crate::state::files::enter;
 use crate::state::files::share::Modes;
 use crate::state::ids::{ClientId, FileId, Other, SessionId, StateId};
-use crate::state::locks::ranges::{Lock, Range};
+use crate::state::locks::ranges::Range;
 use crate::state::record::{
     ClientRecord, CopyRecord, DelegationRecord, Key, LockStateRecord, MonitorRecord, OpenRecord, RangeRecord,
     Record, SessionRecord,
@@ -37,7 +37,7 @@ const NUMBERS_OF_START: u32 = 1 << 20;
 pub(crate) struct Records {
     clients: Vec<(VolumeId, ClientId, ClientRecord)>,
     sessions: Vec<(VolumeId, SessionId, SessionRecord)>,
-    opens: Vec<(FileId, Other, OpenRecord)>,
+    opens: Vec<(FileId, Other, OpenRecord<'static>)>,
     delegations: Vec<(FileId, Other, DelegationRecord)>,
     lock_states: Vec<(FileId, Other, LockStateRecord)>,
     ranges: Vec<(FileId, Other, u64, RangeRecord)>,
@@ -76,7 +76,9 @@ impl Records {
                 self.lock_states.push((file(ino), other, LockStateRecord::parse(value)?));
             }
             Key::Range(ino, other, first) => {
-                self.ranges.push((file(ino), other, first, RangeRecord::parse(value)?));
+                // No lock ends before it begins.
+                let record = RangeRecord::parse(value).filter(|record| first <= record.last)?;
+                self.ranges.push((file(ino), other, first, record));
             }
             Key::Copy(ino, other) => {
                 let CopyRecord = CopyRecord::parse(value)?;
@@ -143,7 +145,8 @@ impl SharedState {
         let Records { clients, sessions, opens, delegations, lock_states, ranges, copies, highest, .. } =
             records;
         // An earlier start in the same second may have handed out numbers that no record names.
-        self.numbers.store(context.store.generation().wrapping_mul(NUMBERS_OF_START), Ordering::Relaxed);
+        let first = context.store.generation().wrapping_mul(NUMBERS_OF_START);
+        self.numbers.store(first.into(), Ordering::Relaxed);
         for (_, id, record) in &clients {
             let holder = self.shares.holder(record.address());
             let client = Arc::new(Client::new(*id, record, context.now, holder));
@@ -181,16 +184,13 @@ impl SharedState {
                 None => drop_record(file.volume, Key::LockState(file.ino, *other)),
             }
         }
-        for (file, other, first, record) in &ranges {
-            match locking.get(&(*file, *other)) {
-                Some(entry) => self.restore_range(context, entry, *first, *record),
-                None => drop_record(file.volume, Key::Range(file.ino, *other, *first)),
-            }
-        }
         for (file, other) in copies {
             if !self.restore_copy(file, other) {
                 drop_record(file.volume, Key::Copy(file.ino, other));
             }
+        }
+        for (volume, change) in self.restore_ranges(context, &locking, ranges) {
+            unbacked.entry(volume).or_default().push(change);
         }
         for (volume, changes) in unbacked {
             let _ = context.change(volume, &changes);
@@ -266,7 +266,7 @@ impl SharedState {
         context: &Context<'_>,
         file: FileId,
         other: Other,
-        record: &OpenRecord,
+        record: &OpenRecord<'_>,
     ) -> Option<Arc<StateEntry>> {
         let (client, number) = self.client_of(other)?;
         client.known(number);
@@ -282,7 +282,7 @@ impl SharedState {
         let entry = StateEntry::open(&client, file, stateid, &owner, Modes(record.modes), true);
         self.add(&entry).ok()?;
         let mut files = self.files.write(&file);
-        enter(&mut files, context, file).opens.push(Arc::clone(&entry));
+        enter(&mut files, context, file).opens.insert(&entry);
         Counters::up(&self.counters.opens);
         self.count_denial(None, Some(Modes(record.modes)));
         Some(entry)
@@ -304,7 +304,7 @@ impl SharedState {
         }
         client.delegations.fetch_add(1, Ordering::Relaxed);
         let mut files = self.files.write(&file);
-        enter(&mut files, context, file).delegations.push(entry);
+        enter(&mut files, context, file).delegations.insert(entry);
         self.modifications.restore();
         true
     }
@@ -327,12 +327,70 @@ impl SharedState {
         Some(entry)
     }
 
-    fn restore_range(&self, context: &Context<'_>, entry: &Arc<StateEntry>, first: u64, record: RangeRecord) {
-        let Some(locks) = entry.as_locks() else { return };
-        let range = Range { first, last: record.last };
-        let lock = Lock { range, kind: record.kind, owner: Arc::clone(&locks.owner) };
+    /// Restores locked ranges. If a crash interrupted a lock that replaces many ranges, some of these overlap the new one:
+    /// they become what a lock makes of them. Returns the changes that do the same to the records, and delete those
+    /// without a lock state.
+    fn restore_ranges(
+        &self,
+        context: &Context<'_>,
+        locking: &HashMap<(FileId, Other), Arc<StateEntry>>,
+        mut ranges: Vec<(FileId, Other, u64, RangeRecord)>,
+    ) -> Vec<(VolumeId, StateChange)> {
+        // Exclusive ones last: each byte stays locked as strongly as it may have been.
+        ranges.sort_by_key(|(.., record)| record.kind);
+        let mut changes = Vec::new();
+        let mut overlapping: HashMap<(FileId, Other), BTreeMap<u64, RangeRecord>> = HashMap::new();
+        for (file, other, first, record) in &ranges {
+            match locking.get(&(*file, *other)) {
+                Some(entry) if self.restore_range(context, entry, *first, *record) => {}
+                Some(_) => drop(overlapping.entry((*file, *other)).or_default()),
+                None => changes.push((file.volume, Key::Range(file.ino, *other, *first).deleted())),
+            }
+        }
+        for (file, other, first, record) in ranges {
+            if let Some(records) = overlapping.get_mut(&(file, other)) {
+                records.insert(first, record);
+            }
+        }
+        for (key, records) in overlapping {
+            let mended = locking.get(&key).map(|entry| self.mended_ranges(entry, &records));
+            changes.extend(mended.into_iter().flatten().map(|change| (key.0.volume, change)));
+        }
+        changes
+    }
+
+    /// Restores a range. Returns whether it is one of its own: it neither overlaps nor adjoins another one of its owner.
+    fn restore_range(
+        &self,
+        context: &Context<'_>,
+        entry: &Arc<StateEntry>,
+        first: u64,
+        record: RangeRecord,
+    ) -> bool {
+        let Some(locks) = entry.as_locks() else { return true };
         let mut files = self.files.write(&entry.file);
-        let change = crate::state::locks::ranges::Change { removed: Vec::new(), added: vec![lock] };
-        enter(&mut files, context, entry.file).apply_ranges(&entry.client, &change);
+        let state = enter(&mut files, context, entry.file);
+        let change = state.locks.plan(&locks.owner, Range { first, last: record.last }, Some(record.kind));
+        state.apply_ranges(&entry.client, &change);
+        change.removed.is_empty() && !change.added.is_empty()
+    }
+
+    /// Returns the changes that make the records of a lock state's ranges what they are now. What is locked stays locked if
+    /// only the first changes survive another crash.
+    fn mended_ranges(&self, entry: &StateEntry, records: &BTreeMap<u64, RangeRecord>) -> Vec<StateChange> {
+        let files = self.files.read(&entry.file);
+        let (Some(state), Some(locks)) = (files.get(&entry.file), entry.as_locks()) else {
+            return Vec::new();
+        };
+        let now: BTreeMap<u64, RangeRecord> = state
+            .locks
+            .of(&locks.owner)
+            .map(|lock| (lock.range.first, RangeRecord { last: lock.range.last, kind: lock.kind }))
+            .collect();
+        let key = |first: &u64| Key::Range(entry.file.ino, entry.other, *first);
+        let put = now.iter().filter(|(first, record)| records.get(*first) != Some(*record));
+        let put = put.map(|(first, record)| key(first).put(record));
+        let gone = records.keys().filter(|first| !now.contains_key(*first)).map(|first| key(first).deleted());
+        put.chain(gone).collect()
     }
 }

@@ -181,11 +181,15 @@ pub(crate) struct SlotGuard {
 }
 
 impl SlotGuard {
-    /// Completes the request. `reply` is given if it is to be cached; `wait` is what it waits for.
-    pub(crate) fn finish(mut self, reply: Option<&[u8]>, wait: Option<(VolumeId, Durability)>) {
+    /// Completes the request. `reply` is given if it is to be cached; `waits` is what it waits for, by volume.
+    pub(crate) fn finish(
+        mut self,
+        reply: Option<&[u8]>,
+        waits: impl IntoIterator<Item = (VolumeId, Durability)>,
+    ) {
         self.finished = true;
-        let wait = wait.map(|(volume, after)| DurabilityToken { volume, after });
-        let reply = reply.map_or(SlotReply::NotCached, |reply| SlotReply::Cached(reply.into(), wait));
+        let tokens = || waits.into_iter().map(|(volume, after)| DurabilityToken { volume, after }).collect();
+        let reply = reply.map_or(SlotReply::NotCached, |reply| SlotReply::Cached(reply.into(), tokens()));
         if let Some(slot) = self.own_slot() {
             slot.finish(self.sequence, self.checksum, reply);
         }
@@ -209,6 +213,11 @@ impl SlotGuard {
     /// Returns the largest reply that is cached, in bytes, without the RPC header.
     pub(crate) fn reply_bytes_cached_max(&self) -> usize {
         body_bytes(self.session.fore.cached_bytes)
+    }
+
+    /// Returns the origin of the session's client.
+    pub(crate) fn origin(&self) -> IpAddr {
+        self.session.client.holder.origin()
     }
 
     /// Returns session, slot and sequence, under which the journal remembers results.
@@ -499,7 +508,7 @@ impl SharedState {
         Ok(token)
     }
 
-    pub(super) fn end_session(
+    fn end_session(
         &self,
         context: &Context<'_>,
         session: &Arc<Session>,
@@ -507,14 +516,23 @@ impl SharedState {
         let token = context.change_home(&[Key::Session(session.id).deleted()])?;
         self.sessions.write(&session.id).remove(&session.id);
         session.client.inner.lock().sessions.retain(|id| *id != session.id);
+        self.unbind_all(session);
+        Ok(token)
+    }
+
+    /// Lets callbacks of a session that has ended use no connection.
+    pub(super) fn unbind_all(&self, session: &Session) {
         let connections = session.inner.lock().connections.clone();
         connections.into_iter().for_each(|connection| self.unbind(session, connection));
-        Ok(token)
     }
 
     /// Forgets a closed connection, so that no callback uses it.
     pub(crate) fn connection_closed(&self, connection: ConnectionId) {
         let sessions = self.bound.write(&connection).remove(&connection).unwrap_or_default();
+        if sessions.is_empty() {
+            // No call went there, and other calls need not be looked at.
+            return;
+        }
         for id in sessions {
             if let Ok(session) = self.session(id) {
                 session.unbind(connection);

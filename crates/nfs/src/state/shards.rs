@@ -77,8 +77,25 @@ impl<K: ShardKey, V> Shards<K, V> {
         self.parts.iter().for_each(|part| part.write().retain(|_, value| keep(value)));
     }
 
+    /// Returns the values for which `is_wanted` returns true.
+    pub(super) fn select(&self, is_wanted: impl Fn(&V) -> bool) -> Vec<V>
+    where
+        V: Clone,
+    {
+        let wanted = |part: &RwLock<HashMap<K, V>>| -> Vec<V> {
+            part.read().values().filter(|value| is_wanted(value)).cloned().collect()
+        };
+        self.parts.iter().flat_map(wanted).collect()
+    }
+
     /// Returns the number of values.
     pub(super) fn len(&self) -> usize {
         self.parts.iter().map(|part| part.read().len()).sum()
+    }
+
+    /// Returns the sum of a number over all values.
+    #[cfg(test)]
+    pub(super) fn sum(&self, of: impl Fn(&V) -> usize) -> usize {
+        self.parts.iter().map(|part| part.read().values().map(&of).sum::<usize>()).sum()
     }
 }

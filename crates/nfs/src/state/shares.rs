@@ -3,7 +3,7 @@
 //! An origin (see [`origin`]: an IPv4 address, or an IPv6 /64 network) may hold at most [`HELD_PER_FREE`] times what is
 //! free, and a client at most that many times what is free to its origin. So shares need no configuration and shrink as
 //! others come: one origin alone gets three quarters, and of `n` that take all they get, each gets `3 / (3n + 1)`. The
-//! rest stays free for those who ask for little. Whoever holds more than its share keeps it, and gets nothing more.
+//! rest stays free for those who ask for little. A holder of more than its share keeps that, and gets nothing more.
 //! (A. K. Choudhury and E. L. Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998.)
 //!
 //! A client that holds hardly anything ([`FREE_PER_HELD`], or [`Resource::least`]) gets more even if its origin has its
@@ -23,6 +23,10 @@ use volume::time::Time;
 
 use crate::connection::origin;
 use crate::state::config::Config;
+use crate::state::ids::Other;
+use crate::state::shares::recall_costs::RecallCosts;
+
+mod recall_costs;
 
 /// How many times what is free an origin may hold.
 const HELD_PER_FREE: u64 = 3;
@@ -148,8 +152,10 @@ pub(super) struct Origin {
     looked: Last,
     /// When it last displaced a client of an origin that had no more.
     swapped: Last,
-    /// Before this time it gets no delegations, as it did not return one, in nanoseconds.
+    /// Before this time it gets no delegations, as others waited too long for one, in nanoseconds.
     delegated_from: AtomicI64,
+    /// What led, or may lead, to that.
+    recall_costs: Mutex<RecallCosts>,
 }
 
 impl Origin {
@@ -252,6 +258,23 @@ impl Holder {
     /// Returns whether the origin was refused something since [`Shares::forget_idle`].
     pub(crate) fn was_refused(&self) -> bool {
         self.origin.refused.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a conflict began a recall of a delegation.
+    pub(crate) fn begin_recall(&self, since: Time, other: Other) {
+        self.origin.recall_costs.lock().begin(since, other);
+    }
+
+    /// Notes that a recall has ended, or has another time now. Returns whether a conflict began it.
+    pub(crate) fn end_recall(&self, since: Time, other: Other) -> bool {
+        self.origin.recall_costs.lock().end(since, other)
+    }
+
+    /// Counts for how long others have waited for delegations of the origin. `is_silent` says that the holder of the one in
+    /// question may have been cut off. Returns whether that was too long.
+    pub(crate) fn count_recalls(&self, now: Time, is_silent: bool) -> bool {
+        self.returns_delegations(now)
+            && self.origin.recall_costs.lock().count(now, is_silent, &self.totals.config)
     }
 
     /// Returns whether the clients of the origin have returned their delegations in time lately.
@@ -357,6 +380,7 @@ impl Shares {
                 looked: Last::never(),
                 swapped: Last::never(),
                 delegated_from: AtomicI64::new(i64::MIN),
+                recall_costs: Mutex::default(),
             })
         });
         let (origin, totals) = (Arc::clone(known), Arc::clone(&self.totals));

@@ -41,7 +41,7 @@ impl SharedState {
             (Some(entry), Caller::V40(peer))
                 if entry.client.version == ClientProtocol::V40 && entry.client.is_at(peer.address) =>
             {
-                Ok(entry)
+                if entry.client.is_gone() { Err(StateError::Expired) } else { Ok(entry) }
             }
             (None, Caller::V40(_)) => Err(self.unknown(other)),
             _ => Err(StateError::BadStateId),
@@ -73,9 +73,7 @@ impl SharedState {
 
     /// Returns whether an id was handed out since the oldest known instance.
     pub(crate) fn is_of_known_instance(&self, client: crate::state::ids::ClientId) -> bool {
-        // After a restart, an instance begins with the first id that it hands out.
-        let known = || self.newest_known.load(Ordering::Relaxed);
-        let newest = self.instance.get().copied().unwrap_or_else(known);
+        let newest = self.newest_instance();
         let known = self.oldest.load(Ordering::Relaxed)..=newest;
         newest != 0 && self.keys.instances(client).any(|instance| known.contains(&instance))
     }
@@ -216,29 +214,30 @@ impl SharedState {
     /// Returns the `other` of a new stateid of a client.
     pub(super) fn next_other(&self, client: &Client) -> Other {
         loop {
-            // Numbers wrap around after 2^32; far fewer are in use.
+            // Numbers wrap around after 2^32, but those of state that still exists are not used again. Far fewer are.
             let other = self.keys.other(client.id, client.next_number());
             let special = other == Other::ZEROS || other == Other::ONES;
-            if !special && !self.stateids.read(&other).contains_key(&other) {
+            let used = || self.stateids.read(&other).contains_key(&other) || self.copies.has(&other);
+            if !special && !used() {
                 return other;
             }
         }
     }
 
-    /// Makes a stateid known, or refuses it as its client is gone: whoever removes the client finds it or comes first.
+    /// Registers a stateid, or refuses it if its client is gone: a removal of the client either finds it or came first.
     ///
     /// # Errors
     /// [`StateError::Expired`] or [`StateError::UnknownSession`] if its client is gone.
     pub(super) fn add(&self, entry: &Arc<StateEntry>) -> Result<(), StateError> {
         let mut known = self.stateids.write(&entry.other);
         let mut held = entry.client.inner.lock();
-        if held.gone {
+        if entry.client.is_gone() {
             return Err(match entry.client.version {
                 ClientProtocol::V40 | ClientProtocol::Nlm => StateError::Expired,
                 ClientProtocol::Sessions => StateError::UnknownSession,
             });
         }
-        held.entries.insert(entry.other, entry.file);
+        held.entries.insert(entry.other);
         known.insert(entry.other, Arc::clone(entry));
         Ok(())
     }

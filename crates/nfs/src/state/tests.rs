@@ -14,11 +14,16 @@ use crate::state::clients::owner_sequence::OwnerSequence;
 mod clients;
 mod damaged;
 mod delegations;
+mod distrust;
 mod late;
 mod limits;
 mod model;
+mod opens;
+mod parts;
 mod races;
+mod removal;
 mod shares;
+mod waiters;
 
 /// The only volume.
 const VOLUME: VolumeId = VolumeId(7);
@@ -35,6 +40,8 @@ struct Memory {
     meanwhile: Mutex<Option<Meanwhile>>,
     /// How many changes of a list survive a crash.
     left: Mutex<Option<usize>>,
+    /// How often it was asked whether something is durable.
+    durability_asked: std::sync::atomic::AtomicUsize,
 }
 
 impl StateStore for Memory {
@@ -64,13 +71,14 @@ impl StateStore for Memory {
         Ok(Durability::NOW)
     }
 
-    fn defer(&self, volume: VolumeId, put: &StateChange) -> Result<(), Error> {
-        self.change(volume, std::slice::from_ref(put)).map(drop)
+    fn defer(&self, volume: VolumeId, put: StateChange) -> Result<(), Error> {
+        self.change(volume, &[put]).map(drop)
     }
 
     fn journal_deferred(&self) {}
 
     fn durability(&self, _: DurabilityToken) -> Durable {
+        self.durability_asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Durable::Yes
     }
 

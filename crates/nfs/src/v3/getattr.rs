@@ -4,12 +4,13 @@ use wire::nfs3::{GetattrArgs, GetattrOk, GetattrRes, NfsStat3};
 use wire::xdr::{Encode, Encoder};
 
 use crate::call::{Call, Handled};
+use crate::recall::Right;
 use crate::state::delegations::ConflictKind;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: GetattrArgs<'_> = call.arguments()?;
     let object = call.object(args.object)?;
-    drop(call.recaller().object(&object, ConflictKind::Read)?);
+    drop(call.recaller().object(&object, ConflictKind::Read, Right::None)?);
     match object.volume.attributes(&object.request(), object.ino) {
         Ok(promised) => {
             let obj_attributes = object.fattr3(&promised.value);

@@ -7,6 +7,7 @@ use wire::xdr::{Encode, Encoder};
 
 use crate::attributes::unchanged;
 use crate::call::{Call, Handled, Stop};
+use crate::recall::Right;
 use crate::rpc_cache::{Once, ToJournal, once};
 use crate::state::delegations::ConflictKind;
 
@@ -16,7 +17,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     if !file.is_beside(&directory) {
         return Err(Stop::Status(NfsStat3::Xdev));
     }
-    let _in_flight = call.recaller().object(&file, ConflictKind::Modify)?;
+    let _in_flight = call.recaller().object(&file, ConflictKind::Modify, Right::AddTo(&directory))?;
     let operation = Once {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             file.volume.link(request, file.ino, directory.ino, args.link.name.0, encode)

@@ -2,16 +2,14 @@
 //! buffers.
 
 use volume::limits::TRANSFER_BYTES_MAX;
-use volume::results::{Piece, ReadData};
+use volume::results::Piece;
 use wire::nfs3::{NfsStat3, PostOpAttr, ReadArgs, ReadEncoder};
 use wire::xdr::Encoder;
 
 use crate::call::{Call, Handled};
+use crate::limits::{IN_PARTS_BYTES_MIN, PIECE_BYTES_MIN};
 use crate::state::stateids::IoMode;
-
-/// Data of this length and more is not copied, bytes. Below it, a copy costs less than one more entry in the vector of a
-/// system call.
-const IN_PARTS_BYTES_MIN: usize = 16 << 10;
+use crate::summary::Transferred;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: ReadArgs<'_> = call.arguments()?;
@@ -23,7 +21,11 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     match file.volume.read(&file.request(), file.ino, args.offset, count) {
         Ok(promised) => {
             let read = promised.value;
-            if read.count >= IN_PARTS_BYTES_MIN && read.count.is_multiple_of(4) && has_no_hole(&read) {
+            call.transferred.set(Transferred::read(read.count));
+            if read.count >= IN_PARTS_BYTES_MIN
+                && read.count.is_multiple_of(4)
+                && read.is_in_long_pieces(PIECE_BYTES_MIN)
+            {
                 let attributes = file.fattr3(&read.attributes);
                 ReadEncoder::begin(out, 0).finish_without_data(&attributes, read.eof, read.count);
                 call.tail.set(read.pieces.into_iter().filter_map(Piece::into_slice).collect());
@@ -43,10 +45,6 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
         }
         Err(failure) => file.fail(&failure, out, |attributes| attributes),
     }
-}
-
-fn has_no_hole(read: &ReadData) -> bool {
-    read.pieces.iter().all(|piece| matches!(piece, Piece::Data { .. }))
 }
 
 pub(super) fn failed(status: NfsStat3, out: &mut Encoder<'_>) {

@@ -10,7 +10,7 @@ use wire::nfs3::{Entry3, Filename3, NfsStat3, PostOpAttr, ReaddirArgs, ReaddirEn
 use wire::xdr::Encoder;
 
 use crate::call::{Call, Handled, Object};
-use crate::limits::{COOKIE_VERIFIER, DIRECTORY_BYTES_MAX, NAMES_AT_ONCE_MAX};
+use crate::limits::{COOKIE_VERIFIER, DIRECTORY_BYTES_MAX, NAMES_AT_ONCE_MAX, NAMES_MAX};
 
 /// Bytes of an entry with a name of a dozen bytes, to guess how many names to request from the engine.
 const USUAL_ENTRY_BYTES: usize = 4 + 8 + (4 + 12) + 8;
@@ -85,14 +85,15 @@ struct Listed {
     eof: bool,
 }
 
-/// Passes names after the cookie to `take` until it refuses one or no more follow.
+/// Passes names after the cookie to `take` until it refuses one, no more follow, or there are enough.
 fn list(directory: &Object<'_>, asked: &Asked, mut take: impl FnMut(&Entry) -> bool) -> Answer<Listed> {
     let mut cookie = Cookie(asked.cookie);
     let mut taken = 0;
     let mut after = Durability::NOW;
     let mut before = None;
     loop {
-        let most = asked.guess.saturating_sub(taken).clamp(NAMES_MORE, NAMES_AT_ONCE_MAX);
+        let most =
+            asked.guess.saturating_sub(taken).clamp(NAMES_MORE, NAMES_AT_ONCE_MAX).min(NAMES_MAX - taken);
         let promised =
             directory.volume.read_directory(&directory.request(), directory.ino, cookie, most, asked.plus);
         let Promised { value: listing, after: found } = match (promised, before) {
@@ -105,12 +106,12 @@ fn list(directory: &Object<'_>, asked: &Asked, mut take: impl FnMut(&Entry) -> b
         after = after.and(found);
         let fitting = listing.entries.iter().take_while(|entry| take(entry)).count();
         let all = fitting == listing.entries.len();
-        if !all || listing.end || fitting == 0 {
+        taken += fitting;
+        if !all || listing.end || fitting == 0 || taken == NAMES_MAX {
             let listed = Listed { directory: listing.directory, eof: all && listing.end };
             return Ok(Promised { value: listed, after });
         }
         before = Some(listing.directory);
-        taken += fitting;
         cookie = listing.entries.last().map_or(cookie, |entry| entry.cookie);
     }
 }

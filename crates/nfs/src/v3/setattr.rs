@@ -6,6 +6,7 @@ use wire::xdr::{Encode, Encoder};
 
 use crate::attributes::{set_attributes, time, unchanged};
 use crate::call::{Call, Handled};
+use crate::recall::Right;
 use crate::rpc_cache::{Once, ToJournal, once};
 use crate::state::delegations::ConflictKind;
 use crate::state::stateids::IoMode;
@@ -15,7 +16,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let object = call.object(args.object)?;
     let _in_flight = match args.new_attributes.size {
         Some(_) => call.check_io(&object, IoMode::Write)?,
-        None => call.recaller().object(&object, ConflictKind::Modify)?,
+        None => call.recaller().object(&object, ConflictKind::Modify, Right::Write)?,
     };
     let operation = Once {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {

@@ -10,6 +10,7 @@ use crate::attributes::unchanged;
 use crate::call::{Call, Handled, Object};
 use crate::limits::fits_a_file;
 use crate::state::stateids::IoMode;
+use crate::summary::Transferred;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: WriteArgs<'_> = call.arguments()?;
@@ -18,6 +19,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     match write(&file, &args, call.data(args.data)?) {
         Ok(promised) => {
             let written = &promised.value;
+            call.transferred.set(Transferred::written(written.count));
             WriteRes::Ok(WriteOk {
                 file_wcc: file.wcc(&written.file),
                 count: written.count,

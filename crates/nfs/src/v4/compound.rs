@@ -1,23 +1,30 @@
 //! COMPOUND (RFC 7530 section 15.2, RFC 8881 section 16.2, RFC 7862 section 13): evaluates operations in order until
 //! one fails.
 //!
-//! The evaluator runs on threads that must not wait. If an operation needs media or reaches a limit, the effects of the
-//! operations before it stand: their results, the current and saved filehandles, the slot. They go into a [`Progress`],
-//! with which the same call runs again from that operation.
+//! The evaluator runs on threads that must not wait. If an operation needs media or reaches a limit, or if those before it were
+//! enough for one turn (`turns.rs`), the effects of the operations before it stand: their results, the current and saved
+//! filehandles, the slot. They go into a [`Progress`], with which the same call runs again from that operation.
 //!
 //! A reply waits for the durability of one volume. If several volumes have changes that are not durable yet, the
 //! COMPOUND runs again after its last operation until one volume remains.
 
+use std::sync::Arc;
+
+use volume::ids::VolumeId;
+use volume::request::Durability;
 use wire::limits::COMPOUND_OPS_MAX;
 use wire::nfs3;
 use wire::nfs4::compound::{CompoundReader, OpError};
 use wire::nfs4::{NfsStat4, OpNum4, Utf8Str4};
 use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
+use crate::admission::{Awaited, AwaitedLimit, changes_object};
 use crate::call::{self, After, Call, Handled};
+use crate::credentials::SharedCredentials;
 use crate::progress::{Parts, Progress, Suspended, failure_body};
-use crate::v4::context::{Compound, Done, OpStop, Replay, Target};
+use crate::v4::context::{Compound, Done, OpStop, Target};
 use crate::v4::operations::{self, Placement};
+use crate::v4::waits::Several;
 
 /// The minor versions that are served.
 const MINOR_VERSIONS: u32 = 3;
@@ -29,7 +36,8 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
         reply.finish(NfsStat4::MinorVersMismatch, 0, out);
         return Ok(After::NOW);
     }
-    let mut compound = Compound::new(call, reader, reply.start);
+    let credentials = SharedCredentials::default();
+    let mut compound = Compound::new(call, &credentials, reader, reply.start);
     if let Some(suspended) = call.progress.take().and_then(Progress::into_inner) {
         compound.resume(*suspended, out);
     }
@@ -38,16 +46,25 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
             reply.finish(compound.status, compound.index, out);
             reply.complete(&mut compound, call, out)
         }
-        Err(Unfinished::Replay(replay)) => {
+        Err(Unfinished::Replay(again)) => {
             out.rewind(reply.start);
-            out.raw(&replay.reply);
-            Ok(After(replay.wait.and_then(|(id, durability)| Some((call.service.volume(id)?, durability)))))
+            out.raw(&again);
+            // For several volumes, one after the other: the call runs again until one remains.
+            let wait = compound.waits.only().map_err(|Several| call::Stop::Later)?;
+            compound.evaluated.note(OpNum4::Sequence);
+            sum_up(&mut compound, call);
+            Ok(after(call, wait))
         }
         Err(Unfinished::Again(again)) => {
             reply.suspend(&mut compound, call, out);
             Err(again)
         }
     }
+}
+
+/// Returns what the reply to a call waits for: nothing in a volume that is no longer served.
+fn after<'a>(call: &Call<'a>, wait: Option<(VolumeId, Durability)>) -> After<'a> {
+    After(wait.and_then(|(id, durability)| Some((call.service.volume(id)?, durability))))
 }
 
 /// Encodes the reply for changes that were lost: no operation has a result.
@@ -61,7 +78,7 @@ pub(super) fn failed(status: nfs3::NfsStat3, out: &mut Encoder<'_>) {
 /// Why a COMPOUND was not evaluated to its end.
 enum Unfinished {
     /// It was evaluated before, with this reply.
-    Replay(Replay),
+    Replay(Arc<[u8]>),
     /// It must run again.
     Again(call::Stop),
 }
@@ -92,25 +109,22 @@ impl<'t> Reply<'t> {
     /// Completes the reply: gives it to the slot, and determines what it waits for.
     fn complete<'a>(
         &self,
-        compound: &mut Compound<'a>,
+        compound: &mut Compound<'_>,
         call: &Call<'a>,
         out: &mut Encoder<'_>,
     ) -> Handled<'a> {
-        let mut outstanding = compound.waits.outstanding();
-        let wait = outstanding.next();
-        if outstanding.next().is_some() {
-            drop(outstanding);
+        let Ok(wait) = compound.waits.only() else {
             self.suspend(compound, call, out);
             return Err(call::Stop::Later);
-        }
-        drop(outstanding);
+        };
         if let Some(slot) = compound.slot.take() {
             let kept = slot.cache_this().then(|| out.buffer().get(self.start..)).flatten();
-            slot.finish(kept, wait.map(|(volume, durability)| (volume.id(), durability)));
+            slot.finish(kept, wait);
         }
         call.tail.set(std::mem::take(&mut compound.tail));
         call.changed.set(compound.changed);
-        Ok(After(wait))
+        sum_up(compound, call);
+        Ok(after(call, wait))
     }
 
     /// Saves the progress for another run.
@@ -120,6 +134,14 @@ impl<'t> Reply<'t> {
             call.progress.set(Some(Progress::new(suspended(compound, self.tag.0, results))));
         }
     }
+}
+
+/// Gives the call what is to be counted.
+fn sum_up(compound: &mut Compound<'_>, call: &Call<'_>) {
+    let mut targets = compound.current.iter().chain(&compound.saved);
+    compound.evaluated.volume = targets.find_map(Target::volume);
+    call.evaluated.set(std::mem::take(&mut compound.evaluated));
+    call.transferred.set(compound.transferred);
 }
 
 /// Returns what another run needs to continue.
@@ -139,6 +161,8 @@ fn suspended(compound: &mut Compound<'_>, tag: &[u8], results: Vec<u8>) -> Suspe
         slot: compound.slot.take(),
         waits: compound.waits.iter().map(|(volume, durability)| (volume.id(), durability)).collect(),
         changed: compound.changed,
+        evaluated: std::mem::take(&mut compound.evaluated),
+        transferred: compound.transferred,
         tail: std::mem::take(&mut compound.tail),
     }
 }
@@ -165,16 +189,20 @@ fn step(
     number.encode(out);
     let body = out.position();
     let done = match operation {
-        Ok(number) => perform(compound, number, at, out),
+        Ok(number) => compound.take_turn(number).and_then(|()| perform(compound, number, at, out)),
         Err(error) => Err(error.status(compound.minor).into()),
     };
     match done {
-        Ok(()) => Ok(written_status(out, body)),
+        Ok(()) => {
+            compound.evaluated.note(number);
+            Ok(written_status(out, body))
+        }
         Err(OpStop::Status(status)) => {
             out.rewind(body);
             compound.tail.clear();
             status.encode(out);
             failure_body(number, out);
+            compound.evaluated.note(number);
             Ok(status)
         }
         Err(stop) => {
@@ -182,11 +210,17 @@ fn step(
             Err(match stop {
                 OpStop::Replay(replay) => Unfinished::Replay(replay),
                 OpStop::WouldBlock => Unfinished::Again(call::Stop::WouldBlock),
-                OpStop::Busy => Unfinished::Again(call::Stop::Busy),
+                OpStop::Busy(limit) => Unfinished::Again(call::Stop::Busy(awaited(compound, number, limit))),
                 OpStop::Later | OpStop::Status(_) => Unfinished::Again(call::Stop::Later),
             })
         }
     }
+}
+
+/// Returns what an operation that met a limit waits for, if it is ordered: ordered operations change the current object.
+fn awaited(compound: &Compound<'_>, operation: OpNum4, limit: AwaitedLimit) -> Option<Awaited> {
+    let volume = compound.current.as_ref().and_then(Target::volume)?;
+    changes_object(operation).then_some((volume, limit))
 }
 
 /// Returns the status at the beginning of a result.

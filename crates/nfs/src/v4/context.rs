@@ -1,22 +1,23 @@
 //! The evaluation state of a COMPOUND, which its operations read and change.
 
 use std::borrow::Cow;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use volume::bytes::{Slice, WriteData};
 use volume::ids::{Ino, VolumeId};
 use volume::request::{Access, Answer, Durability, Error, Failure};
-use volume::time::Time;
 use volume::volume::Volume;
 use wire::nfs4::compound::{CompoundReader, OpError};
 use wire::nfs4::{FattrError, FileHandle4, NfsStat4, OpNum4, Stateid4};
 use wire::rpc::CallHeader;
-use wire::xdr::{Decode, DecodeError, Encoder, Payload};
+use wire::xdr::{Block, Decode, DecodeError, Encoder, Payload, padding};
 
+use crate::admission::AwaitedLimit;
 use crate::call::{Call, Object, write_data};
+use crate::clocks::ClockReading;
 use crate::connection::Connection;
 use crate::context::{Located, Refused, ServiceContext};
+use crate::credentials::SharedCredentials;
 use crate::exports::Export;
 use crate::exports::pseudo::Node;
 use crate::incoming::ReceivedPayload;
@@ -24,6 +25,7 @@ use crate::limits::COMPOUND_REPLY_BYTES_MAX;
 use crate::progress::{Parts, Suspended};
 use crate::state::SlotGuard;
 use crate::status;
+use crate::summary::{Evaluated, Transferred};
 use crate::v4::operations;
 use crate::v4::waits::Waits;
 
@@ -34,22 +36,13 @@ pub(crate) enum OpStop {
     Status(NfsStat4),
     /// It needs media, or is long and gives its turn up. Nothing was changed, except by the parts that it noted.
     WouldBlock,
-    /// A limit of the volume is reached. Nothing was changed, except by the parts that it noted; try again soon.
-    Busy,
+    /// This limit of the volume is reached. Nothing was changed, except by the parts that it noted; try again soon.
+    Busy(AwaitedLimit),
     /// Something else is in its way, for example another request. Nothing was changed, except by the parts that it noted; try
     /// again soon.
     Later,
     /// The whole COMPOUND was answered before.
-    Replay(Replay),
-}
-
-/// The earlier reply to a COMPOUND.
-#[derive(Debug)]
-pub(crate) struct Replay {
-    /// The whole result.
-    pub(crate) reply: Arc<[u8]>,
-    /// What it waits for.
-    pub(crate) wait: Option<(VolumeId, Durability)>,
+    Replay(Arc<[u8]>),
 }
 
 impl From<NfsStat4> for OpStop {
@@ -74,7 +67,7 @@ impl From<Error> for OpStop {
     fn from(error: Error) -> OpStop {
         match error {
             Error::WouldBlock => OpStop::WouldBlock,
-            Error::Busy => OpStop::Busy,
+            Error::Busy => OpStop::Busy(AwaitedLimit::Journal),
             Error::ObjectBusy => OpStop::Later,
             _ => OpStop::Status(status::nfs4(error)),
         }
@@ -90,7 +83,7 @@ pub(crate) enum Target<'c> {
     /// A directory of the pseudo file system.
     Pseudo(&'c Node),
     /// An object of a volume.
-    Stored(Rc<Object<'c>>),
+    Stored(Object<'c>),
 }
 
 impl Target<'_> {
@@ -99,6 +92,14 @@ impl Target<'_> {
         match self {
             Target::Pseudo(node) => HandleBytes::new(&node.handle()),
             Target::Stored(object) => HandleBytes::new(&object.handle_bytes(object.ino)),
+        }
+    }
+
+    /// Returns the volume of the object.
+    pub(super) fn volume(&self) -> Option<VolumeId> {
+        match self {
+            Target::Pseudo(_) => None,
+            Target::Stored(object) => Some(object.volume.id()),
         }
     }
 }
@@ -111,6 +112,9 @@ pub(crate) struct HandleBytes {
 }
 
 impl HandleBytes {
+    /// Bytes of the longest encoded handle.
+    pub(crate) const ENCODED_MAX: usize = 4 + volume::handle::HANDLE_BYTES;
+
     pub(crate) fn new(bytes: &[u8]) -> HandleBytes {
         let mut handle = HandleBytes { bytes: [0; volume::handle::HANDLE_BYTES], length: bytes.len() };
         let (front, _) = handle.bytes.split_at_mut(bytes.len());
@@ -121,6 +125,14 @@ impl HandleBytes {
     /// Returns the bytes.
     pub(crate) fn as_slice(&self) -> &[u8] {
         self.bytes.get(..self.length).expect("no handle is longer than those of volumes")
+    }
+
+    /// Encodes the filehandle.
+    #[inline]
+    pub(crate) fn put(&self, fields: &mut Block<'_>) {
+        fields.u32(u32::try_from(self.length).expect("handles are short"));
+        // The bytes after a shorter handle are zeros.
+        fields.put_start(self.bytes, self.length + padding(self.length));
     }
 
     /// Returns the filehandle in the types of NFSv4.
@@ -134,7 +146,8 @@ pub(crate) struct Compound<'c> {
     pub(crate) service: &'c ServiceContext,
     pub(crate) header: &'c CallHeader<'c>,
     pub(crate) connection: &'c Connection,
-    pub(crate) now: Time,
+    credentials: &'c SharedCredentials,
+    pub(crate) now: ClockReading,
     pub(crate) access: Access,
     /// The minor version: 0, 1 or 2.
     pub(crate) minor: u32,
@@ -154,12 +167,17 @@ pub(crate) struct Compound<'c> {
     pub(crate) parts: Parts,
     /// The number of parts that this run began, of all operations.
     pub(super) parts_of_run: u32,
+    /// What the operations weigh that this run began, see `turns.rs`.
+    pub(super) weight_of_run: u32,
     /// The status of the last operation.
     pub(super) status: NfsStat4,
     /// What the reply waits for.
     pub(super) waits: Waits<'c>,
     /// Whether anything was changed.
     pub(super) changed: bool,
+    /// The operations that were evaluated, and the file data that they moved.
+    pub(super) evaluated: Evaluated,
+    pub(super) transferred: Transferred,
     /// The end of the reply, if it is not in the buffer. Only the last operation may set it.
     pub(super) tail: Vec<Slice>,
     /// The payload that lies elsewhere.
@@ -173,8 +191,14 @@ pub(crate) struct Compound<'c> {
 }
 
 impl<'c> Compound<'c> {
-    pub(super) fn new(call: &Call<'c>, reader: CompoundReader<'c>, reply_start: usize) -> Compound<'c> {
+    pub(super) fn new(
+        call: &Call<'c>,
+        credentials: &'c SharedCredentials,
+        reader: CompoundReader<'c>,
+        reply_start: usize,
+    ) -> Compound<'c> {
         Compound {
+            credentials,
             service: call.service,
             header: call.header,
             connection: call.connection,
@@ -191,9 +215,12 @@ impl<'c> Compound<'c> {
             slot: None,
             parts: Parts::default(),
             parts_of_run: 0,
+            weight_of_run: 0,
             status: NfsStat4::Ok,
             waits: Waits::default(),
             changed: false,
+            evaluated: Evaluated::default(),
+            transferred: Transferred::default(),
             tail: Vec::new(),
             payload: call.payload,
             reader,
@@ -219,6 +246,8 @@ impl<'c> Compound<'c> {
             self.service.volume(id).into_iter().for_each(|volume| self.waits.add(volume, durability));
         }
         self.changed = suspended.changed;
+        self.evaluated = suspended.evaluated;
+        self.transferred = suspended.transferred;
         self.tail = suspended.tail;
         out.raw(&suspended.results);
     }
@@ -319,7 +348,7 @@ impl<'c> Compound<'c> {
 
     /// Returns the object of the current filehandle, for operations that fail with `otherwise` on directories of the
     /// pseudo file system.
-    pub(crate) fn object_or(&self, otherwise: NfsStat4) -> Result<Rc<Object<'c>>, OpStop> {
+    pub(crate) fn object_or(&self, otherwise: NfsStat4) -> Result<Object<'c>, OpStop> {
         stored(self.usable(self.current.as_ref())?, otherwise)
     }
 
@@ -338,18 +367,18 @@ impl<'c> Compound<'c> {
     }
 
     /// Returns the object of the current filehandle, for operations that are not for directories.
-    pub(crate) fn file(&self) -> Result<Rc<Object<'c>>, OpStop> {
+    pub(crate) fn file(&self) -> Result<Object<'c>, OpStop> {
         self.object_or(NfsStat4::IsDir)
     }
 
     /// Returns the object of the current filehandle, for operations that change it.
-    pub(crate) fn changeable(&self) -> Result<Rc<Object<'c>>, OpStop> {
+    pub(crate) fn changeable(&self) -> Result<Object<'c>, OpStop> {
         let object = self.object_or(NfsStat4::Rofs)?;
         if object.export.read_only { Err(NfsStat4::Rofs.into()) } else { Ok(object) }
     }
 
     /// Returns the object of the saved filehandle, like [`Compound::object_or`].
-    pub(crate) fn saved_object_or(&self, otherwise: NfsStat4) -> Result<Rc<Object<'c>>, OpStop> {
+    pub(crate) fn saved_object_or(&self, otherwise: NfsStat4) -> Result<Object<'c>, OpStop> {
         stored(self.usable(self.saved.as_ref())?, otherwise)
     }
 
@@ -414,8 +443,8 @@ impl<'c> Compound<'c> {
 
     /// Returns an object of a volume, on behalf of the caller.
     fn stored(&self, volume: &'c Arc<Volume>, export: &'c Export, ino: Ino) -> Target<'c> {
-        let (credential, now, access) = (&self.header.credential, self.now, self.access);
-        Target::Stored(Rc::new(Object::new(volume, ino, export, credential, now, access)))
+        let credentials = self.credentials.of(&self.header.credential, export);
+        Target::Stored(Object::new(volume, ino, export, credentials, self.now.wall, self.access))
     }
 
     /// Unwraps the engine's answer, and makes the reply wait for what it shows.
@@ -446,6 +475,11 @@ impl<'c> Compound<'c> {
     /// Notes a change, so that back-pressure applies to the call.
     pub(crate) fn note_change(&mut self) {
         self.changed = true;
+    }
+
+    /// Notes file data that was moved.
+    pub(crate) fn note_transferred(&mut self, transferred: Transferred) {
+        self.transferred = self.transferred.and(transferred);
     }
 
     /// Returns the stateid that the arguments mean, which may be the current one (RFC 8881 section 16.2.3.1.2).
@@ -498,9 +532,9 @@ impl<'c> Compound<'c> {
 }
 
 /// Returns an object of a volume; fails with `otherwise` for a directory of the pseudo file system.
-fn stored<'c>(target: &Target<'c>, otherwise: NfsStat4) -> Result<Rc<Object<'c>>, OpStop> {
+fn stored<'c>(target: &Target<'c>, otherwise: NfsStat4) -> Result<Object<'c>, OpStop> {
     match target {
         Target::Pseudo(_) => Err(otherwise.into()),
-        Target::Stored(object) => Ok(Rc::clone(object)),
+        Target::Stored(object) => Ok(object.clone()),
     }
 }

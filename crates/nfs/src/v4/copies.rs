@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use volume::request::{Access, Durable, Error, Request};
-use volume::time::Time;
 use volume::volume::Volume;
 
+use crate::clocks::ClockReading;
 use crate::context::ServiceContext;
 use crate::state::StateError;
 use crate::state::copies::{CopyEnd, CopyJob, CopyRequest, CopySide, Phase};
@@ -32,7 +32,7 @@ enum Step {
 impl ServiceContext {
     /// Copies a part of each copy that continues after its reply. May block for media. Returns when to call it again,
     /// unless `on_copies` reports a new copy earlier.
-    pub(crate) fn copy_some(&self, now: Time) -> Duration {
+    pub(crate) fn copy_some(&self, now: ClockReading) -> Duration {
         let copies = self.shared.state.copies_to_do();
         let steps = copies.iter().filter_map(|copy| match self.step_copy(copy, now) {
             Step::After(pause) => Some(pause),
@@ -41,7 +41,7 @@ impl ServiceContext {
         steps.min().unwrap_or(LATER)
     }
 
-    fn step_copy(&self, copy: &Arc<CopyJob>, now: Time) -> Step {
+    fn step_copy(&self, copy: &Arc<CopyJob>, now: ClockReading) -> Step {
         let volume = self.volume(copy.file.volume);
         let (Some(volume), Some(order)) = (volume, &copy.order) else {
             // The volume is no longer served.
@@ -55,9 +55,19 @@ impl ServiceContext {
         }
     }
 
-    fn copy_part(&self, copy: &Arc<CopyJob>, order: &CopyRequest, volume: &Volume, now: Time) -> Step {
+    fn copy_part(
+        &self,
+        copy: &Arc<CopyJob>,
+        order: &CopyRequest,
+        volume: &Volume,
+        now: ClockReading,
+    ) -> Step {
         let Some(_working) = copy.work() else { return Step::After(Duration::ZERO) };
-        if self.shared.state.is_lease_expired(&copy.client, now) {
+        if !self.is_still_admitted(order) {
+            copy.stop();
+            return Step::After(Duration::ZERO);
+        }
+        if self.shared.state.is_lease_expired(&copy.client, now.steady) {
             return Step::After(LEASE_OVER);
         }
         let _in_flight = match self.allowed(copy, order, now) {
@@ -68,7 +78,8 @@ impl ServiceContext {
                 return Step::After(Duration::ZERO);
             }
         };
-        let request = Request { credentials: &order.credentials, now, access: Access::Blocking, key: None };
+        let request =
+            Request { credentials: &order.credentials, now: now.wall, access: Access::Blocking, key: None };
         let done = copy.progress().done;
         let place = |side: &CopySide| (side.file.ino, side.offset + done);
         let (from, to) = (place(&order.from), place(&order.to));
@@ -89,13 +100,22 @@ impl ServiceContext {
         }
     }
 
+    /// Whether the exports in force say about both files what they said when the copy began: it was begun with credentials
+    /// that those rules squashed.
+    fn is_still_admitted(&self, order: &CopyRequest) -> bool {
+        let sides = [&order.from, &order.to].into_iter().zip(&order.rules);
+        sides
+            .into_iter()
+            .all(|(side, rules)| self.exports.admitting(side.file.volume, order.peer) == Some(rules))
+    }
+
     /// Checks that the client may still copy with its stateids. One that it has returned since counts as none. Hold
     /// the guard until a part is copied.
     fn allowed(
         &self,
         copy: &CopyJob,
         order: &CopyRequest,
-        now: Time,
+        now: ClockReading,
     ) -> Result<InFlightModification<'_>, StateError> {
         let (state, context) = (&self.shared.state, self.state_context(now));
         let check = |side: &CopySide, wanted| {
@@ -105,7 +125,13 @@ impl ServiceContext {
         check(&order.to, IoMode::Write)
     }
 
-    fn end_when_durable(&self, copy: &Arc<CopyJob>, order: &CopyRequest, volume: &Volume, now: Time) -> Step {
+    fn end_when_durable(
+        &self,
+        copy: &Arc<CopyJob>,
+        order: &CopyRequest,
+        volume: &Volume,
+        now: ClockReading,
+    ) -> Step {
         let progress = copy.progress();
         match volume.durability(progress.after) {
             Durable::NotYet => Step::After(SOON),
@@ -117,7 +143,7 @@ impl ServiceContext {
         }
     }
 
-    fn end(&self, copy: &Arc<CopyJob>, end: CopyEnd, now: Time) -> Step {
+    fn end(&self, copy: &Arc<CopyJob>, end: CopyEnd, now: ClockReading) -> Step {
         let verifier = self.volume(copy.file.volume).map(|volume| volume.write_verifier().0);
         self.shared.state.end_copy(&self.state_context(now), copy, end, verifier.unwrap_or_default());
         Step::Done

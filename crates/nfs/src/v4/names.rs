@@ -15,7 +15,7 @@ pub(super) fn check(name: Component4<'_>) -> Result<&[u8], OpStop> {
         b"" => NfsStat4::Inval,
         b"." | b".." => NfsStat4::BadName,
         long if long.len() > NAME_BYTES_MAX => NfsStat4::NameTooLong,
-        other if other.contains(&b'/') || other.contains(&0) => NfsStat4::BadName,
+        other if other.iter().any(|byte| matches!(byte, b'/' | 0)) => NfsStat4::BadName,
         other if std::str::from_utf8(other).is_err() => NfsStat4::Inval,
         plain => return Ok(plain),
     }))

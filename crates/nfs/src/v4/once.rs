@@ -7,7 +7,6 @@
 //! A remembered result is the object that the operation makes current (its number, zero for none), and the bytes of the
 //! result.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use volume::attributes::Wcc;
@@ -17,7 +16,9 @@ use wire::nfs4::{ChangeInfo4, NfsStat4};
 use wire::xdr::{Decoder, Encode as _, Encoder};
 
 use crate::call::Object;
-use crate::rpc_cache::{ToJournal, checksum, credential_checksum, encoded, mapped};
+use crate::connection::origin;
+use crate::rpc_cache::{Checksums, ToJournal, encoded, mapped};
+use crate::state::SlotGuard;
 use crate::v4::context::{Compound, Done, HandleBytes, OpStop, Target};
 
 /// An operation that executes at most once.
@@ -42,7 +43,7 @@ pub(crate) fn once<'c, T>(
     >,
 ) -> Done {
     let Once4 { run, succeed, current } = operation;
-    let key = compound.request_key();
+    let key = compound.request_key(object);
     let service = compound.service;
     let _entered = service.shared.in_progress.enter(&key).ok_or(OpStop::Later)?;
     compound.note_change();
@@ -68,7 +69,12 @@ pub(crate) fn once<'c, T>(
             let answer = journaled.unwrap_or_else(|| {
                 // It succeeded without a change, and so without a journal entry.
                 let answer = write(&promised.value);
-                object.volume.remember_unchanged(&key, Arc::clone(&answer), promised.after, compound.now);
+                object.volume.remember_unchanged(
+                    &key,
+                    Arc::clone(&answer),
+                    promised.after,
+                    compound.now.wall,
+                );
                 answer
             });
             repeat(compound, object, &answer, out)
@@ -83,7 +89,7 @@ pub(crate) fn once<'c, T>(
                     out.u64(0);
                     status.encode(out);
                 });
-                object.volume.remember_unchanged(&key, answer, after, compound.now);
+                object.volume.remember_unchanged(&key, answer, after, compound.now.wall);
             }
             Err(stop)
         }
@@ -105,7 +111,7 @@ fn repeat<'c>(
         return Err(status.into());
     }
     if ino != 0 {
-        compound.set_current(Target::Stored(Rc::new(object.beside(Ino(ino)))))?;
+        compound.set_current(Target::Stored(object.beside(Ino(ino))))?;
     }
     out.raw(result);
     Ok(())
@@ -132,29 +138,39 @@ impl Compound<'_> {
         bytes
     }
 
-    /// Distinguishes this operation, with its arguments and its principal, from others.
-    pub(super) fn request_checksum(&self) -> u64 {
-        let arguments = checksum(self.operation_bytes()) ^ checksum(&self.handles());
-        arguments ^ credential_checksum(&self.header.credential)
+    /// Returns the checksums for requests on the current object.
+    pub(super) fn checksums(&self) -> Checksums {
+        match &self.current {
+            Some(Target::Stored(object)) => Checksums::new(object.volume),
+            // An operation that needs an object of a volume fails for every caller.
+            Some(Target::Pseudo(_)) | None => Checksums::with_key(&[0; 16]),
+        }
     }
 
-    /// Identifies this operation among all requests ever, see [`RequestKey`]. The key starts with the session or the
-    /// client's address, by which remembered results are bounded.
-    pub(crate) fn request_key(&self) -> RequestKey {
-        self.key_of(self.index)
+    /// Distinguishes this operation, with its arguments and its principal, from others.
+    pub(super) fn request_checksum(&self, checksums: &Checksums) -> u64 {
+        let arguments = checksums.of(self.operation_bytes()) ^ checksums.of(&self.handles());
+        arguments ^ checksums.of_credential(&self.header.credential)
+    }
+
+    /// Identifies this operation on `object` among all requests ever, see [`RequestKey`]. The key starts with the session or the
+    /// client's address, which share what their origin may have remembered.
+    pub(crate) fn request_key(&self, object: &Object<'_>) -> RequestKey {
+        self.key_of(object, self.index)
     }
 
     /// Returns the key of the operation's second change.
-    pub(crate) fn request_key_besides(&self) -> RequestKey {
-        self.key_of(self.index | BESIDES)
+    pub(crate) fn request_key_besides(&self, object: &Object<'_>) -> RequestKey {
+        self.key_of(object, self.index | BESIDES)
     }
 
-    fn key_of(&self, index: u32) -> RequestKey {
+    fn key_of(&self, object: &Object<'_>, index: u32) -> RequestKey {
         let mut key = Vec::with_capacity(volume::limits::REQUEST_KEY_BYTES_MAX);
+        let address = self.connection.peer.ip().to_canonical();
         match &self.slot {
             Some(slot) => key.extend_from_slice(&slot.request_key()),
             None => {
-                key.extend_from_slice(&mapped(self.connection.peer.ip().to_canonical()));
+                key.extend_from_slice(&mapped(address));
                 for word in [self.header.xid, self.header.program, self.header.version, self.header.procedure]
                 {
                     key.extend_from_slice(&word.to_be_bytes());
@@ -162,8 +178,9 @@ impl Compound<'_> {
             }
         }
         key.extend_from_slice(&index.to_be_bytes());
-        let sum = self.request_checksum();
+        let sum = self.request_checksum(&Checksums::new(object.volume));
         key.extend_from_slice(&sum.to_be_bytes());
-        RequestKey(key.into())
+        let origin = self.slot.as_ref().map_or_else(|| origin(address), SlotGuard::origin);
+        RequestKey::new(key).from_origin(mapped(origin))
     }
 }

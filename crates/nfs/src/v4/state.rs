@@ -38,13 +38,12 @@ pub(crate) fn check_io<'c>(
     wanted: IoMode,
 ) -> Result<InFlightModification<'c>, OpStop> {
     let caller = compound.caller(compound.slot.as_ref().map(|slot| &slot.session.client))?;
-    Ok(compound.state().check_io(
-        &compound.state_context(),
-        caller,
-        stateid.into(),
-        file.file_id(),
-        wanted,
-    )?)
+    let stateid = StateId::from(stateid);
+    Ok(if stateid.is_without_state() {
+        compound.recaller().io(file, wanted, None)?
+    } else {
+        compound.state().check_io(&compound.state_context(), caller, stateid, file.file_id(), wanted)?
+    })
 }
 
 impl<'c> Compound<'c> {
@@ -84,8 +83,8 @@ impl<'c> Compound<'c> {
     }
 
     /// Returns the name under which a client is kept that calls itself `name`. As with NLM, programs of unprivileged users do
-    /// not share it with the kernel of their host, which calls from a privileged port: its name is no secret, and whoever
-    /// introduces it with another verifier ends what it holds.
+    /// not share it with the kernel of their host, which calls from a privileged port: its name is no secret, and
+    /// introducing it with another verifier ends what it holds.
     pub(super) fn client_name(&self, name: &[u8]) -> Vec<u8> {
         [&[u8::from(self.connection.is_privileged())], name].concat()
     }
@@ -183,8 +182,8 @@ impl<'c> Compound<'c> {
         if self.minor > 0 {
             return run(self, out);
         }
-        let request = self.request_checksum();
-        let turn = match sequence.begin(seqid, request, self.now) {
+        let request = self.request_checksum(&self.checksums());
+        let turn = match sequence.begin(seqid, request, self.now.steady) {
             SequenceCheck::Execute(turn) => turn,
             SequenceCheck::Replay(again) => return self.replay(&again, out),
             SequenceCheck::InProgress => return Err(OpStop::Later),
@@ -202,17 +201,15 @@ impl<'c> Compound<'c> {
             Some(Target::Stored(object)) => Some(object.file_id()),
             _ => None,
         };
-        let waits =
-            self.waits.iter().next().map(|(volume, after)| DurabilityToken { volume: volume.id(), after });
+        let waits = self.waits.iter().map(|(volume, after)| DurabilityToken { volume: volume.id(), after });
+        let waits = waits.collect();
         turn.finish(ReplayEntry { request, reply: reply.into(), current, waits });
         done
     }
 
     /// Repeats a result, and sets the current filehandle as before.
     fn replay(&mut self, again: &ReplayEntry, out: &mut Encoder<'_>) -> Done {
-        if let Some(token) = again.waits {
-            self.wait_for_token(token);
-        }
+        again.waits.iter().for_each(|token| self.wait_for_token(*token));
         let status = Decoder::new(&again.reply).u32().ok().and_then(NfsStat4::from_code);
         match status {
             Some(NfsStat4::Ok | NfsStat4::Denied) => {}
@@ -223,7 +220,7 @@ impl<'c> Compound<'c> {
             && file.volume == object.volume.id()
             && file.ino != object.ino
         {
-            self.set_current(Target::Stored(std::rc::Rc::new(object.beside(file.ino))))?;
+            self.set_current(Target::Stored(object.beside(file.ino)))?;
         }
         out.raw(&again.reply);
         Ok(())

@@ -9,7 +9,7 @@ use crate::v4::context::OpStop;
 impl From<StateError> for NfsStat4 {
     fn from(error: StateError) -> NfsStat4 {
         match error {
-            StateError::TryLater => NfsStat4::Delay,
+            StateError::TryLater | StateError::Unfinished => NfsStat4::Delay,
             StateError::LimitReached => NfsStat4::Resource,
             StateError::TooManyRanges => NfsStat4::ServerFault,
             StateError::TooManySessions => NfsStat4::NoSpc,
@@ -49,6 +49,8 @@ impl From<StateError> for OpStop {
     fn from(error: StateError) -> OpStop {
         match error {
             StateError::Engine(error) => error.into(),
+            // The next run of the COMPOUND does the next part.
+            StateError::Unfinished => OpStop::WouldBlock,
             error => OpStop::Status(error.into()),
         }
     }

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use wire::nfs3::*;
+use wire::nfs4::{self, ArgOp4, Attr4, AttrMask, NfsStat4, ResOp4};
 
-use crate::support::{Call, Server, encoded, place, results, root};
+use crate::support::{Call, Server, client, encoded, place, results, root};
+use crate::v4::support::{compound_as, putfh};
 
 const NAMES: usize = 60;
 
@@ -20,7 +22,12 @@ fn directory(server: &Server) -> (FileHandle3<'static>, BTreeSet<Vec<u8>>) {
 }
 
 /// Lists once. Returns the length of the resok body, and the result.
-fn readdir(server: &Server, dir: FileHandle3<'_>, cookie: u64, count: u32) -> (usize, ReaddirRes<'static>) {
+pub(crate) fn readdir(
+    server: &Server,
+    dir: FileHandle3<'_>,
+    cookie: u64,
+    count: u32,
+) -> (usize, ReaddirRes<'static>) {
     let args = encoded(&ReaddirArgs { dir, cookie, cookieverf: [0; 8], count });
     send(server, Procedure::Readdir, &args)
 }
@@ -108,6 +115,45 @@ fn listings_need_room_for_the_end() {
     assert_eq!((bytes, res.eof, res.entries.iter().count()), (104, true, 0));
     let (_, res) = readdir(&server, dir, last, 103);
     assert_eq!(res.unwrap_err().status, NfsStat3::TooSmall);
+}
+
+/// Without the right to search the directory, LOOKUP is refused: READDIRPLUS and READDIR of NFSv4 must not be a way around it.
+#[test]
+fn who_may_not_search_a_directory_gets_names_only() {
+    let server = Server::new();
+    let dir = server.mkdir(root(), server.root(), "dir", 0o744);
+    server.create(root(), dir, "file", 0o644);
+    let other = client(1000, 1000);
+    let args = ReaddirplusArgs { dir, cookie: 0, cookieverf: [0; 8], dircount: 4096, maxcount: 4096 };
+    let listed: ReaddirplusRes<'_> = server.call(other, Procedure::Readdirplus, &args);
+    let listed = listed.unwrap();
+    assert_eq!(listed.entries.iter().count(), 3);
+    for entry in listed.entries.iter() {
+        assert!(entry.name_attributes.is_none() && entry.name_handle.is_none());
+    }
+    let listed: ReaddirplusRes<'_> = server.call(root(), Procedure::Readdirplus, &args);
+    assert!(listed.unwrap().entries.iter().all(|entry| entry.name_handle.is_some()));
+
+    let readdir = |asked: &[Attr4]| {
+        let args = nfs4::ReaddirArgs {
+            cookie: 0,
+            cookieverf: [0; 8],
+            dircount: 4096,
+            maxcount: 4096,
+            attr_request: AttrMask::of(asked),
+        };
+        let operations = [putfh(dir.as_bytes().to_vec().leak()), ArgOp4::Readdir(args)];
+        *compound_as(&server, other, 0, &operations).last()
+    };
+    let ResOp4::Readdir(Ok(listed)) = readdir(&[Attr4::Filehandle, Attr4::Size, Attr4::RdattrError]) else {
+        panic!("not listed")
+    };
+    let shown: Vec<_> = listed.entries.iter().map(|entry| entry.attrs.decode_values().unwrap()).collect();
+    assert_eq!(shown.len(), 1);
+    assert_eq!(shown[0].rdattr_error, Some(NfsStat4::Access));
+    assert_eq!(shown[0].mask(), AttrMask::of(&[Attr4::RdattrError]));
+    assert!(matches!(readdir(&[Attr4::Filehandle]), ResOp4::Readdir(Err(NfsStat4::Access))));
+    assert!(matches!(readdir(&[Attr4::Fileid]), ResOp4::Readdir(Ok(_))));
 }
 
 #[test]

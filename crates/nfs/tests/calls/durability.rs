@@ -25,9 +25,7 @@ fn offer(server: &Server, procedure: Procedure, args: &[u8]) -> (Outcome, Vec<u8
 
 fn waits(outcome: &Outcome) -> bool {
     match outcome {
-        Outcome::Reply { after: Some(wait), .. } => {
-            wait.volume.durability(wait.durability) == Durable::NotYet
-        }
+        Outcome::Reply { after: Some(wait), .. } => wait.pool.durability(wait.durability) == Durable::NotYet,
         Outcome::Reply { after: None, .. } => false,
         other => panic!("no reply: {other:?}"),
     }

@@ -124,7 +124,7 @@ struct Called {
 
 /// Takes the calls to send.
 fn called(server: &Server) -> Vec<Called> {
-    server.service.tick(server.time());
+    server.service.tick(server.clocks());
     let take = |callback: Callback| {
         let record: &'static [u8] = callback.record.leak();
         let Ok(Peek::Complete { record, .. }) = peek(record, 4096) else { panic!("no whole record") };
@@ -149,9 +149,18 @@ fn granted(server: &Server, host: &str) -> (Called, TestArgs<'static>) {
 }
 
 fn answer(server: &Server, called: &Called, stat: Nlm4Stats) {
-    let mut record = encoded(&ReplyHeader::accepted(called.xid, AcceptStat::Success));
-    record.extend(encoded(&Res { cookie: Netobj(b"whatever"), stat }));
-    server.service.callback_answered(&record, server.time());
+    answer_with(server, called, (called.xid, cookie(called)), stat);
+}
+
+fn cookie(called: &Called) -> Netobj<'static> {
+    decode_all::<TestArgs<'_>>(called.args).unwrap().cookie
+}
+
+/// The host that was called sends a reply with this xid and cookie.
+fn answer_with(server: &Server, called: &Called, (xid, cookie): (u32, Netobj<'_>), stat: Nlm4Stats) {
+    let mut record = encoded(&ReplyHeader::accepted(xid, AcceptStat::Success));
+    record.extend(encoded(&Res { cookie, stat }));
+    server.service.callback_answered(called.id, &record, server.clocks());
 }
 
 fn file_of(server: &Server) -> FileHandle3<'static> {
@@ -214,6 +223,34 @@ fn waiters_are_called_when_they_get_the_lock() {
     assert!(called(&server).is_empty());
     assert_eq!(unlock(&server, two, file, WHOLE), Granted);
     assert_eq!(lock(&server, one, file, WHOLE), Granted);
+}
+
+/// Its lock would be freed, while it believes that it has it.
+#[test]
+fn a_host_cannot_refuse_what_another_one_was_granted() {
+    let server = Server::new();
+    let file = file_of(&server);
+    let (holder, one, two) = (process(1, 6), process(1, 7), process(2, 8));
+    assert_eq!(lock(&server, holder, file, WHOLE), Granted);
+    assert_eq!(wait(&server, one, file, (0, 1, true)), Blocked);
+    assert_eq!(wait(&server, two, file, (1, 1, true)), Blocked);
+    assert_eq!(unlock(&server, holder, file, WHOLE), Granted);
+    let calls = called(&server);
+    let [to_one, mut to_two] = calls.try_into().unwrap_or_else(|_| panic!("two calls"));
+    for forged in
+        [(to_one.xid, cookie(&to_one)), (to_one.xid, cookie(&to_two)), (to_two.xid, cookie(&to_one))]
+    {
+        answer_with(&server, &to_two, forged, Denied);
+        assert_eq!(lock(&server, holder, file, (0, 1, true)), Denied, "one has it");
+        assert_eq!(lock(&server, holder, file, (1, 1, true)), Denied, "no answer of two arrived");
+        // The call has failed, so it is repeated.
+        server.pass(6);
+        to_two = called(&server).remove(0);
+    }
+    answer(&server, &to_one, Denied);
+    assert_eq!(lock(&server, holder, file, (0, 1, true)), Granted);
+    answer(&server, &to_two, Denied);
+    assert_eq!(lock(&server, holder, file, (1, 1, true)), Granted);
 }
 
 #[test]
@@ -323,7 +360,7 @@ fn uncallable_waiters_lose_their_grant_after_a_lease() {
     for _ in 0..100 {
         for called in called(&server) {
             tries += 1;
-            server.service.callback_failed(called.id, server.time());
+            server.service.callback_failed(called.id, server.clocks());
         }
         if lock(&server, one, file, WHOLE) == Granted {
             assert!(tries > 5, "{tries}");
@@ -417,8 +454,8 @@ fn restarts_keep_locks_and_notify_hosts() {
     }
     // One answers; the other is notified again.
     let done = encoded(&ReplyHeader::accepted(notices[0].xid, AcceptStat::Success));
-    server.service.callback_answered(&done, server.time());
-    server.service.callback_failed(notices[1].id, server.time());
+    server.service.callback_answered(notices[0].id, &done, server.clocks());
+    server.service.callback_failed(notices[1].id, server.clocks());
     assert!(called(&server).is_empty());
     server.pass(6);
     assert_eq!(called(&server).len(), 1);

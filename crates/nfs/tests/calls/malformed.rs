@@ -84,7 +84,7 @@ fn damaged_calls_do_no_harm() {
             Outcome::Reply { .. } => {
                 assert!(matches!(peek(&out, 1 << 21), Ok(Peek::Complete { used, .. }) if used == out.len()));
             }
-            Outcome::Busy | Outcome::Later => {
+            Outcome::Busy(_) | Outcome::Later => {
                 server.getattr(dir);
             }
             Outcome::Close | Outcome::Nothing => assert!(out.is_empty()),

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use nfs::exports::{Export, Squash};
 use nfs::service::{
-    Connection, ConnectionId, Incoming, IncomingRecord, KeptRecord, Outcome, Progress, Receiver, ReplyBuffer,
-    Service, Wait,
+    ClockReading, Connection, ConnectionId, Incoming, IncomingRecord, KeptRecord, Outcome, Progress,
+    Receiver, ReplyBuffer, Service, Wait,
 };
 use volume::ids::{Ino, VolumeId};
 use volume::media::memory::MemoryMedia;
 use volume::request::{Access, Credentials, Durable, Request};
 use volume::time::Time;
-use volume::{CreateOptions, OpenError, Options, Volume};
+use volume::{CreateOptions, OpenError, Options, Pool, Volume, VolumeOptions};
 use wire::limits::RECORD_BYTES_MAX;
 use wire::nfs3::{self, *};
 use wire::record::{Peek, RecordError, peek};
@@ -31,6 +31,8 @@ pub(crate) struct Server {
     pub(crate) volume: Arc<Volume>,
     pub(crate) media: Arc<MemoryMedia>,
     now: Cell<i64>,
+    /// Seconds.
+    wall_ahead: Cell<i64>,
     xid: Cell<u32>,
 }
 
@@ -61,14 +63,19 @@ pub(crate) fn open_export() -> Export {
 fn create(id: u64) -> (Arc<MemoryMedia>, Arc<Volume>) {
     let media = MemoryMedia::always_powered(16 << 20, 4 << 30);
     let options = CreateOptions {
-        id: VolumeId(id),
-        handle_secret: [u8::try_from(id).unwrap(); 16],
+        pool: volume::ids::PoolId(1),
         journal_id: [7; 16],
-        root_mode: 0o755,
-        root_owner: (0, 0),
+        volume: VolumeOptions {
+            id: VolumeId(id),
+            name: "main".to_owned(),
+            size: None,
+            handle_secret: [u8::try_from(id).unwrap(); 16],
+            root_mode: 0o755,
+            root_owner: (0, 0),
+        },
         now: Time::from_parts(1_700_000_000, 0),
     };
-    Volume::create(media.as_ref(), &options).unwrap();
+    Pool::create(media.as_ref(), &options).unwrap();
     let volume = open(&media);
     (media, volume)
 }
@@ -92,7 +99,14 @@ impl Server {
     pub(crate) fn with(exports: Vec<Export>) -> Server {
         let (media, volume) = create(1);
         let service = Service::new(exports, vec![Arc::clone(&volume)]).unwrap();
-        Server { service, volume, media, now: Cell::new(1_700_000_001), xid: Cell::new(1000) }
+        Server {
+            service,
+            volume,
+            media,
+            now: Cell::new(1_700_000_001),
+            wall_ahead: Cell::new(0),
+            xid: Cell::new(1000),
+        }
     }
 
     /// Makes a server of a damaged volume, with the open export, if its root directory can be read.
@@ -103,7 +117,14 @@ impl Server {
         let request = Request { credentials: &credentials, now, access: Access::Blocking, key: None };
         volume.attributes(&request, Ino::ROOT).ok()?;
         let service = Service::new(vec![open_export()], vec![Arc::clone(&volume)]).unwrap();
-        Some(Server { service, volume, media, now: Cell::new(1_700_000_001), xid: Cell::new(1000) })
+        Some(Server {
+            service,
+            volume,
+            media,
+            now: Cell::new(1_700_000_001),
+            wall_ahead: Cell::new(0),
+            xid: Cell::new(1000),
+        })
     }
 
     /// Makes a server of two volumes, the second at `/other`.
@@ -118,12 +139,12 @@ impl Server {
 
     /// Reopens the media as another process would after a kill.
     pub(crate) fn restarted(self) -> Server {
-        let Server { service, volume, media, now, xid } = self;
+        let Server { service, volume, media, now, wall_ahead, xid } = self;
         drop((service, volume));
         let volume = open(&media);
         let service = Service::new(vec![open_export()], vec![Arc::clone(&volume)]).unwrap();
-        let server = Server { service, volume, media, now, xid };
-        server.service.restore_state(server.time()).unwrap();
+        let server = Server { service, volume, media, now, wall_ahead, xid };
+        server.service.restore_state(server.clocks()).unwrap();
         server
     }
 
@@ -133,7 +154,19 @@ impl Server {
         Time::from_parts(1_700_000_000, 0).plus(milliseconds)
     }
 
-    /// Advances the clock by seconds.
+    /// What the clocks show at the last call.
+    pub(crate) fn clocks(&self) -> ClockReading {
+        let steady = self.time();
+        let wall = Time::from_nanos(steady.nanos() + 1_000_000_000 * self.wall_ahead.get());
+        ClockReading { wall, steady }
+    }
+
+    /// Sets the wall clock ahead of the other by seconds; negative ones set it back.
+    pub(crate) fn set_wall_clock(&self, ahead: i64) {
+        self.wall_ahead.set(ahead);
+    }
+
+    /// Advances the clocks by seconds.
     pub(crate) fn pass(&self, seconds: i64) {
         self.now.set(self.now.get() + seconds * 1000);
     }
@@ -183,7 +216,7 @@ impl Server {
         let connection =
             Connection { peer: who.peer, local: "192.0.2.2:2049".parse().unwrap(), id: ConnectionId(1) };
         let mut reply = ReplyBuffer::default();
-        let incoming = Incoming { record, connection, now: self.time(), access };
+        let incoming = Incoming { record, connection, now: self.clocks(), access };
         let outcome = self.service.handle(&incoming, progress, &mut reply);
         (outcome, reply.into_bytes())
     }
@@ -235,7 +268,7 @@ impl Server {
                 Outcome::Reply { after: None, .. } => return out,
                 Outcome::Reply { after: Some(wait), .. } => {
                     self.wait_for(&wait);
-                    if wait.volume.durability(wait.durability) == Durable::Failed {
+                    if wait.pool.durability(wait.durability) == Durable::Failed {
                         out.clear();
                         let id = IncomingRecord::decode(record).id().unwrap();
                         self.service.failure_reply(id, &mut out);
@@ -243,7 +276,7 @@ impl Server {
                     return out;
                 }
                 Outcome::WouldBlock => access = Access::Blocking,
-                Outcome::Busy | Outcome::Later => self.work(&self.volume),
+                Outcome::Busy(_) | Outcome::Later => self.work(&self.volume),
                 other => panic!("no reply: {other:?}"),
             }
         }
@@ -251,8 +284,8 @@ impl Server {
 
     /// Waits until it is known whether a reply may be sent.
     pub(crate) fn wait_for(&self, wait: &Wait) {
-        while wait.volume.durability(wait.durability) == Durable::NotYet {
-            self.work(&wait.volume);
+        while wait.pool.durability(wait.durability) == Durable::NotYet {
+            self.work(&wait.pool);
         }
     }
 
@@ -268,11 +301,11 @@ impl Server {
     }
 
     /// Runs the background steps that are due.
-    fn work(&self, volume: &Volume) {
+    fn work(&self, pool: &Pool) {
         let now = Time::from_parts(1_700_000_000 + self.now.get(), 0);
-        volume.step_commit(now);
-        volume.step_write_back(now, true, true);
-        volume.step_checkpoint(now, false);
+        pool.step_commit(now);
+        pool.step_write_back(now, true, true);
+        pool.step_checkpoint(now, false);
     }
 
     /// Calls a procedure. Returns the body of the reply.

@@ -8,7 +8,7 @@ mod filehandles;
 mod identity;
 mod minor2;
 mod names;
-mod opens;
+pub(crate) mod opens;
 mod parts;
 mod restart;
 pub(crate) mod session;

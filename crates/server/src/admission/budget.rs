@@ -5,7 +5,7 @@
 //! records and replies have headroom that large ones leave.
 //!
 //! Each part has two halves ([`Half`]). Origins that are not fast have one of them and no more. Fast ones may use both
-//! while no other origin waits. So whoever moves little cannot keep fast ones waiting, nor the other way round.
+//! while no other origin waits. So slow origins cannot keep fast ones waiting, nor the reverse.
 //!
 //! An origin that holds something is given more only while it would not hold more than what is free. So one origin takes
 //! half of what there is at most, two take a third each, and whoever holds nothing finds room.

@@ -1,16 +1,16 @@
-//! Which connection gives its memory up when another one has waited too long.
+//! Which connection has to make room when another one has waited too long for memory.
 //!
-//! Only connections of the half that is full give way: that of the waiting one, or the other one, if that uses both. Among
+//! Only connections of the half that is full are candidates: that of the waiting one, or the other one, if that uses both. Among
 //! them, those whose peers do not keep the pace of their half, and those of an origin that holds more than the waiting one
 //! would hold, and more than the largest record or reply takes ([`ORIGIN_REQUESTS_MIN`], [`ORIGIN_REPLIES_MIN`]). So
-//! whoever keeps the least pace ([`PACE_MIN`]) and holds no more than others completes what has begun, once it is known not
+//! a peer that keeps the least pace ([`PACE_MIN`]) and holds no more than others completes what it began, once it is known not
 //! to be fast.
 //!
 //! [`PACE_MIN`]: crate::limits::PACE_MIN
 
-use std::cmp::Reverse;
 use std::time::Instant;
 
+use super::candidates::Candidates;
 use super::line::Waiter;
 use super::origins::{Half, OriginKey, Standing};
 use super::pace::Pace;
@@ -28,12 +28,29 @@ pub(crate) struct Holder {
 
 /// Why a connection gives way. The greatest does so first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Reason {
+pub(super) enum Reason {
+    /// Its origin holds more than others, if it does.
     HoldsMore,
     WaitsForMore,
     /// It is below the pace of fast ones, in their half.
     NotFast,
     Slow,
+}
+
+impl Holder {
+    /// Returns why it gives way, if it has to; its origin is in this half.
+    pub(super) fn reason(&self, half: Half, now: Instant) -> Reason {
+        match self.pace {
+            None => Reason::WaitsForMore,
+            Some(pace) if pace.is_slow(now) => Reason::Slow,
+            Some(pace) if half == Half::Fast && pace.is_below_fast(now) => Reason::NotFast,
+            Some(_) => Reason::HoldsMore,
+        }
+    }
+
+    pub(super) fn behind_since(&self) -> Option<Instant> {
+        self.pace.map(|pace| pace.behind_since())
+    }
 }
 
 impl Admission {
@@ -47,70 +64,63 @@ impl Admission {
             .filter(|waiter| now.saturating_duration_since(waiter.since) >= WAIT_MAX)
     }
 
-    /// Makes room for a connection that has waited too long, among `holders` of the part of memory that is `short`. Returns
-    /// the connections to be closed: one, unless its origin was taken to be fast and holds more than fits into the other half,
-    /// and none if it fits there. `None` if nobody gives way.
+    /// Makes room for a connection that has waited too long. Returns the connections to be closed: one, unless its origin was
+    /// taken to be fast and holds more than fits into the other half, and none if it fits there. `None` if nobody gives way.
     pub(crate) fn make_room(
         &mut self,
         waiter: &Waiter,
-        short: Short,
-        holders: &[Holder],
-        now: Instant,
+        candidates: &mut Candidates,
     ) -> Option<Vec<ConnectionKey>> {
+        let (short, now) = (candidates.short, candidates.now);
         let full = self.full_half(waiter, short);
         let fair = self.held(waiter.key.origin, short) + wanted(waiter.want);
         let fair = fair.max(match short {
             Short::Requests => ORIGIN_REQUESTS_MIN,
             Short::Replies => ORIGIN_REPLIES_MIN,
         });
-        let candidates = holders
-            .iter()
-            .filter(|holder| holder.key != waiter.key && self.half(holder.key.origin) == full)
-            .filter_map(|holder| Some((self.reason(holder, short, fair, now)?, holder)));
-        let (reason, holder) = candidates.max_by_key(|(reason, holder)| {
-            let behind = holder.pace.map(|pace| pace.behind_since());
-            (*reason, self.held(holder.key.origin, short), Reverse(behind))
-        })?;
-        let origin = holder.key.origin;
+        let (reason, origin) = self.first_of(candidates, full, waiter.key)?;
+        if reason == Reason::HoldsMore && self.held(origin, short) <= fair {
+            return None;
+        }
         let origins = &mut self.budget.origins;
-        match (reason, origins.standing(origin)) {
-            (Reason::HoldsMore | Reason::WaitsForMore, _) => {}
-            (Reason::Slow, _) => origins.note(origin, Standing::Slow, now),
-            // One that was fast may have lost a packet.
-            (Reason::NotFast, Standing::Fast) => origins.note(origin, Standing::Unknown, now),
-            (Reason::NotFast, _) => {
+        let closed = match (reason, origins.standing(origin)) {
+            (Reason::NotFast, standing) if standing != Standing::Fast => {
                 origins.note(origin, Standing::Steady, now);
-                return Some(self.beyond_half(origin, short, holders));
+                let closed = self.beyond_half(short, candidates.of_origin(origin));
+                candidates.remove(origin, &closed);
+                closed
             }
+            (reason, _) => {
+                let holder = candidates.take(origin, waiter.key)?;
+                match reason {
+                    Reason::HoldsMore | Reason::WaitsForMore => {}
+                    Reason::Slow => origins.note(origin, Standing::Slow, now),
+                    // One that was fast may have lost a packet.
+                    Reason::NotFast => origins.note(origin, Standing::Unknown, now),
+                }
+                vec![holder.key]
+            }
+        };
+        if self.half(origin) != full {
+            candidates.sort(origin, self.half(origin));
+            self.rank_again(candidates, origin);
         }
-        Some(vec![holder.key])
-    }
-
-    /// Returns why a connection of the half that is full has to give way.
-    fn reason(&self, holder: &Holder, short: Short, fair: usize, now: Instant) -> Option<Reason> {
-        let Some(pace) = holder.pace else { return Some(Reason::WaitsForMore) };
-        let origin = holder.key.origin;
-        if pace.is_slow(now) {
-            Some(Reason::Slow)
-        } else if self.half(origin) == Half::Fast && pace.is_below_fast(now) {
-            Some(Reason::NotFast)
-        } else {
-            (self.held(origin, short) > fair).then_some(Reason::HoldsMore)
-        }
+        Some(closed)
     }
 
     /// Returns the half that has no room for what a connection waits for: its own, if that has none, or else the other one,
     /// which uses both.
-    fn full_half(&self, waiter: &Waiter, short: Short) -> Half {
+    pub(super) fn full_half(&self, waiter: &Waiter, short: Short) -> Half {
         let half = self.half(waiter.key.origin);
         if self.budget.excess(short, half, wanted(waiter.want)) > 0 { half } else { half.other() }
     }
 
     /// Returns connections of an origin that came into the half of those that are not fast, as many as do not fit there.
-    fn beyond_half(&self, origin: OriginKey, short: Short, holders: &[Holder]) -> Vec<ConnectionKey> {
+    /// `holders` are the connections of the origin.
+    fn beyond_half(&self, short: Short, holders: &[Holder]) -> Vec<ConnectionKey> {
         let mut excess = self.budget.excess(short, Half::Steady, 0);
-        let mut own: Vec<_> = holders.iter().filter(|holder| holder.key.origin == origin).collect();
-        own.sort_by_key(|holder| holder.pace.map(|pace| pace.behind_since()));
+        let mut own: Vec<_> = holders.iter().collect();
+        own.sort_by_key(|holder| holder.behind_since());
         let mut closed = Vec::new();
         for holder in own {
             if excess == 0 {
@@ -122,7 +132,7 @@ impl Admission {
         closed
     }
 
-    fn held(&self, origin: OriginKey, short: Short) -> usize {
+    pub(super) fn held(&self, origin: OriginKey, short: Short) -> usize {
         self.budget.origins.held(origin).of(short)
     }
 }

@@ -1,6 +1,6 @@
 //! Connections that wait for memory: for each origin in the order in which they came, and the origins in turn.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use super::origins::OriginKey;
@@ -17,15 +17,25 @@ pub(crate) struct Waiter {
 /// The connections of an origin that wait.
 #[derive(Debug)]
 struct OfOrigin {
-    queue: VecDeque<Waiter>,
+    /// By the numbers in whose order they came.
+    queue: BTreeMap<u64, Waiter>,
     /// When it was last served, or came.
     turn: Instant,
+}
+
+impl OfOrigin {
+    fn front(&self) -> Option<&Waiter> {
+        self.queue.first_key_value().map(|(_, waiter)| waiter)
+    }
 }
 
 /// The waiting connections.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     by_origin: BTreeMap<OriginKey, OfOrigin>,
+    /// The number of each connection that waits, by its place in the table.
+    numbers: HashMap<usize, u64>,
+    next: u64,
 }
 
 impl Line {
@@ -35,8 +45,10 @@ impl Line {
 
     /// Appends a connection to the queue of its origin.
     pub(crate) fn push(&mut self, waiter: Waiter) {
-        let new = || OfOrigin { queue: VecDeque::new(), turn: waiter.since };
-        self.by_origin.entry(waiter.key.origin).or_insert_with(new).queue.push_back(waiter);
+        let new = || OfOrigin { queue: BTreeMap::new(), turn: waiter.since };
+        self.by_origin.entry(waiter.key.origin).or_insert_with(new).queue.insert(self.next, waiter);
+        self.numbers.insert(waiter.key.index, self.next);
+        self.next += 1;
     }
 
     /// Whether a connection of this origin waits.
@@ -46,28 +58,34 @@ impl Line {
 
     /// Returns the first connection of each origin, in any order.
     pub(crate) fn fronts(&self) -> impl Iterator<Item = &Waiter> {
-        self.by_origin.values().filter_map(|origin| origin.queue.front())
+        self.by_origin.values().filter_map(OfOrigin::front)
     }
 
     /// Returns the first connection of each origin, with the time since which it is the origin's turn.
     pub(crate) fn turns(&self) -> impl Iterator<Item = (Instant, Waiter)> {
-        self.by_origin.values().filter_map(|origin| Some((origin.turn, *origin.queue.front()?)))
+        self.by_origin.values().filter_map(|origin| Some((origin.turn, *origin.front()?)))
     }
 
     /// Removes the first connection of an origin, which goes on; it is the turn of the others before the next one of this
     /// origin.
     pub(crate) fn pop(&mut self, origin: OriginKey, now: Instant) {
         if let Some(found) = self.by_origin.get_mut(&origin) {
-            found.queue.pop_front();
+            if let Some((_, waiter)) = found.queue.pop_first() {
+                self.numbers.remove(&waiter.key.index);
+            }
             found.turn = now;
             self.forget_if_empty(origin);
         }
     }
 
-    /// Removes a connection that is closed.
+    /// Removes a connection that is closed, if it waits; it need not be looked for among those of its origin.
     pub(crate) fn remove(&mut self, key: ConnectionKey) {
-        if let Some(found) = self.by_origin.get_mut(&key.origin) {
-            found.queue.retain(|waiter| waiter.key != key);
+        let Some(number) = self.numbers.get(&key.index) else { return };
+        if let Some(found) = self.by_origin.get_mut(&key.origin)
+            && found.queue.get(number).is_some_and(|waiter| waiter.key == key)
+        {
+            found.queue.remove(number);
+            self.numbers.remove(&key.index);
             self.forget_if_empty(key.origin);
         }
     }
@@ -116,7 +134,9 @@ mod tests {
         }
         line.remove(keys[0]);
         assert_eq!(line.fronts().map(|waiter| waiter.key).collect::<Vec<_>>(), [keys[1]]);
+        line.remove(ConnectionKey { generation: 1, ..keys[1] });
+        assert!(!line.is_empty(), "it is another one that used the same place");
         line.remove(keys[1]);
-        assert!(line.is_empty() && !line.has(OriginKey::default()));
+        assert!(line.is_empty() && !line.has(OriginKey::default()) && line.numbers.is_empty());
     }
 }

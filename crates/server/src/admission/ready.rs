@@ -2,11 +2,11 @@
 //!
 //! A connection that moved much data when it was last served, or whose calls took long, is *heavy* and waits apart from the
 //! others. In each turn of the loop every light connection is served once, unless that takes too long, and then one heavy
-//! one; after that the loop looks for new events. So a small call waits for one portion of data at most, however many
+//! one, which is left to the next turn once if the others took long; after that the loop looks for new events. So a small call waits for one portion of data at most, however many
 //! connections stream, and one stream moves in each turn, however many small calls there are.
 //!
-//! Among the light connections origins take turns, and so they do among the heavy ones. So whoever has thousands of
-//! connections delays those of another origin by a portion for each of the latter.
+//! Among the light connections origins take turns, and so they do among the heavy ones. So an origin with thousands
+//! of connections delays each connection of another origin by one portion.
 
 use std::collections::VecDeque;
 
@@ -20,6 +20,8 @@ const KEPT_LENGTH: usize = 16;
 pub(crate) struct Ready {
     light: Lines,
     heavy: Lines,
+    /// The last turn ended before a heavy connection was served, which the next one must do.
+    is_postponed: bool,
 }
 
 /// The connections that remain to be served in a turn.
@@ -90,14 +92,17 @@ impl Ready {
             return self.light.pop();
         }
         turn.heavy = turn.heavy.checked_sub(1)?;
+        self.is_postponed = false;
         self.heavy.pop()
     }
-}
 
-impl Turn {
-    /// Leaves the light connections that remain to the next turn.
-    pub(crate) fn end_light(&mut self) {
-        self.light = 0;
+    /// Leaves the connections that remain to the next turn, but the heavy one only once: light ones may take long in each.
+    pub(crate) fn end_turn(&mut self, turn: &mut Turn) {
+        turn.light = 0;
+        if turn.heavy > 0 && !self.is_postponed {
+            turn.heavy = 0;
+            self.is_postponed = true;
+        }
     }
 }
 
@@ -171,8 +176,12 @@ mod tests {
         }
         let mut turn = ready.turn();
         assert_eq!(ready.next(&mut turn), Some(key(1)));
-        turn.end_light();
+        ready.end_turn(&mut turn);
+        assert_eq!(ready.next(&mut turn), None);
+        let mut turn = ready.turn();
+        assert_eq!(ready.next(&mut turn), Some(key(2)));
+        ready.end_turn(&mut turn);
         assert_eq!((ready.next(&mut turn), ready.next(&mut turn)), (Some(key(10)), None));
-        assert_eq!(serve(&mut ready), [2, 3]);
+        assert_eq!(serve(&mut ready), [3]);
     }
 }

@@ -189,28 +189,31 @@ impl World {
         peer.length = self.random.usize(peer.longest / 4..=peer.longest);
     }
 
-    fn go_on(&mut self) {
-        let mut goes_on = true;
+    /// Lets those go on for whom there is memory, and returns them.
+    fn go_on(&mut self) -> Vec<ConnectionKey> {
+        let (mut goes_on, mut went_on) = (true, Vec::new());
         while std::mem::take(&mut goes_on) {
             let mut pass = self.admission.pass(Blocked::Read);
             while let Some(waiter) = self.admission.next_of(&mut pass, self.now) {
                 self.begin(waiter.key.index);
+                went_on.push(waiter.key);
                 goes_on = true;
             }
         }
+        went_on
     }
 
     fn evict(&mut self) {
+        let holders: Vec<Holder> = self.peers.iter().filter_map(holder).collect();
+        let mut candidates = self.admission.candidates(Short::Requests, holders.into_iter(), self.now);
         for half in Half::BOTH {
             for _ in 0..EVICTIONS_PER_TURN_MAX {
                 let Some(waiter) = self.admission.waits_too_long(Short::Requests, half, self.now) else {
                     break;
                 };
-                let holders: Vec<Holder> = self.peers.iter().filter_map(holder).collect();
-                let closed = self.admission.make_room(&waiter, Short::Requests, &holders, self.now);
-                let Some(closed) = closed else { break };
+                let Some(closed) = self.admission.make_room(&waiter, &mut candidates) else { break };
                 closed.into_iter().for_each(|key| self.close(key.index));
-                self.go_on();
+                candidates.went_on(self.go_on());
             }
         }
     }

@@ -3,6 +3,7 @@ use std::time::Duration;
 use wire::limits::RECORD_BYTES_MAX;
 
 use super::eviction::Holder;
+use super::origins::OriginKey;
 use super::pace::Pace;
 use super::*;
 use crate::limits::{FAST_PACE_TIME, LOOP_BYTES_MIN, PACE_TIME, WAIT_MAX};
@@ -81,8 +82,8 @@ impl Loop {
             })
             .collect();
         let waiter = self.admission.waits_too_long(Short::Requests, self.admission.half(key.origin), now);
-        let closed =
-            waiter.and_then(|waiter| self.admission.make_room(&waiter, Short::Requests, &holders, now));
+        let mut candidates = self.admission.candidates(Short::Requests, holders.into_iter(), now);
+        let closed = waiter.and_then(|waiter| self.admission.make_room(&waiter, &mut candidates));
         self.admission.forget(key);
         let number = |key| self.keys.iter().position(|other| *other == key).unwrap();
         closed.map(|closed| closed.into_iter().map(number).collect())
@@ -165,6 +166,45 @@ fn only_the_half_that_is_full_gives_way() {
     held.note(2, Standing::Steady);
     assert_eq!(held.give_way(WAIT_MAX, PACE_TIME * 2, &[1, 2]), Some(vec![1]));
     assert_eq!(held.admission.budget.origins.standing(held.keys[1].origin), Standing::Slow);
+}
+
+#[test]
+fn many_give_way_after_one_look_at_all_connections() {
+    let mut admission = Admission::new(64 << 20);
+    let now = Instant::now();
+    let (origins, connections) = (40, 250);
+    let keys: Vec<OriginKey> = (0..=origins)
+        .map(|number| admission.budget.origins.join(std::net::IpAddr::from([192, 0, 2, number])))
+        .collect();
+    let mut holders = Vec::new();
+    for index in 0..usize::from(origins) * connections {
+        let key = ConnectionKey { index, generation: 0, origin: keys[1 + index % usize::from(origins)] };
+        let bytes = 2048 + index % 7;
+        admission.budget.count_requests(key.origin, 0, bytes);
+        holders.push(Holder { key, bytes, pace: Some(Pace::begin(now - PACE_TIME * 2)) });
+    }
+    let greedy = ConnectionKey { index: holders.len(), generation: 0, origin: keys[0] };
+    admission.block(greedy, RECORD, now - WAIT_MAX);
+    let waiter = admission.waiting(Blocked::Read)[0];
+    let all = holders.len();
+    let mut candidates = admission.candidates(Short::Requests, holders.clone().into_iter(), now);
+    let rounds = 1000;
+    for _ in 0..rounds {
+        let held = |holder: &Holder| admission.budget.origins.held(holder.key.origin).requests;
+        let half = admission.full_half(&waiter, Short::Requests);
+        let most = holders
+            .iter()
+            .filter(|holder| admission.half(holder.key.origin) == half)
+            .map(held)
+            .max()
+            .unwrap();
+        let closed = admission.make_room(&waiter, &mut candidates).unwrap();
+        let closed = holders.iter().position(|holder| holder.key == closed[0]).unwrap();
+        let Holder { key, bytes, .. } = holders.swap_remove(closed);
+        assert_eq!(admission.budget.origins.held(key.origin).requests, most, "the greediest is first");
+        admission.budget.count_requests(key.origin, bytes, 0);
+    }
+    assert!(candidates.looked_at <= 4 * rounds, "{} of {all}", candidates.looked_at);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::background::driver::join;
-use crate::clock::now;
+use crate::clock;
 use crate::protocol::Protocol;
 use crate::protocol::calls::Calls as _;
 use crate::signal::Signal;
@@ -22,12 +22,12 @@ impl Copies {
     pub(crate) fn start(protocol: &Arc<Protocol>) -> io::Result<Copies> {
         let (signal, protocol) = (Arc::new(Signal::default()), Arc::clone(protocol));
         let notified = Arc::clone(&signal);
-        protocol.service.on_copies(Box::new(move || notified.raise()));
+        protocol.service().on_copies(Box::new(move || notified.raise()));
         let wait = Arc::clone(&signal);
         let thread = thread::Builder::new().name("copies".to_owned()).spawn(move || {
             let mut most = Duration::ZERO;
             while wait.wait(most) {
-                most = protocol.service.copy_some(now());
+                most = protocol.service().copy_some(clock::read());
                 protocol.commit(false);
             }
         })?;

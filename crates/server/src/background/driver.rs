@@ -1,29 +1,30 @@
-//! The threads that drive a volume's background work.
+//! The threads that drive a pool's background work.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use volume::{Progress, Volume};
+use volume::{Pool, Progress};
 
 use crate::background::fullness::Fullness;
 use crate::clock::now;
+use crate::counters::steps::StepDurations;
+use crate::pools::{self, OpenPool};
 use crate::protocol::commits::Commits;
-use crate::volumes::{self, Served};
 
 /// The longest sleep of a thread before it checks whether it must end.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// How often the cleaner looks for work, and checks whether the volume still accepts changes.
+/// How often the cleaner looks for work, and checks whether the pool still accepts changes.
 const CLEAN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The pause between two cleaning steps, so that the device mostly serves clients.
 const CLEAN_PAUSE: Duration = Duration::from_millis(20);
 
-/// The threads of one volume.
+/// The threads of one pool.
 pub(crate) struct Drivers {
     committer: JoinHandle<()>,
     committer_stop: Arc<AtomicBool>,
@@ -59,23 +60,25 @@ impl StopFlag {
 }
 
 impl Drivers {
-    /// Starts the threads of a volume.
-    pub(crate) fn start(served: &Served, commits: &Arc<Commits>) -> io::Result<Drivers> {
+    /// Starts the threads of a pool.
+    pub(crate) fn start(served: &OpenPool, commits: &Arc<Commits>) -> io::Result<Drivers> {
         let spawn = |role: &str, run: Box<dyn FnOnce() + Send>| {
-            let span = volumes::span(&served.name);
+            let span = pools::span(&served.name);
             thread::Builder::new().name(format!("{role} {}", served.name)).spawn(move || span.in_scope(run))
         };
         let committer_stop = Arc::new(AtomicBool::new(false));
-        let (volume, commits) = (Arc::clone(&served.volume), Arc::clone(commits));
+        let noted = Arc::clone(commits);
+        let (pool, commits) = (Arc::clone(&served.pool), Arc::clone(commits));
         let stop = Arc::clone(&committer_stop);
-        let committer = spawn("commit", Box::new(move || commit(&volume, &commits, &stop)))?;
+        let committer = spawn("commit", Box::new(move || commit(&pool, &commits, &stop)))?;
         let others_stop = Arc::new(StopFlag::default());
-        let steps: [(&str, fn(&Volume, &StopFlag)); 3] =
+        let steps: [(&str, fn(&Arc<Pool>, &StepDurations, &StopFlag)); 3] =
             [("write", write_back), ("checkpt", checkpoint), ("clean", clean)];
         let mut others = Vec::new();
         for (role, step) in steps {
-            let (volume, stop) = (Arc::clone(&served.volume), Arc::clone(&others_stop));
-            others.push(spawn(role, Box::new(move || step(&volume, &stop)))?);
+            let (pool, stop) = (Arc::clone(&served.pool), Arc::clone(&others_stop));
+            let noted = Arc::clone(&noted);
+            others.push(spawn(role, Box::new(move || step(&pool, noted.durations(), &stop)))?);
         }
         Ok(Drivers { committer, committer_stop, others, others_stop })
     }
@@ -96,46 +99,50 @@ pub(crate) fn join(thread: JoinHandle<()>) {
     let _ = thread.join();
 }
 
-fn commit(volume: &Volume, commits: &Commits, stop: &AtomicBool) {
+fn commit(pool: &Pool, commits: &Commits, stop: &AtomicBool) {
     while !stop.load(Ordering::Acquire) {
-        volume.wait_commit(WAIT);
+        pool.wait_commit(WAIT);
         while commits.step() == Progress::Worked {}
     }
 }
 
-fn write_back(volume: &Volume, stop: &StopFlag) {
+fn write_back(pool: &Arc<Pool>, _: &StepDurations, stop: &StopFlag) {
     while !stop.is_set() {
-        volume.wait_write_back(WAIT);
-        while volume.step_write_back(now(), false, false) == Progress::Worked && !stop.is_set() {}
-        volume.wake_commit();
+        pool.wait_write_back(WAIT);
+        while pool.step_write_back(now(), false, false) == Progress::Worked && !stop.is_set() {}
+        pool.wake_commit();
     }
 }
 
-fn checkpoint(volume: &Volume, stop: &StopFlag) {
+fn checkpoint(pool: &Arc<Pool>, durations: &StepDurations, stop: &StopFlag) {
     while !stop.is_set() {
-        volume.wait_checkpoint(WAIT);
-        while volume.step_orphans(now()) == Progress::Worked && !stop.is_set() {}
-        while volume.step_checkpoint(now(), false) == Progress::Worked && !stop.is_set() {}
-        volume.wake_commit();
+        pool.wait_checkpoint(WAIT);
+        while pool.step_orphans(now()) == Progress::Worked && !stop.is_set() {}
+        let mut start = Instant::now();
+        while pool.step_checkpoint(now(), false) == Progress::Worked && !stop.is_set() {
+            durations.checkpoints.note(start.elapsed());
+            start = Instant::now();
+        }
+        pool.wake_commit();
     }
 }
 
-fn clean(volume: &Volume, stop: &StopFlag) {
+fn clean(pool: &Arc<Pool>, _: &StepDurations, stop: &StopFlag) {
     let mut logged = false;
     let mut fullness = Fullness::default();
     while !stop.is_set() {
-        fullness.watch(volume);
-        volume.step_damaged_paths();
-        while volume.step_clean(now(), false) == Progress::Worked && !stop.is_set() {
-            volume.wake_commit();
-            fullness.watch(volume);
+        fullness.watch(pool);
+        pool.step_damaged_paths();
+        while pool.step_clean(now(), false) == Progress::Worked && !stop.is_set() {
+            pool.wake_commit();
+            fullness.watch(pool);
             stop.sleep(CLEAN_PAUSE);
         }
-        if !logged && let Some(reason) = volume.refuses_changes() {
+        if !logged && let Some(reason) = pool.refuses_changes() {
             logged = true;
             tracing::error!(reason, "changes are refused; restart the server");
         }
         stop.sleep(CLEAN_INTERVAL);
     }
-    volume.step_damaged_paths();
+    pool.step_damaged_paths();
 }

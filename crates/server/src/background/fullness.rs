@@ -1,24 +1,27 @@
-//! Warns when a volume fills up: once each time it becomes nearly full or full, and once when it has room again.
+//! Warns when a pool fills up: once each time it becomes nearly full or full, and once when it has room again.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use volume::Volume;
+use volume::ids::VolumeNumber;
 use volume::request::{Access, Credentials, Request};
 use volume::results::VolumeStatus;
+use volume::{Pool, Volume};
 
 use crate::clock::now;
 use crate::config::size::Size;
 
-/// A volume with less free space than this share of it is nearly full.
+/// A pool with less free space than this share of it is nearly full.
 const NEARLY_FULL_SHARE: u64 = 10;
 
-/// How often a volume is checked. A check takes time in proportion to the number of segments.
+/// How often a pool is checked. A check takes time in proportion to the number of segments.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// A volume with this much free space is never nearly full, bytes.
+/// A pool with this much free space is never nearly full, bytes.
 const ENOUGH_BYTES: u64 = 64 << 30;
 
-/// How full a volume is.
+/// How full a pool is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Level {
     #[default]
@@ -27,42 +30,68 @@ enum Level {
     Full,
 }
 
-/// How full a volume was when it was last checked.
+/// How full the volumes of a pool were when they were last checked. Those without a size share the space of the pool: one of them
+/// stands for all.
 #[derive(Debug, Default)]
 pub(crate) struct Fullness {
-    level: Level,
+    levels: HashMap<VolumeNumber, Fill>,
     /// When that was.
     watched: Option<Instant>,
 }
 
+/// How full a volume, or a pool, was.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fill {
+    level: Level,
+}
+
 impl Fullness {
-    /// Checks a volume if [`INTERVAL`] has passed, and logs if it crossed a threshold.
-    pub(crate) fn watch(&mut self, volume: &Volume) {
+    /// Checks a pool if [`INTERVAL`] has passed, and logs which volumes crossed a threshold.
+    pub(crate) fn watch(&mut self, pool: &Arc<Pool>) {
         if self.watched.is_some_and(|time| time.elapsed() < INTERVAL) {
             return;
         }
         self.watched = Some(Instant::now());
+        let (mut volumes, mut is_shared_seen) = (pool.volumes(), false);
+        volumes.retain(|volume| volume.size().is_some() || !std::mem::replace(&mut is_shared_seen, true));
+        self.levels.retain(|number, _| volumes.iter().any(|volume| volume.number() == *number));
+        let pool_refuses = pool.refuses_data();
+        for volume in &volumes {
+            let fill = self.levels.entry(volume.number()).or_default();
+            fill.watch(volume, pool_refuses && volume.size().is_none());
+        }
+    }
+}
+
+impl Fill {
+    fn watch(&mut self, volume: &Volume, refuses_data: bool) {
         let superuser = Credentials::root();
         let request = Request { credentials: &superuser, now: now(), access: Access::Cached, key: None };
         let Ok(status) = volume.status(&request) else { return };
         let status = status.value;
-        let Some(level) = self.cross(&status, volume.refuses_data()) else { return };
+        let Some(level) = self.cross(&status, refuses_data) else { return };
         let (free, total) = (Size(status.bytes_free), Size(status.bytes_total));
+        // Its own size is meant, or that of the pool.
+        let sized = volume.size().map(|_| tracing::field::display(volume.name()));
         match level {
-            Level::Room => tracing::info!(%free, %total, "the volume has room again"),
+            Level::Room => {
+                tracing::info!(event = "volume_has_room", volume = sized, %free, %total, "the volume has room again")
+            }
             Level::NearlyFull => {
-                tracing::warn!(%free, %total, "the volume is nearly full: remove files, or enlarge its file system")
+                tracing::warn!(event = "volume_nearly_full", volume = sized, %free, %total, "the volume is nearly full: remove files, or enlarge it or its file system")
             }
             Level::Full => tracing::error!(
+                event = "volume_full",
+                volume = sized,
                 %free,
                 %total,
-                "the volume is full: clients get \"no space left\" until files are removed, or its file system is \
+                "the volume is full: clients get \"no space left\" until files are removed, or it or its file system is \
                  enlarged"
             ),
         }
     }
 
-    /// Returns the new level if it differs from the last one. A volume has room again only at one and a half times the
+    /// Returns the new level if it differs from the last one. A pool has room again only at one and a half times the
     /// threshold, so that one file that comes and goes does not cross it each time.
     fn cross(&mut self, status: &VolumeStatus, refuses_data: bool) -> Option<Level> {
         let nearly = (status.bytes_total / NEARLY_FULL_SHARE).min(ENOUGH_BYTES);
@@ -95,7 +124,7 @@ mod tests {
 
     #[test]
     fn each_threshold_is_reported_once_per_crossing() {
-        let mut fullness = Fullness::default();
+        let mut fullness = Fill::default();
         let mut at = |free: u64, refuses| fullness.cross(&status(free * GIB, 100 * GIB), refuses);
         assert_eq!(at(100, false), None);
         assert_eq!(at(10, false), None);
@@ -114,13 +143,13 @@ mod tests {
 
     #[test]
     fn a_large_volume_is_not_nearly_full_while_64_gib_are_free() {
-        let mut fullness = Fullness::default();
+        let mut fullness = Fill::default();
         assert_eq!(fullness.cross(&status(64 * GIB, 10_000 * GIB), false), None);
         assert_eq!(fullness.cross(&status(63 * GIB, 10_000 * GIB), false), Some(Level::NearlyFull));
     }
 
     #[test]
     fn an_empty_volume_without_any_room_is_full() {
-        assert_eq!(Fullness::default().cross(&status(0, 0), false), Some(Level::Full));
+        assert_eq!(Fill::default().cross(&status(0, 0), false), Some(Level::Full));
     }
 }

@@ -12,11 +12,19 @@ pub(crate) const TOP: &[&str] = &[
     "rpcbind",
     "lease",
     "log",
+    "metrics",
+    "api",
     "export",
 ];
 
 /// The keys of `[log]`.
 pub(crate) const LOG: &[&str] = &["format", "level"];
+
+/// The keys of `[metrics]`.
+pub(crate) const METRICS: &[&str] = &["clients", "slow_operation"];
+
+/// The keys of `[api]`.
+pub(crate) const API: &[&str] = &["listen", "certificate", "key", "clients"];
 
 /// The keys of `[[export]]`.
 pub(crate) const EXPORT: &[&str] = &[
@@ -81,17 +89,17 @@ pub(crate) fn advice(table: &str, known: &[&str], key: &str) -> String {
     if let Some(close) = synonym.filter(|ours| known.contains(ours)).or_else(|| closest(known, key)) {
         return match close {
             "export" if table.is_empty() => "did you mean `[[export]]`?".to_owned(),
-            "log" if table.is_empty() => "did you mean `[log]`?".to_owned(),
+            "log" | "api" if table.is_empty() => format!("did you mean `[{close}]`?"),
             _ => format!("did you mean `{close}`?"),
         };
     }
-    for (header, keys) in [("[[export]]", EXPORT), ("[log]", LOG)] {
+    for (header, keys) in [("[[export]]", EXPORT), ("[log]", LOG), ("[metrics]", METRICS), ("[api]", API)] {
         if table.is_empty() && keys.contains(&key) {
             return format!("it belongs below {header}");
         }
     }
     if !table.is_empty() && TOP.contains(&key) {
-        return "it belongs before the first line with [log] or [[export]]".to_owned();
+        return "it belongs before the first line with [log], [api] or [[export]]".to_owned();
     }
     format!("the keys here are {}", known.join(", "))
 }
@@ -138,7 +146,7 @@ mod tests {
             ("export", EXPORT, "no_root_squash", "did you mean `squash = \"none\"`?"),
             ("export", EXPORT, "ro", "write `read_only = true`"),
             ("export", EXPORT, "readonly", "did you mean `read_only`?"),
-            ("export", EXPORT, "memory", "it belongs before the first line with [log] or [[export]]"),
+            ("export", EXPORT, "memory", "it belongs before the first line with [log], [api] or [[export]]"),
             ("log", LOG, "colour", "the keys here are format, level"),
         ];
         for (table, known, key, expected) in cases {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::http;
 use crate::limits::LOOP_BYTES_MIN;
 
 /// The least memory of a server, bytes. With less, one large request would take a good part of it.
@@ -64,25 +65,31 @@ pub struct Shares {
     pub requests: u64,
     /// State of NFSv4 and NLM clients, bytes.
     pub state: u64,
-    /// Each volume, bytes.
-    pub volume: u64,
+    /// Each pool, bytes.
+    pub pool: u64,
 }
 
-/// Stacks, code, descriptors and tables, bytes, resident before the first request.
-const FIXED_BYTES: u64 = 16 << 20;
+/// Stacks, code, descriptors and tables, bytes, resident before the first request; and requests of administrators over the
+/// network and on this machine.
+const FIXED_BYTES: u64 = (16 << 20) + ADMINISTRATION_BYTES;
+
+/// What requests of administrators hold at most, bytes.
+const ADMINISTRATION_BYTES: u64 = 4 << 20;
+
+const _: () = assert!(2 * http::REQUEST_BYTES_MAX <= 4 << 20);
 
 /// The divisor of the part of all memory that is not shared out: the measured overhead of the allocator beyond the
 /// requested bytes; see `docs/decisions/2026-11-21-system-allocator.md`.
 const ALLOCATOR_SHARE: u64 = 4;
 
 /// Divides `memory` bytes: first the fixed part and that of the allocator, then an eighth for requests and a sixteenth for
-/// the state of clients; the volumes share the rest evenly.
-pub fn shares(memory: u64, volumes: usize) -> Shares {
+/// the state of clients; the pools share the rest evenly.
+pub fn shares(memory: u64, pools: usize) -> Shares {
     let (requests, state) = (memory / 8, memory / 16);
     let taken = requests + state + memory / ALLOCATOR_SHARE + FIXED_BYTES;
     let rest = memory.saturating_sub(taken);
-    let volumes = u64::try_from(volumes.max(1)).unwrap_or(u64::MAX);
-    Shares { requests, state, volume: rest / volumes }
+    let pools = u64::try_from(pools.max(1)).unwrap_or(u64::MAX);
+    Shares { requests, state, pool: rest / pools }
 }
 
 /// Returns the number of event loops, at most `wanted`, that have their least memory from the share of requests.
@@ -117,10 +124,10 @@ mod tests {
 
     #[test]
     fn shares_stay_within_the_setting() {
-        for volumes in [0, 1, 3] {
-            let shares = shares(1 << 30, volumes);
-            let count = u64::try_from(volumes.max(1)).unwrap();
-            let all = shares.requests + shares.state + shares.volume * count + FIXED_BYTES;
+        for pools in [0, 1, 3] {
+            let shares = shares(1 << 30, pools);
+            let count = u64::try_from(pools.max(1)).unwrap();
+            let all = shares.requests + shares.state + shares.pool * count + FIXED_BYTES;
             assert!(all <= 3 << 28);
         }
     }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::PathBuf;
 
+use ipnet::IpNet;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -14,8 +16,8 @@ use crate::config::keys;
 use crate::config::mistake::{Mistake, boundary};
 use crate::config::size::Size;
 use crate::config::values;
-use crate::config::{Config, Export, Log, LogFormat, LogLevel};
-use crate::limits::{THREADS_MAX, WORKERS_MAX};
+use crate::config::{Api, Config, Export, Log, LogFormat, LogLevel, Metrics};
+use crate::limits::{COUNTED_CLIENTS_MAX, SLOW_OPERATION_MILLISECONDS_MAX, THREADS_MAX, WORKERS_MAX};
 
 /// Returns the configuration that `text` describes on a machine with `machine` bytes of memory, or all mistakes in it. If it
 /// is not TOML, only syntax errors are reported, because what follows them cannot be trusted.
@@ -132,6 +134,8 @@ impl Reader {
             rpcbind: self.value(root, "rpcbind", flag),
             lease: self.value(root, "lease", seconds),
             log: self.log(root),
+            metrics: self.metrics(root),
+            api: self.api(root),
             export: self.exports(root),
         }
     }
@@ -166,6 +170,54 @@ impl Reader {
             format: self.value(log, "format", |key, value| choice(key, value, LogFormat::ALL)),
             level: self.value(log, "level", |key, value| choice(key, value, LogLevel::ALL)),
         }
+    }
+
+    fn metrics(&mut self, root: &DeTable<'_>) -> Metrics {
+        let Some(value) = root.get("metrics") else { return Metrics::default() };
+        let DeValue::Table(metrics) = value.get_ref() else {
+            self.wrong(
+                value.span(),
+                "metrics is a table: write [metrics], and below it `clients` and `slow_operation`",
+            );
+            return Metrics::default();
+        };
+        self.refuse_unknown("metrics", metrics, keys::METRICS);
+        Metrics {
+            clients: self.value(metrics, "clients", |key, value| number(key, value, 0..=COUNTED_CLIENTS_MAX)),
+            slow_operation: self.value(metrics, "slow_operation", |key, value| {
+                let milliseconds = number(key, value, 1..=SLOW_OPERATION_MILLISECONDS_MAX)?;
+                Ok(u32::try_from(milliseconds).unwrap_or(u32::MAX))
+            }),
+        }
+    }
+
+    fn api(&mut self, root: &DeTable<'_>) -> Api {
+        let Some(value) = root.get("api") else { return Api::default() };
+        let DeValue::Table(api) = value.get_ref() else {
+            self.wrong(value.span(), "api is a table: write [api], and below it `listen`");
+            return Api::default();
+        };
+        self.refuse_unknown("api", api, keys::API);
+        let read = Api {
+            listen: self.value(api, "listen", |key, value| values::listen(text(key, value)?)),
+            certificate: self.value(api, "certificate", |key, value| text(key, value).map(PathBuf::from)),
+            key: self.value(api, "key", |key, value| text(key, value).map(PathBuf::from)),
+            clients: self.networks(api),
+        };
+        if api.contains_key("certificate") != api.contains_key("key") {
+            self.wrong(value.span(), "a certificate has a key: set both `certificate` and `key`, or neither");
+        } else if read.certificate.is_none() && read.listen.is_some_and(|address| !address.ip().is_loopback())
+        {
+            let sentence = "tokens must not cross a network in the clear: set `certificate` and `key`, or listen on 127.0.0.1";
+            self.wrong(value.span(), sentence);
+        }
+        read
+    }
+
+    /// Returns the networks in the list `clients`.
+    fn networks(&mut self, table: &DeTable<'_>) -> Option<Vec<IpNet>> {
+        let found = self.list(table, "clients", values::network)?;
+        Some(found.into_iter().map(|(_, network)| network).collect())
     }
 
     fn exports(&mut self, root: &DeTable<'_>) -> Vec<Export> {
@@ -220,7 +272,7 @@ impl Reader {
         let (read_only, squash) = (self.value(table, "read_only", flag), self.value(table, "squash", squash));
         let uid = self.value(table, "anonymous_uid", id);
         let gid = self.value(table, "anonymous_gid", id);
-        let clients = self.list(table, "clients", values::network).unwrap_or_default();
+        let clients = self.networks(table).unwrap_or_default();
         let privileged = self.value(table, "require_privileged_port", flag);
         let delegations = self.value(table, "delegations", flag);
         Some(Export {
@@ -230,7 +282,7 @@ impl Reader {
             squash: squash.unwrap_or_default(),
             anonymous_uid: uid.unwrap_or(NOBODY),
             anonymous_gid: gid.unwrap_or(NOBODY),
-            clients: clients.into_iter().map(|(_, network)| network).collect(),
+            clients,
             require_privileged_port: privileged.unwrap_or(false),
             delegations: delegations.unwrap_or(true),
         })

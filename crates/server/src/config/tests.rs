@@ -39,6 +39,8 @@ fn every_setting_of_the_example_is_accepted() {
     assert_eq!(config.memory, Some(Size(4 << 30)));
     assert_eq!(config.journal_size, Some(Size(JOURNAL_BYTES_DEFAULT)));
     assert_eq!((config.threads, config.workers, config.rpcbind), (Some(2), Some(16), Some(false)));
+    assert!(config.api.listen.is_some() && config.api.certificate.is_some() && config.api.key.is_some());
+    assert_eq!(config.api.clients.map(|networks| networks.len()), Some(2));
     let [export] = &config.export[..] else { panic!("one export") };
     assert_eq!((export.path.as_str(), export.volume.as_str()), ("/main", "main"));
     assert_eq!((export.squash, export.read_only, export.anonymous_uid), (Squash::Root, false, 65534));
@@ -50,6 +52,15 @@ fn every_setting_of_the_example_is_accepted() {
 fn check_refusal(text: &str, expected: &str) {
     let mistakes = refusal(text);
     assert!(mistakes.len() == 1 && mistakes[0].starts_with(expected), "{text:?}: {mistakes:?}");
+}
+
+#[test]
+fn tokens_do_not_cross_a_network_in_the_clear() {
+    assert!(accepted("[api]\nlisten = \"[::1]:1\"\n").api.listen.is_some());
+    let clear = "f:1:1: tokens must not cross a network in the clear";
+    check_refusal("[api]\nlisten = \"0.0.0.0:9049\"\n", clear);
+    check_refusal("[api]\ncertificate = \"a\"\n", "f:1:1: a certificate has a key");
+    accepted("[api]\nlisten = \"0.0.0.0:9049\"\ncertificate = \"a\"\nkey = \"b\"\n");
 }
 
 #[test]

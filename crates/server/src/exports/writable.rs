@@ -2,14 +2,15 @@
 //! directory.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use nfs::exports::{Export, Squash};
+use volume::Volume;
 use volume::attributes::Attributes;
 use volume::ids::{Cookie, Ino};
 use volume::request::{Access, Credentials, Request};
 
 use crate::clock::now;
-use crate::volumes::Served;
 
 /// Permission to add names to a directory: write and search.
 const CHANGE_NAMES: u16 = 0o3;
@@ -18,36 +19,34 @@ const CHANGE_NAMES: u16 = 0o3;
 ///
 /// A volume that holds anything is not reported: its root directory is then most likely closed to users on purpose, and
 /// directories beneath it are open to them.
-pub(crate) fn warn_if_nobody_can_write(exports: &[Export], volumes: &[Served], data: &Path) {
-    for served in volumes {
-        let Some(root) = empty_root(served) else { continue };
-        let mut changeable = exports
-            .iter()
-            .filter(|export| export.volume == served.volume.id() && !export.read_only)
-            .peekable();
+pub(crate) fn warn_if_nobody_can_write(exports: &[Export], volumes: &[Arc<Volume>], data: &Path) {
+    for volume in volumes {
+        let Some(root) = empty_root(volume) else { continue };
+        let mut changeable =
+            exports.iter().filter(|export| export.volume == volume.id() && !export.read_only).peekable();
         if changeable.peek().is_some() && !changeable.any(|export| can_somebody_write(export, &root)) {
             tracing::warn!(
-                volume = served.name,
+                volume = %volume.name(),
                 uid = root.uid,
                 gid = root.gid,
                 mode = format_args!("{:04o}", root.mode),
-                "no client can write: the exports squash every user who may change the root directory; stop the \
-                 server and run: holdfast volume set {} {} --mode 1777",
+                "no client can write: the exports squash every user who may change the root directory; run: \
+                 holdfast volume set {} {} --mode 1777",
                 quoted(&data.display().to_string()),
-                served.name
+                volume.name()
             );
         }
     }
 }
 
 /// Returns the attributes of the root directory if it is empty and can be read.
-fn empty_root(served: &Served) -> Option<Attributes> {
+fn empty_root(volume: &Volume) -> Option<Attributes> {
     let superuser = Credentials::root();
     let request = Request { credentials: &superuser, now: now(), access: Access::Blocking, key: None };
     // The names after `.` and `..`.
     let after = Cookie(Cookie::FIRST.0 - 1);
-    let listing = served.volume.read_directory(&request, Ino::ROOT, after, 1, false).ok()?;
-    let root = served.volume.attributes(&request, Ino::ROOT).ok()?;
+    let listing = volume.read_directory(&request, Ino::ROOT, after, 1, false).ok()?;
+    let root = volume.attributes(&request, Ino::ROOT).ok()?;
     listing.value.entries.is_empty().then_some(root.value)
 }
 

@@ -38,7 +38,7 @@ impl Callbacks {
     pub(crate) fn start(protocol: Arc<Protocol>, mailboxes: Vec<Arc<Mailbox>>) -> io::Result<Callbacks> {
         let signal = Arc::new(Signal::default());
         let notified = Arc::clone(&signal);
-        protocol.service.on_callbacks(Box::new(move || notified.raise()));
+        protocol.service().on_callbacks(Box::new(move || notified.raise()));
         let ended = Arc::clone(&protocol);
         let outbound =
             Outbound::start(Arc::new(move |callback, reply| ended.callback_ended(callback, reply)))?;
@@ -47,7 +47,7 @@ impl Callbacks {
             let mut most = Duration::ZERO;
             while wait.wait(most) {
                 most = protocol.tick();
-                for callback in protocol.service.take_callbacks() {
+                for callback in protocol.service().take_callbacks() {
                     match callback.to {
                         Destination::Connection(connection) => {
                             let message = Message::Send(connection, callback.id, callback.record);

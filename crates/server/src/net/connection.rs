@@ -7,6 +7,8 @@ use mio::Registry;
 use mio::net::TcpStream;
 use nfs::limits::PAYLOAD_BYTES_MIN;
 use nfs::service::{Connection as Ends, KeptRecord, Receiver};
+use nfs::summary::Protocol;
+use volume::time::Time;
 use wire::limits::RECORD_BYTES_MAX;
 use wire::record::MARK_BYTES;
 
@@ -14,15 +16,52 @@ use crate::admission::eviction::Holder;
 use crate::admission::origins::Standing;
 use crate::admission::pace::Pace;
 use crate::admission::{ConnectionKey, Short, Want};
-use crate::limits::{CONNECTION_BYTES_MAX, CONNECTION_CALLS_MAX, FAST_TICK_BYTES};
+use crate::counters::census::Connected;
+use crate::counters::tally::Counted;
+use crate::limits::{CONNECTION_BYTES_MAX, CONNECTION_CALLS_MAX, FAST_TICK_BYTES, PORTION_BYTES};
 use crate::net::buffers::Buffers;
 use crate::net::output::Output;
+
+/// What a connection has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Done {
+    /// Calls that were answered, or are about to be.
+    pub(crate) calls: u64,
+    /// Bytes that were received and replied.
+    pub(crate) bytes: u64,
+    /// A bit for each [`nfs::summary::Protocol`] that was used.
+    pub(crate) protocols: u64,
+}
+
+impl Done {
+    #[inline]
+    pub(crate) fn note_call(&mut self, protocol: Protocol) {
+        self.calls += 1;
+        self.protocols |= 1 << protocol as u32;
+    }
+
+    pub(crate) fn note_bytes(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+    }
+}
+
+/// What was sent.
+pub(crate) struct Sent {
+    pub(crate) bytes: usize,
+    /// There is more, which the socket may take.
+    pub(crate) may_go_on: bool,
+}
 
 /// A connection that is being served.
 pub(crate) struct Connection {
     pub(crate) key: ConnectionKey,
     pub(crate) ends: Ends,
     stream: TcpStream,
+    /// Where its calls are counted.
+    pub(crate) counted: Counted,
+    pub(crate) done: Done,
+    /// When the input arrived that is taken in next, as far as the loop knows.
+    pub(crate) arrived: Time,
     pub(crate) receiver: Receiver,
     /// A call that waits until there is room for its reply; the input after it waits too.
     pub(crate) waiting: Option<WaitingCall>,
@@ -97,11 +136,14 @@ pub(crate) enum Received {
 const _: () = assert!(size_of::<Connection>() <= 1024);
 
 impl Connection {
-    pub(crate) fn new(stream: TcpStream, ends: Ends, key: ConnectionKey) -> Connection {
+    pub(crate) fn new(stream: TcpStream, ends: Ends, key: ConnectionKey, counted: Counted) -> Connection {
         Connection {
             key,
             ends,
             stream,
+            counted,
+            done: Done::default(),
+            arrived: Time::EPOCH,
             receiver: Receiver::new(RECORD_BYTES_MAX),
             waiting: None,
             rest: Vec::new(),
@@ -247,6 +289,12 @@ impl Connection {
         (bytes > 0).then_some(Holder { key: self.key, bytes, pace })
     }
 
+    /// Returns what operators see of it.
+    pub(crate) fn connected(&self) -> Connected {
+        let Done { calls, bytes, protocols } = self.done;
+        Connected { connections: 1, calls, bytes, protocols, idle: self.silent_for() }
+    }
+
     /// Counts a call that is not answered at once.
     pub(crate) fn begin_call(&mut self, request_bytes: usize, reply_bytes: usize) {
         self.calls += 1;
@@ -269,6 +317,11 @@ impl Connection {
     pub(crate) fn end_call(&mut self, reply_bytes: usize) {
         self.calls -= 1;
         self.reply_bytes -= reply_bytes;
+    }
+
+    /// Returns when a byte moved last.
+    pub(crate) fn moved(&self) -> Instant {
+        self.moved
     }
 
     /// Returns how long no byte has moved.
@@ -374,13 +427,13 @@ impl Connection {
         }
     }
 
-    /// Writes as much of the output as the socket takes, in few system calls.
+    /// Writes as much of the output as the socket takes, in few system calls, but no more calls after [`PORTION_BYTES`].
     ///
     /// # Errors
     /// The connection is lost.
-    pub(crate) fn send(&mut self, buffers: &mut Buffers) -> io::Result<()> {
-        let mut sent = 0;
-        while self.unsent() > 0 {
+    pub(crate) fn send(&mut self, buffers: &mut Buffers) -> io::Result<Sent> {
+        let (mut sent, mut is_full) = (0, false);
+        while self.unsent() > 0 && sent < PORTION_BYTES {
             match self.output.with_parts(|parts| self.stream.write_vectored(parts)) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
@@ -391,6 +444,7 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.output.compact();
+                    is_full = true;
                     break;
                 }
                 Err(error) => return Err(error),
@@ -401,7 +455,7 @@ impl Connection {
         if self.unsent() == 0 {
             self.output.clear(buffers);
         }
-        Ok(())
+        Ok(Sent { bytes: sent, may_go_on: self.unsent() > 0 && !is_full })
     }
 
     /// Notes the pace at which the peer takes replies. What a socket takes at once says nothing of it.

@@ -3,6 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::time::Instant;
 
 use mio::net::TcpStream;
 use nfs::service::{Connection as Ends, ConnectionId, origin as address_origin};
@@ -10,6 +11,7 @@ use slab::Slab;
 
 use crate::admission::ConnectionKey;
 use crate::admission::origins::OriginKey;
+use crate::counters::tally::Counted;
 use crate::limits::GIVE_WAY_CHOICES_MAX;
 use crate::net::connection::Connection;
 
@@ -37,12 +39,18 @@ impl ConnectionTable {
     }
 
     /// Reserves a place for a new connection.
-    pub(crate) fn reserve(&mut self, stream: TcpStream, ends: Ends, origin: OriginKey) -> Box<Connection> {
+    pub(crate) fn reserve(
+        &mut self,
+        stream: TcpStream,
+        ends: Ends,
+        origin: OriginKey,
+        counted: Counted,
+    ) -> Box<Connection> {
         self.generation += 1;
         let key = ConnectionKey { index: self.places.insert(None), generation: self.generation, origin };
         self.by_id.insert(ends.id, key.index);
         self.by_origin.entry(address_origin(ends.peer.ip())).or_default().places.insert(key.index);
-        Box::new(Connection::new(stream, ends, key))
+        Box::new(Connection::new(stream, ends, key, counted))
     }
 
     /// Frees the place of a connection that was taken out.
@@ -79,12 +87,13 @@ impl ConnectionTable {
     pub(crate) fn take_idlest(&mut self, origin: IpAddr, must_be_idle: bool) -> Option<Box<Connection>> {
         let OfOrigin { places, next } = self.by_origin.get_mut(&origin)?;
         let choices = places.range(*next..).chain(places.range(..*next)).take(GIVE_WAY_CHOICES_MAX);
-        let (mut idlest, mut last) = (None, 0);
+        let (mut idlest, mut last): (Option<(Instant, usize)>, usize) = (None, 0);
         for index in choices {
             last = *index;
             let connection = self.places.get(*index).and_then(Option::as_deref);
             if let Some(connection) = connection.filter(|found| !must_be_idle || found.is_idle()) {
-                idlest = idlest.max(Some((connection.silent_for(), *index)));
+                let found = (connection.moved(), *index);
+                idlest = Some(idlest.map_or(found, |idlest| idlest.min(found)));
             }
         }
         *next = last + 1;

@@ -1,5 +1,5 @@
 //! Calls that were not answered when they arrived: they wait for a worker, for a limit of a volume, or *apart* for something
-//! that is in the way of them alone.
+//! that blocks only them.
 //!
 //! What is in the way of a call that waits apart says nothing about others, so it has no place in any order, and each call is
 //! tried again by itself: soon at first, then more rarely, and the more rarely the more calls of its origin wait apart.
@@ -14,7 +14,9 @@ use volume::request::Access;
 
 use crate::admission::ConnectionKey;
 use crate::admission::retry_queues::Ticket;
-use crate::clock::now;
+use crate::clock;
+use crate::counters::phases::{Phase, Timing};
+use crate::counters::tally::Counted;
 use crate::limits::{BUSY_RETRY, DEFERRED_OVERHEAD_BYTES, RETRY_DOUBLINGS_MAX, RETRY_SPACING};
 use crate::protocol::calls::Calls;
 
@@ -37,19 +39,26 @@ pub(crate) struct DeferredCall {
     pub(crate) ticket: Option<Ticket>,
     /// How often something was in the way of it alone.
     pub(crate) obstructions: u32,
+    /// Where it is counted.
+    pub(crate) counted: Counted,
+    /// What its time was spent on.
+    pub(crate) timing: Timing,
 }
 
 impl DeferredCall {
     /// Runs the call, or the rest of it.
     pub(crate) fn execute(mut self, calls: &dyn Calls) -> ExecutedCall {
+        let begun = clock::read();
+        self.timing.end(Phase::Line, begun.steady);
         let incoming = Incoming {
             record: &self.record.decode(),
             connection: self.connection,
-            now: now(),
+            now: begun,
             access: self.access,
         };
         let mut reply = ReplyBuffer::default();
         let outcome = calls.handle(&incoming, &mut self.progress, &mut reply);
+        self.timing.end(Phase::Engine, clock::steady());
         ExecutedCall { call: self, outcome, reply }
     }
 

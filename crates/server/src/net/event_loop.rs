@@ -5,15 +5,18 @@
 //!
 //! A turn is short. Of the connections that move much data or whose calls take long, one is served, with one portion
 //! ([`crate::admission::ready`]); of calls that are tried again, as many as move a portion. A portion ends after some data, or
-//! some time. So a small call of one client does not wait for megabytes of others, nor for their thousands of calls.
+//! some time. So a small call of one client does not wait for megabytes of others, nor for their thousands of calls. What else
+//! may come in any number is bounded as well: replies that became durable, output that sockets take, connections that give way.
+//! The next turn, which begins at once, goes on with the rest.
 //!
 //! # Memory
 //! The budget counts what all connections of the loop hold: records that are arriving, calls that wait, replies that have
 //! not been sent. [`crate::admission`] decides who waits when it is short, and whose connection is closed if that takes too
 //! long.
 
+use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -21,12 +24,18 @@ use std::time::{Duration, Instant};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use nfs::service::{Connection as Ends, origin};
+use volume::time::Time;
 
-use crate::admission::Admission;
 use crate::admission::retry_queues::RetryQueues;
-use crate::clock::CallClock;
+use crate::admission::{Admission, ConnectionKey};
+use crate::clock::{self, CallClock};
+use crate::counters::census::Connected;
+use crate::counters::tally::{SlowCall, Tally, TallySettings};
 use crate::counters::{Counters, add};
-use crate::limits::{BLOCKED_CHECK, BUFFER_SHARE, DRAIN_MAX, PARKED_CHECK, READ_BYTES, TICK, TURN_MAX};
+use crate::limits::{
+    BLOCKED_CHECK, BUFFER_SHARE, DRAIN_MAX, PARKED_CHECK, PORTION_MAX, READ_BYTES, SENDS_PER_TURN_MAX,
+    SENT_PER_TURN_BYTES, TICK, TURN_MAX,
+};
 use crate::net::acceptor::Acceptor;
 use crate::net::buffers::Buffers;
 use crate::net::connection::Connection;
@@ -55,6 +64,20 @@ pub(crate) struct Shared {
     pub(crate) connections: ConnectionShares,
     /// The mailboxes of all loops, by number.
     pub(crate) mailboxes: Vec<Arc<Mailbox>>,
+    /// The listen addresses.
+    pub(crate) targets: Vec<SocketAddr>,
+}
+
+impl Shared {
+    /// Returns the number of the listen address that a connection came by, whose own end has this address.
+    fn target(&self, local: SocketAddr) -> usize {
+        let exact = self.targets.iter().position(|target| *target == local);
+        let any = || {
+            let is_wide = |target: &SocketAddr| target.ip().is_unspecified() && target.port() == local.port();
+            self.targets.iter().position(is_wide)
+        };
+        exact.or_else(any).unwrap_or(0)
+    }
 }
 
 /// The peer broke a rule; its connection is closed.
@@ -67,6 +90,7 @@ pub(crate) struct EventLoop {
     mailbox: Arc<Mailbox>,
     shared: Arc<Shared>,
     counters: Arc<Counters>,
+    tally: Tally,
     /// In the first loop only.
     acceptor: Option<Acceptor>,
     connections: ConnectionTable,
@@ -74,12 +98,16 @@ pub(crate) struct EventLoop {
     deferred: DeferredCalls,
     parked: Parked,
     /// Connections with output to send.
-    touched: Vec<usize>,
+    touched: VecDeque<usize>,
+    /// Connections that are to be closed to make room.
+    giving_way: Vec<ConnectionKey>,
+    /// The last turn left something to the next one, since it would have taken too long.
+    has_more: bool,
     buffers: Buffers,
     /// Bytes of `buffers` that the budget counts.
     buffers_counted: usize,
     read_buffer: Vec<u8>,
-    ticked: Instant,
+    ticked: Time,
     /// When connections that give way are looked for again.
     next_eviction: Instant,
     call_clock: CallClock,
@@ -89,23 +117,33 @@ pub(crate) struct EventLoop {
 
 impl EventLoop {
     /// Makes the loop of this number, whose connections hold at most `limit` bytes.
-    pub(crate) fn new(number: usize, poll: Poll, shared: Arc<Shared>, limit: usize) -> EventLoop {
+    pub(crate) fn new(
+        number: usize,
+        poll: Poll,
+        shared: Arc<Shared>,
+        limit: usize,
+        settings: TallySettings,
+    ) -> EventLoop {
+        let tally = Tally::new(shared.targets.len(), settings);
         EventLoop {
             number,
             poll,
             mailbox: Arc::clone(&shared.mailboxes[number]),
             shared,
-            counters: Arc::new(Counters::new(limit)),
+            counters: Arc::new(Counters::new(limit, tally.tallied())),
+            tally,
             acceptor: None,
             connections: ConnectionTable::default(),
             admission: Admission::new(limit),
             deferred: DeferredCalls::default(),
             parked: Parked::default(),
-            touched: Vec::new(),
+            touched: VecDeque::new(),
+            giving_way: Vec::new(),
+            has_more: false,
             buffers: Buffers::new(limit / BUFFER_SHARE),
             buffers_counted: 0,
             read_buffer: vec![0; READ_BYTES],
-            ticked: Instant::now(),
+            ticked: clock::steady(),
             next_eviction: Instant::now(),
             call_clock: CallClock::new(),
             drain: None,
@@ -138,6 +176,8 @@ impl EventLoop {
                 return;
             }
             let progress = self.mailbox.after_sleep() | early;
+            self.call_clock.wake();
+            self.has_more = false;
             for event in &events {
                 self.on_event(event);
             }
@@ -150,6 +190,7 @@ impl EventLoop {
             self.retry_busy(progress);
             if self.deferred.busy() > 0 {
                 self.retry_apart();
+                self.call_clock.pass();
             }
             let served = self.serve_turn();
             if self.shared.calls.commit(served <= 1 && !self.admission.has_ready()) {
@@ -161,15 +202,26 @@ impl EventLoop {
         }
     }
 
-    /// Serves the connections of one turn. Returns how many they were.
+    /// Serves the connections of one turn. Returns how many they were. Replies leave at the end of the turn, with others of their
+    /// connection, unless the calls have taken long: then they do not wait for the next ones.
     fn serve_turn(&mut self) -> usize {
         let (mut turn, mut served) = (self.admission.turn(), 0);
         self.call_clock.begin_turn();
+        let mut send_at = PORTION_MAX;
         while let Some(key) = self.admission.next(&mut turn) {
             self.serve(key);
             served += 1;
-            if self.call_clock.turn() >= TURN_MAX {
-                turn.end_light();
+            let now = self.call_clock.seen();
+            self.tally.note_time(now);
+            let took = self.call_clock.turn();
+            if took >= send_at {
+                self.send_touched();
+                self.end_turn(clock::steady());
+                self.call_clock.pass();
+                send_at = took + PORTION_MAX;
+            }
+            if took >= TURN_MAX {
+                self.admission.end_turn(&mut turn);
             }
         }
         served
@@ -177,18 +229,21 @@ impl EventLoop {
 
     /// Returns how long the loop may sleep if nothing happens.
     fn sleep_max(&self) -> Duration {
-        if self.admission.has_ready() || self.acceptor.as_ref().is_some_and(Acceptor::is_pending) {
+        if self.has_more
+            || self.admission.has_ready()
+            || self.acceptor.as_ref().is_some_and(Acceptor::is_pending)
+        {
             return Duration::ZERO;
         }
-        let now = Instant::now();
-        let check = self.parked.awaits_durability().then(|| now + PARKED_CHECK);
-        let blocked = self.admission.is_short().then(|| now + BLOCKED_CHECK);
+        let check = self.parked.awaits_durability().then_some(PARKED_CHECK);
+        let blocked = self.admission.is_short().then_some(BLOCKED_CHECK);
+        let most = [check, blocked].into_iter().flatten().fold(TICK, Duration::min);
         let accept = self.acceptor.as_ref().and_then(Acceptor::paused_until);
-        [check, blocked, accept, self.parked.next_time(), self.deferred.next_retry(), self.drain]
-            .into_iter()
-            .flatten()
-            .map(|time| time.saturating_duration_since(now))
-            .fold(TICK, Duration::min)
+        let times = [accept, self.parked.next_time(), self.deferred.next_retry(), self.drain];
+        match times.into_iter().flatten().min() {
+            Some(time) => time.saturating_duration_since(Instant::now()).min(most),
+            None => most,
+        }
     }
 
     fn on_event(&mut self, event: &mio::event::Event) {
@@ -199,6 +254,9 @@ impl EventLoop {
             }
             return;
         };
+        if event.is_readable() && !connection.has_input() {
+            connection.arrived = self.call_clock.woken();
+        }
         connection.on_event(event);
         if event.is_writable() && connection.unsent() > 0 {
             self.touch(&mut connection);
@@ -237,7 +295,8 @@ impl EventLoop {
             return;
         }
         let origin = self.admission.budget.origins.join(origin(ends.peer.ip()));
-        let connection = self.connections.reserve(stream, ends, origin);
+        let counted = self.tally.connected(self.shared.target(ends.local), client_of(&ends));
+        let connection = self.connections.reserve(stream, ends, origin, counted);
         self.put_back(connection);
     }
 
@@ -253,6 +312,7 @@ impl EventLoop {
         budget.count_requests(origin_key, connection.counted_input, 0);
         budget.count_replies(origin_key, connection.counted_output + connection.granted_bytes(), 0);
         budget.origins.leave(origin_key);
+        self.tally.disconnected(connection.counted);
         self.connections.remove(&connection);
         self.shared.connections.leave(origin(connection.ends.peer.ip()));
         self.shared.calls.connection_closed(connection.ends.id);
@@ -261,13 +321,19 @@ impl EventLoop {
     /// Closes a connection because of what it sent.
     fn refuse(&mut self, connection: Box<Connection>) {
         add(&self.counters.malformed, 1);
+        self.tally.count_malformed(connection.counted);
         self.close(connection);
     }
 
     /// Closes a connection to make room for others.
     fn evict(&mut self, connection: Box<Connection>, why: &'static str) {
         add(&self.counters.evicted, 1);
-        tracing::warn!(client = %connection.ends.peer.ip(), why, "connection closed to make room");
+        tracing::warn!(
+            event = "connection_evicted",
+            client = %connection.ends.peer.ip(),
+            why,
+            "connection closed to make room"
+        );
         self.close(connection);
     }
 
@@ -332,34 +398,51 @@ impl EventLoop {
     fn touch(&mut self, connection: &mut Connection) {
         if !connection.is_touched {
             connection.is_touched = true;
-            self.touched.push(connection.key.index);
+            self.touched.push_back(connection.key.index);
         }
     }
 
-    /// Sends the output of the turn, with one system call for each connection if its socket takes it.
+    /// Sends the output of the turn, with one system call for each connection if its socket takes it, until much was sent.
+    /// Connections whose output is not sent yet come first, and those of which only a part was sent last, in the next turn.
     fn send_touched(&mut self) {
-        for index in std::mem::take(&mut self.touched) {
+        let mut bytes = 0;
+        for _ in 0..self.touched.len().min(SENDS_PER_TURN_MAX) {
+            if bytes >= SENT_PER_TURN_BYTES {
+                break;
+            }
+            let Some(index) = self.touched.pop_front() else { break };
             let Some(mut connection) = self.connections.take(index) else { continue };
             connection.is_touched = false;
             match connection.send(&mut self.buffers) {
-                Ok(()) => self.put_back(connection),
+                Ok(sent) => {
+                    bytes += sent.bytes;
+                    if sent.may_go_on {
+                        self.touch(&mut connection);
+                    }
+                    self.put_back(connection);
+                }
                 Err(_) => self.close(connection),
             }
         }
+        self.has_more |= !self.touched.is_empty();
     }
 
-    /// Sets the gauges. Once in [`TICK`], notes which peers move much, and has idle connections give memory back.
+    /// Sets the gauges. Once in [`TICK`], notes which peers move much, has idle connections give memory
+    /// back, and counts who is connected if somebody asks.
     fn tick(&mut self) {
         self.counters.parked.store(self.parked.len(), Ordering::Relaxed);
         self.counters.retry_queued.store(self.deferred.busy(), Ordering::Relaxed);
         self.counters.held_bytes.store(self.admission.budget.held(), Ordering::Relaxed);
         self.counters.held_bytes_highest.store(self.admission.budget.highest(), Ordering::Relaxed);
         self.counters.connections.store(self.connections.len(), Ordering::Relaxed);
-        if self.ticked.elapsed() < TICK {
+        let now = clock::steady();
+        self.end_turn(now);
+        if now.since(self.ticked) < TICK {
             return;
         }
-        self.ticked = Instant::now();
-        self.admission.budget.origins.forget_paces(self.ticked);
+        self.ticked = now;
+        self.admission.budget.origins.forget_paces(Instant::now());
+        let mut census = self.counters.census.is_wanted().then(HashMap::<IpAddr, Connected>::new);
         for index in self.connections.indexes() {
             let Some(mut connection) = self.connections.take(index) else { continue };
             connection.tick();
@@ -367,8 +450,19 @@ impl EventLoop {
             if silent > TICK && connection.receiver.is_between_records() {
                 connection.receiver.release();
             }
+            if let Some(clients) = &mut census {
+                clients.entry(client_of(&connection.ends)).or_default().add(&connection.connected());
+            }
             self.put_back(connection);
         }
+        if let Some(clients) = census {
+            self.counters.census.show(clients);
+        }
+    }
+
+    /// Counts the latencies of the calls that this turn answered.
+    fn end_turn(&mut self, now: Time) {
+        self.tally.end_turn(now, log_slow);
     }
 
     /// Whether the loop was told to drain, and nothing is in flight or its time is over.
@@ -389,6 +483,31 @@ impl EventLoop {
         }
         is_over
     }
+}
+
+/// Returns the address that a client is counted by.
+fn client_of(ends: &Ends) -> IpAddr {
+    ends.peer.ip().to_canonical()
+}
+
+/// Reports a slow call.
+fn log_slow(slow: &SlowCall) {
+    let milliseconds = |nanos: u64| nanos / 1_000_000;
+    let [queue, line, engine, durability, send] = slow.timing.nanos().map(milliseconds);
+    tracing::warn!(
+        event = "slow_operation",
+        client = %slow.client,
+        protocol = slow.operation.protocol().name(),
+        operation = slow.operation.name(),
+        volume_id = slow.volume.map(tracing::field::display),
+        milliseconds = milliseconds(slow.timing.total()),
+        queue,
+        line,
+        engine,
+        durability,
+        send,
+        "slow operation"
+    );
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use mio::net::TcpListener;
 use crate::admission::retry_queues::RetryQueues;
 use crate::background::driver::join;
 use crate::counters::Counters;
+use crate::counters::tally::TallySettings;
 use crate::error::Error;
 use crate::limits::LOOP_BYTES_MIN;
 use crate::net::acceptor::Acceptor;
@@ -28,6 +29,7 @@ pub(crate) struct LoopSettings {
     pub(crate) request_bytes: usize,
     /// Connections at once, of all loops.
     pub(crate) connections: usize,
+    pub(crate) tally: TallySettings,
 }
 
 /// The threads that serve connections.
@@ -60,17 +62,20 @@ impl Loops {
             mailboxes.push(Arc::new(Mailbox::new(poll.registry()).map_err(no_loop)?));
             polls.push(poll);
         }
+        let targets =
+            listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>().map_err(no_loop)?;
         let shared = Arc::new(Shared {
             retry_queues: RetryQueues::new(calls.queues()),
             calls,
             workers: Arc::clone(&workers),
             connections: ConnectionShares::new(settings.connections),
             mailboxes: mailboxes.clone(),
+            targets,
         });
         let mut loops: Vec<EventLoop> = polls
             .into_iter()
             .enumerate()
-            .map(|(number, poll)| EventLoop::new(number, poll, Arc::clone(&shared), limit))
+            .map(|(number, poll)| EventLoop::new(number, poll, Arc::clone(&shared), limit, settings.tally))
             .collect();
         if let Some(first) = loops.first_mut() {
             first.accept_with(Acceptor::new(listeners, mailboxes.clone())).map_err(no_loop)?;

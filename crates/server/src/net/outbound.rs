@@ -139,7 +139,7 @@ impl Driver {
             if let Err(error) = self.poll.poll(&mut events, self.sleep_max())
                 && error.kind() != io::ErrorKind::Interrupted
             {
-                tracing::error!(%error, "clients are no longer called back: cannot wait for events; restart the server");
+                tracing::error!(%error, "callbacks to clients have stopped: cannot wait for events; restart the server");
                 return self.queue.close();
             }
             let Some(callbacks) = self.queue.take() else { return };

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use nfs::admission::Needs;
+use nfs::admission::{Awaited, Needs};
 use nfs::service::{
     ArrivingPayload, CallId, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Wait,
 };
@@ -27,8 +27,12 @@ pub(crate) trait Calls: Send + Sync {
     fn needs<'r>(&self, record: &IncomingRecord<'r>) -> Needs<'r>;
     /// Returns the number of retry queues; see [`crate::admission::retry_queues`].
     fn queues(&self) -> usize;
-    /// Returns the queue in which a call waits if a limit is reached; none if it keeps no order.
-    fn queue_of(&self, needs: &Needs<'_>) -> Option<usize>;
+    /// Returns the queue of a limit; none if its volume is not served.
+    fn queue_of(&self, awaited: Awaited) -> Option<usize>;
+    /// Returns the queue in which a call probably waits if a limit is reached; none if it keeps no order.
+    fn expected_queue(&self, needs: &Needs<'_>) -> Option<usize> {
+        self.queue_of(needs.awaited()?)
+    }
     /// Whether connections from this address are served.
     fn admits(&self, client: IpAddr) -> bool;
     /// Notes that a connection is closed.

@@ -1,4 +1,4 @@
-//! Decides which thread runs a volume's commit step: its own, or an event loop that has nothing else to do.
+//! Decides which thread runs a pool's commit step: its own, or an event loop that has nothing else to do.
 //!
 //! Handing a batch to another thread and back costs two context switches. If a sync takes longer, the committer does
 //! it, so that no loop waits for the device. If recent syncs took less (memory, or a device whose cache survives
@@ -9,15 +9,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use volume::{Progress, Volume};
+use volume::{Pool, Progress};
 
 use crate::clock::now;
+use crate::counters::steps::StepDurations;
 use crate::limits::{SHORT_COMMIT, SHORT_COMMITS_MIN};
 
-/// Commits of one volume.
+/// Commits of one pool: one sync serves all its volumes.
 pub(crate) struct Commits {
-    volume: Arc<Volume>,
+    pool: Arc<Pool>,
     pace: Pace,
+    durations: StepDurations,
 }
 
 /// The number of short commits in a row, up to [`SHORT_COMMITS_MIN`].
@@ -25,16 +27,27 @@ pub(crate) struct Commits {
 struct Pace(AtomicU32);
 
 impl Commits {
-    pub(crate) fn of(volume: &Arc<Volume>) -> Arc<Commits> {
-        Arc::new(Commits { volume: Arc::clone(volume), pace: Pace::default() })
+    pub(crate) fn of(pool: &Arc<Pool>) -> Arc<Commits> {
+        let (pace, durations) = (Pace::default(), StepDurations::default());
+        Arc::new(Commits { pool: Arc::clone(pool), pace, durations })
+    }
+
+    /// Returns how long the pool's steps took.
+    pub(crate) fn durations(&self) -> &StepDurations {
+        &self.durations
+    }
+
+    fn took(&self, time: Duration) {
+        self.pace.took(time);
+        self.durations.syncs.note(time);
     }
 
     /// Runs one step of the committer.
     pub(crate) fn step(&self) -> Progress {
         let start = Instant::now();
-        let progress = self.volume.step_commit(now());
+        let progress = self.pool.step_commit(now());
         if progress == Progress::Worked {
-            self.pace.took(start.elapsed());
+            self.took(start.elapsed());
         }
         progress
     }
@@ -42,17 +55,17 @@ impl Commits {
     /// Commits queued entries at once if that is expected to be short; else wakes the committer. Returns whether something
     /// became durable.
     pub(crate) fn commit_here(&self) -> bool {
-        if !self.volume.awaits_commit() {
+        if !self.pool.awaits_commit() {
             return false;
         }
         let start = Instant::now();
-        if self.pace.is_short() && self.volume.try_step_commit(now()) == Progress::Worked {
-            self.pace.took(start.elapsed());
+        if self.pace.is_short() && self.pool.try_step_commit(now()) == Progress::Worked {
+            self.took(start.elapsed());
             // For entries queued since, and those behind a fence.
-            self.volume.wake_commit();
+            self.pool.wake_commit();
             return true;
         }
-        self.volume.wake_commit();
+        self.pool.wake_commit();
         false
     }
 }

@@ -1,17 +1,27 @@
 //! The tests of a starting server, before it locks or creates anything. `holdfast config check` runs the same tests.
 
+use std::path::Path;
+use std::sync::Arc;
+
+use store::Directory;
+use volume::files::volume_names as volumes_in;
+
+use crate::admin;
+use crate::admin::api::types::VolumeInfo;
 use crate::config::values;
 use crate::error::Error;
-use crate::exports::exported;
+use crate::exports::check_volumes;
 use crate::net::listener::check_address;
-use crate::server::{FIRST_VOLUME, Settings};
-use crate::volumes;
+use crate::pools;
+use crate::pools::FIRST_POOL;
+use crate::server::Settings;
+use crate::volumes::FIRST_VOLUME;
 
-/// Tests whether a server with these settings can start. Does not lock the data directory, bind ports or open volumes, so
+/// Tests whether a server with these settings can start. Does not lock the data directory, bind ports or open pools, so
 /// what only these would show is not tested. Changes nothing, and works while a server runs on the data directory.
 ///
 /// # Errors
-/// The settings do not fit each other, this machine, or the volumes.
+/// The settings do not fit each other, this machine, or the pools.
 pub fn check(settings: &Settings) -> Result<(), Error> {
     values::check_addresses(&settings.listen).map_err(|(_, sentence)| Error::usage(sentence))?;
     for address in &settings.listen {
@@ -20,14 +30,47 @@ pub fn check(settings: &Settings) -> Result<(), Error> {
     let (root, journal) = (&settings.data, settings.journal.as_deref());
     let names = store::list_or_none(root)?;
     if names.is_empty() {
-        exported(&settings.exports, vec![FIRST_VOLUME.to_owned()], root)?;
+        check_volumes(&settings.exports, &[FIRST_VOLUME.into()], root)?;
         if let Some(journal) = journal {
             values::check_journal(journal).map_err(Error::usage)?;
         }
-        return volumes::check_new(root, FIRST_VOLUME, journal, settings.journal_bytes);
+        return pools::check_new(root, FIRST_POOL, journal, settings.journal_bytes);
     }
-    for name in exported(&settings.exports, names, root)? {
-        store::check_volume(root, &name, journal)?;
+    // The names of volumes are in the pools: see `check_exports`.
+    for name in names {
+        store::check_pool(root, &name, journal)?;
     }
     Ok(())
+}
+
+/// Tests whether each export is of one of the volumes with these names.
+///
+/// # Errors
+/// One is not.
+pub fn check_exports(settings: &Settings, names: &[Arc<str>]) -> Result<(), Error> {
+    check_volumes(&settings.exports, names, &settings.data)
+}
+
+/// Returns the names of the volumes of the data directory at `root`; none if it does not exist yet. Asks the server that runs on
+/// it, or reads its pools, which takes time in proportion to their journals.
+///
+/// # Errors
+/// The names cannot be read.
+pub fn volume_names(root: &Path) -> Result<Vec<Arc<str>>, Error> {
+    if store::list_or_none(root)?.is_empty() {
+        return Ok(Vec::new());
+    }
+    if admin::is_served(root) {
+        let volumes: Vec<VolumeInfo> = admin::get(root, "/v1/volumes")?;
+        return Ok(volumes.into_iter().map(|volume| volume.name.into()).collect());
+    }
+    let directory = Directory::open_to_read(root)?;
+    let mut names = Vec::new();
+    for pool in directory.pools()? {
+        let media = directory.open_pool(&pool, None)?;
+        let found = volumes_in(&media)
+            .map_err(|error| Error::failed(format!("cannot read the pool {pool:?}: {error}")))?;
+        names.extend(found.into_iter().map(Arc::<str>::from));
+    }
+    Ok(names)
 }

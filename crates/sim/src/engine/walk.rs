@@ -116,23 +116,40 @@ fn xattrs(volume: &Volume, ino: u64, now: i64) -> Result<BTreeMap<Vec<u8>, Vec<u
 
 fn read_windows(volume: &Volume, ino: u64, size: u64, now: i64) -> Result<Vec<Option<Vec<u8>>>, String> {
     let read = |(start, length): &(u64, u32)| {
-        if *start >= size {
-            return Ok(None);
-        }
-        let mut bytes = Vec::new();
-        // A READ may end early, before what cannot be read.
-        loop {
-            let done = u32::try_from(bytes.len()).expect("at most the length");
-            let at = start + u64::from(done);
-            let data = as_root(volume, now, |request| volume.read(request, Ino(ino), at, length - done))
-                .map_err(|error| format!("READ of inode {ino} at {at}: {error:?}"))?;
-            bytes.extend(read_bytes(&data));
-            if data.eof || data.count == 0 || bytes.len() >= *length as usize {
-                return Ok(Some(bytes));
-            }
-        }
+        if *start >= size { Ok(None) } else { read_range(volume, ino, (*start, *length), now).map(Some) }
     };
     WINDOWS.iter().map(read).collect()
+}
+
+/// Returns all bytes of a file, below 4 GiB.
+pub(crate) fn read_all(volume: &Volume, ino: u64, now: i64) -> Result<Vec<u8>, String> {
+    let size = attributes(volume, ino, now)?.size;
+    match u32::try_from(size).map_err(|error| error.to_string())? {
+        0 => Ok(Vec::new()),
+        size => read_range(volume, ino, (0, size), now),
+    }
+}
+
+fn read_range(volume: &Volume, ino: u64, (start, length): (u64, u32), now: i64) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    // A READ may end early, before what cannot be read.
+    loop {
+        let done = u32::try_from(bytes.len()).expect("at most the length");
+        let at = start + u64::from(done);
+        let data = as_root(volume, now, |request| volume.read(request, Ino(ino), at, length - done))
+            .map_err(|error| format!("READ of inode {ino} at {at}: {error:?}"))?;
+        bytes.extend(read_bytes(&data));
+        if data.eof || data.count == 0 || bytes.len() >= length as usize {
+            return Ok(bytes);
+        }
+    }
+}
+
+/// Returns the bytes that a volume uses, as FSSTAT shows them.
+pub(crate) fn used_bytes(volume: &Volume, now: i64) -> Result<u64, String> {
+    as_root(volume, now, |request| volume.status(request))
+        .map(|status| status.bytes_used)
+        .map_err(|error| format!("FSSTAT: {error:?}"))
 }
 
 /// Returns the entries of a directory.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nfs::service::{
-    Connection, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Service, Wait,
+    ClockReading, Connection, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer,
+    Service, Wait,
 };
 use volume::Volume;
 use volume::attributes::SetAttributes;
@@ -65,11 +66,13 @@ pub(super) struct Server {
     parked: Vec<Reply>,
     /// The boundary at which the server dies.
     dies_at: u64,
+    /// How far the wall clock is ahead of the other, in nanoseconds.
+    wall_ahead: i64,
 }
 
-fn service(volume: &Arc<Volume>, now: i64) -> Result<Service, String> {
+fn service(volume: &Arc<Volume>, clocks: ClockReading) -> Result<Service, String> {
     let service = rpc::service(volume)?.with_lease(LEASE).with_state_bytes(STATE_BYTES);
-    service.restore_state(Time::from_nanos(now)).map_err(|error| format!("restore_state: {error:?}"))?;
+    service.restore_state(clocks).map_err(|error| format!("restore_state: {error:?}"))?;
     Ok(service)
 }
 
@@ -91,9 +94,23 @@ impl Server {
                 .map_err(|failure| format!("creating {name}: {:?}", failure.error))?;
             volume.step_commit(now);
         }
-        let service = service(&volume, START + 2_000_000)?;
+        let service = service(&volume, Time::from_nanos(START + 2_000_000).into())?;
         let (pending, parked) = (Vec::new(), Vec::new());
-        Ok(Server { media, sizes, volume, service, pending, parked, dies_at: u64::MAX })
+        Ok(Server { media, sizes, volume, service, pending, parked, dies_at: u64::MAX, wall_ahead: 0 })
+    }
+
+    /// Sets the wall clock ahead of the other, or back.
+    pub(super) fn set_wall_clock(&mut self, seconds: i64) {
+        self.wall_ahead = seconds * 1_000_000_000;
+    }
+
+    /// Returns what the clocks show.
+    pub(super) fn clocks(&self, now: i64) -> ClockReading {
+        ClockReading { wall: self.wall(now), steady: Time::from_nanos(now) }
+    }
+
+    fn wall(&self, now: i64) -> Time {
+        Time::from_nanos(now + self.wall_ahead)
     }
 
     /// Returns the handle of a name in the root.
@@ -119,7 +136,7 @@ impl Server {
         let PendingCall { sent, access, progress } = &mut pending;
         let mut reply = ReplyBuffer::default();
         let record = &IncomingRecord::decode(&sent.record);
-        let now = Time::from_nanos(now);
+        let now = self.clocks(now);
         let incoming = Incoming { record, connection: sent.connection, now, access: *access };
         let outcome = self.service.handle(&incoming, progress, &mut reply);
         let bytes = reply.into_bytes();
@@ -129,7 +146,7 @@ impl Server {
                 return Ok(Some(Reply { call, received_at, connection, bytes, after }));
             }
             Outcome::WouldBlock if bytes.is_empty() => pending.access = Access::Blocking,
-            Outcome::Busy | Outcome::Later if bytes.is_empty() => {}
+            Outcome::Busy(_) | Outcome::Later if bytes.is_empty() => {}
             other => return Err(format!("{} bytes of a reply, and {other:?}", bytes.len())),
         }
         self.pending.push(pending);
@@ -150,7 +167,7 @@ impl Server {
         for access in [Access::Cached, Access::Blocking] {
             let mut reply = ReplyBuffer::default();
             let record = &IncomingRecord::decode(record);
-            let incoming = Incoming { record, connection, now: Time::from_nanos(now), access };
+            let incoming = Incoming { record, connection, now: self.clocks(now), access };
             match self.service.handle(&incoming, &mut progress, &mut reply) {
                 Outcome::Reply { .. } => return Ok(Some(reply.into_bytes())),
                 Outcome::WouldBlock => {}
@@ -186,7 +203,7 @@ impl Server {
         let mut left = Vec::new();
         for written in std::mem::take(&mut self.parked) {
             let state =
-                written.after.as_ref().map_or(Durable::Yes, |wait| wait.volume.durability(wait.durability));
+                written.after.as_ref().map_or(Durable::Yes, |wait| wait.pool.durability(wait.durability));
             match state {
                 Durable::Yes => left.push(written),
                 Durable::NotYet => self.parked.push(written),
@@ -206,7 +223,7 @@ impl Server {
 
     /// Runs one of the engine's background steps.
     pub(super) fn background(&self, random: &mut Random, now: i64) {
-        let now = Time::from_nanos(now);
+        let now = self.wall(now);
         match random.below(20) {
             0 => drop(self.volume.step_checkpoint(now, random.chance(1, 4))),
             1 | 2 => drop(self.volume.step_write_back(now, random.chance(1, 2), true)),
@@ -217,7 +234,7 @@ impl Server {
 
     /// Runs all background steps.
     pub(super) fn run_all_steps(&self, now: i64) {
-        let now = Time::from_nanos(now);
+        let now = self.wall(now);
         let _ = self.volume.step_write_back(now, true, true);
         let _ = self.volume.step_commit(now);
         let _ = self.volume.step_checkpoint(now, false);
@@ -253,10 +270,10 @@ impl Server {
         self.parked.clear();
         self.media = SimMedia::of(disk, self.sizes.capacity, random.fork());
         self.dies_at = u64::MAX;
-        self.volume = open(&self.media, &self.sizes, now).map_err(|wrong| {
+        self.volume = open(&self.media, &self.sizes, self.wall(now).nanos()).map_err(|wrong| {
             format!("after a crash with {survival:?} surviving, the volume does not open: {wrong}")
         })?;
-        self.service = service(&self.volume, now)?;
+        self.service = service(&self.volume, self.clocks(now))?;
         Ok(survival)
     }
 
@@ -264,12 +281,12 @@ impl Server {
     pub(super) fn bytes_of(&self, handle: &[u8], offset: u64, count: u32, now: i64) -> Option<Vec<u8>> {
         let ino = Handle::parse(handle).and_then(|handle| self.volume.resolve(&handle).ok())?;
         let credentials = Credentials::root();
-        let now = Time::from_nanos(now);
-        let request = Request { credentials: &credentials, now, access: Access::Blocking, key: None };
+        let request =
+            Request { credentials: &credentials, now: self.wall(now), access: Access::Blocking, key: None };
         for _ in 0..100 {
             match self.volume.read(&request, ino, offset, count) {
                 Ok(read) => return Some(read_bytes(&read.value)),
-                Err(failure) if failure.error.is_busy() => self.run_all_steps(now.nanos()),
+                Err(failure) if failure.error.is_busy() => self.run_all_steps(now),
                 Err(_) => return None,
             }
         }

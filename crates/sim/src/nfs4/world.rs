@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use nfs::service::{ConnectionId, Destination, Incoming, IncomingRecord, ReplyBuffer};
-use volume::time::Time;
 use wire::nfs4::*;
 
 use super::client::{Choice, Client, Names, Phase, shared_name};
@@ -20,6 +19,9 @@ use crate::random::Random;
 const TRACE_LINES: usize = 60;
 /// Rounds at the end before the run is given up.
 const ATTEMPTS_MAX: usize = 3000;
+/// How far the wall clock may be wrong, in seconds: several leases, but less than half of the time for which replies are
+/// remembered after a crash.
+const WALL_CLOCK_ERROR_MAX: u64 = 120;
 
 /// A client's request, and what is known of it.
 #[derive(Debug)]
@@ -89,6 +91,8 @@ pub(super) struct World {
     ending: bool,
     /// The adversary's own draws.
     pub(super) adversary: Random,
+    /// The draws of whoever sets the wall clock.
+    administrator: Random,
 }
 
 impl World {
@@ -125,6 +129,7 @@ impl World {
             done: 0,
             ending: false,
             adversary: Random::new(!seed),
+            administrator: Random::new(seed.rotate_left(32)),
         };
         for _ in 0..plan.clients {
             world.add_client(None);
@@ -248,7 +253,7 @@ impl World {
     }
 
     fn call_back(&mut self, id: u64, to: Destination, record: &[u8]) -> Result<(), String> {
-        let now = Time::from_nanos(self.now);
+        let now = self.server.clocks(self.now);
         let client = match to {
             Destination::Connection(connection) => {
                 self.clients.iter().position(|client| client.connections.contains(&connection.0))
@@ -289,7 +294,7 @@ impl World {
                     return Err("the server answered the answer to a callback".to_owned());
                 }
             }
-            _ => self.server.service.callback_answered(&decoded.answer, now),
+            _ => self.server.service.callback_answered(id, &decoded.answer, now),
         }
         Ok(())
     }
@@ -472,7 +477,19 @@ impl World {
         self.learn(number, &results)
     }
 
+    /// Sets the wall clock, mostly by more than a lease. No client may notice.
+    fn set_wall_clock(&mut self) {
+        let seconds =
+            i64::try_from(self.administrator.below(2 * WALL_CLOCK_ERROR_MAX)).expect("some minutes");
+        let ahead = seconds - i64::try_from(WALL_CLOCK_ERROR_MAX).expect("some minutes");
+        self.note(|| format!("the wall clock is set: {ahead} s ahead"));
+        self.server.set_wall_clock(ahead);
+    }
+
     fn pass_time(&mut self) {
+        if self.administrator.chance(1, 50) {
+            self.set_wall_clock();
+        }
         let milliseconds = match self.random.below(200) {
             0 if self.plan.deaths => 40_000,
             1..=4 => 4000,
@@ -484,7 +501,7 @@ impl World {
 
     fn pass(&mut self, nanoseconds: i64) {
         self.now += nanoseconds;
-        let _ = self.server.service.tick(Time::from_nanos(self.now));
+        let _ = self.server.service.tick(self.server.clocks(self.now));
     }
 
     fn close_connection(&mut self) -> Result<(), String> {

@@ -155,7 +155,7 @@ fn key(call: &ResolvedCall) -> RequestKey {
     let mut bytes = vec![call.operation.client; 16];
     bytes.extend(call.operation.id.to_be_bytes());
     bytes.extend([0; 20]);
-    RequestKey(bytes.into())
+    RequestKey::new(bytes)
 }
 
 /// Returns bytes that represent a result.

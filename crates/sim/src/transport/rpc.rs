@@ -107,7 +107,7 @@ impl RpcTransport {
         let (_, service) = self.service.as_ref().expect("made above");
         let (record, connection) = (message.record()?, message.connection());
         let record = &IncomingRecord::decode(&record);
-        let incoming = Incoming { record, connection, now: Time::from_nanos(now), access };
+        let incoming = Incoming { record, connection, now: Time::from_nanos(now).into(), access };
         let mut reply = ReplyBuffer::default();
         let outcome = service.handle(&incoming, &mut None, &mut reply);
         let out = reply.into_bytes();
@@ -117,7 +117,7 @@ impl RpcTransport {
                 Exchange::Results(results(&out, message.xid)?.to_vec(), after)
             }
             Outcome::WouldBlock if out.is_empty() => Exchange::Again(CallStatus::WouldBlock),
-            Outcome::Busy | Outcome::Later if out.is_empty() => Exchange::Again(CallStatus::Busy),
+            Outcome::Busy(_) | Outcome::Later if out.is_empty() => Exchange::Again(CallStatus::Busy),
             other => return Err(format!("{} bytes of a reply, and {other:?}", out.len())),
         })
     }

@@ -1,4 +1,4 @@
-//! Where a volume's journal is: with the volume, or in a directory of journals that the volume's files name.
+//! Where a pool's journal is: with the pool, or in a directory of journals that the pool's files name.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use crate::format::Format;
 use crate::log;
 use crate::media::names;
 
-/// Returns the directory of the journal of the volume `name` at `path`. `given`, if any, is the directory of journals: the
+/// Returns the directory of the journal of the pool `name` at `path`. `given`, if any, is the directory of journals: the
 /// journal must be there, or have been moved there.
 pub(super) fn find(name: &str, path: &Path, format: &Format, given: Option<&Path>) -> Result<PathBuf, Error> {
     let place = match (recorded(path)?, given) {
@@ -21,8 +21,8 @@ pub(super) fn find(name: &str, path: &Path, format: &Format, given: Option<&Path
             return Err(Error::new(
                 ErrorKind::Journal,
                 format!(
-                    "the journal of volume {name:?} is in the data directory, not in {}; its location is chosen \
-                     when the volume is created: omit --journal, or create another volume",
+                    "the journal of pool {name:?} is in the data directory, not in {}; its location is chosen \
+                     when the pool is created: omit --journal, or create another pool",
                     given.display()
                 ),
             ));
@@ -32,7 +32,7 @@ pub(super) fn find(name: &str, path: &Path, format: &Format, given: Option<&Path
     Ok(place)
 }
 
-/// Records that the journal of the volume at `path` is at `place`, if another place is recorded.
+/// Records that the journal of the pool at `path` is at `place`, if another place is recorded.
 pub(super) fn record_move(path: &Path, place: &Path) -> Result<(), Error> {
     if recorded(path)?.is_none_or(|recorded| recorded == place) {
         return Ok(());
@@ -42,7 +42,7 @@ pub(super) fn record_move(path: &Path, place: &Path) -> Result<(), Error> {
         .map_err(|error| Error::io("write", &file, &error))
 }
 
-/// Returns the recorded location of the journal of the volume at `path`; `None` if the volume's directory holds it.
+/// Returns the recorded location of the journal of the pool at `path`; `None` if the pool's directory holds it.
 pub(super) fn recorded(path: &Path) -> Result<Option<PathBuf>, Error> {
     use std::os::unix::ffi::OsStringExt as _;
     let file = path.join(names::JOURNAL_LOCATION);
@@ -53,25 +53,25 @@ pub(super) fn recorded(path: &Path) -> Result<Option<PathBuf>, Error> {
     }
 }
 
-/// Refuses a journal directory that is missing or belongs to another volume.
+/// Refuses a journal directory that is missing or belongs to another pool.
 fn check_owner(name: &str, place: &Path, format: &Format) -> Result<(), Error> {
     let trouble = match fs::read_to_string(place.join(log::OWNER)) {
         Ok(owner) if owner == format.journal_owner() => return Ok(()),
-        Ok(_) => "belongs to another volume",
+        Ok(_) => "belongs to another pool",
         Err(error) if error.kind() == io::ErrorKind::NotFound => "is missing",
         Err(error) => return Err(Error::io("read the journal's owner in", place, &error)),
     };
     Err(Error::new(
         ErrorKind::Journal,
         format!(
-            "the journal of volume {name:?} should be in {}, but the one there {trouble}; mount the file system that \
+            "the journal of pool {name:?} should be in {}, but the one there {trouble}; mount the file system that \
              holds it, or name with --journal DIR the directory whose DIR/{name} holds it now",
             place.display()
         ),
     ))
 }
 
-/// Records that the journal of the volume in `fresh` is to be in `elsewhere`, and returns its directory.
+/// Records that the journal of the pool in `fresh` is to be in `elsewhere`, and returns its directory.
 pub(super) fn place(fresh: &Path, elsewhere: &Path, name: &str) -> Result<PathBuf, Error> {
     if !elsewhere.is_dir() {
         create_private_directory(elsewhere)

@@ -1,4 +1,4 @@
-//! Whether the devices have room for a new volume. Without this check the journal would be written until a device is full.
+//! Whether the devices have room for a new pool. Without this check the journal would be written until a device is full.
 
 use std::fs;
 use std::io;
@@ -7,21 +7,22 @@ use std::path::Path;
 
 use rustix::fs::statvfs;
 
-use super::NewVolume;
+use super::NewPool;
 use crate::error::{Error, ErrorKind};
 
 /// Beyond this size, a larger journal does not increase what is allocated ahead.
 const LARGE_JOURNAL_BYTES: u64 = 2 << 30;
 
-/// Returns an estimate of the bytes that a volume with a journal of `journal_bytes` allocates ahead in its directory while
+/// Returns an estimate of the bytes that a pool with a journal of `journal_bytes` allocates ahead in its directory while
 /// it is served: segments in reserve, and room in its index for a checkpoint. An upper bound of what was measured with
 /// journals of 16 to 512 MiB.
 pub fn ahead_bytes(journal_bytes: u64) -> u64 {
     journal_bytes.min(LARGE_JOURNAL_BYTES) / 4 * 5 + (16 << 20)
 }
 
-/// Refuses a volume if the devices lack room for its journal, or for what it allocates ahead. `root` is the data directory.
-pub(super) fn check(root: &Path, new: &NewVolume<'_>) -> Result<(), Error> {
+/// Refuses a pool if the devices lack room for its journal, or for what it allocates ahead. `root` is the data directory.
+pub(super) fn check(root: &Path, new: &NewPool<'_>) -> Result<(), Error> {
+    let root = new.path.unwrap_or(root);
     let (here, ahead) = (Device::of(root)?, ahead_bytes(new.journal_bytes));
     if let Some(elsewhere) = new.journal {
         let there = Device::of(elsewhere)?;
@@ -52,7 +53,7 @@ impl Device {
         ask().map_err(|error| Error::io("ask for the free space of", path, &error))
     }
 
-    fn check(&self, path: &Path, new: &NewVolume<'_>, needed: u64) -> Result<(), Error> {
+    fn check(&self, path: &Path, new: &NewPool<'_>, needed: u64) -> Result<(), Error> {
         if needed <= self.available {
             return Ok(());
         }
@@ -60,7 +61,7 @@ impl Device {
         Err(Error::new(
             ErrorKind::Full,
             format!(
-                "the volume {:?} with a journal of {} needs {} on the device of {}, which has {} free; choose a smaller \
+                "the pool {:?} with a journal of {} needs {} on the device of {}, which has {} free; choose a smaller \
                  journal with --journal-size (at least 16 MiB), or free some space",
                 new.name,
                 mebibytes(new.journal_bytes),
@@ -78,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_volume_that_exceeds_its_device_is_refused_with_the_sizes() {
-        let new = NewVolume { name: "main", id: 1, journal: None, journal_bytes: 512 << 20 };
+        let new = NewPool { name: "main", id: 1, journal: None, path: None, journal_bytes: 512 << 20 };
         let device = Device { id: 1, available: 1 << 30 };
         assert!(device.check(Path::new("/data"), &new, 1 << 30).is_ok());
         let error = device.check(Path::new("/data"), &new, (1 << 30) + 1).unwrap_err();

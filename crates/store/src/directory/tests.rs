@@ -3,8 +3,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use super::*;
 use crate::scratch::Scratch;
 
-fn new(name: &str) -> NewVolume<'_> {
-    NewVolume { name, id: 0x77, journal: None, journal_bytes: LOG_FILE_BYTES }
+fn new(name: &str) -> NewPool<'_> {
+    NewPool { name, id: 0x77, journal: None, path: None, journal_bytes: LOG_FILE_BYTES }
 }
 
 fn nothing(_: &dyn Media) -> Result<(), String> {
@@ -22,19 +22,19 @@ fn volumes_are_created_listed_described_opened_and_deleted() {
     let root = scratch.path().join("deep/data");
     assert_eq!(Directory::open(&root).unwrap_err().kind(), ErrorKind::NotFound);
     let directory = Directory::open_or_create(&root).unwrap();
-    assert!(directory.volumes().unwrap().is_empty());
+    assert!(directory.pools().unwrap().is_empty());
     assert_eq!(fs::metadata(&root).unwrap().permissions().mode() & 0o777, 0o700);
     directory.create(&new("main"), write_index).unwrap();
     directory.create(&new("b"), nothing).unwrap();
     assert_eq!(directory.create(&new("b"), nothing).unwrap_err().kind(), ErrorKind::Exists);
     assert_eq!(directory.create(&new("../b"), nothing).unwrap_err().kind(), ErrorKind::Invalid);
     for journal_bytes in [0, LOG_FILE_BYTES + 1, 65_537 * LOG_FILE_BYTES] {
-        let odd = NewVolume { journal_bytes, ..new("odd") };
+        let odd = NewPool { journal_bytes, ..new("odd") };
         assert_eq!(directory.create(&odd, nothing).unwrap_err().kind(), ErrorKind::Invalid);
     }
     assert_eq!(list(&root).unwrap(), ["b", "main"]);
 
-    let media = directory.open_volume("main", None).unwrap();
+    let media = directory.open_pool("main", None).unwrap();
     assert_eq!(media.index().len().unwrap(), 4096);
     assert!(media.lease_held());
     let told = describe(&root, "main").unwrap();
@@ -44,10 +44,10 @@ fn volumes_are_created_listed_described_opened_and_deleted() {
     assert_eq!(directory.delete("main").unwrap_err().kind(), ErrorKind::InUse);
     drop(media);
     directory.delete("main").unwrap();
-    assert_eq!(directory.volumes().unwrap(), ["b"]);
-    let error = directory.open_volume("main", None).err().unwrap();
+    assert_eq!(directory.pools().unwrap(), ["b"]);
+    let error = directory.open_pool("main", None).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::NotFound);
-    assert!(error.to_string().contains("the volumes b"), "{error}");
+    assert!(error.to_string().contains("the pools b"), "{error}");
 }
 
 #[test]
@@ -55,21 +55,21 @@ fn entries_without_files_of_a_volume_are_strays() {
     let scratch = Scratch::new();
     let directory = Directory::open_or_create(scratch.path()).unwrap();
     directory.create(&new("main"), nothing).unwrap();
-    let volumes = scratch.path().join("volumes");
-    fs::create_dir_all(volumes.join("backup/of/main")).unwrap();
-    fs::write(volumes.join("notes.txt"), b"").unwrap();
-    fs::create_dir_all(volumes.join("lost+found")).unwrap();
-    // The remains of an interrupted restore are a volume, so that opening it says what is missing.
-    fs::create_dir_all(volumes.join("half/segments")).unwrap();
-    assert_eq!(directory.volumes().unwrap(), ["half", "main"]);
+    let pools = scratch.path().join("pools");
+    fs::create_dir_all(pools.join("backup/of/main")).unwrap();
+    fs::write(pools.join("notes.txt"), b"").unwrap();
+    fs::create_dir_all(pools.join("lost+found")).unwrap();
+    // The remains of an interrupted restore are a pool, so that opening it says what is missing.
+    fs::create_dir_all(pools.join("half/segments")).unwrap();
+    assert_eq!(directory.pools().unwrap(), ["half", "main"]);
     assert_eq!(directory.strays().unwrap(), ["backup", "notes.txt"]);
-    let error = directory.open_volume("backup", None).err().unwrap();
+    let error = directory.open_pool("backup", None).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert_eq!(directory.delete("backup").unwrap_err().kind(), ErrorKind::NotFound);
     let error = directory.create(&new("backup"), nothing).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exists);
-    assert!(error.to_string().contains("is not a volume"), "{error}");
-    assert!(directory.open_volume("half", None).err().unwrap().to_string().contains("format"));
+    assert!(error.to_string().contains("is not a pool"), "{error}");
+    assert!(directory.open_pool("half", None).err().unwrap().to_string().contains("format"));
 }
 
 #[test]
@@ -86,19 +86,19 @@ fn a_failed_or_interrupted_creation_leaves_no_files() {
     let elsewhere = scratch.path().join("fast");
     let root = scratch.path().join("data");
     let directory = Directory::open_or_create(&root).unwrap();
-    let new = NewVolume { journal: Some(&elsewhere), ..new("main") };
+    let new = NewPool { journal: Some(&elsewhere), ..new("main") };
     let error = directory.create(&new, |_| Err("the engine says no".to_owned())).unwrap_err();
     assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Engine, "the engine says no"));
     assert!(!elsewhere.join("main").exists());
-    assert!(names_in(&root.join(VOLUMES)).unwrap().is_empty());
+    assert!(names_in(&root.join(POOLS)).unwrap().is_empty());
 
     // An interrupted creation is removed when the directory is next opened.
     directory.create(&new, nothing).unwrap();
-    fs::remove_file(root.join("volumes/.volume-main")).unwrap();
-    fs::rename(root.join("volumes/main"), root.join("volumes/.new-main")).unwrap();
+    fs::remove_file(root.join("pools/.pool-main")).unwrap();
+    fs::rename(root.join("pools/main"), root.join("pools/.new-main")).unwrap();
     drop(directory);
     let directory = Directory::open(&root).unwrap();
-    assert!(names_in(&root.join(VOLUMES)).unwrap().is_empty());
+    assert!(names_in(&root.join(POOLS)).unwrap().is_empty());
     assert!(!elsewhere.join("main").exists());
     directory.create(&new, nothing).unwrap();
 }
@@ -109,9 +109,9 @@ fn an_external_journal_is_recorded_and_can_be_moved() {
     let (fast, moved) = (scratch.path().join("fast"), scratch.path().join("moved"));
     let root = scratch.path().join("data");
     let directory = Directory::open_or_create(&root).unwrap();
-    directory.create(&NewVolume { journal: Some(&fast), ..new("main") }, nothing).unwrap();
-    assert!(fast.join("main/0000").exists() && !root.join("volumes/main/journal").exists());
-    let open = |journal| directory.open_volume("main", journal);
+    directory.create(&NewPool { journal: Some(&fast), ..new("main") }, nothing).unwrap();
+    assert!(fast.join("main/0000").exists() && !root.join("pools/main/journal").exists());
+    let open = |journal| directory.open_pool("main", journal);
     assert_eq!(open(None).unwrap().journal(), fs::canonicalize(fast.join("main")).unwrap());
     assert!(open(Some(&fast)).is_ok());
 
@@ -119,16 +119,16 @@ fn an_external_journal_is_recorded_and_can_be_moved() {
     let error = open(None).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Journal);
     assert!(error.to_string().contains("missing"), "{error}");
-    check_volume(&root, "main", Some(&moved)).unwrap();
-    assert!(check_volume(&root, "main", None).is_err(), "a check records nothing");
+    check_pool(&root, "main", Some(&moved)).unwrap();
+    assert!(check_pool(&root, "main", None).is_err(), "a check records nothing");
     assert!(open(Some(&moved)).is_ok());
     assert!(open(None).is_ok(), "the new place is remembered");
 
-    fs::write(moved.join("main/owner"), "journal of volume 0000000000000001\n").unwrap();
+    fs::write(moved.join("main/owner"), "journal of pool 0000000000000001\n").unwrap();
     let error = open(None).err().unwrap();
-    assert!(error.to_string().contains("belongs to another volume"), "{error}");
+    assert!(error.to_string().contains("belongs to another pool"), "{error}");
     directory.delete("main").unwrap();
-    assert!(moved.join("main").exists(), "another volume's journal stays");
+    assert!(moved.join("main").exists(), "another pool's journal stays");
 }
 
 #[test]
@@ -136,11 +136,11 @@ fn a_directory_for_an_internal_journal_is_refused() {
     let scratch = Scratch::new();
     let directory = Directory::open_or_create(scratch.path()).unwrap();
     directory.create(&new("main"), nothing).unwrap();
-    let error = directory.open_volume("main", Some(scratch.path())).err().unwrap();
+    let error = directory.open_pool("main", Some(scratch.path())).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Journal);
-    let error = check_volume(scratch.path(), "main", Some(scratch.path())).unwrap_err();
+    let error = check_pool(scratch.path(), "main", Some(scratch.path())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Journal);
-    check_volume(scratch.path(), "main", None).unwrap();
+    check_pool(scratch.path(), "main", None).unwrap();
 }
 
 #[test]
@@ -148,9 +148,9 @@ fn another_format_version_is_refused() {
     let scratch = Scratch::new();
     let directory = Directory::open_or_create(scratch.path()).unwrap();
     directory.create(&new("main"), nothing).unwrap();
-    let format = scratch.path().join("volumes/main/format");
-    fs::write(format, "holdfast volume format 9\n").unwrap();
-    let error = directory.open_volume("main", None).err().unwrap();
+    let format = scratch.path().join("pools/main/format");
+    fs::write(format, "holdfast pool format 9\n").unwrap();
+    let error = directory.open_pool("main", None).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::WrongFormat);
     assert!(error.to_string().contains("format version 9"), "{error}");
 }
@@ -163,28 +163,28 @@ fn a_volume_whose_directory_is_empty_or_gone_is_missed() {
     let directory = Directory::open_or_create(&root).unwrap();
     directory.create(&new("main"), nothing).unwrap();
     directory.create(&new("data"), nothing).unwrap();
-    let volume = root.join("volumes/data");
+    let pool = root.join("pools/data");
     let is_missed = || {
         assert_eq!(list(&root).unwrap(), ["data", "main"]);
         assert!(directory.strays().unwrap().is_empty());
-        let error = directory.open_volume("data", None).err().unwrap();
+        let error = directory.open_pool("data", None).err().unwrap();
         assert!(error.to_string().contains("\"data\" is missing"), "{error}");
         assert!(directory.create(&new("data"), nothing).is_err());
     };
-    fs::rename(&volume, &elsewhere).unwrap();
+    fs::rename(&pool, &elsewhere).unwrap();
     is_missed();
-    fs::create_dir(&volume).unwrap();
+    fs::create_dir(&pool).unwrap();
     is_missed();
-    fs::remove_dir(&volume).unwrap();
-    std::os::unix::fs::symlink("missing", &volume).unwrap();
+    fs::remove_dir(&pool).unwrap();
+    std::os::unix::fs::symlink("missing", &pool).unwrap();
     is_missed();
-    fs::remove_file(&volume).unwrap();
-    fs::rename(&elsewhere, &volume).unwrap();
-    assert!(directory.open_volume("data", None).is_ok());
+    fs::remove_file(&pool).unwrap();
+    fs::rename(&elsewhere, &pool).unwrap();
+    assert!(directory.open_pool("data", None).is_ok());
 
-    fs::remove_dir_all(&volume).unwrap();
+    fs::remove_dir_all(&pool).unwrap();
     assert_eq!(directory.delete("data").unwrap_err().kind(), ErrorKind::NotFound);
-    fs::remove_file(root.join("volumes/.volume-data")).unwrap();
+    fs::remove_file(root.join("pools/.pool-data")).unwrap();
     assert_eq!(list(&root).unwrap(), ["main"]);
     directory.create(&new("data"), nothing).unwrap();
     directory.delete("data").unwrap();
@@ -197,7 +197,7 @@ fn a_volume_without_a_marker_gets_one_when_the_data_directory_is_opened() {
     let directory = Directory::open_or_create(scratch.path()).unwrap();
     directory.create(&new("main"), nothing).unwrap();
     drop(directory);
-    let marker = scratch.path().join("volumes/.volume-main");
+    let marker = scratch.path().join("pools/.pool-main");
     fs::remove_file(&marker).unwrap();
     drop(Directory::open(scratch.path()).unwrap());
     assert!(marker.exists());
@@ -205,10 +205,10 @@ fn a_volume_without_a_marker_gets_one_when_the_data_directory_is_opened() {
 
 #[test]
 fn a_directory_with_other_files_is_refused_and_left_alone() {
-    for other in ["notes.txt", ".profile", "volumes"] {
+    for other in ["notes.txt", ".profile", "pools"] {
         let scratch = Scratch::new();
         let root = scratch.path();
-        // Other software, Docker for instance, has folders named `volumes` too.
+        // Other software, Docker for instance, has folders named `pools` too.
         fs::create_dir_all(root.join(other).join("theirs")).unwrap();
         let errors = [
             Directory::open_or_create(root).unwrap_err(),
@@ -249,7 +249,7 @@ fn a_data_directory_is_known_by_its_volumes_without_its_lock() {
     let scratch = Scratch::new();
     let root = scratch.path();
     // As a crash during creation leaves it.
-    fs::create_dir(root.join("volumes")).unwrap();
+    fs::create_dir(root.join("pools")).unwrap();
     let directory = Directory::open_or_create(root).unwrap();
     directory.create(&new("main"), nothing).unwrap();
     drop(directory);
@@ -270,19 +270,19 @@ fn a_volume_that_its_device_cannot_hold_is_refused_before_anything_is_written() 
         // A journal that fills this device would be refused for its size.
         return;
     }
-    let large = NewVolume { journal_bytes: files * LOG_FILE_BYTES, ..new("main") };
+    let large = NewPool { journal_bytes: files * LOG_FILE_BYTES, ..new("main") };
     assert_eq!(directory.create(&large, nothing).unwrap_err().kind(), ErrorKind::Full);
     let elsewhere = scratch.path().join("fast");
-    let large = NewVolume { journal: Some(&elsewhere), ..large };
+    let large = NewPool { journal: Some(&elsewhere), ..large };
     assert_eq!(directory.create(&large, nothing).unwrap_err().kind(), ErrorKind::Full);
     let later = scratch.path().join("later/data");
     assert_eq!(check_new(&later, &large).unwrap_err().kind(), ErrorKind::Full);
     check_new(&later, &new("main")).unwrap();
-    fs::create_dir_all(later.join("volumes/.new-main")).unwrap();
+    fs::create_dir_all(later.join("pools/.new-main")).unwrap();
     check_new(&later, &large).expect("what is deleted first may make room");
     fs::remove_dir_all(scratch.path().join("later")).unwrap();
     assert!(!elsewhere.exists() && !later.exists());
-    assert!(names_in(&scratch.path().join(VOLUMES)).unwrap().is_empty());
+    assert!(names_in(&scratch.path().join(POOLS)).unwrap().is_empty());
 }
 
 /// Returns the paths below `directory` to which others have rights.
@@ -309,8 +309,8 @@ fn only_their_owner_reaches_the_files_of_volumes() {
     fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
     let directory = Directory::open_or_create(&root).unwrap();
     directory.create(&new("main"), write_index).unwrap();
-    directory.create(&NewVolume { journal: Some(&journals), ..new("fast") }, write_index).unwrap();
-    let media = directory.open_volume("main", None).unwrap();
+    directory.create(&NewPool { journal: Some(&journals), ..new("fast") }, write_index).unwrap();
+    let media = directory.open_pool("main", None).unwrap();
     media.create_blob(volume::ids::SegmentId(1), 1 << 20).unwrap();
     assert_eq!(fs::metadata(&root).unwrap().permissions().mode() & 0o7777, 0o700);
     assert_eq!(reachable(&root), Vec::<PathBuf>::new());
@@ -318,14 +318,14 @@ fn only_their_owner_reaches_the_files_of_volumes() {
     drop((media, directory));
     // Older releases, or a careless chmod -R, left wider modes.
     let journal = journals.join("fast");
-    for path in [&root, &root.join("volumes/main"), &root.join("volumes/main/index"), &journal] {
+    for path in [&root, &root.join("pools/main"), &root.join("pools/main/index"), &journal] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
     }
-    let stray = root.join("volumes/stray");
+    let stray = root.join("pools/stray");
     fs::write(&stray, b"of somebody else").unwrap();
     fs::set_permissions(&stray, fs::Permissions::from_mode(0o644)).unwrap();
     let directory = Directory::open(&root).unwrap();
-    drop(directory.open_volume("fast", None).unwrap());
+    drop(directory.open_pool("fast", None).unwrap());
     assert_eq!(fs::metadata(&root).unwrap().permissions().mode() & 0o7777, 0o700);
     assert_eq!(reachable(&root), [stray]);
     assert_eq!(reachable(&journals), Vec::<PathBuf>::new());

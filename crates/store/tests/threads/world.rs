@@ -7,14 +7,14 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use store::{Directory, LOG_FILE_BYTES, NewVolume};
+use store::{Directory, LOG_FILE_BYTES, NewPool};
 use volume::ids::VolumeId;
 use volume::media::Media;
 use volume::request::{
     Access, Answer, Credentials, Durability, Durable, Error, Failure, Journaled, Request, RequestKey,
 };
 use volume::time::Time;
-use volume::{CreateOptions, Options, Progress, Volume};
+use volume::{CreateOptions, Options, Pool, Progress, Volume, VolumeOptions};
 
 /// A caller without an answer for this long has stalled.
 const STALL: Duration = Duration::from_secs(10);
@@ -30,16 +30,21 @@ impl Scratch {
         let path = std::env::temp_dir().join(format!("holdfast-{what}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         let directory = Directory::open_or_create(&path).unwrap();
-        let new = NewVolume { name: "main", id: 7, journal: None, journal_bytes: LOG_FILE_BYTES };
+        let new = NewPool { name: "main", id: 7, journal: None, path: None, journal_bytes: LOG_FILE_BYTES };
         let options = CreateOptions {
-            id: VolumeId(7),
-            handle_secret: [1; 16],
+            pool: volume::ids::PoolId(1),
             journal_id: [2; 16],
-            root_mode: 0o755,
-            root_owner: (0, 0),
+            volume: VolumeOptions {
+                id: VolumeId(7),
+                name: "main".to_owned(),
+                size: None,
+                handle_secret: [1; 16],
+                root_mode: 0o755,
+                root_owner: (0, 0),
+            },
             now: now(),
         };
-        directory.create(&new, |media| Volume::create(media, &options).map_err(|error| error.0)).unwrap();
+        directory.create(&new, |media| Pool::create(media, &options).map_err(|error| error.0)).unwrap();
         Scratch(path)
     }
 
@@ -66,7 +71,7 @@ pub fn now() -> Time {
 /// Fails if an unused volume has faults.
 pub fn check(path: &Path) {
     let directory = Directory::open(path).unwrap();
-    let media: Arc<dyn Media> = Arc::new(directory.open_volume("main", None).unwrap());
+    let media: Arc<dyn Media> = Arc::new(directory.open_pool("main", None).unwrap());
     let report = volume::check::check(&media, &volume::check::CheckOptions::default()).unwrap();
     let faults: Vec<String> = report.faults.iter().take(20).map(ToString::to_string).collect();
     assert!(report.is_clean(), "check found {} faults:\n{}", report.faults.len(), faults.join("\n"));
@@ -92,7 +97,7 @@ pub struct World {
 impl World {
     pub fn open(path: &Path) -> World {
         let directory = Directory::open(path).unwrap();
-        let media = Arc::new(directory.open_volume("main", None).unwrap());
+        let media = Arc::new(directory.open_pool("main", None).unwrap());
         let volume = Arc::new(Volume::open(media, &OPTIONS, now()).unwrap());
         let shared = Arc::new(Shared::default());
         let waiters = Arc::clone(&shared);
@@ -210,7 +215,7 @@ impl Caller {
         self.calls.set(self.calls.get() + 1);
         let mut key = self.number.to_be_bytes().to_vec();
         key.extend(self.calls.get().to_be_bytes());
-        let key = RequestKey(key.into());
+        let key = RequestKey::new(key);
         let mut access = Access::Cached;
         loop {
             let request = Request { credentials: &credentials, now: now(), access, key: Some(&key) };

@@ -1,6 +1,7 @@
 //! Identifiers, each a distinct type so that one cannot be mistaken for another.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident($inner:ty)) => {
@@ -29,8 +30,12 @@ id! {
     VolumeId(u64), "{:016x}"
 }
 id! {
-    /// Number of a volume among the clones that share one journal, index and segments; the first is 1.
-    Member(u32)
+    /// Identity of a pool among all pools of all servers; random, never zero. Shown as sixteen hexadecimal digits.
+    PoolId(u64), "{:016x}"
+}
+id! {
+    /// Number of a volume in its pool; never reused. The first is 1; 0 stands for the pool itself.
+    VolumeNumber(u32)
 }
 id! {
     /// A snapshot of a volume; zero is the live volume.
@@ -60,14 +65,52 @@ id! {
     /// Number of a memtable, from birth to its checkpoint; a larger one is newer.
     Layer(u64)
 }
-id! {
-    /// Snapshot epoch: raised by one with each snapshot.
-    Epoch(u32)
-}
-
 impl Ino {
     /// The root directory of every volume.
     pub const ROOT: Ino = Ino(1);
+}
+
+/// An object of a volume in a pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectId {
+    /// The volume.
+    pub volume: VolumeNumber,
+    /// The object in it.
+    pub ino: Ino,
+}
+
+impl VolumeNumber {
+    /// Returns the object with this number in the volume.
+    pub const fn object(self, ino: Ino) -> ObjectId {
+        ObjectId { volume: self, ino }
+    }
+}
+
+impl ObjectId {
+    /// Returns another object of the same volume.
+    #[must_use]
+    pub const fn sibling(self, ino: Ino) -> ObjectId {
+        ObjectId { volume: self.volume, ino }
+    }
+
+    /// Returns the object with the next number.
+    #[must_use]
+    pub const fn next(self) -> ObjectId {
+        self.sibling(Ino(self.ino.0.saturating_add(1)))
+    }
+}
+
+/// Hashes both numbers as one word. Volumes meet only beyond 2^40 objects.
+impl Hash for ObjectId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.ino.0 ^ u64::from(self.volume.0) << 40);
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of volume {}", self.ino, self.volume)
+    }
 }
 
 impl Cookie {

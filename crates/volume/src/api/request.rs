@@ -1,9 +1,11 @@
 //! What an operation is told about its caller, and what it answers besides its result.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::api::ids::Seq;
+use crate::api::ids::{ObjectId, Seq, VolumeNumber};
 use crate::api::state::StateChange;
 use crate::api::time::Time;
 
@@ -39,11 +41,95 @@ pub enum Access {
     Blocking,
 }
 
+/// A client, or what clients are counted by.
+pub type Caller = [u8; 16];
+
 /// Identifies a non-idempotent request, so that a retransmission gets the first answer again. At most
 /// [`crate::limits::REQUEST_KEY_BYTES_MAX`] bytes: client address without port, xid, program, version, procedure and
-/// a checksum of the arguments.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RequestKey(pub Arc<[u8]>);
+/// a checksum of the arguments. A volume remembers only answers to its own requests: of other volumes the same key is another.
+///
+/// The origin does not belong to the key: it is not stored, and keys with different ones may be equal.
+#[derive(Clone, Debug)]
+pub struct RequestKey {
+    bytes: Arc<[u8]>,
+    origin: Caller,
+    /// The volume that answers it, once that is known.
+    volume: VolumeNumber,
+}
+
+impl RequestKey {
+    /// Returns the key of these bytes. The first of them, 16, are those of the client, by which its answers are counted.
+    pub fn new(bytes: impl Into<Arc<[u8]>>) -> RequestKey {
+        let bytes = bytes.into();
+        let origin = client_of(&bytes);
+        RequestKey { bytes, origin, volume: VolumeNumber::default() }
+    }
+
+    /// Counts the answer by `origin`, which several clients may have in common.
+    #[must_use]
+    pub fn from_origin(self, origin: Caller) -> RequestKey {
+        RequestKey { origin, ..self }
+    }
+
+    /// Returns the key of a request to this volume.
+    #[must_use]
+    pub(crate) fn for_volume(self, volume: VolumeNumber) -> RequestKey {
+        RequestKey { volume, ..self }
+    }
+
+    /// Returns the bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Returns the volume that answers it.
+    pub(crate) fn volume(&self) -> VolumeNumber {
+        self.volume
+    }
+
+    /// Returns the client.
+    pub(crate) fn client(&self) -> Caller {
+        client_of(&self.bytes)
+    }
+
+    /// Returns what its answer is counted by.
+    pub(crate) fn origin(&self) -> Caller {
+        self.origin
+    }
+}
+
+/// Returns the beginning of a key, with zeros after a shorter one.
+fn client_of(key: &[u8]) -> Caller {
+    let mut client = Caller::default();
+    client.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
+    client
+}
+
+impl PartialEq for RequestKey {
+    fn eq(&self, other: &RequestKey) -> bool {
+        (self.volume, &self.bytes) == (other.volume, &other.bytes)
+    }
+}
+
+impl Eq for RequestKey {}
+
+impl Hash for RequestKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.volume, &self.bytes).hash(state);
+    }
+}
+
+impl PartialOrd for RequestKey {
+    fn partial_cmp(&self, other: &RequestKey) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for RequestKey {
+    fn cmp(&self, other: &RequestKey) -> Ordering {
+        (self.volume, &self.bytes).cmp(&(other.volume, &other.bytes))
+    }
+}
 
 /// What an operation is told about its caller.
 #[derive(Clone, Copy, Debug)]
@@ -82,15 +168,30 @@ pub type Encode<'a, T> = &'a mut dyn FnMut(&T) -> Journaled;
 pub struct Durability {
     /// Every journal entry up to this one.
     pub seq: Seq,
-    /// Every flush generation up to this one.
-    pub flush_generation: u64,
+    /// A flush.
+    pub flush: FlushWait,
+}
+
+/// A flush that something waits for: until it is done, or has saved the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlushWait {
+    /// Every flush generation up to this one must be done; 0 is done from the beginning.
+    pub generation: u64,
+    /// The file that this one, or a later one, must have saved; `None` stands for all files that it was asked to save.
+    pub file: Option<ObjectId>,
 }
 
 impl Durability {
     /// Nothing to wait for.
-    pub const NOW: Durability = Durability { seq: Seq(0), flush_generation: 0 };
+    pub const NOW: Durability = Durability::of(Seq(0));
 
-    /// Waits for both: for the later entry, and for the later flush generation, which is done last.
+    /// Waits for this journal entry.
+    pub const fn of(seq: Seq) -> Durability {
+        Durability { seq, flush: FlushWait { generation: 0, file: None } }
+    }
+
+    /// Waits for both: for the later entry, and for the later flush generation. A flush may save one file before an earlier flush
+    /// has saved another, so waits for different files become one for all files of the later generation.
     ///
     /// Of two flushes the earlier may fail and the later succeed; the reply then leaves, and rightly so. Data that a
     /// flush failed to make stable stays unstable data: still in memory, reported by a new verifier, and shown to
@@ -99,10 +200,14 @@ impl Durability {
     /// still unstable.
     #[must_use]
     pub fn and(self, other: Durability) -> Durability {
-        Durability {
-            seq: self.seq.max(other.seq),
-            flush_generation: self.flush_generation.max(other.flush_generation),
-        }
+        let flush = match (self.flush, other.flush) {
+            (one, FlushWait { generation: 0, .. }) | (FlushWait { generation: 0, .. }, one) => one,
+            (one, other) => FlushWait {
+                generation: one.generation.max(other.generation),
+                file: one.file.filter(|_| one.file == other.file),
+            },
+        };
+        Durability { seq: self.seq.max(other.seq), flush }
     }
 }
 
@@ -171,6 +276,8 @@ pub enum Error {
     ReadOnly,
     /// Too many links.
     TooManyLinks,
+    /// The pool has as many volumes as there may be. Only changes of volumes fail like that.
+    TooManyVolumes,
     /// The name is longer than 255 bytes.
     NameTooLong,
     /// The directory is not empty.
@@ -220,6 +327,7 @@ impl fmt::Display for Error {
             Error::NoSpace => "no space left",
             Error::ReadOnly => "the volume refuses changes",
             Error::TooManyLinks => "too many links",
+            Error::TooManyVolumes => "the pool has as many volumes as there may be, 4096",
             Error::NameTooLong => "name too long",
             Error::NotEmpty => "directory not empty",
             Error::Stale => "the object no longer exists",

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::api::attributes::{Attributes, SetAttributes, Wcc};
-use crate::api::ids::{Cookie, Ino};
+use crate::api::ids::{Cookie, Ino, VolumeId, VolumeNumber};
+use crate::api::request::Error;
 use crate::bytes::{Bytes, Slice};
 
 /// A LOOKUP's result.
@@ -11,6 +12,15 @@ use crate::bytes::{Bytes, Slice};
 pub struct Found {
     /// The object.
     pub attributes: Attributes,
+    /// The directory it was looked up in.
+    pub directory: Attributes,
+}
+
+/// The held object of a name that is about to be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundHeld {
+    /// The object, and what the caller may do with it.
+    pub object: Accessible,
     /// The directory it was looked up in.
     pub directory: Attributes,
 }
@@ -80,6 +90,15 @@ pub enum Piece {
     },
     /// A hole: this many zeros.
     Zeros(usize),
+}
+
+impl ReadData {
+    /// Whether the bytes have no holes, and are in pieces of at least `bytes` on average. Shorter pieces should be copied, as each
+    /// keeps its whole buffer in memory.
+    pub fn is_in_long_pieces(&self, bytes: usize) -> bool {
+        let is_data = |piece: &Piece| matches!(piece, Piece::Data { .. });
+        self.pieces.len().saturating_mul(bytes) <= self.count + bytes && self.pieces.iter().all(is_data)
+    }
 }
 
 impl Piece {
@@ -257,14 +276,15 @@ pub struct Entry {
     pub name: Arc<[u8]>,
     /// Attributes, when they were asked for, the object is still there, and its record can be read.
     pub attributes: Option<Attributes>,
-    /// Whether they were asked for and cannot be read.
-    pub is_unreadable: bool,
+    /// Why attributes that were asked for are not given: `Io` if they cannot be read, `AccessDenied` if the caller may not search
+    /// the directory.
+    pub withheld: Option<Error>,
 }
 
 impl Entry {
     /// Returns a name, without attributes.
     pub(crate) fn new(ino: Ino, cookie: Cookie, name: Arc<[u8]>) -> Entry {
-        Entry { ino, cookie, name, attributes: None, is_unreadable: false }
+        Entry { ino, cookie, name, attributes: None, withheld: None }
     }
 }
 
@@ -322,4 +342,23 @@ pub struct VolumeStatus {
     pub bytes_used: u64,
     /// Objects.
     pub inodes_used: u64,
+}
+
+/// A volume in the list of its pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeListing {
+    /// Its name, unique among those that are not being deleted.
+    pub name: String,
+    /// Its number in the pool.
+    pub number: VolumeNumber,
+    /// Its identity.
+    pub id: VolumeId,
+    /// Most bytes that its files may use, if there is a limit.
+    pub size: Option<u64>,
+    /// Bytes that they use.
+    pub bytes_used: u64,
+    /// Objects.
+    pub objects: u64,
+    /// Whether it was deleted, and its space is being freed.
+    pub is_being_deleted: bool,
 }

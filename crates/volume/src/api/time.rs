@@ -54,6 +54,12 @@ impl Time {
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
+
+    /// How far these are apart, whichever is later. What is due some time after another event should come soon, and not in hours,
+    /// if the clock was set back in between.
+    pub fn apart(self, other: Time) -> Duration {
+        Duration::from_nanos(self.0.abs_diff(other.0))
+    }
 }
 
 #[cfg(test)]

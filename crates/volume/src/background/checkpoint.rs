@@ -13,27 +13,27 @@ mod merge;
 
 use destage::Destager;
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::api::ids::{ExtentId, Ino, Layer, SegmentId};
+use crate::api::ids::{ExtentId, Ino, Layer, ObjectId, SegmentId, VolumeNumber};
 use crate::api::time::Time;
 use crate::background::Progress;
-use crate::background::rebuild::rebuild;
+use crate::background::rebuild::{Known, rebuild};
 use crate::cache::blocks::{GROUP_BYTES, WHOLE_EXTENT};
 use crate::encoding::entry::Slot;
 use crate::encoding::key;
-use crate::encoding::key::{FAMILY, FIRST, Key, Table};
+use crate::encoding::key::{Key, POOL, Table};
 use crate::file::inodes;
+use crate::pool::Pool;
 use crate::schedule::checkpoints::{Frozen, IndexRoom, Pressure};
 use crate::segments::space::SPARES_SET_ASIDE;
 use crate::tables::index::{Index, IndexError, LostRanges, Snapshot};
 use crate::tables::memtable::Memtable;
 use crate::tables::read_view::ReadView;
-use crate::volume::Volume;
 
-/// How often an index is used again after a failure to read it passed, before the next checkpoint succeeds.
+/// How many transient read failures an index may have between two checkpoints before it is replaced.
 const REPAIRS_MAX: u32 = 2;
 
 /// Why a checkpoint failed. The frozen memtable stays and is retried.
@@ -80,21 +80,26 @@ impl From<IndexError> for CheckpointError {
 #[derive(Default)]
 pub struct Merged {
     /// Files whose map in the index changed.
-    pub maps: std::collections::HashSet<Ino>,
+    pub maps: std::collections::HashSet<ObjectId>,
     /// Files, each with the truncation count up to which the index holds no hidden mappings.
-    pub cleared: Vec<(Ino, u32)>,
+    pub cleared: Vec<(ObjectId, u32)>,
     /// Extents without references, with an upper bound of their bytes.
     pub freed: Vec<(ExtentId, usize)>,
     /// Segments without live data.
     pub dead: Vec<SegmentId>,
-    /// Whether maps of removed or truncated files remain to be freed.
+    /// Whether maps of removed or truncated files, or deleted volumes, remain to be freed.
     pub more_to_reap: bool,
+    /// The last file that was served of those.
+    pub last_reaped: Option<ObjectId>,
+    /// Deleted volumes of which nothing remains.
+    pub deleted: Vec<VolumeNumber>,
 }
 
-impl Volume {
+impl Pool {
     /// Makes a checkpoint if one is due, or with `force`.
     pub fn step_checkpoint(&self, now: Time, force: bool) -> Progress {
         self.maintain_space();
+        self.checkpoints.free_retired();
         if self.refuses_changes().is_some() {
             return Progress::Idle;
         }
@@ -162,7 +167,7 @@ impl Volume {
         // A failure that passed and came back is replaced too.
         if index.look_again() || self.checkpoints.repairs() >= REPAIRS_MAX {
             let cache_bytes = usize::try_from(self.limits.index_cache_bytes).unwrap_or(usize::MAX);
-            let known = self.index_meta.lock().clone();
+            let known = self.known();
             let salvage = index.salvage();
             let rebuilt = rebuild(self.media.as_ref(), &salvage, cache_bytes, Some(&known));
             let rebuilt = rebuilt.map_err(|error| match error {
@@ -170,13 +175,16 @@ impl Volume {
                 error => CheckpointError::Rebuild(error),
             })?;
             if let Some(rebuilt) = rebuilt {
-                let replies = key::table_range(FAMILY, Table::Reply);
+                let replies = key::table_range(POOL, Table::Reply);
                 *index = rebuilt.index;
                 *self.index_meta.lock() = rebuilt.meta;
-                self.identity.raise_format(self.index_meta.lock().format);
                 // What is in memory is written anew where it may be lost.
-                self.usage.write_all_again();
-                self.is_state_settled.store(false, Ordering::Release);
+                let quiet = self.view.write();
+                self.usage.write_all_again(&quiet.active.usage);
+                drop(quiet);
+                for volume in self.volumes.read().values() {
+                    volume.is_state_settled.store(false, Ordering::Release);
+                }
                 if index.lost().meets(&replies.0, &replies.1) {
                     self.duplicate_requests.store_all_again();
                 }
@@ -190,6 +198,14 @@ impl Volume {
         index.reopen()?;
         self.show(index.snapshot()?);
         Ok(())
+    }
+
+    /// Returns what the index holds according to the last checkpoint. A volume made since is not among it.
+    fn known(&self) -> Known {
+        let meta = self.index_meta.lock().clone();
+        let volumes = self.volumes.read();
+        let of_index = volumes.range(..meta.next_volume).map(|(number, volume)| (*number, volume.record()));
+        Known { volumes: of_index.collect(), meta }
     }
 
     /// Shows the same content of the index as before through a new snapshot: what was read from the old one stays valid.
@@ -232,7 +248,7 @@ impl Volume {
         self.checkpoints.refresh_room(now, self.space.can_checkpoint(), |room| {
             let index = self.index.lock();
             let file = index.file_bytes();
-            let objects = self.usage.get(crate::encoding::record::UsageKind::Volume, 0).inodes;
+            let objects = self.usage.objects();
             if objects.saturating_mul(2 * BYTES_PER_OBJECT) > file {
                 room.free = 0;
                 return;
@@ -272,8 +288,10 @@ impl Volume {
     fn checkpoint(&self, now: Time) -> Result<(), CheckpointError> {
         self.repair_index()?;
         // Asked before the freeze, which then has the changes that settled it.
-        let is_state_settled = self.is_state_settled.load(Ordering::Acquire);
-        let frozen = self.freeze(now);
+        let settled = self.settled();
+        let frozen = self.freeze();
+        // Not during the freeze, which blocks all operations.
+        frozen.replies.get_or_init(|| self.duplicate_requests.changes(&frozen.fresh_replies, now));
         if !self.committer.wait_durable(frozen.seq, true) {
             return Err(CheckpointError::Journal);
         }
@@ -283,7 +301,7 @@ impl Volume {
             .destage(&records)
             .map_err(CheckpointError::Segments)?;
         let mut index = self.index.lock();
-        let lost = is_state_settled.then(|| lost_without_state(&index)).flatten();
+        let lost = lost_without_state(&index, &settled);
         let outcome = self.merge(&index, &frozen, &records, &destaged, (anchor, lost.as_ref()));
         let outcome = outcome.inspect_err(|_| destaged.abandon(&self.segments))?;
         if let Some(lost) = lost {
@@ -298,21 +316,38 @@ impl Volume {
         self.space.release(frozen.memtable.inline_bytes());
         self.checkpoints.spend_room(self.limits.pages_bytes(frozen.memtable.bytes()));
         self.delete_segments(&outcome.dead);
-        self.checkpoints.finish(now, outcome.more_to_reap);
+        outcome.deleted.iter().for_each(|volume| self.deletions.remove(*volume));
+        self.checkpoints.finish(now, outcome.more_to_reap, outcome.last_reaped);
         self.committer.wake_waiters();
+        drop(frozen);
+        self.checkpoints.free_retired();
         Ok(())
     }
 
+    /// Returns the volumes whose protocol state was settled.
+    fn settled(&self) -> Vec<VolumeNumber> {
+        let volumes = self.volumes.read();
+        let settled = volumes.values().filter(|volume| volume.is_state_settled.load(Ordering::Acquire));
+        settled.map(|volume| volume.number).collect()
+    }
+
+    /// Returns the next inode numbers of all volumes.
+    fn next_inos(&self) -> Vec<(VolumeNumber, Ino)> {
+        let volumes = self.volumes.read();
+        volumes.values().map(|volume| (volume.number, volume.next_ino())).collect()
+    }
+
     /// Freezes the active memtable, unless one is frozen already.
-    fn freeze(&self, now: Time) -> Arc<Frozen> {
+    fn freeze(&self) -> Arc<Frozen> {
         self.checkpoints.freeze(|| {
             let mut view = self.view.write();
             let old = Arc::clone(&view.active);
             let frozen = Frozen {
                 memtable: Arc::clone(&old),
                 seq: self.committer.fence(),
-                usage: self.usage.take_changed(),
-                replies: self.duplicate_requests.take_changes(now),
+                next_inos: self.next_inos(),
+                fresh_replies: self.duplicate_requests.take_fresh(),
+                replies: OnceLock::new(),
             };
             *view = Arc::new(ReadView {
                 active: Arc::new(Memtable::new(Layer(old.layer.0 + 1))),
@@ -328,10 +363,16 @@ impl Volume {
         for (key, _) in records {
             self.records.remove(key);
         }
-        {
+        let changed = outcome.maps.clone();
+        let before = {
             let mut view = self.view.write();
-            *view = Arc::new(view.with_index(index, outcome.maps.clone()));
+            let after = Arc::new(view.with_index(index, changed));
+            std::mem::replace(&mut *view, after)
+        };
+        if let Some(memtable) = &before.frozen {
+            self.checkpoints.retire(memtable);
         }
+        drop(before);
         for (ino, count) in &outcome.cleared {
             let Some(cell) = self.inodes.peek(*ino) else { continue };
             let mut state = cell.lock();
@@ -387,26 +428,28 @@ impl Volume {
         if let Err(error) = &can_checkpoint {
             tracing::debug!(%error, "no room for a whole checkpoint");
         }
-        while can_checkpoint.is_ok() && (self.segments.spares() as u64) < wanted {
+        let mut can_add = true;
+        while can_add && can_checkpoint.is_ok() && (self.segments.spares() as u64) < wanted {
             if let Err(error) = self.segments.add_spare() {
                 tracing::debug!(%error, "no room for one more segment");
-                break;
+                can_add = false;
             }
         }
         let ready = (self.segments.spares() as u64).saturating_sub(SPARES_SET_ASIDE) * usable;
         match self.media.space() {
-            Ok(device) => self.space.refresh(ready, device, can_checkpoint.is_ok()),
+            Ok(device) => self.space.refresh(ready, device, can_checkpoint.is_ok(), can_add),
             Err(error) => tracing::warn!(%error, "the free space of the device could not be read"),
         }
     }
 }
 
-/// Returns the lost ranges without those of the protocol state, if there are such.
-fn lost_without_state(index: &Index) -> Option<LostRanges> {
-    let (from, to) = key::table_range(FIRST, Table::State);
-    index.lost().meets(&from, &to).then(|| {
+/// Returns the lost ranges without those of the protocol state of these volumes, if there are such.
+fn lost_without_state(index: &Index, settled: &[VolumeNumber]) -> Option<LostRanges> {
+    let ranges = settled.iter().map(|volume| key::table_range(*volume, Table::State));
+    let met: Vec<(Key, Key)> = ranges.filter(|(from, to)| index.lost().meets(from, to)).collect();
+    (!met.is_empty()).then(|| {
         let mut lost = LostRanges::clone(index.lost());
-        lost.remove(&from, &to);
+        met.iter().for_each(|(from, to)| lost.remove(from, to));
         lost
     })
 }

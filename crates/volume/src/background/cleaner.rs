@@ -11,11 +11,12 @@ use crate::api::time::Time;
 use crate::background::Progress;
 use crate::bytes::Slice;
 use crate::encoding::key;
+use crate::encoding::key::POOL;
 use crate::encoding::record::{ExtentHeader, ExtentRecord};
 use crate::limits::EXTENTS_PER_ENTRY_MAX;
+use crate::pool::Pool;
 use crate::segments::find_extents;
 use crate::segments::space::SPARES_SET_ASIDE;
-use crate::volume::Volume;
 
 /// Bytes of a segment that one step examines.
 const STEP_BYTES: u64 = 4 << 20;
@@ -29,7 +30,7 @@ const LIVE_PERCENT_PLENTY: u64 = 15;
 /// The same when space is short.
 const LIVE_PERCENT_SHORT: u64 = 90;
 
-impl Volume {
+impl Pool {
     /// Cleans a bounded piece of a segment. With `drive_commit` it runs the commits that it waits for.
     pub fn step_clean(&self, now: Time, drive_commit: bool) -> Progress {
         if self.refuses_changes().is_some() {
@@ -148,7 +149,7 @@ impl Volume {
     }
 
     fn journal_moves(&self, moved: &[(ExtentId, ExtentRecord)], drive_commit: bool) -> io::Result<()> {
-        let begun = self.begin_background();
+        let begun = self.begin_background(POOL);
         let Ok(mut change) = begun else {
             return Err(io::Error::other("the volume refuses changes"));
         };

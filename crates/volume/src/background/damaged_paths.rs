@@ -4,16 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use crate::api::ids::Ino;
+use crate::api::ids::{Ino, ObjectId, VolumeNumber};
 use crate::background::Progress;
 use crate::bytes::Value;
 use crate::encoding::key;
-use crate::encoding::key::{FIRST, Key, Table};
+use crate::encoding::key::{Key, Table};
 use crate::encoding::record::{InodeRecord, NameRecord};
+use crate::pool::Pool;
 use crate::tables::index::{Found, IndexError};
 use crate::tables::memtable::Memtable;
 use crate::tables::read_view::ReadView;
-use crate::volume::Volume;
 
 /// Names that one step reads: about a second's work. What is not found among them stays without a path.
 const NAMES_READ_MAX: u64 = 1_000_000;
@@ -27,26 +27,30 @@ const DEPTH_MAX: usize = 256;
 /// The directory and the name of objects.
 type Places = BTreeMap<Ino, (Ino, Box<[u8]>)>;
 
-impl Volume {
+impl Pool {
     /// Logs the paths of objects whose damage was reported since the last call. May read media.
     pub fn step_damaged_paths(&self) -> Progress {
         let wanted = self.damaged.take();
         if wanted.is_empty() {
             return Progress::Idle;
         }
-        for (ino, path) in self.paths_of(&wanted) {
-            tracing::error!(volume_id = %self.id(), inode = ino.0, path, "the damaged data belongs to this path");
+        let volumes: BTreeSet<VolumeNumber> = wanted.iter().map(|id| id.volume).collect();
+        for volume in volumes {
+            let of_volume = wanted.iter().filter(|id| id.volume == volume).map(|id| id.ino).collect();
+            for (ino, path) in self.paths_of(volume, &of_volume) {
+                tracing::error!(pool_id = %self.pool_id(), volume = volume.0, inode = ino.0, path, "the damaged data belongs to this path");
+            }
         }
         Progress::Worked
     }
 
     /// Returns the paths that can be found of these objects; of an object with several names, one of them.
-    pub(crate) fn paths_of(&self, wanted: &BTreeSet<Ino>) -> BTreeMap<Ino, String> {
+    pub(crate) fn paths_of(&self, volume: VolumeNumber, wanted: &BTreeSet<Ino>) -> BTreeMap<Ino, String> {
         let view = self.view();
         let mut budget = NAMES_READ_MAX;
-        let places = places_of(&view, wanted, &mut budget);
+        let places = places_of(&view, volume, wanted, &mut budget);
         let path_of = |(ino, (directory, name)): (&Ino, &(Ino, Box<[u8]>))| {
-            Some((*ino, join(&path_of_directory(&view, *directory, &mut budget)?, name)))
+            Some((*ino, join(&path_of_directory(&view, volume.object(*directory), &mut budget)?, name)))
         };
         let mut paths: BTreeMap<Ino, String> = places.iter().filter_map(path_of).collect();
         if wanted.contains(&Ino::ROOT) {
@@ -61,7 +65,7 @@ fn join(directory: &str, name: &[u8]) -> String {
 }
 
 /// Searches all names for those of `wanted`. Lost names are passed over.
-fn places_of(view: &ReadView, wanted: &BTreeSet<Ino>, budget: &mut u64) -> Places {
+fn places_of(view: &ReadView, volume: VolumeNumber, wanted: &BTreeSet<Ino>, budget: &mut u64) -> Places {
     let mut places = Places::new();
     let mut note = |key: &[u8], value: &[u8]| {
         let Ok(NameRecord { ino, .. }) = NameRecord::decode(value) else { return };
@@ -71,15 +75,15 @@ fn places_of(view: &ReadView, wanted: &BTreeSet<Ino>, budget: &mut u64) -> Place
             places.insert(ino, (Ino(directory), name.into()));
         }
     };
-    view.active.each_of(FIRST, Table::Name, &mut |key, slot| slot.iter().for_each(|value| note(key, value)));
+    view.active.each_of(volume, Table::Name, &mut |key, slot| slot.iter().for_each(|value| note(key, value)));
     if let Some(frozen) = &view.frozen {
-        frozen.each_of(FIRST, Table::Name, &mut |key, slot| {
+        frozen.each_of(volume, Table::Name, &mut |key, slot| {
             if view.active.get(key).is_none() {
                 slot.iter().for_each(|value| note(key, value));
             }
         });
     }
-    let (from, to) = key::table_range(FIRST, Table::Name);
+    let (from, to) = key::table_range(volume, Table::Name);
     // After an error the names found so far are used.
     let _ = view.index.scan_around(&from, &to, &mut |found| {
         *budget = budget.saturating_sub(1);
@@ -96,16 +100,16 @@ fn places_of(view: &ReadView, wanted: &BTreeSet<Ino>, budget: &mut u64) -> Place
 }
 
 /// Returns the path of a directory, without a slash at the end; `None` if it cannot be found.
-fn path_of_directory(view: &ReadView, directory: Ino, budget: &mut u64) -> Option<String> {
+fn path_of_directory(view: &ReadView, directory: ObjectId, budget: &mut u64) -> Option<String> {
     let (mut at, mut names) = (directory, Vec::new());
-    while at != Ino::ROOT {
+    while at.ino != Ino::ROOT {
         if names.len() >= DEPTH_MAX {
             return None;
         }
         let record = view.get(&key::inode(at)).ok()??;
         let parent = InodeRecord::decode(&record).ok()?.parent;
-        names.push(name_in(view, parent, at, budget).ok()??);
-        at = parent;
+        names.push(name_in(view, at.sibling(parent), at.ino, budget).ok()??);
+        at = at.sibling(parent);
     }
     Some(names.iter().rev().fold(String::new(), |path, name| join(&path, name)))
 }
@@ -113,11 +117,11 @@ fn path_of_directory(view: &ReadView, directory: Ino, budget: &mut u64) -> Optio
 /// Returns the name of an object in a directory.
 fn name_in(
     view: &ReadView,
-    directory: Ino,
+    directory: ObjectId,
     ino: Ino,
     budget: &mut u64,
 ) -> Result<Option<Box<[u8]>>, IndexError> {
-    let (first, to) = (key::name(directory, b""), key::name(Ino(directory.0 + 1), b""));
+    let (first, to) = (key::name(directory, b""), key::name(directory.next(), b""));
     let mut from = first.clone();
     while *budget > 0 {
         let page: Vec<(Key, Value)> = view.scan(&from, &to, PAGE)?;

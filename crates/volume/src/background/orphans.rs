@@ -9,7 +9,8 @@ use crate::api::request::{Access, Durability, Error, Failure, Promised};
 use crate::api::time::Time;
 use crate::background::Progress;
 use crate::encoding::key;
-use crate::encoding::key::{FIRST, Table};
+use crate::encoding::key::Table;
+use crate::pool::Pool;
 use crate::transaction::attempt::Stop;
 use crate::volume::Volume;
 
@@ -19,47 +20,49 @@ impl Volume {
     ///
     /// Costs some 50 bytes of memory for each held file; the caller bounds their number.
     pub fn hold(&self, ino: Ino) {
-        self.orphans.hold(ino);
+        self.orphans.hold(self.object(ino));
     }
 
     /// Undoes one [`Volume::hold`]. A file without names and holders is removed soon after, see
-    /// [`Volume::step_orphans`].
+    /// [`Pool::step_orphans`].
     pub fn release(&self, ino: Ino) {
-        self.orphans.release(ino);
+        self.orphans.release(self.object(ino));
     }
 
     /// Returns the files without a name, by number.
     pub fn orphans(&self) -> Vec<Ino> {
-        self.orphans.list()
+        self.orphans.list(self.number())
     }
 
     /// Releases all orphans without holders: call it after a start, when the holders have declared what they hold. Where
     /// records of holders are lost, it is unknown what they hold, and the orphans stay.
     pub fn reap_orphans(&self) {
-        let (from, to) = key::table_range(FIRST, Table::State);
+        let (from, to) = key::table_range(self.number(), Table::State);
         if self.view().index.lost().meets(&from, &to) {
-            tracing::warn!("files without a name stay, as records of who has them open are lost");
+            tracing::warn!("files without a name are kept, because records of opens are lost");
             return;
         }
-        self.orphans.release_unheld();
+        self.orphans.release_unheld(self.number());
     }
+}
 
+impl Pool {
     /// Removes one orphan without holders. May read media.
     pub fn step_orphans(&self, _now: Time) -> Progress {
-        let Some(ino) = self.orphans.next_to_remove() else { return Progress::Idle };
+        let Some(id) = self.orphans.next_to_remove() else { return Progress::Idle };
         match self.run(Access::Blocking, |attempt| {
-            let mut state = match attempt.lock(ino) {
+            let mut state = match attempt.lock(id) {
                 Ok(state) => Some(state),
                 // A row without a file, which `check` reports.
                 Err(Stop::Failed(Failure { error: Error::Stale, .. })) => None,
                 Err(stop) => return Err(stop),
             };
             // It may have gained a holder before it was locked.
-            if self.orphans.is_held(ino) {
+            if self.orphans.is_held(id) {
                 return Ok(Promised { value: (), after: Durability::NOW });
             }
-            let mut change = self.begin_freeing()?;
-            change.forget(key::orphan(ino));
+            let mut change = self.begin_freeing(id.volume)?;
+            change.forget(key::orphan(id));
             if let Some(state) = state.as_deref_mut().filter(|state| state.record().links == 0) {
                 self.remove_object(&mut change, state);
                 let seq = change.commit();
@@ -68,14 +71,14 @@ impl Volume {
             } else {
                 change.commit();
             }
-            self.orphans.remove(ino);
+            self.orphans.remove(id);
             Ok(Promised { value: (), after: Durability::NOW })
         }) {
             Ok(_) => Progress::Worked,
             Err(Failure { error: Error::Busy | Error::ObjectBusy | Error::ReadOnly, .. }) => Progress::Idle,
             Err(_) => {
                 // The file cannot be read, which was logged. The next start tries again.
-                self.orphans.give_up(ino);
+                self.orphans.give_up(id);
                 Progress::Worked
             }
         }

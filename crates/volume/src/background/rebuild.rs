@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
-use crate::api::ids::Ino;
+use crate::api::ids::{Ino, VolumeNumber};
 use crate::encoding::key;
-use crate::encoding::key::{FAMILY, FIRST, Key, Table};
-use crate::encoding::record::{InodeRecord, MetaRecord, UsageKind, UsageRecord};
+use crate::encoding::key::{FIRST, Key, POOL, Table};
+use crate::encoding::record::{InodeRecord, MetaRecord, UsageKind, UsageRecord, VolumeRecord};
 use crate::media::Media;
 use crate::tables::index::{Contents, Copied, Index, IndexError, LostRanges, Records, Salvage};
 use crate::tables::lost_words::Words;
@@ -23,14 +23,22 @@ const NAMED_MAX: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Rebuilt {
     pub(crate) index: Index,
-    /// The record about the family that it holds.
+    /// The record about the pool that it holds.
     pub(crate) meta: MetaRecord,
     /// Where the old index is kept.
     pub(crate) kept: Option<PathBuf>,
 }
 
-/// Replaces the index by a copy of what `salvage` can read. `known` is the record about the family that it holds, if
-/// that is in memory. Returns `None` if a failure passed: open the index again.
+/// What an index holds that is needed to open it.
+pub(crate) struct Known {
+    /// The record about the pool.
+    pub(crate) meta: MetaRecord,
+    /// The records about its volumes.
+    pub(crate) volumes: BTreeMap<VolumeNumber, VolumeRecord>,
+}
+
+/// Replaces the index by a copy of what `salvage` can read. `known` is what it holds that every opening needs, if that
+/// is in memory. Returns `None` if a failure passed: open the index again.
 ///
 /// # Errors
 /// [`IndexError::Full`]: the index is as it was. After other errors it is unknown which index a crash leaves.
@@ -38,7 +46,7 @@ pub(crate) fn rebuild(
     media: &dyn Media,
     salvage: &Salvage,
     cache_bytes: usize,
-    known: Option<&MetaRecord>,
+    known: Option<&Known>,
 ) -> Result<Option<Rebuilt>, IndexError> {
     if !make_room(media, salvage.bytes_needed())? {
         return Err(IndexError::Full);
@@ -110,7 +118,7 @@ fn replaced(error: IndexError) -> IndexError {
 
 fn discard(media: &dyn Media) {
     if let Err(error) = media.discard_index() {
-        tracing::warn!(%error, "a useless copy of the index could not be deleted; the next start does");
+        tracing::warn!(%error, "an unused copy of the index could not be deleted; the next start deletes it");
     }
 }
 
@@ -136,64 +144,75 @@ fn tell(copied: &Copied) {
 }
 
 fn meta_is_lost() -> IndexError {
-    IndexError::Corrupt("the record about the volume itself is lost".to_owned())
+    IndexError::Corrupt("the record about the pool itself is lost".to_owned())
 }
 
 /// What a copy needs to know of the records in it.
 #[derive(Default)]
 struct Survivors<'m> {
-    known: Option<&'m MetaRecord>,
-    /// The record about the family that was found; then that of the copy.
+    known: Option<&'m Known>,
+    /// The record about the pool that was found; then that of the copy.
     meta: Option<MetaRecord>,
     /// Usage counters that were found.
     counters: HashSet<Key>,
+    /// Records about volumes that were found; then those of the copy.
+    volumes: BTreeMap<VolumeNumber, VolumeRecord>,
     /// The usage of all inodes that were found.
-    usage: BTreeMap<(UsageKind, u64), UsageRecord>,
+    usage: BTreeMap<(VolumeNumber, UsageKind, u64), UsageRecord>,
 }
 
 impl Contents for Survivors<'_> {
     fn see(&mut self, key: &[u8], value: &[u8]) {
         match key::parse(key) {
-            Some((_, Table::Inode, _)) => {
+            Some((volume, Table::Inode, _)) => {
                 let Ok(record) = InodeRecord::decode(value) else { return };
                 for delta in
                     usage::deltas(&record, i64::try_from(record.usage_bytes()).unwrap_or(i64::MAX), 1)
                 {
-                    let counter = self.usage.entry((delta.kind, delta.id)).or_default();
-                    counter.bytes = counter.bytes.saturating_add_signed(delta.bytes);
-                    counter.inodes = counter.inodes.saturating_add_signed(delta.inodes);
+                    let counter = self.usage.entry((volume, delta.kind, delta.id)).or_default();
+                    *counter = counter.changed(delta.bytes, delta.inodes);
                 }
             }
             Some((_, Table::Usage, _)) => drop(self.counters.insert(Key::from(key))),
+            Some((_, Table::Volume, fields)) => {
+                let record = VolumeRecord::decode(value).ok();
+                self.volumes.extend(key::volume_number(fields).zip(record));
+            }
             Some((_, Table::Meta, _)) => self.meta = MetaRecord::decode(value).ok(),
             _ => {}
         }
     }
 
     fn complete(&mut self, records: &mut Records<'_>, lost: &mut LostRanges) -> Result<(), IndexError> {
-        let mut meta = match (self.meta.take(), self.known) {
-            (Some(found), Some(known)) if found != *known => {
+        let meta = match (self.meta.take(), self.known) {
+            (Some(found), Some(known)) if found != known.meta => {
                 return Err(IndexError::Io(
                     "it does not hold what the last checkpoint wrote; restart the server".to_owned(),
                 ));
             }
-            (found, known) => found.or_else(|| known.cloned()).ok_or_else(meta_is_lost)?,
+            (found, known) => found.or_else(|| Some(known?.meta.clone())).ok_or_else(meta_is_lost)?,
         };
-        if !lost.is_empty() {
-            meta.format = meta.format.max(MetaRecord::FORMAT_LOST);
+        for (volume, record) in self.known.iter().flat_map(|known| &known.volumes) {
+            if !self.volumes.contains_key(volume) {
+                records.put(&key::volume(*volume), &record.encode())?;
+                lost.remove(&key::volume(*volume), &key::volume(*volume).successor());
+                self.volumes.insert(*volume, record.clone());
+            }
         }
         records.put(&key::meta(), &meta.encode())?;
         lost.remove(&key::meta(), &key::meta().successor());
-        for ((kind, id), usage) in &self.usage {
-            let key = key::usage(kind.byte(), *id);
+        for ((volume, kind, id), usage) in &self.usage {
+            let key = key::usage(*volume, kind.byte(), *id);
             if lost.covers(&key) && !self.counters.contains(&key) {
                 records.put(&key, &usage.encode())?;
             }
         }
-        // Counters of those who use nothing have no record. If inodes are lost, the others are too low.
-        let (from, to) = key::table_range(FIRST, Table::Usage);
-        lost.remove(&from, &to);
-        forget_unused_numbers(lost, &meta);
+        // Counters at zero have no record. If inodes are lost, the others are too low.
+        for volume in self.volumes.keys() {
+            let (from, to) = key::table_range(*volume, Table::Usage);
+            lost.remove(&from, &to);
+        }
+        forget_unused_numbers(lost, &meta, &self.volumes);
         cover_lost_mappings(records, lost)?;
         self.meta = Some(meta);
         Ok(())
@@ -202,23 +221,38 @@ impl Contents for Survivors<'_> {
 
 /// Removes the keys whose numbers were never handed out: nothing was lost there, and records that are put there later
 /// are to be removed without a trace.
-fn forget_unused_numbers(lost: &mut LostRanges, meta: &MetaRecord) {
-    let of_inodes = [
-        Table::Inode,
-        Table::Name,
-        Table::Cookie,
-        Table::Map,
-        Table::Reap,
-        Table::Symlink,
-        Table::Xattr,
-        Table::Orphan,
-    ];
-    let inodes = of_inodes.map(|table| (FIRST, table, meta.next_ino.0));
-    let others = [(FAMILY, Table::Extent, meta.next_extent.0), (FAMILY, Table::Segment, meta.next_segment.0)];
-    for (member, table, next) in inodes.into_iter().chain(others) {
-        let (start, end) = key::table_range(member, table);
-        lost.remove(&[&start[..], &next.to_be_bytes()].concat(), &end);
+fn forget_unused_numbers(
+    lost: &mut LostRanges,
+    meta: &MetaRecord,
+    volumes: &BTreeMap<VolumeNumber, VolumeRecord>,
+) {
+    let of_inodes =
+        [Table::Inode, Table::Name, Table::Cookie, Table::Map, Table::Symlink, Table::Xattr, Table::Orphan];
+    let mut forget = |volume: VolumeNumber, table: Table, fields: &[u8], to: &[u8]| {
+        let (start, _) = key::table_range(volume, table);
+        lost.remove(&[&start[..], fields].concat(), to);
+    };
+    for (volume, record) in volumes {
+        for table in of_inodes {
+            forget(*volume, table, &record.next_ino.0.to_be_bytes(), &key::table_range(*volume, table).1);
+        }
+        let next = VolumeNumber(volume.0 + 1);
+        let unused = [volume.0.to_be_bytes().as_slice(), &record.next_ino.0.to_be_bytes()].concat();
+        forget(POOL, Table::Reap, &unused, &key::reap(next.object(Ino(0))));
     }
+    let of_pool = [(Table::Extent, meta.next_extent.0), (Table::Segment, meta.next_segment.0)];
+    for (table, next) in of_pool {
+        forget(POOL, table, &next.to_be_bytes(), &key::table_range(POOL, table).1);
+    }
+    // Of the records about volumes, those that are there are not lost, and there are none with numbers that were never used.
+    let (first, end) = key::table_range(POOL, Table::Volume);
+    lost.remove(&first, &key::volume(FIRST));
+    for volume in volumes.keys() {
+        lost.remove(&key::volume(*volume), &key::volume(VolumeNumber(volume.0 + 1)));
+    }
+    lost.remove(&key::volume(meta.next_volume), &end);
+    // Nothing of a volume that was never made is lost.
+    lost.remove(&key::volume_range(meta.next_volume).0, &key::volume_range(VolumeNumber(u32::MAX - 1)).1);
 }
 
 /// Extends each lost range of mappings down to the mapping before it. The key of a mapping is its end, so a lost one
@@ -227,9 +261,9 @@ fn forget_unused_numbers(lost: &mut LostRanges, meta: &MetaRecord) {
 fn cover_lost_mappings(records: &Records<'_>, lost: &mut LostRanges) -> Result<(), IndexError> {
     let starts: Vec<Vec<u8>> = lost.iter().map(|range| range.from.clone()).collect();
     for start in starts {
-        let Some((FIRST, Table::Map, fields)) = key::parse(&start) else { continue };
-        let Some(ino) = key::number(fields).map(Ino) else { continue };
-        let first = key::map(ino, 0);
+        let Some((_, Table::Map, _)) = key::parse(&start) else { continue };
+        let Some(id) = key::object(&start) else { continue };
+        let first = key::map(id, 0);
         match records.last_before(&first, &start)? {
             Some((before, _)) => lost.add(&Key::from(&*before).successor(), &start),
             None => lost.add(&first, &start),

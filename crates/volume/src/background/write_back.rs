@@ -2,15 +2,18 @@
 //! into the journal itself.
 //!
 //! It runs in flushes, each with a generation. A caller that needs data stable (COMMIT, a large stable WRITE) waits
-//! for the next flush; one flush serves all callers that asked before it began. The order within a flush is rule 2 of
-//! `docs/design.md`: bytes to segments, sync, then the journal entry that names them, then its sync. Writes,
-//! truncations and stable writes go on meanwhile; what they replaced is detected when the mappings are journaled,
-//! under the inode's lock.
+//! until the next flush has saved its file; one flush serves all callers that asked before it began. Flushes overlap: files take
+//! turns, in portions of bounded size. The order within a portion is rule 2 of `docs/design.md`: bytes to segments, sync, then
+//! the journal entry that names them, then its sync. Writes, truncations and stable writes go on meanwhile; what they replaced
+//! is detected when the mappings are journaled, under the inode's lock.
+
+mod portion;
+mod under_way;
 
 use std::io;
 
-use crate::api::ids::{ExtentId, Ino, Seq};
-use crate::api::request::{Access, Durability, Error, Promised};
+use crate::api::ids::{ExtentId, ObjectId, Seq};
+use crate::api::request::{Access, Answer, Durability, Error, Promised};
 use crate::api::time::Time;
 use crate::background::Progress;
 use crate::bytes::Slice;
@@ -19,13 +22,16 @@ use crate::encoding::key;
 use crate::encoding::record::{ExtentMapping, ExtentRecord, InodeRecord, SegmentRecord, Source};
 use crate::file::dirty::DirtyRange;
 use crate::file::extent_map::{MAPPING_ENTRY_BYTES, replaceable};
-use crate::file::inodes::{InodeState, SharedInode};
-use crate::limits::{EXTENT_BYTES_MAX, EXTENTS_PER_ENTRY_MAX, MAP_BYTES_PER_ENTRY_MAX, PORTION_BYTES};
-use crate::schedule::write_back::Flush;
+use crate::file::inodes::InodeState;
+use crate::limits::{EXTENT_BYTES_MAX, EXTENTS_PER_ENTRY_MAX, MAP_BYTES_PER_ENTRY_MAX};
+use crate::pool::Pool;
+use crate::schedule::write_back::turns::{self, File, Turns};
 use crate::segments::space::EXTENT_OVERHEAD_BYTES;
 use crate::transaction::attempt::{Attempt, Stop};
-use crate::transaction::map_update::{Filled, inline_mappings, new_bytes};
-use crate::volume::Volume;
+use crate::transaction::map_update::{inline_mappings, new_bytes};
+
+use portion::Portion;
+use under_way::Ended;
 
 /// A checkpoint is worthwhile once the data of this many segments was replaced: it frees them, and they are reused
 /// while others fill. So a file that is overwritten again and again takes little more than its length.
@@ -39,43 +45,36 @@ struct Planned {
     parts: Vec<DirtyRange>,
 }
 
-/// A flush failed.
-#[derive(Clone, Copy)]
-struct FlushFailed;
-
-impl Volume {
-    /// Runs one flush, of the files that are requested or old, or of all. With `drive_commit` it runs the commits
-    /// that it waits for; otherwise another thread must.
+impl Pool {
+    /// Advances write-back by about one portion of data: of the files that are requested or old. With `everything`, writes all
+    /// that is unstable when it is called. With `drive_commit` it runs the commits that it waits for; otherwise another thread
+    /// must. A file that cannot be saved fails only for those who wait for it.
     pub fn step_write_back(&self, now: Time, everything: bool, drive_commit: bool) -> Progress {
         self.maintain_space();
-        let Some(Flush { generation: flush_generation, files, requested }) =
+        let mut under_way = self.under_way.lock();
+        let mut ended = Ended::default();
+        while everything && under_way.is_busy() {
+            under_way.round(self, now, drive_commit, &mut ended);
+        }
+        let begun = if under_way.is_writing_due() {
+            self.write_back.join()
+        } else {
             self.write_back.begin(now, everything)
-        else {
-            return Progress::Idle;
         };
-        let failed = self.write_back_files(&files, now, drive_commit).is_err();
-        if failed {
-            // Accepted data is still in memory, but a client may have been told that it could not be made stable.
-            self.losses.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
-            // Callers that wait for this generation get an error. Later readers see unstable data again, or what an
-            // earlier flush made stable.
-            for cell in requested.iter().filter_map(|ino| self.inodes.peek(*ino)) {
-                let mut state = cell.lock();
-                state.flush_generation =
-                    if state.flush_generation <= flush_generation { 0 } else { state.flush_generation };
-            }
-            for (_, cell) in &files {
-                let mut state = cell.lock();
-                state.flush_generation =
-                    if state.flush_generation <= flush_generation { 0 } else { state.flush_generation };
-                if state.unsaved || !state.dirty.is_empty() {
-                    self.write_back.enter(&state, cell, now);
-                }
+        if let Some(flush) = begun {
+            under_way.add(self, flush);
+        }
+        if !under_way.is_busy() && ended.saved + ended.failed == 0 {
+            return Progress::Idle;
+        }
+        while under_way.is_busy() {
+            under_way.round(self, now, drive_commit, &mut ended);
+            if !everything && under_way.is_busy() {
+                return Progress::Worked;
             }
         }
-        self.write_back.finish(flush_generation, failed);
-        self.committer.wake_waiters();
-        if failed { Progress::Idle } else { Progress::Worked }
+        // Failed files are not retried at once.
+        if ended.failed > 0 && ended.saved == 0 { Progress::Idle } else { Progress::Worked }
     }
 
     /// Blocks until a flush is requested, at most for `max`.
@@ -83,72 +82,56 @@ impl Volume {
         self.write_back.wait(max);
     }
 
-    fn write_back_files(
-        &self,
-        files: &[(Ino, SharedInode)],
-        now: Time,
-        drive_commit: bool,
-    ) -> Result<(), FlushFailed> {
-        if self.committer.has_failed() {
-            return Err(FlushFailed);
-        }
-        let mut large = Vec::new();
-        // Data for the journal must be small compared with the ring: it is written even when callers have to wait.
+    /// Returns how much unstable data of small files may be journaled at a time, bytes. It must be little compared with the
+    /// ring: it is written even when callers have to wait.
+    fn inline_budget(&self) -> usize {
         let (used, capacity) = (self.committer.used_bytes(), self.committer.capacity_bytes());
-        let inline_left = if used * 5 > capacity * 4 { 0 } else { capacity / 16 };
-        let mut inline_left = usize::try_from(inline_left).unwrap_or(usize::MAX);
-        for (ino, cell) in files {
-            self.make_room_in_journal(now);
-            match self.save_small(*ino, inline_left)? {
-                Some(bytes) => inline_left = inline_left.saturating_sub(bytes),
-                None => large.push((*ino, cell.lock().dirty.ranges().cloned().collect::<Vec<DirtyRange>>())),
-            }
-        }
-        for portion in portions(large) {
-            self.write_portion(&portion, now)?;
-        }
-        let last = self.committer.last_queued();
-        if self.committer.wait_durable(last, drive_commit) { Ok(()) } else { Err(FlushFailed) }
+        let budget = if used * 5 > capacity * 4 { 0 } else { capacity / 16 };
+        usize::try_from(budget).unwrap_or(usize::MAX)
     }
 
-    /// Writes unstable data of files to segments, and journals where it is.
-    fn write_portion(&self, files: &[(Ino, Vec<DirtyRange>)], now: Time) -> Result<(), FlushFailed> {
-        let planned = self.write_extents(files)?;
-        let mut result = Ok(());
-        for ((ino, _), of_file) in files.iter().zip(&planned) {
+    /// Writes unstable data of files to segments, and journals where it is. Returns false if media failed.
+    fn write_portion(&self, portion: &turns::Portion, turns: &mut Turns, now: Time) -> bool {
+        let Some(planned) = self.write_extents(portion) else {
+            return false;
+        };
+        for ((id, _), of_file) in portion.iter().zip(&planned) {
             for some in of_file.chunks(EXTENTS_PER_ENTRY_MAX) {
-                if result.is_ok() {
-                    result = self.save_extents(*ino, some, now);
+                if let Some(file) = turns.get_mut(*id).filter(|file| !file.has_failed) {
+                    match self.save_extents(*id, some, now) {
+                        Ok(superseded) => file.superseded.extend(superseded),
+                        Err(error) => file.note_failure(error),
+                    }
                 }
                 self.drop_pending(some);
             }
         }
-        result
+        true
     }
 
     /// Writes and syncs the unstable data of files. If a segment fails, its data is written to a new one, from
     /// memory, once.
-    fn write_extents(&self, files: &[(Ino, Vec<DirtyRange>)]) -> Result<Vec<Vec<Planned>>, FlushFailed> {
+    fn write_extents(&self, files: &[(ObjectId, Vec<DirtyRange>)]) -> Option<Vec<Vec<Planned>>> {
         if files.is_empty() {
-            return Ok(Vec::new());
+            return Some(Vec::new());
         }
         for _ in 0..2 {
             let mut planned: Vec<Vec<Planned>> = Vec::new();
             match self.try_write_extents(files, &mut planned) {
-                Ok(()) => return Ok(planned),
+                Ok(()) => return Some(planned),
                 Err(error) => {
-                    tracing::error!(%error, "writing file data to a segment failed");
+                    tracing::error!(event = "device_error", %error, "writing file data to a segment failed");
                     self.segments.streams().write_back.lock().seal(&self.segments);
                     planned.iter().for_each(|of_file| self.drop_pending(of_file));
                 }
             }
         }
-        Err(FlushFailed)
+        None
     }
 
     fn try_write_extents(
         &self,
-        files: &[(Ino, Vec<DirtyRange>)],
+        files: &[(ObjectId, Vec<DirtyRange>)],
         planned: &mut Vec<Vec<Planned>>,
     ) -> io::Result<()> {
         let mut stream = self.segments.streams().write_back.lock();
@@ -167,68 +150,101 @@ impl Volume {
 
     /// Journals a file's unstable data inline, with its times, and returns the number of bytes. Returns `None` if the
     /// file has more than `max` bytes or more than an entry takes, as it may have grown.
-    fn save_small(&self, ino: Ino, max: usize) -> Result<Option<usize>, FlushFailed> {
-        let saved = self.run(Access::Blocking, |attempt| {
-            let mut state = attempt.lock(ino)?;
-            let bytes = usize::try_from(state.dirty.bytes()).unwrap_or(usize::MAX);
-            let fits = bytes <= max && self.fits_an_entry(&state);
-            if fits {
-                self.save_inline(attempt, &mut state)?;
-            }
-            Ok(Promised { value: fits.then_some(bytes), after: Durability::NOW })
-        });
-        ignore_removed(saved.map(|promised| promised.value).map_err(|failure| failure.error), Some(0))
-    }
-
-    /// Journals all unstable data of a locked file inline, with its times.
-    pub(crate) fn save_inline(&self, attempt: &Attempt<'_>, state: &mut InodeState) -> Result<Seq, Stop> {
-        if state.dirty.is_empty() && !state.unsaved {
-            return Ok(state.seq);
-        }
-        let mut pieces = Vec::new();
-        let mut filled = Vec::new();
-        let dirty: Vec<DirtyRange> = state.dirty.ranges().cloned().collect();
-        for piece in &dirty {
-            inline_mappings(state.record(), piece.start, piece.data(), &mut pieces);
-            let (start, end) = (piece.start, piece.end);
-            let new_bytes = end - start - attempt.mapped_bytes(state, start, end)?;
-            filled.push(Filled { start, end, new_bytes });
-        }
-        let mut change = self.begin_background()?;
-        let reserved: u64 = pieces.iter().map(|(end, piece)| end - piece.start + EXTENT_OVERHEAD_BYTES).sum();
-        self.space.extend(reserved);
-        change.add_inline(reserved);
-        self.put_mappings(&mut change, state, &pieces, &filled);
-        for piece in &dirty {
-            state.dirty.remove(piece.start, piece.end);
-        }
-        self.account_dirty(state);
-        change.put_inode(state.ino, state.record());
-        state.journaled(change.commit());
-        Ok(state.seq)
-    }
-
-    /// Journals where a file's unstable data was written, if it is still the newest, in entries of bounded size. A
-    /// crash between two entries leaves part of an unstable write.
-    fn save_extents(&self, ino: Ino, planned: &[Planned], now: Time) -> Result<(), FlushFailed> {
+    fn save_small(&self, id: ObjectId, max: usize, now: Time) -> Result<Option<usize>, Error> {
+        let mut most = 0;
         loop {
             self.make_room_in_journal(now);
             let saved = self.run(Access::Blocking, |attempt| {
-                let mut state = attempt.lock(ino)?;
-                let is_all = self.save_planned(attempt, &mut state, planned)?;
-                Ok(Promised { value: is_all, after: Durability::NOW })
+                let mut state = attempt.lock(id)?;
+                let bytes = usize::try_from(state.dirty.bytes()).unwrap_or(usize::MAX);
+                let fits = bytes <= max && self.fits_an_entry(&state);
+                most = most.max(bytes);
+                let is_all = !fits || self.save_inline_portion(attempt, &mut state)?;
+                Ok(Promised { value: (is_all, fits), after: Durability::NOW })
             });
-            if ignore_removed(saved.map(|promised| promised.value).map_err(|failure| failure.error), true)? {
-                return Ok(());
+            let (is_all, fits) = unless_removed(saved, (true, true))?;
+            if is_all {
+                return Ok(fits.then_some(most));
             }
         }
     }
 
-    /// Makes a checkpoint if the ring is nearly full: background work journals beyond the limit for callers, and
-    /// nothing could empty a ring that is completely full.
+    /// Journals all unstable data of a locked file inline, with its times, on behalf of a caller. If something is missing or
+    /// the journal is full, part of it may have been journaled.
+    pub(crate) fn save_inline(&self, attempt: &Attempt<'_>, state: &mut InodeState) -> Result<Seq, Stop> {
+        loop {
+            if state.dirty.is_empty() && !state.unsaved {
+                return Ok(state.seq);
+            }
+            drop(self.begin_freeing(state.id.volume)?);
+            if self.save_inline_portion(attempt, state)? {
+                return Ok(state.seq);
+            }
+        }
+    }
+
+    /// Journals a portion of the unstable data of a locked file inline, with its times. Returns whether that was all.
+    fn save_inline_portion(&self, attempt: &Attempt<'_>, state: &mut InodeState) -> Result<bool, Stop> {
+        if state.dirty.is_empty() && !state.unsaved {
+            return Ok(true);
+        }
+        let dirty: Vec<DirtyRange> = state.dirty.ranges().cloned().collect();
+        let (mut portion, mut taken) = (Portion::default(), Vec::with_capacity(dirty.len()));
+        for range in &dirty {
+            let reached = portion.take(attempt, state, (range.start, range.end))?;
+            if reached > range.start {
+                taken.push(range.clipped(range.start, reached));
+            }
+            if reached < range.end {
+                break;
+            }
+        }
+        let mut pieces = Vec::new();
+        for range in &taken {
+            inline_mappings(state.record(), range.start, range.data(), &mut pieces);
+        }
+        let mut change = self.begin_background(state.id.volume)?;
+        let reserved: u64 = pieces.iter().map(|(end, piece)| end - piece.start + EXTENT_OVERHEAD_BYTES).sum();
+        self.space.extend(reserved);
+        change.add_inline(reserved);
+        self.put_mappings(&mut change, state, &pieces, portion.filled());
+        for range in &taken {
+            state.dirty.remove(range.start, range.end);
+        }
+        self.account_dirty(state);
+        change.put_inode(state.id, state.record());
+        state.journaled(change.commit());
+        Ok(state.dirty.is_empty())
+    }
+
+    /// Journals where a file's unstable data was written, if it is still the newest, in entries of bounded size. A
+    /// crash between two entries leaves part of an unstable write. Returns ranges of which newer unstable data replaced a part.
+    fn save_extents(&self, id: ObjectId, planned: &[Planned], now: Time) -> Result<Vec<(u64, u64)>, Error> {
+        loop {
+            self.make_room_in_journal(now);
+            let saved = self.run(Access::Blocking, |attempt| {
+                let mut state = attempt.lock(id)?;
+                let is_all = self.save_planned(attempt, &mut state, planned)?;
+                let value = is_all.then(|| superseded(&state, planned));
+                Ok(Promised { value, after: Durability::NOW })
+            });
+            if let Some(superseded) = unless_removed(saved, Some(Vec::new()))? {
+                return Ok(superseded);
+            }
+        }
+    }
+
+    /// Makes a checkpoint if the ring is nearly full, or the memtables are: background work journals beyond the limits for
+    /// callers, and nothing could empty a ring that is completely full.
     pub(crate) fn make_room_in_journal(&self, now: Time) {
-        if self.committer.is_busy() {
-            self.step_checkpoint(now, true);
+        if self.memtables_are_full() {
+            // Most often it is enough to wait for the checkpoint of the other one.
+            drop(self.checkpoints.run());
+        }
+        let is_busy = self.committer.is_busy();
+        if is_busy || self.memtables_are_full() {
+            // Only a full ring is worth another attempt soon after one that failed.
+            self.step_checkpoint(now, is_busy);
         }
     }
 
@@ -249,23 +265,24 @@ impl Volume {
     ) -> Result<bool, Stop> {
         let view = self.view();
         let (mut pieces, mut used) = (Vec::new(), vec![false; planned.len()]);
-        let (mut bytes, mut filled, mut left) = (0, Vec::new(), MAP_BYTES_PER_ENTRY_MAX);
+        let (mut bytes, mut portion, mut left) = (0, Portion::default(), MAP_BYTES_PER_ENTRY_MAX);
         'portion: for (index, plan) in planned.iter().enumerate() {
             for (start, end) in plan.current(state) {
                 if left == 0 {
                     break 'portion;
                 }
-                let (reached, taken) = replaceable(&view.active, state.ino, (start, end), left);
-                bytes += reached - start;
-                let holes = reached - start - attempt.mapped_bytes(state, start, reached)?;
-                filled.push(Filled { start, end: reached, new_bytes: holes });
-                pieces.push((reached, plan.piece(state.record(), start)));
-                used[index] = true;
+                let (reached, taken) = replaceable(&view.active, state.id, (start, end), left);
+                let reached = portion.take(attempt, state, (start, reached))?;
+                if reached > start {
+                    bytes += reached - start;
+                    pieces.push((reached, plan.piece(state.record(), start)));
+                    used[index] = true;
+                }
                 left = if reached < end { 0 } else { left.saturating_sub(taken + MAPPING_ENTRY_BYTES) };
             }
         }
         drop(view);
-        let mut change = self.begin_background()?;
+        let mut change = self.begin_background(state.id.volume)?;
         let layer = change.view().active.layer;
         for (plan, _) in planned.iter().zip(used).filter(|(_, used)| *used) {
             // Put the row with every portion: a checkpoint between two portions may have found the extent replaced
@@ -275,15 +292,17 @@ impl Volume {
             self.segments.resolve_pending(plan.record.segment, 0, Some(layer));
             plan.cache(self);
         }
-        self.put_mappings(&mut change, state, &pieces, &filled);
+        self.put_mappings(&mut change, state, &pieces, portion.filled());
         for (end, piece) in &pieces {
             state.dirty.remove(piece.start, *end);
         }
         self.account_dirty(state);
-        change.put_inode(state.ino, state.record());
+        change.put_inode(state.id, state.record());
         state.journaled(change.commit());
-        self.checkpoints
-            .note_replaced(bytes - new_bytes(&filled), RECLAIM_SEGMENTS * self.segments.capacity_bytes());
+        self.checkpoints.note_replaced(
+            bytes - new_bytes(portion.filled()),
+            RECLAIM_SEGMENTS * self.segments.capacity_bytes(),
+        );
         Ok(left > 0)
     }
 
@@ -322,19 +341,19 @@ impl Planned {
     fn piece(&self, record: &InodeRecord, start: u64) -> ExtentMapping {
         let offset = u32::try_from(start - self.parts[0].start).expect("an extent is far below 4 GiB");
         let source = Source::Extent { id: self.id, offset };
-        ExtentMapping { epoch: record.epoch, start, birth: record.truncations, source }
+        ExtentMapping { start, birth: record.truncations, source }
     }
 
     /// Caches the bytes for readers.
-    fn cache(&self, volume: &Volume) {
+    fn cache(&self, pool: &Pool) {
         let group = if self.record.length as usize <= GROUP_BYTES { 0 } else { WHOLE_EXTENT };
         let whole = match &self.parts[..] {
             [part] => part.whole_buffer().cloned(),
             _ => None,
         };
         let bytes =
-            whole.unwrap_or_else(|| volume.segments.pool().concat(self.parts.iter().map(DirtyRange::data)));
-        volume.blocks.insert((self.id, group), bytes);
+            whole.unwrap_or_else(|| pool.segments.pool().concat(self.parts.iter().map(DirtyRange::data)));
+        pool.blocks.insert((self.id, group), bytes);
     }
 }
 
@@ -362,36 +381,26 @@ fn extents(pieces: &[DirtyRange]) -> Vec<Vec<DirtyRange>> {
     extents
 }
 
-/// Divides the unstable data of files into portions of [`PORTION_BYTES`], or of one range.
-fn portions(files: Vec<(Ino, Vec<DirtyRange>)>) -> Vec<Vec<(Ino, Vec<DirtyRange>)>> {
-    let mut portions: Vec<Vec<(Ino, Vec<DirtyRange>)>> = Vec::new();
-    let mut left = 0;
-    for (ino, pieces) in files {
-        for piece in pieces {
-            let length = piece.end - piece.start;
-            if left < length || portions.is_empty() {
-                portions.push(Vec::new());
-                left = PORTION_BYTES;
-            }
-            left = left.saturating_sub(length);
-            let portion = portions.last_mut().expect("pushed at the latest just above");
-            match portion.last_mut() {
-                Some((last, pieces)) if *last == ino => pieces.push(piece),
-                _ => portion.push((ino, vec![piece])),
-            }
-        }
+/// Returns the ranges of what was planned for a locked file, and journaled, that have newer unstable data.
+fn superseded(state: &InodeState, planned: &[Planned]) -> Vec<(u64, u64)> {
+    let ranges = planned.iter().flat_map(|plan| &plan.parts).map(|part| (part.start, part.end));
+    ranges.filter(|(start, end)| state.dirty.overlapping(*start, *end).next().is_some()).collect()
+}
+
+impl File {
+    /// Notes that its data could not be journaled.
+    fn note_failure(&mut self, error: Error) {
+        tracing::error!(id = %self.id, %error, "unstable data of a file could not be journaled");
+        self.has_failed = true;
+        self.ranges.clear();
     }
-    portions
 }
 
 /// Treats a file that was removed meanwhile as `done`.
-fn ignore_removed<T>(result: Result<T, Error>, done: T) -> Result<T, FlushFailed> {
-    match result {
-        Ok(value) => Ok(value),
-        Err(Error::Stale) => Ok(done),
-        Err(error) => {
-            tracing::error!(%error, "unstable data could not be journaled");
-            Err(FlushFailed)
-        }
+fn unless_removed<T>(answer: Answer<T>, done: T) -> Result<T, Error> {
+    match answer {
+        Ok(promised) => Ok(promised.value),
+        Err(failure) if failure.error == Error::Stale => Ok(done),
+        Err(failure) => Err(failure.error),
     }
 }

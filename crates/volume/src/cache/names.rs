@@ -13,7 +13,7 @@ use std::hash::BuildHasher;
 
 use parking_lot::Mutex;
 
-use crate::api::ids::{Cookie, Epoch, Ino};
+use crate::api::ids::{Cookie, Ino, ObjectId, VolumeNumber};
 use crate::cache::blocks::Hasher;
 use crate::encoding::record::{NameRecord, type_byte, type_from_byte};
 
@@ -26,7 +26,7 @@ const WAYS: usize = 8;
 /// Most shards, each with a lock of its own.
 const SHARDS_MAX: usize = 64;
 
-/// Directory, four words of the name; inode, cookie; epoch, type and length of the name.
+/// Directory, four words of the name; inode, cookie; volume, type and length of the name.
 type Line = [u64; 8];
 
 /// Words of a line that identify the name, apart from its length.
@@ -60,6 +60,7 @@ struct Candidate {
     set: usize,
     tag: u8,
     key: [u64; KEY_WORDS],
+    volume: VolumeNumber,
     length: u8,
 }
 
@@ -80,7 +81,7 @@ impl NameCache {
     }
 
     /// Returns what a name of a locked directory refers to, if cached.
-    pub fn get(&self, directory: Ino, name: &[u8]) -> Option<NameRecord> {
+    pub fn get(&self, directory: ObjectId, name: &[u8]) -> Option<NameRecord> {
         let candidate = self.candidate(directory, name)?;
         let shard = self.shards[candidate.shard].lock();
         let way = shard.find(&candidate)?;
@@ -88,17 +89,17 @@ impl NameCache {
     }
 
     /// Caches what a name of a locked directory refers to; the read view must agree.
-    pub fn put(&self, directory: Ino, name: &[u8], record: &NameRecord) {
+    pub fn put(&self, directory: ObjectId, name: &[u8], record: &NameRecord) {
         let Some(candidate) = self.candidate(directory, name) else { return };
         let mut shard = self.shards[candidate.shard].lock();
         let way = shard.find(&candidate).unwrap_or_else(|| shard.make_room(&candidate));
         let line = &mut shard.lines[candidate.set][way];
         line[..KEY_WORDS].copy_from_slice(&candidate.key);
-        line[KEY_WORDS..].copy_from_slice(&[record.ino.0, record.cookie.0, pack(record, candidate.length)]);
+        line[KEY_WORDS..].copy_from_slice(&[record.ino.0, record.cookie.0, pack(record, &candidate)]);
     }
 
     /// Removes a name that its locked directory no longer has.
-    pub fn remove(&self, directory: Ino, name: &[u8]) {
+    pub fn remove(&self, directory: ObjectId, name: &[u8]) {
         let Some(candidate) = self.candidate(directory, name) else { return };
         let mut shard = self.shards[candidate.shard].lock();
         if let Some(way) = shard.find(&candidate) {
@@ -113,14 +114,14 @@ impl NameCache {
     }
 
     /// Returns where a name may be; `None` if it is too long.
-    fn candidate(&self, directory: Ino, name: &[u8]) -> Option<Candidate> {
+    fn candidate(&self, directory: ObjectId, name: &[u8]) -> Option<Candidate> {
         let mut bytes = [0; CACHED_NAME_BYTES_MAX];
         bytes.get_mut(..name.len())?.copy_from_slice(name);
-        let mut key = [directory.0, 0, 0, 0, 0];
+        let mut key = [directory.ino.0, 0, 0, 0, 0];
         for (word, chunk) in key[1..].iter_mut().zip(bytes.as_chunks().0) {
             *word = u64::from_le_bytes(*chunk);
         }
-        let hash = self.hasher.hash_one(key);
+        let hash = self.hasher.hash_one((key, directory.volume.0));
         let [tag, shard, ..] = hash.to_le_bytes();
         let spread = u128::from(hash) * self.sets_per_shard as u128;
         Some(Candidate {
@@ -128,6 +129,7 @@ impl NameCache {
             set: usize::try_from(spread >> 64).unwrap_or(0),
             tag: tag.max(1),
             key,
+            volume: directory.volume,
             length: u8::try_from(name.len()).ok()?,
         })
     }
@@ -137,7 +139,7 @@ impl Shard {
     fn find(&self, candidate: &Candidate) -> Option<usize> {
         let tags = self.tags[candidate.set];
         (0..WAYS).find(|way| {
-            let is_it = |line: &Line| line[..KEY_WORDS] == candidate.key && length(line) == candidate.length;
+            let is_it = |line: &Line| line[..KEY_WORDS] == candidate.key && is_of(line, candidate);
             tags[*way] == candidate.tag && is_it(&self.lines[candidate.set][*way])
         })
     }
@@ -156,22 +158,19 @@ impl Shard {
     }
 }
 
-fn pack(record: &NameRecord, length: u8) -> u64 {
-    u64::from(record.epoch.0) << 32 | u64::from(type_byte(record.file_type)) << 8 | u64::from(length)
+fn pack(record: &NameRecord, of: &Candidate) -> u64 {
+    u64::from(of.volume.0) << 32 | u64::from(type_byte(record.file_type)) << 8 | u64::from(of.length)
 }
 
-fn length(line: &Line) -> u8 {
-    line[7].to_le_bytes()[0]
+/// Whether volume and length of the name are those of a line.
+fn is_of(line: &Line, candidate: &Candidate) -> bool {
+    const TYPE: u64 = 0xff << 8;
+    line[7] & !TYPE == u64::from(candidate.volume.0) << 32 | u64::from(candidate.length)
 }
 
 fn unpack(line: &Line) -> Option<NameRecord> {
-    let [_, file_type, _, _, epoch @ ..] = line[7].to_le_bytes();
-    Some(NameRecord {
-        epoch: Epoch(u32::from_le_bytes(epoch)),
-        ino: Ino(line[5]),
-        cookie: Cookie(line[6]),
-        file_type: type_from_byte(file_type)?,
-    })
+    let [_, file_type, ..] = line[7].to_le_bytes();
+    Some(NameRecord { ino: Ino(line[5]), cookie: Cookie(line[6]), file_type: type_from_byte(file_type)? })
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use std::hash::BuildHasher;
 use foldhash::{HashMap, HashSet};
 use parking_lot::Mutex;
 
-use crate::api::ids::Ino;
+use crate::api::ids::ObjectId;
 use crate::cache::blocks::Hasher;
 
 /// Number of shards, each with a lock of its own; a power of two.
@@ -41,9 +41,9 @@ pub struct NegativeLookupFilter {
 
 #[derive(Debug, Default)]
 struct Shard {
-    directories: BTreeMap<Ino, Directory>,
+    directories: BTreeMap<ObjectId, Directory>,
     /// Where eviction continues: with the first directory from here on.
-    hand: Ino,
+    hand: ObjectId,
     /// Names of all directories, and [`DIRECTORY_NAMES`] for each.
     names: usize,
     /// Numbers the readings: one that outlived the eviction of its directory is not mistaken for a later one.
@@ -67,11 +67,11 @@ struct Directory {
 #[derive(Debug)]
 pub enum NameChange {
     /// The directory gained this name.
-    Added(Ino, u64),
+    Added(ObjectId, u64),
     /// The directory lost this name.
-    Removed(Ino, u64),
+    Removed(ObjectId, u64),
     /// The directory was removed.
-    Gone(Ino),
+    Gone(ObjectId),
 }
 
 impl NegativeLookupFilter {
@@ -87,14 +87,14 @@ impl NegativeLookupFilter {
     }
 
     /// Whether the directory certainly lacks the name, unless a memtable says otherwise.
-    pub fn is_absent(&self, directory: Ino, name: &[u8]) -> bool {
+    pub fn is_absent(&self, directory: ObjectId, name: &[u8]) -> bool {
         let hash = self.hash(name);
         let shard = self.shard(directory).lock();
         shard.directories.get(&directory).is_some_and(|known| known.complete && !known.hashes.contains(&hash))
     }
 
     /// Adds a new, empty directory. Names must not be added to it before this call.
-    pub fn directory_created(&self, directory: Ino) {
+    pub fn directory_created(&self, directory: ObjectId) {
         let mut shard = self.shard(directory).lock();
         shard.names += DIRECTORY_NAMES;
         shard.directories.insert(directory, Directory { complete: true, ..Directory::default() });
@@ -119,7 +119,7 @@ impl NegativeLookupFilter {
 
     /// Counts a failed lookup in a directory of `entries` names. If its names should be read now, returns the number
     /// of that reading, for [`NegativeLookupFilter::fill`] to end it.
-    pub fn note_miss(&self, directory: Ino, entries: u64) -> Option<u64> {
+    pub fn note_miss(&self, directory: ObjectId, entries: u64) -> Option<u64> {
         let fits = usize::try_from(entries).is_ok_and(|entries| entries < self.max / 4);
         let mut shard = self.shard(directory).lock();
         if !shard.directories.contains_key(&directory) {
@@ -140,7 +140,7 @@ impl NegativeLookupFilter {
     }
 
     /// Ends a reading with all hashes of the directory's names, or `None` if it failed.
-    pub fn fill(&self, directory: Ino, reading: u64, hashes: Option<&[u64]>) {
+    pub fn fill(&self, directory: ObjectId, reading: u64, hashes: Option<&[u64]>) {
         let mut shard = self.shard(directory).lock();
         // If the directory was evicted meanwhile, so were its changes since.
         if shard.directories.get(&directory).is_none_or(|known| known.learning != reading) {
@@ -159,14 +159,15 @@ impl NegativeLookupFilter {
         self.shards.iter().map(|shard| shard.lock().names).sum()
     }
 
-    fn shard(&self, directory: Ino) -> &Mutex<Shard> {
-        let number = usize::try_from(directory.0 % SHARDS as u64).unwrap_or(0);
+    fn shard(&self, directory: ObjectId) -> &Mutex<Shard> {
+        let number = usize::try_from(directory.ino.0.wrapping_add(directory.volume.0.into()) % SHARDS as u64)
+            .unwrap_or(0);
         &self.shards[number]
     }
 }
 
 impl Shard {
-    fn add(&mut self, directory: Ino, hashes: &[u64]) {
+    fn add(&mut self, directory: ObjectId, hashes: &[u64]) {
         let Some(known) = self.directories.get_mut(&directory) else { return };
         if !known.complete && known.learning == 0 {
             return;
@@ -179,7 +180,7 @@ impl Shard {
         self.names += hashes.len();
     }
 
-    fn remove(&mut self, directory: Ino, hash: u64) {
+    fn remove(&mut self, directory: ObjectId, hash: u64) {
         let Some(known) = self.directories.get_mut(&directory) else { return };
         if let Some(count) = known.more.get_mut(&hash) {
             *count -= 1;
@@ -192,7 +193,7 @@ impl Shard {
         self.names -= 1;
     }
 
-    fn forget(&mut self, directory: Ino) {
+    fn forget(&mut self, directory: ObjectId) {
         if let Some(known) = self.directories.remove(&directory) {
             let more: usize = known.more.values().map(|count| *count as usize).sum();
             self.names -= known.hashes.len() + more + DIRECTORY_NAMES;
@@ -200,12 +201,12 @@ impl Shard {
     }
 
     /// Evicts directories in the order of their numbers until the rest fits; `but` goes last.
-    fn evict(&mut self, max: usize, but: Ino) {
+    fn evict(&mut self, max: usize, but: ObjectId) {
         while self.names > max {
-            let others = |(ino, _): &(&Ino, &Directory)| **ino != but;
+            let others = |(ino, _): &(&ObjectId, &Directory)| **ino != but;
             let next = self.directories.range(self.hand..).find(others);
             let victim = next.or_else(|| self.directories.iter().find(others)).map_or(but, |(ino, _)| *ino);
-            self.hand = Ino(victim.0 + 1);
+            self.hand = victim.next();
             self.forget(victim);
         }
     }
@@ -214,9 +215,11 @@ impl Shard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::ids::Ino;
     use crate::cache::blocks;
+    use crate::encoding::key;
 
-    const DIRECTORY: Ino = Ino(7);
+    const DIRECTORY: ObjectId = key::FIRST.object(Ino(7));
 
     fn added(names: &NegativeLookupFilter, name: &[u8]) {
         names.note(&[NameChange::Added(DIRECTORY, names.hash(name))]);
@@ -286,9 +289,10 @@ mod tests {
     fn memory_is_bounded() {
         let names = NegativeLookupFilter::new(0, blocks::hasher(None));
         for ino in 0..1000 {
-            names.directory_created(Ino(ino));
+            names.directory_created(key::FIRST.object(Ino(ino)));
             for name in 0..100_u32 {
-                names.note(&[NameChange::Added(Ino(ino), names.hash(&name.to_be_bytes()))]);
+                names
+                    .note(&[NameChange::Added(key::FIRST.object(Ino(ino)), names.hash(&name.to_be_bytes()))]);
             }
         }
         assert!(names.len() <= 64 * SHARDS);

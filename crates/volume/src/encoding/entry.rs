@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::api::ids::VolumeNumber;
 use crate::api::request::RequestKey;
 use crate::api::time::Time;
 use crate::bytes::Value;
@@ -49,6 +50,8 @@ pub struct Entry {
     /// [`crate::tables::memtable::Memtable::apply`]. Known only to the transaction and not encoded, as replay does
     /// not need them.
     pub fresh: Vec<usize>,
+    /// The volume whose usage changes; [`crate::key::POOL`] if none does.
+    pub volume: VolumeNumber,
     /// Usage to add.
     pub usage: Vec<UsageDelta>,
     /// The request that caused it, if a retransmission must not execute again.
@@ -78,8 +81,8 @@ impl Entry {
     pub fn encode(&self) -> Vec<u8> {
         let values: usize =
             self.records.iter().map(|(key, slot)| key.len() + 7 + slot.as_ref().map_or(0, |v| v.len())).sum();
-        let remembered = self.remembered.as_ref().map_or(0, |it| it.key.0.len() + it.answer.len() + 12);
-        let mut out = Vec::with_capacity(values + 25 * self.usage.len() + remembered + 16);
+        let remembered = self.remembered.as_ref().map_or(0, |it| it.key.bytes().len() + it.answer.len() + 12);
+        let mut out = Vec::with_capacity(values + 25 * self.usage.len() + remembered + 20);
         out.extend_from_slice(&encoded_count(&self.records));
         for (key, slot) in &self.records {
             encode_record(&mut out, key, slot);
@@ -90,6 +93,7 @@ impl Entry {
 
     /// Encodes what follows the records.
     fn encode_rest(&self, out: &mut Vec<u8>) {
+        out.u32(self.volume.0);
         out.u16(u16::try_from(self.usage.len()).expect("an entry changes a handful of counters"));
         for delta in &self.usage {
             out.u8(delta.kind.byte());
@@ -99,7 +103,7 @@ impl Entry {
         }
         out.u8(u8::from(self.remembered.is_some()));
         if let Some(remembered) = &self.remembered {
-            out.short_bytes(&remembered.key.0);
+            out.short_bytes(remembered.key.bytes());
             out.i64(remembered.time.nanos());
             out.short_bytes(&remembered.answer);
         }
@@ -120,6 +124,7 @@ impl Entry {
             };
             entry.records.push((key, slot));
         }
+        entry.volume = VolumeNumber(r.u32()?);
         for _ in 0..r.u16()? {
             let kind = UsageKind::from_byte(r.u8()?).ok_or(r.malformed())?;
             entry.usage.push(UsageDelta { kind, id: r.u64()?, bytes: r.i64()?, inodes: r.i64()? });
@@ -127,7 +132,7 @@ impl Entry {
         entry.remembered = match r.u8()? {
             0 => None,
             1 => Some(Remembered {
-                key: RequestKey(r.short_bytes()?.into()),
+                key: RequestKey::new(r.short_bytes()?),
                 time: Time::from_nanos(r.i64()?),
                 answer: r.short_bytes()?.into(),
             }),

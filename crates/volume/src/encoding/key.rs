@@ -1,20 +1,21 @@
-//! Keys of records: `member (4) | table (1) | fields`, big-endian, so that byte order is scan order.
+//! Keys of records: `volume (4) | table (1) | fields`, big-endian, so that byte order is scan order.
 //!
-//! The member comes first so that a clone can read through to its parent (rule 7 of `docs/design.md`). Member 0 is
-//! the family: tables that all its volumes share. `docs/format.md` lists the tables.
+//! The volume comes first so that a clone can read through to its parent (rule 7 of `docs/design.md`), and all records
+//! of a volume are one range. Volume 0 is the pool: tables that all its volumes share. `docs/format.md` lists the
+//! tables.
 
-use crate::api::ids::{Cookie, ExtentId, Ino, Member, SegmentId};
+use crate::api::ids::{Cookie, ExtentId, Ino, ObjectId, SegmentId, VolumeNumber};
 use crate::encoding::codec::Reader;
 
 mod owned;
 
 pub use owned::Key;
 
-/// Member number of tables that belong to the whole family.
-pub const FAMILY: Member = Member(0);
+/// Stands for the pool: tables that all its volumes share.
+pub const POOL: VolumeNumber = VolumeNumber(0);
 
-/// The first and, until there are clones, only volume of a family.
-pub const FIRST: Member = Member(1);
+/// The first volume of a pool.
+pub const FIRST: VolumeNumber = VolumeNumber(1);
 
 /// Bytes before the first field.
 const PREFIX: usize = 5;
@@ -31,7 +32,7 @@ pub enum Table {
     Cookie = 0x03,
     /// `ino, end offset` → where that range of the file's data lies.
     Map = 0x04,
-    /// `ino` → a removed file whose map remains to be freed.
+    /// `volume, ino` → a removed file whose map remains to be freed.
     Reap = 0x05,
     /// `kind, id` → bytes and inodes in use.
     Usage = 0x06,
@@ -47,15 +48,17 @@ pub enum Table {
     Extent = 0x10,
     /// `segment` → size and live bytes.
     Segment = 0x11,
-    /// `request key` → cached reply.
+    /// `volume`, `request key` → cached reply.
     Reply = 0x12,
-    /// The one record about the whole family.
+    /// The one record about the whole pool.
     Meta = 0x13,
+    /// `volume` → identity, name and size of a volume.
+    Volume = 0x14,
 }
 
 impl Table {
     /// All tables, in key order.
-    pub const ALL: [Table; 14] = [
+    pub const ALL: [Table; 15] = [
         Table::Inode,
         Table::Name,
         Table::Cookie,
@@ -70,6 +73,7 @@ impl Table {
         Table::Segment,
         Table::Reply,
         Table::Meta,
+        Table::Volume,
     ];
 
     fn from_byte(byte: u8) -> Option<Table> {
@@ -77,8 +81,8 @@ impl Table {
     }
 }
 
-fn build(member: Member, table: Table, fields: &[&[u8]]) -> Key {
-    let prefix = prefix(member, table as u8);
+fn build(volume: VolumeNumber, table: Table, fields: &[&[u8]]) -> Key {
+    let prefix = prefix(volume, table as u8);
     match fields {
         [] => Key::of(&[&prefix]),
         [field] => Key::of(&[&prefix, field]),
@@ -87,110 +91,141 @@ fn build(member: Member, table: Table, fields: &[&[u8]]) -> Key {
     }
 }
 
-fn prefix(member: Member, table: u8) -> [u8; PREFIX] {
-    let [a, b, c, d] = member.0.to_be_bytes();
+fn prefix(volume: VolumeNumber, table: u8) -> [u8; PREFIX] {
+    let [a, b, c, d] = volume.0.to_be_bytes();
     [a, b, c, d, table]
 }
 
 /// Key of an inode's record.
-pub fn inode(ino: Ino) -> Key {
-    build(FIRST, Table::Inode, &[&ino.0.to_be_bytes()])
+pub fn inode(object: ObjectId) -> Key {
+    build(object.volume, Table::Inode, &[&object.ino.0.to_be_bytes()])
 }
 
 /// Key of a name.
-pub fn name(directory: Ino, name: &[u8]) -> Key {
-    build(FIRST, Table::Name, &[&directory.0.to_be_bytes(), name])
+pub fn name(directory: ObjectId, name: &[u8]) -> Key {
+    build(directory.volume, Table::Name, &[&directory.ino.0.to_be_bytes(), name])
 }
 
 /// Key of a name in READDIR's order.
-pub fn cookie(directory: Ino, cookie: Cookie) -> Key {
-    build(FIRST, Table::Cookie, &[&directory.0.to_be_bytes(), &cookie.0.to_be_bytes()])
+pub fn cookie(directory: ObjectId, cookie: Cookie) -> Key {
+    build(directory.volume, Table::Cookie, &[&directory.ino.0.to_be_bytes(), &cookie.0.to_be_bytes()])
 }
 
 /// Key of the range of a file that ends at `end`.
-pub fn map(ino: Ino, end: u64) -> Key {
-    build(FIRST, Table::Map, &[&ino.0.to_be_bytes(), &end.to_be_bytes()])
+pub fn map(object: ObjectId, end: u64) -> Key {
+    build(object.volume, Table::Map, &[&object.ino.0.to_be_bytes(), &end.to_be_bytes()])
 }
 
 /// Key of a removed file.
-pub fn reap(ino: Ino) -> Key {
-    build(FIRST, Table::Reap, &[&ino.0.to_be_bytes()])
+pub fn reap(object: ObjectId) -> Key {
+    build(POOL, Table::Reap, &[&object.volume.0.to_be_bytes(), &object.ino.0.to_be_bytes()])
 }
 
 /// Key of a usage counter.
-pub fn usage(kind: u8, id: u64) -> Key {
-    build(FIRST, Table::Usage, &[&[kind], &id.to_be_bytes()])
+pub fn usage(volume: VolumeNumber, kind: u8, id: u64) -> Key {
+    build(volume, Table::Usage, &[&[kind], &id.to_be_bytes()])
 }
 
 /// Key of a symlink's target.
-pub fn symlink(ino: Ino) -> Key {
-    build(FIRST, Table::Symlink, &[&ino.0.to_be_bytes()])
+pub fn symlink(object: ObjectId) -> Key {
+    build(object.volume, Table::Symlink, &[&object.ino.0.to_be_bytes()])
 }
 
 /// Key of an extended attribute.
-pub fn xattr(ino: Ino, name: &[u8]) -> Key {
-    build(FIRST, Table::Xattr, &[&ino.0.to_be_bytes(), name])
+pub fn xattr(object: ObjectId, name: &[u8]) -> Key {
+    build(object.volume, Table::Xattr, &[&object.ino.0.to_be_bytes(), name])
 }
 
 /// Key of a protocol state record.
-pub fn state(state: &[u8]) -> Key {
-    build(FIRST, Table::State, &[state])
+pub fn state(volume: VolumeNumber, state: &[u8]) -> Key {
+    build(volume, Table::State, &[state])
 }
 
 /// Key of a file without a name.
-pub fn orphan(ino: Ino) -> Key {
-    build(FIRST, Table::Orphan, &[&ino.0.to_be_bytes()])
+pub fn orphan(object: ObjectId) -> Key {
+    build(object.volume, Table::Orphan, &[&object.ino.0.to_be_bytes()])
 }
 
 /// Key of an extent.
 pub fn extent(id: ExtentId) -> Key {
-    build(FAMILY, Table::Extent, &[&id.0.to_be_bytes()])
+    build(POOL, Table::Extent, &[&id.0.to_be_bytes()])
 }
 
 /// Key of a segment.
 pub fn segment(id: SegmentId) -> Key {
-    build(FAMILY, Table::Segment, &[&id.0.to_be_bytes()])
+    build(POOL, Table::Segment, &[&id.0.to_be_bytes()])
 }
 
-/// Key of a cached reply.
-pub fn reply(request: &[u8]) -> Key {
-    build(FAMILY, Table::Reply, &[request])
+/// Key of a cached reply of a volume.
+pub fn reply(volume: VolumeNumber, request: &[u8]) -> Key {
+    build(POOL, Table::Reply, &[&volume.0.to_be_bytes(), request])
 }
 
-/// Key of the family's record.
+/// Splits the fields of a key of a cached reply into the volume and the request.
+pub fn replied(fields: &[u8]) -> Option<(VolumeNumber, &[u8])> {
+    let (volume, request) = fields.split_first_chunk()?;
+    Some((VolumeNumber(u32::from_be_bytes(*volume)), request))
+}
+
+/// Key of the pool's record.
 pub fn meta() -> Key {
-    build(FAMILY, Table::Meta, &[])
+    build(POOL, Table::Meta, &[])
+}
+
+/// Key of the record about a volume.
+pub fn volume(number: VolumeNumber) -> Key {
+    build(POOL, Table::Volume, &[&number.0.to_be_bytes()])
+}
+
+/// Returns the volume that the fields of a key of the table of volumes name.
+pub fn volume_number(fields: &[u8]) -> Option<VolumeNumber> {
+    Some(VolumeNumber(u32::from_be_bytes(fields.try_into().ok()?)))
+}
+
+/// Returns the first key of all records of a volume, and the first key after them.
+pub fn volume_range(volume: VolumeNumber) -> (Key, Key) {
+    let first = |number: u32| Key::of(&[&number.to_be_bytes()]);
+    (first(volume.0), first(volume.0 + 1))
 }
 
 /// Returns the first key of a table, and the first key after it.
-pub fn table_range(member: Member, table: Table) -> (Key, Key) {
-    (build(member, table, &[]), Key::of(&[&prefix(member, table as u8 + 1)]))
+pub fn table_range(volume: VolumeNumber, table: Table) -> (Key, Key) {
+    (build(volume, table, &[]), Key::of(&[&prefix(volume, table as u8 + 1)]))
 }
 
-/// Returns the member that has a table.
-pub fn member_of(table: Table) -> Member {
-    match table {
-        Table::Extent | Table::Segment | Table::Reply | Table::Meta => FAMILY,
-        _ => FIRST,
-    }
+/// Whether a table is the pool's own, and not of each volume.
+pub fn is_of_pool(table: Table) -> bool {
+    matches!(table, Table::Reap | Table::Extent | Table::Segment | Table::Reply | Table::Meta | Table::Volume)
 }
 
-/// Splits a key into member, table and fields; `None` if it is no key.
-pub fn parse(key: &[u8]) -> Option<(Member, Table, &[u8])> {
+/// Splits a key into volume, table and fields; `None` if it is no key.
+pub fn parse(key: &[u8]) -> Option<(VolumeNumber, Table, &[u8])> {
     let mut reader = Reader::new(key, "key");
-    let member = Member(reader.u32().ok()?);
+    let volume = VolumeNumber(reader.u32().ok()?);
     let table = Table::from_byte(reader.u8().ok()?)?;
-    Some((member, table, reader.rest()))
+    Some((volume, table, reader.rest()))
 }
 
 /// Returns the object whose record has this key; `None` for records of no single object.
-pub fn object(key: &[u8]) -> Option<Ino> {
-    let (_, table, fields) = parse(key)?;
+pub fn object(key: &[u8]) -> Option<ObjectId> {
+    let (volume, table, fields) = parse(key)?;
     let is_of_object = matches!(
         table,
-        Table::Inode | Table::Name | Table::Cookie | Table::Map | Table::Symlink | Table::Xattr
+        Table::Inode
+            | Table::Name
+            | Table::Cookie
+            | Table::Map
+            | Table::Symlink
+            | Table::Xattr
+            | Table::Orphan
     );
-    number(fields).filter(|_| is_of_object).map(Ino)
+    number(fields).filter(|_| is_of_object).map(|number| volume.object(Ino(number)))
+}
+
+/// Returns the object that the fields of a key of the reap table name.
+pub fn reaped(fields: &[u8]) -> Option<ObjectId> {
+    let (volume, ino) = fields.split_first_chunk::<4>()?;
+    Some(VolumeNumber(u32::from_be_bytes(*volume)).object(Ino(number(ino)?)))
 }
 
 /// Returns the eight-byte number that a key's fields begin with.

@@ -1,8 +1,8 @@
 //! Values of records. Each belongs to a table of [`crate::encoding::key::Table`]; `docs/format.md` describes every
 //! byte.
 //!
-//! Values of a volume's tables begin with their epoch of birth, for snapshots. Exceptions: values of the reap and
-//! orphan tables are empty, and those of the state table are whatever a protocol stores.
+//! Values of the reap and orphan tables are empty; those of the symlink, extended attribute and state tables are what
+//! clients and protocols store.
 
 mod directory;
 mod extent;
@@ -11,16 +11,17 @@ mod map;
 mod meta;
 #[cfg(test)]
 pub(crate) mod tests;
+mod volume;
 
 pub use directory::{CookieRecord, NameRecord};
 pub use extent::{BLOCK, ExtentHeader, ExtentRecord, SegmentRecord};
-pub use inode::{InodeRecord, PendingTruncation};
+pub use inode::{InodeRecord, PendingTruncation, ReapRecord};
 pub(crate) use inode::{type_byte, type_from_byte};
 pub use map::{ExtentMapping, Source};
 pub use meta::{MetaRecord, ReplyRecord, UsageKind, UsageRecord};
+pub use volume::VolumeRecord;
 
-use crate::api::ids::Epoch;
-use crate::encoding::codec::{Malformed, Reader, Write};
+use crate::encoding::codec::Malformed;
 use crate::limits::{STATE_VALUE_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
 
 /// Checks that a value of `table` decodes.
@@ -34,9 +35,9 @@ pub fn check(table: crate::encoding::key::Table, bytes: &[u8]) -> Result<(), Mal
         Table::Name => NameRecord::decode(bytes).map(|_| ()),
         Table::Cookie => CookieRecord::decode(bytes).map(|_| ()),
         Table::Map => ExtentMapping::decode(bytes).map(|_| ()),
-        Table::Reap | Table::Orphan => Ok(()),
+        Table::Orphan | Table::Symlink => Ok(()),
+        Table::Reap => ReapRecord::decode(bytes).map(|_| ()),
         Table::Usage => UsageRecord::decode(bytes).map(|_| ()),
-        Table::Symlink => decode_symlink(bytes).map(|_| ()),
         Table::Xattr => decode_xattr(bytes).map(|_| ()),
         Table::State if bytes.len() > STATE_VALUE_BYTES_MAX => Err(Malformed("state record")),
         Table::State => Ok(()),
@@ -44,6 +45,7 @@ pub fn check(table: crate::encoding::key::Table, bytes: &[u8]) -> Result<(), Mal
         Table::Segment => SegmentRecord::decode(bytes).map(|_| ()),
         Table::Reply => ReplyRecord::decode(bytes).map(|_| ()),
         Table::Meta => MetaRecord::decode(bytes).map(|_| ()),
+        Table::Volume => VolumeRecord::decode(bytes).map(|_| ()),
     }
 }
 
@@ -58,40 +60,18 @@ pub fn describe(table: crate::encoding::key::Table, bytes: &[u8]) -> Result<Stri
         Table::Reap => "removed".to_owned(),
         Table::Orphan => "without a name".to_owned(),
         Table::Usage => format!("{:?}", UsageRecord::decode(bytes)?),
-        Table::Symlink => format!("{:?}", String::from_utf8_lossy(decode_symlink(bytes)?)),
+        Table::Symlink => format!("{:?}", String::from_utf8_lossy(bytes)),
         Table::Xattr => format!("{:?}", String::from_utf8_lossy(decode_xattr(bytes)?)),
         Table::State => format!("{} bytes", bytes.len()),
         Table::Extent => format!("{:?}", ExtentRecord::decode(bytes)?),
         Table::Segment => format!("{:?}", SegmentRecord::decode(bytes)?),
         Table::Reply => format!("{:?}", ReplyRecord::decode(bytes)?),
         Table::Meta => format!("{:?}", MetaRecord::decode(bytes)?),
+        Table::Volume => format!("{:?}", VolumeRecord::decode(bytes)?),
     })
 }
 
-/// Encodes a symlink's target.
-pub fn encode_symlink(epoch: Epoch, target: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(4 + target.len());
-    out.u32(epoch.0);
-    out.bytes(target);
-    out
-}
-
-/// Encodes the value of an extended attribute.
-pub fn encode_xattr(epoch: Epoch, value: &[u8]) -> Vec<u8> {
-    encode_symlink(epoch, value)
-}
-
-/// Decodes the value of an extended attribute.
+/// Checks the value of an extended attribute, which is stored as it is.
 pub fn decode_xattr(bytes: &[u8]) -> Result<&[u8], Malformed> {
-    let mut reader = Reader::new(bytes, "extended attribute");
-    reader.u32()?;
-    let value = reader.rest();
-    if value.len() > XATTR_VALUE_BYTES_MAX { Err(Malformed("extended attribute")) } else { Ok(value) }
-}
-
-/// Decodes a symlink's target.
-pub fn decode_symlink(bytes: &[u8]) -> Result<&[u8], Malformed> {
-    let mut reader = Reader::new(bytes, "symlink record");
-    reader.u32()?;
-    Ok(reader.rest())
+    if bytes.len() > XATTR_VALUE_BYTES_MAX { Err(Malformed("extended attribute")) } else { Ok(bytes) }
 }

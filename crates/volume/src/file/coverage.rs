@@ -6,11 +6,14 @@
 
 use std::collections::BTreeMap;
 
-/// Most parts of a file that are kept; beyond, neighbours are joined. At some 48 bytes each, 48 KiB.
+/// Most parts of a file that are kept; beyond, neighbours are joined.
 const PARTS_MAX: usize = 1024;
 
 /// So few parts are not kept when a count is complete: they are soon counted again.
 const PARTS_FEW: usize = 64;
+
+/// Memory of a part, bytes.
+const PART_BYTES: u64 = 48;
 
 /// What was counted. Parts do not overlap.
 #[derive(Debug, Default)]
@@ -85,6 +88,20 @@ impl Coverage {
     /// Whether it is worth keeping after a count.
     pub fn is_large(&self) -> bool {
         self.parts.len() > PARTS_FEW
+    }
+
+    /// Returns the memory of the parts, bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.parts.len() as u64 * PART_BYTES
+    }
+
+    /// Joins parts until it is no longer large. A count goes on from where it is; only what is known of small ranges is lost.
+    pub fn shrink(&mut self) {
+        let mut before = usize::MAX;
+        while self.is_large() && self.parts.len() < before {
+            before = self.parts.len();
+            self.join();
+        }
     }
 
     /// Joins parts with their neighbours.
@@ -183,5 +200,13 @@ mod tests {
         assert_eq!(count(&mut coverage, &model, (0, 10_000), 1).0, 10_000);
         assert!(coverage.parts.len() <= PARTS_MAX);
         assert!(coverage.is_large());
+        assert_eq!(coverage.memory_bytes(), coverage.parts.len() as u64 * PART_BYTES);
+        coverage.shrink();
+        assert!(!coverage.is_large());
+        assert_eq!(
+            count(&mut coverage, &model, (0, 10_000), 1),
+            (10_000, 0),
+            "nothing that was counted is lost"
+        );
     }
 }

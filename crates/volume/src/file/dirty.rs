@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use crate::bytes::{Bytes, Slice};
 use crate::limits::{DIRTY_FILE_BYTES, DIRTY_RANGE_BYTES, INLINE_MAPPINGS_MAX, INLINE_WRITE_BYTES_MAX};
 
+/// The effort of writing back a range, besides its bytes: about what so many bytes take.
+const RANGE_EFFORT: u64 = 4096;
+
 /// A range of unstable bytes.
 #[derive(Clone, Debug)]
 pub struct DirtyRange {
@@ -29,6 +32,11 @@ impl DirtyRange {
     /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         usize::try_from(self.end - self.start).expect("a piece is no longer than its buffer")
+    }
+
+    /// Returns the effort of writing it back, as a number of bytes.
+    pub fn effort(&self) -> u64 {
+        self.end - self.start + RANGE_EFFORT
     }
 
     /// Returns the buffer, if this range is all of it.
@@ -81,7 +89,8 @@ impl Dirty {
         self.0.as_ref().map_or(0, |ranges| ranges.bytes)
     }
 
-    fn count(&self) -> usize {
+    /// Returns the number of ranges.
+    pub fn count(&self) -> usize {
         self.0.as_ref().map_or(0, |ranges| ranges.by_end.len())
     }
 
@@ -142,6 +151,21 @@ impl Dirty {
         let from = start.saturating_add(1);
         let behind = self.0.iter().flat_map(move |ranges| ranges.by_end.range(from..));
         behind.map(|(_, range)| range).take_while(move |range| range.start < end)
+    }
+
+    /// Returns the parts of `[start, end)` without unstable data, in file order.
+    pub fn gaps(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let (mut gaps, mut from) = (Vec::new(), start);
+        for range in self.overlapping(start, end) {
+            if from < range.start {
+                gaps.push((from, range.start));
+            }
+            from = range.end;
+        }
+        if from < end {
+            gaps.push((from, end));
+        }
+        gaps
     }
 
     /// Returns all ranges, in file order.

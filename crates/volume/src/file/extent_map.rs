@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::api::ids::{ExtentId, Ino};
+use crate::api::ids::{ExtentId, ObjectId};
 use crate::bytes::Value;
 use crate::encoding::key;
 use crate::encoding::record::{ExtentMapping, InodeRecord, Source};
@@ -67,13 +67,18 @@ struct Cover {
 }
 
 impl Cover {
-    /// Fills gaps with the runs of `layer`, which are in file order and do not overlap.
+    /// Fills gaps with the runs of `layer`, which are in file order and do not overlap: one pass over both.
     fn location(&mut self, layer: &[Run]) {
         let mut left = Vec::with_capacity(self.gaps.len());
+        let mut first = 0;
         for (start, end) in std::mem::take(&mut self.gaps) {
             let mut cursor = start;
-            let first = layer.partition_point(|run| run.end <= start);
+            while layer.get(first).is_some_and(|run| run.end <= start) {
+                steps::take();
+                first += 1;
+            }
             for run in layer[first..].iter().take_while(|run| run.start < end) {
+                steps::take();
                 if run.start > cursor {
                     left.push((cursor, run.start));
                 }
@@ -86,6 +91,68 @@ impl Cover {
             }
         }
         self.gaps = left;
+    }
+
+    /// Fills gaps before `to` with mappings of the index, the oldest layer, and returns the end of the range that was
+    /// examined: it stops after about `max` mappings. The gaps and the windows of the map are both in file order, so each window
+    /// is fetched once.
+    fn of_index<E>(
+        &mut self,
+        state: &mut InodeState,
+        to: u64,
+        max: usize,
+        windows: Windows<'_, E>,
+    ) -> Result<u64, E> {
+        let end_of_map = state.record().mapped_end.min(to);
+        let (mut examined, mut known) = (0, None::<MapWindow>);
+        for (start, end) in std::mem::take(&mut self.gaps) {
+            let end = end.min(end_of_map);
+            let mut offset = start;
+            while offset < end {
+                if examined >= max {
+                    return Ok(offset);
+                }
+                let window = match known.take().filter(|window| (window.from..window.to).contains(&offset)) {
+                    Some(window) => window,
+                    // As far as all gaps reach, since the search begins again after each window that is read.
+                    None => windows(state, (offset, end_of_map))?,
+                };
+                let bound = window.to.min(end);
+                let mappings = overlapping(&window.mappings, (offset, bound));
+                examined += mappings.len().max(1);
+                for run in visible_runs(mappings, state.record()) {
+                    steps::take();
+                    // A truncation may have left nothing of it here.
+                    if run.end > offset {
+                        self.runs.push(run.clipped(offset, bound));
+                    }
+                }
+                known = Some(window);
+                offset = bound;
+            }
+        }
+        Ok(to)
+    }
+}
+
+/// The steps that a thread took in looking for data, which tests count.
+pub(crate) mod steps {
+    #[cfg(test)]
+    thread_local! {
+        static TAKEN: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
+
+    /// Takes one.
+    #[inline]
+    pub(super) fn take() {
+        #[cfg(test)]
+        TAKEN.with(|taken| taken.set(taken.get() + 1));
+    }
+
+    /// Returns how many were taken since the last call.
+    #[cfg(test)]
+    pub fn taken() -> usize {
+        TAKEN.with(std::cell::Cell::take)
     }
 }
 
@@ -126,30 +193,13 @@ pub fn resolve_some<E>(
         to = bound(&runs, to);
         cover.location(&runs);
     }
-    let ino = state.ino;
+    let id = state.id;
     for memtable in std::iter::once(&view.active).chain(&view.frozen) {
-        let (runs, examined_to) = memtable_runs(memtable, ino, state.record(), (from, to), max);
+        let (runs, examined_to) = memtable_runs(memtable, id, state.record(), (from, to), max);
         to = to.min(examined_to);
         cover.location(&runs);
     }
-    let mapped_end = state.record().mapped_end;
-    let mut of_index = 0;
-    'gaps: for (start, end) in cover.gaps.clone() {
-        let end = end.min(mapped_end).min(to);
-        let mut offset = start;
-        while offset < end {
-            if of_index >= max {
-                to = offset;
-                break 'gaps;
-            }
-            let window = windows(state, (offset, end))?;
-            let bound = window.to.min(end);
-            let mappings = overlapping(&window.mappings, (offset, bound));
-            of_index += mappings.len().max(1);
-            cover.location(&visible_runs(mappings, state.record()));
-            offset = bound;
-        }
-    }
+    to = cover.of_index(state, to, max, windows)?;
     let is_data = |run: &Run| run.start < to && !matches!(run.location, Location::Hole);
     let mut runs: Vec<Run> = cover.runs.into_iter().filter(is_data).collect();
     runs.sort_unstable_by_key(|run| run.start);
@@ -162,13 +212,13 @@ pub fn resolve_some<E>(
 /// Returns the runs of the first `max` mappings of a memtable in `range`, and the offset up to which they are all.
 fn memtable_runs(
     memtable: &Memtable,
-    ino: Ino,
+    id: ObjectId,
     record: &InodeRecord,
     range: (u64, u64),
     max: usize,
 ) -> (Vec<Run>, u64) {
     let (mut runs, mut examined, mut examined_to) = (Vec::new(), 0, u64::MAX);
-    mappings_while(memtable, ino, range, &mut |mapping_end, mapping, value| {
+    mappings_while(memtable, id, range, &mut |mapping_end, mapping, value| {
         let end = mapping_end.min(record.visible_end(mapping.birth));
         if mapping.start < end {
             let location = match mapping.source {
@@ -193,11 +243,11 @@ fn memtable_runs(
 /// encoded [`ExtentMapping`].
 pub fn memtable_mappings(
     memtable: &Memtable,
-    ino: Ino,
+    id: ObjectId,
     range: (u64, u64),
     visit: &mut dyn FnMut(u64, u64, &Value),
 ) {
-    encoded_while(memtable, ino, range, &mut |start, end, value| {
+    encoded_while(memtable, id, range, &mut |start, end, value| {
         visit(start, end, value);
         ControlFlow::Continue(())
     });
@@ -210,11 +260,11 @@ pub fn decode_verified(value: &[u8]) -> ExtentMapping {
 
 fn mappings_while(
     memtable: &Memtable,
-    ino: Ino,
+    id: ObjectId,
     range: (u64, u64),
     visit: &mut dyn FnMut(u64, ExtentMapping<&[u8]>, &Value) -> ControlFlow<()>,
 ) {
-    encoded_while(memtable, ino, range, &mut |_, end, value| {
+    encoded_while(memtable, id, range, &mut |_, end, value| {
         let mapping = ExtentMapping::borrow(value);
         visit(
             end,
@@ -227,11 +277,11 @@ fn mappings_while(
 /// The same for encoded mappings; does not read inline data.
 fn encoded_while(
     memtable: &Memtable,
-    ino: Ino,
+    id: ObjectId,
     range: (u64, u64),
     visit: &mut dyn FnMut(u64, u64, &Value) -> ControlFlow<()>,
 ) {
-    let (from, to) = (key::map(ino, range.0.saturating_add(1)), key::map(ino, u64::MAX));
+    let (from, to) = (key::map(id, range.0.saturating_add(1)), key::map(id, u64::MAX));
     memtable.scan(&from, &to, &mut |key, slot| {
         let Some(value) = slot else { return ControlFlow::Continue(()) };
         let (start, end) = ends_of(key, value);
@@ -265,10 +315,10 @@ pub const REPLACED_ENTRY_BYTES_MAX: u64 = INLINE_MAPPING_BYTES
 /// Returns how much of `range` can be replaced before the journaled changes to older mappings in the memtable reach
 /// `max` bytes: the end of that part, and the bytes. The part is never empty, and ends with an older mapping unless
 /// it is all.
-pub fn replaceable(memtable: &Memtable, ino: Ino, range: (u64, u64), max: u64) -> (u64, u64) {
+pub fn replaceable(memtable: &Memtable, id: ObjectId, range: (u64, u64), max: u64) -> (u64, u64) {
     let (start, end) = range;
     let (mut reached, mut bytes) = (end, 0);
-    encoded_while(memtable, ino, range, &mut |old_start, old_end, value| {
+    encoded_while(memtable, id, range, &mut |old_start, old_end, value| {
         bytes += DELETE_ENTRY_BYTES;
         if old_start < start || old_end > end {
             // The parts that remain on either side are put again.
@@ -290,18 +340,16 @@ fn overlapping(mappings: &[IndexMapping], range: (u64, u64)) -> &[IndexMapping] 
     &rest[..rest.partition_point(|mapping| mapping.start < range.1)]
 }
 
-fn visible_runs(mappings: &[IndexMapping], record: &InodeRecord) -> Vec<Run> {
-    mappings
-        .iter()
-        .filter_map(|mapping| {
-            let end = mapping.end.min(record.visible_end(mapping.birth));
-            let location = match mapping.is_lost() {
-                true => Location::Lost,
-                false => Location::Extent(mapping.extent, mapping.offset),
-            };
-            (mapping.start < end).then_some(Run { start: mapping.start, end, location })
-        })
-        .collect()
+/// Returns what truncations have left of mappings.
+fn visible_runs(mappings: &[IndexMapping], record: &InodeRecord) -> impl Iterator<Item = Run> {
+    mappings.iter().filter_map(|mapping| {
+        let end = mapping.end.min(record.visible_end(mapping.birth));
+        let location = match mapping.is_lost() {
+            true => Location::Lost,
+            false => Location::Extent(mapping.extent, mapping.offset),
+        };
+        (mapping.start < end).then_some(Run { start: mapping.start, end, location })
+    })
 }
 
 /// Returns the number of bytes that runs cover.

@@ -68,6 +68,15 @@ struct Queue {
     fences: Vec<Seq>,
     /// The committer should retry although nothing is queued.
     kicked: bool,
+    /// The ring has no room for the next batch: the committer waits until it is kicked.
+    stuck: bool,
+}
+
+impl Queue {
+    /// Whether a batch can be tried.
+    fn is_ready(&self) -> bool {
+        self.kicked || (!self.entries.is_empty() && !self.stuck)
+    }
 }
 
 struct Writer {
@@ -160,7 +169,7 @@ impl Committer {
 
     /// Fails the journal for good: what is not durable never will be.
     pub fn fail(&self, reason: String) {
-        tracing::error!(reason, "the volume refuses changes from now on");
+        tracing::error!(event = "device_error", reason, "the volume refuses changes from now on");
         self.failure.lock().get_or_insert(reason);
         self.failed.store(true, Ordering::Release);
         self.wake_waiters();
@@ -236,6 +245,9 @@ impl Committer {
             Err(AppendError::Full) => {
                 writer.waiting = Some((first, entries));
                 self.used_bytes.store(self.capacity_bytes, Ordering::Relaxed);
+                // Whoever makes room needs the ring's lock for it, and kicks afterwards.
+                let mut queue = self.queue.lock();
+                (queue.kicked, queue.stuck) = (false, true);
                 return false;
             }
             Err(AppendError::Io(error)) => {
@@ -296,14 +308,16 @@ impl Committer {
     /// Blocks until something is queued, at most for `max`.
     pub fn wait_for_work(&self, max: Duration) {
         let mut queue = self.queue.lock();
-        if queue.entries.is_empty() && !queue.kicked {
+        if !queue.is_ready() {
             self.queued.wait_for(&mut queue, max);
         }
     }
 
     /// Makes the committer retry, as after a trim.
     pub fn kick(&self) {
-        self.queue.lock().kicked = true;
+        let mut queue = self.queue.lock();
+        (queue.kicked, queue.stuck) = (true, false);
+        drop(queue);
         self.queued.notify_all();
     }
 

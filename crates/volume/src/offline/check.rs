@@ -18,11 +18,15 @@
 //! Tables are streamed, but each inode takes some 100 bytes and each extent some 300, besides the journal's records
 //! and [`INDEX_CACHE_BYTES`] for the index.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::api::ids::{SegmentId, VolumeNumber};
+use crate::encoding::entry::UsageDelta;
 use crate::media::Media;
 use crate::open::OpenError;
+use crate::tables::index::IndexError;
 
 mod copy;
 mod data;
@@ -117,7 +121,7 @@ impl Report {
 /// Why a volume can be neither opened nor repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// The record about the volume itself is lost.
+    /// The record about the pool or that about a volume is lost.
     Meta,
     /// The journal is damaged, or is not this volume's.
     Journal,
@@ -307,22 +311,19 @@ pub fn check(media: &Arc<dyn Media>, options: &CheckOptions) -> Result<Report, O
             summary.journal_cut_bytes
         ));
     }
-    let mut tree = Tree::default();
-    let walked = Walk { media, view: &view, options, findings: &mut findings, summary: &mut summary }.run(
-        &mut tree,
-        &blobs,
-        &usage_deltas,
-    );
+    let mut trees = BTreeMap::new();
+    let walked = Walk { media, view: &mut view, options, findings: &mut findings, summary: &mut summary }
+        .run(&mut trees, &blobs, &usage_deltas);
     if let Err(error) = walked {
         findings.add(FaultKind::Index, None, format!("{error}; what follows it was not checked"));
     }
-    Ok(findings.report(&view, &tree, summary))
+    Ok(findings.report(&mut view, &trees, summary))
 }
 
 /// A check in progress.
 struct Walk<'a> {
     media: &'a Arc<dyn Media>,
-    view: &'a View,
+    view: &'a mut View,
     options: &'a CheckOptions,
     findings: &'a mut Findings,
     summary: &'a mut Summary,
@@ -331,27 +332,47 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn run(
         &mut self,
-        tree: &mut Tree,
-        blobs: &[crate::api::ids::SegmentId],
-        usage_deltas: &[crate::encoding::entry::UsageDelta],
-    ) -> Result<(), crate::tables::index::IndexError> {
+        trees: &mut BTreeMap<VolumeNumber, Tree>,
+        blobs: &[SegmentId],
+        usage_deltas: &[(VolumeNumber, UsageDelta)],
+    ) -> Result<(), IndexError> {
         records::check_numbers(self.view, self.findings)?;
+        let mut uses = Uses::default();
+        let volumes: Vec<(VolumeNumber, bool)> =
+            self.view.volumes.iter().map(|(number, record)| (*number, record.is_deleted)).collect();
+        for (volume, is_deleted) in volumes {
+            (self.view.volume, self.findings.volume) = (volume, volume);
+            if is_deleted {
+                maps::count_deleted(self.view, &mut uses)?;
+            } else {
+                self.check_volume(trees.entry(volume).or_default(), &mut uses, usage_deltas)?;
+            }
+        }
+        let segments = extents::check_extents(self.view, uses, blobs, self.findings, self.summary)?;
+        if self.options.read_data {
+            data::check_data(self.media.as_ref(), &segments, self.findings, self.summary);
+        }
+        Ok(())
+    }
+
+    /// Checks the volume that the view looks at.
+    fn check_volume(
+        &mut self,
+        tree: &mut Tree,
+        uses: &mut Uses,
+        usage_deltas: &[(VolumeNumber, UsageDelta)],
+    ) -> Result<(), IndexError> {
         tree.load(self.view)?;
         tree.load_orphans(self.view, self.findings)?;
         names::check_names(self.view, tree, self.findings, self.summary)?;
         names::check_cookies(self.view, tree, self.findings, self.summary)?;
         tree.report_lost(self.findings, self.summary);
         tree.check_connected(self.findings);
-        let mut uses = Uses::default();
-        maps::check_index_maps(self.view, tree, &mut uses, self.findings, self.summary)?;
-        maps::check_recent_maps(self.view, tree, &mut uses, self.findings)?;
+        maps::check_index_maps(self.view, tree, uses, self.findings, self.summary)?;
+        maps::check_recent_maps(self.view, tree, uses, self.findings)?;
         inodes::count_xattrs(self.view, tree, self.findings)?;
         let totals = inodes::check_inodes(self.view, tree, self.findings, self.summary)?;
         inodes::check_symlinks(self.view, tree, self.findings)?;
-        let segments = extents::check_extents(self.view, uses, blobs, self.findings, self.summary)?;
-        if self.options.read_data {
-            data::check_data(self.media.as_ref(), &segments, self.findings, self.summary);
-        }
         usage::check_usage(self.view, usage_deltas, &totals, self.findings)
     }
 }

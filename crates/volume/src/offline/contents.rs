@@ -82,7 +82,7 @@ pub(crate) fn runs(
     // Whether bytes are missing is known from the file's count of bytes, so a lost range that covers its place in the
     // index but held nothing of it does not count. Changes made after an earlier loss were counted without knowing what
     // was there, so then every gap may be a loss.
-    let (from, to) = (key::map(ino, 0), key::map(ino, u64::MAX));
+    let (from, to) = (key::map(view.volume.object(ino), 0), key::map(view.volume.object(ino), u64::MAX));
     let mut tells_unknown = view.has_lost(&from, &to);
     if let Some(inode) = inode.filter(|_| tells_unknown && !view.has_recorded(&from, &to)) {
         let mut known = 0;
@@ -107,7 +107,8 @@ fn merged(
     // Where the last mapping of the index ended, and whether records were lost since.
     let (mut last_end, mut lost) = (0, false);
     let mut bound = inode.map_or(0, |inode| inode.mapped_end);
-    let (from, to) = (key::map(ino, 0), key::map(ino, u64::MAX).successor());
+    let (from, to) =
+        (key::map(view.volume.object(ino), 0), key::map(view.volume.object(ino), u64::MAX).successor());
     view.each_in_index(&from, &to, &mut |found| {
         let mapping = match found {
             Found::Record(key, value) => decode(key, value),

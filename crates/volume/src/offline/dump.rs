@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::api::ids::{SegmentId, Seq};
 use crate::encoding::entry::Entry;
 use crate::encoding::key;
-use crate::encoding::key::{Key, Table};
+use crate::encoding::key::{Key, POOL, Table};
 use crate::encoding::record::SegmentRecord;
 use crate::journal::Ring;
 use crate::journal::format::BatchHeader;
@@ -170,7 +170,7 @@ fn entry_lines(seq: Seq, encoded: &[u8], lines: &mut Vec<Line>) {
         lines.push(line.signed("bytes", delta.bytes).signed("inodes", delta.inodes));
     }
     if let Some(remembered) = &entry.remembered {
-        let line = Line::new("remember").text("request", bytes(&remembered.key.0));
+        let line = Line::new("remember").text("request", bytes(remembered.key.bytes()));
         let line = line.signed("time", remembered.time.nanos());
         lines.push(line.text("answer", bytes(&remembered.answer)));
     }
@@ -183,10 +183,11 @@ fn entry_lines(seq: Seq, encoded: &[u8], lines: &mut Vec<Line>) {
 /// The index does not open.
 pub fn records(media: &dyn Media, table: Option<Table>, visit: Visit<'_>) -> Result<(), OpenError> {
     let mut view = View::open(media)?;
-    let (from, to) = match table {
-        Some(table) => key::table_range(key::member_of(table), table),
-        // After all keys: members are counted from zero.
-        None => (Key::from(&[][..]), Key::from(&[0xff; 5][..])),
+    let ranges: Vec<(Key, Key)> = match table {
+        Some(table) if key::is_of_pool(table) => vec![key::table_range(POOL, table)],
+        Some(table) => view.volumes.keys().map(|volume| key::table_range(*volume, table)).collect(),
+        // After all keys: volumes are counted from zero.
+        None => vec![(Key::from(&[][..]), Key::from(&[0xff; 5][..]))],
     };
     view.survey(&mut |_, _| {}).map_err(unreadable)?;
     let mut told: Option<Key> = None;
@@ -199,7 +200,7 @@ pub fn records(media: &dyn Media, table: Option<Table>, visit: Visit<'_>) -> Res
             visit(Line::new("lost").text("what", &lost.why))
         }
     };
-    view.each_in_index(&from, &to, &mut line).map_err(unreadable)
+    ranges.iter().try_for_each(|(from, to)| view.each_in_index(from, to, &mut line)).map_err(unreadable)
 }
 
 /// Dumps one segment as its file has it: every extent that begins in it, whether it is still in use, and whether its

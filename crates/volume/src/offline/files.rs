@@ -12,10 +12,10 @@ use super::check::findings::Findings;
 use super::check::view::View;
 use super::contents::{Extents, VisitPart, runs};
 use crate::api::attributes::{Attributes, FileType};
-use crate::api::ids::{Cookie, Ino};
+use crate::api::ids::{Cookie, Ino, VolumeNumber};
 use crate::encoding::key;
-use crate::encoding::key::{FIRST, Table};
-use crate::encoding::record::{CookieRecord, InodeRecord, NameRecord, decode_symlink, decode_xattr};
+use crate::encoding::key::Table;
+use crate::encoding::record::{CookieRecord, InodeRecord, NameRecord, decode_xattr};
 use crate::media::Media;
 use crate::open::OpenError;
 use crate::tables::index::IndexError;
@@ -63,11 +63,23 @@ pub struct Nameless {
     pub parent: Option<Ino>,
 }
 
-/// The files of a volume.
+/// The files of a volume, one at a time of its pool.
 pub struct Files {
     media: Arc<dyn Media>,
     view: View,
     problems: Vec<String>,
+}
+
+/// Returns the names of the volumes of a pool that were not deleted, as far as they can be read, by their numbers. Reads the
+/// journal and few blocks of the index.
+///
+/// # Errors
+/// Nothing can be read: the index is missing, or its root is damaged.
+pub fn volume_names(media: &dyn Media) -> Result<Vec<String>, OpenError> {
+    let mut view = View::open(media)?;
+    view.replay(media.log().as_ref(), &mut Findings::new(0), &mut Summary::default());
+    let kept = view.volumes.into_values().filter(|record| !record.is_deleted);
+    Ok(kept.map(|record| record.name).collect())
 }
 
 impl std::fmt::Debug for Files {
@@ -77,7 +89,8 @@ impl std::fmt::Debug for Files {
 }
 
 impl Files {
-    /// Opens a volume as of its last durable journal entry, or the last before damage to the journal.
+    /// Opens a pool as of its last durable journal entry, or the last before damage to the journal, and shows its first
+    /// volume.
     ///
     /// # Errors
     /// Nothing can be read: the index is missing, or its root is damaged.
@@ -88,7 +101,34 @@ impl Files {
         let mut findings = Findings::new(PROBLEMS_MAX);
         view.replay(media.log().as_ref(), &mut findings, &mut Summary::default());
         let problems = findings.sentences();
-        Ok(Files { media, view, problems })
+        let mut files = Files { media, view, problems };
+        let first = files.volumes().next().map(|(number, _)| number);
+        files.view.volume = first.unwrap_or(files.view.volume);
+        Ok(files)
+    }
+
+    /// Returns the volumes of the pool that were not deleted, with their names.
+    pub fn volumes(&self) -> impl Iterator<Item = (VolumeNumber, &str)> {
+        let volumes = self.view.volumes.iter().filter(|(_, record)| !record.is_deleted);
+        volumes.map(|(number, record)| (*number, record.name.as_str()))
+    }
+
+    /// Shows the files of another volume of the pool.
+    ///
+    /// # Errors
+    /// None has this name.
+    pub fn select(&mut self, name: &str) -> Result<(), OpenError> {
+        let found = self.volumes().find(|(_, known)| *known == name).map(|(number, _)| number);
+        let Some(number) = found else {
+            let names: Vec<&str> = self.volumes().map(|(_, name)| name).collect();
+            return Err(OpenError(if names.is_empty() {
+                format!("the pool has no volume {name:?}, and no other whose record can be read")
+            } else {
+                format!("the pool has no volume {name:?}, only {}", names.join(", "))
+            }));
+        };
+        self.view.volume = number;
+        Ok(())
     }
 
     /// Returns what is wrong with the volume as a whole, as sentences.
@@ -104,15 +144,20 @@ impl Files {
     /// Returns the names in a directory.
     pub fn list(&self, directory: Ino) -> Result<Listing, IndexError> {
         let mut found: BTreeMap<Vec<u8>, (Ino, Option<FileType>)> = BTreeMap::new();
-        let (from, to) = (key::name(directory, b""), key::name(Ino(directory.0.saturating_add(1)), b""));
+        let (from, to) = (
+            key::name(self.view.volume.object(directory), b""),
+            key::name(self.view.volume.object(Ino(directory.0.saturating_add(1))), b""),
+        );
         self.view.each_in(&from, &to, &mut |key, value| {
             let name = key::parse(key).and_then(|(_, _, fields)| fields.get(8..));
             if let (Some(name), Ok(record)) = (name, NameRecord::decode(value)) {
                 found.insert(name.to_vec(), (record.ino, Some(record.file_type)));
             }
         })?;
-        let (from, to) =
-            (key::cookie(directory, Cookie(0)), key::cookie(Ino(directory.0.saturating_add(1)), Cookie(0)));
+        let (from, to) = (
+            key::cookie(self.view.volume.object(directory), Cookie(0)),
+            key::cookie(self.view.volume.object(Ino(directory.0.saturating_add(1))), Cookie(0)),
+        );
         let mut listed: Vec<CookieRecord> = Vec::new();
         self.view.each_in(&from, &to, &mut |_, value| listed.extend(CookieRecord::decode(value).ok()))?;
         for record in listed {
@@ -136,7 +181,7 @@ impl Files {
     /// add all that they lead to, and ask again: directories that lie below themselves come last.
     pub fn nameless(&self, reached: &BTreeSet<Ino>) -> Result<Vec<Nameless>, IndexError> {
         let mut candidates: BTreeMap<Ino, Option<Ino>> = BTreeMap::new();
-        self.view.each(FIRST, Table::Inode, &mut |fields, value| {
+        self.view.each(self.view.volume, Table::Inode, &mut |fields, value| {
             let (Some(ino), Ok(record)) = (key::number(fields).map(Ino), InodeRecord::decode(value)) else {
                 return;
             };
@@ -149,7 +194,7 @@ impl Files {
         })?;
         let mut inside: BTreeSet<Ino> = BTreeSet::new();
         for table in [Table::Name, Table::Cookie] {
-            self.view.each(FIRST, table, &mut |fields, value| {
+            self.view.each(self.view.volume, table, &mut |fields, value| {
                 let ino = match table {
                     Table::Name => NameRecord::decode(value).map(|record| record.ino),
                     _ => CookieRecord::decode(value).map(|record| record.ino),
@@ -174,10 +219,26 @@ impl Files {
         }
         let next = Ino(ino.0.saturating_add(1));
         let tables = [
-            (key::name(ino, b""), key::name(next, b""), FileType::Directory),
-            (key::cookie(ino, Cookie(0)), key::cookie(next, Cookie(0)), FileType::Directory),
-            (key::map(ino, 0), key::map(next, 0), FileType::Regular),
-            (key::symlink(ino), key::symlink(next), FileType::Symlink),
+            (
+                key::name(self.view.volume.object(ino), b""),
+                key::name(self.view.volume.object(next), b""),
+                FileType::Directory,
+            ),
+            (
+                key::cookie(self.view.volume.object(ino), Cookie(0)),
+                key::cookie(self.view.volume.object(next), Cookie(0)),
+                FileType::Directory,
+            ),
+            (
+                key::map(self.view.volume.object(ino), 0),
+                key::map(self.view.volume.object(next), 0),
+                FileType::Regular,
+            ),
+            (
+                key::symlink(self.view.volume.object(ino)),
+                key::symlink(self.view.volume.object(next)),
+                FileType::Symlink,
+            ),
         ];
         for (from, to, file_type) in tables {
             let mut has_any = false;
@@ -191,14 +252,16 @@ impl Files {
 
     /// Returns the target of a symbolic link, if it can be read.
     pub fn target(&self, ino: Ino) -> Result<Option<Vec<u8>>, IndexError> {
-        let value = self.view.get(&key::symlink(ino))?;
-        Ok(value.and_then(|value| decode_symlink(&value).ok().map(<[u8]>::to_vec)))
+        Ok(self.view.get(&key::symlink(self.view.volume.object(ino)))?.map(|target| target.to_vec()))
     }
 
     /// Returns the extended attributes of an object.
     pub fn xattrs(&self, ino: Ino) -> Result<Xattrs, IndexError> {
         let mut xattrs = Xattrs::default();
-        let (from, to) = (key::xattr(ino, b""), key::xattr(Ino(ino.0.saturating_add(1)), b""));
+        let (from, to) = (
+            key::xattr(self.view.volume.object(ino), b""),
+            key::xattr(self.view.volume.object(Ino(ino.0.saturating_add(1))), b""),
+        );
         self.view.each_in(&from, &to, &mut |key, value| {
             let name = key::parse(key).and_then(|(_, _, fields)| fields.get(8..));
             if let (Some(name), Ok(value)) = (name, decode_xattr(value)) {
@@ -218,6 +281,9 @@ impl Files {
     }
 
     fn inode(&self, ino: Ino) -> Result<Option<InodeRecord>, IndexError> {
-        Ok(self.view.get(&key::inode(ino))?.and_then(|value| InodeRecord::decode(&value).ok()))
+        Ok(self
+            .view
+            .get(&key::inode(self.view.volume.object(ino)))?
+            .and_then(|value| InodeRecord::decode(&value).ok()))
     }
 }

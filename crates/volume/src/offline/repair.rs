@@ -20,18 +20,18 @@ use std::sync::Arc;
 
 use super::check::INDEX_CACHE_BYTES;
 use super::check::findings::Findings;
-use super::check::records::is_sound;
+use super::check::records::{is_sound, volume_of};
 use super::check::view::{View, open_for_changes};
 use super::check::{Fault, Summary};
 use crate::api::ids::{Generation, SegmentId, Seq};
 use crate::api::time::Time;
 use crate::background::rebuild;
-use crate::encoding::key::Key;
+use crate::encoding::key::{Key, POOL};
 use crate::media::Media;
 use crate::open::OpenError;
 use crate::options::Options;
+use crate::pool::Pool;
 use crate::tables::index::{Contents, IndexError, LostRanges, Records, Salvage};
-use crate::volume::Volume;
 
 mod changes;
 mod extents;
@@ -215,15 +215,15 @@ fn require_journal(view: &mut View, media: &dyn Media) -> Result<(), OpenError> 
     findings.sentences().pop().map_or(Ok(()), |problem| Err(OpenError(problem)))
 }
 
-/// Opens the volume as a server does, and closes it.
+/// Opens the pool as a server does, and closes it.
 fn settle(media: &Arc<dyn Media>, options: &Options, now: Time) -> Result<Stamp, OpenError> {
-    let volume = Volume::open(Arc::clone(media), options, now)?;
+    let pool = Pool::open(Arc::clone(media), options, now)?;
     let stamp = Stamp {
-        time: volume.committer.stamp(now).0,
-        generation: volume.committer.generation(),
-        seq: volume.committer.last_queued(),
+        time: pool.committer.stamp(now).0,
+        generation: pool.committer.generation(),
+        seq: pool.committer.last_queued(),
     };
-    volume.close(now)?;
+    pool.close(now)?;
     Ok(stamp)
 }
 
@@ -252,7 +252,7 @@ struct Mended<'m> {
 
 impl Contents for Mended<'_> {
     fn see(&mut self, key: &[u8], value: &[u8]) {
-        if !is_sound(key, value) {
+        if !is_sound(key, value) || !is_of_known(key, self.view) {
             self.unsound.insert(Key::from(key));
         }
     }
@@ -266,8 +266,13 @@ impl Contents for Mended<'_> {
         let changes = std::mem::take(&mut self.changes);
         let mut pass = Pass::new(self.view, self.known, self.stamp, records, changes);
         let remaining = pass.run(std::mem::take(&mut self.unsound), self.blobs)?;
-        self.repaired = pass.finish(*lost != remaining)?;
+        self.repaired = pass.finish(*lost != remaining);
         *lost = remaining;
         Ok(())
     }
+}
+
+/// Whether a record belongs to the pool or to one of its volumes.
+fn is_of_known(key: &[u8], view: &View) -> bool {
+    volume_of(key).is_none_or(|volume| volume == POOL || view.volumes.contains_key(&volume))
 }

@@ -1,48 +1,49 @@
 //! What the index and the journal say about the whole volume, read while it is opened.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
-use crate::api::ids::{Ino, Layer, SegmentId, Seq};
+use crate::api::ids::{Ino, Layer, ObjectId, SegmentId, Seq, VolumeNumber};
 use crate::api::request::{Durability, RequestKey};
 use crate::cache::duplicate_requests::DuplicateRequestCache;
 use crate::encoding::codec::Malformed;
 use crate::encoding::entry::{Entry, Slot};
 use crate::encoding::key;
-use crate::encoding::key::{FAMILY, FIRST, Table};
+use crate::encoding::key::{POOL, Table};
 use crate::encoding::record::{
     ExtentMapping, ExtentRecord, MetaRecord, ReplyRecord, SegmentRecord, Source, UsageKind, UsageRecord,
+    VolumeRecord,
 };
 use crate::segments::SegmentInfo;
 use crate::segments::space::EXTENT_OVERHEAD_BYTES;
-use crate::tables::index::{Index, Snapshot};
+use crate::tables::index::{Index, IndexError, Snapshot};
 use crate::tables::memtable::Memtable;
-use crate::tables::usage::Usage;
+use crate::tables::usage;
+use crate::tables::usage::VolumeUsage;
 use crate::transaction::apply;
 
-use super::OpenError;
 use super::salvage::{SegmentUse, Tables};
+use super::{OpenError, beyond_repair, read_meta};
 
 /// Facts about the whole volume from the index and the journal, gathered while it is opened.
 pub(super) struct Loaded {
     pub meta: MetaRecord,
     pub memtable: Memtable,
-    pub usage: Usage,
+    pub usage: VolumeUsage,
     pub duplicate_requests: DuplicateRequestCache,
     pub segments: HashMap<SegmentId, SegmentInfo>,
     /// The origin of a segment file that `segments` does not name.
     pub unlisted: Unlisted,
     /// Files without a name.
-    pub orphans: BTreeSet<Ino>,
-    pub next_ino: u64,
+    pub orphans: BTreeSet<ObjectId>,
+    /// The volumes, with the highest of their next inode numbers.
+    pub volumes: BTreeMap<VolumeNumber, VolumeRecord>,
+    pub next_volume: u32,
     pub next_extent: u64,
     pub next_segment: u64,
     /// Whether the index holds maps of removed or truncated files that remain to be freed.
     pub more_to_reap: bool,
 }
-
-/// What the log says when not all inodes could be counted.
-const USAGE_TOO_LOW: &str = "usage counters are too low by what these objects use; run `holdfast check`";
 
 /// The origin of a segment file that no record names.
 #[derive(Clone, Copy, Debug)]
@@ -54,30 +55,32 @@ pub(super) enum Unlisted {
 }
 
 impl Loaded {
-    /// Reads the index. Only the record of the family is required. Other records that cannot be read or decoded are left out,
+    /// Reads the index. Only the records about the pool and its volumes are required. Other records that cannot be read or decoded are left out,
     /// as `docs/semantics.md` says, and the log reports the consequences.
     ///
     /// # Errors
-    /// The record of the family is missing or damaged, or the index cannot be read at all.
+    /// The record about the pool is missing or damaged, or the index cannot be read at all.
     pub(super) fn from_index(index: &mut Index) -> Result<(Loaded, Snapshot), OpenError> {
         let mut tables = Tables::new(index)?;
         let meta = tables.get(&key::meta())?.ok_or_else(|| {
             OpenError("the index holds no volume: its creation was interrupted; create it again".to_owned())
         })?;
-        let meta = MetaRecord::decode(&meta)?;
+        let meta = read_meta(&meta)?;
         let mut loaded = Loaded {
             memtable: Memtable::new(Layer(1)),
-            usage: Usage::default(),
+            usage: VolumeUsage::default(),
             duplicate_requests: DuplicateRequestCache::default(),
             segments: HashMap::new(),
             unlisted: Unlisted::Unused,
             orphans: BTreeSet::new(),
-            next_ino: meta.next_ino.0,
+            volumes: BTreeMap::new(),
+            next_volume: meta.next_volume.0,
             next_extent: meta.next_extent.0,
             next_segment: meta.next_segment.0,
             more_to_reap: false,
             meta,
         };
+        loaded.load_volumes(&mut tables)?;
         loaded.load_removed(&mut tables)?;
         loaded.load_usage(&mut tables)?;
         loaded.load_segments(&mut tables)?;
@@ -87,79 +90,74 @@ impl Loaded {
         Ok((loaded, tables.into_snapshot()))
     }
 
+    /// Loads the records about volumes, which are needed like that about the pool.
+    fn load_volumes(&mut self, tables: &mut Tables<'_>) -> Result<(), OpenError> {
+        let volumes = &mut self.volumes;
+        let read = tables.each(POOL, Table::Volume, &mut |fields, value| {
+            let number = key::volume_number(fields).ok_or(Malformed("volume key"))?;
+            volumes.insert(number, VolumeRecord::decode(value)?);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if read.is_whole() {
+            return Ok(());
+        }
+        let lost = "it has lost a record about a volume, with the key of its file handles";
+        Err(beyond_repair(&IndexError::Corrupt(lost.to_owned())))
+    }
+
     /// Loads what remains to be freed of removed files.
     fn load_removed(&mut self, tables: &mut Tables<'_>) -> Result<(), OpenError> {
         const MEANING: &str = "the space of some removed files may stay in use; run `holdfast check`";
         let more_to_reap = &mut self.more_to_reap;
-        let reap = tables.each(FIRST, Table::Reap, &mut |_, _| {
+        let reap = tables.each(POOL, Table::Reap, &mut |_, _| {
             *more_to_reap = true;
             Ok(ControlFlow::Break(()))
         })?;
         reap.warn(MEANING);
-        let orphans = &mut self.orphans;
-        let read = tables.each(FIRST, Table::Orphan, &mut |fields, _| {
-            orphans.insert(Ino(key::number(fields).ok_or(Malformed("orphan key"))?));
-            Ok(ControlFlow::Continue(()))
-        })?;
-        read.warn(MEANING);
-        // Read only to find damage now: the protocols read it soon.
-        let state = tables.each(FIRST, Table::State, &mut |_, _| Ok(ControlFlow::Continue(())))?;
-        state.warn("some opens, locks and other state of clients are gone, as if they had been revoked");
+        for (volume, _) in self.volumes.iter().filter(|(_, record)| !record.is_deleted) {
+            let orphans = &mut self.orphans;
+            let read = tables.each(*volume, Table::Orphan, &mut |fields, _| {
+                orphans.insert(volume.object(Ino(key::number(fields).ok_or(Malformed("orphan key"))?)));
+                Ok(ControlFlow::Continue(()))
+            })?;
+            read.warn(MEANING);
+            // Read only to find damage now: the protocols read it soon.
+            let state = tables.each(*volume, Table::State, &mut |_, _| Ok(ControlFlow::Continue(())))?;
+            state.warn("some opens, locks and other state of clients are gone, as if they had been revoked");
+        }
         Ok(())
     }
 
-    /// Loads the usage counters, or counts anew.
+    /// Loads the usage counters of volumes. If any counter cannot be read, all are counted anew.
     fn load_usage(&mut self, tables: &mut Tables<'_>) -> Result<(), OpenError> {
-        let usage = &self.usage;
-        let read = tables.each(FIRST, Table::Usage, &mut |fields, value| {
-            let (kind, id) = fields.split_first().ok_or(Malformed("usage key"))?;
-            let kind = UsageKind::from_byte(*kind).ok_or(Malformed("usage key"))?;
-            let id = key::number(id).ok_or(Malformed("usage key"))?;
-            usage.load(kind, id, UsageRecord::decode(value)?);
-            Ok(ControlFlow::Continue(()))
-        })?;
-        if !read.is_whole() {
-            read.warn("usage is counted anew from all inodes");
-            let inodes = tables.count_usage(usage, &self.memtable)?;
-            inodes.warn(USAGE_TOO_LOW);
+        for volume in self.volumes.keys().copied() {
+            let mut of_volume = UsageRecord::default();
+            let read = tables.each(volume, Table::Usage, &mut |fields, value| {
+                let (kind, _) = usage::parse(fields).ok_or(Malformed("usage key"))?;
+                let record = UsageRecord::decode(value)?;
+                if kind == UsageKind::Volume {
+                    of_volume = record;
+                }
+                Ok(ControlFlow::Continue(()))
+            })?;
+            if !read.is_whole() {
+                read.warn("usage is counted anew from all inodes");
+                let (counted, inodes) = tables.count_usage(volume, &self.memtable)?;
+                inodes.warn("usage counters are too low by what these objects use; run `holdfast check`");
+                of_volume = counted.get(&(UsageKind::Volume, 0)).copied().unwrap_or_default();
+                for ((kind, id), record) in counted {
+                    self.memtable.usage.set((volume, kind, id), record);
+                }
+            }
+            self.usage.load(volume, of_volume);
         }
         Ok(())
-    }
-
-    /// Counts usage anew, after the journal was replayed, if the volume has extended attributes that its counters may
-    /// lack. Returns the format that the volume then has; the next checkpoint, which this makes necessary, notes it.
-    pub(super) fn count_xattrs(
-        &mut self,
-        index: &mut Index,
-        snapshot: &mut Snapshot,
-    ) -> Result<u32, OpenError> {
-        if self.meta.format >= MetaRecord::FORMAT_XATTRS_COUNTED || !self.has_xattrs(snapshot) {
-            return Ok(self.meta.format);
-        }
-        let mut tables = Tables::new(index)?;
-        let inodes = tables.count_usage(&self.usage, &self.memtable)?;
-        inodes.warn(USAGE_TOO_LOW);
-        *snapshot = tables.into_snapshot();
-        self.memtable.apply([(key::usage(UsageKind::Volume.byte(), 0), None)], &[]);
-        Ok(MetaRecord::FORMAT_XATTRS_COUNTED)
-    }
-
-    /// Whether there are records of extended attributes, or may be.
-    fn has_xattrs(&self, snapshot: &Snapshot) -> bool {
-        let mut found = false;
-        self.memtable.each_of(FIRST, Table::Xattr, &mut |_, _| found = true);
-        let (from, to) = key::table_range(FIRST, Table::Xattr);
-        let read = snapshot.scan(&from, &to, &mut |_, _| {
-            found = true;
-            ControlFlow::Break(())
-        });
-        found || read.is_err()
     }
 
     /// Loads the segments. If a record is lost, live bytes are counted anew from the extents; if those cannot be read
     /// either, no file of a segment is deleted.
     fn load_segments(&mut self, tables: &mut Tables<'_>) -> Result<(), OpenError> {
-        let read = tables.each(FAMILY, Table::Segment, &mut |fields, value| {
+        let read = tables.each(POOL, Table::Segment, &mut |fields, value| {
             let id = SegmentId(key::number(fields).ok_or(Malformed("segment key"))?);
             self.add_segment(id, SegmentRecord::decode(value)?, Layer(0));
             Ok(ControlFlow::Continue(()))
@@ -191,8 +189,9 @@ impl Loaded {
     /// Loads the remembered replies, oldest first.
     fn load_replies(&mut self, tables: &mut Tables<'_>) -> Result<(), OpenError> {
         let mut replies: Vec<(RequestKey, ReplyRecord)> = Vec::new();
-        let read = tables.each(FAMILY, Table::Reply, &mut |fields, value| {
-            replies.push((RequestKey(fields.into()), ReplyRecord::decode(value)?));
+        let read = tables.each(POOL, Table::Reply, &mut |fields, value| {
+            let (volume, request) = key::replied(fields).ok_or(Malformed("reply key"))?;
+            replies.push((RequestKey::new(request).for_volume(volume), ReplyRecord::decode(value)?));
             Ok(ControlFlow::Continue(()))
         })?;
         read.warn("a call that a client repeats across this start may be executed twice");
@@ -218,19 +217,40 @@ impl Loaded {
             self.count_record(key, slot)?;
         }
         apply::overlay(&self.memtable, std::mem::take(&mut entry.records));
-        let after = Durability { seq, flush_generation: 0 };
+        let after = Durability::of(seq);
         apply::apply(entry, after, &self.memtable, &self.usage, &self.duplicate_requests);
+        Ok(())
+    }
+
+    /// Follows a change of a record about a volume.
+    fn count_volume(&mut self, fields: &[u8], slot: &Slot) -> Result<(), Malformed> {
+        let number = key::volume_number(fields).ok_or(Malformed("volume key"))?;
+        self.next_volume = self.next_volume.max(number.0.saturating_add(1));
+        let Some(value) = slot else {
+            self.volumes.remove(&number);
+            return Ok(());
+        };
+        let mut record = VolumeRecord::decode(value)?;
+        if let Some(older) = self.volumes.get(&number) {
+            record.next_ino = record.next_ino.max(older.next_ino);
+        }
+        self.volumes.insert(number, record);
         Ok(())
     }
 
     /// Keeps numbers from being reused, and collects other facts about the whole volume.
     fn count_record(&mut self, key: &[u8], slot: &Slot) -> Result<(), Malformed> {
-        let Some((_, table, fields)) = key::parse(key) else { return Ok(()) };
+        let Some((volume, table, fields)) = key::parse(key) else { return Ok(()) };
         let number = key::number(fields).unwrap_or(0);
         match (table, slot) {
-            (Table::Inode, _) => self.next_ino = self.next_ino.max(number.saturating_add(1)),
-            (Table::Orphan, Some(_)) => drop(self.orphans.insert(Ino(number))),
-            (Table::Orphan, None) => drop(self.orphans.remove(&Ino(number))),
+            (Table::Inode, _) => {
+                if let Some(record) = self.volumes.get_mut(&volume) {
+                    record.next_ino.0 = record.next_ino.0.max(number.saturating_add(1));
+                }
+            }
+            (Table::Volume, slot) => self.count_volume(fields, slot)?,
+            (Table::Orphan, Some(_)) => drop(self.orphans.insert(volume.object(Ino(number)))),
+            (Table::Orphan, None) => drop(self.orphans.remove(&volume.object(Ino(number)))),
             (Table::Extent, None) => self.next_extent = self.next_extent.max(number.saturating_add(1)),
             (Table::Segment, Some(value)) => {
                 self.add_segment(SegmentId(number), SegmentRecord::decode(value)?, self.memtable.layer);

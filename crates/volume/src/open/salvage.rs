@@ -1,17 +1,17 @@
 //! Reads the tables of an index that has lost or undecodable records.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
-use crate::api::ids::{Ino, Member, SegmentId};
+use crate::api::ids::{Ino, SegmentId, VolumeNumber};
 use crate::encoding::codec::Malformed;
 use crate::encoding::key;
-use crate::encoding::key::{FAMILY, FIRST, Key, Table};
-use crate::encoding::record::{ExtentRecord, InodeRecord};
+use crate::encoding::key::{Key, POOL, Table};
+use crate::encoding::record::{ExtentRecord, InodeRecord, UsageKind, UsageRecord};
 use crate::media::BLOCK_BYTES;
 use crate::tables::index::{Found, Index, IndexError, Snapshot};
 use crate::tables::memtable::Memtable;
-use crate::tables::usage::{Usage, deltas};
+use crate::tables::usage;
 
 use super::OpenError;
 
@@ -83,8 +83,13 @@ impl<'i> Tables<'i> {
     ///
     /// # Errors
     /// The index cannot be used any more.
-    pub(super) fn each(&mut self, member: Member, table: Table, visit: Visit<'_>) -> Result<Read, OpenError> {
-        let (from, to) = key::table_range(member, table);
+    pub(super) fn each(
+        &mut self,
+        volume: VolumeNumber,
+        table: Table,
+        visit: Visit<'_>,
+    ) -> Result<Read, OpenError> {
+        let (from, to) = key::table_range(volume, table);
         let mut read = Read { table, malformed: 0, reason: None, unreadable: None };
         let dropped = &mut self.dropped;
         let mut lost = None;
@@ -111,34 +116,48 @@ impl<'i> Tables<'i> {
         Ok(read)
     }
 
-    /// Sets the usage counters to the sum over all inodes in the index and in `newer` records.
-    pub(super) fn count_usage(&mut self, usage: &Usage, newer: &Memtable) -> Result<Read, OpenError> {
-        usage.clear();
-        let count = |value: &[u8]| -> Result<(), Malformed> {
+    /// Returns the usage counters of a volume as the sum over all inodes in the index and in `newer` records, and as zero if
+    /// none of these counts.
+    pub(super) fn count_usage(
+        &mut self,
+        volume: VolumeNumber,
+        newer: &Memtable,
+    ) -> Result<(BTreeMap<(UsageKind, u64), UsageRecord>, Read), OpenError> {
+        let mut counters: BTreeMap<(UsageKind, u64), UsageRecord> = BTreeMap::new();
+        let known = self.each_needed(volume, Table::Usage, &mut |fields, _| {
+            counters.extend(usage::parse(fields).map(|counter| (counter, UsageRecord::default())));
+            Ok(ControlFlow::Continue(()))
+        });
+        drop(known?);
+        let mut count = |value: &[u8]| -> Result<(), Malformed> {
             let record = InodeRecord::decode(value)?;
-            usage.apply(&deltas(&record, record.usage_bytes().cast_signed(), 1));
+            for delta in usage::deltas(&record, record.usage_bytes().cast_signed(), 1) {
+                let counter = counters.entry((delta.kind, delta.id)).or_default();
+                *counter = counter.changed(delta.bytes, delta.inodes);
+            }
             Ok(())
         };
         let mut counted = Ok(());
-        newer.each_of(FIRST, Table::Inode, &mut |_, slot| {
+        newer.each_of(volume, Table::Inode, &mut |_, slot| {
             if let (Ok(()), Some(value)) = (&counted, slot) {
                 counted = count(value);
             }
         });
         counted?;
-        self.each_needed(FIRST, Table::Inode, &mut |fields, value| {
+        let read = self.each_needed(volume, Table::Inode, &mut |fields, value| {
             let ino = Ino(key::number(fields).ok_or(Malformed("inode key"))?);
-            if newer.get(&key::inode(ino)).is_none() {
+            if newer.get(&key::inode(volume.object(ino))).is_none() {
                 count(value)?;
             }
             Ok(ControlFlow::Continue(()))
-        })
+        })?;
+        Ok((counters, read))
     }
 
     /// Returns what all extents say about their segments.
     pub(super) fn count_segments(&mut self) -> Result<(HashMap<SegmentId, SegmentUse>, Read), OpenError> {
         let mut used: HashMap<SegmentId, SegmentUse> = HashMap::new();
-        let read = self.each_needed(FAMILY, Table::Extent, &mut |_, value| {
+        let read = self.each_needed(POOL, Table::Extent, &mut |_, value| {
             let record = ExtentRecord::decode(value)?;
             let of_segment = used.entry(record.segment).or_default();
             let end = record.offset.saturating_add(u64::from(record.stored));
@@ -150,9 +169,14 @@ impl<'i> Tables<'i> {
     }
 
     /// Like [`Tables::each`] for records that hold what clients stored: those that do not decode stay.
-    fn each_needed(&mut self, member: Member, table: Table, visit: Visit<'_>) -> Result<Read, OpenError> {
+    fn each_needed(
+        &mut self,
+        volume: VolumeNumber,
+        table: Table,
+        visit: Visit<'_>,
+    ) -> Result<Read, OpenError> {
         let dropped = self.dropped.len();
-        let read = self.each(member, table, visit)?;
+        let read = self.each(volume, table, visit)?;
         self.dropped.truncate(dropped);
         Ok(read)
     }

@@ -11,6 +11,7 @@ use crate::volume::Volume;
 impl Volume {
     /// Returns which of the wanted permissions the caller has.
     pub fn access(&self, request: &Request<'_>, ino: Ino, wanted: AccessMask) -> Answer<Accessible> {
+        let ino = self.object(ino);
         self.run(request.access, |attempt| {
             let state = attempt.lock(ino)?;
             let granted = AccessMask(granted(request.credentials, state.record()) & wanted.0);
@@ -24,7 +25,7 @@ impl Volume {
 
 /// Returns what the mode bits grant, without the owner's exceptions for READ and WRITE: those stand in for an open
 /// that was checked, and a client that asks here is about to open.
-fn granted(who: &Credentials, inode: &InodeRecord) -> u32 {
+pub(super) fn granted(who: &Credentials, inode: &InodeRecord) -> u32 {
     let mut granted = 0;
     let is_directory = inode.file_type == FileType::Directory;
     if may(who, inode, READ) {

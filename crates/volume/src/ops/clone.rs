@@ -5,7 +5,7 @@
 //! mapping. So no checkpoint finds the extent without references in between.
 
 use crate::api::attributes::{FileType, Wcc};
-use crate::api::ids::Ino;
+use crate::api::ids::{Ino, ObjectId};
 use crate::api::request::{Answer, Error, Promised, Request};
 use crate::api::results::Cloned;
 use crate::encoding::record::{ExtentMapping, InodeRecord, Source};
@@ -16,18 +16,22 @@ use crate::file::inodes::InodeState;
 use crate::limits::{
     CLONE_BLOCK_BYTES, CLONE_RUNS_MAX, FILE_BYTES_MAX, HOLE_BYTES_MAX, MAP_BYTES_PER_ENTRY_MAX,
 };
+use crate::pool::Subject;
 use crate::segments::space::EXTENT_OVERHEAD_BYTES;
 use crate::transaction::attempt::{Attempt, LockedInodes, Stop};
 use crate::transaction::map_update::inline_mappings;
 use crate::transaction::objects::signed;
 use crate::transaction::permission::check_read;
-use crate::volume::{Subject, Volume};
+use crate::volume::Volume;
+
+/// Mappings of a part above which it takes only half of a memtable.
+const MANY_MAPPINGS: usize = 64;
 
 /// The range to share: `count` bytes from an offset of one file, at an offset of the same or another file.
 #[derive(Clone, Copy)]
 struct Share {
-    from: (Ino, u64),
-    to: (Ino, u64),
+    from: (ObjectId, u64),
+    to: (ObjectId, u64),
     count: u64,
 }
 
@@ -58,6 +62,8 @@ impl Volume {
         to: (Ino, u64),
         count: u64,
     ) -> Answer<Cloned> {
+        let from = (self.object(from.0), from.1);
+        let to = (self.object(to.0), to.1);
         self.share(request, Share { from, to, count }, CLONE_BLOCK_BYTES)
     }
 
@@ -72,6 +78,8 @@ impl Volume {
         to: (Ino, u64),
         count: u64,
     ) -> Answer<Cloned> {
+        let from = (self.object(from.0), from.1);
+        let to = (self.object(to.0), to.1);
         self.share(request, Share { from, to, count }, 1)
     }
 
@@ -136,7 +144,7 @@ impl Volume {
         if self.fits_an_entry(state) {
             return self.save_inline(attempt, state).map(drop);
         }
-        self.write_back.request(state.ino);
+        self.write_back.request(state.id);
         Err(Error::ObjectBusy.into())
     }
 
@@ -156,11 +164,11 @@ impl Volume {
         if runs.iter().any(|run| matches!(run.location, Location::Lost)) {
             return Err(self.report(Subject::Object(share.from.0), &MAPPINGS_LOST).into());
         }
-        let (ino, at) = share.to;
-        let target = held.get(ino);
+        let (id, at) = share.to;
+        let target = held.get(id);
         let whole = part(&runs, (start, end), at, target.record());
         let limit = (at, at + whole.length);
-        let (reached, _) = replaceable(&view.active, ino, limit, MAP_BYTES_PER_ENTRY_MAX / 2);
+        let (reached, _) = replaceable(&view.active, id, limit, MAP_BYTES_PER_ENTRY_MAX / 2);
         drop(view);
         let (reached, replaced) = attempt.mapped_some(target, (at, reached), HOLE_BYTES_MAX)?;
         let part = if reached < limit.1 {
@@ -179,10 +187,15 @@ impl Volume {
         part: &Part<'_>,
         replaced: u64,
     ) -> Result<Cloned, Stop> {
+        if part.mappings.len() > MANY_MAPPINGS && self.memtables_are_half_full() {
+            self.checkpoints.kick();
+            return Err(Error::ObjectBusy.into());
+        }
         let inline = part.mappings.iter().filter(|(_, mapping)| matches!(mapping.source, Source::Inline(_)));
         let reserved = inline.map(|(end, mapping)| end - mapping.start + EXTENT_OVERHEAD_BYTES).sum();
+        let growth = self.reserve_growth(part.data.saturating_sub(replaced))?;
         self.reserve(reserved)?;
-        let mut change = self.begin().inspect_err(|_| self.space.release(reserved))?;
+        let mut change = self.begin(self.number()).inspect_err(|_| self.space.release(reserved))?;
         // A hole over data counts as one of DEALLOCATE.
         let freed = replaced.saturating_sub(part.data);
         let holes = change.view().active.hole_bytes();
@@ -202,13 +215,14 @@ impl Volume {
         record.used = record.used - replaced + part.data;
         let data = part.mappings.iter().rev().find(|(_, mapping)| mapping.source != Source::Hole);
         record.mapped_end = record.mapped_end.max(data.map_or(0, |(end, _)| *end));
-        change.map(target.ino, &part.mappings);
+        change.map(target.id, &part.mappings);
         target.note_mapped(at, end, signed(part.data) - signed(replaced));
         change.add_usage(&record, signed(part.data) - signed(replaced), 0);
+        change.add_growth(growth.keep());
         *target.record_mut() = record;
         target.dirty.remove(at, end);
         self.account_dirty(target);
-        change.put_inode(target.ino, target.record());
+        change.put_inode(target.id, target.record());
         target.journaled(change.commit());
         Ok(Cloned { count: part.length, file: Wcc { before, after: target.attributes() } })
     }
@@ -245,14 +259,14 @@ fn part<'r>(runs: &'r [Run], (start, end): (u64, u64), at: u64, target: &InodeRe
 fn put_hole(part: &mut Part<'_>, (from, to): (u64, u64), target: &InodeRecord) {
     let to = to.min(target.mapped_end);
     if from < to {
-        let (epoch, birth) = (target.epoch, target.truncations);
-        part.mappings.push((to, ExtentMapping { epoch, start: from, birth, source: Source::Hole }));
+        let birth = target.truncations;
+        part.mappings.push((to, ExtentMapping { start: from, birth, source: Source::Hole }));
     }
 }
 
 /// Adds the first bytes of a run.
 fn put_run<'r>(part: &mut Part<'r>, run: &'r Run, (at, bytes): (u64, u64), target: &InodeRecord) {
-    let (epoch, birth) = (target.epoch, target.truncations);
+    let birth = target.truncations;
     part.data += bytes;
     match &run.location {
         Location::Inline(data, from) => {
@@ -261,7 +275,7 @@ fn put_run<'r>(part: &mut Part<'r>, run: &'r Run, (at, bytes): (u64, u64), targe
         }
         Location::Extent(id, offset) => {
             let source = Source::Extent { id: *id, offset: *offset };
-            part.mappings.push((at + bytes, ExtentMapping { epoch, start: at, birth, source }));
+            part.mappings.push((at + bytes, ExtentMapping { start: at, birth, source }));
         }
         Location::Dirty(_) | Location::Hole | Location::Lost => {
             unreachable!("only what is stable was asked for, and nothing is lost")

@@ -12,6 +12,7 @@ impl Volume {
     /// Makes the unstable data of a file stable. Commits the whole file, whatever range is given: that is allowed,
     /// and the rest would follow soon anyway. A small amount goes into the journal at once.
     pub fn commit(&self, request: &Request<'_>, ino: Ino, _offset: u64, _count: u32) -> Answer<Committed> {
+        let ino = self.object(ino);
         self.run(request.access, |attempt| {
             let mut state = attempt.lock(ino)?;
             let fail = |error, after| Stop::Failed(Failure { error, after });
@@ -22,10 +23,7 @@ impl Volume {
                 .map_err(|error| fail(error, state.durability()))?;
             let verifier = self.write_verifier();
             if self.fits_an_entry(&state) {
-                if !state.dirty.is_empty() || state.unsaved {
-                    drop(self.begin_freeing()?);
-                    self.save_inline(attempt, &mut state)?;
-                }
+                self.save_inline(attempt, &mut state)?;
             } else {
                 if self.refuses_changes().is_some() {
                     return Err(fail(Error::ReadOnly, Durability::NOW));

@@ -3,12 +3,12 @@
 use super::setattr::permitted_mode;
 use super::{check_directory, chosen, is_dot};
 use crate::api::attributes::{Device, FileType, SetAttributes, Wcc};
-use crate::api::ids::{Cookie, Ino};
+use crate::api::ids::{Cookie, Ino, ObjectId};
 use crate::api::request::{Answer, Encode, Error, Promised, Request};
 use crate::api::results::{CreateHow, Created, NodeKind};
 use crate::api::time::Time;
 use crate::encoding::key;
-use crate::encoding::record::{InodeRecord, NameRecord, encode_symlink};
+use crate::encoding::record::{InodeRecord, NameRecord};
 use crate::file::inodes::Presence;
 use crate::limits::{FILE_BYTES_MAX, LINKS_MAX, SYMLINK_BYTES_MAX};
 use crate::transaction::attempt::{Attempt, LockedInodes, Stop};
@@ -73,6 +73,7 @@ impl Volume {
         how: &CreateHow,
         encode: Encode<'_, Created>,
     ) -> Answer<Created> {
+        let directory = self.object(directory);
         let new = match how {
             CreateHow::Unchecked(set) => {
                 New { existing: Existing::Take, ..New::plain(FileType::Regular, *set) }
@@ -96,6 +97,7 @@ impl Volume {
         set: &SetAttributes,
         encode: Encode<'_, Created>,
     ) -> Answer<Created> {
+        let directory = self.object(directory);
         let set = SetAttributes { size: None, ..*set };
         self.make(request, directory, name, &New::plain(FileType::Directory, set), encode)
     }
@@ -110,6 +112,7 @@ impl Volume {
         set: &SetAttributes,
         encode: Encode<'_, Created>,
     ) -> Answer<Created> {
+        let directory = self.object(directory);
         if target.len() > SYMLINK_BYTES_MAX {
             return Err(Error::NameTooLong.into());
         }
@@ -131,6 +134,7 @@ impl Volume {
         set: &SetAttributes,
         encode: Encode<'_, Created>,
     ) -> Answer<Created> {
+        let directory = self.object(directory);
         let (file_type, device) = match kind {
             NodeKind::Block(device) => (FileType::Block, device),
             NodeKind::Character(device) => (FileType::Character, device),
@@ -147,7 +151,7 @@ impl Volume {
     fn make(
         &self,
         request: &Request<'_>,
-        directory: Ino,
+        directory: ObjectId,
         name: &[u8],
         new: &New<'_>,
         encode: Encode<'_, Created>,
@@ -178,7 +182,7 @@ impl Volume {
         request: &Request<'_>,
         attempt: &Attempt<'_>,
         mut held: LockedInodes,
-        directory: Ino,
+        directory: ObjectId,
         found: &NameRecord,
         new: &New<'_>,
         encode: Encode<'_, Created>,
@@ -188,7 +192,7 @@ impl Volume {
         {
             return Err(held.fail(Error::ObjectBusy));
         }
-        let file = held.get(found.ino);
+        let file = held.get(directory.sibling(found.ino));
         let acceptable = file.record().file_type == FileType::Regular
             && match new.existing {
                 Existing::Refuse => false,
@@ -201,7 +205,15 @@ impl Volume {
         if let (Existing::Take | Existing::TakeKnown(_), Some(size)) = (new.existing, new.set.size)
             && (size != file.size() || !file.dirty.is_empty() || file.record().size != size)
         {
-            return self.truncate_existing(request, attempt, held, directory, found.ino, size, encode);
+            return self.truncate_existing(
+                request,
+                attempt,
+                held,
+                directory,
+                directory.sibling(found.ino),
+                size,
+                encode,
+            );
         }
         let attributes = file.attributes();
         let wcc = held.get(directory).attributes().unchanged();
@@ -216,8 +228,8 @@ impl Volume {
         request: &Request<'_>,
         attempt: &Attempt<'_>,
         mut held: LockedInodes,
-        directory: Ino,
-        ino: Ino,
+        directory: ObjectId,
+        ino: ObjectId,
         size: u64,
         encode: Encode<'_, Created>,
     ) -> Result<Promised<Created>, Stop> {
@@ -243,7 +255,7 @@ impl Volume {
         &self,
         request: &Request<'_>,
         mut held: LockedInodes,
-        directory: Ino,
+        directory: ObjectId,
         name: &[u8],
         new: &New<'_>,
         encode: Encode<'_, Created>,
@@ -254,28 +266,31 @@ impl Volume {
         if let Err(error) = check_new(request, &old, new) {
             return Err(held.fail(error));
         }
+        if !self.has_room_for_object() {
+            return Err(held.fail(Error::NoSpace));
+        }
         // The new number is the highest of all, so locking it last keeps the lock order; no other thread can know it
         // yet.
-        let ino = self.identity.new_ino();
-        let cell = self.inodes.get(ino, self.committer.durable(), self.flushed_generation());
+        let id = self.object(self.own.new_ino());
+        let cell = self.inodes.get(id, self.committer.durable(), self.flushed_generation());
         let mut state = cell.lock_arc();
-        let mut change = self.begin()?;
+        let mut change = self.begin(self.number())?;
         let (stamp, _) = self.committer.stamp(request.now);
         let record = self.new_record(request, directory, &old, new, stamp);
         let mut parent_record =
-            self.add_name(&mut change, (directory, &old), name, (ino, new.file_type), stamp);
+            self.add_name(&mut change, (directory, &old), name, (id.ino, new.file_type), stamp);
         if new.file_type == FileType::Directory {
             parent_record.links += 1;
         }
-        self.put_new(&mut change, (directory, &parent_record), (ino, &record), new.target);
+        self.put_new(&mut change, (directory, &parent_record), (id, &record), new.target);
         let created = Created {
-            attributes: record.attributes(ino),
-            directory: Wcc { before, after: parent_record.attributes(directory) },
+            attributes: record.attributes(id.ino),
+            directory: Wcc { before, after: parent_record.attributes(directory.ino) },
             is_new: true,
         };
         let seq = change.commit_answered(request, held.durability(), &created, encode);
         if record.file_type == FileType::Directory {
-            self.negative_lookups.directory_created(ino);
+            self.negative_lookups.directory_created(id);
         }
         state.presence = Presence::Present(record);
         state.seq = seq;
@@ -289,15 +304,15 @@ impl Volume {
     fn put_new(
         &self,
         change: &mut Change<'_>,
-        parent: (Ino, &InodeRecord),
-        new: (Ino, &InodeRecord),
+        parent: (ObjectId, &InodeRecord),
+        new: (ObjectId, &InodeRecord),
         target: &[u8],
     ) {
-        let (ino, record) = new;
+        let (id, record) = new;
         if !target.is_empty() {
-            change.put_new(key::symlink(ino), encode_symlink(record.epoch, target));
+            change.put_new(key::symlink(id), target.to_vec());
         }
-        change.put_new(key::inode(ino), record.encode());
+        change.put_new(key::inode(id), record.encode());
         change.put_inode(parent.0, parent.1);
         change.add_usage(record, 0, 1);
     }
@@ -305,7 +320,7 @@ impl Volume {
     fn new_record(
         &self,
         request: &Request<'_>,
-        directory: Ino,
+        directory: ObjectId,
         parent: &InodeRecord,
         new: &New<'_>,
         stamp: Time,
@@ -320,7 +335,6 @@ impl Volume {
             mode |= SETGID;
         }
         InodeRecord {
-            epoch: parent.epoch,
             file_type: new.file_type,
             mode,
             links: if is_directory { 2 } else { 1 },
@@ -334,7 +348,7 @@ impl Volume {
             mtime: chosen(new.set.mtime, stamp, stamp),
             ctime: stamp,
             change: self.next_change(0),
-            parent: if is_directory { directory } else { Ino(0) },
+            parent: if is_directory { directory.ino } else { Ino(0) },
             next_cookie: if is_directory { Cookie::FIRST } else { Cookie(0) },
             entries: 0,
             tree: parent.tree,

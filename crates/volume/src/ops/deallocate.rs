@@ -18,6 +18,7 @@ impl Volume {
     /// moment. That room is not reserved, as segments have no place for data before it is written. The range reads as
     /// before, with zeros where there was nothing.
     pub fn allocate(&self, request: &Request<'_>, ino: Ino, offset: u64, length: u64) -> Answer<Wcc> {
+        let ino = self.object(ino);
         self.run(request.access, |attempt| {
             let mut state = attempt.lock(ino)?;
             let after = state.durability();
@@ -32,7 +33,7 @@ impl Volume {
                 return Err(fail(Error::NoSpace));
             }
             let before = state.attributes().before();
-            let mut change = self.begin()?;
+            let mut change = self.begin(self.number())?;
             let (stamp, _) = self.committer.stamp(request.now);
             let mut record = self.written_record(request, state.record(), stamp);
             record.size = record.size.max(end);
@@ -48,6 +49,7 @@ impl Volume {
     /// One call makes one journal entry, and may do less than was asked for; the caller continues after that. After a crash
     /// each part is done or not.
     pub fn deallocate(&self, request: &Request<'_>, ino: Ino, offset: u64, length: u64) -> Answer<Punched> {
+        let ino = self.object(ino);
         self.run(request.access, |attempt| {
             let mut state = attempt.lock(ino)?;
             let after = state.durability();
@@ -87,16 +89,19 @@ impl Volume {
     ) -> Result<u64, Stop> {
         let mapped_end = state.record().mapped_end;
         let is_tail = to >= mapped_end;
+        if is_tail && from < mapped_end && !state.record().can_be_truncated() {
+            return Err(Error::NoSpace.into());
+        }
         let (end, freed) = if is_tail {
             (to, attempt.mapped_bytes(state, from, mapped_end)?)
         } else {
-            let (end, _) = replaceable(&self.view().active, state.ino, (from, to), MAP_BYTES_PER_ENTRY_MAX);
+            let (end, _) = replaceable(&self.view().active, state.id, (from, to), MAP_BYTES_PER_ENTRY_MAX);
             attempt.mapped_some(state, (from, end), HOLE_BYTES_MAX)?
         };
         let cuts_are_full = is_tail
             && from < mapped_end
             && state.record().pending_truncations.len() >= PENDING_TRUNCATIONS_MAX;
-        let change = self.begin_freeing()?;
+        let change = self.begin_freeing(self.number())?;
         let holes = change.view().active.hole_bytes();
         if cuts_are_full || (!is_tail && holes > 0 && freed > 0 && holes + freed > HOLE_BYTES_MAX) {
             drop(change);
@@ -126,9 +131,9 @@ impl Volume {
                 record.mapped_end = from;
             }
         } else {
-            let (epoch, birth) = (record.epoch, record.truncations);
-            let hole: ExtentMapping = ExtentMapping { epoch, start: from, birth, source: Source::Hole };
-            change.map(state.ino, &[(end, hole)]);
+            let birth = record.truncations;
+            let hole: ExtentMapping = ExtentMapping { start: from, birth, source: Source::Hole };
+            change.map(state.id, &[(end, hole)]);
             change.view().active.add_hole(freed);
         }
         state.note_mapped(from, if is_tail { u64::MAX } else { end }, -signed(freed));
@@ -136,8 +141,10 @@ impl Volume {
         change.add_usage(state.record(), -signed(freed), 0);
         state.dirty.remove(from, end);
         self.account_dirty(state);
-        change.put_inode(state.ino, state.record());
+        change.put_inode(state.id, state.record());
         state.journaled(change.commit());
-        self.space.removed();
+        if freed > 0 {
+            self.space.removed();
+        }
     }
 }

@@ -8,6 +8,7 @@ use crate::volume::Volume;
 impl Volume {
     /// Returns the attributes of an object.
     pub fn attributes(&self, request: &Request<'_>, ino: Ino) -> Answer<Attributes> {
+        let ino = self.object(ino);
         self.run(request.access, |attempt| {
             let state = attempt.lock(ino)?;
             Ok(Promised { value: state.attributes(), after: state.durability() })

@@ -20,6 +20,8 @@ impl Volume {
         name: &[u8],
         encode: Encode<'_, Linked>,
     ) -> Answer<Linked> {
+        let ino = self.object(ino);
+        let directory = self.object(directory);
         if is_dot(name) {
             return Err(Error::Exists.into());
         }
@@ -51,9 +53,10 @@ impl Volume {
             if let Err(error) = checked {
                 return Err(held.fail(error));
             }
-            let mut change = self.begin()?;
+            let mut change = self.begin(self.number())?;
             let (stamp, _) = self.committer.stamp(request.now);
-            let record = self.add_name(&mut change, (directory, &old), name, (ino, object.file_type), stamp);
+            let record =
+                self.add_name(&mut change, (directory, &old), name, (ino.ino, object.file_type), stamp);
             let mut object = object;
             object.links += 1;
             self.touch(&mut object, stamp, false);

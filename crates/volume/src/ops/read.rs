@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::check_regular;
-use crate::api::ids::{ExtentId, Ino};
+use crate::api::ids::{ExtentId, Ino, ObjectId};
 use crate::api::request::{Answer, Failure, Promised, Request};
 use crate::api::results::{Piece, ReadData};
 use crate::api::time::Time;
@@ -12,9 +12,10 @@ use crate::cache::blocks::{GROUP_BYTES, WHOLE_EXTENT, WHOLE_EXTENT_BYTES_MIN};
 use crate::file::extent_map::{Location, MAPPINGS_LOST, Run, resolve_some};
 use crate::file::inodes::LockedInode;
 use crate::limits::READ_RUNS_MAX;
+use crate::pool::Subject;
 use crate::transaction::attempt::{Attempt, Missing, Stop};
 use crate::transaction::permission::check_read;
-use crate::volume::{Subject, Volume};
+use crate::volume::Volume;
 
 /// A read updates an atime older than this even if the file did not change since, as `relatime` does.
 const ATIME_AGE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -22,6 +23,7 @@ const ATIME_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 impl Volume {
     /// Reads up to `count` bytes at `offset`. May return fewer before the end of a very fragmented file.
     pub fn read(&self, request: &Request<'_>, ino: Ino, offset: u64, count: u32) -> Answer<ReadData> {
+        let ino = self.object(ino);
         self.run(request.access, |attempt| {
             let mut state = attempt.lock(ino)?;
             let after = state.durability();
@@ -58,7 +60,7 @@ impl Volume {
         let lost = runs.iter().position(|run| matches!(run.location, Location::Lost));
         let (runs, end) = match lost {
             Some(first) if runs[first].start == start => {
-                let of = Subject::Data { ino: state.ino, from: start, to: runs[first].end };
+                let of = Subject::Data { of: state.id, from: start, to: runs[first].end };
                 return Err(self.report(of, &MAPPINGS_LOST).into());
             }
             Some(first) => (&runs[..first], runs[first].start),
@@ -69,7 +71,7 @@ impl Volume {
             attempt,
             pieces: Vec::with_capacity(runs.len() + 1),
             missing: Vec::new(),
-            ino: state.ino,
+            id: state.id,
         };
         let mut cursor = start;
         for run in runs {
@@ -105,7 +107,7 @@ struct Output<'a> {
     attempt: &'a Attempt<'a>,
     pieces: Vec<Piece>,
     missing: Vec<((ExtentId, u32), Subject)>,
-    ino: Ino,
+    id: ObjectId,
 }
 
 impl Output<'_> {
@@ -150,7 +152,7 @@ impl Output<'_> {
                 && (is_large || !self.piece(id, WHOLE_EXTENT, at, at + length))
             {
                 let from = run.start + (at - offset) as u64;
-                let of = Subject::Data { ino: self.ino, from, to: from + length as u64 };
+                let of = Subject::Data { of: self.id, from, to: from + length as u64 };
                 self.missing.push(((id, group), of));
             }
             at += length;
@@ -158,7 +160,7 @@ impl Output<'_> {
         if is_large && self.missing.len() > missing {
             self.pieces.truncate(pieces);
             self.missing.truncate(missing);
-            let of = Subject::Data { ino: self.ino, from: run.start, to: run.end };
+            let of = Subject::Data { of: self.id, from: run.start, to: run.end };
             self.missing.push(((id, WHOLE_EXTENT), of));
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{check_directory, is_dot};
 use crate::api::attributes::{FileType, Wcc};
-use crate::api::ids::Ino;
+use crate::api::ids::{Ino, ObjectId};
 use crate::api::request::{Answer, Encode, Error, Promised, Request};
 use crate::api::results::Removed;
 use crate::transaction::permission;
@@ -19,6 +19,7 @@ impl Volume {
         name: &[u8],
         encode: Encode<'_, Removed>,
     ) -> Answer<Removed> {
+        let directory = self.object(directory);
         if is_dot(name) {
             return Err(Error::IsDirectory.into());
         }
@@ -33,6 +34,7 @@ impl Volume {
         name: &[u8],
         encode: Encode<'_, Removed>,
     ) -> Answer<Removed> {
+        let directory = self.object(directory);
         match name {
             b"." => return Err(Error::Invalid.into()),
             b".." => return Err(Error::NotEmpty.into()),
@@ -44,7 +46,7 @@ impl Volume {
     fn remove_name(
         &self,
         request: &Request<'_>,
-        directory: Ino,
+        directory: ObjectId,
         name: &[u8],
         is_rmdir: bool,
         encode: Encode<'_, Removed>,
@@ -60,7 +62,8 @@ impl Volume {
                 return Err(held.fail(error));
             }
             let Some(found) = found else { return Err(held.fail(Error::NoEntry)) };
-            let object = held.get(found.ino).record();
+            let id = directory.sibling(found.ino);
+            let object = held.get(id).record();
             let kind = match object.file_type {
                 FileType::Directory if !is_rmdir => Err(Error::IsDirectory),
                 FileType::Directory if object.entries > 0 => Err(Error::NotEmpty),
@@ -71,18 +74,18 @@ impl Volume {
             if let Err(error) = permission::check_remove(who, &old, object).and(kind) {
                 return Err(held.fail(error));
             }
-            let mut change = self.begin_freeing()?;
+            let mut change = self.begin_freeing(self.number())?;
             let (stamp, _) = self.committer.stamp(request.now);
             let mut record = self.drop_name(&mut change, (directory, &old), name, &found, stamp);
             if is_rmdir {
                 record.links -= 1;
             }
-            let left = self.unlink(&mut change, held.get(found.ino), stamp);
+            let left = self.unlink(&mut change, held.get(id), stamp);
             change.put_inode(directory, &record);
-            let wcc = Wcc { before, after: record.attributes(directory) };
+            let wcc = Wcc { before, after: record.attributes(directory.ino) };
             let removed = Removed { directory: wcc, object: found.ino };
             let seq = change.commit_answered(request, held.durability(), &removed, encode);
-            let object = held.get(found.ino);
+            let object = held.get(id);
             self.set_unlinked(object, left);
             object.seq = seq;
             let parent = held.get(directory);

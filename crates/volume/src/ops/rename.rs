@@ -4,7 +4,7 @@ use parking_lot::MutexGuard;
 
 use super::{check_directory, is_dot};
 use crate::api::attributes::{FileType, Wcc};
-use crate::api::ids::Ino;
+use crate::api::ids::{Ino, ObjectId};
 use crate::api::request::{Access, Answer, Credentials, Encode, Error, Failure, Promised, Request};
 use crate::api::results::Renamed;
 use crate::api::time::Time;
@@ -20,7 +20,7 @@ use crate::volume::{Volume, check_name};
 const ANCESTORS_IN_PLACE_MAX: usize = 64;
 
 /// A directory and a name in it.
-type Name<'a> = (Ino, &'a [u8]);
+type Name<'a> = (ObjectId, &'a [u8]);
 
 /// A rename: what moves, and what it replaces.
 struct Move<'a> {
@@ -28,6 +28,13 @@ struct Move<'a> {
     to: Name<'a>,
     object: NameRecord,
     replaced: Option<NameRecord>,
+}
+
+impl Move<'_> {
+    /// Returns what moves.
+    fn object(&self) -> ObjectId {
+        self.from.0.sibling(self.object.ino)
+    }
 }
 
 impl Volume {
@@ -42,6 +49,8 @@ impl Volume {
         to: (Ino, &[u8]),
         encode: Encode<'_, Renamed>,
     ) -> Answer<Renamed> {
+        let from = (self.object(from.0), from.1);
+        let to = (self.object(to.0), to.1);
         if is_dot(from.1) || is_dot(to.1) {
             return Err(Error::Invalid.into());
         }
@@ -76,7 +85,7 @@ impl Volume {
                 let renamed = Renamed { from, to, object: object.ino, replaced: None };
                 return Ok(Promised { value: renamed, after: held.durability() });
             }
-            let mut change = self.begin_freeing()?;
+            let mut change = self.begin_freeing(self.number())?;
             let (stamp, _) = self.committer.stamp(request.now);
             let left = self.move_name(&mut change, &mut held, &work, stamp);
             let renamed = Renamed {
@@ -87,12 +96,12 @@ impl Volume {
             };
             let seq = change.commit_answered(request, held.durability(), &renamed, encode);
             if let (Some(replaced), Some(left)) = (replaced, left) {
-                let state = held.get(replaced.ino);
+                let state = held.get(to.0.sibling(replaced.ino));
                 self.set_unlinked(state, left);
                 state.seq = seq;
             }
-            for ino in [from.0, to.0, object.ino] {
-                let state = held.get(ino);
+            for id in [from.0, to.0, work.object()] {
+                let state = held.get(id);
                 state.journaled(seq);
             }
             Ok(Promised { value: renamed, after: held.durability() })
@@ -142,7 +151,9 @@ impl Volume {
     ) -> Result<(), Stop> {
         let (mut held, [object, _]) = attempt.lock_names([from, to], &[])?;
         let Some(object) = object else { return Err(self.no_source(request, &mut held, from, to)) };
-        if let Err(error) = check_may_rename(request.credentials, &mut held, (from.0, to.0), object.ino) {
+        if let Err(error) =
+            check_may_rename(request.credentials, &mut held, (from.0, to.0), from.0.sibling(object.ino))
+        {
             return Err(held.fail(error));
         }
         drop(held);
@@ -150,16 +161,16 @@ impl Volume {
             Access::Cached => ANCESTORS_IN_PLACE_MAX,
             Access::Blocking => DIRECTORY_DEPTH_MAX,
         };
-        let mut ino = to.0;
+        let mut id = to.0;
         for _ in 0..max {
-            if ino == Ino::ROOT {
+            if id.ino == Ino::ROOT {
                 return Ok(());
             }
-            ino = loop {
-                match self.parent(attempt, ino) {
+            id = loop {
+                match self.parent(attempt, id) {
                     // Read here, not by another attempt: that would begin below again.
                     Err(Stop::Missing(missing)) if request.access == Access::Blocking => {
-                        attempt.load(&missing)?
+                        attempt.load(&missing)?;
                     }
                     parent => break parent?,
                 }
@@ -173,18 +184,18 @@ impl Volume {
     /// but an event loop waits for nothing.
     fn begin_move(&self, access: Access) -> Result<MutexGuard<'_, ()>, Error> {
         match access {
-            Access::Cached => self.directory_moves.try_lock().ok_or(Error::WouldBlock),
-            Access::Blocking => Ok(self.directory_moves.lock()),
+            Access::Cached => self.own.directory_moves.try_lock().ok_or(Error::WouldBlock),
+            Access::Blocking => Ok(self.own.directory_moves.lock()),
         }
     }
 
     /// Returns a directory and all its ancestors. While this runs no directory changes its parent.
-    fn ancestors(&self, attempt: &Attempt<'_>, directory: Ino) -> Result<Vec<Ino>, Stop> {
+    fn ancestors(&self, attempt: &Attempt<'_>, directory: ObjectId) -> Result<Vec<ObjectId>, Stop> {
         let mut ancestors = vec![directory];
-        let mut ino = directory;
-        while ino != Ino::ROOT {
-            ino = self.parent(attempt, ino)?;
-            ancestors.push(ino);
+        let mut id = directory;
+        while id.ino != Ino::ROOT {
+            id = self.parent(attempt, id)?;
+            ancestors.push(id);
             if ancestors.len() > DIRECTORY_DEPTH_MAX {
                 return Err(Error::NameTooLong.into());
             }
@@ -193,7 +204,7 @@ impl Volume {
     }
 
     /// Returns the parent of a directory.
-    fn parent(&self, attempt: &Attempt<'_>, directory: Ino) -> Result<Ino, Stop> {
+    fn parent(&self, attempt: &Attempt<'_>, directory: ObjectId) -> Result<ObjectId, Stop> {
         #[cfg(test)]
         self.hooks.reach(crate::hooks::Point::AncestorSeen);
         let state = attempt.lock(directory)?;
@@ -201,7 +212,7 @@ impl Volume {
         if state.record().file_type != FileType::Directory || parent == Ino(0) {
             return Err(Failure { error: Error::NotDirectory, after: state.durability() }.into());
         }
-        Ok(parent)
+        Ok(directory.sibling(parent))
     }
 
     fn check_rename(
@@ -209,13 +220,13 @@ impl Volume {
         who: &Credentials,
         held: &mut LockedInodes,
         work: &Move<'_>,
-        ancestors: &[Ino],
+        ancestors: &[ObjectId],
     ) -> Result<(), Error> {
-        check_may_rename(who, held, (work.from.0, work.to.0), work.object.ino)?;
-        let record = |held: &mut LockedInodes, ino: Ino| -> InodeRecord { held.get(ino).record().clone() };
-        let (to, object) = (record(held, work.to.0), record(held, work.object.ino));
+        check_may_rename(who, held, (work.from.0, work.to.0), work.object())?;
+        let record = |held: &mut LockedInodes, id: ObjectId| -> InodeRecord { held.get(id).record().clone() };
+        let (to, object) = (record(held, work.to.0), record(held, work.object()));
         let is_directory = object.file_type == FileType::Directory;
-        if is_directory && ancestors.contains(&work.object.ino) {
+        if is_directory && ancestors.contains(&work.object()) {
             return Err(Error::Invalid);
         }
         let changes_parent = work.from.0 != work.to.0;
@@ -226,7 +237,7 @@ impl Volume {
             if replaced.ino == work.object.ino {
                 return Ok(());
             }
-            let replaced = record(held, replaced.ino);
+            let replaced = record(held, work.to.0.sibling(replaced.ino));
             permission::check_remove(who, &to, &replaced)?;
             match (is_directory, replaced.file_type == FileType::Directory) {
                 (true, false) => return Err(Error::NotDirectory),
@@ -267,21 +278,21 @@ impl Volume {
                 record.links -= 1;
             }
             *held.get(work.to.0).record_mut() = record;
-            left = Some(self.unlink(change, held.get(replaced.ino), stamp));
+            left = Some(self.unlink(change, held.get(work.to.0.sibling(replaced.ino)), stamp));
         }
         let target = (work.object.ino, work.object.file_type);
         let record =
             self.add_name(change, (work.to.0, held.get(work.to.0).record()), work.to.1, target, stamp);
         *held.get(work.to.0).record_mut() = record;
-        let object = held.get(work.object.ino).record_mut();
+        let object = held.get(work.object()).record_mut();
         self.touch(object, stamp, false);
         if is_directory && changes_parent {
-            object.parent = work.to.0;
+            object.parent = work.to.0.ino;
             held.get(work.from.0).record_mut().links -= 1;
             held.get(work.to.0).record_mut().links += 1;
         }
-        for ino in [work.from.0, work.to.0, work.object.ino] {
-            change.put_inode(ino, held.get(ino).record());
+        for id in [work.from.0, work.to.0, work.object()] {
+            change.put_inode(id, held.get(id).record());
         }
         left
     }
@@ -291,10 +302,10 @@ impl Volume {
 fn check_may_rename(
     who: &Credentials,
     held: &mut LockedInodes,
-    (from, to): (Ino, Ino),
-    object: Ino,
+    (from, to): (ObjectId, ObjectId),
+    object: ObjectId,
 ) -> Result<(), Error> {
-    let [from, to, object] = [from, to, object].map(|ino| held.get(ino).record().clone());
+    let [from, to, object] = [from, to, object].map(|id| held.get(id).record().clone());
     check_directory(&from)?;
     check_directory(&to)?;
     permission::check_remove(who, &from, &object)?;

@@ -25,6 +25,7 @@ impl Volume {
         offset: u64,
         content: SoughtContent,
     ) -> Answer<Sought> {
+        let ino = self.object(ino);
         self.run(request.access, |attempt| {
             let mut state = attempt.lock(ino)?;
             let after = state.durability();

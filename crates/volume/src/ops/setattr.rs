@@ -25,6 +25,7 @@ impl Volume {
         guard: Option<Time>,
         encode: Encode<'_, Wcc>,
     ) -> Answer<Wcc> {
+        let ino = self.object(ino);
         self.run(request.access, |attempt| {
             let mut state = attempt.lock(ino)?;
             let after = state.durability();
@@ -34,7 +35,7 @@ impl Volume {
             let old = state.record().clone();
             let mut change = match set.size {
                 Some(size) => self.resize(request, attempt, &mut state, size)?,
-                None => self.begin_freeing()?,
+                None => self.begin_freeing(self.number())?,
             };
             let (stamp, _) = self.committer.stamp(request.now);
             let mut record = state.record().clone();
@@ -69,8 +70,11 @@ impl Volume {
             self.checkpoints.kick();
             return Err(Error::ObjectBusy.into());
         }
+        if size < mapped_end && !state.record().can_be_truncated() {
+            return Err(Error::NoSpace.into());
+        }
         let freed = attempt.mapped_bytes(state, size, mapped_end)?;
-        let mut change = self.begin_freeing()?;
+        let mut change = self.begin_freeing(self.number())?;
         let (stamp, _) = self.committer.stamp(request.now);
         let record = state.record_mut();
         self.touch(record, stamp, true);
@@ -88,7 +92,9 @@ impl Volume {
         state.dirty.remove(size, u64::MAX);
         state.note_mapped(size, u64::MAX, -signed(freed));
         self.account_dirty(state);
-        self.space.removed();
+        if freed > 0 {
+            self.space.removed();
+        }
         Ok(change)
     }
 }

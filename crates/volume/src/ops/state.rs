@@ -9,10 +9,11 @@ use std::sync::atomic::Ordering;
 use crate::api::request::{Durability, Error, RequestKey};
 use crate::api::state::StateChange;
 use crate::encoding::key;
-use crate::encoding::key::{FIRST, Table};
+use crate::encoding::key::{POOL, Table};
 use crate::limits::STATE_BYTES_PER_ENTRY_MAX;
+use crate::pool::{Pool, Subject};
 use crate::tables::index::IndexError;
-use crate::volume::{Subject, Volume};
+use crate::volume::Volume;
 
 impl Volume {
     /// Changes protocol state records, in order. Up to [`STATE_BYTES_PER_ENTRY_MAX`] go into one journal entry, so
@@ -31,7 +32,7 @@ impl Volume {
         if !changes.iter().all(StateChange::fits) {
             return Err(Error::Invalid);
         }
-        if self.deferred_state.cancel(changes) {
+        if self.deferred_state.cancel(self.number(), changes) {
             return Ok(Durability::NOW);
         }
         let mut after = Durability::NOW;
@@ -44,35 +45,33 @@ impl Volume {
             });
             let (now, later) = rest.split_at(fitting.count().max(1));
             let puts = now.iter().any(|change| change.value.is_some());
-            let mut change = if puts { self.begin()? } else { self.begin_freeing()? };
+            let mut change =
+                if puts { self.begin(self.number())? } else { self.begin_freeing(self.number())? };
             change.put_state(now);
-            after = Durability { seq: change.commit(), flush_generation: 0 };
+            after = Durability::of(change.commit());
             rest = later;
         }
         Ok(after)
     }
 
     /// Puts a protocol state record whose key is new, and for whose durability no reply waits. It is journaled before the
-    /// volume's next change, or by [`Volume::journal_deferred_state`], unless [`Volume::change_state`] deletes it first.
+    /// volume's next change, or by [`Pool::journal_deferred_state`], unless [`Volume::change_state`] deletes it first.
     ///
     /// # Errors
     /// Those of [`Volume::change_state`]; the record was not put.
-    pub fn defer_state(&self, put: &StateChange) -> Result<(), Error> {
-        let value = put.value.as_ref().filter(|_| put.fits()).ok_or(Error::Invalid)?;
-        let change = self.begin()?;
+    pub fn defer_state(&self, put: StateChange) -> Result<(), Error> {
+        if !put.fits() {
+            return Err(Error::Invalid);
+        }
+        let value = put.value.ok_or(Error::Invalid)?;
+        let change = self.begin(self.number())?;
+        let mut record = (self.number(), put.key, value);
         // Others may take the room that was made.
-        while !self.deferred_state.add(&put.key, value) {
+        while let Err(again) = self.deferred_state.add(record) {
             change.journal_deferred_state();
+            record = again;
         }
         Ok(())
-    }
-
-    /// Journals the records that were deferred. Call it about once a second, so that a crash takes back no more than the
-    /// latest of them.
-    pub fn journal_deferred_state(&self) {
-        if let Ok(change) = self.begin_background() {
-            change.journal_deferred_state();
-        }
     }
 
     /// Visits all protocol state records, in key order. May read media. Meant for the start of a server, as it reads
@@ -83,25 +82,35 @@ impl Volume {
     /// being opened again.
     pub fn scan_state(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
         let view = self.view();
-        let scanned = view.each_of(FIRST, Table::State, &mut |key, value| {
+        let scanned = view.each_of(self.number(), Table::State, &mut |key, value| {
             visit(key::parse(key).map_or(&[][..], |(_, _, fields)| fields), value);
         });
-        let (from, to) = key::table_range(FIRST, Table::State);
+        let (from, to) = key::table_range(self.number(), Table::State);
         let complete = scanned.and_then(|()| match view.index.lost().meets(&from, &to) {
             true => Err(IndexError::lost()),
             false => Ok(()),
         });
-        complete.map_err(|error| self.index_failed(Subject::Volume, &error))
+        complete.map_err(|error| self.index_failed(Subject::Pool, &error))
     }
 
     /// Notes that whoever keeps the protocol state has dropped all that may depend on a record that was lost, in changes
     /// made before. From the next checkpoint on, [`Volume::scan_state`] succeeds again, unless more is lost by then.
     pub fn settle_state(&self) {
-        self.is_state_settled.store(true, Ordering::Release);
+        self.own.is_state_settled.store(true, Ordering::Release);
     }
 
-    /// Visits the keys of all cached requests, in no order. `visit` must not call the volume.
+    /// Visits the keys of all its cached requests, in no order. `visit` must not call the volume.
     pub fn remembered_keys(&self, visit: &mut dyn FnMut(&RequestKey)) {
-        self.duplicate_requests.each_key(visit);
+        self.duplicate_requests.each_key(self.number(), visit);
+    }
+}
+
+impl Pool {
+    /// Journals the records that were deferred. Call it about once a second, so that a crash takes back no more than the
+    /// latest of them.
+    pub fn journal_deferred_state(&self) {
+        if let Ok(change) = self.begin_background(POOL) {
+            change.journal_deferred_state();
+        }
     }
 }

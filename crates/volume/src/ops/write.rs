@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::check_regular;
 use crate::api::attributes::Wcc;
 use crate::api::ids::Ino;
-use crate::api::request::{Answer, Durability, Error, Failure, Promised, Request};
+use crate::api::request::{Answer, Durability, Error, Failure, FlushWait, Promised, Request};
 use crate::api::results::{Stability, Written};
 use crate::api::time::Time;
 use crate::bytes::{Arriving, WriteData};
@@ -13,14 +13,14 @@ use crate::encoding::record::InodeRecord;
 use crate::file::extent_map::REPLACED_ENTRY_BYTES_MAX;
 use crate::file::inodes::{InodeState, LockedInode};
 use crate::limits::{
-    EXTENT_BYTES_MAX, FILE_BYTES_MAX, INLINE_MAPPING_BYTES, INLINE_WRITE_BYTES_MAX, MAP_BYTES_PER_ENTRY_MAX,
-    PORTION_BYTES, TRANSFER_BYTES_MAX,
+    DIRTY_RANGES_PER_FILE_MAX, EXTENT_BYTES_MAX, FILE_BYTES_MAX, INLINE_MAPPING_BYTES,
+    INLINE_WRITE_BYTES_MAX, MAP_BYTES_PER_ENTRY_MAX, PORTION_BYTES, TRANSFER_BYTES_MAX,
 };
 use crate::segments::space::{EXTENT_OVERHEAD_BYTES, SPARES_SET_ASIDE, footprint};
 use crate::transaction::attempt::{Attempt, Stop};
-use crate::transaction::map_update::{Filled, inline_mappings};
+use crate::transaction::map_update::{Filled, inline_mappings, is_dense};
 use crate::transaction::permission::{check_write, without_privilege_bits};
-use crate::volume::Volume;
+use crate::volume::{Growth, Volume};
 
 const _: () = assert!(REPLACED_ENTRY_BYTES_MAX <= MAP_BYTES_PER_ENTRY_MAX);
 
@@ -41,6 +41,7 @@ impl Volume {
         data: impl Into<WriteData<'d>>,
         stability: Stability,
     ) -> Answer<Written> {
+        let ino = self.object(ino);
         let data = data.into();
         self.run(request.access, |attempt| {
             let mut state = attempt.lock(ino)?;
@@ -55,7 +56,7 @@ impl Volume {
             } else if is_stable && self.fits_inline(&state, offset, data.len()) {
                 self.write_inline(request, attempt, &mut state, offset, &data.contiguous())?
             } else {
-                self.write_unstable(request, &mut state, offset, data, is_stable)?
+                self.write_unstable(request, attempt, &mut state, offset, data, is_stable)?
             };
             let written = Written {
                 count: u32::try_from(data.len()).expect("a WRITE is below 4 GiB"),
@@ -106,7 +107,7 @@ impl Volume {
         let range = (offset, offset + length as u64);
         length as u64 <= INLINE_MAPPING_BYTES
             || length <= INLINE_WRITE_BYTES_MAX
-                && self.inline_entry_bytes(&self.view(), state.ino, range, MAP_BYTES_PER_ENTRY_MAX).is_some()
+                && self.inline_entry_bytes(&self.view(), state.id, range, MAP_BYTES_PER_ENTRY_MAX).is_some()
     }
 
     fn write_inline(
@@ -120,18 +121,20 @@ impl Volume {
         let end = offset + data.len() as u64;
         let new_bytes = end - offset - attempt.mapped_bytes(state, offset, end)?;
         let filled = [Filled { start: offset, end, new_bytes }];
+        let growth = self.reserve_growth(new_bytes)?;
         let mut pieces = Vec::new();
         inline_mappings(state.record(), offset, data, &mut pieces);
         let reserved = data.len() as u64 + pieces.len() as u64 * EXTENT_OVERHEAD_BYTES;
         self.reserve(reserved)?;
-        let mut change = self.begin().inspect_err(|_| self.space.release(reserved))?;
+        let mut change = self.begin(self.number()).inspect_err(|_| self.space.release(reserved))?;
         change.add_inline(reserved);
         let (stamp, _) = self.committer.stamp(request.now);
         *state.record_mut() = self.written_record(request, state.record(), stamp);
+        state.reserved_growth += growth.keep();
         self.put_mappings(&mut change, state, &pieces, &filled);
         state.dirty.remove(offset, end);
         self.account_dirty(state);
-        change.put_inode(state.ino, state.record());
+        change.put_inode(state.id, state.record());
         state.journaled(change.commit());
         Ok(state.durability())
     }
@@ -141,11 +144,15 @@ impl Volume {
     fn write_unstable(
         &self,
         request: &Request<'_>,
+        attempt: &Attempt<'_>,
         state: &mut LockedInode,
         offset: u64,
         data: WriteData<'_>,
         is_stable: bool,
     ) -> Result<Durability, Stop> {
+        if state.is_set_aside {
+            return Err(Error::ObjectBusy.into());
+        }
         let limit = self.limits.dirty_bytes;
         let held = self.write_back.dirty_bytes();
         let is_large = data.len() >= EXTENT_BYTES_MAX;
@@ -156,10 +163,13 @@ impl Volume {
         if held > 0 && held + data.len() as u64 > limit {
             return Err(Error::Busy.into());
         }
+        self.bound_ranges(state)?;
         let end = offset + data.len() as u64;
         let pieces = (end - 1) / EXTENT_BYTES_MAX as u64 - offset / EXTENT_BYTES_MAX as u64 + 1;
         let reserved = footprint(data.len() as u64, pieces);
+        let growth = self.reserve_unstable_growth(attempt, state, (offset, end))?;
         self.reserve(reserved)?;
+        state.reserved_growth += growth.keep();
         let (stamp, ceiling) = self.committer.stamp(request.now);
         let record = self.written_record(request, state.record(), stamp);
         let mode_changed = record.mode != state.record().mode;
@@ -178,23 +188,60 @@ impl Volume {
             self.save_record(state)?;
         }
         if is_stable {
-            state.flush_generation = self.write_back.request(state.ino);
+            state.flush_generation = self.write_back.request(state.id);
         }
         // A delayed reply slows its client smoothly, long before memory is exhausted and calls have to be retried.
         let waits = is_large && held + data.len() as u64 > (2 * PORTION_BYTES).min(limit / 2);
         let shown = state.durability();
-        let flush_generation = if waits && shown.flush_generation <= self.flushed_generation() {
+        let generation = if waits && shown.flush.generation <= self.flushed_generation() {
             self.write_back.pace()
         } else {
             0
         };
-        Ok(shown.and(Durability { seq: ceiling, flush_generation }))
+        Ok(shown.and(Durability { seq: ceiling, flush: FlushWait { generation, file: None } }))
+    }
+
+    /// Has a file with many ranges of unstable data written back, early enough that its writers seldom have to wait.
+    ///
+    /// # Errors
+    /// `ObjectBusy` if it may have no more.
+    fn bound_ranges(&self, state: &InodeState) -> Result<(), Error> {
+        let ranges = state.dirty.count();
+        if ranges >= DIRTY_RANGES_PER_FILE_MAX / 2 {
+            self.write_back.request(state.id);
+        }
+        if ranges >= DIRTY_RANGES_PER_FILE_MAX { Err(Error::ObjectBusy) } else { Ok(()) }
+    }
+
+    /// Reserves room for unstable data in a range of a locked file, as far as there is none yet: what fills holes, or all of
+    /// it if that is not known at once and there is room.
+    fn reserve_unstable_growth(
+        &self,
+        attempt: &Attempt<'_>,
+        state: &mut InodeState,
+        (offset, end): (u64, u64),
+    ) -> Result<Growth<'_>, Stop> {
+        if self.size().is_none() {
+            return Ok(self.reserve_growth(0)?);
+        }
+        let fresh = state.dirty.gaps(offset, end);
+        if !is_dense(state.record()) {
+            let most = fresh.iter().map(|(from, to)| to - from).sum();
+            if let Ok(growth) = self.try_reserve_growth(most) {
+                return Ok(growth);
+            }
+        }
+        let mut holes = 0;
+        for (from, to) in fresh {
+            holes += to - from - attempt.mapped_bytes(state, from, to)?;
+        }
+        Ok(self.reserve_growth(holes)?)
     }
 
     /// Journals a file's record by itself: a change of its mode is stable, even if unstable data caused it.
     fn save_record(&self, state: &mut LockedInode) -> Result<(), Stop> {
-        let mut change = self.begin_background()?;
-        change.put_inode(state.ino, state.record());
+        let mut change = self.begin_background(self.number())?;
+        change.put_inode(state.id, state.record());
         state.seq = change.commit();
         Ok(())
     }

@@ -3,18 +3,25 @@
 use std::sync::Arc;
 
 use crate::api::attributes::{FileType, Wcc};
-use crate::api::ids::Ino;
+use crate::api::ids::{Ino, ObjectId};
 use crate::api::request::{Access, Answer, Credentials, Encode, Error, Failure, Promised, Request};
 use crate::api::results::{SetXattr, XattrNames};
 use crate::encoding::key;
-use crate::encoding::record::{InodeRecord, decode_xattr, encode_xattr};
+use crate::encoding::record::{InodeRecord, decode_xattr};
 use crate::file::inodes::LockedInode;
 use crate::limits::{NAME_BYTES_MAX, XATTR_BYTES_PER_FILE_MAX, XATTR_OVERHEAD_BYTES, XATTR_VALUE_BYTES_MAX};
+use crate::pool::Subject;
 use crate::transaction::attempt::{Attempt, Stop};
 use crate::transaction::change::Change;
 use crate::transaction::permission;
 use crate::transaction::permission::{READ, WRITE};
-use crate::volume::{Subject, Volume};
+use crate::volume::Volume;
+
+/// Most extended attributes of one file.
+const XATTRS_PER_FILE_MAX: usize = XATTR_BYTES_PER_FILE_MAX as usize / (XATTR_OVERHEAD_BYTES + 1);
+
+/// Extended attributes that are read at once.
+const XATTRS_AT_ONCE: usize = 256;
 
 /// Returns the bytes of an attribute that count towards the limit of its file, and as usage.
 fn charge(name: &[u8], value: &[u8]) -> u32 {
@@ -27,6 +34,7 @@ impl Volume {
     /// # Errors
     /// `NoEntry` if no attribute has this name.
     pub fn get_xattr(&self, request: &Request<'_>, ino: Ino, name: &[u8]) -> Answer<Arc<[u8]>> {
+        let ino = self.object(ino);
         check_name(name)?;
         self.run(request.access, |attempt| {
             let state = attempt.lock(ino)?;
@@ -52,6 +60,7 @@ impl Volume {
         how: SetXattr,
         encode: Encode<'_, Wcc>,
     ) -> Answer<Wcc> {
+        let ino = self.object(ino);
         check_name(name)?;
         if value.len() > XATTR_VALUE_BYTES_MAX {
             return Err(Error::FileTooLarge.into());
@@ -74,8 +83,15 @@ impl Volume {
             if record.xattr_bytes > XATTR_BYTES_PER_FILE_MAX {
                 return Err(fail(Error::NoSpace));
             }
-            let mut change = self.begin()?;
-            change.put(key::xattr(ino, name), encode_xattr(record.epoch, value));
+            let more = u64::from(record.xattr_bytes.saturating_sub(state.record().xattr_bytes));
+            let growth = self.reserve_growth(more).map_err(fail)?;
+            let mut change = self.begin(self.number())?;
+            change.add_growth(growth.keep());
+            let key = key::xattr(ino, name);
+            match old {
+                Some(_) => change.put(key, value.to_vec()),
+                None => change.put_new(key, value.to_vec()),
+            }
             self.change_xattrs(request, change, &mut state, record, encode)
         })
     }
@@ -91,6 +107,7 @@ impl Volume {
         name: &[u8],
         encode: Encode<'_, Wcc>,
     ) -> Answer<Wcc> {
+        let ino = self.object(ino);
         check_name(name)?;
         self.run(request.access, |attempt| {
             let mut state = attempt.lock(ino)?;
@@ -101,8 +118,8 @@ impl Volume {
             let mut record = state.record().clone();
             record.xattrs = record.xattrs.saturating_sub(1);
             record.xattr_bytes = record.xattr_bytes.saturating_sub(charge(name, &old));
-            let mut change = self.begin_freeing()?;
-            change.delete(key::xattr(ino, name));
+            let mut change = self.begin_freeing(self.number())?;
+            change.forget(key::xattr(ino, name));
             self.change_xattrs(request, change, &mut state, record, encode)
         })
     }
@@ -119,6 +136,7 @@ impl Volume {
         cookie: u64,
         max: usize,
     ) -> Answer<XattrNames> {
+        let ino = self.object(ino);
         let look = || {
             self.run(request.access, |attempt| {
                 let state = attempt.lock(ino)?;
@@ -136,21 +154,32 @@ impl Volume {
         if request.access == Access::Cached {
             return Err(Error::WouldBlock.into());
         }
-        let skip = usize::try_from(cookie).unwrap_or(usize::MAX).min(XATTR_BYTES_PER_FILE_MAX as usize);
-        let max = max.min(XATTR_BYTES_PER_FILE_MAX as usize);
-        let (from, to) = (key::xattr(ino, b""), key::xattr(Ino(ino.0 + 1), b""));
-        let found = self
-            .view()
-            .scan(&from, &to, skip + max + 1)
-            .map_err(|error| self.index_failed(Subject::Object(ino), &error))?;
-        let names = found
-            .iter()
-            .skip(skip)
-            .take(max)
-            .map(|(key, _)| key.get(from.len()..).unwrap_or_default().into());
-        let names = XattrNames { names: names.collect(), end: found.len() <= skip + max };
+        let skip = usize::try_from(cookie).unwrap_or(usize::MAX).min(XATTRS_PER_FILE_MAX);
+        let max = max.min(XATTRS_PER_FILE_MAX);
+        let found = self.xattr_names(ino, skip + max + 1)?;
+        let end = found.len() <= skip + max;
+        let names = XattrNames { names: found.into_iter().skip(skip).take(max).collect(), end };
         // Looked up last: each change that was seen was made under the file's lock, which also noted its entry there.
         Ok(Promised { value: names, after: before.after.and(look()?.after) })
+    }
+
+    /// Returns the first `max` names. The view is read in parts, each of bounded size, as others wait for its locks.
+    fn xattr_names(&self, ino: ObjectId, max: usize) -> Result<Vec<Box<[u8]>>, Error> {
+        let (first, to) = (key::xattr(ino, b""), key::xattr(ino.next(), b""));
+        let (mut names, mut from) = (Vec::new(), Some(first.clone()));
+        let view = self.view();
+        while let Some(next) = from.filter(|_| names.len() < max) {
+            let part = (max - names.len()).min(XATTRS_AT_ONCE);
+            let (found, rest) = view
+                .scan_some(&next, &to, part, XATTRS_AT_ONCE)
+                .map_err(|error| self.index_failed(Subject::Object(ino), &error))?;
+            from = match found.last() {
+                Some((last, _)) if found.len() == part => Some(last.successor()),
+                _ => rest,
+            };
+            names.extend(found.iter().map(|(key, _)| key.get(first.len()..).unwrap_or_default().into()));
+        }
+        Ok(names)
     }
 
     /// Returns the value of an attribute of a locked file.
@@ -163,9 +192,8 @@ impl Volume {
         if state.record().xattrs == 0 {
             return Ok(None);
         }
-        let slot = attempt.record(&self.view(), &key::xattr(state.ino, name))?;
-        slot.map(|bytes| Ok(self.decode(Subject::Object(state.ino), decode_xattr(&bytes))?.into()))
-            .transpose()
+        let slot = attempt.record(&self.view(), &key::xattr(state.id, name))?;
+        slot.map(|bytes| Ok(self.decode(Subject::Object(state.id), decode_xattr(&bytes))?.into())).transpose()
     }
 
     /// Journals a change of an attribute with the file's record.
@@ -182,7 +210,7 @@ impl Volume {
         self.touch(&mut record, stamp, false);
         let bytes = i64::from(record.xattr_bytes) - i64::from(state.record().xattr_bytes);
         change.add_usage(&record, bytes, 0);
-        change.put_inode(state.ino, &record);
+        change.put_inode(state.id, &record);
         *state.record_mut() = record;
         let wcc = Wcc { before, after: state.attributes() };
         state.journaled(change.commit_answered(request, shown, &wcc, encode));

@@ -1,5 +1,7 @@
 //! Damage of the index: what can be read is served.
 
+use crate::encoding::key::FIRST;
+use crate::volume::Volume;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -9,7 +11,6 @@ use crate::api::request::Error;
 use crate::media::Media;
 use crate::media::memory::{MemoryMedia, Random};
 use crate::options::Options;
-use crate::volume::Volume;
 
 const BLOCK: usize = 4096;
 
@@ -138,7 +139,7 @@ fn damaged_objects_get_their_paths_from_every_layer() {
     world.remove(inner, "removed").unwrap();
     let new = world.create(other, "new").unwrap();
     let wanted = BTreeSet::from([Ino::ROOT, inner, old, moved, removed, new]);
-    let paths: Vec<(Ino, String)> = world.volume.paths_of(&wanted).into_iter().collect();
+    let paths: Vec<(Ino, String)> = world.volume.paths_of(FIRST, &wanted).into_iter().collect();
     let expected = [
         (Ino::ROOT, "/"),
         (inner, "/outer/inner"),
@@ -148,5 +149,5 @@ fn damaged_objects_get_their_paths_from_every_layer() {
     ];
     assert_eq!(paths, expected.map(|(ino, path)| (ino, path.to_owned())));
     world.rename((outer, "inner"), (other, "inner")).unwrap();
-    assert_eq!(world.volume.paths_of(&BTreeSet::from([old]))[&old], "/other/inner/old");
+    assert_eq!(world.volume.paths_of(FIRST, &BTreeSet::from([old]))[&old], "/other/inner/old");
 }

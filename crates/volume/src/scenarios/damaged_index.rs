@@ -1,6 +1,7 @@
 //! Damages the index block by block: readable records are served, lost ones are I/O errors, and the volume still accepts
 //! changes.
 
+use crate::volume::Volume;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -16,7 +17,6 @@ use crate::encoding::key::{FIRST, Table};
 use crate::media::Media;
 use crate::media::memory::{MemoryMedia, Random};
 use crate::options::Options;
-use crate::volume::Volume;
 
 const BLOCK: usize = 4096;
 
@@ -475,6 +475,7 @@ fn an_open_volume_whose_root_is_lost_serves_what_is_in_memory() {
     let mut world = World::open(media, now);
     let (ino, content) = model.files.iter().next().unwrap();
     assert_eq!(world.read(*ino).as_ref(), Ok(content));
+    assert_eq!(world.attributes(Ino::ROOT).map(|found| found.ino), Ok(Ino::ROOT));
     world.disk.index_file().damage(|bytes| bytes[BLOCK..].fill(0));
     let made = world.create(Ino::ROOT, "made in memory");
     for _ in 0..3 {

@@ -7,6 +7,7 @@ use crate::api::request::{Access, Error, Request};
 use crate::api::results::{Stability, VolumeStatus};
 use crate::api::time::Time;
 use crate::background::Progress;
+use crate::encoding::key::FIRST;
 use crate::limits::{FILE_BYTES_MAX, MAP_WINDOW_MAPPINGS};
 use crate::media::memory::Random;
 
@@ -68,7 +69,7 @@ fn random_writes_and_truncations_agree_with_an_array() {
         world.reopen();
         assert!(world.read_at(file, base, 1 << 20).unwrap() == model);
         let used = world.attributes(file).unwrap().used;
-        assert_eq!(world.volume.usage.get(crate::encoding::record::UsageKind::Volume, 0).bytes, used);
+        assert_eq!(world.usage(crate::encoding::record::UsageKind::Volume, 0).bytes, used);
     }
 }
 
@@ -277,7 +278,7 @@ fn random_access_reads_no_more_of_a_map_than_it_needs() {
         }
     }
     let known = |world: &World| {
-        let cell = world.volume.inodes.peek(file).unwrap();
+        let cell = world.volume.inodes.peek(FIRST.object(file)).unwrap();
         let window = cell.lock().window().unwrap().clone();
         window.mappings.len()
     };

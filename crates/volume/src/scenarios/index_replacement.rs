@@ -1,5 +1,6 @@
 //! The replacement of a damaged index when more goes wrong meanwhile.
 
+use crate::volume::Volume;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,11 +13,11 @@ use crate::api::request::Error;
 use crate::api::time::Time;
 use crate::background::rebuild::rebuild;
 use crate::encoding::key;
+use crate::encoding::key::FIRST;
 use crate::media::memory::MemoryMedia;
 use crate::media::{Blob, Media, RandomFile, Space};
 use crate::options::Options;
 use crate::tables::index::{CheckedFile, Index, IndexError, LostRanges, Salvage};
-use crate::volume::Volume;
 
 const BLOCK: usize = 4096;
 
@@ -195,7 +196,7 @@ fn what_is_lost_of_a_huge_sparse_file_is_counted_quickly() {
     let now = world.now();
     world.volume.close(now).unwrap();
     let media = world.disk.after_kill();
-    let (from, to) = (key::map(file, 0), key::map(file, u64::MAX));
+    let (from, to) = (key::map(FIRST.object(file), 0), key::map(FIRST.object(file), u64::MAX));
     let mut lost = LostRanges::default();
     lost.add(&from, &to);
     let index = Index::open(media.index(), 1 << 20).unwrap();

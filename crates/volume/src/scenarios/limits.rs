@@ -8,8 +8,9 @@ use crate::api::time::Time;
 use crate::background::Progress;
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::media::memory::MemoryMedia;
-use crate::open::CreateOptions;
+use crate::open::{CreateOptions, VolumeOptions};
 use crate::options::Options;
+use crate::pool::Pool;
 use crate::volume::Volume;
 
 /// Length of the range that many small mappings cover.
@@ -62,7 +63,7 @@ fn fill(world: &mut World, turn: usize) -> (Vec<String>, usize) {
         loop {
             match world.write_how(file, 0, &vec![9; bytes], how) {
                 Ok(_) => taken += bytes,
-                Err(Error::Busy) => {
+                Err(Error::Busy | Error::ObjectBusy) => {
                     waits += 1;
                     assert!(waits < 1000, "NoSpace is never reported");
                     world.background();
@@ -223,17 +224,22 @@ fn a_crash_between_portions_of_an_overwrite_leaves_old_or_new_bytes() {
 #[test]
 fn a_ring_too_small_for_the_largest_entry_is_refused_at_creation() {
     let create = CreateOptions {
-        id: VolumeId(77),
-        handle_secret: [7; 16],
+        pool: crate::api::ids::PoolId(1),
         journal_id: [9; 16],
-        root_mode: 0o755,
-        root_owner: (0, 0),
+        volume: VolumeOptions {
+            id: VolumeId(77),
+            name: "main".to_owned(),
+            size: None,
+            handle_secret: [7; 16],
+            root_mode: 0o755,
+            root_owner: (0, 0),
+        },
         now: Time::from_parts(1_000, 0),
     };
-    let error = Volume::create(MemoryMedia::with_log(256 << 10).as_ref(), &create).unwrap_err();
+    let error = Pool::create(MemoryMedia::with_log(256 << 10).as_ref(), &create).unwrap_err();
     assert!(error.0.contains("too small"), "{error}");
     let disk = MemoryMedia::new();
-    Volume::create(disk.as_ref(), &create).unwrap();
+    Pool::create(disk.as_ref(), &create).unwrap();
     for segment_bytes in [0, 4096, 128 << 10, (1 << 20) + 1] {
         let options = Options { segment_bytes, ..OPTIONS };
         let error = Volume::open(disk.after_kill(), &options, Time::from_parts(1_001, 0)).unwrap_err();
@@ -323,4 +329,24 @@ fn an_index_closed_for_lack_of_space_reopens_once_space_is_free() {
     world.file("new");
     world.reopen();
     assert!(world.lookup(Ino::ROOT, "new").is_ok());
+}
+
+#[test]
+fn truncations_that_cannot_be_counted_are_refused() {
+    let mut world = World::new();
+    let file = world.file("f");
+    world.write(file, 0, b"data").unwrap();
+    let cell = world.volume.inodes.peek(crate::encoding::key::FIRST.object(file)).unwrap();
+    cell.lock().record_mut().truncations = u32::MAX - 1;
+    world.truncate(file, 3).unwrap();
+    assert_eq!(world.truncate(file, 2), Err(Error::NoSpace));
+    assert_eq!(world.run(|v, r| v.deallocate(r, file, 1, 100)).map(drop), Err(Error::NoSpace));
+    // Everything else goes on.
+    world.truncate(file, 10).unwrap();
+    world.run(|v, r| v.deallocate(r, file, 0, 1)).unwrap();
+    world.write(file, 2, b"x").unwrap();
+    assert_eq!(world.read(file).unwrap(), b"\0ax\0\0\0\0\0\0\0");
+    world.background();
+    world.check();
+    world.remove(Ino::ROOT, "f").unwrap();
 }

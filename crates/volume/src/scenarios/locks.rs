@@ -48,7 +48,7 @@ fn two_directories_cannot_be_moved_below_each_other_at_once() {
         let other = Arc::clone(&volume);
         let thread = std::thread::spawn(move || rename(&other, (Ino::ROOT, b"b"), (a, b"b")));
         let begun = Instant::now();
-        let is_held_up = || waits.load(Ordering::Acquire) && volume.directory_moves.is_locked();
+        let is_held_up = || waits.load(Ordering::Acquire) && volume.own.directory_moves.is_locked();
         while !(thread.is_finished() || is_held_up()) {
             assert!(begun.elapsed() < PATIENCE, "the second rename neither waits nor ends");
             std::thread::yield_now();

@@ -1,5 +1,6 @@
 //! Files that lost mappings, and are written to where those were.
 
+use crate::volume::Volume;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -8,10 +9,10 @@ use crate::api::ids::Ino;
 use crate::api::request::Error;
 use crate::api::time::Time;
 use crate::encoding::key;
+use crate::encoding::key::FIRST;
 use crate::media::Media;
 use crate::media::memory::{MemoryMedia, Random};
 use crate::offline::files::{Files, Part};
-use crate::volume::Volume;
 
 const BLOCK: usize = 4096;
 
@@ -104,7 +105,7 @@ fn bytes_of_a_lost_mapping_are_lost_after_a_write_into_it_too() {
     let (disk, file, content) = stored(&mut Random::new(1));
     let image = disk.index_file().bytes();
     let is_used = |block: &usize| image[block * BLOCK..][..BLOCK].iter().any(|byte| *byte != 0);
-    let (from, to) = (key::map(file, 1), key::map(file, u64::MAX));
+    let (from, to) = (key::map(FIRST.object(file), 1), key::map(FIRST.object(file), u64::MAX));
     let mut found = 0;
     for block in (2..image.len() / BLOCK).filter(is_used) {
         let disk = disk.after_kill();
@@ -114,7 +115,7 @@ fn bytes_of_a_lost_mapping_are_lost_after_a_write_into_it_too() {
         let Ok(volume) = volume else { continue };
         let mut world = World::with(disk, volume, LATER);
         let lost = Arc::clone(world.volume.view().index.lost());
-        if !lost.meets(&from, &to) || lost.covers(&from) || lost.covers(&key::inode(file)) {
+        if !lost.meets(&from, &to) || lost.covers(&from) || lost.covers(&key::inode(FIRST.object(file))) {
             continue;
         }
         write_into_each(&mut world, file, &mut content);

@@ -1,14 +1,20 @@
 //! Bounds on the memory of a volume.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::world::World;
+use crate::api::attributes::SetAttributes;
 use crate::api::ids::{Cookie, Ino};
 use crate::api::request::{Access, Durable, Error, Request};
-use crate::api::results::Stability;
+use crate::api::results::{CreateHow, Stability};
 use crate::background::Progress;
+use crate::cache::blocks::GROUP_BYTES;
 use crate::encoding::key;
-use crate::limits::{EXTENT_BYTES_MAX, READ_RUNS_MAX, RECENT_VERSIONS_INODES_MAX};
+use crate::encoding::key::FIRST;
+use crate::encoding::record::UsageKind;
+use crate::hooks::Point;
+use crate::limits::{DIRTY_RANGES_PER_FILE_MAX, EXTENT_BYTES_MAX, READ_RUNS_MAX, RECENT_VERSIONS_INODES_MAX};
 
 #[test]
 fn the_overhead_of_dirty_files_counts_towards_the_limit() {
@@ -97,13 +103,16 @@ fn the_history_of_index_versions_is_bounded() {
     let world = World::new();
     let mut view = world.volume.view();
     for turn in 0..20 {
-        let changed = (turn * 30_000..(turn + 1) * 30_000).map(Ino).collect();
+        let changed = (turn * 30_000..(turn + 1) * 30_000).map(|ino| FIRST.object(Ino(ino))).collect();
         view = Arc::new(view.with_index(Arc::clone(&view.index), changed));
         let inodes: usize = view.recent_versions.iter().map(|(_, inos)| inos.len()).sum();
         assert!(inodes <= RECENT_VERSIONS_INODES_MAX, "{inodes}");
     }
     let version = view.version;
-    assert!(view.is_map_current(Ino(5), version - 1) && !view.is_map_current(Ino(5), version - 10));
+    assert!(
+        view.is_map_current(FIRST.object(Ino(5)), version - 1)
+            && !view.is_map_current(FIRST.object(Ino(5)), version - 10)
+    );
 }
 
 #[test]
@@ -161,7 +170,7 @@ fn an_index_in_memory_is_read_in_place() {
     };
     assert_eq!(cached(&mut world).map(|found| found.value.attributes.ino), Err(Error::WouldBlock));
     for _ in 0..2000 {
-        assert!(world.volume.view().index.get(&key::inode(file)).unwrap().is_some());
+        assert!(world.volume.view().index.get(&key::inode(FIRST.object(file))).unwrap().is_some());
     }
     assert_eq!(cached(&mut world).map(|found| found.value.attributes.ino), Ok(file));
 }
@@ -196,4 +205,191 @@ fn listing_a_large_directory_does_not_load_its_inodes() {
         let known = world.run(|v, r| v.attributes(r, entry.ino)).unwrap();
         assert_eq!(entry.attributes, Some(known));
     }
+}
+
+/// Creates files that belong to many users and groups, `first` and the following.
+fn files_of_many_users(world: &mut World, first: u32, users: u32) {
+    for user in first..first + users {
+        let owner = SetAttributes { uid: Some(user), gid: Some(user + 1), ..SetAttributes::default() };
+        let how = CreateHow::Guarded(owner);
+        world.create_how(Ino::ROOT, &user.to_string(), &how).unwrap();
+    }
+}
+
+#[test]
+fn the_counters_of_many_users_are_not_in_memory() {
+    let changed = |world: &World| world.volume.view().active.usage.sorted().len();
+    let of =
+        |world: &World, user| [UsageKind::User, UsageKind::Group].map(|kind| world.usage(kind, user).inodes);
+    let mut world = World::roomy();
+    files_of_many_users(&mut world, 1, 1000);
+    assert_eq!(changed(&world), 2 * 1000 + 1, "and the volume's");
+    world.checkpoint();
+    assert_eq!(changed(&world), 0);
+    // Files that come and go leave nothing behind.
+    let before = world.volume.view().active.bytes();
+    for user in 5000..6000 {
+        files_of_many_users(&mut world, user, 1);
+        world.remove(Ino::ROOT, &user.to_string()).unwrap();
+    }
+    assert_eq!(changed(&world), 0);
+    assert!(world.volume.view().active.bytes() < before + 10_000);
+    for number in 0..3 {
+        files_of_many_users(&mut world, 1001 + number, 1);
+        world.remove(Ino::ROOT, &(500 + number).to_string()).unwrap();
+        for user in [499, 500, 501, 503, 504, 1000, 1001, 1003] {
+            let own = |user| {
+                u64::from((1..=1001 + number).contains(&user) && !(500..=500 + number).contains(&user))
+            };
+            assert_eq!(of(&world, user.into()), [own(user), own(user - 1)], "{user} in turn {number}");
+        }
+        world.check();
+        world.commit();
+        if number > 0 {
+            world = World::open(world.disk.after_kill(), world.now);
+        }
+        world.checkpoint();
+        world.check();
+    }
+}
+
+#[test]
+fn usage_is_exact_though_a_checkpoint_is_made_twice() {
+    let mut world = World::new();
+    files_of_many_users(&mut world, 1, 10);
+    world.checkpoint();
+    files_of_many_users(&mut world, 5000, 10);
+    world.remove(Ino::ROOT, "3").unwrap();
+    // It committed its transaction, and did not notice.
+    world.volume.hooks.set(|point| assert_ne!(point, Point::IndexCommitted));
+    let failed = catch_unwind(AssertUnwindSafe(|| world.checkpoint()));
+    assert!(failed.is_err() && world.volume.view().frozen.is_some());
+    world.volume.hooks.set(|_| ());
+    files_of_many_users(&mut world, 6000, 10);
+    assert_eq!(world.checkpoint(), Progress::Worked);
+    for (user, inodes) in [(2, 1), (3, 0), (5000, 1), (5009, 1), (5010, 0), (6000, 1)] {
+        assert_eq!(world.usage(UsageKind::User, user).inodes, inodes, "{user}");
+    }
+    world.check();
+    world.checkpoint();
+    world.check();
+}
+
+#[test]
+fn pieces_of_many_extents_are_too_short_to_keep_these_in_memory() {
+    const GROUP: u64 = GROUP_BYTES as u64;
+    let mut world = World::roomy();
+    let [whole, target] = ["whole", "pieces"].map(|name| world.file(name));
+    for group in 0..40 {
+        let data = [1; GROUP_BYTES];
+        while world.write_how(whole, group * GROUP, &data, Stability::Unstable).is_err() {
+            assert_eq!(world.write_back(), Progress::Worked);
+        }
+    }
+    world.write_back();
+    for group in 0..40 {
+        let (from, to) = ((whole, group * GROUP), (target, group * 1000));
+        world.run(|v, r| v.copy_range(r, from, to, 1000)).unwrap();
+    }
+    let read = world.run(|v, r| v.read(r, target, 0, 1 << 20)).unwrap();
+    assert_eq!(read.count, 40_000);
+    assert!(!read.is_in_long_pieces(2000) && read.is_in_long_pieces(1000));
+    let read = world.run(|v, r| v.read(r, whole, 0, 40 << 14)).unwrap();
+    assert!(read.is_in_long_pieces(GROUP_BYTES));
+}
+
+#[test]
+fn the_ranges_of_one_file_are_bounded() {
+    let mut world = World::roomy();
+    let file = world.file("f");
+    let refused = (0..100_000).find(|number| {
+        let how = Stability::Unstable;
+        world.write_how(file, number * 2, &[1], how).is_err_and(|error| error == Error::ObjectBusy)
+    });
+    let refused = refused.expect("very many ranges are replaced at once");
+    assert_eq!(refused, DIRTY_RANGES_PER_FILE_MAX as u64);
+    // It was requested to be written, so it goes on soon.
+    while world.write_how(file, refused * 2, &[1], Stability::Unstable).is_err() {
+        let now = world.now();
+        assert_eq!(world.volume.step_write_back(now, false, true), Progress::Worked);
+    }
+    world.check();
+}
+
+#[test]
+fn a_reader_does_not_free_the_memtable_that_it_read() {
+    let mut world = World::new();
+    world.file("f");
+    let view = world.volume.view();
+    let memtable = Arc::downgrade(&view.active);
+    world.checkpoint();
+    drop(view);
+    assert!(memtable.upgrade().is_some(), "freed by whoever read it last");
+    world.checkpoint();
+    assert!(memtable.upgrade().is_none());
+    world.file("g");
+    let memtable = Arc::downgrade(&world.volume.view().active);
+    world.checkpoint();
+    world.checkpoint();
+    assert!(memtable.upgrade().is_none());
+}
+
+impl World {
+    /// Leaves the memtable frozen, as a checkpoint that failed does.
+    fn freeze(&mut self, file: Ino) {
+        self.write(file, 0, b"inline").unwrap();
+        self.disk.refuse_appends(true);
+        self.checkpoint();
+        self.disk.refuse_appends(false);
+        assert!(self.volume.view().frozen.is_some());
+    }
+}
+
+#[test]
+fn copies_of_many_pieces_leave_room_in_the_memtables_for_other_changes() {
+    let mut world = World::roomy();
+    let (source, target) = (world.file("source"), world.file("target"));
+    for piece in 0..2000 {
+        world.write_unstable(source, piece * 2, &[1]);
+    }
+    world.background();
+    world.freeze(target);
+    let mut at = 0;
+    let mut copy = |world: &mut World, count| {
+        let copied = world.run(|v, r| v.copy_range(r, (source, 0), (target, at), count))?;
+        at += copied.count;
+        Ok(())
+    };
+    let refused = (0..10_000).find_map(|_| copy(&mut world, 2048).err());
+    assert_eq!(refused, Some(Error::ObjectBusy));
+    let (active, max) = (world.volume.view().active.bytes(), world.volume.limits.memtable_bytes);
+    assert!(active < max / 2 + max / 16, "{active} of {max}");
+    // Others go on, and so do small copies.
+    world.write(source, 0, b"small").unwrap();
+    assert_eq!(copy(&mut world, 64), Ok(()));
+    world.background();
+    assert_eq!(copy(&mut world, 2048), Ok(()));
+    world.check();
+}
+
+#[test]
+fn write_back_waits_for_a_checkpoint_if_the_memtables_are_full() {
+    let mut world = World::roomy();
+    let file = world.file("many ranges");
+    let max = world.volume.limits.memtable_bytes;
+    let mut turn = 0;
+    while world.volume.checkpoints.done() == 0 {
+        for number in 0..10_000 {
+            world.write_unstable(file, (turn * 10_000 + number) * 3, &[1, 2]);
+        }
+        world.write_back();
+        if turn == 0 {
+            world.freeze(file);
+        }
+        let active = world.volume.view().active.bytes();
+        assert!(active < max + max / 4, "{active} of {max}");
+        turn += 1;
+    }
+    assert!(turn > 2, "{turn}");
+    world.check();
 }

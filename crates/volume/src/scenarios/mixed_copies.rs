@@ -1,6 +1,7 @@
 //! Index, journal and segments of different moments, or of copies that went on separately: opening refuses the
 //! mixture, or shows exactly what the journal says.
 
+use crate::volume::Volume;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::api::time::Time;
 use crate::background::Progress;
 use crate::media::Media;
 use crate::media::memory::{MemoryMedia, Random};
-use crate::volume::Volume;
+use crate::pool::Pool;
 
 const LATER: Time = Time::from_nanos(5_000_000_000_000);
 
@@ -197,14 +198,19 @@ fn a_journal_of_another_volume_is_refused() {
     let copy = |journal_id: u8| {
         let disk = MemoryMedia::new();
         let create = crate::open::CreateOptions {
-            id: crate::api::ids::VolumeId(u64::from(journal_id)),
-            handle_secret: [journal_id; 16],
+            pool: crate::api::ids::PoolId(1),
             journal_id: [journal_id; 16],
-            root_mode: 0o755,
-            root_owner: (0, 0),
+            volume: crate::open::VolumeOptions {
+                id: crate::api::ids::VolumeId(u64::from(journal_id)),
+                name: "main".to_owned(),
+                size: None,
+                handle_secret: [journal_id; 16],
+                root_mode: 0o755,
+                root_owner: (0, 0),
+            },
             now: Time::EPOCH,
         };
-        Volume::create(disk.as_ref(), &create).unwrap();
+        Pool::create(disk.as_ref(), &create).unwrap();
         let (log, index, segments) = disk.bytes();
         Copy { log, index, segments, files: Files::new(), checkpoints: 0 }
     };

@@ -60,7 +60,7 @@ fn event_loops_leave_long_walks_and_waits_to_workers() {
     assert_eq!((moved, seen), (Err(Error::WouldBlock), 64));
     let child = world.lookup(Ino::ROOT, "d").unwrap();
     let volume = Arc::clone(&world.volume);
-    let another = volume.directory_moves.lock();
+    let another = volume.own.directory_moves.lock();
     let (moved, _) = move_to(&mut world, &Credentials::root(), Access::Cached, child);
     assert_eq!(moved, Err(Error::WouldBlock), "another directory is being moved");
     drop(another);

@@ -6,6 +6,7 @@ use crate::api::ids::{Cookie, Ino};
 use crate::api::request::{Credentials, Error};
 use crate::api::results::AccessMask;
 use crate::background::Progress;
+use crate::encoding::key::FIRST;
 
 fn user(uid: u32, gid: u32) -> Credentials {
     Credentials { uid, gid, groups: Vec::new() }
@@ -105,7 +106,7 @@ fn only_the_superuser_changes_the_owner_of_a_file() {
     assert_eq!(world.set(file, &owner(None, Some(20))), Err(Error::NotPermitted));
     world.who = Credentials::root();
     world.set(file, &owner(Some(11), None)).unwrap();
-    let of = |world: &World, uid| world.volume.usage.get(crate::encoding::record::UsageKind::User, uid);
+    let of = |world: &World, uid| world.usage(crate::encoding::record::UsageKind::User, uid);
     assert_eq!((of(&world, 10).bytes, of(&world, 10).inodes), (0, 0));
     assert_eq!((of(&world, 11).bytes, of(&world, 11).inodes), (100, 1), "usage moves to the new owner");
     world.reopen();
@@ -217,7 +218,7 @@ fn hard_links_share_one_file_until_the_last_is_removed() {
     assert_eq!(world.attributes(file), Err(Error::Stale));
     assert_eq!(world.link(file, a, "again"), Err(Error::Stale));
     world.checkpoint();
-    assert_eq!(world.volume.usage.get(crate::encoding::record::UsageKind::Volume, 0).bytes, 0);
+    assert_eq!(world.usage(crate::encoding::record::UsageKind::Volume, 0).bytes, 0);
     world.reopen();
 }
 
@@ -330,11 +331,11 @@ fn a_cached_name_needs_no_lookup_in_the_read_view() {
     assert_eq!(world.volume.name_cache.len(), 1);
     // A planted cache entry is answered without reading the layers.
     let other = world.file("g");
-    let record = world.volume.name_cache.get(Ino::ROOT, b"g").unwrap();
+    let record = world.volume.name_cache.get(FIRST.object(Ino::ROOT), b"g").unwrap();
     assert_eq!(record.ino, other);
-    world.volume.name_cache.put(Ino::ROOT, b"f", &record);
+    world.volume.name_cache.put(FIRST.object(Ino::ROOT), b"f", &record);
     assert_eq!(world.lookup(Ino::ROOT, "f"), Ok(other));
-    world.volume.name_cache.remove(Ino::ROOT, b"f");
+    world.volume.name_cache.remove(FIRST.object(Ino::ROOT), b"f");
     assert_eq!(world.lookup(Ino::ROOT, "f"), Ok(file));
 }
 

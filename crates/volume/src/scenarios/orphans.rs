@@ -4,8 +4,9 @@ use super::world::{World, nothing};
 use crate::api::attributes::SetAttributes;
 use crate::api::ids::Ino;
 use crate::api::request::{Durable, Error};
-use crate::api::results::CreateHow;
+use crate::api::results::{AccessMask, CreateHow};
 use crate::background::Progress;
+use crate::encoding::key::FIRST;
 use crate::media::Media;
 use crate::offline::check::{CheckOptions, FaultKind, check};
 
@@ -39,6 +40,25 @@ fn a_held_file_outlives_its_last_name_until_it_is_released() {
     let status = world.run(|v, r| v.status(r)).unwrap();
     assert_eq!((status.inodes_used, status.bytes_used), (1, 0));
     world.reopen();
+}
+
+#[test]
+fn a_lookup_that_holds_keeps_the_file_of_the_name() {
+    let mut world = World::new();
+    let file = world.file("file");
+    world.write(file, 0, b"data").unwrap();
+    let wanted = AccessMask(AccessMask::READ | AccessMask::MODIFY);
+    let found = world.run(|v, r| v.lookup_and_hold(r, Ino::ROOT, b"file", wanted)).unwrap();
+    assert_eq!((found.object.attributes.ino, found.object.granted), (file, wanted));
+    assert_eq!(found.directory.ino, Ino::ROOT);
+    world.remove(Ino::ROOT, "file").unwrap();
+    assert_eq!(step(&mut world), Progress::Idle, "it is held");
+    assert_eq!(world.read(file).unwrap(), b"data");
+    let missing = world.run(|v, r| v.lookup_and_hold(r, Ino::ROOT, b"file", wanted));
+    assert_eq!(missing, Err(Error::NoEntry));
+    world.volume.release(file);
+    assert_eq!(step(&mut world), Progress::Worked);
+    assert_eq!(world.attributes(file), Err(Error::Stale));
 }
 
 #[test]
@@ -111,9 +131,9 @@ fn a_nameless_file_without_an_orphan_record_is_a_fault() {
     world.volume.hold(file);
     world.remove(Ino::ROOT, "file").unwrap();
     // The state that a program without orphan support would leave.
-    let mut change = world.volume.begin().unwrap();
-    change.delete(crate::encoding::key::orphan(file));
-    change.put(crate::encoding::key::orphan(Ino(77)), Vec::new());
+    let mut change = world.volume.begin(FIRST).unwrap();
+    change.delete(crate::encoding::key::orphan(FIRST.object(file)));
+    change.put(crate::encoding::key::orphan(FIRST.object(Ino(77))), Vec::new());
     change.commit();
     world.commit();
     let disk = std::sync::Arc::clone(&world.disk) as std::sync::Arc<dyn Media>;

@@ -1,17 +1,22 @@
 //! Data that survives crashes, and values that must not repeat after one.
 
+use crate::volume::Volume;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::world::{World, nothing};
+use super::world::{OPTIONS, World, nothing};
 use crate::api::attributes::SetAttributes;
 use crate::api::ids::{Cookie, Ino};
 use crate::api::request::{Durability, Durable, Error, RequestKey};
 use crate::api::results::{CreateHow, Stability};
 use crate::api::time::Time;
 use crate::background::Progress;
+use crate::encoding::key;
 use crate::limits::INLINE_WRITE_BYTES_MAX;
+use crate::media::Media;
 use crate::media::memory::Random;
+use crate::offline::check::{CheckOptions, check};
+use crate::tables::index::Index;
 
 #[test]
 fn two_memtables_are_replayed_into_one() {
@@ -157,7 +162,7 @@ fn an_unchecked_create_truncates_only_the_file_it_checked() {
 #[test]
 fn a_retransmission_is_answered_after_a_restart_and_executes_once() {
     let mut world = World::new();
-    let key = |number: u8| RequestKey([&[1; 16][..], &[number; 20]].concat().into());
+    let key = |number: u8| RequestKey::new([&[1; 16][..], &[number; 20]].concat());
     world.file("a");
     world.key = Some(key(1));
     let renamed = world.answer(|v, r| {
@@ -369,4 +374,26 @@ fn inode_numbers_are_never_reused() {
     }
     let set = SetAttributes::default();
     world.run(|v, r| v.make_directory(r, Ino::ROOT, b"d", &set, &mut nothing)).unwrap();
+}
+
+#[test]
+fn a_volume_of_another_format_is_refused_in_one_sentence() {
+    let mut world = World::new();
+    world.reopen();
+    let disk = world.disk.after_kill();
+    let index = Index::open(disk.index(), 1 << 20).unwrap();
+    let update = index.begin().unwrap();
+    let mut records = update.records().unwrap();
+    let mut meta = records.get(&key::meta()).unwrap().unwrap();
+    meta[..4].copy_from_slice(&5_u32.to_be_bytes());
+    records.put(&key::meta(), &meta).unwrap();
+    drop(records);
+    update.commit().unwrap();
+    drop(index);
+    let said = "the volume has format 5, and this release reads only format 6: copy the files with the release that \
+                wrote them";
+    let media = disk as Arc<dyn Media>;
+    let checked = check(&media, &CheckOptions::default()).map(|_| ()).unwrap_err();
+    let opened = Volume::open(media, &OPTIONS, world.now).map(|_| ()).unwrap_err();
+    assert_eq!((opened.to_string().as_str(), checked.to_string().as_str()), (said, said));
 }

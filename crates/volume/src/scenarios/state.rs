@@ -9,8 +9,6 @@ use crate::api::ids::Ino;
 use crate::api::request::{Durable, Error, Journaled, RequestKey};
 use crate::api::results::CreateHow;
 use crate::api::state::StateChange;
-use crate::encoding::key;
-use crate::encoding::record::MetaRecord;
 use crate::limits::{STATE_BYTES_PER_ENTRY_MAX, STATE_KEY_BYTES_MAX, STATE_VALUE_BYTES_MAX};
 
 fn put(key: &[u8], value: &[u8]) -> StateChange {
@@ -106,8 +104,8 @@ fn deferred_state_precedes_the_next_change_and_costs_nothing_if_it_is_deleted_be
     let mut world = World::new();
     let queued = |world: &World| world.volume.committer.last_queued();
     let before = queued(&world);
-    world.volume.defer_state(&put(b"one", b"1")).unwrap();
-    world.volume.defer_state(&put(b"two", b"2")).unwrap();
+    world.volume.defer_state(put(b"one", b"1")).unwrap();
+    world.volume.defer_state(put(b"two", b"2")).unwrap();
     assert_eq!(world.volume.change_state(&[delete(b"one")]).unwrap().seq.0, 0, "nothing to wait for");
     assert_eq!(queued(&world), before);
     // Whatever changes next, it is durable only with the record.
@@ -118,21 +116,21 @@ fn deferred_state_precedes_the_next_change_and_costs_nothing_if_it_is_deleted_be
     assert_eq!(all(&world), expected(&[(b"two", b"2")]));
     // A journaled record is deleted in the journal.
     world.volume.change_state(&[delete(b"two")]).unwrap();
-    world.volume.defer_state(&put(b"three", b"3")).unwrap();
+    world.volume.defer_state(put(b"three", b"3")).unwrap();
     world.commit();
     world.crash(2);
     assert_eq!(all(&world), expected(&[]), "a crash takes back what is deferred");
     // Some are deleted, others changed.
-    world.volume.defer_state(&put(b"four", b"4")).unwrap();
+    world.volume.defer_state(put(b"four", b"4")).unwrap();
     world.volume.change_state(&[delete(b"four"), put(b"five", b"5")]).unwrap();
     world.commit();
     assert_eq!(all(&world), expected(&[(b"five", b"5")]));
     // Time passes, or the volume is closed.
-    world.volume.defer_state(&put(b"six", b"6")).unwrap();
+    world.volume.defer_state(put(b"six", b"6")).unwrap();
     world.volume.journal_deferred_state();
     world.commit();
     world.crash(3);
-    world.volume.defer_state(&put(b"seven", b"7")).unwrap();
+    world.volume.defer_state(put(b"seven", b"7")).unwrap();
     world.reopen();
     assert_eq!(all(&world), expected(&[(b"five", b"5"), (b"seven", b"7"), (b"six", b"6")]));
 }
@@ -140,12 +138,12 @@ fn deferred_state_precedes_the_next_change_and_costs_nothing_if_it_is_deleted_be
 #[test]
 fn deferred_state_is_bounded() {
     let world = World::new();
-    assert_eq!(world.volume.defer_state(&delete(b"key")), Err(Error::Invalid));
+    assert_eq!(world.volume.defer_state(delete(b"key")), Err(Error::Invalid));
     let value = vec![7; STATE_VALUE_BYTES_MAX];
-    assert_eq!(world.volume.defer_state(&put(&[1; STATE_KEY_BYTES_MAX + 1], &value)), Err(Error::Invalid));
+    assert_eq!(world.volume.defer_state(put(&[1; STATE_KEY_BYTES_MAX + 1], &value)), Err(Error::Invalid));
     let before = world.volume.committer.last_queued().0;
     for number in 0..100_u8 {
-        world.volume.defer_state(&put(&[number; STATE_KEY_BYTES_MAX], &value)).unwrap();
+        world.volume.defer_state(put(&[number; STATE_KEY_BYTES_MAX], &value)).unwrap();
     }
     let least =
         (100 * (STATE_KEY_BYTES_MAX + STATE_VALUE_BYTES_MAX)).div_ceil(STATE_BYTES_PER_ENTRY_MAX) as u64;
@@ -159,7 +157,7 @@ fn deferred_state_is_bounded() {
 #[test]
 fn an_operation_journals_state_with_its_effect() {
     let mut world = World::new();
-    let key = RequestKey([[1; 16], [2; 16]].concat().into());
+    let key = RequestKey::new([[1; 16], [2; 16]].concat());
     let how = CreateHow::Guarded(SetAttributes::default());
     world.key = Some(key.clone());
     let mut calls = 0;
@@ -178,30 +176,6 @@ fn an_operation_journals_state_with_its_effect() {
     assert_eq!(all(&world), expected(&[(b"open", &directory_created.attributes.ino.0.to_be_bytes())]));
     assert_eq!(world.lookup(Ino::ROOT, "file"), Ok(directory_created.attributes.ino));
     let mut keys = Vec::new();
-    world.volume.remembered_keys(&mut |key| keys.push(key.clone()));
-    assert_eq!(keys, [key]);
-}
-
-#[test]
-fn a_volume_has_the_first_format_until_it_holds_state() {
-    let mut world = World::new();
-    let format = |world: &World| {
-        let meta = world.volume.view().index.get(&key::meta()).unwrap().unwrap();
-        u32::from_be_bytes(*meta.first_chunk().unwrap())
-    };
-    world.file("file");
-    world.checkpoint();
-    assert_eq!(format(&world), MetaRecord::FORMAT_FIRST);
-    world.volume.change_state(&[put(b"a", b"1")]).unwrap();
-    world.commit();
-    // The state is in the journal only.
-    world.crash(1);
-    assert_eq!(format(&world), MetaRecord::FORMAT_FIRST);
-    world.checkpoint();
-    assert_eq!(format(&world), 2);
-    world.volume.change_state(&[delete(b"a")]).unwrap();
-    world.reopen();
-    world.file("another");
-    world.checkpoint();
-    assert_eq!(format(&world), 2, "the format is never lowered");
+    world.volume.remembered_keys(&mut |key| keys.push(key.bytes().to_vec()));
+    assert_eq!(keys, [key.bytes()]);
 }

@@ -10,11 +10,15 @@ use crate::api::request::{
 use crate::api::results::{CreateHow, Created, Entry, Piece, Stability, WriteVerifier, Written};
 use crate::api::time::Time;
 use crate::background::Progress;
+use crate::encoding::key::FIRST;
+use crate::encoding::record::{UsageKind, UsageRecord};
 use crate::media::Media;
 use crate::media::memory::{MemoryMedia, Random};
 use crate::offline::check::{CheckOptions, check};
-use crate::open::CreateOptions;
+use crate::open::{CreateOptions, VolumeOptions};
 use crate::options::Options;
+use crate::pool::Pool;
+use crate::tables::usage;
 use crate::volume::Volume;
 
 pub(super) const OPTIONS: Options = Options { memory: 8 << 20, segment_bytes: 1 << 20, cache_seed: Some(0) };
@@ -53,14 +57,19 @@ impl World {
     /// Creates a volume on `disk`.
     pub(super) fn on(disk: Arc<MemoryMedia>) -> World {
         let create = CreateOptions {
-            id: VolumeId(77),
-            handle_secret: [7; 16],
+            pool: crate::api::ids::PoolId(1),
             journal_id: [9; 16],
-            root_mode: 0o755,
-            root_owner: (0, 0),
+            volume: VolumeOptions {
+                id: VolumeId(77),
+                name: "main".to_owned(),
+                size: None,
+                handle_secret: [7; 16],
+                root_mode: 0o755,
+                root_owner: (0, 0),
+            },
             now: Time::from_parts(1_000, 0),
         };
-        Volume::create(disk.as_ref(), &create).unwrap();
+        Pool::create(disk.as_ref(), &create).unwrap();
         World::open(disk, Time::from_parts(1_001, 0))
     }
 
@@ -236,6 +245,19 @@ impl World {
     pub(super) fn list(&mut self, directory: Ino, after: Cookie, max: usize) -> (Vec<Entry>, bool) {
         let listing = self.run(|v, r| v.read_directory(r, directory, after, max, true)).unwrap();
         (listing.entries, listing.end)
+    }
+
+    /// Returns a usage counter.
+    pub(super) fn usage(&self, kind: UsageKind, id: u64) -> UsageRecord {
+        let view = self.volume.view();
+        let counter = (FIRST, kind, id);
+        let stored = view.index.get(&usage::key_of(counter)).unwrap();
+        let stored = stored.and_then(|value| UsageRecord::decode(&value).ok()).unwrap_or_default();
+        let changes = view.frozen.iter().chain([&view.active]).flat_map(|memtable| memtable.usage.sorted());
+        let of_it = changes.filter(|(of, _)| *of == counter);
+        let record = of_it.fold(stored, |record, (_, change)| change.of(record));
+        assert!(kind != UsageKind::Volume || self.volume.usage.of(FIRST) == record, "that of the volume");
+        record
     }
 
     pub(super) fn durable(&self, after: Durability) -> Durable {

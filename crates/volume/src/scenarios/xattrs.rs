@@ -9,12 +9,10 @@ use crate::api::request::{Access, Credentials, Error, Journaled, Request, Reques
 use crate::api::results::SetXattr;
 use crate::api::time::Time;
 use crate::encoding::key;
-use crate::encoding::record::{MetaRecord, UsageKind, UsageRecord};
+use crate::encoding::key::FIRST;
+use crate::encoding::record::UsageKind;
 use crate::limits::{XATTR_BYTES_PER_FILE_MAX, XATTR_OVERHEAD_BYTES, XATTR_VALUE_BYTES_MAX};
-use crate::media::Media;
 use crate::media::memory::{MemoryMedia, Random};
-use crate::offline::check::{CheckOptions, check};
-use crate::tables::index::Index;
 
 impl World {
     fn set_xattr(&mut self, ino: Ino, name: &str, value: &[u8], how: SetXattr) -> Result<(), Error> {
@@ -49,10 +47,14 @@ impl World {
         let view = self.volume.view();
         let mut rows = 0;
         view.index
-            .scan(&key::xattr(ino, b""), &key::xattr(Ino(ino.0 + 1), b""), &mut |_, _| {
-                rows += 1;
-                std::ops::ControlFlow::Continue(())
-            })
+            .scan(
+                &key::xattr(FIRST.object(ino), b""),
+                &key::xattr(FIRST.object(Ino(ino.0 + 1)), b""),
+                &mut |_, _| {
+                    rows += 1;
+                    std::ops::ControlFlow::Continue(())
+                },
+            )
             .unwrap();
         rows
     }
@@ -126,7 +128,7 @@ fn setting_an_attribute_updates_ctime_and_change_and_keeps_its_reply() {
     let mut world = World::new();
     let file = world.file("file");
     let before = world.attributes(file).unwrap();
-    let key = RequestKey([[1; 16], [3; 16]].concat().into());
+    let key = RequestKey::new([[1; 16], [3; 16]].concat());
     world.key = Some(key.clone());
     let mut encode = |_: &_| Journaled::from(Arc::<[u8]>::from(&b"set"[..]));
     let wcc = world.run(|v, r| v.set_xattr(r, file, b"a", b"1", SetXattr::Either, &mut encode)).unwrap();
@@ -229,7 +231,7 @@ fn random_attributes_agree_with_a_map() {
 
 /// The usage counters of the volume, of user 0 and of user 5.
 fn usage(world: &World) -> [u64; 3] {
-    let of = |kind, id| world.volume.usage.get(kind, id).bytes;
+    let of = |kind, id| world.usage(kind, id).bytes;
     [of(UsageKind::Volume, 0), of(UsageKind::User, 0), of(UsageKind::User, 5)]
 }
 
@@ -268,83 +270,6 @@ fn attributes_count_as_bytes_of_their_file() {
     assert_eq!(usage(&world), [0; 3]);
     world.reopen();
     assert_eq!(usage(&world), [0; 3]);
-}
-
-/// Makes a closed volume what it was in releases that did not count attributes: with `format`, and counters of the volume
-/// and of user and group 0 that lack these bytes.
-fn uncount(disk: &Arc<MemoryMedia>, format: u32, bytes: u64) {
-    let index = Index::open(disk.index(), 1 << 20).unwrap();
-    let update = index.begin().unwrap();
-    let mut records = update.records().unwrap();
-    let mut meta = MetaRecord::decode(&records.get(&key::meta()).unwrap().unwrap()).unwrap();
-    meta.format = format;
-    records.put(&key::meta(), &meta.encode()).unwrap();
-    for kind in [UsageKind::Volume, UsageKind::User, UsageKind::Group] {
-        let key = key::usage(kind.byte(), 0);
-        let mut record = UsageRecord::decode(&records.get(&key).unwrap().unwrap()).unwrap();
-        record.bytes -= bytes;
-        records.put(&key, &record.encode()).unwrap();
-    }
-    drop(records);
-    update.commit().unwrap();
-}
-
-fn format(world: &World) -> u32 {
-    let meta = world.volume.view().index.get(&key::meta()).unwrap().unwrap();
-    MetaRecord::decode(&meta).unwrap().format
-}
-
-#[test]
-fn a_volume_that_did_not_count_attributes_counts_them_once_it_is_opened() {
-    for old_format in [MetaRecord::FORMAT_FIRST, 2, MetaRecord::FORMAT_LOST] {
-        let mut world = World::new();
-        let [kept, removed] = ["kept", "removed"].map(|name| world.file(name));
-        for file in [kept, removed] {
-            world.write(file, 0, &[7; 3000]).unwrap();
-            world.set_xattr(file, "a", &[1; 67], SetXattr::Create).unwrap();
-        }
-        world.reopen();
-        assert_eq!((format(&world), usage(&world)), (4, [6200, 6200, 0]));
-        let now = world.now();
-        let disk = world.disk.after_kill();
-        uncount(&disk, old_format, 200);
-        let report = check(&(disk.after_kill() as Arc<dyn Media>), &CheckOptions::default()).unwrap();
-        let notes = report.notes.iter().filter(|note| note.contains("usage was not compared"));
-        assert!(report.is_clean() && notes.count() == 1, "{report:#?}");
-        let mut world = World::open(disk, now);
-        assert_eq!(usage(&world), [6200, 6200, 0]);
-        // Changes before the first checkpoint are counted once, although the format of the index is still the old one.
-        world.remove(Ino::ROOT, "removed").unwrap();
-        world.set_xattr(kept, "b", &[1; 167], SetXattr::Create).unwrap();
-        world.chown(kept, 5, 5);
-        world.commit();
-        for seed in 0..2 {
-            world.crash(seed);
-            assert_eq!((format(&world), usage(&world)), (old_format, [3300, 0, 3300]));
-            world.check();
-        }
-        world.reopen();
-        assert_eq!((format(&world), usage(&world)), (4, [3300, 0, 3300]));
-        for name in ["a", "b"] {
-            world.remove_xattr(kept, name).unwrap();
-        }
-        world.remove(Ino::ROOT, "kept").unwrap();
-        world.reopen();
-        assert_eq!((format(&world), usage(&world)), (4, [0; 3]));
-    }
-}
-
-#[test]
-fn a_volume_that_did_not_count_attributes_is_converted_by_opening_alone() {
-    let mut world = World::new();
-    let file = world.file("file");
-    world.set_xattr(file, "a", &[1; 67], SetXattr::Create).unwrap();
-    world.reopen();
-    let disk = world.disk.after_kill();
-    uncount(&disk, 2, 100);
-    let mut world = World::open(disk, world.now);
-    world.reopen();
-    assert_eq!((format(&world), usage(&world)), (4, [100, 100, 0]));
 }
 
 /// Runs background work until an operation need not wait.
@@ -415,4 +340,58 @@ fn attributes_that_fill_the_disk_are_refused_and_can_be_removed() {
         }
     }
     world.check();
+}
+
+#[test]
+fn names_set_and_removed_leave_nothing_that_a_listing_passes_over() {
+    let mut world = World::roomy();
+    let file = world.file("f");
+    world.set_xattr(file, "older", b"1", SetXattr::Create).unwrap();
+    world.checkpoint();
+    world.remove_xattr(file, "older").unwrap();
+    for number in 0..1000 {
+        let name = format!("name {number}");
+        world.set_xattr(file, &name, b"1", SetXattr::Create).unwrap();
+        world.set_xattr(file, &name, b"2", SetXattr::Replace).unwrap();
+        world.remove_xattr(file, &name).unwrap();
+    }
+    let (from, to) = (key::xattr(FIRST.object(file), b""), key::xattr(FIRST.object(file).next(), b""));
+    let mut records = 0;
+    world.volume.view().active.scan(&from, &to, &mut |_, _| {
+        records += 1;
+        std::ops::ControlFlow::Continue(())
+    });
+    assert_eq!(records, 1, "only what hides a record of the index");
+    assert!(world.xattrs(file).is_empty());
+    world.set_xattr(file, "older", b"3", SetXattr::Create).unwrap();
+    world.checkpoint();
+    world.remove_xattr(file, "older").unwrap();
+    world.checkpoint();
+    assert_eq!((world.xattrs(file).len(), world.xattr_rows(file)), (0, 0));
+    world.check();
+}
+
+#[test]
+fn all_names_are_listed_however_many_are_asked_for() {
+    let mut world = World::roomy();
+    let file = world.file("f");
+    for number in 0..700 {
+        world.set_xattr(file, &format!("{number:03}"), b"", SetXattr::Create).unwrap();
+        if number == 350 {
+            world.checkpoint();
+        }
+    }
+    for number in (0..700).filter(|number| number % 7 > 1) {
+        world.remove_xattr(file, &format!("{number:03}")).unwrap();
+    }
+    for (cookie, max) in [(0, usize::MAX), (150, usize::MAX), (150, 50), (0, 200), (u64::MAX, usize::MAX)] {
+        let some = world.run(|v, r| v.list_xattrs(r, file, cookie, max)).unwrap();
+        let skip = usize::try_from(cookie).unwrap_or(usize::MAX);
+        let expected = (0..700).filter(|number| number % 7 <= 1).skip(skip).take(max);
+        let expected: Vec<String> = expected.map(|number| format!("{number:03}")).collect();
+        let names: Vec<_> =
+            some.names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+        assert_eq!(names, expected, "cookie {cookie}, {max} names");
+        assert_eq!(some.end, skip.saturating_add(max) >= 200);
+    }
 }

@@ -1,16 +1,14 @@
 //! When a checkpoint is due, and what is frozen for it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::api::ids::Seq;
+use crate::api::ids::{Ino, ObjectId, Seq, VolumeNumber};
 use crate::api::time::Time;
-use crate::cache::duplicate_requests::ReplyChanges;
-use crate::encoding::key::Key;
-use crate::encoding::record::UsageRecord;
+use crate::cache::duplicate_requests::{FreshReplies, ReplyChanges};
 use crate::tables::memtable::Memtable;
 
 /// A memtable that is not empty is checkpointed after this long, so that a restart replays little.
@@ -41,6 +39,8 @@ pub struct Checkpoints {
     /// Whether the index could not be reopened for lack of space.
     index_closed: AtomicBool,
     room: Mutex<IndexRoom>,
+    /// Memtables that the index has replaced, while somebody may still read them.
+    retired: Mutex<Vec<Arc<Memtable>>>,
 }
 
 /// Room inside the index's own file: pages that removed records left.
@@ -65,6 +65,8 @@ struct Timing {
     logged: Vec<(String, Time)>,
     /// Whether maps of removed or truncated files remain to be freed.
     more_to_reap: bool,
+    /// The last file whose map was being freed.
+    last_reaped: Option<ObjectId>,
     /// Whether the last checkpoint had no changes to write and only released what its predecessor freed.
     settled: bool,
     /// How many times a failure to read the index passed since the last checkpoint.
@@ -81,13 +83,16 @@ pub struct Frozen {
     pub memtable: Arc<Memtable>,
     /// The last entry in it.
     pub seq: Seq,
-    /// Changed usage counters.
-    pub usage: Vec<(Key, Option<UsageRecord>)>,
-    /// Cached replies.
-    pub replies: ReplyChanges,
+    /// The next inode numbers of all volumes.
+    pub next_inos: Vec<(VolumeNumber, Ino)>,
+    /// Replies cached since the freeze before.
+    pub fresh_replies: FreshReplies,
+    /// What is stored of them, once it is known.
+    pub replies: OnceLock<ReplyChanges>,
 }
 
 /// What decides whether a checkpoint is due.
+#[derive(Default)]
 pub struct Pressure {
     /// Whether nothing changed since the last freeze.
     pub is_empty: bool,
@@ -169,15 +174,15 @@ impl Checkpoints {
     /// Whether a checkpoint is due, or made because of `force`.
     pub fn is_due(&self, now: Time, force: bool, load: &Pressure) -> bool {
         let mut state = self.state.lock();
-        if state.last_failure.is_some_and(|failure| !force && now.since(failure) < PAUSE_AFTER_FAILURE) {
+        if state.last_failure.is_some_and(|failure| !force && now.apart(failure) < PAUSE_AFTER_FAILURE) {
             return false;
         }
         let last = *state.last.get_or_insert(now);
-        let full = load.is_index_full && now.since(last) >= CHECKPOINT_AGE_WHEN_FULL;
+        let full = load.is_index_full && now.apart(last) >= CHECKPOINT_AGE_WHEN_FULL;
         let kicked = std::mem::take(&mut state.kicked) || load.is_short || full;
         // Pages freed by the last transactions can be reused only after another transaction.
         let pause = if state.settled { LOOK_AGAIN } else { CHECKPOINT_AGE_WHEN_FULL };
-        let settle = load.is_index_full && now.since(last) >= pause;
+        let settle = load.is_index_full && now.apart(last) >= pause;
         if state.frozen.is_some()
             || state.more_to_reap
             || load.is_ring_filling
@@ -187,7 +192,7 @@ impl Checkpoints {
         {
             return true;
         }
-        !load.is_empty && (force || kicked || now.since(last) >= CHECKPOINT_AGE_MAX)
+        !load.is_empty && (force || kicked || now.apart(last) >= CHECKPOINT_AGE_MAX)
     }
 
     /// Returns what is frozen and not in the index yet; if nothing is, freezes what `freeze` returns.
@@ -201,7 +206,7 @@ impl Checkpoints {
     }
 
     /// Ends a checkpoint of what was frozen.
-    pub fn finish(&self, now: Time, more_to_reap: bool) {
+    pub fn finish(&self, now: Time, more_to_reap: bool, last_reaped: Option<ObjectId>) {
         self.done.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state.lock();
         let frozen = state.frozen.take();
@@ -211,6 +216,22 @@ impl Checkpoints {
         state.logged.clear();
         state.repairs = 0;
         state.more_to_reap = more_to_reap;
+        state.last_reaped = last_reaped;
+    }
+
+    /// Returns the last file whose map the checkpoint before was freeing: others have their turn first.
+    pub fn last_reaped(&self) -> Option<ObjectId> {
+        self.state.lock().last_reaped
+    }
+
+    /// Keeps a memtable until nobody reads it, so that no reader has to free its records.
+    pub fn retire(&self, memtable: &Arc<Memtable>) {
+        self.retired.lock().push(Arc::clone(memtable));
+    }
+
+    /// Frees the retired memtables that nobody reads any more. Takes long: only for threads that nobody waits for.
+    pub fn free_retired(&self) {
+        self.retired.lock().retain(|memtable| Arc::strong_count(memtable) > 1);
     }
 
     /// Whether to log a failure: not if the same was logged a moment ago, and no checkpoint succeeded since.
@@ -218,7 +239,7 @@ impl Checkpoints {
         /// Failures that are told apart.
         const KINDS_MAX: usize = 8;
         let mut state = self.state.lock();
-        state.logged.retain(|(_, at)| now.since(*at) < LOG_AGAIN);
+        state.logged.retain(|(_, at)| now.apart(*at) < LOG_AGAIN);
         let is_known = state.logged.iter().any(|(known, _)| known == what);
         if !is_known && state.logged.len() < KINDS_MAX {
             state.logged.push((what.to_owned(), now));
@@ -261,7 +282,7 @@ impl Checkpoints {
     pub fn refresh_room(&self, now: Time, can_grow: bool, measure: impl FnOnce(&mut IndexRoom)) {
         let mut room = self.room.lock();
         let seldom = room.used.saturating_mul(4) > room.file;
-        let too_soon = room.looked.is_some_and(|looked| now.since(looked) < look_again(room.file));
+        let too_soon = room.looked.is_some_and(|looked| now.apart(looked) < look_again(room.file));
         if !(can_grow && room.free == 0 || seldom && too_soon) {
             measure(&mut room);
         }
@@ -279,7 +300,18 @@ mod tests {
         let logged = (0..180).filter(|second| checkpoints.is_news(at(*second), "no room")).count();
         assert_eq!(logged, 3);
         assert!(checkpoints.is_news(at(180), "another"));
-        checkpoints.finish(at(180), false);
+        checkpoints.finish(at(180), false, None);
         assert!(checkpoints.is_news(at(181), "no room"), "it went well in between");
+    }
+
+    #[test]
+    fn checkpoints_go_on_when_the_clock_was_set_back() {
+        let checkpoints = Checkpoints::default();
+        let (before, after) = (Time::from_parts(1_000_000, 0), Time::from_parts(900_000, 0));
+        assert!(!checkpoints.is_due(before, false, &Pressure::default()));
+        checkpoints.note_failure(before);
+        let load = Pressure { is_ring_filling: true, ..Pressure::default() };
+        assert!(!checkpoints.is_due(before, false, &load), "it failed a moment ago");
+        assert!(checkpoints.is_due(after, false, &load));
     }
 }

@@ -88,7 +88,7 @@ impl Cleaner {
         now: Time,
     ) -> Option<SegmentId> {
         let mut state = self.state.lock();
-        state.failed.retain(|_, failure| now.since(*failure) < TRY_AGAIN);
+        state.failed.retain(|_, failure| now.apart(*failure) < TRY_AGAIN);
         let is_worth_it = |(id, info): &(SegmentId, SegmentInfo)| {
             info.is_settled(oldest)
                 && info.live > 0

@@ -7,13 +7,54 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use foldhash::HashMap;
 use parking_lot::Mutex;
 
+use crate::api::ids::VolumeNumber;
 use crate::api::state::{StateChange, StateKey};
 use crate::limits::STATE_BYTES_PER_ENTRY_MAX;
 
-/// The records, in an order that a simulation can repeat.
-type Records = BTreeMap<StateKey, Arc<[u8]>>;
+/// A record with its volume and key.
+pub type DeferredRecord = (VolumeNumber, StateKey, Arc<[u8]>);
+
+/// The records of each volume that ever had one.
+#[derive(Debug, Default)]
+struct Records {
+    of_volumes: BTreeMap<VolumeNumber, HashMap<StateKey, Arc<[u8]>>>,
+    /// Bytes of all keys and values.
+    bytes: usize,
+}
+
+impl Records {
+    fn are_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    fn remove(&mut self, volume: VolumeNumber, key: &[u8]) {
+        let of_volume = self.of_volumes.get_mut(&volume);
+        if let Some(value) = of_volume.and_then(|of_volume| of_volume.remove(key)) {
+            self.bytes -= key.len() + value.len();
+        }
+    }
+
+    /// Returns whether all of `changes` delete some of them.
+    fn have_all(&self, volume: VolumeNumber, changes: &[StateChange]) -> bool {
+        self.of_volumes.get(&volume).is_some_and(|of_volume| {
+            changes.iter().all(|change| change.value.is_none() && of_volume.contains_key(&change.key))
+        })
+    }
+
+    /// Takes all, in an order that a simulation can repeat.
+    fn take_sorted(&mut self) -> Vec<DeferredRecord> {
+        self.bytes = 0;
+        let of_volumes = self.of_volumes.iter_mut();
+        let all = of_volumes
+            .flat_map(|(volume, of_volume)| of_volume.drain().map(|(key, value)| (*volume, key, value)));
+        let mut all: Vec<_> = all.collect();
+        all.sort_unstable();
+        all
+    }
+}
 
 /// Records that wait for the next journal entry. They fit one entry.
 ///
@@ -26,38 +67,40 @@ pub struct DeferredState {
 }
 
 impl DeferredState {
-    /// Adds a record whose key no layer holds. Returns false if there is no room.
-    pub fn add(&self, key: &[u8], value: &Arc<[u8]>) -> bool {
+    /// Adds a record whose key no layer holds. Returns it if there is no room.
+    pub fn add(&self, (volume, key, value): DeferredRecord) -> Result<(), DeferredRecord> {
         let mut records = self.records.lock();
-        let held: usize = records.iter().map(|(key, value)| key.len() + value.len()).sum();
-        if held + key.len() + value.len() > STATE_BYTES_PER_ENTRY_MAX {
-            return false;
+        records.remove(volume, &key);
+        let bytes = records.bytes + key.len() + value.len();
+        if bytes > STATE_BYTES_PER_ENTRY_MAX {
+            return Err((volume, key, value));
         }
-        records.insert(key.into(), Arc::clone(value));
+        records.bytes = bytes;
+        records.of_volumes.entry(volume).or_default().insert(key, value);
         self.any.store(true, Ordering::Release);
-        true
+        Ok(())
     }
 
     /// Returns whether all of `changes` delete records that still wait here, which then are gone.
-    pub fn cancel(&self, changes: &[StateChange]) -> bool {
+    pub fn cancel(&self, volume: VolumeNumber, changes: &[StateChange]) -> bool {
         if !self.any.load(Ordering::Acquire) {
             return false;
         }
         let mut records = self.records.lock();
-        let all = changes.iter().all(|change| change.value.is_none() && records.contains_key(&change.key));
+        let all = records.have_all(volume, changes);
         if all {
-            changes.iter().for_each(|change| drop(records.remove(&change.key)));
-            self.any.store(!records.is_empty(), Ordering::Release);
+            changes.iter().for_each(|change| records.remove(volume, &change.key));
+            self.any.store(!records.are_empty(), Ordering::Release);
         }
         all
     }
 
     /// Lets `journal` journal all records, if there are any. No other thread changes them meanwhile.
-    pub fn take(&self, journal: impl FnOnce(Records)) {
+    pub fn take(&self, journal: impl FnOnce(Vec<DeferredRecord>)) {
         if self.any.load(Ordering::Acquire) {
             let mut records = self.records.lock();
-            if !records.is_empty() {
-                journal(std::mem::take(&mut records));
+            if !records.are_empty() {
+                journal(records.take_sorted());
             }
             // Not before: who finds none may rely on their being journaled.
             self.any.store(false, Ordering::Release);

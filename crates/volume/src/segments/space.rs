@@ -20,6 +20,8 @@ struct Account {
     reserved: u64,
     /// Whether the index cannot grow by a whole checkpoint.
     index_full: bool,
+    /// Whether the device has no room for one more segment.
+    segments_full: bool,
     /// How often neither a checkpoint nor the cleaner could free more space.
     exhaustions: u64,
     /// Value of `exhaustions` when space was first short, until there is space again.
@@ -52,8 +54,11 @@ pub const fn footprint(bytes: u64, extents: u64) -> u64 {
 }
 
 impl SpaceLedger {
-    /// Reserves space out of `ready` bytes of spare segments. Fails with `Busy` if waiting may help, else with
-    /// `NoSpace`.
+    /// Reserves space out of `ready` bytes of spare segments.
+    ///
+    /// # Errors
+    /// `Busy` until there is one more segment; on a full device `ObjectBusy` while background work may free space, since callers
+    /// that need none must not wait behind this one; then `NoSpace`.
     pub fn reserve(&self, bytes: u64, ready: u64) -> Result<(), Error> {
         let mut state = self.state.lock();
         if state.reserved + bytes <= ready && !state.index_full {
@@ -64,7 +69,8 @@ impl SpaceLedger {
         let exhaustions = state.exhaustions;
         let since = *state.short_since.get_or_insert(exhaustions);
         if state.exhaustions < since + EXHAUSTIONS_MAX {
-            return Err(Error::Busy);
+            let is_full = state.index_full || state.segments_full;
+            return Err(if is_full { Error::ObjectBusy } else { Error::Busy });
         }
         state.refused = true;
         Err(Error::NoSpace)
@@ -112,11 +118,12 @@ impl SpaceLedger {
         self.state.lock().exhaustions += 1;
     }
 
-    /// Updates what is available: on the device, in spare segments, and whether a checkpoint has room.
-    pub fn refresh(&self, ready: u64, device: Space, can_checkpoint: bool) {
+    /// Updates what is available: on the device, in spare segments, and whether a checkpoint and one more segment have room.
+    pub fn refresh(&self, ready: u64, device: Space, can_checkpoint: bool, can_add: bool) {
         let mut state = self.state.lock();
         state.device = device;
         state.index_full = !can_checkpoint;
+        state.segments_full = !can_add;
         if can_checkpoint && state.reserved + ROOM_AGAIN_BYTES <= ready {
             state.short_since = None;
         }

@@ -8,14 +8,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{RwLock, RwLockWriteGuard};
 
-use crate::api::ids::{Layer, Member};
+use crate::api::ids::{Layer, VolumeNumber};
 use crate::bytes::Value;
-use crate::encoding::entry::Slot;
+use crate::encoding::entry::{Slot, UsageDelta};
 use crate::encoding::key;
 use crate::encoding::key::Key;
+use crate::tables::usage::UsageChanges;
 
 /// Number of shards, each with a lock of its own; a power of two.
 const SHARDS: usize = 16;
+
+/// Records that are visited while others wait for the lock: a fraction of a millisecond's work.
+const PART_RECORDS: usize = 1024;
 
 /// Memory of a record beyond key and value, bytes: tree node, pointers, reference counts.
 const RECORD_OVERHEAD_BYTES: u64 = 96;
@@ -35,10 +39,23 @@ struct Stored {
 /// Records of the inodes that share a lock.
 type Shard = BTreeMap<Key, Stored>;
 
+/// What deleting a record leaves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trace {
+    /// A tombstone, which hides records of older layers.
+    Tombstone,
+    /// None over a record that no older layer holds.
+    NoneIfFresh,
+    /// None.
+    None,
+}
+
 /// Applies one change; returns the bytes added and the bytes removed.
-fn apply_one(shard: &mut Shard, key: Key, slot: Slot, marked: bool) -> (u64, u64) {
+fn apply_one(shard: &mut Shard, key: Key, slot: Slot, trace: Trace) -> (u64, u64) {
     let size = record_bytes(&key, &slot);
+    let marked = trace == Trace::NoneIfFresh;
     match shard.entry(key) {
+        Entry::Vacant(_) if slot.is_none() && trace == Trace::None => (0, 0),
         Entry::Vacant(place) => {
             let fresh = marked && slot.is_some();
             place.insert(Stored { slot, fresh });
@@ -46,7 +63,7 @@ fn apply_one(shard: &mut Shard, key: Key, slot: Slot, marked: bool) -> (u64, u64
         }
         Entry::Occupied(mut place) => {
             let old = record_bytes(place.key(), &place.get().slot);
-            if slot.is_none() && marked && place.get().fresh {
+            if slot.is_none() && (trace == Trace::None || marked && place.get().fresh) {
                 place.remove();
                 (0, old)
             } else {
@@ -57,8 +74,18 @@ fn apply_one(shard: &mut Shard, key: Key, slot: Slot, marked: bool) -> (u64, u64
     }
 }
 
-fn is_cookie(key: &[u8]) -> bool {
-    matches!(key::parse(key), Some((_, key::Table::Cookie, _)))
+/// Returns what deleting a record leaves. `fresh` is what the transaction says.
+fn trace_of(key: &[u8], fresh: bool) -> Trace {
+    match key::parse(key) {
+        // Whatever replaces a mapping covers its range, so layers hide each other's mappings by range and not by key.
+        // Tombstones would say nothing, and whoever looks for a mapping would have to pass over them.
+        Some((_, key::Table::Map, _)) => Trace::None,
+        // A cookie is given to one name only, so no older layer holds one that is put here, and a listing need not skip
+        // its tombstone (rule 8 of `docs/design.md`).
+        Some((_, key::Table::Cookie, _)) => Trace::NoneIfFresh,
+        _ if fresh => Trace::NoneIfFresh,
+        _ => Trace::Tombstone,
+    }
 }
 
 /// One layer of recent changes.
@@ -73,6 +100,8 @@ pub struct Memtable {
     bytes: AtomicU64,
     inline_bytes: AtomicU64,
     hole_bytes: AtomicU64,
+    /// How usage counters changed.
+    pub usage: UsageChanges,
 }
 
 impl Memtable {
@@ -84,6 +113,7 @@ impl Memtable {
             bytes: AtomicU64::new(0),
             inline_bytes: AtomicU64::new(0),
             hole_bytes: AtomicU64::new(0),
+            usage: UsageChanges::default(),
         }
     }
 
@@ -118,7 +148,7 @@ impl Memtable {
     }
 
     /// Applies changes. `fresh` are the indices of records put where no older layer holds the key, or deleted without
-    /// need of a tombstone: what comes and goes within one layer leaves no trace.
+    /// need of a tombstone: what comes and goes within one layer leaves no trace. Nor do mappings that are replaced.
     ///
     /// Consecutive changes of one inode become visible together. Otherwise a listing, which does not lock its
     /// directory, could miss a name that a rename replaces, between the removal of its old cookie and its new one.
@@ -135,10 +165,8 @@ impl Memtable {
                     self.shards[number].write()
                 }
             };
-            // A cookie is given to one name only, so no older layer holds one that is put here, and a listing need
-            // not skip its tombstone (rule 8 of `docs/design.md`).
-            let marked = is_cookie(&key) || fresh.contains(&place);
-            let (more, less) = apply_one(&mut shard, key, slot, marked);
+            let trace = trace_of(&key, fresh.contains(&place));
+            let (more, less) = apply_one(&mut shard, key, slot, trace);
             grown += more;
             shrunk += less;
             locked = Some((number, shard));
@@ -146,6 +174,11 @@ impl Memtable {
         drop(locked);
         self.bytes.fetch_add(grown, Ordering::Relaxed);
         self.bytes.fetch_sub(shrunk, Ordering::Relaxed);
+    }
+
+    /// Adds changes of usage counters.
+    pub fn add_usage(&self, volume: VolumeNumber, deltas: &[UsageDelta]) {
+        self.usage.apply(volume, deltas, &self.bytes);
     }
 
     /// Visits records with `from <= key < to`, both within one inode of one table, in order.
@@ -160,9 +193,26 @@ impl Memtable {
         }
     }
 
+    /// Like [`Memtable::scan`] for very many records: lets others change records every now and then.
+    pub fn scan_in_parts(&self, from: &Key, to: &Key, visit: &mut dyn FnMut(&Key, &Slot) -> ControlFlow<()>) {
+        let mut next = Some(from.clone());
+        while let Some(from) = next.take() {
+            let mut left = PART_RECORDS;
+            self.scan(&from, to, &mut |key, slot| {
+                visit(key, slot)?;
+                left -= 1;
+                if left > 0 {
+                    return ControlFlow::Continue(());
+                }
+                next = Some(key.successor());
+                ControlFlow::Break(())
+            });
+        }
+    }
+
     /// Visits the records of a table, of all inodes, in no order.
-    pub fn each_of(&self, member: Member, table: key::Table, visit: &mut dyn FnMut(&Key, &Slot)) {
-        let (from, to) = key::table_range(member, table);
+    pub fn each_of(&self, volume: VolumeNumber, table: key::Table, visit: &mut dyn FnMut(&Key, &Slot)) {
+        let (from, to) = key::table_range(volume, table);
         for shard in &self.shards {
             let shard = shard.read();
             let range = shard.range::<Key, _>((Bound::Included(&from), Bound::Excluded(&to)));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::api::ids::{Ino, Layer, Member};
+use crate::api::ids::{Layer, ObjectId, VolumeNumber};
 use crate::bytes::Value;
 use crate::encoding::entry::Slot;
 use crate::encoding::key;
@@ -28,7 +28,7 @@ pub struct ReadView {
     /// Version of the index: what was read from another version may be stale.
     pub version: u64,
     /// For recent versions, newest last: the inodes whose maps in the index changed with it.
-    pub recent_versions: VecDeque<(u64, Arc<HashSet<Ino>>)>,
+    pub recent_versions: VecDeque<(u64, Arc<HashSet<ObjectId>>)>,
 }
 
 impl ReadView {
@@ -50,17 +50,17 @@ impl ReadView {
         }
     }
 
-    /// Whether mappings of `ino` read from the index at `version` are still current.
-    pub fn is_map_current(&self, ino: Ino, version: u64) -> bool {
+    /// Whether mappings of `id` read from the index at `version` are still current.
+    pub fn is_map_current(&self, id: ObjectId, version: u64) -> bool {
         let Some(note_miss) = self.version.checked_sub(version) else { return false };
         let known = self.recent_versions.iter().filter(|(switch, _)| *switch > version);
         note_miss == 0
             || (known.clone().count() as u64 == note_miss
-                && known.into_iter().all(|(_, inos)| !inos.contains(&ino)))
+                && known.into_iter().all(|(_, inos)| !inos.contains(&id)))
     }
 
     /// Returns the view after a checkpoint of the frozen memtable.
-    pub fn with_index(&self, index: Arc<Snapshot>, changed: HashSet<Ino>) -> ReadView {
+    pub fn with_index(&self, index: Arc<Snapshot>, changed: HashSet<ObjectId>) -> ReadView {
         let mut recent_versions = self.recent_versions.clone();
         recent_versions.push_back((self.version + 1, Arc::new(changed)));
         let mut inodes: usize = recent_versions.iter().map(|(_, inos)| inos.len()).sum();
@@ -132,17 +132,17 @@ impl ReadView {
     /// memtables' records of that table in memory.
     pub fn each_of(
         &self,
-        member: Member,
+        volume: VolumeNumber,
         table: Table,
         visit: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<(), IndexError> {
         let mut recent: BTreeMap<Key, Slot> = BTreeMap::new();
         for memtable in self.frozen.iter().chain([&self.active]) {
-            memtable.each_of(member, table, &mut |key, slot| {
+            memtable.each_of(volume, table, &mut |key, slot| {
                 recent.insert(key.clone(), slot.clone());
             });
         }
-        let (from, to) = key::table_range(member, table);
+        let (from, to) = key::table_range(volume, table);
         let mut newer = recent.into_iter().peekable();
         self.index.scan_around(&from, &to, &mut |found| {
             let Found::Record(key, value) = found else { return ControlFlow::Continue(()) };

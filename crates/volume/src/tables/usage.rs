@@ -1,82 +1,152 @@
-//! Exact usage counters (rule 12 of `docs/design.md`): of the volume, of quota trees, users and groups.
+//! Usage counters (rule 12 of `docs/design.md`): of volumes, of quota trees, users and groups.
+//!
+//! Every object may have an owner of its own, so the counters are in the index, and a memtable holds only what changed
+//! since: a counter is what the index has, changed as the frozen memtable says, and then the active one. A checkpoint adds
+//! the changes to the index. What counters must be known at once, as those of whole volumes for FSSTAT, is also kept
+//! whole in memory.
 
-use foldhash::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use foldhash::HashMap;
 use parking_lot::Mutex;
 
+use crate::api::ids::VolumeNumber;
 use crate::encoding::entry::UsageDelta;
 use crate::encoding::key;
 use crate::encoding::key::Key;
 use crate::encoding::record::{InodeRecord, UsageKind, UsageRecord};
 
-type Counter = (UsageKind, u64);
+/// Memory of a changed counter, bytes.
+const CHANGE_BYTES: u64 = 80;
 
-/// All counters, and which of them changed since the last freeze.
-#[derive(Debug, Default)]
-pub struct Usage {
-    state: Mutex<Counters>,
+/// Whose usage: that of which kind, and which one.
+pub type Counter = (VolumeNumber, UsageKind, u64);
+
+/// Returns the key of a counter's record.
+pub fn key_of(counter: Counter) -> Key {
+    key::usage(counter.0, counter.1.byte(), counter.2)
 }
 
-#[derive(Debug, Default)]
-struct Counters {
-    counters: HashMap<Counter, UsageRecord>,
-    changed: HashSet<Counter>,
+/// Returns which counter the fields of a record's key name.
+pub fn parse(fields: &[u8]) -> Option<(UsageKind, u64)> {
+    let (kind, id) = fields.split_first()?;
+    Some((UsageKind::from_byte(*kind)?, key::number(id)?))
 }
 
-impl Usage {
-    /// Sets a counter, when a volume is opened.
-    pub fn load(&self, kind: UsageKind, id: u64, record: UsageRecord) {
-        self.state.lock().counters.insert((kind, id), record);
-    }
+/// How a counter changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UsageChange {
+    /// By bytes and inodes.
+    By(i64, i64),
+    /// It was counted anew: older layers do not matter.
+    To(UsageRecord),
+}
 
-    /// Sets all counters to zero, so that they can be counted anew. All of them count as changed.
-    pub fn clear(&self) {
-        let mut state = self.state.lock();
-        let Counters { counters, changed } = &mut *state;
-        changed.extend(counters.drain().map(|(counter, _)| counter));
-    }
-
-    /// Adds the deltas of an entry. A counter that was too low because of damage stops at zero.
-    pub fn apply(&self, deltas: &[UsageDelta]) {
-        let mut state = self.state.lock();
-        for delta in deltas {
-            let counter = (delta.kind, delta.id);
-            let record = state.counters.entry(counter).or_default();
-            // A counter that was counted anew after its index was damaged may be too low.
-            record.bytes = record.bytes.saturating_add_signed(delta.bytes);
-            record.inodes = record.inodes.saturating_add_signed(delta.inodes);
-            state.changed.insert(counter);
+impl UsageChange {
+    /// Returns a record that was changed so. One that was too low because of damage stops at zero.
+    pub fn of(self, record: UsageRecord) -> UsageRecord {
+        match self {
+            UsageChange::By(bytes, inodes) => record.changed(bytes, inodes),
+            UsageChange::To(record) => record,
         }
     }
 
-    /// Makes the next checkpoint write all counters, as those in the index are lost or wrong.
-    pub fn write_all_again(&self) {
-        let mut state = self.state.lock();
-        let Counters { counters, changed } = &mut *state;
-        changed.extend(counters.keys());
+    /// Returns both changes in one.
+    fn and(self, delta: &UsageDelta) -> UsageChange {
+        match self {
+            UsageChange::By(bytes, inodes) => {
+                UsageChange::By(bytes.saturating_add(delta.bytes), inodes.saturating_add(delta.inodes))
+            }
+            UsageChange::To(record) => UsageChange::To(record.changed(delta.bytes, delta.inodes)),
+        }
+    }
+}
+
+/// The changes of counters in one memtable.
+///
+/// Those that add up to nothing are forgotten. So there are no more than a few for each object that the memtable holds
+/// records of, however often objects come and go or change hands.
+#[derive(Debug, Default)]
+pub struct UsageChanges(Mutex<HashMap<Counter, UsageChange>>);
+
+impl UsageChanges {
+    /// Adds the deltas of an entry, and what memory they take to `memory_bytes`.
+    pub fn apply(&self, volume: VolumeNumber, deltas: &[UsageDelta], memory_bytes: &AtomicU64) {
+        /// What has no effect.
+        const NOTHING: UsageChange = UsageChange::By(0, 0);
+        if deltas.is_empty() {
+            return;
+        }
+        let mut changes = self.0.lock();
+        let before = changes.len() as u64;
+        for delta in deltas {
+            let counter = (volume, delta.kind, delta.id);
+            let change = changes.get(&counter).copied().unwrap_or(NOTHING).and(delta);
+            if change == NOTHING {
+                changes.remove(&counter);
+            } else {
+                changes.insert(counter, change);
+            }
+        }
+        // Under the lock, as the sum must not fall below zero.
+        let after = changes.len() as u64;
+        memory_bytes.fetch_add(after.saturating_sub(before) * CHANGE_BYTES, Ordering::Relaxed);
+        memory_bytes.fetch_sub(before.saturating_sub(after) * CHANGE_BYTES, Ordering::Relaxed);
     }
 
-    /// Returns a counter.
-    pub fn get(&self, kind: UsageKind, id: u64) -> UsageRecord {
-        self.state.lock().counters.get(&(kind, id)).copied().unwrap_or_default()
+    /// Sets a counter that was counted anew.
+    pub fn set(&self, counter: Counter, record: UsageRecord) {
+        self.0.lock().insert(counter, UsageChange::To(record));
     }
 
-    /// Returns the records of counters that changed since the last call; a counter at zero is deleted.
-    pub fn take_changed(&self) -> Vec<(Key, Option<UsageRecord>)> {
-        let mut state = self.state.lock();
-        let mut changed: Vec<Counter> = state.changed.drain().collect();
-        changed.sort_unstable();
-        let records = changed
-            .into_iter()
-            .map(|counter| {
-                let record = state.counters.get(&counter).copied().unwrap_or_default();
-                (
-                    key::usage(counter.0.byte(), counter.1),
-                    Some(record).filter(|record| *record != UsageRecord::default()),
-                )
-            })
-            .collect();
-        state.counters.retain(|_, record| *record != UsageRecord::default());
-        records
+    /// Returns all of them in the order of their keys.
+    pub fn sorted(&self) -> Vec<(Counter, UsageChange)> {
+        let mut changes: Vec<_> = self.0.lock().iter().map(|(counter, change)| (*counter, *change)).collect();
+        changes.sort_unstable_by_key(|(counter, _)| *counter);
+        changes
+    }
+}
+
+/// The counters of whole volumes.
+#[derive(Debug, Default)]
+pub struct VolumeUsage(Mutex<HashMap<VolumeNumber, UsageRecord>>);
+
+impl VolumeUsage {
+    /// Sets a counter, when its volume is opened.
+    pub fn load(&self, volume: VolumeNumber, record: UsageRecord) {
+        self.0.lock().insert(volume, record);
+    }
+
+    /// Adds the deltas of an entry.
+    pub fn apply(&self, volume: VolumeNumber, deltas: &[UsageDelta]) {
+        let mut of_volume = deltas.iter().filter(|delta| delta.kind == UsageKind::Volume).peekable();
+        if of_volume.peek().is_some() {
+            let mut counters = self.0.lock();
+            let record = counters.entry(volume).or_default();
+            *record = of_volume.fold(*record, |record, delta| record.changed(delta.bytes, delta.inodes));
+        }
+    }
+
+    /// Forgets a volume that is deleted.
+    pub fn clear(&self, volume: VolumeNumber) {
+        self.0.lock().remove(&volume);
+    }
+
+    /// Returns what a volume uses.
+    pub fn of(&self, volume: VolumeNumber) -> UsageRecord {
+        self.0.lock().get(&volume).copied().unwrap_or_default()
+    }
+
+    /// Returns the number of objects of all volumes.
+    pub fn objects(&self) -> u64 {
+        self.0.lock().values().map(|record| record.inodes).fold(0, u64::saturating_add)
+    }
+
+    /// Has the next checkpoint write them all, as those in the index may be wrong. No transaction may be in progress.
+    pub fn write_all_again(&self, changes: &UsageChanges) {
+        for (volume, record) in self.0.lock().iter() {
+            changes.set((*volume, UsageKind::Volume, 0), *record);
+        }
     }
 }
 

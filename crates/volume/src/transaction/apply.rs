@@ -1,6 +1,6 @@
 //! Applying a journal entry: shared by operations, recovery and, later, a standby (rule 15 of `docs/design.md`).
 
-use crate::api::ids::Ino;
+use crate::api::ids::ObjectId;
 use crate::api::request::Durability;
 use crate::cache::duplicate_requests::DuplicateRequestCache;
 use crate::encoding::codec::Malformed;
@@ -12,7 +12,7 @@ use crate::encoding::record::{ExtentMapping, ReplyRecord, Source};
 use crate::file::extent_map::{decode_verified, memtable_mappings};
 use crate::limits::STATE_KEY_BYTES_MAX;
 use crate::tables::memtable::Memtable;
-use crate::tables::usage::Usage;
+use crate::tables::usage::VolumeUsage;
 use crate::transaction::change::clip_mapping;
 
 /// Makes an entry's changes visible: records, usage, cached reply. The reply waits for `after`: the entry, and a
@@ -21,13 +21,14 @@ pub fn apply(
     entry: Entry,
     after: Durability,
     memtable: &Memtable,
-    usage: &Usage,
+    usage: &VolumeUsage,
     duplicate_requests: &DuplicateRequestCache,
 ) {
-    usage.apply(&entry.usage);
+    usage.apply(entry.volume, &entry.usage);
+    memtable.add_usage(entry.volume, &entry.usage);
     if let Some(remembered) = entry.remembered {
         let record = ReplyRecord { time: remembered.time, seq: after.seq, answer: remembered.answer };
-        duplicate_requests.insert(remembered.key, record, after.flush_generation, true);
+        duplicate_requests.insert(remembered.key.for_volume(entry.volume), record, after.flush, true);
     }
     memtable.apply(entry.records, &entry.fresh);
 }
@@ -48,7 +49,7 @@ pub fn overlay(memtable: &Memtable, records: Vec<(Key, Slot)>) {
     }
 }
 
-fn cut_back(memtable: &Memtable, ino: Ino, start: u64, end: u64) {
+fn cut_back(memtable: &Memtable, ino: ObjectId, start: u64, end: u64) {
     let mut older: Vec<(u64, ExtentMapping)> = Vec::new();
     memtable_mappings(memtable, ino, (start, end), &mut |_, old_end, old| {
         older.push((old_end, decode_verified(old)));
@@ -64,9 +65,9 @@ fn cut_back(memtable: &Memtable, ino: Ino, start: u64, end: u64) {
     }
 }
 
-fn map_key(key: &[u8]) -> Option<(Ino, u64)> {
+fn map_key(key: &[u8]) -> Option<(ObjectId, u64)> {
     match key::parse(key)? {
-        (_, Table::Map, fields) => Some((Ino(key::number(fields)?), key::second_number(fields)?)),
+        (_, Table::Map, fields) => Some((key::object(key)?, key::second_number(fields)?)),
         _ => None,
     }
 }
@@ -78,12 +79,16 @@ fn map_key(key: &[u8]) -> Option<(Ino, u64)> {
 pub fn check_record(key: &[u8], slot: &Slot) -> Result<(), Malformed> {
     let (_, table, fields) = key::parse(key).ok_or(Malformed("key in a journal entry"))?;
     let numbers = match table {
-        Table::Meta | Table::Reply | Table::State => 0,
+        Table::Meta | Table::Reply | Table::State | Table::Volume => 0,
         Table::Usage => 0,
         Table::Map | Table::Cookie => 2,
         _ => 1,
     };
-    if fields.len() < numbers * 8 || (table == Table::State && fields.len() > STATE_KEY_BYTES_MAX) {
+    if fields.len() < numbers * 8
+        || (table == Table::Reap && key::reaped(fields).is_none())
+        || (table == Table::Volume && key::volume_number(fields).is_none())
+        || (table == Table::State && fields.len() > STATE_KEY_BYTES_MAX)
+    {
         return Err(Malformed("key in a journal entry"));
     }
     let Some(value) = slot else { return Ok(()) };

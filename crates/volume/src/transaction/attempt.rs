@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use crate::api::ids::{ExtentId, Ino, Seq};
+use crate::api::ids::{ExtentId, ObjectId, Seq};
 use crate::api::request::{Access, Answer, Durability, Error, Failure, Promised};
 use crate::bytes::Bytes;
 use crate::bytes::Value;
@@ -14,10 +14,12 @@ use crate::encoding::entry::Slot;
 use crate::encoding::key;
 use crate::encoding::key::Key;
 use crate::encoding::record::{InodeRecord, NameRecord};
+use crate::file::coverage::Coverage;
 use crate::file::inodes::{InodeState, LockedInode, MapWindow, Presence};
-use crate::limits::{COUNT_AT_ONCE_BYTES, COUNT_RUNS_MAX, MAP_WINDOW_MAPPINGS};
+use crate::limits::{COUNT_RUNS_MAX, MAP_WINDOW_MAPPINGS};
+use crate::pool::{Pool, Subject};
 use crate::tables::read_view::ReadView;
-use crate::volume::{Subject, Volume};
+use crate::volume::Volume;
 
 /// Most attempts that find the volume changed beneath them before the caller has to retry.
 const TRIES_MAX: usize = 1000;
@@ -41,11 +43,11 @@ pub enum Missing {
     /// A record of the index.
     Record(Key),
     /// The mappings of a file in the index that touch `[from, to)`, or the first of them.
-    Map(Ino, u64, u64),
+    Map(ObjectId, u64, u64),
     /// Groups of blocks of extents, each with the part of a file that it holds.
     Blocks(Vec<((ExtentId, u32), Subject)>),
     /// Mappings of a file in the index, from an offset on, to be counted.
-    Count(Ino, u64),
+    Count(ObjectId, u64),
 }
 
 /// Why an attempt stopped.
@@ -57,6 +59,8 @@ pub enum Stop {
     Missing(Missing),
     /// Something changed meanwhile; try again.
     Again,
+    /// A step of long work is done and kept; go on, but let go of all locks in between.
+    NextStep,
     /// The work is long, and what was done so far is kept: the call gives its turn up.
     TurnOver,
 }
@@ -73,21 +77,22 @@ impl From<Error> for Stop {
     }
 }
 
-/// What an attempt can see: the volume, and what was read for it.
+/// What an attempt can see: the pool, and what was read for it.
 #[derive(Debug)]
 pub struct Attempt<'v> {
-    /// The volume.
-    pub volume: &'v Volume,
+    /// The pool.
+    pub pool: &'v Pool,
     /// Version of the index that `records` and `windows` were read from.
     version: u64,
     records: BTreeMap<Key, Slot>,
-    windows: Vec<(Ino, MapWindow)>,
+    /// Windows of maps, by their first offset.
+    windows: BTreeMap<(ObjectId, u64), MapWindow>,
     /// Groups of blocks of extents, which are immutable.
     pub blocks: BTreeMap<(ExtentId, u32), Bytes>,
     /// Windows that were read to count mappings: the first one, and the last ones.
-    count_windows: Vec<(Ino, MapWindow)>,
+    count_windows: Vec<(ObjectId, MapWindow)>,
     /// The file whose mappings were counted, if they were very many.
-    counted: Cell<Option<Ino>>,
+    counted: Cell<Option<ObjectId>>,
     /// Steps in which mappings may be counted before the call gives its turn up.
     count_steps_left: Cell<u32>,
 }
@@ -99,20 +104,20 @@ pub struct LockedInodes {
 
 impl LockedInodes {
     /// Returns one of the locked inodes.
-    pub fn get(&mut self, ino: Ino) -> &mut InodeState {
+    pub fn get(&mut self, ino: ObjectId) -> &mut InodeState {
         self.guards
             .iter_mut()
-            .find(|guard| guard.ino == ino)
+            .find(|guard| guard.id == ino)
             .expect("only inodes that were locked are asked for")
     }
 
-    fn holds(&self, ino: Ino) -> bool {
-        self.guards.iter().any(|guard| guard.ino == ino)
+    fn holds(&self, ino: ObjectId) -> bool {
+        self.guards.iter().any(|guard| guard.id == ino)
     }
 
     /// Whether all of them precede `ino` in the lock order.
-    fn is_before(&self, ino: Ino) -> bool {
-        self.guards.last().is_none_or(|guard| guard.ino < ino)
+    fn is_before(&self, ino: ObjectId) -> bool {
+        self.guards.last().is_none_or(|guard| guard.id < ino)
     }
 
     /// Returns what a reply that shows all of them waits for.
@@ -127,6 +132,20 @@ impl LockedInodes {
 }
 
 impl Volume {
+    /// Runs an operation to completion, unless the volume was deleted.
+    pub(crate) fn run<T>(
+        &self,
+        access: Access,
+        body: impl FnMut(&mut Attempt<'_>) -> Result<Promised<T>, Stop>,
+    ) -> Answer<T> {
+        if self.own.is_deleted() {
+            return Err(Error::Stale.into());
+        }
+        Pool::run(self, access, body)
+    }
+}
+
+impl Pool {
     /// Runs an operation to completion.
     pub(crate) fn run<T>(
         &self,
@@ -147,6 +166,12 @@ impl Volume {
                     return Err(failure);
                 }
                 Err(Stop::Again) => {}
+                Err(Stop::NextStep) => {
+                    // The number of steps has a bound of its own.
+                    tries -= 1;
+                    #[cfg(test)]
+                    self.hooks.reach(crate::hooks::Point::LocksReleased);
+                }
                 Err(Stop::TurnOver) => return Err(Error::WouldBlock.into()),
                 Err(Stop::Missing(missing)) if access == Access::Cached => {
                     loads += 1;
@@ -155,11 +180,8 @@ impl Volume {
                     }
                 }
                 Err(Stop::Missing(missing)) => {
-                    attempt.load(&missing)?;
-                    if matches!(missing, Missing::Count(..)) {
-                        // What was counted is kept, so every such attempt comes nearer to the end.
-                        tries -= 1;
-                    }
+                    // An attempt that finds more in memory than the one before comes nearer to the end.
+                    tries -= usize::from(attempt.load(&missing)?);
                 }
             }
         }
@@ -169,16 +191,16 @@ impl Volume {
 }
 
 impl<'v> Attempt<'v> {
-    fn new(volume: &'v Volume, access: Access) -> Attempt<'v> {
+    fn new(pool: &'v Pool, access: Access) -> Attempt<'v> {
         let count_steps = match access {
             Access::Cached => COUNT_STEPS_IN_PLACE_MAX,
             Access::Blocking => COUNT_STEPS_MAX,
         };
         Attempt {
-            volume,
-            version: volume.view().version,
+            pool,
+            version: pool.view().version,
             records: BTreeMap::new(),
-            windows: Vec::new(),
+            windows: BTreeMap::new(),
             blocks: BTreeMap::new(),
             count_windows: Vec::new(),
             counted: Cell::new(None),
@@ -191,7 +213,7 @@ impl Attempt<'_> {
     /// Reads what is missing if the index seems to have it in memory: handing the call to a worker costs ten times as
     /// much. An absent name is left to a worker, which may read the names around it.
     fn load_in_place(&mut self, missing: &Missing) -> Result<bool, Error> {
-        let view = self.volume.view();
+        let view = self.pool.view();
         if !view.index.is_warm() {
             return Ok(false);
         }
@@ -200,11 +222,11 @@ impl Attempt<'_> {
                 let found = view
                     .index
                     .get(key)
-                    .map_err(|error| self.volume.index_failed(Subject::of_key(key), &error))?;
+                    .map_err(|error| self.pool.index_failed(Subject::of_key(key), &error))?;
                 let Some(value) = found else { return Ok(false) };
                 self.follow(&view);
                 let slot = Some(Value::from(value));
-                self.volume.remember_record(&view, key, &slot);
+                self.pool.remember_record(&view, key, &slot);
                 self.records.insert(key.clone(), slot);
             }
             Missing::Map(ino, from, to) => {
@@ -216,57 +238,62 @@ impl Attempt<'_> {
         Ok(true)
     }
 
-    /// Drops what was read from an index that was replaced.
-    fn follow(&mut self, view: &ReadView) {
-        if view.version != self.version {
+    /// Drops what was read from an index that was replaced, and returns whether it was.
+    fn follow(&mut self, view: &ReadView) -> bool {
+        let is_replaced = view.version != self.version;
+        if is_replaced {
             self.version = view.version;
             self.records.clear();
             self.windows.clear();
             self.count_windows.clear();
         }
+        is_replaced
     }
 
-    fn load_window(&mut self, view: &ReadView, ino: Ino, range: (u64, u64)) -> Result<(), Error> {
-        let window = self.volume.read_window(view, ino, range, MAP_WINDOW_MAPPINGS)?;
-        self.windows.retain(|(of, kept)| *of != ino || kept.from != window.from);
-        self.windows.push((ino, window));
-        Ok(())
+    /// Reads a window, and returns whether it is new.
+    fn load_window(&mut self, view: &ReadView, ino: ObjectId, range: (u64, u64)) -> Result<bool, Error> {
+        let window = self.pool.read_window(view, ino, range, MAP_WINDOW_MAPPINGS)?;
+        Ok(self.windows.insert((ino, window.from), window).is_none())
     }
 
-    /// Reads what is missing. No lock is held.
-    pub fn load(&mut self, missing: &Missing) -> Result<(), Error> {
-        let view = self.volume.view();
-        self.follow(&view);
-        match missing {
+    /// Reads what is missing. No lock is held. Returns whether the next attempt finds all that this one found, and more.
+    pub fn load(&mut self, missing: &Missing) -> Result<bool, Error> {
+        let view = self.pool.view();
+        let is_replaced = self.follow(&view);
+        let is_new = match missing {
             Missing::Record(key) => {
                 let slot: Slot = view
                     .index
                     .get(key)
-                    .map_err(|error| self.volume.index_failed(Subject::of_key(key), &error))?
+                    .map_err(|error| self.pool.index_failed(Subject::of_key(key), &error))?
                     .map(Value::from);
-                self.volume.remember_record(&view, key, &slot);
+                self.pool.remember_record(&view, key, &slot);
                 if slot.is_none() {
-                    self.volume.fill_filter_around(key);
+                    self.pool.fill_filter_around(key);
                 }
-                self.records.insert(key.clone(), slot);
+                self.records.insert(key.clone(), slot).is_none()
             }
             Missing::Map(ino, from, to) => self.load_window(&view, *ino, (*from, *to))?,
             Missing::Blocks(wanted) => {
+                let before = self.blocks.len();
                 for (block, of) in wanted {
-                    if let Some(bytes) = self.volume.read_block(&view, *block, *of)? {
+                    if let Some(bytes) = self.pool.read_block(&view, *block, *of)? {
                         self.blocks.insert(*block, bytes);
                     }
                 }
+                self.blocks.len() > before
             }
             Missing::Count(ino, offset) => {
-                let window = self.volume.read_window(&view, *ino, (*offset, u64::MAX), COUNT_RUNS_MAX)?;
+                let window = self.pool.read_window(&view, *ino, (*offset, u64::MAX), COUNT_RUNS_MAX)?;
                 if self.count_windows.len() >= COUNT_WINDOWS_MAX {
                     self.count_windows.remove(1);
                 }
                 self.count_windows.push((*ino, window));
+                // What was counted is kept, even if the index was replaced.
+                return Ok(true);
             }
-        }
-        Ok(())
+        };
+        Ok(is_new && !is_replaced)
     }
 
     /// Returns a record from memory.
@@ -284,13 +311,13 @@ impl Attempt<'_> {
         {
             return Ok(slot.clone());
         }
-        self.volume.records.get(key).ok_or_else(|| Stop::Missing(Missing::Record(key.clone())))
+        self.pool.records.get(key).ok_or_else(|| Stop::Missing(Missing::Record(key.clone())))
     }
 
     /// Locks an inode and loads its record. A removed inode is `Stale`.
-    pub fn lock(&self, ino: Ino) -> Result<LockedInode, Stop> {
-        let volume = self.volume;
-        let cell = volume.inodes.get(ino, volume.committer.durable(), volume.flushed_generation());
+    pub fn lock(&self, ino: ObjectId) -> Result<LockedInode, Stop> {
+        let pool = self.pool;
+        let cell = pool.inodes.get(ino, pool.committer.durable(), pool.flushed_generation());
         let mut state = cell.lock_arc();
         if matches!(state.presence, Presence::Unknown) {
             self.fill(&mut state)?;
@@ -303,19 +330,19 @@ impl Attempt<'_> {
 
     /// Loads the record of a locked inode.
     fn fill(&self, state: &mut InodeState) -> Result<(), Stop> {
-        let view = self.volume.view();
-        let key = key::inode(state.ino);
+        let view = self.pool.view();
+        let key = key::inode(state.id);
         // A change in a memtable may not be durable, and the entry that made it is unknown.
         let recent = view.recent(&key);
-        let seq = if recent.is_some() { self.volume.committer.last_queued() } else { Seq(0) };
+        let seq = if recent.is_some() { self.pool.committer.last_queued() } else { Seq(0) };
         let slot = match recent {
             Some(slot) => slot,
             None => self.older_record(&view, &key)?,
         };
         state.presence = match slot {
-            Some(bytes) => Presence::Present(
-                self.volume.decode(Subject::Object(state.ino), InodeRecord::decode(&bytes))?,
-            ),
+            Some(bytes) => {
+                Presence::Present(self.pool.decode(Subject::Object(state.id), InodeRecord::decode(&bytes))?)
+            }
             None => Presence::Absent,
         };
         state.seq = seq;
@@ -323,14 +350,14 @@ impl Attempt<'_> {
     }
 
     /// Locks several inodes, in order.
-    pub fn lock_all(&self, inos: &[Ino]) -> Result<LockedInodes, Stop> {
+    pub fn lock_all(&self, inos: &[ObjectId]) -> Result<LockedInodes, Stop> {
         let mut held = LockedInodes { guards: Vec::with_capacity(inos.len() + 1) };
         self.lock_more(&mut held, inos.to_vec())?;
         Ok(held)
     }
 
     /// Locks further inodes, in order. Those not held yet must follow all that are.
-    fn lock_more(&self, held: &mut LockedInodes, mut inos: Vec<Ino>) -> Result<(), Stop> {
+    fn lock_more(&self, held: &mut LockedInodes, mut inos: Vec<ObjectId>) -> Result<(), Stop> {
         inos.sort_unstable();
         inos.dedup();
         for ino in inos {
@@ -342,8 +369,8 @@ impl Attempt<'_> {
     }
 
     /// Returns what a name refers to, in a directory that the caller has locked.
-    pub fn name(&self, directory: Ino, name: &[u8]) -> Result<Option<NameRecord>, Stop> {
-        let known = &self.volume.name_cache;
+    pub fn name(&self, directory: ObjectId, name: &[u8]) -> Result<Option<NameRecord>, Stop> {
+        let known = &self.pool.name_cache;
         if let Some(record) = known.get(directory, name) {
             return Ok(Some(record));
         }
@@ -355,30 +382,33 @@ impl Attempt<'_> {
     }
 
     /// Returns what a name refers to, or did a moment ago, as the directory is not locked.
-    pub fn name_unlocked(&self, directory: Ino, name: &[u8]) -> Result<Option<NameRecord>, Stop> {
-        let view = self.volume.view();
+    pub fn name_unlocked(&self, directory: ObjectId, name: &[u8]) -> Result<Option<NameRecord>, Stop> {
+        let view = self.pool.view();
         let key = key::name(directory, name);
         let slot = match view.recent(&key) {
             Some(slot) => slot,
-            None if self.volume.negative_lookups.is_absent(directory, name) => None,
+            None if self.pool.negative_lookups.is_absent(directory, name) => None,
             None => self.older_record(&view, &key)?,
         };
-        slot.map(|bytes| Ok(self.volume.decode(Subject::Object(directory), NameRecord::decode(&bytes))?))
+        slot.map(|bytes| Ok(self.pool.decode(Subject::Object(directory), NameRecord::decode(&bytes))?))
             .transpose()
     }
 
     /// Locks directories, the objects that the given names in them refer to, and `more`.
     pub fn lock_names<const N: usize>(
         &self,
-        names: [(Ino, &[u8]); N],
-        more: &[Ino],
+        names: [(ObjectId, &[u8]); N],
+        more: &[ObjectId],
     ) -> Result<(LockedInodes, [Option<NameRecord>; N]), Stop> {
         let mut inos = Vec::with_capacity(2 * N + more.len());
         inos.extend(names.iter().map(|(directory, _)| *directory));
         inos.extend(more);
         let mut held = self.lock_all(&inos)?;
         let found = self.names(names, Self::name)?;
-        let named = || found.iter().flatten().map(|record| record.ino);
+        let named = || {
+            let of_names = names.iter().zip(&found);
+            of_names.filter_map(|((directory, _), record)| Some(directory.sibling((*record)?.ino)))
+        };
         // Objects are mostly created after their directory, and so follow it in the lock order.
         if named().all(|ino| held.holds(ino) || held.is_before(ino)) {
             self.lock_more(&mut held, named().collect())?;
@@ -386,7 +416,7 @@ impl Attempt<'_> {
         }
         drop(held);
         #[cfg(test)]
-        self.volume.hooks.reach(crate::hooks::Point::NamesUnlocked);
+        self.pool.hooks.reach(crate::hooks::Point::NamesUnlocked);
         inos.extend(named());
         let held = match self.lock_all(&inos) {
             Ok(held) => held,
@@ -395,7 +425,7 @@ impl Attempt<'_> {
             Err(Stop::Failed(Failure { error: Error::Stale, after })) => {
                 let is_same = self.names(names, Self::name_unlocked)? == found;
                 #[cfg(test)]
-                self.volume.hooks.reach(crate::hooks::Point::NamesCompared);
+                self.pool.hooks.reach(crate::hooks::Point::NamesCompared);
                 return Err(if is_same {
                     Failure { error: Error::Stale, after }.into()
                 } else {
@@ -412,8 +442,8 @@ impl Attempt<'_> {
 
     fn names<const N: usize>(
         &self,
-        names: [(Ino, &[u8]); N],
-        find: impl Fn(&Self, Ino, &[u8]) -> Result<Option<NameRecord>, Stop>,
+        names: [(ObjectId, &[u8]); N],
+        find: impl Fn(&Self, ObjectId, &[u8]) -> Result<Option<NameRecord>, Stop>,
     ) -> Result<[Option<NameRecord>; N], Stop> {
         let mut found = [None; N];
         for (slot, (directory, name)) in found.iter_mut().zip(names) {
@@ -425,7 +455,7 @@ impl Attempt<'_> {
     /// Returns up to where to read the map from `offset`: far for sequential access and for a map that seems short, no
     /// farther than `to` for random access to a long one.
     fn window_end(&self, state: &InodeState, offset: u64, to: u64) -> u64 {
-        let loaded = self.windows.iter().filter(|(ino, _)| *ino == state.ino).map(|(_, window)| window);
+        let loaded = self.windows.range((state.id, 0)..=(state.id, u64::MAX)).map(|(_, window)| window);
         let mut known = state.window().into_iter().chain(loaded).peekable();
         let is_first = known.peek().is_none();
         if is_first || known.any(|window| window.to == offset || window.to == u64::MAX) {
@@ -445,17 +475,17 @@ impl Attempt<'_> {
         let covers = |window: &MapWindow| window.from <= offset && offset < window.to;
         if let Some(window) = state.window()
             && covers(window)
-            && view.is_map_current(state.ino, window.version)
+            && view.is_map_current(state.id, window.version)
         {
             return Ok(window.clone());
         }
-        let loaded = self.windows.iter().find(|(ino, window)| *ino == state.ino && covers(window));
-        match loaded {
-            Some((_, window)) if view.is_map_current(state.ino, window.version) => {
-                self.volume.inodes.keep_window(state, window.clone());
+        let before = self.windows.range((state.id, 0)..=(state.id, offset)).next_back();
+        match before.filter(|(_, window)| covers(window)) {
+            Some((_, window)) if view.is_map_current(state.id, window.version) => {
+                self.pool.inodes.keep_window(state, window.clone());
                 Ok(window.clone())
             }
-            _ => Err(Stop::Missing(Missing::Map(state.ino, offset, self.window_end(state, offset, to)))),
+            _ => Err(Stop::Missing(Missing::Map(state.id, offset, self.window_end(state, offset, to)))),
         }
     }
 
@@ -463,38 +493,39 @@ impl Attempt<'_> {
     pub fn count_window(&self, view: &ReadView, state: &InodeState, offset: u64) -> Result<MapWindow, Stop> {
         let known = self.count_windows.iter().map(|(ino, window)| (*ino, window));
         let mut current = known.filter(|(ino, window)| {
-            *ino == state.ino
+            *ino == state.id
                 && window.from <= offset
                 && offset < window.to
                 && view.is_map_current(*ino, window.version)
         });
         match current.next() {
             Some((_, window)) => Ok(window.clone()),
-            None => Err(Stop::Missing(Missing::Count(state.ino, offset))),
+            None => Err(Stop::Missing(Missing::Count(state.id, offset))),
         }
     }
 
     /// Notes that mappings of this file were counted in steps, which are kept with it until the call ends.
-    pub fn note_counted(&self, ino: Ino) {
+    pub fn note_counted(&self, ino: ObjectId) {
         self.counted.set(Some(ino));
     }
 
     /// Forgets what was counted, as the call has ended, unless that is much: others may be counting too.
     fn forget_counts(&self) {
-        let Some(cell) = self.counted.get().and_then(|ino| self.volume.inodes.peek(ino)) else { return };
-        cell.lock().coverage.take_if(|coverage| !coverage.is_large());
+        let Some(cell) = self.counted.get().and_then(|id| self.pool.inodes.peek(id)) else { return };
+        let mut state = cell.lock();
+        if let Some(notes) = state.notes.as_mut().filter(|notes| !notes.coverage.is_large()) {
+            notes.coverage = Coverage::default();
+            self.pool.inodes.count_notes(&mut state);
+        }
     }
 
-    /// Takes a step in counting the mappings of a range of this many bytes.
+    /// Takes a step in counting mappings.
     ///
     /// # Errors
-    /// [`Stop::TurnOver`] if the range is large and this call has taken its steps.
-    pub fn take_count_step(&self, bytes: u64) -> Result<(), Stop> {
-        let left = self.count_steps_left.get();
-        if left == 0 && bytes > COUNT_AT_ONCE_BYTES {
-            return Err(Stop::TurnOver);
-        }
-        self.count_steps_left.set(left.saturating_sub(1));
+    /// [`Stop::TurnOver`] if this call has taken its steps.
+    pub fn take_count_step(&self) -> Result<(), Stop> {
+        let left = self.count_steps_left.get().checked_sub(1).ok_or(Stop::TurnOver)?;
+        self.count_steps_left.set(left);
         Ok(())
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use parking_lot::RwLockReadGuard;
 
-use crate::api::ids::{Ino, Seq};
-use crate::api::request::{Durability, Encode, Error, Journaled, Request};
+use crate::api::ids::{ObjectId, Seq, VolumeNumber};
+use crate::api::request::{Durability, Encode, Error, FlushWait, Journaled, Request};
 use crate::api::state;
 use crate::api::state::StateChange;
 use crate::bytes::Value;
@@ -16,35 +16,37 @@ use crate::encoding::key::Key;
 use crate::encoding::record::{ExtentMapping, InodeRecord, Source};
 use crate::file::extent_map::{decode_verified, memtable_mappings};
 use crate::limits::REQUEST_ANSWER_BYTES_MAX;
+use crate::pool::Pool;
 use crate::tables::read_view::ReadView;
 use crate::tables::usage;
 use crate::transaction::apply;
-use crate::volume::Volume;
 
 /// Most bytes of a mapping in an entry besides its record: tag, key and lengths.
 const MAPPING_OVERHEAD_BYTES: usize = 32;
 
-/// A transaction. While it exists no memtable is frozen, so it must be short: no I/O, and no call of [`Volume::view`]
+/// A transaction. While it exists no memtable is frozen, so it must be short: no I/O, and no call of [`Pool::view`]
 /// but through it.
 pub struct Change<'v> {
-    volume: &'v Volume,
+    pool: &'v Pool,
     view: RwLockReadGuard<'v, Arc<ReadView>>,
     draft: Draft,
     inline_bytes: u64,
-    /// The flush generation that the cached reply waits for.
-    flush_generation: u64,
+    /// Bytes reserved of the volume's size, which the usage that it adds replaces.
+    growth: u64,
+    /// The flush that the cached reply waits for.
+    flush: FlushWait,
 }
 
-impl Volume {
-    /// Begins a caller's transaction that adds something.
+impl Pool {
+    /// Begins a caller's transaction in a volume that adds something.
     ///
     /// # Errors
-    /// The errors of [`Volume::begin_freeing`], and `NoSpace` if there is no room to checkpoint what it adds.
-    pub(crate) fn begin(&self) -> Result<Change<'_>, Error> {
+    /// The errors of [`Pool::begin_freeing`], and `NoSpace` if there is no room to checkpoint what it adds.
+    pub(crate) fn begin(&self, volume: VolumeNumber) -> Result<Change<'_>, Error> {
         if !self.space.can_checkpoint() {
             return Err(Error::NoSpace);
         }
-        self.begin_freeing()
+        self.begin_freeing(volume)
     }
 
     /// Begins a caller's transaction that works on a full disk too: it removes, or changes what exists.
@@ -52,34 +54,50 @@ impl Volume {
     /// # Errors
     /// `ReadOnly` if the volume refuses changes, `Busy` if the journal or the memtables are so full that only background
     /// work may go on.
-    pub(crate) fn begin_freeing(&self) -> Result<Change<'_>, Error> {
+    pub(crate) fn begin_freeing(&self, volume: VolumeNumber) -> Result<Change<'_>, Error> {
         if self.committer.is_busy() || self.memtables_are_full() {
             self.checkpoints.kick();
             return Err(if self.refuses_changes().is_some() { Error::ReadOnly } else { Error::Busy });
         }
-        self.begin_background()
+        self.begin_background(volume)
     }
 
     /// Whether one memtable is being checkpointed and the next one is full already.
-    fn memtables_are_full(&self) -> bool {
+    pub(crate) fn memtables_are_full(&self) -> bool {
+        self.memtable_holds(self.limits.memtable_bytes)
+    }
+
+    /// Whether one memtable is being checkpointed and the next one is half full already: changes of very many records wait
+    /// then, so that others find room until the checkpoint is done.
+    pub(crate) fn memtables_are_half_full(&self) -> bool {
+        self.memtable_holds(self.limits.memtable_bytes / 2)
+    }
+
+    /// Whether one memtable is being checkpointed and the next one already holds this many bytes.
+    fn memtable_holds(&self, bytes: u64) -> bool {
         let view = self.view.read();
-        view.frozen.is_some() && view.active.bytes() >= self.limits.memtable_bytes
+        view.frozen.is_some() && view.active.bytes() >= bytes
     }
 
     /// Begins a transaction of background work.
     ///
     /// # Errors
-    /// `ReadOnly` if the volume refuses changes.
-    pub(crate) fn begin_background(&self) -> Result<Change<'_>, Error> {
+    /// `ReadOnly` if the pool refuses changes, `Stale` if the volume was deleted.
+    pub(crate) fn begin_background(&self, volume: VolumeNumber) -> Result<Change<'_>, Error> {
         if self.refuses_changes().is_some() {
             return Err(Error::ReadOnly);
         }
+        let view = self.view.read();
+        if self.is_deleted(volume) {
+            return Err(Error::Stale);
+        }
         Ok(Change {
-            volume: self,
-            view: self.view.read(),
-            draft: Draft::default(),
+            pool: self,
+            view,
+            draft: Draft::new(volume),
             inline_bytes: 0,
-            flush_generation: 0,
+            growth: 0,
+            flush: FlushWait::default(),
         })
     }
 }
@@ -121,7 +139,7 @@ impl Change<'_> {
     }
 
     /// Puts an inode's record.
-    pub fn put_inode(&mut self, ino: Ino, record: &InodeRecord) {
+    pub fn put_inode(&mut self, ino: ObjectId, record: &InodeRecord) {
         self.put(key::inode(ino), record.encode());
     }
 
@@ -137,10 +155,15 @@ impl Change<'_> {
         self.inline_bytes += reserved;
     }
 
+    /// Records room reserved for what this transaction adds to the usage; its commit releases it.
+    pub fn add_growth(&mut self, reserved: u64) {
+        self.growth += reserved;
+    }
+
     /// Puts mappings of a file: `(end, mapping)` in file order, not overlapping. Clips the mappings in the active
     /// memtable that they cover. At most once per file and transaction, as it reads the memtable and not the
     /// transaction.
-    pub fn map<B: AsRef<[u8]>>(&mut self, ino: Ino, mappings: &[(u64, ExtentMapping<B>)]) {
+    pub fn map<B: AsRef<[u8]>>(&mut self, ino: ObjectId, mappings: &[(u64, ExtentMapping<B>)]) {
         let mut older: Vec<Older> = Vec::new();
         // Run by run: mappings between two runs, possibly very many, stay as they are.
         for run in mappings.chunk_by(|(end, _), (_, next)| *end == next.start) {
@@ -168,7 +191,7 @@ impl Change<'_> {
         }
     }
 
-    fn put_mapping<B: AsRef<[u8]>>(&mut self, ino: Ino, end: u64, mapping: &ExtentMapping<B>) {
+    fn put_mapping<B: AsRef<[u8]>>(&mut self, ino: ObjectId, end: u64, mapping: &ExtentMapping<B>) {
         let key = key::map(ino, end);
         if matches!(mapping.source, Source::Inline(_)) {
             self.draft.push_mapping(key, mapping);
@@ -178,7 +201,7 @@ impl Change<'_> {
     }
 
     /// Replaces an older mapping with what newer ones leave of it.
-    fn cut_back<B>(&mut self, ino: Ino, old: &Older, newer: &[(u64, ExtentMapping<B>)]) {
+    fn cut_back<B>(&mut self, ino: ObjectId, old: &Older, newer: &[(u64, ExtentMapping<B>)]) {
         // A newer mapping that ends there replaces the record.
         if newer.binary_search_by_key(&old.end, |(end, _)| *end).is_err() {
             self.delete(key::map(ino, old.end));
@@ -200,13 +223,13 @@ impl Change<'_> {
 
     /// Journals the state records that were deferred: they precede the transaction.
     pub fn journal_deferred_state(&self) {
-        self.volume.deferred_state.take(|records| {
+        self.pool.deferred_state.take(|records| {
             let mut draft = Draft::default();
-            records
-                .into_iter()
-                .for_each(|(key, value)| draft.push(key::state(&key), Some(Value::from(value))));
+            for (volume, key, value) in records {
+                draft.push(key::state(volume, &key), Some(Value::from(value)));
+            }
             let (bytes, entry) = draft.finish();
-            self.volume.committer.push(bytes);
+            self.pool.committer.push(bytes);
             self.view.active.apply(entry.records, &entry.fresh);
         });
     }
@@ -214,22 +237,24 @@ impl Change<'_> {
     /// Journals the transaction and makes it visible. The caller holds the locks of everything it changes.
     pub fn commit(self) -> Seq {
         self.journal_deferred_state();
+        let volume = self.draft.volume();
         let (bytes, entry) = self.draft.finish();
-        let seq = self.volume.committer.push(bytes);
+        let seq = self.pool.committer.push(bytes);
         let active = &self.view.active;
         if self.inline_bytes > 0 {
             active.add_inline(self.inline_bytes);
         }
-        let after = Durability { seq, flush_generation: self.flush_generation };
-        let names = self.volume.follow_names(&entry.records);
+        let after = Durability { seq, flush: self.flush };
+        let names = self.pool.follow_names(&entry.records);
         #[cfg(test)]
-        self.volume.hooks.reach(crate::hooks::Point::NamesFollowed);
-        apply::apply(entry, after, active, &self.volume.usage, &self.volume.duplicate_requests);
-        self.volume.negative_lookups.note(&names);
-        let full = active.bytes() >= self.volume.limits.memtable_bytes;
+        self.pool.hooks.reach(crate::hooks::Point::NamesFollowed);
+        apply::apply(entry, after, active, &self.pool.usage, &self.pool.duplicate_requests);
+        self.pool.release_growth(volume, self.growth);
+        self.pool.negative_lookups.note(&names);
+        let full = active.bytes() >= self.pool.limits.memtable_bytes;
         drop(self.view);
         if full {
-            self.volume.checkpoints.kick();
+            self.pool.checkpoints.kick();
         }
         seq
     }
@@ -237,7 +262,8 @@ impl Change<'_> {
     /// Puts and deletes protocol state records, which the caller checked against their limits.
     pub fn put_state(&mut self, changes: &[StateChange]) {
         for change in changes {
-            self.draft.push(key::state(&change.key), change.value.clone().map(Value::from));
+            self.draft
+                .push(key::state(self.draft.volume(), &change.key), change.value.clone().map(Value::from));
         }
     }
 
@@ -251,7 +277,7 @@ impl Change<'_> {
         encode: Encode<'_, T>,
     ) -> Seq {
         if let Some(key) = request.key {
-            self.flush_generation = shown.flush_generation;
+            self.flush = shown.flush;
             let Journaled { answer, state } = encode(result);
             debug_assert!(state::fit_an_entry(&state), "state that no entry takes");
             self.put_state(&state);
@@ -280,5 +306,5 @@ pub fn clip_mapping(mapping: &ExtentMapping, start: u64, end: u64) -> ExtentMapp
             offset: offset + u32::try_from(skip).expect("an extent is far below 4 GiB"),
         },
     };
-    ExtentMapping { epoch: mapping.epoch, start, birth: mapping.birth, source }
+    ExtentMapping { start, birth: mapping.birth, source }
 }

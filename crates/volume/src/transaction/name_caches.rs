@@ -2,23 +2,23 @@
 
 use std::ops::ControlFlow;
 
-use crate::api::ids::Ino;
+use crate::api::ids::ObjectId;
 use crate::cache::negative_lookups::NameChange;
 use crate::encoding::entry::Slot;
 use crate::encoding::key;
 use crate::encoding::key::{Key, Table};
 use crate::encoding::record::NameRecord;
 use crate::file::inodes::Presence;
-use crate::volume::Volume;
+use crate::pool::Pool;
 
-impl Volume {
+impl Pool {
     /// Applies a transaction's names to the name cache, and returns the changes that the filter needs once the
     /// transaction is in the memtable. The directories are locked.
     pub(super) fn follow_names(&self, records: &[(Key, Slot)]) -> Vec<NameChange> {
         let change = |(key, slot): &(Key, Slot)| match (key::parse(key)?, slot) {
-            ((_, Table::Inode, fields), None) => Some(NameChange::Gone(Ino(key::number(fields)?))),
+            ((_, Table::Inode, _), None) => Some(NameChange::Gone(key::object(key)?)),
             ((_, Table::Name, fields), slot) => {
-                let (directory, name) = (Ino(key::number(fields)?), fields.get(8..)?);
+                let (directory, name) = (key::object(key)?, fields.get(8..)?);
                 match slot.as_deref().map(NameRecord::decode) {
                     Some(Ok(record)) => self.name_cache.put(directory, name, &record),
                     _ => self.name_cache.remove(directory, name),
@@ -37,8 +37,8 @@ impl Volume {
     /// After a failed lookup of a name, reads the names of its directory into the filter, if that is worthwhile.
     /// Reads media, so no lock may be held.
     pub(crate) fn fill_filter_around(&self, key: &Key) {
-        let Some((_, Table::Name, fields)) = key::parse(key) else { return };
-        let Some(directory) = key::number(fields).map(Ino) else { return };
+        let Some((_, Table::Name, _)) = key::parse(key) else { return };
+        let Some(directory) = key::object(key) else { return };
         let cell = self.inodes.get(directory, self.committer.durable(), self.flushed_generation());
         let entries = match &cell.lock().presence {
             Presence::Present(record) => record.entries,
@@ -51,16 +51,16 @@ impl Volume {
     }
 
     /// Returns the hashes of all names in a directory, and of some removed ones; `None` if they cannot be read.
-    fn hashes_of(&self, directory: Ino) -> Option<Vec<u64>> {
+    fn hashes_of(&self, directory: ObjectId) -> Option<Vec<u64>> {
         let view = self.view();
-        let (from, to) = (key::name(directory, b""), key::name(Ino(directory.0 + 1), b""));
+        let (from, to) = (key::name(directory, b""), key::name(directory.next(), b""));
         let mut hashes = Vec::new();
         let mut take = |key: &[u8]| {
             hashes.push(self.negative_lookups.hash(key.get(from.len()..).unwrap_or_default()));
             ControlFlow::Continue(())
         };
         for memtable in [Some(&view.active), view.frozen.as_ref()].into_iter().flatten() {
-            memtable.scan(&from, &to, &mut |key, slot| match slot {
+            memtable.scan_in_parts(&from, &to, &mut |key, slot| match slot {
                 Some(_) => take(key),
                 None => ControlFlow::Continue(()),
             });

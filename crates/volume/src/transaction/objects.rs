@@ -1,15 +1,15 @@
 //! Names and objects in a transaction: adding and removing names, and removing objects with their last name.
 
 use crate::api::attributes::FileType;
-use crate::api::ids::{Cookie, Ino};
+use crate::api::ids::{Cookie, Ino, ObjectId};
 use crate::api::time::Time;
 use crate::encoding::key;
 use crate::encoding::record::{CookieRecord, InodeRecord, NameRecord};
 use crate::file::inodes::{InodeState, Presence};
+use crate::pool::Pool;
 use crate::transaction::change::Change;
-use crate::volume::Volume;
 
-impl Volume {
+impl Pool {
     /// Updates `ctime`, the version and, with `content`, `mtime`. The change time never repeats, so neither does an
     /// mtime that follows it.
     pub(crate) fn touch(&self, record: &mut InodeRecord, stamp: Time, content: bool) {
@@ -24,22 +24,20 @@ impl Volume {
     pub(crate) fn add_name(
         &self,
         change: &mut Change<'_>,
-        directory: (Ino, &InodeRecord),
+        directory: (ObjectId, &InodeRecord),
         name: &[u8],
         object: (Ino, FileType),
         stamp: Time,
     ) -> InodeRecord {
-        let (directory_ino, old) = directory;
+        let (directory_id, old) = directory;
         let (ino, file_type) = object;
         let mut record = old.clone();
         let cookie = record.next_cookie;
         record.next_cookie = Cookie(cookie.0 + 1);
         record.entries += 1;
         self.touch(&mut record, stamp, true);
-        let epoch = record.epoch;
-        change.put_new(key::name(directory_ino, name), NameRecord { epoch, ino, cookie, file_type }.encode());
-        change
-            .put(key::cookie(directory_ino, cookie), CookieRecord { epoch, ino, name: name.into() }.encode());
+        change.put_new(key::name(directory_id, name), NameRecord { ino, cookie, file_type }.encode());
+        change.put(key::cookie(directory_id, cookie), CookieRecord { ino, name: name.into() }.encode());
         record
     }
 
@@ -47,17 +45,17 @@ impl Volume {
     pub(crate) fn drop_name(
         &self,
         change: &mut Change<'_>,
-        directory: (Ino, &InodeRecord),
+        directory: (ObjectId, &InodeRecord),
         name: &[u8],
         found: &NameRecord,
         stamp: Time,
     ) -> InodeRecord {
-        let (directory_ino, old) = directory;
+        let (directory_id, old) = directory;
         let mut record = old.clone();
         record.entries = record.entries.saturating_sub(1);
         self.touch(&mut record, stamp, true);
-        change.forget(key::name(directory_ino, name));
-        change.delete(key::cookie(directory_ino, found.cookie));
+        change.forget(key::name(directory_id, name));
+        change.delete(key::cookie(directory_id, found.cookie));
         record
     }
 
@@ -71,19 +69,19 @@ impl Volume {
         stamp: Time,
     ) -> Option<InodeRecord> {
         let mut record = state.record().clone();
-        let ino = state.ino;
+        let id = state.id;
         if record.links > 1 && record.file_type != FileType::Directory {
             record.links -= 1;
             self.touch(&mut record, stamp, false);
-            change.put_inode(ino, &record);
+            change.put_inode(id, &record);
             return Some(record);
         }
-        if record.file_type == FileType::Regular && self.orphans.is_held(ino) {
+        if record.file_type == FileType::Regular && self.orphans.is_held(id) {
             record.links = 0;
             self.touch(&mut record, stamp, false);
-            change.put_inode(ino, &record);
-            change.put_new(key::orphan(ino), Vec::new());
-            self.orphans.add(ino);
+            change.put_inode(id, &record);
+            change.put_new(key::orphan(id), Vec::new());
+            self.orphans.add(id);
             return Some(record);
         }
         self.remove_object(change, state);
@@ -92,22 +90,22 @@ impl Volume {
 
     /// Journals the removal of an object.
     pub(crate) fn remove_object(&self, change: &mut Change<'_>, state: &InodeState) {
-        let (ino, record) = (state.ino, state.record());
+        let (id, record) = (state.id, state.record());
         if record.mapped_end > 0 || !record.pending_truncations.is_empty() || record.xattrs > 0 {
             // The checkpoint must see that the memtable's mappings of the file are dead.
-            change.delete(key::inode(ino));
-            change.put(key::reap(ino), Vec::new());
+            change.delete(key::inode(id));
+            change.put(key::reap(id), Vec::new());
         } else {
-            change.forget(key::inode(ino));
+            change.forget(key::inode(id));
         }
         if record.file_type == FileType::Symlink {
-            change.forget(key::symlink(ino));
+            change.forget(key::symlink(id));
         }
         change.add_usage(record, -signed(record.usage_bytes()), -1);
         self.space.removed();
     }
 
-    /// Updates an object's state with the result of [`Volume::unlink`].
+    /// Updates an object's state with the result of [`Pool::unlink`].
     pub(crate) fn set_unlinked(&self, state: &mut InodeState, record: Option<InodeRecord>) {
         match record {
             Some(record) => *state.record_mut() = record,

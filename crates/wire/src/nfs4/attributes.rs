@@ -79,12 +79,20 @@ impl AttrMask {
     /// Encodes a [`Fattr4`] of these attributes, all of them known. `value` appends the value of each, in their order.
     #[inline]
     pub fn encode_values(self, out: &mut Encoder<'_>, mut value: impl FnMut(Attr4, &mut Encoder<'_>)) {
+        self.encode_around(out, |out| {
+            self.0.for_each(|number| {
+                Attr4::from_code(number).into_iter().for_each(|attribute| value(attribute, out));
+            });
+        });
+    }
+
+    /// Encodes a [`Fattr4`] of these attributes. `values` appends all their values, in the order of the attributes.
+    #[inline]
+    pub fn encode_around(self, out: &mut Encoder<'_>, values: impl FnOnce(&mut Encoder<'_>)) {
         self.encode(out);
         let length_at = out.position();
         out.u32(0);
-        self.0.for_each(|number| {
-            Attr4::from_code(number).into_iter().for_each(|attribute| value(attribute, out))
-        });
+        values(out);
         let length = length_u32(out.position() - length_at - 4);
         out.patch(length_at, &length.to_be_bytes());
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign, Sub};
 
 use crate::limits::BITMAP_WORDS_MAX;
-use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, block};
 
 /// A set of small numbers, encoded as an array of words without trailing zeros. A received array may have them.
 ///
@@ -126,10 +126,11 @@ impl Encode for Bitmap4 {
     #[inline]
     fn encode(&self, out: &mut Encoder<'_>) {
         let words = self.words();
-        out.u32(words);
-        for index in 0..words {
-            out.u32(self.word(index));
-        }
+        out.fields::<20>(|fields| {
+            fields.u32(words);
+            let all = block::<16>(|all| (0..4).for_each(|index| all.u32(self.word(index))));
+            fields.put_start(all, words as usize * 4);
+        });
     }
 }
 

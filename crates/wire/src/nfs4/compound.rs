@@ -143,7 +143,7 @@ impl<'a> CompoundReader<'a> {
     ///
     /// # Errors
     /// Any but [`OpError::BadXdr`] of arguments. Nothing more can be decoded.
-    #[inline]
+    #[inline(always)]
     pub fn next_number(&mut self) -> Option<Result<OpNum4, OpError>> {
         if self.index >= self.announced {
             return None;

@@ -10,6 +10,7 @@ use super::{
 use crate::array::Array;
 use crate::limits::{SECURITY_FLAVORS_MAX, TEST_STATEIDS_MAX};
 use crate::rpc::{AUTH_NONE, AUTH_SYS, AuthSys};
+use crate::xdr::{Encoder, block};
 
 /// The flags of EXCHANGE_ID (RFC 8881 section 18.35).
 pub mod exchange_id_flag {
@@ -379,5 +380,41 @@ xdr! {
         pub ssv: Opaque4<'a>,
         /// The proof of the value.
         pub digest: Opaque4<'a>,
+    }
+}
+
+/// Bytes of the result of a SEQUENCE that succeeded: a status and [`SequenceOk`].
+const SEQUENCE_RESULT_BYTES: usize = 4 + 16 + 5 * 4;
+
+impl SequenceOk {
+    /// Encodes the result, as [`SequenceRes`](super::SequenceRes) does. It is the first of nearly every COMPOUND, so this takes
+    /// one step.
+    #[inline]
+    pub fn encode_result(&self, out: &mut Encoder<'_>) {
+        let result: [u8; SEQUENCE_RESULT_BYTES] = block(|fields| {
+            fields.u32(NfsStat4::Ok.code());
+            fields.put(self.sessionid.0);
+            fields.u32(self.sequenceid);
+            fields.u32(self.slotid);
+            fields.u32(self.highest_slotid);
+            fields.u32(self.target_highest_slotid);
+            fields.u32(self.status_flags);
+        });
+        out.raw(&result);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SequenceRes;
+    use super::*;
+    use crate::sample::{Rng, Sample as _, encode};
+
+    #[test]
+    fn the_result_of_sequence_is_encoded_as_others_are() {
+        let ok = SequenceOk::sample(&mut Rng::new(1));
+        let mut bytes = Vec::new();
+        ok.encode_result(&mut Encoder::new(&mut bytes));
+        assert_eq!(bytes, encode(&SequenceRes::Ok(ok)));
     }
 }

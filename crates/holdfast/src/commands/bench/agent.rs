@@ -27,7 +27,7 @@ TCP is measured between client hosts and an agent on the server's host, which ne
 
 An agent measures for any coordinator that knows the token, but only the servers given with --allow and TCP to \
 --line-rate-peer. Holders of the token can also have it send or receive filler bytes on connections that they open, for a \
-minute or so. The token is sent unencrypted: use a network where nobody listens. Ctrl-C ends a measurement, removes its \
+minute or so. The token is sent unencrypted: use a trusted network. Ctrl-C ends a measurement, removes its \
 files, and ends the agent.";
 
 #[derive(Debug, Args)]

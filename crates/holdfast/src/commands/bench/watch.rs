@@ -44,7 +44,7 @@ pub(crate) fn signals() -> Result<Arc<AtomicBool>, Error> {
 pub(crate) struct Watch {
     /// The title in front of the line.
     pub(crate) title: String,
-    /// Whether to say the result of each measurement when it is over.
+    /// Whether to print the result of each measurement when it ends.
     pub(crate) prints_results: bool,
     is_terminal: bool,
     has_line: bool,

@@ -1,4 +1,4 @@
-//! `holdfast check --repair`: shows what is wrong with a volume, asks, repairs it, and shows the result.
+//! `holdfast check --repair`: shows what is wrong with a pool, asks, repairs it, and shows the result.
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -7,12 +7,12 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use server::error::Error;
-use server::volumes::repair;
+use server::pools::repair;
 use store::Directory;
 use volume::check::{CheckOptions, FaultKind, Obstacle, Report};
 use volume::repair::Repaired;
 
-use super::{Check, FAULTS, check_volume, to_json, to_text};
+use super::{Check, FAULTS, check_pool, to_json, to_text};
 use crate::escape;
 use crate::report::{Outcome, print};
 
@@ -21,7 +21,7 @@ const REMEDIES: [(&[FaultKind], &str); 7] = [
     (&[FaultKind::Index], "replace the index by a copy of what can be read"),
     (
         &[FaultKind::Lost, FaultKind::Tree],
-        "give objects without a name one in /lost+found, and objects whose record is lost a new one that belongs to root",
+        "move objects without a name to /lost+found, and create records, owned by root, for objects that have none",
     ),
     (&[FaultKind::Name], "restore names from the record that is left, and remove those that lead nowhere"),
     (
@@ -40,7 +40,7 @@ const REMEDIES: [(&[FaultKind], &str); 7] = [
             FaultKind::Extent,
             FaultKind::Segment,
         ],
-        "count links, names, bytes, references and usage anew",
+        "recount links, names, bytes, references and usage",
     ),
     (&[FaultKind::Record], "drop records that make no sense"),
     (&[FaultKind::Number], "go on with numbers that were never used"),
@@ -54,12 +54,12 @@ pub(super) fn run(arguments: &Check, name: &str, options: &CheckOptions) -> Outc
     }
     if !arguments.yes && !io::stdin().is_terminal() {
         return Err(Error::usage(format!(
-            "cannot ask whether to repair the volume {name:?}, as standard input is no terminal; add --yes to repair it \
+            "cannot ask whether to repair the pool {name:?}, as standard input is no terminal; add --yes to repair it \
              without asking"
         )));
     }
     let directory = Directory::open(&arguments.data)?;
-    let before = check_volume(&directory, name, options)?;
+    let before = check_pool(&directory, name, options)?;
     let text = |text: &str| {
         if !arguments.json {
             print(text);
@@ -83,21 +83,21 @@ pub(super) fn run(arguments: &Check, name: &str, options: &CheckOptions) -> Outc
         Err(error) => return Err(refused(arguments, name, &before, error)),
     };
     text(&told(name, &done));
-    let after = check_volume(&directory, name, options)?;
+    let after = check_pool(&directory, name, options)?;
     text(&to_text(&arguments.data, name, &Ok(after.clone())));
     Ok(finish(arguments, name, (before, Some(done), after)))
 }
 
-/// Returns why a volume cannot be repaired, and what to do instead.
+/// Returns why a pool cannot be repaired, and what to do instead.
 fn impossible(data: &Path, name: &str, obstacle: Obstacle) -> Error {
     let data = data.display();
     Error::failed(format!(
-        "the volume {name:?} cannot be repaired, as {obstacle}; copy its files with `holdfast dump --files DIR {data} \
-         --volume {name}` into a new volume, or restore a backup (docs/damage.md)"
+        "the pool {name:?} cannot be repaired, as {obstacle}; copy its files with `holdfast dump --files DIR {data} \
+         --pool {name}` into a new pool, or restore a backup (docs/damage.md)"
     ))
 }
 
-/// Prints JSON about a volume that was not repaired, if that is wanted. Returns why it was not.
+/// Prints JSON about a pool that was not repaired, if that is wanted. Returns why it was not.
 fn refused(arguments: &Check, name: &str, before: &Report, error: Error) -> Error {
     if arguments.json {
         let volume = json!({
@@ -120,12 +120,12 @@ fn plan(name: &str, report: &Report) -> String {
     for (_, what) in REMEDIES.iter().filter(|(of, _)| all || of.iter().any(|kind| kinds.contains(kind))) {
         text += &format!("  - {what}\n");
     }
-    text + "  - keep the old index, as index.damaged or, if there is one, with a number behind that\n"
+    text + "  - keep the old index as index.damaged, with a number appended if that exists\n"
 }
 
 /// Asks at the terminal.
 fn is_confirmed(name: &str) -> bool {
-    eprint!("Repair volume {name}? [y/N] ");
+    eprint!("Repair the pool {name}? [y/N] ");
     let _ = io::stderr().flush();
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).is_ok() && is_yes(&answer)

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
-use server::error::Error;
+use server::error::{Error, ErrorKind};
 use store::Directory;
 use volume::attributes::{Attributes, FileType};
 use volume::files::{Entry, Files, Part};
@@ -53,13 +53,12 @@ impl From<IndexError> for Stop {
     }
 }
 
-/// Copies the files of a volume to the directory `to`, which is empty or does not exist.
-pub(super) fn run(data: &Path, volume: &str, to: &Path, json: bool) -> Outcome {
+/// Copies the files of a volume, the only one of the pool if it is not named, to the directory `to`, which is empty or does
+/// not exist.
+pub(super) fn run(data: &Path, (pool, volume): (&str, Option<&str>), to: &Path, json: bool) -> Outcome {
     let root = destination(to)?;
     let directory = Directory::open_to_read(data)?;
-    let media: Arc<dyn Media> = Arc::new(directory.open_volume(volume, None)?);
-    let files = Files::open(media)
-        .map_err(|error| Error::failed(format!("cannot read the files of the volume {volume:?}: {error}")))?;
+    let files = open(Arc::new(directory.open_pool(pool, None)?), pool, volume)?;
     let mut copy = Copy {
         files: &files,
         root,
@@ -74,7 +73,7 @@ pub(super) fn run(data: &Path, volume: &str, to: &Path, json: bool) -> Outcome {
     match copy.all() {
         Ok(()) => {}
         Err(Stop::Volume(error)) => {
-            return Err(Error::failed(format!("the volume {volume:?} cannot be read further: {error}")));
+            return Err(Error::failed(format!("the pool {pool:?} cannot be read further: {error}")));
         }
         Err(Stop::Destination(path, error)) => {
             return Err(Error::failed(format!(
@@ -84,6 +83,22 @@ pub(super) fn run(data: &Path, volume: &str, to: &Path, json: bool) -> Outcome {
         }
     }
     Ok(if copy.copied.finish(!copy.is_superuser) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn open(media: Arc<dyn Media>, pool: &str, volume: Option<&str>) -> Result<Files, Error> {
+    let mut files = Files::open(media)
+        .map_err(|error| Error::failed(format!("cannot read the files of the pool {pool:?}: {error}")))?;
+    if let Some(name) = volume {
+        let sentence = |error| format!("{error}; --pool chooses another pool than {pool:?}");
+        files.select(name).map_err(|error| Error { kind: ErrorKind::NotFound, sentence: sentence(error) })?;
+    } else if files.volumes().nth(1).is_some() {
+        let names: Vec<&str> = files.volumes().map(|(_, name)| name).collect();
+        return Err(Error::usage(format!(
+            "the pool {pool:?} has several volumes: choose one with --volume, of {}",
+            names.join(", ")
+        )));
+    }
+    Ok(files)
 }
 
 /// Opens the directory to fill, and makes it if it does not exist.
@@ -128,7 +143,7 @@ impl Copy<'_> {
         self.make_directory(&self.root, LINKS.as_ref(), LINKS)?;
         let root = self.root.try_clone().map_err(|error| Stop::Destination("/".to_owned(), error))?;
         self.reached.insert(Ino::ROOT);
-        // The attributes of the root come last: a mode without write permission would refuse what is lost and found.
+        // The attributes of the root come last: a mode without write permission would prevent creating `lost+found`.
         self.fill(root, Ino::ROOT, String::new(), false)?;
         self.nameless()?;
         self.remove_links()?;
@@ -398,8 +413,7 @@ impl Copy<'_> {
             AtFlags::empty(),
         );
         self.copied.counts.links += u64::from(made.is_ok());
-        self.tolerate(made, path, "is not copied: its other names cannot have this one beside them here")
-            .map(drop)
+        self.tolerate(made, path, "is not copied: this hard link cannot be created here").map(drop)
     }
 
     /// Keeps a name of an object for its further names.
@@ -412,7 +426,7 @@ impl Copy<'_> {
             format!("{ino}"),
             AtFlags::empty(),
         );
-        if self.tolerate(made, path, "loses its further names: links cannot be made here")? {
+        if self.tolerate(made, path, "loses its other names: hard links cannot be created here")? {
             self.linked.insert(ino);
         }
         Ok(())

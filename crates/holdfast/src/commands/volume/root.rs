@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use clap::Args;
+use server::admin::api::types::Root;
 use server::error::Error;
-use server::volumes::Root;
 
 /// Permission bits, with setuid, setgid and sticky.
 const MODE_MAX: u16 = 0o7777;
@@ -56,7 +56,7 @@ fn number(name: &str, kind: &str, database: &str) -> Result<Option<u32>, Error> 
         return Ok(None);
     }
     if let Ok(number) = name.parse() {
-        // -1 means no change in chown(2), and is nobody's number.
+        // chown(2) takes -1 for "no change", so it is not a valid number.
         return if number == u32::MAX { Err(unknown(name, kind)) } else { Ok(Some(number)) };
     }
     let output = Command::new("getent").args(["--", database, name]).output().map_err(|error| {

@@ -29,9 +29,20 @@ impl<'writer> MakeWriter<'writer> for Written {
 
 /// Returns what is logged by `events`, and the counts.
 fn logged(format: LogFormat, events: impl FnOnce()) -> (String, Arc<Counts>) {
+    logged_and_kept(format, &Arc::default(), events)
+}
+
+/// The same; events are kept in `kept`.
+fn logged_and_kept(format: LogFormat, kept: &Arc<Events>, events: impl FnOnce()) -> (String, Arc<Counts>) {
     let (written, counts) = (Written::default(), Arc::default());
     let fields = FieldFormat(format);
-    let lines = Lines { fields, is_coloured: false, counts: Arc::clone(&counts), hasher: RandomState::new() };
+    let lines = Lines {
+        fields,
+        is_coloured: false,
+        counts: Arc::clone(&counts),
+        events: Arc::clone(kept),
+        hasher: RandomState::new(),
+    };
     let subscriber = tracing_subscriber::fmt()
         .with_writer(written.clone())
         .with_max_level(Level::TRACE)
@@ -111,4 +122,24 @@ fn what_the_server_says_about_itself_is_logged_in_full() {
         }
     });
     assert_eq!((log.lines().count(), counts.begin_period().len()), (3000, 0));
+}
+
+#[test]
+fn events_that_name_their_kind_are_kept_with_their_volume() {
+    for format in [LogFormat::Human, LogFormat::Json] {
+        let kept = Arc::default();
+        let (log, _) = logged_and_kept(format, &kept, || {
+            tracing::error_span!("engine", volume = "main").in_scope(|| {
+                tracing::error!(event = "volume_full", free = 5, path = %"/a\n", "the volume is full");
+                tracing::error!("this is none");
+            });
+        });
+        let events = kept.after(0, usize::MAX);
+        assert_eq!(events.len(), 1, "{log}");
+        assert_eq!((events[0].level, events[0].kind.as_str()), ("ERROR", "volume_full"));
+        assert_eq!(events[0].message, "the volume is full");
+        let fields = serde_json::json!({ "free": 5, "path": "/a\n", "volume": "main" });
+        assert_eq!(serde_json::Value::Object(events[0].fields.clone()), fields);
+        assert_eq!(log.contains("volume_full"), matches!(format, LogFormat::Json), "{log}");
+    }
 }

@@ -25,7 +25,7 @@ pub enum Destination {
 /// A call to send to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Callback {
-    /// Identifies it in [`crate::service::Service::callback_failed`].
+    /// Identifies it in [`crate::service::Service::callback_answered`] and [`crate::service::Service::callback_failed`].
     pub id: u64,
     /// Its destination.
     pub to: Destination,

@@ -1,6 +1,6 @@
 //! One client: its identity, its lease, and what it holds.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,10 +12,11 @@ use volume::time::Time;
 use crate::state::callbacks::CallbackPath;
 use crate::state::clients::owner_sequence::OwnerSequence;
 use crate::state::config::OWNER_BYTES;
-use crate::state::ids::{ClientId, FileId, Other, SessionId};
+use crate::state::ids::{ClientId, Other, SessionId};
 use crate::state::locks::ranges::Owner;
 use crate::state::record::{CLIENT_ADDRESSES_MAX, CallbackAddress, ClientKind, ClientRecord, Principal};
 use crate::state::shares::{Held, Holder, Resource};
+use crate::state::stateids::entry::StateEntry;
 use crate::state::{DurabilityToken, Peer, StateError};
 
 /// How far stateid numbers skip ahead at a restart: more than the opens that can be lost with the last batch, so no
@@ -25,6 +26,8 @@ const NUMBERS_SKIPPED: u32 = 1 << 20;
 /// An open owner of a client (`open_owner4`).
 #[derive(Debug)]
 pub(crate) struct OpenOwner {
+    /// Distinguishes owners while the process lives.
+    number: u64,
     /// The client's name for it.
     pub(crate) name: Box<[u8]>,
     /// The order of its requests; used by NFSv4.0 only.
@@ -33,7 +36,18 @@ pub(crate) struct OpenOwner {
     principal: OnceLock<Principal>,
 }
 
+/// Returns the number of a new owner.
+fn next_owner() -> u64 {
+    static NUMBERS: AtomicU64 = AtomicU64::new(0);
+    NUMBERS.fetch_add(1, Ordering::Relaxed)
+}
+
 impl OpenOwner {
+    /// Returns a number that no other owner has.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Returns its principal, if known.
     pub(crate) fn principal(&self) -> Option<Principal> {
         self.principal.get().copied()
@@ -62,16 +76,17 @@ pub(crate) struct LockOwner {
     pub(crate) id: LockOwnerId,
     /// The order of its requests; used by NFSv4.0 only.
     pub(crate) sequence: OwnerSequence,
-    /// Its lock states, in all files.
-    pub(crate) states: Mutex<BTreeSet<Other>>,
+    /// Its lock states, in all files; used by NFSv4.0 only, for RELEASE_LOCKOWNER.
+    states: Mutex<BTreeSet<Other>>,
+    /// The ranges that it has locked, in all files.
+    ranges: AtomicU64,
 }
 
 impl LockOwner {
     /// Creates an owner that differs from all others.
     fn new(id: LockOwnerId, sequence: OwnerSequence) -> LockOwner {
-        static NUMBERS: AtomicU64 = AtomicU64::new(0);
-        let states = Mutex::default();
-        LockOwner { number: NUMBERS.fetch_add(1, Ordering::Relaxed), id, sequence, states }
+        let (states, ranges) = (Mutex::default(), AtomicU64::new(0));
+        LockOwner { number: next_owner(), id, sequence, states, ranges }
     }
 
     /// Returns the client that it belongs to.
@@ -79,6 +94,36 @@ impl LockOwner {
         match &self.id {
             LockOwnerId::Nfs4 { client, .. } | LockOwnerId::Nlm { client, .. } => *client,
         }
+    }
+
+    /// Notes a lock state of the owner.
+    pub(crate) fn note_state(&self, entry: &StateEntry) {
+        if entry.client.version == ClientProtocol::V40 {
+            self.states.lock().insert(entry.other);
+        }
+    }
+
+    /// Forgets a lock state of the owner.
+    pub(crate) fn forget_state(&self, entry: &StateEntry) {
+        if entry.client.version == ClientProtocol::V40 {
+            self.states.lock().remove(&entry.other);
+        }
+    }
+
+    /// Returns at most `max` lock states of an owner of NFSv4.0.
+    pub(crate) fn some_states(&self, max: usize) -> Vec<Other> {
+        self.states.lock().iter().take(max).copied().collect()
+    }
+
+    /// Counts ranges that the client locked and freed.
+    pub(crate) fn count_ranges(&self, locked: usize, freed: usize) {
+        self.ranges.fetch_add(locked as u64, Ordering::Relaxed);
+        self.ranges.fetch_sub(freed as u64, Ordering::Relaxed);
+    }
+
+    /// Returns whether it has locked anything in any file.
+    pub(crate) fn has_ranges(&self) -> bool {
+        self.ranges.load(Ordering::Relaxed) > 0
     }
 
     /// Returns the client's name for it.
@@ -168,6 +213,10 @@ pub(crate) struct Client {
     pub(crate) host: Option<Host>,
     /// The change that wrote its record, if this process did. Creating an NLM client does not wait for it.
     pub(crate) recorded: OnceLock<DurabilityToken>,
+    /// The change that deleted its record: it is gone. Set under the lock of `inner`.
+    pub(super) ended: OnceLock<DurabilityToken>,
+    /// Whether it is gone because its lease was over.
+    pub(super) has_expired: AtomicBool,
     /// What it holds of what clients share.
     pub(crate) holder: Arc<Holder>,
     pub(crate) inner: Mutex<ClientState>,
@@ -176,12 +225,10 @@ pub(crate) struct Client {
 /// What a client holds.
 #[derive(Debug)]
 pub(crate) struct ClientState {
-    /// The client is being removed: nothing may be added.
-    pub(crate) gone: bool,
-    /// Every stateid of the client, with its file.
-    pub(crate) entries: foldhash::HashMap<Other, FileId>,
-    pub(crate) open_owners: HashMap<Box<[u8]>, Arc<OpenOwner>>,
-    pub(crate) lock_owners: HashMap<Box<[u8]>, Arc<LockOwner>>,
+    /// Every stateid of the client, in an order that a simulation can repeat.
+    pub(crate) entries: BTreeSet<Other>,
+    pub(crate) open_owners: BTreeMap<Box<[u8]>, Arc<OpenOwner>>,
+    pub(crate) lock_owners: BTreeMap<Box<[u8]>, Arc<LockOwner>>,
     pub(crate) sessions: Vec<SessionId>,
     /// The sequence of the last CREATE_SESSION, and the session that it created.
     pub(crate) created: Option<(u32, SessionId)>,
@@ -193,15 +240,6 @@ pub(crate) struct ClientState {
     pub(crate) callback: Option<([u8; 8], CallbackAddress)>,
     /// NFSv4.0: whether callbacks reach that address.
     pub(crate) path: CallbackPath,
-}
-
-impl ClientState {
-    /// Returns the client's stateids in an order that a simulation can repeat.
-    pub(crate) fn stateids(&self) -> Vec<Other> {
-        let mut stateids: Vec<Other> = self.entries.keys().copied().collect();
-        stateids.sort_unstable();
-        stateids
-    }
 }
 
 impl Client {
@@ -222,10 +260,9 @@ impl Client {
         };
         let further = record.addresses.iter().skip(1).copied();
         let held = ClientState {
-            gone: false,
-            entries: foldhash::HashMap::default(),
-            open_owners: HashMap::new(),
-            lock_owners: HashMap::new(),
+            entries: BTreeSet::new(),
+            open_owners: BTreeMap::new(),
+            lock_owners: BTreeMap::new(),
             sessions: Vec::new(),
             created,
             confirmed: None,
@@ -252,6 +289,8 @@ impl Client {
             may_have_lost_delegations: AtomicBool::new(false),
             host,
             recorded: OnceLock::new(),
+            ended: OnceLock::new(),
+            has_expired: AtomicBool::new(false),
             holder,
             inner: Mutex::new(held),
         }
@@ -337,6 +376,12 @@ impl Client {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Has the next stateid get this number.
+    #[cfg(test)]
+    pub(crate) fn set_next_number(&self, number: u32) {
+        self.numbers.store(number, Ordering::Relaxed);
+    }
+
     /// Marks a client of an earlier start of the server. That start may have handed out stateids that no record names;
     /// each start has numbers of its own, so they do not recur.
     pub(crate) fn begin_generation(&self, generation: u32) {
@@ -369,7 +414,8 @@ impl Client {
             return Arc::clone(owner);
         }
         let sequence = make().counted(self.count_owner(name));
-        let owner = Arc::new(OpenOwner { name: name.into(), sequence, principal: OnceLock::new() });
+        let (number, principal) = (next_owner(), OnceLock::new());
+        let owner = Arc::new(OpenOwner { number, name: name.into(), sequence, principal });
         held.open_owners.insert(name.into(), Arc::clone(&owner));
         owner
     }
@@ -415,9 +461,11 @@ impl Client {
         idle && held.lock_owners.remove(owner.name()).is_some()
     }
 
-    /// Returns whether the client is being removed, so that nothing can be added.
+    /// Returns whether the client is gone, so that nothing can be added. That does not change while the lock of `inner` is
+    /// held.
+    #[inline]
     pub(crate) fn is_gone(&self) -> bool {
-        self.inner.lock().gone
+        self.ended.get().is_some()
     }
 
     /// Returns whether the client has sessions, or holds anything.

@@ -3,7 +3,7 @@
 //! if its origin holds more than the newcomer's would.
 //!
 //! Origins that hold equally little could so displace each other without end. An origin without anything may do that, but
-//! only once in [`SWAP_AGAIN`]. Whoever opens a file meanwhile stays.
+//! only once in [`SWAP_AGAIN`]. A client that opens a file meanwhile stays.
 //!
 //! Those of the greediest origin give way first, and of these the ones that came within a lease: silent ones, then those
 //! that have had time to open a file, then the others. So older clients are left alone while many come and go.
@@ -17,6 +17,7 @@ use parking_lot::MutexGuard;
 use volume::time::Time;
 
 use crate::state::clients::client::Client;
+use crate::state::clients::removal::Work;
 use crate::state::shares::{Holder, Resource};
 use crate::state::{Context, SharedState, StateError};
 
@@ -122,16 +123,18 @@ impl SharedState {
             self.line_up(context, giving_way);
         }
         let mut staying = Vec::new();
-        let mut result = Ok(());
+        let (mut result, mut work) = (Ok(()), Work::part());
         while result.is_ok()
             && !need.is_met()
             && let Some(client) = giving_way.line.pop_front()
         {
             if self.gives_way(context, &client, need) {
                 let is_over = client.lease_idle(context.now) > self.config.lease;
-                if is_over || retire(&client) {
-                    result = self.expire(context, &[client]);
-                }
+                result = if is_over {
+                    self.expire(context, &[client], &mut work)
+                } else {
+                    self.remove_idle(context, &client, &mut work)
+                };
             } else if self.can_give_way(context, &client) {
                 staying.push(client);
             }
@@ -193,11 +196,4 @@ impl SharedState {
             && client.inner.lock().entries.is_empty()
             && !self.has_copies(client)
     }
-}
-
-/// Lets a client be given nothing more if it holds nothing.
-fn retire(client: &Client) -> bool {
-    let mut held = client.inner.lock();
-    held.gone |= held.entries.is_empty();
-    held.gone
 }

@@ -37,7 +37,7 @@ pub(crate) struct ReplayEntry {
     /// The current file after it.
     pub(crate) current: Option<FileId>,
     /// What the reply waits for.
-    pub(crate) waits: Option<DurabilityToken>,
+    pub(crate) waits: Box<[DurabilityToken]>,
 }
 
 #[derive(Debug)]
@@ -206,7 +206,7 @@ mod tests {
                     request: REQUEST,
                     reply: reply.into(),
                     current: None,
-                    waits: None,
+                    waits: Box::default(),
                 });
             }
             other => panic!("{seqid}: {other:?}"),

@@ -10,10 +10,16 @@ use volume::time::Time;
 
 use crate::state::clients::Introduction;
 use crate::state::clients::client::{Client, ClientProtocol};
+use crate::state::clients::proposals::Proposals;
 use crate::state::ids::ClientId;
-use crate::state::record::{ClientRecord, LOWEST_ADDRESS};
+use crate::state::record::{ClientRecord, LOWEST_ADDRESS, address_bytes};
 use crate::state::shares::{Held, Holder, Resource};
 use crate::state::{Peer, StateError};
+
+/// Addresses at which a name is looked for, besides that of the caller. A name is no secret, and a host can have any number of
+/// addresses: those that use another one's name must not make everybody wait for the table. A client that moves to another address
+/// is a new one if it has more namesakes.
+pub(in crate::state) const NAMESAKES_MAX: usize = 256;
 
 /// A client that is not confirmed yet.
 #[derive(Clone, Debug)]
@@ -54,10 +60,11 @@ pub(super) struct Table {
     names: BTreeMap<Name, Named>,
     pub(super) confirmed: BTreeMap<ClientId, Arc<Client>>,
     unconfirmed: HashMap<ClientId, Name>,
-    /// The unconfirmed clients of each origin, the oldest first.
-    ages: BTreeMap<(IpAddr, u64), Name>,
-    /// The age of the next one.
-    next_age: u64,
+    /// The unconfirmed clients by origin and age.
+    proposals: Proposals,
+    /// How many namesakes were looked at.
+    #[cfg(test)]
+    looked_at: std::sync::atomic::AtomicUsize,
 }
 
 /// All clients.
@@ -77,7 +84,7 @@ impl Table {
         Some((name.clone(), unconfirmed))
     }
 
-    /// Returns the confirmed clients of a name, at all addresses.
+    /// Returns the confirmed clients of a name, at many addresses, but those that are gone.
     pub(super) fn namesakes(
         &self,
         version: ClientProtocol,
@@ -86,16 +93,25 @@ impl Table {
         self.names
             .range((version, Box::from(name), LOWEST_ADDRESS)..)
             .take_while(move |((other, known, _), _)| *other == version && **known == *name)
-            .filter_map(|(_, named)| named.confirmed.as_ref())
+            .take(NAMESAKES_MAX)
+            .inspect(|_| {
+                #[cfg(test)]
+                self.looked_at.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            })
+            .filter_map(|(_, named)| named.confirmed.as_ref().filter(|client| !client.is_gone()))
     }
 
     /// Returns the confirmed client that is introduced again: the one with the same verifier and principal, wherever it
     /// comes from, or else the one at the same address.
     pub(super) fn known_as(&self, version: ClientProtocol, who: &Introduction<'_>) -> Option<Arc<Client>> {
-        let mut namesakes = self.namesakes(version, who.name);
-        let same = namesakes.find(|client| who.is_of(client));
-        let there = || self.namesakes(version, who.name).find(|client| client.is_at(who.peer.address));
-        same.or_else(there).cloned()
+        let there = self.names.get(&(version, Box::from(who.name), who.peer.address));
+        let there = there.and_then(|named| named.confirmed.as_ref()).filter(|client| !client.is_gone());
+        if let Some(same) = there.filter(|client| who.is_of(client)) {
+            return Some(Arc::clone(same));
+        }
+        let namesakes = || self.namesakes(version, who.name);
+        let same = namesakes().find(|client| who.is_of(client)).or(there);
+        same.or_else(|| namesakes().find(|client| client.is_at(who.peer.address))).cloned()
     }
 
     /// Makes room for an unconfirmed client of `holder`: the oldest one of its origin gives way if the origin has its
@@ -104,19 +120,10 @@ impl Table {
         if holder.room(Resource::Unconfirmed) > 0 {
             return;
         }
-        let own = holder.origin();
-        let oldest_of = |origin: IpAddr| self.ages.range((origin, 0)..=(origin, u64::MAX)).next();
-        let oldest = oldest_of(own).or_else(|| oldest_of(self.greediest()?));
-        if let Some(name) = oldest.map(|(_, name)| name.clone()) {
+        let own = self.proposals.oldest_of(holder.origin());
+        if let Some(name) = own.or_else(|| self.proposals.oldest_of_greediest()).cloned() {
             self.propose(&name, None);
         }
-    }
-
-    /// Returns the origin with most unconfirmed clients.
-    fn greediest(&self) -> Option<IpAddr> {
-        let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
-        self.ages.keys().for_each(|(origin, _)| *counts.entry(*origin).or_default() += 1);
-        counts.into_iter().max_by_key(|(_, count)| *count).map(|(origin, _)| origin)
     }
 
     /// Replaces the unconfirmed client of a name.
@@ -124,14 +131,12 @@ impl Table {
         let named = self.names.entry(name.clone()).or_default();
         if let Some(earlier) = named.unconfirmed.take() {
             self.unconfirmed.remove(&earlier.id);
-            self.ages.remove(&(earlier.holder.origin(), earlier.age));
+            self.proposals.remove(earlier.age);
         }
         match proposed {
             Some(proposed) => {
-                let age = self.next_age;
-                self.next_age += 1;
+                let age = self.proposals.add(proposed.holder.origin(), name);
                 self.unconfirmed.insert(proposed.id, name.clone());
-                self.ages.insert((proposed.holder.origin(), age), name.clone());
                 named.unconfirmed = Some(Unconfirmed { age, ..proposed });
             }
             None if named.confirmed.is_none() => drop(self.names.remove(name)),
@@ -156,6 +161,12 @@ impl Clients {
 
     pub(super) fn write(&self) -> RwLockWriteGuard<'_, Table> {
         self.0.write()
+    }
+
+    /// Returns how many namesakes were looked at.
+    #[cfg(test)]
+    pub(in crate::state) fn looked_at(&self) -> usize {
+        self.0.read().looked_at.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     /// Returns the confirmed client with this id.
@@ -197,10 +208,13 @@ impl Clients {
         Ok(client)
     }
 
-    /// Returns the NLM clients of a host.
+    /// Returns the NLM clients of a host: their names begin with its address.
     pub(in crate::state) fn at(&self, address: IpAddr) -> Vec<Arc<Client>> {
-        let there = |client: &&Arc<Client>| client.host.is_some_and(|host| host.address == address);
-        self.0.read().confirmed.values().filter(there).cloned().collect()
+        let (prefix, table) = (address_bytes(address), self.0.read());
+        let from = (ClientProtocol::Nlm, Box::from(&prefix[..]), LOWEST_ADDRESS);
+        let names = table.names.range(from..);
+        let there = names.take_while(|((_, name, _), _)| name.starts_with(&prefix));
+        there.filter_map(|(_, named)| named.confirmed.clone()).collect()
     }
 
     /// Returns the number of NLM clients.
@@ -243,11 +257,13 @@ impl Clients {
     /// Drops clients that were not confirmed within a lease.
     pub(in crate::state) fn forget_unconfirmed(&self, now: Time, lease: Duration) {
         let mut table = self.0.write();
-        let late =
-            |named: &Named| named.unconfirmed.as_ref().is_some_and(|one| now.since(one.proposed) > lease);
-        let names: Vec<Name> =
-            table.names.iter().filter(|(_, named)| late(named)).map(|(name, _)| name.clone()).collect();
-        names.iter().for_each(|name| table.propose(name, None));
+        while let Some(name) = table.proposals.oldest().cloned() {
+            let oldest = table.named(&name).1;
+            if oldest.is_some_and(|one| now.since(one.proposed) <= lease) {
+                return;
+            }
+            table.propose(&name, None);
+        }
     }
 }
 

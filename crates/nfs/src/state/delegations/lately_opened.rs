@@ -1,4 +1,4 @@
-//! The files that clients opened lately: who opens a file again is likely to do so once more.
+//! The files that clients opened lately: a client that opens a file again is likely to do so once more.
 //!
 //! A delegation costs its holder one call to return it, and saves the OPEN and CLOSE of each further open. So a file that
 //! is opened once had better not be delegated. This is a guess, and forgetting costs nothing but a delegation: each

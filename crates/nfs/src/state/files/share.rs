@@ -6,7 +6,7 @@ const WRITE: u8 = 2;
 const BOTH: u8 = 3;
 
 /// The access that an OPEN asks for, and what it denies others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Mode {
     access: u8,
     deny: u8,

@@ -1,8 +1,8 @@
 //! Asks hosts whether they are still there. NLM has no leases, so a host that is gone for good would keep its locks for ever.
-//! That does no harm until clients get short of what they share. Then silent hosts are asked, those of the greediest
+//! That does no harm until a shared limit is nearly reached. Then silent hosts are asked, those of the greediest
 //! origins first. A host whose lock manager does not answer for a lease loses all that it holds.
 //!
-//! The question is NLM's NULL: no lock manager runs on a host that uses no locks.
+//! The call is NLM's NULL: a host that no longer uses locks runs no lock manager, which would answer it.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -91,9 +91,7 @@ impl SharedState {
         let Some(asked) = self.hosts.inquiries.since(host) else { return Ok(()) };
         let gone = self.clients.at(host);
         if gone.iter().all(|client| client.idle(context.now) >= context.now.since(asked)) {
-            for client in &gone {
-                self.remove_client(context, client)?;
-            }
+            self.remove_clients(context, &gone)?;
             Counters::up(&self.counters.hosts_given_up);
         }
         self.hosts.inquiries.end(host);

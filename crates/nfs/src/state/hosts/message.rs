@@ -13,8 +13,9 @@ use wire::xdr::{Decode, Decoder, Encode, Encoder};
 use crate::state::callbacks::outgoing::Destination;
 
 use super::{Grant, owner_of};
-use crate::state::DurabilityToken;
+use crate::state::locks::ranges::LockKind;
 use crate::state::shares::{Held, Holder, Resource};
+use crate::state::{DurabilityToken, StateStore};
 
 /// The purpose of a call.
 #[derive(Clone, Debug)]
@@ -36,6 +37,7 @@ pub(crate) struct Message {
     program: u32,
     version: u32,
     procedure: u32,
+    /// Empty for grants, which are encoded when they are sent.
     args: Box<[u8]>,
     pub(super) kind: MessageKind,
     /// What must be durable first.
@@ -70,40 +72,24 @@ impl Message {
         Message { host, program, version, procedure, args, kind, after, first_due: now, due: now, counted }
     }
 
-    /// Counts the call's memory with that of its host. Returns none beyond its share. NLM_GRANTED is never dropped: nothing
-    /// else would free the lock of a host that is gone, and there are no more of these calls than places in queues.
+    /// Counts the call's memory with that of its host. Returns none beyond its share. NLM_GRANTED is never dropped, as nothing
+    /// else would free the lock of a host that is gone: its place in the queue for the lock pays for it, and its bytes exist
+    /// and count only from when it is sent until that has ended.
     pub(super) fn counted(self, holder: impl FnOnce() -> Arc<Holder>) -> Option<Message> {
-        if self.counted.is_some() {
+        if self.counted.is_some() || self.grant().is_some() {
             return Some(self);
         }
-        let (holder, bytes) = (holder(), (size_of::<Message>() + 2 * self.args.len()) as u64);
-        let counted = if self.is_grant() {
-            Held::new(&holder, Resource::CallBytes, bytes)
-        } else {
-            Held::within_share(&holder, Resource::CallBytes, bytes)?
-        };
+        let counted = Held::within_share(&holder(), Resource::CallBytes, bytes_of(&self.args))?;
         Some(Message { counted: Some(Arc::new(counted)), ..self })
     }
 
-    /// Creates NLM_GRANTED, in the terms of the LOCK that had to wait.
-    pub(super) fn granted(
-        grant: &Arc<Grant>,
-        exclusive: bool,
-        handle: &[u8],
-        token: DurabilityToken,
-    ) -> Message {
-        let client = &grant.open.client;
-        let (svid, oh) = owner_of(grant.owner.name());
-        let (l_offset, l_len) = nlm_range(grant.range);
-        let caller_name = HostName(client.caller_name());
-        let alock = Nlm4Lock { caller_name, fh: Netobj(handle), oh: Netobj(oh), svid, l_offset, l_len };
-        let cookie = grant.open.other.0;
-        let args = encoded(&TestArgs { cookie: Netobj(&cookie), exclusive, alock });
-        let host = client.host.map_or(IpAddr::from([0, 0, 0, 0]), |host| host.address);
+    /// Creates NLM_GRANTED.
+    pub(super) fn granted(grant: &Arc<Grant>, token: DurabilityToken) -> Message {
+        let host = grant.open.client.host.map_or(IpAddr::from([0, 0, 0, 0]), |host| host.address);
         let procedure = nlm4::Procedure::Granted.code();
         Message {
             kind: MessageKind::Granted(Arc::clone(grant)),
-            ..Message::result(grant.since, host, procedure, args, Some(token))
+            ..Message::result(grant.since, host, procedure, Vec::new(), Some(token))
         }
     }
 
@@ -134,9 +120,12 @@ impl Message {
         }
     }
 
-    /// Returns whether it grants a lock.
-    pub(super) fn is_grant(&self) -> bool {
-        matches!(self.kind, MessageKind::Granted(_))
+    /// Returns the lock that it grants, if it grants one.
+    pub(in crate::state) fn grant(&self) -> Option<&Grant> {
+        match &self.kind {
+            MessageKind::Granted(grant) => Some(grant),
+            _ => None,
+        }
     }
 
     /// Returns where it goes.
@@ -144,19 +133,68 @@ impl Message {
         Destination::Program { host: self.host, program: self.program, version: self.version }
     }
 
-    /// Encodes the call with its record mark.
-    pub(crate) fn encode(&self, xid: u32) -> Vec<u8> {
+    /// Returns the status of a host's answer, `Granted` if the procedure has no result; none if the call failed, or if it
+    /// answers another NLM_GRANTED.
+    pub(super) fn status(&self, record: &[u8]) -> Option<Nlm4Stats> {
+        let mut input = Decoder::new(record);
+        match ReplyHeader::decode(&mut input).ok()?.body {
+            ReplyBody::Accepted { stat: AcceptStat::Success, .. } => {}
+            _ => return None,
+        }
+        let MessageKind::Granted(grant) = &self.kind else { return Some(Nlm4Stats::Granted) };
+        let res = Res::decode(&mut input).ok()?;
+        (res.cookie.0 == grant.cookie()).then_some(res.stat)
+    }
+
+    /// Returns what is sent.
+    pub(crate) fn call(&self, store: &dyn StateStore) -> HostCall {
         let header = CallHeader {
-            xid,
+            xid: 0,
             program: self.program,
             version: self.version,
             procedure: self.procedure,
             credential: Credential::None,
             verifier: OpaqueAuth::NONE,
         };
+        let args = self.grant().map_or_else(|| self.args.clone(), |grant| grant_args(grant, store));
+        HostCall { header, args }
+    }
+}
+
+/// The arguments of NLM_GRANTED, in the terms of the LOCK that had to wait.
+fn grant_args(grant: &Grant, store: &dyn StateStore) -> Box<[u8]> {
+    let handle = store.handle(grant.open.file);
+    let (svid, oh) = owner_of(grant.owner.name());
+    let (l_offset, l_len) = nlm_range(grant.range);
+    let caller_name = HostName(grant.open.client.caller_name());
+    let alock = Nlm4Lock { caller_name, fh: Netobj(&handle), oh: Netobj(oh), svid, l_offset, l_len };
+    let exclusive = grant.kind == LockKind::Write;
+    encoded(&TestArgs { cookie: Netobj(grant.cookie()), exclusive, alock }).into()
+}
+
+/// What a call with these arguments counts while they and its record exist, in bytes.
+fn bytes_of(args: &[u8]) -> u64 {
+    (size_of::<Message>() + 2 * args.len()) as u64
+}
+
+/// A call to a host, without its xid.
+#[derive(Debug)]
+pub(crate) struct HostCall {
+    header: CallHeader<'static>,
+    args: Box<[u8]>,
+}
+
+impl HostCall {
+    /// Returns what it counts, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        bytes_of(&self.args)
+    }
+
+    /// Encodes the call with its record mark.
+    pub(crate) fn encode(&self, xid: u32) -> Vec<u8> {
         let mut record = Vec::with_capacity(self.args.len() + 64);
         write_record(&mut record, |out| {
-            header.encode(out);
+            CallHeader { xid, ..self.header }.encode(out);
             out.raw(&self.args);
         });
         record
@@ -167,17 +205,4 @@ impl Message {
 pub(crate) fn nlm_range(range: super::Range) -> (u64, u64) {
     let length = if range.last == u64::MAX { 0 } else { range.length() };
     (range.first, length)
-}
-
-/// Returns a host's answer: the status, or `Granted` if the procedure has no result. None if the call failed.
-pub(super) fn status(record: &[u8]) -> Option<Nlm4Stats> {
-    let mut input = Decoder::new(record);
-    match ReplyHeader::decode(&mut input).ok()?.body {
-        ReplyBody::Accepted { stat: AcceptStat::Success, .. } => {}
-        _ => return None,
-    }
-    match input.rest() {
-        [] => Some(Nlm4Stats::Granted),
-        rest => Res::decode(&mut Decoder::new(rest)).ok().map(|res| res.stat),
-    }
 }

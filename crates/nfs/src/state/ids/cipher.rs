@@ -42,27 +42,47 @@ impl IdKey {
         IdKey(SipHasher24::new_with_key(key))
     }
 
-    fn seal<const N: usize>(self, kind: Kind, mut bytes: [u8; N]) -> [u8; N] {
-        (0..ROUNDS).for_each(|round| self.mix(kind, round, &mut bytes));
-        bytes
+    fn seal<const N: usize>(self, kind: Kind, bytes: [u8; N]) -> [u8; N] {
+        self.permute(kind, bytes, 0..ROUNDS)
     }
 
-    fn open<const N: usize>(self, kind: Kind, mut bytes: [u8; N]) -> [u8; N] {
-        (0..ROUNDS).rev().for_each(|round| self.mix(kind, round, &mut bytes));
-        bytes
+    fn open<const N: usize>(self, kind: Kind, bytes: [u8; N]) -> [u8; N] {
+        self.permute(kind, bytes, (0..ROUNDS).rev())
     }
 
-    /// Changes one half by a hash of the other. A second call undoes it.
+    /// Permutes the halves of an identifier: each round changes one by a hash of the other. The same rounds in reverse undo it.
     #[inline]
-    fn mix<const N: usize>(self, kind: Kind, round: u8, bytes: &mut [u8; N]) {
-        let (left, right) = bytes.split_at_mut(N / 2);
-        let (from, to) = if round.is_multiple_of(2) { (left, right) } else { (right, left) };
+    fn permute<const N: usize>(
+        self,
+        kind: Kind,
+        bytes: [u8; N],
+        rounds: impl Iterator<Item = u8>,
+    ) -> [u8; N] {
+        let number = |half: &[u8]| half.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        let (left, right) = bytes.split_at(N / 2);
+        let (mut left, mut right) = (number(left), number(right));
+        for round in rounds {
+            let (from, to) = if round.is_multiple_of(2) { (left, &mut right) } else { (right, &mut left) };
+            *to ^= self.mask::<N>(kind, round, from);
+        }
+        let mut permuted = [0; N];
+        let fill = |half: &mut [u8], number: u64| {
+            half.iter_mut().rev().zip(number.to_le_bytes()).for_each(|(byte, value)| *byte = value);
+        };
+        let (first, second) = permuted.split_at_mut(N / 2);
+        fill(first, left);
+        fill(second, right);
+        permuted
+    }
+
+    /// Returns what one half of `N / 2` bytes contributes to the other.
+    #[inline]
+    fn mask<const N: usize>(self, kind: Kind, round: u8, half: u64) -> u64 {
         // Half of a stateid and one byte more are a single block of the hash.
-        let mut message = [kind as u8 | round; 9];
-        message.iter_mut().zip(from.iter()).for_each(|(byte, half)| *byte = *half);
-        let message = message.get(..=N / 2).expect("no half is longer than 8 bytes");
-        let hash = self.0.hash(message).to_be_bytes();
-        to.iter_mut().zip(hash).for_each(|(byte, mask)| *byte ^= mask);
+        let message = u128::from(half) << 8 | u128::from(kind as u8 | round);
+        let message = (message << (120 - 4 * N)).to_be_bytes();
+        let hash = self.0.hash(message.get(..=N / 2).expect("no half is longer than 8 bytes"));
+        hash >> (64 - 4 * N)
     }
 }
 

@@ -6,7 +6,10 @@
 use std::collections::BTreeMap;
 
 use foldhash::HashMap;
-use iset::IntervalMap;
+
+use intervals::Intervals;
+
+mod intervals;
 
 /// Bytes from `first` to `last`, inclusive; `last` is [`u64::MAX`] for a lock to the end of the file, wherever that
 /// moves.
@@ -114,26 +117,36 @@ pub(crate) trait Owner: Clone {
     fn number(&self) -> u64;
 }
 
-/// An end of a range, and the number of its owner, so that each lock has a key of its own.
-type Bound = (u64, u64);
+/// Locks of a file that are looked through one by one. Most files that have any have fewer, and tables would take a
+/// kilobyte.
+const FEW_MAX: usize = 8;
+/// As few are a list again.
+const FEW_AGAIN: usize = 6;
 
-/// Locks of one kind, by their bytes.
-type ByBytes<O> = IntervalMap<Bound, O>;
-
-/// The locks of a file. Whoever asks for one is answered in time that grows with the logarithm of their number, and with
-/// the number of the owner's own locks there.
+/// The locks of a file. A search takes time that grows with the logarithm of their number. A change takes as
+/// much for each lock that it removes or adds.
 ///
-/// Most files have none, so the tables are boxed.
+/// Most files have none, so this is boxed.
 #[derive(Clone, Debug)]
-pub(crate) struct Ranges<O>(Option<Box<Tables<O>>>);
+pub(crate) struct Ranges<O>(Option<Box<Locks<O>>>);
+
+#[derive(Clone, Debug)]
+enum Locks<O> {
+    /// At most [`FEW_MAX`], by their first byte.
+    Few(Vec<Lock<O>>),
+    /// More than [`FEW_AGAIN`].
+    Many(Box<Tables<O>>),
+}
 
 #[derive(Clone, Debug)]
 struct Tables<O> {
     /// By the number of the owner, and by first byte: the last byte and the kind. Locks of one owner do not overlap.
     by_owner: HashMap<u64, BTreeMap<u64, (u64, LockKind)>>,
-    exclusive: ByBytes<O>,
+    exclusive: Intervals<O>,
     /// Only these overlap those of other owners.
-    shared: ByBytes<O>,
+    shared: Intervals<O>,
+    /// The number of all.
+    locks: usize,
 }
 
 impl<O> Default for Ranges<O> {
@@ -144,14 +157,29 @@ impl<O> Default for Ranges<O> {
 
 impl<O> Default for Tables<O> {
     fn default() -> Self {
-        Tables { by_owner: HashMap::default(), exclusive: IntervalMap::new(), shared: IntervalMap::new() }
+        Tables {
+            by_owner: HashMap::default(),
+            exclusive: Intervals::default(),
+            shared: Intervals::default(),
+            locks: 0,
+        }
     }
 }
 
 impl<O: Owner> Ranges<O> {
     /// Returns the number of locks.
     pub(crate) fn len(&self) -> usize {
-        self.0.as_ref().map_or(0, |tables| tables.exclusive.len() + tables.shared.len())
+        let (few, many) = self.parts();
+        few.len() + many.map_or(0, Tables::len)
+    }
+
+    /// Returns the locks as a list or as tables.
+    fn parts(&self) -> (&[Lock<O>], Option<&Tables<O>>) {
+        match self.0.as_deref() {
+            None => (&[], None),
+            Some(Locks::Few(few)) => (few, None),
+            Some(Locks::Many(tables)) => (&[], Some(tables)),
+        }
     }
 
     /// Returns whether there are no locks.
@@ -161,8 +189,10 @@ impl<O: Owner> Ranges<O> {
 
     /// Iterates over an owner's locks, by their first byte.
     pub(crate) fn of<'a>(&'a self, owner: &'a O) -> impl Iterator<Item = Lock<O>> + 'a {
-        let own = self.0.as_ref().and_then(|tables| tables.by_owner.get(&owner.number()));
-        own.into_iter().flatten().map(|(first, held)| lock_of(owner, *first, *held))
+        let (few, many) = self.parts();
+        let own = many.and_then(|tables| tables.by_owner.get(&owner.number()));
+        let own = own.into_iter().flatten().map(|(first, held)| lock_of(owner, *first, *held));
+        listed_of(few, owner).chain(own)
     }
 
     /// Returns a lock that keeps `owner` from locking `range` in this kind; nobody's own locks do if it is none.
@@ -178,17 +208,40 @@ impl<O: Owner> Ranges<O> {
         kind: LockKind,
     ) -> impl Iterator<Item = Lock<O>> + 'a {
         let own = owner.map(O::number);
-        let among = move |locks: &'a ByBytes<O>, kind| {
-            let found = locks.iter((range.first, 0)..=(range.last, u64::MAX));
-            found.filter(move |(_, holder)| own != Some(holder.number())).map(move |(bounds, holder)| {
-                let range = Range { first: bounds.start.0, last: bounds.end.0 };
-                Lock { range, kind, owner: holder.clone() }
-            })
+        let among = move |locks: &'a Intervals<O>, kind| {
+            let found = locks.overlapping(range, own);
+            found.map(move |(range, holder)| Lock { range, kind, owner: holder.clone() })
         };
-        self.0.iter().flat_map(move |tables| {
+        let (few, many) = self.parts();
+        let listed = few.iter().filter(move |lock| {
+            let conflicts = lock.kind.conflicts(kind) && lock.range.overlaps(range);
+            conflicts && own != Some(lock.owner.number())
+        });
+        let tabled = many.into_iter().flat_map(move |tables| {
             let shared = LockKind::Read.conflicts(kind).then(|| among(&tables.shared, LockKind::Read));
             among(&tables.exclusive, LockKind::Write).chain(shared.into_iter().flatten())
-        })
+        });
+        listed.cloned().chain(tabled)
+    }
+
+    /// Returns whether an owner has a lock that overlaps a range.
+    pub(crate) fn has_any(&self, owner: &O, range: Range) -> bool {
+        self.near(owner, range).any(|lock| lock.range.overlaps(range))
+    }
+
+    /// Returns the lock of an owner that covers a whole range.
+    pub(crate) fn covering(&self, owner: &O, range: Range) -> Option<Lock<O>> {
+        let start = Range { last: range.first, ..range };
+        self.near(owner, start).find(|lock| lock.range.first <= range.first && range.last <= lock.range.last)
+    }
+
+    /// Returns the smallest range that covers all locks of an owner; none if it has none.
+    pub(crate) fn extent(&self, owner: &O) -> Option<Range> {
+        let (few, many) = self.parts();
+        let own = many.and_then(|tables| tables.by_owner.get(&owner.number()));
+        let ends = own.and_then(|own| Some((own.first_key_value()?, own.last_key_value()?)));
+        let tabled = ends.map(|((first, _), (_, (last, _)))| Range { first: *first, last: *last });
+        listed_of(few, owner).fold(tabled, |extent, lock| Range::cover(extent, Some(lock.range)))
     }
 
     /// Returns the change that gives `owner` a lock of `kind` on `range`, or frees the range if `kind` is none.
@@ -217,47 +270,114 @@ impl<O: Owner> Ranges<O> {
         if is_change { Change { removed, added } } else { Change { removed: Vec::new(), added: Vec::new() } }
     }
 
+    /// Returns the first part of a range, with `max` locks of an owner; none if the range has no more than these.
+    pub(crate) fn part(&self, owner: &O, range: Range, max: usize) -> Option<Range> {
+        let overlapping = self.near(owner, range).filter(|lock| lock.range.overlaps(range));
+        let mut from_last = overlapping.skip(max.saturating_sub(1));
+        let last = from_last.next()?.range.last;
+        from_last.next().map(|_| Range { first: range.first, last })
+    }
+
     /// Iterates over an owner's locks that may overlap a range or adjoin it, by their first byte.
     fn near<'a>(&'a self, owner: &'a O, range: Range) -> impl Iterator<Item = Lock<O>> + 'a {
-        let own = self.0.as_ref().and_then(|tables| tables.by_owner.get(&owner.number()));
-        own.into_iter().flat_map(move |own| {
+        let (few, many) = self.parts();
+        let own = many.and_then(|tables| tables.by_owner.get(&owner.number()));
+        let tabled = own.into_iter().flat_map(move |own| {
             // Locks of one owner do not overlap, so only the last of those that begin before can reach the range.
             let from = own.range(..range.first).next_back().map_or(range.first, |(first, _)| *first);
             let found = own.range(from..=range.last.saturating_add(1));
             found.map(|(first, held)| lock_of(owner, *first, *held))
-        })
+        });
+        listed_of(few, owner).chain(tabled)
     }
 
     /// Applies a change of [`Ranges::plan`]. Nothing may change in between.
     pub(crate) fn apply(&mut self, change: &Change<O>) {
-        let tables = self.0.get_or_insert_default();
-        change.removed.iter().for_each(|lock| tables.remove(lock));
-        change.added.iter().for_each(|lock| tables.insert(lock));
-        if tables.by_owner.is_empty() {
+        let locks = self.0.get_or_insert_with(|| Box::new(Locks::Few(Vec::new())));
+        change.removed.iter().for_each(|lock| locks.remove(lock));
+        for lock in &change.added {
+            if let Locks::Few(few) = locks.as_ref()
+                && few.len() == FEW_MAX
+            {
+                **locks = Locks::Many(Box::new(Tables::of(few)));
+            }
+            locks.insert(lock);
+        }
+        if let Locks::Many(tables) = locks.as_ref()
+            && tables.len() <= FEW_AGAIN
+        {
+            **locks = Locks::Few(tables.to_list());
+        }
+        let left = self.len();
+        if left == 0 {
             self.0 = None;
         }
     }
 }
 
+impl<O: Owner> Locks<O> {
+    fn remove(&mut self, lock: &Lock<O>) {
+        match self {
+            Locks::Few(few) => {
+                few.retain(|other| other.range != lock.range || other.owner.number() != lock.owner.number());
+            }
+            Locks::Many(tables) => tables.remove(lock),
+        }
+    }
+
+    fn insert(&mut self, lock: &Lock<O>) {
+        match self {
+            Locks::Few(few) => {
+                let place = few.partition_point(|other| other.range.first < lock.range.first);
+                few.insert(place, lock.clone());
+            }
+            Locks::Many(tables) => tables.insert(lock),
+        }
+    }
+}
+
 impl<O: Owner> Tables<O> {
+    fn len(&self) -> usize {
+        self.locks
+    }
+
+    fn of(few: &[Lock<O>]) -> Tables<O> {
+        let mut tables = Tables::default();
+        few.iter().for_each(|lock| tables.insert(lock));
+        tables
+    }
+
+    /// Returns the locks by their first byte.
+    fn to_list(&self) -> Vec<Lock<O>> {
+        let among = |locks: &Intervals<O>, kind| -> Vec<Lock<O>> {
+            let found = locks.overlapping(Range::ALL, None);
+            found.map(|(range, owner)| Lock { range, kind, owner: owner.clone() }).collect()
+        };
+        let mut list = among(&self.exclusive, LockKind::Write);
+        list.append(&mut among(&self.shared, LockKind::Read));
+        list.sort_by_key(|lock| lock.range.first);
+        list
+    }
+
     fn remove(&mut self, lock: &Lock<O>) {
         let number = lock.owner.number();
         if let Some(own) = self.by_owner.get_mut(&number) {
-            own.remove(&lock.range.first);
+            self.locks -= usize::from(own.remove(&lock.range.first).is_some());
             if own.is_empty() {
                 self.by_owner.remove(&number);
             }
         }
-        self.of_kind(lock.kind).remove(key(lock));
+        self.of_kind(lock.kind).remove(lock.range.first, number);
     }
 
     fn insert(&mut self, lock: &Lock<O>) {
-        let own = self.by_owner.entry(lock.owner.number()).or_default();
-        own.insert(lock.range.first, (lock.range.last, lock.kind));
-        self.of_kind(lock.kind).insert(key(lock), lock.owner.clone());
+        let number = lock.owner.number();
+        let own = self.by_owner.entry(number).or_default();
+        self.locks += usize::from(own.insert(lock.range.first, (lock.range.last, lock.kind)).is_none());
+        self.of_kind(lock.kind).insert(lock.range, number, lock.owner.clone());
     }
 
-    fn of_kind(&mut self, kind: LockKind) -> &mut ByBytes<O> {
+    fn of_kind(&mut self, kind: LockKind) -> &mut Intervals<O> {
         match kind {
             LockKind::Read => &mut self.shared,
             LockKind::Write => &mut self.exclusive,
@@ -265,10 +385,9 @@ impl<O: Owner> Tables<O> {
     }
 }
 
-/// Returns the interval that stands for a lock. Its end is excluded, hence the next number with the last byte.
-fn key<O: Owner>(lock: &Lock<O>) -> std::ops::Range<Bound> {
-    let number = lock.owner.number();
-    (lock.range.first, number)..(lock.range.last, number + 1)
+/// Iterates over an owner's locks in a list.
+fn listed_of<'a, O: Owner>(few: &'a [Lock<O>], owner: &'a O) -> impl Iterator<Item = Lock<O>> + 'a {
+    few.iter().filter(|lock| lock.owner.number() == owner.number()).cloned()
 }
 
 fn lock_of<O: Owner>(owner: &O, first: u64, (last, kind): (u64, LockKind)) -> Lock<O> {

@@ -118,7 +118,7 @@ fn session_records_keep_their_format() {
 #[test]
 fn records_of_opens_locks_and_delegations_keep_their_format() {
     let open = OpenRecord {
-        owner: b"own"[..].into(),
+        owner: Cow::Borrowed(b"own"),
         seqid: 2,
         modes: 0x8002,
         confirmed: true,

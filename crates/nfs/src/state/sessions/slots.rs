@@ -21,7 +21,7 @@ use crate::state::DurabilityToken;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SlotReply {
     /// The whole reply, and what must be durable before it is sent.
-    Cached(Arc<[u8]>, Option<DurabilityToken>),
+    Cached(Arc<[u8]>, Box<[DurabilityToken]>),
     /// It was not to be cached (`sa_cachethis`): NFS4ERR_RETRY_UNCACHED_REP.
     NotCached,
 }
@@ -125,7 +125,7 @@ mod tests {
             matches!(slot.begin(sequence, 7), SlotCheck::Execute | SlotCheck::ExecuteAfterRestart),
             "{sequence}"
         );
-        slot.finish(sequence, 7, SlotReply::Cached(sequence.to_be_bytes()[..].into(), None));
+        slot.finish(sequence, 7, SlotReply::Cached(sequence.to_be_bytes()[..].into(), Box::default()));
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
         assert!(matches!(slot.begin(2, 7), SlotCheck::Misordered));
         go(&slot, 1);
         assert!(
-            matches!(slot.begin(1, 7), SlotCheck::Replay(SlotReply::Cached(reply, None)) if *reply == [0, 0, 0, 1])
+            matches!(slot.begin(1, 7), SlotCheck::Replay(SlotReply::Cached(reply, _)) if *reply == [0, 0, 0, 1])
         );
         assert!(matches!(slot.begin(1, 8), SlotCheck::FalseRetry));
         assert!(matches!(slot.begin(0, 7), SlotCheck::Misordered));

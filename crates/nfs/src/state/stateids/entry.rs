@@ -41,7 +41,7 @@ pub(crate) enum Liveness {
 pub(crate) enum Recall {
     /// Not recalled.
     Held,
-    /// Recalled at this time.
+    /// Recalled at this time, or later if nobody could tell the client before.
     Recalled(Time),
 }
 
@@ -160,9 +160,7 @@ impl StateEntry {
     /// Returns the change that writes the record of an open that needs no confirmation.
     pub(crate) fn to_change(&self) -> Option<StateChange> {
         let open = self.as_open()?;
-        let (owner, seqid) = (open.owner.name.clone(), self.stateid().seqid);
-        let principal = open.owner.principal();
-        let record = OpenRecord { owner, seqid, modes: open.modes().0, confirmed: true, principal };
+        let record = OpenRecord::of(&open.owner, self.stateid().seqid, open.modes(), true);
         Some(Key::Open(self.file.ino, self.other).put(&record))
     }
 
@@ -293,6 +291,13 @@ impl Delegation {
         let exchanged =
             self.recalled.compare_exchange(NEVER, now.nanos(), Ordering::AcqRel, Ordering::Acquire);
         exchanged.is_ok()
+    }
+
+    /// Restarts the time limit for its return, because the client has not been told of the recall yet.
+    pub(crate) fn put_recall_off(&self, now: Time) {
+        if self.recall() != Recall::Held {
+            self.recalled.store(now.nanos(), Ordering::Release);
+        }
     }
 
     /// Claims the notification of the client. Returns false if another call has.

@@ -1,4 +1,8 @@
+use std::sync::atomic::Ordering;
+
 use super::*;
+use crate::state::clients::NAMESAKES_MAX;
+use crate::state::record::CallbackAddress;
 
 /// The cases of RFC 8881 section 18.35.5.
 #[test]
@@ -22,6 +26,21 @@ fn exchange_id_distinguishes_all_cases() {
     assert_eq!(update(2, 0).unwrap().id, restarted.id);
     assert_eq!(refused(update(3, 0)), StateError::VerifierDiffers);
     assert_eq!(refused(update(2, 5)), StateError::PrincipalDiffers);
+}
+
+/// Whoever introduces itself without end uses up all 2^32 numbers within hours.
+#[test]
+fn ids_of_clients_and_sessions_do_not_recur_when_their_numbers_do() {
+    let world = World::new();
+    let before = world.state.numbers.load(Ordering::Relaxed);
+    let (one, session) = world.client(b"one", 1, 0);
+    world.state.numbers.store(before + (1 << 32), Ordering::Relaxed);
+    let (two, other_session) = world.client(b"two", 1, 0);
+    assert!(one.id != two.id && session != other_session);
+    for client in [&one, &two] {
+        assert!(Arc::ptr_eq(&world.state.clients.confirmed(client.id).unwrap(), client));
+        assert!(world.state.is_of_known_instance(client.id));
+    }
 }
 
 #[test]
@@ -94,4 +113,28 @@ fn expired_v40_clients_get_expired_after_a_restart_too() {
     assert_eq!(of_open.err(), Some(StateError::Expired));
     let never = keys().client(1, 1);
     assert_eq!(client(&world, never).err(), Some(StateError::UnknownClient));
+}
+
+/// A host with very many addresses uses another one's name, and each introduction is made under the lock of all clients.
+#[test]
+fn introductions_look_at_a_bounded_number_of_namesakes() {
+    let world = World::new();
+    let introduce = |number: u32| {
+        let address = IpAddr::from((10 << 24 | number).to_be_bytes());
+        let peer = Peer { principal: Principal::User(number), address };
+        let who = Introduction { name: b"a name", verifier: [1; 8], peer };
+        let callback =
+            CallbackAddress { program: 0, netid: Box::default(), address: Box::default(), ident: 0 };
+        let (id, confirm) = world.state.set_client_id(&world.context(), &who, callback).unwrap();
+        world.state.confirm_client_id(&world.context(), id, confirm, &peer).unwrap();
+        id
+    };
+    let looked_at = || world.state.clients.looked_at();
+    let ids: Vec<_> = (0..1000).map(introduce).collect();
+    let before = looked_at();
+    assert_ne!(introduce(5000), ids[0]);
+    let others = looked_at() - before;
+    assert!((1..=2 * NAMESAKES_MAX).contains(&others), "{others}");
+    assert_eq!(introduce(999), ids[999], "whoever comes from its own address is known");
+    assert_eq!(looked_at() - before, others);
 }

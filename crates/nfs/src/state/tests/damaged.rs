@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::state::ids::ClientId;
+use crate::state::locks::ranges::LockKind;
 use crate::state::record::Key;
 
 /// Returns the ids of the clients that are known.
@@ -27,7 +28,7 @@ fn garble(world: &World, key: Key) {
 
 #[test]
 fn a_client_of_which_an_open_or_a_lock_is_damaged_loses_everything_and_others_nothing() {
-    for kind in 0..5 {
+    for kind in 0..6 {
         let mut world = World::new();
         let [(one, session, other), (two, other_session, _)] = two_clients(&world);
         garble(
@@ -37,9 +38,15 @@ fn a_client_of_which_an_open_or_a_lock_is_damaged_loses_everything_and_others_no
                 1 => Key::Open(Ino(1), other),
                 2 => Key::Delegation(Ino(9), other),
                 3 => Key::LockState(Ino(1), other),
-                _ => Key::Range(Ino(1), other, 0),
+                _ => Key::Range(Ino(1), other, 4),
             },
         );
+        if kind == 5 {
+            // It decodes, but it ends before it begins.
+            let key = Key::Range(Ino(1), other, 4);
+            let change = key.put(&record::RangeRecord { last: 3, kind: LockKind::Read });
+            world.memory.records.lock().insert(change.key, change.value.unwrap());
+        }
         let lost = world.restart_with(|_| ());
         assert_eq!((lost.damaged, lost.clients, lost.unreadable.len()), (1, 1, 0), "{kind}");
         assert_eq!(known(&world), [two], "{kind}");

@@ -9,6 +9,7 @@ use wire::xdr::{Encode as _, Encoder};
 
 use super::*;
 use crate::state::callbacks::CallbackPath;
+use crate::state::clients::client::ClientProtocol;
 use crate::state::delegations::{ConflictKind, Delegated, DelegationWant, NoDelegationReason};
 use crate::state::files::Opened;
 use crate::state::record::CallbackAddress;
@@ -44,7 +45,7 @@ fn conflicts_recall_and_a_lease_later_revokes() {
 }
 
 /// Returns a confirmed NFSv4.0 client that can be called.
-fn called_client(world: &World, name: &[u8]) -> Arc<Client> {
+pub(super) fn called_client(world: &World, name: &[u8]) -> Arc<Client> {
     let who = Introduction { name, verifier: [1; 8], peer: user_at(0, 1) };
     let callback = CallbackAddress {
         program: 0x4000_0000,
@@ -159,12 +160,27 @@ fn files_whose_delegations_are_returned_late_are_free_for_who_waits() {
     assert_eq!(change(&world), Ok(()));
 }
 
+/// Clients that take files from each other on purpose must not keep all others from being delegated.
 #[test]
-fn while_too_many_files_are_contended_none_is_delegated() {
-    let world = World::with(Config { contended: 0, ..Config::default() });
-    let (client, _) = world.client(b"one", 1, CONN_BACK_CHAN);
-    let got = delegate(&world, &client, DelegationWant::Read, (1, 0));
-    assert_eq!(got, Delegated::None(NoDelegationReason::Contention));
+fn files_are_delegated_however_many_others_are_contended() {
+    let mut world = World::with(Config { contended: 4, ..Config::default() });
+    let (reader, _) = world.client(b"one", 1, CONN_BACK_CHAN);
+    let delegated = |world: &World, ino| {
+        let opened = world.open(&reader, b"o", file(ino), (1, 0)).unwrap();
+        let given = world.state.delegate(&world.context(), &opened.entry, DelegationWant::Any, false).0;
+        let Delegated::Read(stateid) = given else { return None };
+        Some(world.state.current(&world.context(), Caller::Session(&reader), stateid, file(ino)).unwrap())
+    };
+    // They are in the same shard.
+    for number in 1..=6 {
+        let given = delegated(&world, 64 * number).unwrap();
+        world.state.recall_late(&world.context(), None, file(64 * number));
+        world.state.return_delegation(&world.context(), &given).unwrap();
+        assert!(delegated(&world, 64 * number).is_none(), "file {number} is contended");
+        world.pass(1);
+    }
+    assert!(delegated(&world, 64 * 7).is_some());
+    assert!((3..=6).all(|number| delegated(&world, 64 * number).is_none()), "the last ones are");
 }
 
 #[test]
@@ -198,7 +214,7 @@ fn is_told(world: &World, session: SessionId, slot: u32, sequence: u32) -> bool 
     };
     match world.state.sequence(&world.context(), session, request) {
         Ok(sessions::Sequenced::Execute(slot, flags)) => {
-            slot.finish(None, None);
+            slot.finish(None, []);
             flags & RECALLABLE_STATE_REVOKED != 0
         }
         other => panic!("{other:?}"),
@@ -257,9 +273,44 @@ fn answer(world: &World, client: &Client, status: NfsStat4) -> usize {
         let mut out = Encoder::new(&mut record);
         ReplyHeader::accepted(header.xid, AcceptStat::Success).encode(&mut out);
         out.u32(status.code());
-        world.state.reply(&world.context(), &record, Some(ConnectionId(client.id.0)));
+        world.state.reply(&world.context(), &record, ConnectionId(client.id.0));
     }
     calls.len()
+}
+
+/// A call that RPC refuses has not reached the client: it is not told of a recall, nor can it be called.
+#[test]
+fn refused_calls_are_no_answers() {
+    let mut world = World::new();
+    let refuse = |world: &World, client: &Client| {
+        let calls = world.state.take_callbacks();
+        for call in &calls {
+            let (header, _) = decode_call(&call.record[MARK_BYTES..]).unwrap();
+            let mut record = Vec::new();
+            let refused = ReplyHeader::accepted(header.xid, AcceptStat::ProgUnavail);
+            refused.encode(&mut Encoder::new(&mut record));
+            match client.version {
+                ClientProtocol::V40 => world.state.callback_answered(&world.context(), call.id, &record),
+                _ => world.state.reply(&world.context(), &record, ConnectionId(client.id.0)),
+            }
+        }
+        calls.len()
+    };
+    let four = called_client(&world, b"four");
+    four.inner.lock().path = CallbackPath::Unknown;
+    world.state.probe(&world.context(), &four);
+    assert!(refuse(&world, &four) > 0);
+    assert_eq!(four.inner.lock().path, CallbackPath::Down);
+    let (one, session) = world.client(b"one", 1, CONN_BACK_CHAN);
+    delegate(&world, &one, DelegationWant::Any, (1, 0));
+    let change = world.state.check_delegations(&world.context(), None, file(1), ConflictKind::Modify);
+    assert_eq!(refused(change.map(drop)), StateError::TryLater);
+    assert_eq!(refuse(&world, &one), 1);
+    let sequence = world.state.session(session).unwrap().inner.lock().slots[0].last;
+    assert_eq!(sequence, 0, "the slot was not used");
+    world.pass(1);
+    world.state.tick(&world.context());
+    assert_eq!(answer(&world, &one, NfsStat4::Ok), 1, "it is told again");
 }
 
 /// The call may overtake the reply to the OPEN, or the client may have answered its sequence before a restart.
@@ -313,7 +364,7 @@ fn v40_clients_that_were_not_called_are_called_later() {
     let answer = [&probe.record[4..8], &[0, 0, 0, 1], &[0; 16]].concat();
     world.pass(15);
     world.state.tick(&world.context());
-    world.state.reply(&world.context(), &answer, None);
+    world.state.callback_answered(&world.context(), probe.id, &answer);
     assert!(matches!(delegate(&world), Delegated::Read(_)));
     let writer = world.client(b"two", 1, 0).0;
     let write = |world: &World| world.open(&writer, b"o", file(1), (2, 0)).map(drop);

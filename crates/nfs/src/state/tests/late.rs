@@ -6,7 +6,7 @@ use volume::attributes::SetAttributes;
 use volume::media::memory::MemoryMedia;
 use volume::request::{Access, Credentials, Journaled, Request};
 use volume::results::CreateHow;
-use volume::{CreateOptions, Options, Volume};
+use volume::{CreateOptions, Options, Pool, Volume, VolumeOptions};
 use wire::nfs3::{self, DirOpArgs3, FileHandle3, Filename3};
 use wire::nfs4::compound::CompoundArgsEncoder;
 use wire::nfs4::{self, ArgOp4, Component4, FileHandle4, PutfhArgs, Utf8Str4};
@@ -33,14 +33,19 @@ impl Server {
         let media = MemoryMedia::always_powered(16 << 20, 4 << 30);
         let now = Time::from_parts(1_700_000_000, 0);
         let options = CreateOptions {
-            id: VOLUME,
-            handle_secret: [7; 16],
+            pool: volume::ids::PoolId(1),
             journal_id: [7; 16],
-            root_mode: 0o755,
-            root_owner: (0, 0),
+            volume: VolumeOptions {
+                id: VOLUME,
+                name: "main".to_owned(),
+                size: None,
+                handle_secret: [7; 16],
+                root_mode: 0o755,
+                root_owner: (0, 0),
+            },
             now,
         };
-        Volume::create(media.as_ref(), &options).unwrap();
+        Pool::create(media.as_ref(), &options).unwrap();
         let options = Options { memory: 64 << 20, segment_bytes: 4 << 20, cache_seed: Some(0) };
         let volume = Arc::new(Volume::open(media, &options, now).unwrap());
         let export = Export { squash: Squash::None, ..Export::new("/main", VOLUME) };
@@ -78,7 +83,7 @@ impl Server {
 
     /// Delegates a file to another client.
     fn delegate(&self, file: FileId) {
-        let (state, context) = (self.state(), self.service.context.state_context(self.now));
+        let (state, context) = (self.state(), self.service.context.state_context(self.now.into()));
         let (client, _) = client(state, &context, b"one", 1, nfs4::create_session_flag::CONN_BACK_CHAN);
         let owner = client.open_owner(b"o", || OwnerSequence::new(self.now));
         let opening =
@@ -104,10 +109,10 @@ impl Server {
         let record = &IncomingRecord::decode(&record);
         loop {
             let access = Access::Blocking;
-            let incoming = Incoming { record, connection, now: self.now, access };
+            let incoming = Incoming { record, connection, now: self.now.into(), access };
             match self.service.handle(&incoming, &mut progress, &mut reply) {
                 Outcome::Reply { .. } => break,
-                Outcome::Busy | Outcome::Later => {}
+                Outcome::Busy(_) | Outcome::Later => {}
                 other => panic!("{other:?}"),
             }
         }

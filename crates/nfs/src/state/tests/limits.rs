@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::state::clients::client::{Host, LockOwner};
-use crate::state::locks::ranges::{LockKind, Range};
+use crate::state::locks::ranges::{Lock, LockKind, Range};
 use crate::state::locks::{LockError, LockRequest, Locker};
 
 fn gauge(world: &World, name: &str) -> u64 {
@@ -232,11 +232,22 @@ fn clients_and_owners_take_no_more_memory_than_counted() {
     let entry = 2 * (size_of::<(Box<[u8]>, Arc<LockOwner>)>() + 1);
     let allocations = 4 * 16;
     assert!((size_of::<LockOwner>() + entry + allocations) as u64 <= config::OWNER_BYTES);
+    // A lock state and a range: most files with any have one of each, whose lists have room for four.
+    let boxed_list = |one: usize| 2 * (size_of::<Vec<u8>>() + 16 + 2 * one);
+    let stateid =
+        2 * (size_of::<(ids::Other, Arc<stateids::entry::StateEntry>)>() + 1 + size_of::<ids::Other>());
+    let locked = size_of::<stateids::entry::StateEntry>()
+        + stateid
+        + allocations
+        + boxed_list(size_of::<Arc<stateids::entry::StateEntry>>())
+        + boxed_list(size_of::<Lock<Arc<LockOwner>>>());
+    assert!(locked as u64 <= config::ENTRY_BYTES + config::RANGE_BYTES, "{locked}");
     let back = sessions::BACK_CONNECTIONS_MAX * 2 * (size_of::<ConnectionId>() + size_of::<SessionId>());
     let backchannel = 16 * size_of::<sessions::BackSlot>() + back;
     assert!((size_of::<sessions::Session>() + backchannel) as u64 <= sessions::SESSION_BYTES);
-    let place =
-        size_of::<crate::state::locks::Waiter>() + size_of::<crate::state::shares::Held>() + allocations;
+    let place = size_of::<crate::state::locks::waiters::Queued>()
+        + size_of::<crate::state::shares::Held>()
+        + allocations;
     assert!(place as u64 <= config::WAITER_BYTES);
     let client = size_of::<Client>()
         + size_of::<crate::state::shares::Holder>()

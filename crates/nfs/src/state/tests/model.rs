@@ -12,10 +12,14 @@ const BYTES: u64 = 16;
 const STEPS: usize = 250;
 const SEEDS: u64 = 60;
 
-struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
-    fn below(&mut self, limit: usize) -> usize {
+    pub(super) fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub(super) fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -70,7 +74,7 @@ impl Model {
             opens: HashMap::new(),
             lockers: HashMap::new(),
             cells: HashMap::new(),
-            random: Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
+            random: Random::new(seed),
             seed,
         }
     }

@@ -99,8 +99,7 @@ fn sessions_of_a_client_that_is_being_removed_are_ended() {
         if writes.send(()).is_ok() {
             // The removal may have to wait for this.
             let patience = Instant::now() + Duration::from_millis(200);
-            let is_gone = || going.inner.try_lock().is_some_and(|held| held.gone);
-            while !is_gone() && Instant::now() < patience {
+            while !going.is_gone() && Instant::now() < patience {
                 thread::yield_now();
             }
         }
@@ -149,6 +148,39 @@ fn locked_bytes_stay_locked_while_ranges_join() {
                 LockKind::Read,
             );
             assert!(matches!(tried, Err(LockError::Denied(_))), "{left} changes left, byte {from}");
+        }
+    }
+}
+
+/// The journal keeps the new range, and not that those it replaced are gone.
+#[test]
+fn ranges_that_overlap_after_a_crash_are_unlocked_like_others() {
+    let mut world = World::new();
+    let (one, session) = world.client(b"one", 1, 0);
+    let opened = world.open(&one, b"o", file(1), (3, 0)).unwrap();
+    let owner = one.lock_owner(b"l", || OwnerSequence::new(world.now));
+    let first = Locker::New { open: &opened.entry, owner: &owner };
+    let lock = |wanted: LockRequest| world.state.lock(&world.context(), first, &wanted).unwrap().0;
+    lock(wanted(8, 9, LockKind::Read));
+    lock(wanted(30, 31, LockKind::Write));
+    *world.memory.left.lock() = Some(2);
+    let stateid = lock(wanted(0, u64::MAX, LockKind::Write));
+    *world.memory.left.lock() = None;
+    drop((opened, owner));
+    for free in [Range { first: 10, last: 20 }, Range::ALL] {
+        world.restart();
+        let one = Arc::clone(&world.state.session(session).unwrap().client);
+        let entry = world.state.entry(Caller::Session(&one), stateid.other).unwrap();
+        world.state.unlock(&world.context(), &entry, free).unwrap();
+        // What was unlocked stays unlocked.
+        world.restart();
+        let test = |first, last| {
+            world.state.test_lock(&world.context(), file(1), None, Range { first, last }, LockKind::Write)
+        };
+        assert_eq!(test(free.first, free.last), Ok(()), "{free:?}");
+        let others_are_locked = free != Range::ALL;
+        for byte in [0, 8, 9, 21, 30, u64::MAX] {
+            assert_eq!(test(byte, byte).is_err(), others_are_locked, "byte {byte}, {free:?}");
         }
     }
 }

@@ -1,16 +1,22 @@
 //! Whoever asks for little is served, whatever others have taken.
 
+use std::sync::atomic::Ordering;
+
 use wire::nlm4;
+use wire::record::MARK_BYTES;
+use wire::rpc::{AcceptStat, ReplyHeader, decode_call};
+use wire::xdr::{Encode as _, Encoder, decode_all};
 
 use super::*;
 use crate::state::callbacks::outgoing::{Callback, Destination};
-use crate::state::clients::SetClientIdError;
 use crate::state::clients::client::Host;
 use crate::state::delegations::{Delegated, DelegationWant};
 use crate::state::locks::ranges::{LockKind, Range};
 use crate::state::locks::{LockError, LockRequest, Locker};
+use crate::state::shares::Held;
 
 mod newcomers;
+mod nlm_hosts;
 
 /// The state of clients with `memory` = 256 MiB.
 const STATE_BYTES: u64 = 16 << 20;
@@ -118,6 +124,24 @@ fn greedily<T>(most: u32, mut take: impl FnMut(u32) -> Result<T, StateError>) ->
     panic!("never refused")
 }
 
+/// Answers a call to a host: a grant as NLM4_GRANTED, others without a result.
+fn accept(world: &World, call: &Callback) {
+    let (header, args) = decode_call(&call.record[MARK_BYTES..]).unwrap();
+    let mut reply = Vec::new();
+    let mut out = Encoder::new(&mut reply);
+    ReplyHeader::accepted(header.xid, AcceptStat::Success).encode(&mut out);
+    if header.program == nlm4::PROGRAM && header.procedure == nlm4::Procedure::Granted.code() {
+        let granted: nlm4::TestArgs<'_> = decode_all(args.rest()).unwrap();
+        nlm4::Res { cookie: granted.cookie, stat: nlm4::Nlm4Stats::Granted }.encode(&mut out);
+    }
+    world.state.callback_answered(&world.context(), call.id, &reply);
+}
+
+fn host(world: &World, from: IpAddr, name: &[u8]) -> Result<Arc<Client>, StateError> {
+    let server = "192.0.2.254".parse().unwrap();
+    world.state.host(&world.context(), (Host { address: from, server, state: 1 }, true), name)
+}
+
 #[test]
 fn clients_of_one_address_do_not_exclude_others() {
     let world = world();
@@ -146,11 +170,8 @@ fn clients_without_sessions_count_no_slots() {
         let who = Introduction { name: b"one", verifier: [0; 8], peer: at(address(*number)) };
         let callback =
             record::CallbackAddress { program: 0, netid: Box::default(), address: Box::default(), ident: 0 };
-        let (id, confirm) = match world.state.set_client_id(&world.context(), &who, callback) {
-            Ok(introduced) => introduced,
-            Err(SetClientIdError::Failed(StateError::TryLater)) => return false,
-            Err(other) => panic!("{other:?}"),
-        };
+        let introduced = world.state.set_client_id(&world.context(), &who, callback);
+        let (id, confirm) = introduced.unwrap();
         world.state.confirm_client_id(&world.context(), id, confirm, &who.peer).is_ok()
     });
     assert!(confirmed.count() > 1500, "clients of NFSv4.0 have no slots");
@@ -314,7 +335,8 @@ fn delegations_that_are_not_returned_are_all_recalled() {
     for _ in 0..2 {
         world.pass(61);
         [&hoarder, &accomplice, &writer].iter().for_each(|client| client.renew(world.now));
-        world.state.tick(&world.context());
+        // In parts.
+        while world.state.tick(&world.context()) < Duration::from_millis(10) {}
         assert_eq!(write(&world, 0), Ok(()));
     }
     assert!((1..1000).all(|number| write(&world, number) == Ok(())));
@@ -367,6 +389,118 @@ fn calls_to_one_client_leave_room_for_others() {
     assert!(recall(file(5000)), "the other client is still called");
 }
 
+/// Not one search for each call that waits.
+#[test]
+fn an_answer_leads_to_few_searches_for_a_slot_however_many_calls_wait() {
+    let world = World::new();
+    let exchanged = introduce(&world, at(address(0)), b"one").unwrap();
+    let sessions: Vec<_> = (0..64)
+        .map(|number| {
+            create(&world, Exchanged { sequence: 1 + number, ..exchanged }, at(address(0))).unwrap()
+        })
+        .collect();
+    let client = &sessions[0].0;
+    let calls = 64 * 16 + 1000;
+    assert!((0..calls).all(|number| delegated(&world, client, file(number))));
+    (0..calls).for_each(|number| world.state.recall_late(&world.context(), None, file(number)));
+    let sent = world.state.take_callbacks();
+    assert_eq!(sent.len(), 64 * 16);
+    let searched = &world.state.callbacks.looked_at;
+    assert!(searched.swap(0, Ordering::Relaxed) <= 65 * sent.len());
+    let (header, _) = decode_call(&sent[0].record[MARK_BYTES..]).unwrap();
+    let mut reply = Vec::new();
+    let mut out = Encoder::new(&mut reply);
+    ReplyHeader::accepted(header.xid, AcceptStat::Success).encode(&mut out);
+    out.u32(0);
+    world.state.reply(&world.context(), &reply, ConnectionId(client.id.0));
+    assert_eq!(world.state.take_callbacks().len(), 1, "the next one");
+    assert!(searched.load(Ordering::Relaxed) <= 2 * 64, "{searched:?}");
+}
+
+/// Returns whether a client is called, now that another one changes its file.
+fn is_recalled(world: &World, client: &Client, of: FileId) -> bool {
+    world.state.recall_late(&world.context(), None, of);
+    let to_client = |call: &Callback| call.to == Destination::Connection(ConnectionId(client.id.0));
+    world.state.take_callbacks().iter().any(to_client)
+}
+
+/// They wait for a lease, and would keep delegations from being recalled, which then would be revoked.
+#[test]
+fn grants_that_are_not_answered_leave_room_for_calls_to_others_and_are_all_called() {
+    let mut world = World::with(Config { call_bytes: 256 << 10, ..Config::default() });
+    let reader = client_at(&world, address(1), b"reader").unwrap().0;
+    assert!(delegated(&world, &reader, file(5000)));
+    let silent = host(&world, address(2), &[b's'; 1000]).unwrap();
+    let holder = host(&world, address(3), b"holder").unwrap();
+    let owner = [&[0, 0, 0, 1][..], &[b'o'; 1000]].concat();
+    let locked = (0..200).filter(|number| {
+        let ask = |client| hosts::Requester { client, file: file(*number), owner: &owner };
+        let wanted = LockRequest { range: WHOLE, kind: LockKind::Write, waits: true };
+        world.state.lock_for_host(&world.context(), ask(&holder), &wanted, false).unwrap();
+        let _waits = world.state.lock_for_host(&world.context(), ask(&silent), &wanted, false).unwrap_err();
+        world.state.unlock_for_host(&world.context(), ask(&holder), WHOLE).is_ok()
+    });
+    assert_eq!(locked.count(), 200);
+    world.state.tick(&world.context());
+    let mut calls = world.state.take_callbacks();
+    assert!(calls.len() < 200 && gauge(&world, "nfs4_call_bytes") < 256 << 10, "{} calls", calls.len());
+    assert!(is_recalled(&world, &reader, file(5000)));
+    let mut called = 0;
+    while called < 200 && world.now < Time::from_parts(1_700_000_050, 0) {
+        called += calls.len();
+        calls.iter().for_each(|call| accept(&world, call));
+        world.pass(1);
+        world.state.tick(&world.context());
+        calls = world.state.take_callbacks();
+    }
+    assert_eq!(called, 200);
+    assert_eq!(gauge(&world, "nfs4_lock_waiters"), 0);
+}
+
+#[test]
+fn tests_of_callback_paths_leave_room_for_calls_to_others() {
+    let world = World::with(Config { call_bytes: 256 << 10, ..Config::default() });
+    let reader = client_at(&world, address(1), b"reader").unwrap().0;
+    assert!(delegated(&world, &reader, file(5000)));
+    for number in 0..500 {
+        let who = Introduction { name: &name(number), verifier: [1; 8], peer: at(address(2)) };
+        let callback = record::CallbackAddress {
+            program: 0x4000_0000,
+            netid: b"tcp"[..].into(),
+            address: b"10.0.0.2.8.1"[..].into(),
+            ident: 1,
+        };
+        let (id, confirm) = world.state.set_client_id(&world.context(), &who, callback).unwrap();
+        world.state.confirm_client_id(&world.context(), id, confirm, &who.peer).unwrap();
+    }
+    assert!((10..250).contains(&world.state.take_callbacks().len()));
+    assert!(is_recalled(&world, &reader, file(5000)));
+}
+
+#[test]
+fn delegations_whose_recall_had_no_room_are_not_revoked() {
+    let mut world = World::with(Config { call_bytes: 4 << 10, ..Config::default() });
+    let reader = client_at(&world, address(1), b"reader").unwrap().0;
+    assert!(delegated(&world, &reader, file(1)));
+    let others = Held::new(&world.state.shares.holder(address(2)), Resource::CallBytes, 4 << 10);
+    assert!(!is_recalled(&world, &reader, file(1)));
+    let pass = |world: &mut World, seconds: u64| {
+        (0..seconds).for_each(|_| {
+            world.pass(1);
+            reader.renew(world.now);
+            world.state.tick(&world.context());
+        });
+    };
+    pass(&mut world, 100);
+    assert_eq!(gauge(&world, "nfs4_delegations_revoked"), 0);
+    drop(others);
+    pass(&mut world, 50);
+    assert_eq!(world.state.take_callbacks().len(), 1, "it is recalled now");
+    assert_eq!(gauge(&world, "nfs4_delegations_revoked"), 0, "it has a lease from the recall on");
+    pass(&mut world, 20);
+    assert_eq!(gauge(&world, "nfs4_delegations_revoked"), 1);
+}
+
 /// With the least memory, and a greedy client at the same address; other addresses are served too.
 #[test]
 fn clients_get_a_little_though_their_origin_has_its_share() {
@@ -390,15 +524,39 @@ fn clients_get_a_little_though_their_origin_has_its_share() {
     }
 }
 
+fn begin_copy(world: &World, client: &Arc<Client>) -> Option<ids::StateId> {
+    let side = copies::CopySide { file: file(1), stateid: ids::StateId::ANONYMOUS, offset: 0 };
+    let credentials = volume::request::Credentials { uid: 0, gid: 0, groups: Vec::new() };
+    let (peer, export) =
+        (std::net::SocketAddr::new(client.address, 1), crate::exports::Export::new("/", VOLUME));
+    let rules = [export.clone(), export];
+    let order = copies::CopyRequest { from: side, to: side, count: 100, credentials, peer, rules };
+    let begun = world.state.begin_copy(&world.context(), client, order, (0, Durability::NOW)).unwrap();
+    begun.map(|(stateid, _)| stateid)
+}
+
+/// Their numbers have 32 bits, and state can be held for as long as its client likes.
+#[test]
+fn stateids_of_what_exists_are_not_given_again_when_their_numbers_wrap_around() {
+    let world = world();
+    let client = client_of_minor_2(&world, address(0), b"one");
+    client.set_next_number(u32::MAX - 1);
+    let mut given = vec![begin_copy(&world, &client).unwrap().other];
+    for ino in 0..4 {
+        given.push(open(&world, &client, b"o", file(10 + ino)).unwrap().stateid.other);
+    }
+    client.set_next_number(u32::MAX - 1);
+    for ino in 0..4 {
+        given.push(open(&world, &client, b"o", file(20 + ino)).unwrap().stateid.other);
+    }
+    let different: std::collections::BTreeSet<_> = given.iter().collect();
+    assert_eq!(different.len(), given.len());
+}
+
 #[test]
 fn copies_of_one_address_leave_some_to_others() {
     let world = world();
-    let copies = |client: &Arc<Client>| {
-        let side = copies::CopySide { file: file(1), stateid: ids::StateId::ANONYMOUS, offset: 0 };
-        let credentials = volume::request::Credentials { uid: 0, gid: 0, groups: Vec::new() };
-        let order = copies::CopyRequest { from: side, to: side, count: 100, credentials };
-        world.state.begin_copy(&world.context(), client, order, (0, Durability::NOW)).unwrap().is_some()
-    };
+    let copies = |client: &Arc<Client>| begin_copy(&world, client).is_some();
     let greedy: Vec<_> = (0..8).map(|number| client_of_minor_2(&world, address(0), &name(number))).collect();
     let taken: usize = greedy.iter().map(|client| (0..20).filter(|_| copies(client)).count()).sum();
     assert_eq!(taken, 48 + 4, "the last four get one each");
@@ -423,250 +581,4 @@ fn connections_of_a_backchannel_are_bounded() {
     assert_eq!(world.state.bound.len(), 16, "connections without sessions are forgotten");
     (0..1000).for_each(|number| world.state.connection_closed(ConnectionId(number)));
     assert_eq!(client.back_connections.load(std::sync::atomic::Ordering::Relaxed), 0);
-}
-
-fn host(world: &World, from: IpAddr, name: &[u8]) -> Result<Arc<Client>, StateError> {
-    let server = "192.0.2.254".parse().unwrap();
-    world.state.host(&world.context(), (Host { address: from, server, state: 1 }, true), name)
-}
-
-/// A host's name with a lock of its own.
-fn locking_host(world: &World, from: IpAddr, name: &[u8]) -> Result<(), StateError> {
-    let client = host(world, from, name)?;
-    let ino = u64::from_be_bytes([&[1, 0][..], &client.id.0.to_be_bytes()[2..]].concat().try_into().unwrap());
-    let requester = hosts::Requester { client: &client, file: file(ino), owner: b"\0\0\0\x01owner" };
-    let wanted = LockRequest { range: WHOLE, kind: LockKind::Write, waits: false };
-    match world.state.lock_for_host(&world.context(), requester, &wanted, false) {
-        Ok(_) => Ok(()),
-        Err(LockError::Failed(error)) => Err(error),
-        Err(LockError::Denied(denied)) => panic!("{denied:?}"),
-    }
-}
-
-#[test]
-fn names_of_nlm_hosts_do_not_exclude_others_even_after_restarts() {
-    let mut world = world();
-    for from in 0..4 {
-        let (names, _) = greedily(5000, |number| locking_host(&world, address(from), &name(number)));
-        assert!(names >= 20, "{names}");
-    }
-    for other in 10..15 {
-        locking_host(&world, address(other), b"newcomer").unwrap();
-    }
-    world.restart();
-    for other in 20..25 {
-        locking_host(&world, address(other), b"newcomer").unwrap();
-        user_of(&world, address(other), b"newcomer").unwrap();
-    }
-    let (names, _) = greedily(5000, |number| locking_host(&world, address(1), &name(5000 + number)));
-    assert!(names < 20, "the names from before the restart count: {names}");
-}
-
-/// Fills the table with names of hosts that hold locks, which never expire. Returns their addresses.
-fn crowd_of_hosts(world: &World) -> Vec<IpAddr> {
-    let crowd: Vec<IpAddr> =
-        (0..5000).map(address).take_while(|from| locking_host(world, *from, b"host").is_ok()).collect();
-    assert_eq!(crowd.len(), world.state.config().clients);
-    crowd
-}
-
-/// Answers a call to a host without a result.
-fn accept(world: &World, call: &Callback) {
-    // The xid, REPLY, and zeros: accepted, an empty verifier, success.
-    let reply = [&call.record[4..8], &[0, 0, 0, 1], &[0; 16]].concat();
-    world.state.reply(&world.context(), &reply, None);
-}
-
-/// Lets a lease pass, in which hosts that are asked whether they are there do what `answers` says.
-fn ask_for_a_lease(world: &mut World, answers: impl Fn(IpAddr) -> bool) -> Vec<IpAddr> {
-    let mut asked = Vec::new();
-    for _ in 0..100 {
-        world.pass(1);
-        world.state.tick(&world.context());
-        for call in world.state.take_callbacks() {
-            let Destination::Program { host, .. } = call.to else { panic!("{:?}", call.to) };
-            // After the mark of the record: the xid, CALL, version 2 of RPC, then what is called.
-            let called: Vec<u32> = call.record[16..28]
-                .chunks(4)
-                .map(|word| u32::from_be_bytes(word.try_into().unwrap()))
-                .collect();
-            assert_eq!(called, [nlm4::PROGRAM, nlm4::VERSION, nlm4::Procedure::Null.code()]);
-            asked.push(host);
-            if answers(host) {
-                accept(world, &call);
-            } else {
-                world.state.callback_failed(&world.context(), call.id);
-            }
-        }
-    }
-    asked
-}
-
-/// Two hosts that take turns with a lock may do so as often as they like.
-#[test]
-fn grants_of_locks_that_were_unlocked_take_no_places() {
-    let world = World::with(Config { waiters: 8, ..Config::default() });
-    let hosts = [0, 1].map(|number| host(&world, address(number), b"host").unwrap());
-    let ask =
-        |number: usize| hosts::Requester { client: &hosts[number], file: file(1), owner: b"\0\0\0\x01o" };
-    let wanted = LockRequest { range: WHOLE, kind: LockKind::Write, waits: true };
-    world.state.lock_for_host(&world.context(), ask(0), &wanted, false).unwrap();
-    for turn in 0..100 {
-        let (holder, waiter) = (turn % 2, (turn + 1) % 2);
-        match world.state.lock_for_host(&world.context(), ask(waiter), &wanted, false) {
-            Err(LockError::Denied(denied)) => assert!(denied.waits, "turn {turn}"),
-            other => panic!("turn {turn}: {other:?}"),
-        }
-        world.state.unlock_for_host(&world.context(), ask(holder), WHOLE).unwrap();
-        world.state.lock_for_host(&world.context(), ask(waiter), &wanted, false).expect("it was granted");
-        world.state.tick(&world.context());
-        world.state.take_callbacks().iter().for_each(|call| accept(&world, call));
-    }
-    assert!(gauge(&world, "nfs4_lock_waiters") <= 1);
-}
-
-/// A host that waited for many locks one after the other, and holds them, may wait for another one.
-#[test]
-fn grants_that_were_delivered_take_no_places() {
-    let world = World::with(Config { waiters: 8, ..Config::default() });
-    let hosts = [0, 1].map(|number| host(&world, address(number), b"host").unwrap());
-    let ask =
-        |number: usize| hosts::Requester { client: &hosts[number], file: file(1), owner: b"\0\0\0\x01o" };
-    let lock = |number, range| {
-        let wanted = LockRequest { range, kind: LockKind::Write, waits: true };
-        world.state.lock_for_host(&world.context(), ask(number), &wanted, false)
-    };
-    for turn in 0..100 {
-        lock(0, byte(turn)).unwrap();
-        match lock(1, byte(turn)) {
-            Err(LockError::Denied(denied)) => assert!(denied.waits, "turn {turn}"),
-            other => panic!("turn {turn}: {other:?}"),
-        }
-        world.state.unlock_for_host(&world.context(), ask(0), byte(turn)).unwrap();
-        if turn % 2 == 0 {
-            world.state.tick(&world.context());
-            world.state.take_callbacks().iter().for_each(|call| accept(&world, call));
-        } else {
-            lock(1, byte(turn)).expect("it was granted, and asks before it is called");
-        }
-        assert_eq!(gauge(&world, "nfs4_lock_waiters"), 0, "turn {turn}");
-    }
-    // Until a lease later, the host may have meant to cancel.
-    let cancelled = world.state.cancel(&world.context(), ask(1), byte(0)).unwrap();
-    assert!(cancelled.0);
-    lock(0, byte(0)).unwrap();
-}
-
-/// They are remembered for a lease, as much of them as its share of memory allows.
-#[test]
-fn grants_that_were_delivered_are_bounded_by_memory() {
-    let world = World::with(Config { entries: 64, ..Config::default() });
-    let hosts = [0, 1].map(|number| host(&world, address(number), b"host").unwrap());
-    let ask =
-        |number: usize| hosts::Requester { client: &hosts[number], file: file(1), owner: b"\0\0\0\x01o" };
-    let lock = |number, range| {
-        let wanted = LockRequest { range, kind: LockKind::Write, waits: true };
-        world.state.lock_for_host(&world.context(), ask(number), &wanted, false)
-    };
-    for turn in 0..200 {
-        lock(0, byte(turn)).unwrap();
-        let _waits = lock(1, byte(turn)).unwrap_err();
-        world.state.unlock_for_host(&world.context(), ask(0), byte(turn)).unwrap();
-        world.state.tick(&world.context());
-        world.state.take_callbacks().iter().for_each(|call| accept(&world, call));
-    }
-    world.state.tick(&world.context());
-    let remembered = world.state.hosts.grants.len();
-    assert!((10..120).contains(&remembered), "{remembered}");
-}
-
-#[test]
-fn hosts_that_are_gone_give_way_once_clients_are_short() {
-    let mut world = world();
-    let crowd = crowd_of_hosts(&world);
-    assert!(locking_host(&world, address(9000), b"newcomer").is_err());
-    world.pass(61);
-    let alive = crowd[3];
-    let asked = ask_for_a_lease(&mut world, |host| host == alive);
-    assert!(!asked.is_empty() && asked.len() < 64 * 25, "{} calls", asked.len());
-    assert!(gauge(&world, "nlm_hosts_given_up") > 0);
-    assert!(world.state.clients.at(alive).len() == 1, "it answered");
-    locking_host(&world, address(9000), b"newcomer").unwrap();
-    // The locks of hosts that gave way are free.
-    assert_eq!(gauge(&world, "nfs4_locked_ranges"), gauge(&world, "nlm_hosts"));
-}
-
-#[test]
-fn hosts_are_left_alone_while_there_is_room() {
-    let mut world = world();
-    for from in 0..20 {
-        locking_host(&world, address(from), b"host").unwrap();
-    }
-    world.pass(24 * 3600);
-    assert_eq!(ask_for_a_lease(&mut world, |_| false).len(), 0);
-    assert_eq!(gauge(&world, "nlm_hosts"), 20);
-}
-
-/// Locks one range after the other for a host until it is refused one.
-fn lock_greedily(world: &World, number: u32) {
-    let client = host(world, address(number), b"greedy").unwrap();
-    let requester =
-        hosts::Requester { client: &client, file: file(number.into()), owner: b"\0\0\0\x01owner" };
-    let refused = (0..10_000).find(|number| {
-        let wanted = LockRequest { range: byte(*number), kind: LockKind::Write, waits: false };
-        world.state.lock_for_host(&world.context(), requester, &wanted, false).is_err()
-    });
-    assert!(refused.is_some_and(|locks| locks > 80), "{refused:?}");
-}
-
-#[test]
-fn hosts_that_hold_little_are_left_alone_while_others_are_greedy() {
-    let mut world = World::with(Config { ranges: 8192, ..Config::default() });
-    let quiet = address(9);
-    locking_host(&world, quiet, b"quiet").unwrap();
-    (0..2).for_each(|number| lock_greedily(&world, number));
-    world.pass(61);
-    let asked = ask_for_a_lease(&mut world, |_| false);
-    assert!(asked.contains(&address(0)) && asked.contains(&address(1)));
-    assert!(!asked.contains(&quiet));
-    assert_eq!((gauge(&world, "nlm_hosts_given_up"), gauge(&world, "nlm_hosts")), (2, 1));
-}
-
-/// With little memory, a 64th of what is free is nothing.
-#[test]
-fn hosts_that_hold_little_are_left_alone_with_little_memory_too() {
-    let mut world = World::with(Config { ranges: 440, ..Config::default() });
-    let quiet = address(9);
-    locking_host(&world, quiet, b"quiet").unwrap();
-    (0..2).for_each(|number| lock_greedily(&world, number));
-    world.pass(61);
-    let asked = ask_for_a_lease(&mut world, |_| false);
-    assert!(asked.contains(&address(0)) && !asked.contains(&quiet));
-    assert_eq!((gauge(&world, "nlm_hosts_given_up"), gauge(&world, "nlm_hosts")), (2, 1));
-}
-
-#[test]
-fn hosts_that_could_not_be_asked_keep_their_locks() {
-    let mut world = world();
-    crowd_of_hosts(&world);
-    world.pass(61);
-    for _ in 0..200 {
-        world.pass(1);
-        world.state.tick(&world.context());
-        for call in world.state.take_callbacks() {
-            world.state.callback_not_sent(&world.context(), call.id);
-        }
-    }
-    assert_eq!((gauge(&world, "nlm_hosts_given_up"), gauge(&world, "nlm_hosts")), (0, 410));
-    ask_for_a_lease(&mut world, |_| false);
-    assert!(gauge(&world, "nlm_hosts_given_up") > 0, "they are asked again once there is room");
-}
-
-#[test]
-fn hosts_that_answer_or_call_meanwhile_keep_their_locks() {
-    let mut world = world();
-    crowd_of_hosts(&world);
-    world.pass(61);
-    ask_for_a_lease(&mut world, |_| true);
-    assert_eq!((gauge(&world, "nlm_hosts_given_up"), gauge(&world, "nlm_hosts")), (0, 410));
 }

@@ -1,44 +1,49 @@
 //! Decimal numbers without allocation.
 
+use wire::xdr::{Block, padding};
+
 /// Digits of the largest 32-bit number.
 const DIGITS_MAX: usize = 10;
+/// Bytes of the longest string with its padding.
+const STRING_BYTES_MAX: usize = DIGITS_MAX + padding(DIGITS_MAX);
+/// Bytes of the longest encoded number: the length of the string, and the string.
+pub(super) const ENCODED_BYTES_MAX: usize = 4 + STRING_BYTES_MAX;
 
-/// A number in decimal digits.
+/// A number that is sent as a string of its decimal digits, as owners and groups are (RFC 8881 section 5.9).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Decimal {
-    digits: [u8; DIGITS_MAX],
-    first: usize,
-}
+pub(crate) struct Decimal(pub(crate) u32);
 
 impl Decimal {
-    /// Formats `number`.
-    pub(crate) fn new(number: u32) -> Decimal {
-        let (mut digits, mut first, mut rest) = ([b'0'; DIGITS_MAX], DIGITS_MAX, number);
-        for (at, digit) in digits.iter_mut().enumerate().rev() {
+    /// Writes the string.
+    #[inline]
+    pub(crate) fn put(self, fields: &mut Block<'_>) {
+        let count = self.0.checked_ilog10().map_or(1, |power| power + 1);
+        let digits = count as usize;
+        let mut string = [0; STRING_BYTES_MAX];
+        let mut rest = self.0;
+        for digit in string.iter_mut().take(digits).rev() {
             *digit = b'0' + u8::try_from(rest % 10).expect("a digit");
             rest /= 10;
-            first = at;
-            if rest == 0 {
-                break;
-            }
         }
-        Decimal { digits, first }
-    }
-
-    /// Returns the digits.
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        self.digits.get(self.first..).unwrap_or_default()
+        fields.u32(count);
+        fields.put_start(string, digits + padding(digits));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use wire::xdr::Encoder;
+
     use super::*;
 
     #[test]
-    fn numbers_format_as_decimal() {
-        for number in [0, 7, 10, 1000, 65534, u32::MAX] {
-            assert_eq!(Decimal::new(number).as_bytes(), number.to_string().as_bytes());
+    fn numbers_are_strings_of_digits() {
+        let powers = (0..10).map(|power| 10u32.pow(power)).flat_map(|power| [power - 1, power]);
+        for number in powers.chain([7, 65534, u32::MAX]) {
+            let (mut encoded, mut expected) = (vec![0x5a], vec![0x5a]);
+            Encoder::new(&mut encoded).fields::<ENCODED_BYTES_MAX>(|fields| Decimal(number).put(fields));
+            Encoder::new(&mut expected).opaque(number.to_string().as_bytes());
+            assert_eq!(encoded, expected, "{number}");
         }
     }
 }

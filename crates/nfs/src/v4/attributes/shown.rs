@@ -7,15 +7,14 @@ use volume::results::VolumeStatus;
 use volume::time::Time;
 use wire::array::Array;
 use wire::nfs4::{
-    Attr4, AttrMask, Attributes4, ChangeAttrType4, Fsid4, NfsFtype4, NfsStat4, NfsTime4, SpecData4, Utf8Str4,
-    acl_support, fh_expire,
+    Attr4, AttrMask, Attributes4, ChangeAttrType4, NfsFtype4, NfsStat4, NfsTime4, acl_support, fh_expire,
 };
-use wire::xdr::{Encode as _, Encoder};
+use wire::xdr::{Block, Encode as _, Encoder};
 
 use crate::call::Object;
 use crate::exports::pseudo::Node;
 use crate::v4::attributes::acl::Aces;
-use crate::v4::attributes::decimal::Decimal;
+use crate::v4::attributes::decimal::{self, Decimal};
 use crate::v4::attributes::{readable, settable_at_creation, supported};
 use crate::v4::context::{Compound, HandleBytes, OpStop, Target};
 
@@ -28,6 +27,34 @@ const OF_VOLUME: AttrMask = AttrMask::of(&[
     Attr4::SpaceFree,
     Attr4::SpaceTotal,
 ]);
+
+/// Expands to [`USUAL`], and to the function that encodes them.
+macro_rules! usual {
+    ($($attribute:ident)*) => {
+        /// What clients ask for with most calls, in the order of the attributes: a Linux client about the object of a
+        /// COMPOUND, and about each name of a directory.
+        const USUAL: AttrMask = AttrMask::of(&[$(Attr4::$attribute),*]);
+
+        impl Shown<'_> {
+            /// Writes the values of some of [`USUAL`]. The compiler knows which attribute each line is about, so only
+            /// the test whether it is requested remains.
+            fn put_usual(&self, shown: AttrMask, fields: &mut Block<'_>) {
+                $(if shown.contains(Attr4::$attribute) {
+                    self.put(Attr4::$attribute, fields);
+                })*
+            }
+        }
+    };
+}
+
+usual! {
+    Type Change Size Fsid RdattrError Filehandle Fileid Mode Numlinks Owner OwnerGroup Rawdev SpaceUsed TimeAccess
+    TimeMetadata TimeModify MountedOnFileid
+}
+
+/// Most bytes of the values of [`USUAL`].
+const USUAL_BYTES_MAX: usize =
+    4 * 4 + 7 * 8 + 2 * 8 + 3 * 12 + 2 * decimal::ENCODED_BYTES_MAX + HandleBytes::ENCODED_MAX;
 
 /// All that is needed to encode the requested attributes of an object.
 pub(crate) struct Shown<'a> {
@@ -128,38 +155,53 @@ impl<'a> Shown<'a> {
     /// Encodes those of the requested attributes that can be read.
     pub(crate) fn encode(&self, out: &mut Encoder<'_>) {
         let shown = self.request & readable(self.minor);
-        shown.encode_values(out, |attribute, out| self.encode_value(attribute, out));
-    }
-
-    /// Encodes the value of an attribute; those that all objects of a file system share are below.
-    fn encode_value(&self, attribute: Attr4, out: &mut Encoder<'_>) {
-        let shown = self.attributes;
-        match attribute {
-            Attr4::Type => file_type(shown.file_type).encode(out),
-            Attr4::Change => out.u64(shown.change),
-            Attr4::Size => out.u64(shown.size),
-            Attr4::RdattrError => NfsStat4::Ok.encode(out),
-            Attr4::Acl => encode_acl(shown, out),
-            Attr4::Filehandle => self.handle.iter().for_each(|handle| handle.as_handle().encode(out)),
-            Attr4::Fileid => out.u64(shown.ino.0),
-            Attr4::Mode => out.u32(u32::from(shown.mode)),
-            Attr4::Numlinks => out.u32(shown.links),
-            Attr4::Owner => Utf8Str4(Decimal::new(shown.uid).as_bytes()).encode(out),
-            Attr4::OwnerGroup => Utf8Str4(Decimal::new(shown.gid).as_bytes()).encode(out),
-            Attr4::Rawdev => {
-                SpecData4 { major: shown.device.major, minor: shown.device.minor }.encode(out);
-            }
-            Attr4::SpaceUsed => out.u64(shown.used),
-            Attr4::TimeAccess => time4(shown.atime).encode(out),
-            Attr4::TimeMetadata => time4(shown.ctime).encode(out),
-            Attr4::TimeModify => time4(shown.mtime).encode(out),
-            Attr4::MountedOnFileid => out.u64(self.mounted_on),
-            shared => self.encode_shared_value(shared, out),
+        if (shown - USUAL).is_empty() {
+            shown.encode_around(out, |out| {
+                out.fields::<USUAL_BYTES_MAX>(|fields| self.put_usual(shown, fields));
+            });
+        } else {
+            shown.encode_values(out, |attribute, out| {
+                if USUAL.contains(attribute) {
+                    out.fields::<USUAL_BYTES_MAX>(|fields| self.put(attribute, fields));
+                } else {
+                    self.encode_unusual(attribute, out);
+                }
+            });
         }
     }
 
-    fn encode_shared_value(&self, attribute: Attr4, out: &mut Encoder<'_>) {
+    /// Writes the value of one of [`USUAL`].
+    #[inline(always)]
+    fn put(&self, attribute: Attr4, fields: &mut Block<'_>) {
+        let shown = self.attributes;
         match attribute {
+            Attr4::Type => fields.u32(file_type(shown.file_type).code()),
+            Attr4::Change => fields.u64(shown.change),
+            Attr4::Size => fields.u64(shown.size),
+            Attr4::Fsid => [self.fsid, 0].iter().for_each(|part| fields.u64(*part)),
+            Attr4::RdattrError => fields.u32(NfsStat4::Ok.code()),
+            Attr4::Filehandle => self.handle.iter().for_each(|handle| handle.put(fields)),
+            Attr4::Fileid => fields.u64(shown.ino.0),
+            Attr4::Mode => fields.u32(u32::from(shown.mode)),
+            Attr4::Numlinks => fields.u32(shown.links),
+            Attr4::Owner => Decimal(shown.uid).put(fields),
+            Attr4::OwnerGroup => Decimal(shown.gid).put(fields),
+            Attr4::Rawdev => {
+                [shown.device.major, shown.device.minor].iter().for_each(|part| fields.u32(*part))
+            }
+            Attr4::SpaceUsed => fields.u64(shown.used),
+            Attr4::TimeAccess => put_time(shown.atime, fields),
+            Attr4::TimeMetadata => put_time(shown.ctime, fields),
+            Attr4::TimeModify => put_time(shown.mtime, fields),
+            Attr4::MountedOnFileid => fields.u64(self.mounted_on),
+            other => unreachable!("{other:?} is not among the usual ones"),
+        }
+    }
+
+    /// Encodes the value of another attribute, which most objects of a file system share.
+    fn encode_unusual(&self, attribute: Attr4, out: &mut Encoder<'_>) {
+        match attribute {
+            Attr4::Acl => encode_acl(self.attributes, out),
             Attr4::SupportedAttrs => supported(self.minor).encode(out),
             Attr4::FhExpireType => out.u32(fh_expire::PERSISTENT),
             Attr4::LinkSupport | Attr4::SymlinkSupport | Attr4::UniqueHandles | Attr4::Cansettime => {
@@ -169,7 +211,6 @@ impl<'a> Shown<'a> {
                 out.bool(true);
             }
             Attr4::NamedAttr | Attr4::CaseInsensitive => out.bool(false),
-            Attr4::Fsid => Fsid4 { major: self.fsid, minor: 0 }.encode(out),
             Attr4::LeaseTime => out.u32(self.lease_time),
             Attr4::Aclsupport => out.u32(acl_support::ALLOW | acl_support::DENY),
             Attr4::FilesAvail | Attr4::FilesFree => out.u64(self.status.inodes_free),
@@ -210,8 +251,9 @@ fn file_type(file_type: FileType) -> NfsFtype4 {
     }
 }
 
-fn time4(time: Time) -> NfsTime4 {
-    NfsTime4 { seconds: time.seconds(), nseconds: time.subsecond_nanos() }
+fn put_time(time: Time, fields: &mut Block<'_>) {
+    fields.put(time.seconds().to_be_bytes());
+    fields.u32(time.subsecond_nanos());
 }
 
 /// Returns the attributes of an object if only its inode number is requested.
@@ -219,7 +261,88 @@ pub(crate) fn of_number(ino: Ino) -> Attributes4<'static> {
     Attributes4 { fileid: Some(ino.0), rdattr_error: Some(NfsStat4::Ok), ..Attributes4::default() }
 }
 
-/// Returns what READDIR shows of an object whose attributes cannot be read (RFC 8881 section 5.8.1.12).
-pub(crate) fn unreadable() -> Attributes4<'static> {
-    Attributes4 { rdattr_error: Some(NfsStat4::Io), ..Attributes4::default() }
+/// Returns what READDIR shows of an object whose attributes are not given, for this reason (RFC 8881 section 5.8.1.12).
+pub(crate) fn withheld(why: NfsStat4) -> Attributes4<'static> {
+    Attributes4 { rdattr_error: Some(why), ..Attributes4::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use volume::attributes::Device;
+    use wire::nfs4::{Fsid4, SpecData4, Utf8Str4};
+
+    use super::*;
+
+    /// Attributes that all differ.
+    fn attributes() -> Attributes {
+        Attributes {
+            ino: Ino(1 << 40),
+            file_type: FileType::Regular,
+            mode: 0o640,
+            links: 3,
+            uid: u32::MAX - 1,
+            gid: u32::MAX,
+            size: 5,
+            used: 6 << 33,
+            device: Device { major: 7, minor: 8 },
+            atime: Time::from_parts(9, 10),
+            mtime: Time::from_parts(-11, 12),
+            ctime: Time::from_parts(13, 14),
+            change: 15,
+        }
+    }
+
+    /// The same as the types of NFSv4 have it.
+    fn attributes4(handle: &HandleBytes) -> Attributes4<'_> {
+        let time = |seconds, nseconds| Some(NfsTime4 { seconds, nseconds });
+        Attributes4 {
+            file_type: Some(NfsFtype4::Reg),
+            change: Some(15),
+            size: Some(5),
+            fsid: Some(Fsid4 { major: 16, minor: 0 }),
+            rdattr_error: Some(NfsStat4::Ok),
+            filehandle: Some(handle.as_handle()),
+            fileid: Some(1 << 40),
+            mode: Some(0o640),
+            numlinks: Some(3),
+            owner: Some(Utf8Str4(b"4294967294")),
+            owner_group: Some(Utf8Str4(b"4294967295")),
+            rawdev: Some(SpecData4 { major: 7, minor: 8 }),
+            space_used: Some(6 << 33),
+            time_access: time(9, 10),
+            time_metadata: time(13, 14),
+            time_modify: time(-11, 12),
+            mounted_on_fileid: Some(17),
+            xattr_support: Some(true),
+            ..Attributes4::default()
+        }
+    }
+
+    #[test]
+    fn usual_attributes_are_encoded_with_and_without_others() {
+        let (usual, attributes) = (USUAL.iter().collect::<Vec<_>>(), attributes());
+        let all = (1_u32 << usual.len()) - 1;
+        // A prime step, so that each attribute comes with and without each other.
+        for subset in (0..all).step_by(97).chain([all]) {
+            let requested = usual.iter().enumerate().filter(|(at, _)| subset >> at & 1 == 1);
+            let request = requested.fold(AttrMask::EMPTY, |mask, (_, attribute)| mask.with(*attribute));
+            for request in [request, request.with(Attr4::XattrSupport)] {
+                let handle = HandleBytes::new(&[0x5a; volume::handle::HANDLE_BYTES]);
+                let shown = Shown {
+                    request,
+                    attributes: &attributes,
+                    fsid: 16,
+                    mounted_on: 17,
+                    handle: Some(handle),
+                    status: VolumeStatus::default(),
+                    minor: 2,
+                    lease_time: 90,
+                };
+                let (mut expected, mut encoded) = (Vec::new(), Vec::new());
+                attributes4(&handle).encode_requested(request, &mut Encoder::new(&mut expected));
+                shown.encode(&mut Encoder::new(&mut encoded));
+                assert_eq!(encoded, expected, "{request:?}");
+            }
+        }
+    }
 }

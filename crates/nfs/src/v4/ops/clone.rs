@@ -1,7 +1,5 @@
 //! CLONE (RFC 7862 section 15.13): makes a range of the current file share the data of a range of the saved one.
 
-use std::rc::Rc;
-
 use volume::limits::CLONE_BLOCK_BYTES;
 use wire::nfs4::{CloneArgs, CloneRes, NfsStat4, Stateid4};
 use wire::xdr::{Encode as _, Encoder};
@@ -44,8 +42,8 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CloneArgs, out: &mut Encod
 
 /// The two files of CLONE and COPY, and the size of the source.
 pub(crate) struct Copied<'c> {
-    pub(crate) from: Rc<Object<'c>>,
-    pub(crate) to: Rc<Object<'c>>,
+    pub(crate) from: Object<'c>,
+    pub(crate) to: Object<'c>,
     pub(crate) size: u64,
     /// Held until all is copied.
     pub(crate) in_flight: InFlightModification<'c>,

@@ -107,6 +107,8 @@ fn order(
         to: side(to, compound.stateid(args.dst_stateid)?, args.dst_offset),
         count,
         credentials: to.request().credentials.clone(),
+        peer: compound.connection.peer,
+        rules: [from, to].map(|object| object.export.clone()),
     })
 }
 

@@ -6,6 +6,7 @@ use volume::results::Linked;
 use wire::nfs4::{LinkArgs, LinkOk, LinkRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};
 
+use crate::recall::Right;
 use crate::rpc_cache::ToJournal;
 use crate::state::delegations::ConflictKind;
 use crate::v4::context::{Compound, Done};
@@ -24,7 +25,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &LinkArgs<'_>, out: &mut En
     }
     compound.check_directory(&directory)?;
     let name = names::check(args.newname)?;
-    let _in_flight = compound.recaller().object(&object, ConflictKind::Modify)?;
+    let _in_flight = compound.recaller().object(&object, ConflictKind::Modify, Right::AddTo(&directory))?;
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             directory.volume.link(request, object.ino, directory.ino, name, encode)

@@ -44,7 +44,7 @@ fn first(
         }
         compound.state().verify(open, stateid)?;
         let wanted = wanted(args)?;
-        let now = compound.now;
+        let now = compound.now.steady;
         let name = locker.lock_owner.owner.0;
         let owner = compound.state().lock_owner(&open.client, name, || OwnerSequence::new(now))?;
         let by = Locker::New { open, owner: &owner };

@@ -1,7 +1,5 @@
 //! LOOKUP (RFC 8881 section 18.13): makes the object of a name in the current directory current.
 
-use std::rc::Rc;
-
 use volume::attributes::FileType;
 use wire::nfs4::{LookupArgs, LookupRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};
@@ -69,15 +67,25 @@ impl<'c> Compound<'c> {
         directory: &Object<'c>,
         name: &[u8],
     ) -> Result<(Target<'c>, Option<u64>), OpStop> {
-        if let Some(node) = self.covered(directory.volume.id(), directory.ino)
-            && let Some(found) = self.beneath(node, name)?
-        {
+        if let Some(found) = self.export_at(directory, name)? {
             return Ok((found, None));
         }
         let found = directory.volume.lookup(&directory.request(), directory.ino, name);
         let found = self.answered(directory.volume, found)?;
-        let object = Target::Stored(Rc::new(directory.beside(found.attributes.ino)));
+        let object = Target::Stored(directory.beside(found.attributes.ino));
         Ok((object, Some(found.directory.change)))
+    }
+
+    /// Returns what the paths of exports have at `name`, if `directory` is the root of a volume through which they lead.
+    pub(crate) fn export_at(
+        &self,
+        directory: &Object<'c>,
+        name: &[u8],
+    ) -> Result<Option<Target<'c>>, OpStop> {
+        match self.covered(directory.volume.id(), directory.ino) {
+            Some(node) => self.beneath(node, name),
+            None => Ok(None),
+        }
     }
 
     /// Checks that an object is a directory; symbolic links have a status of their own (RFC 8881 section 18.13.3).

@@ -1,7 +1,5 @@
 //! LOOKUPP (RFC 8881 section 18.14): makes the parent of the current directory current.
 
-use std::rc::Rc;
-
 use wire::nfs4::{LookuppRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};
 
@@ -30,7 +28,7 @@ pub(crate) fn parent<'c>(compound: &mut Compound<'c>) -> Result<Target<'c>, OpSt
     }
     let found = directory.volume.lookup(&directory.request(), directory.ino, b"..");
     let found = compound.answered(directory.volume, found)?;
-    Ok(Target::Stored(Rc::new(directory.beside(found.attributes.ino))))
+    Ok(Target::Stored(directory.beside(found.attributes.ino)))
 }
 
 fn above<'c>(compound: &Compound<'c>, node: &'c Node) -> Result<Target<'c>, OpStop> {

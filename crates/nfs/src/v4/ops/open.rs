@@ -3,7 +3,6 @@
 //! `open/create.rs` creates. An existing file is opened in three steps: a check for conflicts, the truncation, and the
 //! open itself, which checks again.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use volume::attributes::{FileType, SetAttributes};
@@ -58,7 +57,7 @@ const NO_DIRECTORY: ChangeInfo4 = ChangeInfo4 { atomic: true, before: 0, after: 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &OpenArgs<'_>, out: &mut Encoder<'_>) -> Done {
     compound.target()?;
     let client = compound.client(args.owner.clientid)?;
-    let now = compound.now;
+    let now = compound.now.steady;
     compound.state().check_room(&client)?;
     let owner = client.open_owner(args.owner.owner.0, || OwnerSequence::new(now));
     if compound.minor == 0 {
@@ -183,7 +182,7 @@ fn open_found<'c>(
 /// Opens an existing file.
 fn open_file<'c>(
     compound: &mut Compound<'c>,
-    file: &Rc<Object<'c>>,
+    file: &Object<'c>,
     cinfo: ChangeInfo4,
     request: &Request<'_>,
     out: &mut Encoder<'_>,
@@ -196,7 +195,7 @@ fn open_file<'c>(
 /// Opens a file that is held, with what the caller may do with it, truncating it to `size` if that is given.
 fn open_held<'c>(
     compound: &mut Compound<'c>,
-    (file, access, _hold): (&Rc<Object<'c>>, &Accessible, &FileHold<'c>),
+    (file, access, _hold): (&Object<'c>, &Accessible, &FileHold<'c>),
     size: Option<u64>,
     cinfo: ChangeInfo4,
     request: &Request<'_>,
@@ -217,7 +216,7 @@ fn open_held<'c>(
     }
     compound.note_change();
     let delegated = delegate(compound, file, &opened, request.want, false);
-    compound.set_current(Target::Stored(Rc::clone(file)))?;
+    compound.set_current(Target::Stored(file.clone()))?;
     write(compound, &opened, delegated, Shown { cinfo, attrset }, out);
     Ok(())
 }
@@ -238,7 +237,7 @@ fn check_file(
         _ if minor == 0 => return Err(NfsStat4::Symlink.into()),
         _ => return Err(NfsStat4::WrongType.into()),
     }
-    // Whoever may not change a file may not keep others from it either.
+    // A caller that may not change a file must not deny it to others.
     let excludes = writes || mode.denies();
     if excludes && read_only {
         return Err(NfsStat4::Rofs.into());
@@ -255,7 +254,7 @@ fn check_file(
 
 /// Truncates a file once. If the request is repeated after a restart, others may have written since.
 fn truncate<'c>(compound: &mut Compound<'c>, file: &Object<'c>, size: u64) -> Result<(), OpStop> {
-    let key = compound.request_key_besides();
+    let key = compound.request_key_besides(file);
     if let Some((_, after)) = file.volume.lookup_request(&key) {
         compound.wait_for(file.volume, after);
         return Ok(());

@@ -2,18 +2,17 @@
 //! engine's buffers if nothing follows it.
 
 use volume::limits::TRANSFER_BYTES_MAX;
-use volume::results::{Piece, ReadData};
+use volume::results::Piece;
 use wire::nfs4::{NfsStat4, ReadArgs, ReadEncoder, Stateid4};
 use wire::xdr::Encoder;
 
 use crate::call::Object;
+use crate::limits::{IN_PARTS_BYTES_MIN, PIECE_BYTES_MIN};
 use crate::state::stateids::IoMode;
+use crate::summary::Transferred;
 use crate::v4::context::{Compound, Done, OpStop};
 use crate::v4::regular;
-
-/// The shortest data that is not copied, in bytes. Below it, a copy costs less than one more entry in the vector of a
-/// system call.
-const IN_PARTS_BYTES_MIN: usize = 16 << 10;
+use crate::v4::turns::{BYTES_OF_WEIGHT_1, PIECES_OF_WEIGHT_1};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &ReadArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?;
@@ -23,12 +22,17 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &ReadArgs, out: &mut Encode
     let count = shortened(count, args.offset, room)?;
     let read = file.volume.read(&file.request(), file.ino, args.offset, count);
     let read = compound.answered(file.volume, read)?;
-    let in_parts = read.count >= IN_PARTS_BYTES_MIN && read.count.is_multiple_of(4) && has_no_hole(&read);
+    compound.note_transferred(Transferred::read(read.count));
+    compound.add_weight(read.pieces.len(), PIECES_OF_WEIGHT_1);
+    let in_parts = read.count >= IN_PARTS_BYTES_MIN
+        && read.count.is_multiple_of(4)
+        && read.is_in_long_pieces(PIECE_BYTES_MIN);
     if in_parts && compound.may_have_tail() {
         ReadEncoder::begin(out, 0).finish_without_data(read.eof, read.count);
         compound.set_tail(read.pieces.into_iter().filter_map(Piece::into_slice).collect());
         return Ok(());
     }
+    compound.add_weight(read.count, BYTES_OF_WEIGHT_1);
     let mut result = ReadEncoder::begin(out, read.count);
     for piece in &read.pieces {
         match piece {
@@ -59,8 +63,4 @@ pub(crate) fn shortened(count: u32, offset: u64, room: usize) -> Result<u32, OpS
     let to_the_end = u32::try_from(u64::MAX - offset).unwrap_or(u32::MAX);
     let room = u32::try_from(room & !3).unwrap_or(u32::MAX);
     if room == 0 && count > 0 { Err(NfsStat4::RepTooBig.into()) } else { Ok(count.min(room).min(to_the_end)) }
-}
-
-fn has_no_hole(read: &ReadData) -> bool {
-    read.pieces.iter().all(|piece| matches!(piece, Piece::Data { .. }))
 }

@@ -5,8 +5,10 @@ use volume::results::Piece;
 use wire::nfs4::{NfsStat4, ReadPlusArgs, ReadPlusEncoder};
 use wire::xdr::Encoder;
 
+use crate::summary::Transferred;
 use crate::v4::context::{Compound, Done};
 use crate::v4::ops::read::{readable, shortened};
+use crate::v4::turns::{BYTES_OF_WEIGHT_1, PIECES_OF_WEIGHT_1};
 
 /// Bytes around the data of one segment: kind, offset, length and padding.
 const SEGMENT_BYTES: usize = 4 + 8 + 8 + 3;
@@ -22,6 +24,9 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &ReadPlusArgs, out: &mut En
     let count = shortened(count, args.offset, room.saturating_sub(SEGMENTS_BYTES_MAX).max(room / 2))?;
     let read = file.volume.read(&file.request(), file.ino, args.offset, count);
     let read = compound.answered(file.volume, read)?;
+    compound.note_transferred(Transferred::read(read.count));
+    compound.add_weight(read.pieces.len(), PIECES_OF_WEIGHT_1);
+    compound.add_weight(read.count, BYTES_OF_WEIGHT_1);
     let mut result = ReadPlusEncoder::begin(out);
     let (mut offset, mut pieces) = (args.offset, read.pieces.iter().peekable());
     while let Some(piece) = pieces.peek() {

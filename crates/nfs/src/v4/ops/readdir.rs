@@ -3,8 +3,6 @@
 //! Cookies never expire, so the cookie verifier is zero and is not checked. Cookies 1 and 2 are never handed out, as the
 //! RFC requires: the engine lists `.` and `..` under them, which NFSv4 does not have.
 
-use std::rc::Rc;
-
 use volume::ids::Cookie;
 use volume::limits::TRANSFER_BYTES_MAX;
 use wire::nfs4::{Attr4, AttrMask, Attributes4, Component4, NfsStat4, ReaddirArgs, ReaddirEncoder};
@@ -12,14 +10,19 @@ use wire::xdr::Encoder;
 
 use crate::call::Object;
 use crate::exports::pseudo::Node;
-use crate::limits::{COOKIE_VERIFIER, DIRECTORY_BYTES_MAX, NAMES_AT_ONCE_MAX};
+use crate::limits::{COOKIE_VERIFIER, DIRECTORY_BYTES_MAX, NAMES_AT_ONCE_MAX, NAMES_MAX};
+use crate::status;
 use crate::v4::attributes;
 use crate::v4::attributes::shown::{self, Shown};
 use crate::v4::context::{Compound, Done, OpStop, Target};
+use crate::v4::turns::NAMES_OF_WEIGHT_1;
 
 /// The size of an entry with a name of a dozen bytes and the attributes that Linux requests; an estimate of how many to
 /// ask the engine for.
 const USUAL_ENTRY_BYTES: usize = 256;
+
+/// The bytes of such an entry that `dircount` limits: cookie and name.
+const USUAL_NAME_BYTES: usize = 8 + (4 + 12);
 
 /// Fewest names to ask the engine for after the estimate was too low.
 const NAMES_MORE: usize = 16;
@@ -43,11 +46,13 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &ReaddirArgs, out: &mut Enc
         return Err(NfsStat4::TooSmall.into());
     }
     let dircount = usize::try_from(args.dircount.min(TRANSFER_BYTES_MAX)).expect("1 MiB fits");
+    let guess = guess(dircount, maxcount);
     let mut result = ReaddirEncoder::begin(out, COOKIE_VERIFIER, dircount, maxcount);
     let listed = match &target {
         Target::Pseudo(node) => list_pseudo(compound, node, args, &mut result),
-        Target::Stored(directory) => list(compound, directory, args, maxcount, &mut result),
+        Target::Stored(directory) => list(compound, directory, args, guess, &mut result),
     };
+    compound.add_weight(result.entries(), NAMES_OF_WEIGHT_1);
     match listed {
         // The client left no room for a single entry.
         Ok(false) if result.entries() == 0 => {
@@ -77,6 +82,9 @@ fn list_pseudo<'c>(
         if cookie <= args.cookie {
             continue;
         }
+        if result.entries() == NAMES_MAX {
+            return Ok(false);
+        }
         let Some(child) = compound.beneath(directory, name)? else { continue };
         if !push(compound, &child, cookie, name, args.attr_request, result)? {
             return Ok(false);
@@ -85,12 +93,18 @@ fn list_pseudo<'c>(
     Ok(true)
 }
 
-/// Lists a directory of a volume. Returns whether that was all.
+/// Estimates how many names fit. No `dircount` is no limit.
+fn guess(dircount: usize, maxcount: usize) -> usize {
+    let most = maxcount / USUAL_ENTRY_BYTES;
+    if dircount == 0 { most } else { most.min(dircount / USUAL_NAME_BYTES) }
+}
+
+/// Lists a directory of a volume, of which about `guess` names fit. Returns whether that was all.
 fn list<'c>(
     compound: &mut Compound<'c>,
-    directory: &Rc<Object<'c>>,
+    directory: &Object<'c>,
     args: &ReaddirArgs,
-    maxcount: usize,
+    guess: usize,
     result: &mut ReaddirEncoder<'_>,
 ) -> Result<bool, OpStop> {
     let request = args.attr_request;
@@ -99,9 +113,13 @@ fn list<'c>(
     let plus = !(request - AttrMask::of(&[Attr4::Fileid, Attr4::RdattrError])).is_empty();
     // Skips `.` and `..`, which NFSv4 does not list.
     let mut cookie = Cookie(args.cookie.max(COOKIES_RESERVED - 1));
-    let (guess, mut taken) = (maxcount / USUAL_ENTRY_BYTES, 0);
+    let mut taken = 0;
     loop {
-        let most = guess.saturating_sub(taken).clamp(NAMES_MORE, NAMES_AT_ONCE_MAX);
+        let left = NAMES_MAX - result.entries();
+        if left == 0 {
+            return Ok(false);
+        }
+        let most = guess.saturating_sub(taken).clamp(NAMES_MORE, NAMES_AT_ONCE_MAX).min(left);
         let listing =
             directory.volume.read_directory(&directory.request(), directory.ino, cookie, most, plus);
         let listing = match compound.answered(directory.volume, listing) {
@@ -122,18 +140,14 @@ fn list<'c>(
                     let shown = Shown::stored(compound, directory, attributes, request)?;
                     result.push(cookie.0, Component4(&entry.name), |out| shown.encode(out))
                 }
-                (None, None) if entry.is_unreadable => {
+                (None, None) => match entry.withheld.map(status::nfs4) {
                     // A client that does not ask for the error of an entry is given it for the whole page.
-                    if !request.contains(Attr4::RdattrError) {
-                        return Err(NfsStat4::Io.into());
-                    }
-                    push_few(cookie.0, &entry.name, &shown::unreadable(), request, result)
-                }
-                // The object has been removed since.
-                (None, None) if plus => continue,
-                (None, None) => {
-                    push_few(cookie.0, &entry.name, &shown::of_number(entry.ino), request, result)
-                }
+                    Some(why) if !request.contains(Attr4::RdattrError) => return Err(why.into()),
+                    Some(why) => push_few(cookie.0, &entry.name, &shown::withheld(why), request, result),
+                    // The object has been removed since.
+                    None if plus => continue,
+                    None => push_few(cookie.0, &entry.name, &shown::of_number(entry.ino), request, result),
+                },
             };
             if !pushed {
                 return Ok(false);

@@ -3,14 +3,14 @@
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 
 use foldhash::fast::FixedState;
-use wire::nfs4::{NfsStat4, SequenceArgs, SequenceOk, SequenceRes};
+use wire::nfs4::{NfsStat4, SequenceArgs, SequenceOk};
 use wire::rpc::Credential;
-use wire::xdr::{Encode as _, Encoder};
+use wire::xdr::Encoder;
 
 use crate::state::ids::SessionId;
 use crate::state::sessions::slots::SlotReply;
 use crate::state::sessions::{Sequenced, SlotRequest};
-use crate::v4::context::{Compound, Done, OpStop, Replay};
+use crate::v4::context::{Compound, Done, OpStop};
 
 /// Bytes of the following operations that distinguish requests with the same sequence. Checking all would cost more
 /// than it tells: clients that make this mistake send other operations, not the same with other data.
@@ -33,26 +33,30 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SequenceArgs, out: &mut En
         sequence: args.sequenceid,
         highest_slot: args.highest_slotid,
         cache_this: args.cachethis,
-        checksum: checksum(compound, bytes, args.cachethis),
+        checksum: checksum(compound, bytes),
         address,
     };
     match compound.state().sequence(&compound.state_context(), session, request)? {
         Sequenced::Execute(slot, status_flags) => {
             compound.slot = Some(slot);
-            SequenceRes::Ok(SequenceOk {
+            let ok = SequenceOk {
                 sessionid: args.sessionid,
                 sequenceid: args.sequenceid,
                 slotid: args.slotid,
                 highest_slotid: highest,
                 target_highest_slotid: highest,
                 status_flags,
-            })
-            .encode(out);
+            };
+            ok.encode_result(out);
             Ok(())
         }
-        Sequenced::Replay(SlotReply::Cached(reply, wait)) => {
-            let wait = wait.map(|token| (token.volume, token.after));
-            Err(OpStop::Replay(Replay { reply, wait }))
+        Sequenced::Replay(SlotReply::Cached(reply, waits)) => {
+            for token in waits {
+                if let Some(volume) = compound.service.volume(token.volume) {
+                    compound.wait_for(volume, token.after);
+                }
+            }
+            Err(OpStop::Replay(reply))
         }
         Sequenced::Replay(SlotReply::NotCached) => Err(NfsStat4::RetryUncachedRep.into()),
     }
@@ -60,16 +64,15 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SequenceArgs, out: &mut En
 
 /// Distinguishes requests with the same sequence, while the process lives. Its key is not secret: a client that makes
 /// collisions harms only itself.
-fn checksum(compound: &Compound<'_>, call_bytes: u32, cache_this: bool) -> u64 {
+fn checksum(compound: &Compound<'_>, call_bytes: u32) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
     hasher.write(&compound.following_bytes(CHECKED_BYTES_MAX));
     hasher.write_u32(call_bytes);
-    // A remembered reply is only for the principal that made the call.
-    if cache_this {
-        match &compound.header.credential {
-            Credential::Sys(user) => (user.uid, user.gid, user.groups.as_slice()).hash(&mut hasher),
-            _ => hasher.write_u8(0),
-        }
+    // A remembered reply is only for the principal that made the call. It may be remembered though the client did not ask
+    // for that: see `progress.rs`.
+    match &compound.header.credential {
+        Credential::Sys(user) => (user.uid, user.gid, user.groups.as_slice()).hash(&mut hasher),
+        _ => hasher.write_u8(0),
     }
     hasher.finish()
 }

@@ -5,6 +5,7 @@ use volume::request::Request;
 use wire::nfs4::{NfsStat4, SetattrArgs, SetattrRes};
 use wire::xdr::{Encode as _, Encoder};
 
+use crate::recall::Right;
 use crate::rpc_cache::ToJournal;
 use crate::state::delegations::ConflictKind;
 use crate::state::stateids::IoMode;
@@ -22,7 +23,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SetattrArgs<'_>, out: &mut
         let stateid = compound.stateid(args.stateid)?;
         drop(check_io(compound, stateid, &object, IoMode::Write)?);
     }
-    let _in_flight = compound.recaller().object(&object, ConflictKind::Modify)?;
+    let _in_flight = compound.recaller().object(&object, ConflictKind::Modify, Right::Write)?;
     let attrsset = args.obj_attributes.attrmask;
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {

@@ -6,7 +6,7 @@ use wire::nfs4::{
 use wire::portmap::parse_universal_address;
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::state::clients::{Introduction, SetClientIdError};
+use crate::state::clients::{Introduction, NameInUse};
 use crate::state::record::{ADDRESS_BYTES_MAX, CallbackAddress};
 use crate::v4::context::{Compound, Done};
 
@@ -33,12 +33,11 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SetClientIdArgs<'_>, out: 
         Ok((id, setclientid_confirm)) => {
             SetClientIdRes::Ok(SetClientIdOk { clientid: ClientId4(id.0), setclientid_confirm }).encode(out);
         }
-        Err(SetClientIdError::InUse(Some(address))) => {
+        Err(NameInUse(Some(address))) => {
             let (netid, addr) = (Utf8Str4(&address.netid), Utf8Str4(&address.address));
             SetClientIdRes::Err(SetClientIdFail::ClientUsing(Netaddr4 { netid, addr })).encode(out);
         }
-        Err(SetClientIdError::InUse(None)) => return Err(NfsStat4::ServerFault.into()),
-        Err(SetClientIdError::Failed(error)) => return Err(error.into()),
+        Err(NameInUse(None)) => return Err(NfsStat4::ServerFault.into()),
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use volume::results::SetXattr;
 use wire::nfs4::{SetxattrArgs, SetxattrOption4, SetxattrRes};
 use wire::xdr::{Encode as _, Encoder};
 
+use crate::recall::Right;
 use crate::rpc_cache::ToJournal;
 use crate::state::delegations::ConflictKind;
 use crate::v4::context::{Compound, Done, OpStop};
@@ -14,7 +15,7 @@ use crate::v4::ops::getxattr::named;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &SetxattrArgs<'_>, out: &mut Encoder<'_>) -> Done {
     let object = compound.changeable()?;
-    let _in_flight = compound.recaller().object(&object, ConflictKind::Modify)?;
+    let _in_flight = compound.recaller().object(&object, ConflictKind::Modify, Right::Write)?;
     let how = match args.option {
         SetxattrOption4::Either => SetXattr::Either,
         SetxattrOption4::Create => SetXattr::Create,

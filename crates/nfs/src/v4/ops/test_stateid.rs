@@ -5,9 +5,11 @@ use wire::nfs4::{NfsStat4, TestStateidArgs, TestStateidOk, TestStateidRes};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::v4::context::{Compound, Done};
+use crate::v4::turns::STATEIDS_OF_WEIGHT_1;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &TestStateidArgs<'_>, out: &mut Encoder<'_>) -> Done {
     let client = compound.session_client().ok_or(NfsStat4::OpNotInSession)?;
+    compound.add_weight(args.stateids.len(), STATEIDS_OF_WEIGHT_1);
     let tested = |stateid: wire::nfs4::Stateid4| {
         compound.state().test_stateid(&client, stateid.into()).err().map_or(NfsStat4::Ok, NfsStat4::from)
     };

@@ -6,6 +6,7 @@ use wire::xdr::{Encode as _, Encoder};
 use crate::v4::attributes;
 use crate::v4::attributes::shown;
 use crate::v4::context::{Compound, Done, OpStop};
+use crate::v4::turns::COMPARED_BYTES_OF_WEIGHT_1;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &VerifyArgs<'_>, out: &mut Encoder<'_>) -> Done {
     if !is_same(compound, args)? {
@@ -18,6 +19,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &VerifyArgs<'_>, out: &mut 
 /// Returns whether the current object has these attributes, comparing encoded bytes.
 pub(crate) fn is_same(compound: &mut Compound<'_>, args: &VerifyArgs<'_>) -> Result<bool, OpStop> {
     let target = compound.target()?;
+    compound.add_weight(compound.operation_bytes().len(), COMPARED_BYTES_OF_WEIGHT_1);
     let wanted = args.obj_attributes;
     attributes::check_comparison(wanted.attrmask, compound.minor)?;
     wanted.decode_values()?;

@@ -4,10 +4,13 @@ use volume::results::Stability;
 use wire::nfs4::{NfsStat4, StableHow4, WriteArgs, WriteOk, WriteRes};
 use wire::xdr::{Encode as _, Encoder};
 
+use crate::admission::AwaitedLimit;
 use crate::limits::fits_a_file;
 use crate::state::stateids::IoMode;
-use crate::v4::context::{Compound, Done};
+use crate::summary::Transferred;
+use crate::v4::context::{Compound, Done, OpStop};
 use crate::v4::regular;
+use crate::v4::turns::BYTES_OF_WEIGHT_1;
 
 pub(crate) fn run<'c>(compound: &mut Compound<'c>, args: &WriteArgs<'c>, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?;
@@ -21,8 +24,15 @@ pub(crate) fn run<'c>(compound: &mut Compound<'c>, args: &WriteArgs<'c>, out: &m
     }
     let data = compound.data(args.data)?;
     let written = file.volume.write(&file.request(), file.ino, args.offset, data, stability(args.stable));
-    let written = compound.answered(file.volume, written)?;
+    let written = compound.answered(file.volume, written).map_err(|stop| match stop {
+        OpStop::Busy(_) => {
+            OpStop::Busy(AwaitedLimit::of_write(args.stable == StableHow4::Unstable, args.data.len()))
+        }
+        other => other,
+    })?;
     compound.note_change();
+    compound.add_weight(args.data.len(), BYTES_OF_WEIGHT_1);
+    compound.note_transferred(Transferred::written(written.count));
     WriteRes::Ok(WriteOk {
         count: written.count,
         committed: stable_how(written.committed),

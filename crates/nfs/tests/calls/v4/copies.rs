@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nfs::exports::Export;
 use nfs::service::Destination;
 use wire::array::Array;
 use wire::nfs4::callback::{
@@ -14,7 +15,7 @@ use wire::xdr::{Encode as _, Encoder};
 
 use super::session::Session;
 use super::support::*;
-use crate::support::{Server, root};
+use crate::support::{Server, open_export, root};
 
 const ANY: Stateid4 = Stateid4::ANONYMOUS;
 const SIZE: usize = 2 << 20;
@@ -69,7 +70,7 @@ fn cancel(session: &Session<'_>, to: &[u8], stateid: Stateid4) -> NfsStat4 {
 /// Lets copies continue until they end.
 fn finish(server: &Server) {
     for _ in 0..10_000 {
-        if server.service.copy_some(server.time()) > Duration::from_secs(1) {
+        if server.service.copy_some(server.clocks()) > Duration::from_secs(1) {
             return;
         }
         server.commit();
@@ -134,12 +135,12 @@ fn long_copies_end_after_their_reply_with_cb_offload() {
     assert_eq!((known.count, known.complete), (SIZE as u64, Some(NfsStat4::Ok)));
     // The client is busy, and is called again.
     assert!(told(&server, NfsStat4::Delay).is_empty());
-    server.service.tick(server.time());
+    server.service.tick(server.clocks());
     let [(about, Ok(written))] = told(&server, NfsStat4::Ok)[..] else { panic!("one copy has ended well") };
     assert_eq!((about, written.count), (stateid, SIZE as u64));
     assert_eq!(written.committed, StableHow4::FileSync);
     assert_eq!(status(&session, to, stateid), Err(NfsStat4::BadStateId), "both sides forgot it");
-    server.service.tick(server.time());
+    server.service.tick(server.clocks());
     assert!(told(&server, NfsStat4::Ok).is_empty());
     let mut copied = Vec::new();
     while copied.len() < SIZE {
@@ -201,13 +202,13 @@ fn interrupted_copies_are_reported_after_a_restart() {
     let ended = status(&session, to, stateid).unwrap();
     assert_eq!(ended.complete, Some(NfsStat4::Delay));
     finish(&server);
-    server.service.tick(server.time());
+    server.service.tick(server.clocks());
     assert!(told(&server, NfsStat4::Ok).is_empty(), "it cannot be called yet");
     session.bind_backchannel();
-    server.service.tick(server.time());
+    server.service.tick(server.clocks());
     // It answered a call of that sequence before the restart.
     assert!(told(&server, NfsStat4::RetryUncachedRep).is_empty());
-    server.service.tick(server.time());
+    server.service.tick(server.clocks());
     let [(about, Err(failed))] = told(&server, NfsStat4::Ok)[..] else { panic!("one copy has ended") };
     assert_eq!((about, failed.status), (stateid, NfsStat4::Delay));
     let known = session.known();
@@ -218,6 +219,22 @@ fn interrupted_copies_are_reported_after_a_restart() {
 }
 
 #[test]
+fn copies_end_when_other_rules_are_in_force() {
+    let mut server = Server::new();
+    let begun = {
+        let session = Session::new(&server);
+        let (from, to, _) = files(&server, &session);
+        copy_to(&session, from, to, false).response.callback_id.unwrap()
+    };
+    server.export(vec![Export { read_only: true, ..open_export() }]);
+    finish(&server);
+    server.service.tick(server.clocks());
+    let [(about, Ok(written))] = told(&server, NfsStat4::Ok)[..] else { panic!("one copy has ended") };
+    assert_eq!(about, begun);
+    assert!(written.count > 0 && written.count < SIZE as u64, "{written:?}");
+}
+
+#[test]
 fn copies_pause_while_their_client_is_idle() {
     let server = Server::new();
     let session = Session::new(&server);
@@ -225,7 +242,7 @@ fn copies_pause_while_their_client_is_idle() {
     let stateid = copy_to(&session, from, to, false).response.callback_id.unwrap();
     server.pass(61);
     for _ in 0..100 {
-        assert_eq!(server.service.copy_some(server.time()), Duration::from_secs(1));
+        assert_eq!(server.service.copy_some(server.clocks()), Duration::from_secs(1));
     }
     let known = status(&session, to, stateid).unwrap();
     assert!(known.complete.is_none() && known.count < SIZE as u64);

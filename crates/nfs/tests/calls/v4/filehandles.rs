@@ -112,6 +112,36 @@ fn clients_that_are_not_admitted_are_refused_even_with_valid_handles() {
     assert_eq!(status_of(&server, &[ArgOp4::Putrootfh, lookup("main")]), NfsStat4::NoEnt);
 }
 
+/// Volumes are made, renamed and deleted, and exports reloaded, by services that replace each other.
+#[test]
+fn the_pseudo_root_follows_volumes_and_exports() {
+    let mut server = Server::of_two();
+    let [main, other] = ["main", "other"].map(|name| {
+        let results = compound(&server, &[ArgOp4::Putrootfh, lookup(name), ArgOp4::Getfh]);
+        let ResOp4::Getfh(Ok(found)) = results.last() else { panic!("{results:?}") };
+        found.object.as_bytes().to_vec()
+    });
+    let finds = |server: &Server, name| status_of(server, &[ArgOp4::Putrootfh, lookup(name)]);
+    let change = |server: &Server| {
+        let results = compound(server, &[ArgOp4::Putrootfh, getattr(&[Attr4::Change])]);
+        format!("{:?}", results.last())
+    };
+    let before = change(&server);
+    server.export(vec![open_export()]);
+    assert_eq!((finds(&server, "main"), finds(&server, "other")), (NfsStat4::Ok, NfsStat4::NoEnt));
+    assert_eq!(status_of(&server, &[putfh(&other)]), NfsStat4::Stale, "it was deleted");
+    assert_ne!(change(&server), before, "clients look again");
+    let renamed = Export { path: "/new".to_owned(), ..open_export() };
+    server.export(vec![renamed]);
+    assert_eq!((finds(&server, "main"), finds(&server, "new")), (NfsStat4::NoEnt, NfsStat4::Ok));
+    assert_eq!(status_of(&server, &[putfh(&main)]), NfsStat4::Ok, "handles stay valid");
+    server.export(Vec::new());
+    assert_eq!(finds(&server, "new"), NfsStat4::NoEnt);
+    assert_eq!(status_of(&server, &[ArgOp4::Putrootfh]), NfsStat4::Ok);
+    server.export(vec![open_export()]);
+    assert_eq!(status_of(&server, &[putfh(&main)]), NfsStat4::Ok);
+}
+
 #[test]
 fn restorefh_restores_the_saved_filehandle() {
     let server = Server::new();

@@ -14,7 +14,7 @@ use super::support::*;
 use crate::support::{Server, open_export, root};
 
 /// OPEN of "file" for reading; truncates it if `cuts`.
-fn open(cuts: bool, share_deny: u32) -> ArgOp4<'static> {
+pub(crate) fn open(cuts: bool, share_deny: u32) -> ArgOp4<'static> {
     let size = cuts.then(|| fattr(&Attributes4 { size: Some(0), ..Attributes4::default() }));
     ArgOp4::Open(OpenArgs {
         seqid: 0,
@@ -27,7 +27,19 @@ fn open(cuts: bool, share_deny: u32) -> ArgOp4<'static> {
     })
 }
 
-fn opened(session: &Session<'_>, operation: ArgOp4<'_>) -> Results {
+/// OPEN of the current file, to read and to write.
+pub(crate) fn open_itself() -> ArgOp4<'static> {
+    ArgOp4::Open(OpenArgs {
+        seqid: 0,
+        share_access: share_access::BOTH | share_access::WANT_NO_DELEG,
+        share_deny: share_deny::NONE,
+        owner: StateOwner4 { clientid: ClientId4(0), owner: OwnerId4(b"owner") },
+        openhow: None,
+        claim: OpenClaim4::Fh,
+    })
+}
+
+pub(crate) fn opened(session: &Session<'_>, operation: ArgOp4<'_>) -> Results {
     session.compound(&[&to_root()[..], &[operation]].concat())
 }
 
@@ -67,6 +79,29 @@ fn opens_that_deny_need_write_permission() {
     assert_eq!(opened(&one, open(false, share_deny::NONE)).status, NfsStat4::Ok);
 }
 
+/// NTP and administrators set the wall clock; nobody's lease depends on it.
+#[test]
+fn leases_outlast_a_step_of_the_wall_clock() {
+    const DAY: i64 = 24 * 3600;
+    for step in [DAY, -DAY] {
+        let server = Server::new();
+        file(&server, "file");
+        let (one, two) = (Session::of(&server, b"one"), Session::of(&server, b"two"));
+        assert_eq!(opened(&one, open(false, share_deny::WRITE)).status, NfsStat4::Ok);
+        server.set_wall_clock(step);
+        server.service.tick(server.clocks());
+        assert_eq!(opened(&two, open(true, share_deny::NONE)).status, NfsStat4::ShareDenied, "{step}");
+        // The lease is not longer either.
+        server.pass(61);
+        assert_eq!(opened(&two, open(true, share_deny::NONE)).status, NfsStat4::Ok, "{step}");
+        file(&server, "later");
+        let handle = handle_at(&server, &[lookup("later")]);
+        let made = attributes_of(&server, handle, &[Attr4::TimeMetadata]).time_metadata.unwrap().seconds;
+        // A time ceiling keeps times from repeating, so after a step back they stand still.
+        assert_eq!(made > server.time().seconds() + DAY / 2, step > 0, "files have the wall clock's times");
+    }
+}
+
 /// The record of an open waits for the volume's next change, and CLOSE waits for nothing if there was none.
 #[test]
 fn opening_and_closing_a_file_journals_nothing() {
@@ -74,14 +109,7 @@ fn opening_and_closing_a_file_journals_nothing() {
     let handle = file(&server, "file");
     let session = Session::of(&server, b"one");
     let queued = || server.volume.gauges().into_iter().find(|(name, _)| *name == "queued_seq").unwrap().1;
-    let open = ArgOp4::Open(OpenArgs {
-        seqid: 0,
-        share_access: share_access::BOTH | share_access::WANT_NO_DELEG,
-        share_deny: share_deny::NONE,
-        owner: StateOwner4 { clientid: ClientId4(0), owner: OwnerId4(b"owner") },
-        openhow: None,
-        claim: OpenClaim4::Fh,
-    });
+    let open = open_itself();
     let before = queued();
     let opened = session.on(handle, &[open]);
     let ResOp4::Open(Ok(ok)) = opened.last() else { panic!("{opened:?}") };
@@ -90,7 +118,7 @@ fn opening_and_closing_a_file_journals_nothing() {
     assert_eq!(queued(), before);
     assert_eq!(session.on(handle, &[open]).status, NfsStat4::Ok);
     assert_eq!(queued(), before);
-    let _ = server.service.tick(Time::from_parts(1_700_000_060, 0));
+    let _ = server.service.tick(Time::from_parts(1_700_000_060, 0).into());
     assert_eq!(queued(), before + 1, "a tick journals what waits");
 }
 
@@ -121,7 +149,7 @@ fn serve_all(service: &Service, records: &[(u32, Vec<u8>)]) -> Vec<Vec<u8>> {
         loop {
             let mut reply = ReplyBuffer::default();
             let record = &IncomingRecord::decode(record);
-            let incoming = Incoming { record, connection, now, access: Access::Blocking };
+            let incoming = Incoming { record, connection, now: now.into(), access: Access::Blocking };
             if matches!(service.handle(&incoming, &mut progress, &mut reply), Outcome::Reply { .. }) {
                 return reply.into_bytes();
             }

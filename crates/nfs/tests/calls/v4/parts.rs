@@ -1,13 +1,16 @@
 //! Operations on long ranges give their turn up, and continue where they stopped.
 
+use nfs::service::Outcome;
 use volume::handle::Handle;
+use volume::ids::VolumeId;
 use volume::request::{Access, Credentials, Request};
 use volume::results::Stability;
 use wire::nfs4::*;
 
+use super::opens::open_itself;
 use super::session::Session;
 use super::support::*;
-use crate::support::Server;
+use crate::support::{Server, client, root};
 
 const ANY: Stateid4 = Stateid4::ANONYMOUS;
 
@@ -59,6 +62,23 @@ fn a_search_through_a_long_map_gives_its_turn_up() {
     // Three parts each: one in the event loop, then eight at a time.
     assert_eq!(stops, 1 + (3 * 12 - 1) / 8);
     assert_eq!((found.status, end(&found)), (NfsStat4::Ok, START + MAPPINGS));
+}
+
+#[test]
+fn reads_of_many_pieces_end_the_turn_of_a_short_compound() {
+    let server = Server::new();
+    let (file, session) = (long_file(&server, "file"), Session::new(&server));
+    let read = || ArgOp4::Read(ReadArgs { stateid: ANY, offset: START, count: 1 << 20 });
+    let read_plus = || ArgOp4::ReadPlus(ReadPlusArgs { stateid: ANY, offset: START, count: 1 << 20 });
+    let size = || getattr(&[Attr4::Size]);
+    let stops = |operations: &[ArgOp4<'_>]| {
+        let (stops, results) = run(&session, operations);
+        assert_eq!(results.status, NfsStat4::Ok);
+        stops
+    };
+    stops(&[putfh(file), read()]);
+    assert_eq!(stops(&[putfh(file), read(), size()]), 0, "nothing long follows");
+    assert_eq!(stops(&[putfh(file), read(), read_plus(), size(), read_plus(), size()]), 2);
 }
 
 #[test]
@@ -121,4 +141,88 @@ fn copies_of_a_long_map_report_what_was_copied_before_the_reply() {
     let parts = change_of(&server, to) - before;
     assert_eq!((stops, parts), (1, parts.min(9)));
     assert_eq!(attributes_of(&server, to, &[Attr4::Size]).size, Some(1 + copied.response.count));
+}
+
+/// Its caller need not have asked for that.
+#[test]
+fn the_results_of_a_call_that_was_cut_off_are_only_for_its_user() {
+    let server = Server::new();
+    let (file, session) = (long_file(&server, "file"), Session::new(&server));
+    let read = ArgOp4::Read(ReadArgs { stateid: ANY, offset: START, count: 16 });
+    let seek = SeekArgs { stateid: ANY, offset: START, what: DataContent4::Hole.code() };
+    let all = [session.sequence(false), putfh(file), read, ArgOp4::Seek(seek)];
+    let (_, first) = record(&server, root(), 2, &all);
+    let mut progress = None;
+    let (outcome, _) = server.offer_again(root(), &first, Access::Cached, &mut progress);
+    assert!(matches!(outcome, Outcome::WouldBlock), "{outcome:?}");
+    drop(progress);
+    for (who, status) in [(client(2, 2), NfsStat4::SeqFalseRetry), (root(), NfsStat4::Delay)] {
+        let (xid, again) = record(&server, who, 2, &all);
+        assert_eq!(results(&server.serve(who, &again), xid).status, status);
+    }
+}
+
+#[test]
+fn the_repeated_reply_of_a_call_that_was_cut_off_waits_for_all_its_volumes() {
+    let server = Server::of_two();
+    let session = Session::new(&server);
+    let [root_of_all, main] = to_root();
+    let all = [
+        session.sequence(true),
+        root_of_all,
+        main,
+        create("one", CreateType4::Dir),
+        root_of_all,
+        lookup("other"),
+        create("two", CreateType4::Dir),
+    ];
+    let (_, record) = record(&server, root(), 2, &all);
+    let mut progress = None;
+    let (outcome, _) = server.offer_again(root(), &record, Access::Blocking, &mut progress);
+    assert!(matches!(outcome, Outcome::Later), "{outcome:?}");
+    drop(progress);
+    let again = || server.offer(root(), &record, Access::Blocking).0;
+    assert!(matches!(again(), Outcome::Later));
+    server.commit();
+    let Outcome::Reply { after: Some(wait), .. } = again() else { panic!("not durable yet") };
+    assert!(wait.pool.volumes().iter().any(|volume| volume.id() == VolumeId(2)));
+    server.wait_for(&wait);
+    assert!(matches!(again(), Outcome::Reply { after: None, .. }));
+}
+
+fn locking<'a>(locker: Locker4<'a>, offset: u64) -> ArgOp4<'a> {
+    let (locktype, reclaim) = (NfsLockType4::Write, false);
+    ArgOp4::Lock(LockArgs { locktype, reclaim, offset, length: 1, locker })
+}
+
+#[test]
+fn many_ranges_are_unlocked_and_freed_with_their_open_in_several_turns() {
+    const RANGES: u64 = 1500;
+    let server = Server::new();
+    let (file, session) = (file(&server, "file"), Session::of(&server, b"a client"));
+    let opened = session.on(file, &[open_itself()]);
+    let ResOp4::Open(Ok(ok)) = opened.last() else { panic!("{opened:?}") };
+    let open_stateid = ok.stateid;
+    let lock_owner = StateOwner4 { clientid: ClientId4(0), owner: OwnerId4(b"process") };
+    let lock_all = || {
+        let first = OpenToLockOwner4 { open_seqid: 0, open_stateid, lock_seqid: 0, lock_owner };
+        let mut stateid = open_stateid;
+        for number in 0..RANGES {
+            let locker = Locker4::OpenOwner(first);
+            let locked = session.on(file, &[locking(locker, 2 * number)]);
+            let ResOp4::Lock(LockRes::Ok(ok)) = locked.last() else { panic!("{locked:?}") };
+            stateid = ok.lock_stateid;
+        }
+        stateid
+    };
+    let (locktype, lock_stateid) = (NfsLockType4::Write, lock_all());
+    let unlock = LockuArgs { locktype, seqid: 0, lock_stateid, offset: 0, length: u64::MAX };
+    let (stops, unlocked) = run(&session, &[putfh(file), ArgOp4::Locku(unlock)]);
+    assert!(stops >= 5, "{stops}");
+    let ResOp4::Locku(LockuRes::Ok(ok)) = unlocked.last() else { panic!("{unlocked:?}") };
+    assert_eq!(ok.lock_stateid.seqid, lock_stateid.seqid + 1);
+    lock_all();
+    let close = ArgOp4::Close(CloseArgs { seqid: 0, open_stateid });
+    let (stops, closed) = run(&session, &[putfh(file), close]);
+    assert!(stops >= 5 && closed.status == NfsStat4::Ok, "{stops}: {closed:?}");
 }

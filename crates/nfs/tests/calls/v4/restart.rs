@@ -1,10 +1,11 @@
 //! A server that is killed and started again: its clients continue as if nothing had happened.
 
+use volume::ids::VolumeId;
 use wire::nfs4::*;
 
 use super::session::Session;
 use super::support::{Results, attributes_of, fattr, file, lookup, putfh, to_root};
-use crate::support::Server;
+use crate::support::{Server, open_export};
 
 fn open(owner: &'static [u8], deny: u32, how: Option<CreateHow4<'static>>) -> ArgOp4<'static> {
     ArgOp4::Open(OpenArgs {
@@ -216,4 +217,35 @@ fn a_repeated_open_returns_an_existing_stateid() {
     assert_eq!(same, handle);
     assert_ne!(again, open_stateid);
     assert_eq!(session.on(handle, &[close(again)]).status, NfsStat4::Ok);
+}
+
+/// A volume is deleted with the records of what clients hold in it.
+#[test]
+fn what_clients_hold_of_a_deleted_volume_is_freed() {
+    let mut server = Server::of_two();
+    let session = Session::new(&server);
+    session.compound(&[ArgOp4::ReclaimComplete(ReclaimCompleteArgs { one_fs: false })]);
+    let create = Some(CreateHow4::Guarded(Fattr4::EMPTY));
+    let place = [ArgOp4::Putrootfh, lookup("other")];
+    let opened =
+        session.compound(&[&place[..], &[open(b"owner", share_deny::WRITE, create), ArgOp4::Getfh]].concat());
+    let [.., ResOp4::Open(Ok(opened)), ResOp4::Getfh(Ok(handle))] = &opened.all[..] else {
+        panic!("{opened:?}")
+    };
+    let handle = handle.object.as_bytes();
+    assert_eq!(session.on(handle, &[lock(opened.stateid)]).status, NfsStat4::Ok);
+    let held = |server: &Server| -> Vec<u64> {
+        let gauges = server.service.state_gauges().into_iter();
+        let kinds = ["nfs4_opens", "nfs4_lock_states", "nfs4_locked_ranges"];
+        gauges.filter(|(name, _)| kinds.contains(name)).map(|(_, count)| count).collect()
+    };
+    assert_eq!(held(&server), [1, 1, 1]);
+    let known = session.known();
+
+    server.export(vec![open_export()]);
+    server.service.free_state_of(VolumeId(2), server.clocks());
+    assert_eq!(held(&server), [0, 0, 0]);
+    let session = Session::resumed(&server, known);
+    assert_eq!(session.on(handle, &[ArgOp4::Getfh]).status, NfsStat4::Stale);
+    assert_eq!(session.compound(&to_root()).status, NfsStat4::Ok, "the session goes on");
 }

@@ -142,7 +142,7 @@ pub(crate) fn stops_of(server: &Server, minor: u32, operations: &[ArgOp4<'_>]) -
             nfs::service::Outcome::Reply { after, .. } => {
                 if let Some(wait) = after {
                     server.wait_for(&wait);
-                    assert_eq!(wait.volume.durability(wait.durability), Durable::Yes);
+                    assert_eq!(wait.pool.durability(wait.durability), Durable::Yes);
                 }
                 return (stops, results(&out, xid));
             }

@@ -1,15 +1,20 @@
-//! The way of a call through its loop: executed at once, or deferred and run again; answered at once, or parked.
+//! The path of a call through its loop: executed at once, or deferred and run again; answered at once, or parked.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nfs::admission::Awaited;
 use nfs::service::{ConnectionId, Incoming, Outcome, Progress, ReplyBuffer, Wait};
 use volume::request::Access;
+use volume::time::Time;
 
 use super::input::Arrival;
 use super::{EventLoop, Malformed};
 use crate::admission::ConnectionKey;
+use crate::clock::steady;
 use crate::counters::add;
+use crate::counters::phases::{Phase, Timing};
+use crate::counters::tally::PendingCall;
 use crate::limits::{BUSY_RETRY, CONNECTION_BYTES_MAX, PORTION_BYTES, PORTION_MAX};
 use crate::net::connection::Connection;
 use crate::net::deferred::{DeferredCall, ExecutedCall};
@@ -22,14 +27,17 @@ impl EventLoop {
         connection: &mut Connection,
         arrival: &Arrival<'_>,
     ) -> Result<(), Malformed> {
-        let id = arrival.record.id();
-        self.counters.count(id);
+        // A call that is only put off takes time as well, and a turn may bring very many of them.
+        let begun = self.call_clock.begin_call();
+        self.tally.note_time(begun.steady);
         let queues = &self.shared.retry_queues;
         if queues.len() > 0
-            && let Some(queue) = self.shared.calls.queue_of(&arrival.needs)
+            && let Some(queue) = self.shared.calls.expected_queue(&arrival.needs)
             && queues.is_waiting(queue)
         {
-            self.defer(connection, arrival, &Outcome::Busy, None);
+            let mut timing = Timing::of_arrival(connection.arrived);
+            timing.end(Phase::Queue, begun.steady);
+            self.defer(connection, arrival, &Outcome::Busy(None), None, timing);
             return Ok(());
         }
         let output = &mut connection.output;
@@ -40,26 +48,39 @@ impl EventLoop {
         let incoming = Incoming {
             record: &arrival.record,
             connection: connection.ends,
-            now: self.call_clock.begin_call(),
+            now: begun,
             access: Access::Cached,
         };
         let outcome = self.shared.calls.handle(&incoming, &mut progress, &mut reply);
         output.bytes = reply.bytes;
+        if let Outcome::Reply { summary, .. } = &outcome {
+            connection.done.note_call(summary.main.protocol());
+        }
         match outcome {
-            Outcome::Reply { after: None, hold: Duration::ZERO } | Outcome::Nothing => {
+            Outcome::Reply { after: None, hold: Duration::ZERO, summary } => {
                 connection.portion_bytes += output.bytes.len() - start;
                 connection.portion_bytes += output.push_tail(&mut reply.tail);
+                let label = self.tally.count(&summary, connection.counted);
+                self.tally.answered(label, connection.ends.peer.ip(), connection.arrived, begun.steady);
             }
-            Outcome::Reply { after, hold } => {
+            Outcome::Nothing => {}
+            Outcome::Reply { after, hold, summary } => {
                 let reply = ReplyBuffer { bytes: output.bytes.split_off(start), tail: reply.tail };
-                let call = id.expect("only calls are answered with results");
-                let reply = ParkedReply { owner: connection.key, call, reply, not_before: None };
+                let call = arrival.record.id().expect("only calls are answered with results");
+                let pending = PendingCall {
+                    label: self.tally.count(&summary, connection.counted),
+                    client: connection.ends.peer.ip(),
+                    timing: executed_timing(connection.arrived, begun.steady),
+                };
+                let reply = ParkedReply { owner: connection.key, call, reply, pending, not_before: None };
+                connection.portion_bytes += reply.reply.bytes.len() + reply.reply.tail_bytes();
                 connection.begin_call(0, reply.held_bytes());
                 self.admission.budget.count_replies(connection.key.origin, 0, reply.held_bytes());
                 self.park(reply, after, hold);
             }
-            Outcome::WouldBlock | Outcome::Busy | Outcome::Later => {
-                self.defer(connection, arrival, &outcome, progress);
+            Outcome::WouldBlock | Outcome::Busy(_) | Outcome::Later => {
+                let timing = executed_timing(connection.arrived, begun.steady);
+                self.defer(connection, arrival, &outcome, progress, timing);
             }
             Outcome::Close => {
                 tracing::info!(client = %connection.ends.peer, "connection closed: malformed record or limit exceeded");
@@ -77,6 +98,7 @@ impl EventLoop {
         arrival: &Arrival<'_>,
         outcome: &Outcome,
         progress: Option<Progress>,
+        timing: Timing,
     ) {
         let calls = &self.shared.calls;
         let call = DeferredCall {
@@ -87,9 +109,11 @@ impl EventLoop {
             access: Access::Cached,
             progress,
             reply_bytes: arrival.reply_bytes,
-            queue: calls.queue_of(&arrival.needs),
+            queue: calls.expected_queue(&arrival.needs),
             ticket: None,
             obstructions: 0,
+            counted: connection.counted,
+            timing,
         };
         connection.begin_call(call.request_bytes(), call.reply_bytes);
         self.admission.budget.count_requests(call.owner.origin, 0, call.request_bytes());
@@ -123,12 +147,25 @@ impl EventLoop {
         add(&self.counters.busy, 1);
         // The media that it needs have most likely been read.
         call.access = Access::Cached;
+        if let Outcome::Busy(Some(awaited)) = outcome {
+            self.change_queue(&mut call, *awaited);
+        }
         match call.queue {
-            Some(queue) if matches!(outcome, Outcome::Busy) => self.join_queue(call, queue),
+            Some(queue) if matches!(outcome, Outcome::Busy(_)) => self.join_queue(call, queue),
             _ => {
                 call.ticket = None;
                 self.deferred.put_apart(call, Instant::now());
             }
+        }
+    }
+
+    /// Has a call that met a limit wait for that one, and for no other: what it did before may have waited for another limit, or
+    /// for one of another volume.
+    fn change_queue(&self, call: &mut DeferredCall, awaited: Awaited) {
+        let queue = self.shared.calls.queue_of(awaited);
+        if queue != call.queue {
+            call.ticket.take().into_iter().for_each(|ticket| self.shared.retry_queues.leave(ticket));
+            call.queue = queue;
         }
     }
 
@@ -143,11 +180,19 @@ impl EventLoop {
         let ExecutedCall { call, outcome, reply } = executed;
         let owner = call.owner;
         match outcome {
-            Outcome::Reply { after, hold } => {
+            Outcome::Reply { after, hold, summary } => {
                 self.release(&call);
-                let reply = ParkedReply { owner, call: call.id, reply, not_before: None };
+                let pending = PendingCall {
+                    label: self.tally.count(&summary, call.counted),
+                    client: call.connection.peer.ip(),
+                    timing: call.timing,
+                };
+                self.tally.count_bytes(call.counted, reply.bytes.len() + reply.tail_bytes());
+                let reply = ParkedReply { owner, call: call.id, reply, pending, not_before: None };
                 self.admission.budget.count_replies(owner.origin, 0, reply.held_bytes());
                 if let Some(connection) = self.connections.get_owner(owner) {
+                    connection.done.note_call(summary.main.protocol());
+                    connection.done.note_bytes(reply.reply.bytes.len() + reply.reply.tail_bytes());
                     connection.add_reply_bytes(reply.held_bytes());
                 }
                 if after.is_none() && hold.is_zero() {
@@ -158,7 +203,7 @@ impl EventLoop {
             }
             // The client of a long call is gone: its next part need not be done.
             Outcome::WouldBlock if self.connections.get_owner(owner).is_none() => self.release(&call),
-            Outcome::WouldBlock | Outcome::Busy | Outcome::Later => self.run_again(call, &outcome),
+            Outcome::WouldBlock | Outcome::Busy(_) | Outcome::Later => self.run_again(call, &outcome),
             Outcome::Nothing => {
                 self.release(&call);
                 self.answered(owner, 0, ReplyBuffer::default());
@@ -241,34 +286,39 @@ impl EventLoop {
             }
             bytes += call.request_bytes() + call.reply_bytes;
             let executed = call.execute(&*self.shared.calls);
-            let is_busy = matches!(executed.outcome, Outcome::Busy);
+            let is_busy = matches!(executed.outcome, Outcome::Busy(_));
             if !is_busy {
                 self.shared.retry_queues.leave(ticket);
             }
             self.executed(executed);
-            if is_busy {
+            // Or it now waits in another queue.
+            if is_busy && self.shared.retry_queues.is_first(ticket) {
                 return false;
             }
         }
         true
     }
 
-    /// Sends the parked replies whose time has come.
+    /// Sends the parked replies whose time has come, but not too many in one turn.
     pub(super) fn release_parked(&mut self) {
         if self.parked.len() == 0 {
             return;
         }
         let mut parked = std::mem::take(&mut self.parked);
         let calls = Arc::clone(&self.shared.calls);
-        parked.release(
+        let mut released = None;
+        self.has_more |= parked.release(
             |wait| calls.durable(wait),
-            |reply, durable| {
+            |mut reply, durable| {
+                reply.pending.timing.end(Phase::Durability, *released.get_or_insert_with(steady));
                 if durable {
                     self.deliver(reply);
                     return;
                 }
                 let mut failure = ReplyBuffer::default();
                 calls.failure_reply(reply.call, &mut failure.bytes);
+                self.tally.count_lost(&reply.pending);
+                self.tally.answered_late(reply.pending);
                 self.answered(reply.owner, reply.held_bytes(), failure);
             },
         );
@@ -292,6 +342,7 @@ impl EventLoop {
     }
 
     fn deliver(&mut self, reply: ParkedReply) {
+        self.tally.answered_late(reply.pending);
         self.answered(reply.owner, reply.held_bytes(), reply.reply);
     }
 
@@ -306,4 +357,12 @@ impl EventLoop {
         self.touch(&mut connection);
         self.connections.put(connection);
     }
+}
+
+/// Returns the times of a call that has just been executed for the first time.
+fn executed_timing(arrived: Time, begun: Time) -> Timing {
+    let mut timing = Timing::of_arrival(arrived);
+    timing.end(Phase::Queue, begun);
+    timing.end(Phase::Engine, steady());
+    timing
 }

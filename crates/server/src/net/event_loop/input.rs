@@ -89,6 +89,9 @@ impl EventLoop {
             }
             self.take_portion(&mut connection)
         };
+        self.tally.count_bytes(connection.counted, connection.portion_bytes);
+        connection.done.note_bytes(connection.portion_bytes);
+        self.call_clock.end_portion();
         connection.is_heavy =
             connection.portion_bytes >= HEAVY_BYTES || self.call_clock.portion() >= PORTION_MAX;
         // Large output is sent at once, so that it does not pile up; an error recurs at the end of the turn.
@@ -200,6 +203,8 @@ impl EventLoop {
         let left = self.take_in(connection, input)?;
         connection.rest = input[input.len() - left..].to_vec();
         connection.rest_taken = 0;
+        // What remains, here or in the socket, came with this at the latest, or will come.
+        connection.arrived = self.call_clock.woken();
         Ok(())
     }
 
@@ -227,6 +232,8 @@ impl EventLoop {
             if connection.is_full() && (connection.send(&mut self.buffers).is_err() || connection.is_full()) {
                 break;
             }
+            // The last call counts; the next one, if there is one, begins now.
+            self.call_clock.look();
             let is_portion =
                 connection.portion_bytes >= PORTION_BYTES || self.call_clock.portion() >= PORTION_MAX;
             if is_portion && !input.is_empty() {

@@ -4,43 +4,42 @@ use std::time::Instant;
 
 use super::EventLoop;
 use crate::admission::origins::Half;
-use crate::admission::{Blocked, Short, Want};
-use crate::limits::{BLOCKED_CHECK, EVICTIONS_PER_TURN_MAX};
+use crate::admission::{Blocked, ConnectionKey, Short, Want};
+use crate::limits::{BLOCKED_CHECK, EVICTIONS_PER_TURN_MAX, PORTION_MAX};
 use crate::net::connection::Connection;
 
 impl EventLoop {
     /// Lets blocked connections go on as far as there is memory, after making room for those that have waited too long.
     pub(super) fn unblock(&mut self) {
         if !self.admission.is_short() {
+            self.giving_way.clear();
             return;
         }
         self.buffers.release();
         self.admission.budget.count_buffers(std::mem::take(&mut self.buffers_counted), 0);
         let now = Instant::now();
         self.go_on(now);
-        if now < self.next_eviction {
+        if now < self.next_eviction && self.giving_way.is_empty() {
             return;
         }
         self.release_idle(now);
-        for short in Short::BOTH {
-            for half in Half::BOTH {
-                let mut evictions = 0;
-                while evictions < EVICTIONS_PER_TURN_MAX && self.make_room(short, half, now) {
-                    evictions += 1;
-                    self.go_on(now);
-                }
-            }
+        // What takes longer than a portion goes on in the next turn.
+        if self.make_all_room(now) {
+            self.next_eviction = now + BLOCKED_CHECK;
+        } else {
+            self.has_more = true;
         }
-        self.next_eviction = now + BLOCKED_CHECK;
     }
 
-    /// Lets blocked connections go on, in order.
-    fn go_on(&mut self, now: Instant) {
+    /// Lets blocked connections go on, in order. Returns them.
+    fn go_on(&mut self, now: Instant) -> Vec<ConnectionKey> {
+        let mut went_on = Vec::new();
         for blocked in Blocked::BOTH {
             let mut goes_on = true;
             while std::mem::take(&mut goes_on) {
                 let mut pass = self.admission.pass(blocked);
                 while let Some(waiter) = self.admission.next_of(&mut pass, now) {
+                    went_on.push(waiter.key);
                     if let Some(mut connection) = self.connections.take_owner(waiter.key) {
                         if connection.want() == waiter.want {
                             self.grant(&mut connection, waiter.want);
@@ -55,6 +54,7 @@ impl EventLoop {
                 }
             }
         }
+        went_on
     }
 
     /// Frees memory that connections keep for their next record, if somebody has waited too long.
@@ -90,15 +90,44 @@ impl EventLoop {
         self.admission.push_ready(connection.key, connection.is_heavy);
     }
 
-    /// Closes connections that give way to the first one of a half that has waited too long. Returns whether one does so.
-    fn make_room(&mut self, short: Short, half: Half, now: Instant) -> bool {
-        let Some(waiter) = self.admission.waits_too_long(short, half, now) else { return false };
-        let holders: Vec<_> =
-            self.connections.iter().filter_map(|connection| connection.holder(short)).collect();
-        let Some(closed) = self.admission.make_room(&waiter, short, &holders, now) else { return false };
-        for key in closed {
+    /// Makes room in both parts of memory for those that have waited too long. Returns whether it is done, not interrupted since
+    /// it took long.
+    fn make_all_room(&mut self, now: Instant) -> bool {
+        let began = Instant::now();
+        if !self.close_giving_way(began) {
+            return false;
+        }
+        for short in Short::BOTH {
+            // All connections are looked at once, if somebody has waited too long.
+            let mut candidates = None;
+            for half in Half::BOTH {
+                for _ in 0..EVICTIONS_PER_TURN_MAX {
+                    let Some(waiter) = self.admission.waits_too_long(short, half, now) else { break };
+                    let candidates = candidates.get_or_insert_with(|| {
+                        let holders =
+                            self.connections.iter().filter_map(|connection| connection.holder(short));
+                        self.admission.candidates(short, holders, now)
+                    });
+                    let Some(closed) = self.admission.make_room(&waiter, candidates) else { break };
+                    self.giving_way.extend(closed);
+                    if !self.close_giving_way(began) {
+                        return false;
+                    }
+                    candidates.went_on(self.go_on(now));
+                }
+            }
+        }
+        true
+    }
+
+    /// Closes connections that give way, one at least. Returns whether there was time for all, and for more.
+    fn close_giving_way(&mut self, began: Instant) -> bool {
+        while let Some(key) = self.giving_way.pop() {
             if let Some(connection) = self.connections.take_owner(key) {
                 self.evict(connection, "others waited for the memory that it held");
+            }
+            if began.elapsed() >= PORTION_MAX {
+                return false;
             }
         }
         true

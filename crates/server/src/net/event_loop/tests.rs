@@ -5,18 +5,19 @@ use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use nfs::admission::{AwaitedLimit, Needs};
+use nfs::admission::{Awaited, AwaitedLimit, Needs};
 use nfs::limits::PAYLOAD_BYTES_MIN;
 use nfs::service::{
     ArrivingPayload, CallId, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Wait,
 };
+use nfs::summary::{CallSummary, OperationId, Status};
 use parking_lot::Mutex;
 use rustix::net::{AddressFamily, SocketType};
 use volume::ids::{Seq, VolumeId};
 use volume::media::memory::MemoryMedia;
 use volume::request::{Access, Durability, Durable};
 use volume::time::Time;
-use volume::{CreateOptions, Options, Volume};
+use volume::{CreateOptions, Options, Pool, Volume, VolumeOptions};
 use wire::limits::RECORD_BYTES_MAX;
 use wire::record::{MARK_BYTES, OpenRecord, write_record};
 use wire::xdr::Encoder;
@@ -32,6 +33,7 @@ mod memory;
 mod payloads;
 mod places;
 mod shares;
+mod turns;
 
 /// Procedures of the script. An argument follows the header.
 const ECHO: u32 = 0;
@@ -51,7 +53,7 @@ const HOLD: u32 = 7;
 /// As `LARGE`, where blocking is allowed.
 const SLOW: u32 = 8;
 
-/// Busy until there is room; takes one unit.
+/// Busy until there is room; takes one unit. To be put off takes the number of microseconds in the argument.
 const TAKE: u32 = 9;
 
 /// As `BLOCK`, with as many bytes behind the argument as it says, which are received apart.
@@ -65,6 +67,9 @@ const LONG: u32 = 11;
 
 /// Takes as many, where blocking is allowed.
 const LONG_BLOCK: u32 = 12;
+
+/// Expected to wait for the journal. Busy until there is room for data, of which it takes one unit, if the argument is not zero.
+const ELSEWHERE: u32 = 14;
 
 /// The argument of a failure reply.
 const FAILED: u32 = u32::MAX;
@@ -140,14 +145,19 @@ fn word(bytes: &[u8], number: usize) -> u32 {
 pub(crate) fn volume(id: u64) -> Arc<Volume> {
     let media = MemoryMedia::always_powered(16 << 20, 4 << 30);
     let options = CreateOptions {
-        id: VolumeId(id),
-        handle_secret: [1; 16],
+        pool: volume::ids::PoolId(id),
         journal_id: [2; 16],
-        root_mode: 0o755,
-        root_owner: (0, 0),
+        volume: VolumeOptions {
+            id: VolumeId(id),
+            name: "main".to_owned(),
+            size: None,
+            handle_secret: [1; 16],
+            root_mode: 0o755,
+            root_owner: (0, 0),
+        },
         now: Time::EPOCH,
     };
-    Volume::create(media.as_ref(), &options).unwrap();
+    Pool::create(media.as_ref(), &options).unwrap();
     let options = Options { memory: 64 << 20, segment_bytes: 4 << 20, cache_seed: Some(0) };
     Arc::new(Volume::open(media, &options, Time::EPOCH).unwrap())
 }
@@ -164,16 +174,17 @@ impl Calls for Fake {
             out.bytes.extend(std::iter::repeat_n(7, length));
             record.seal(&mut out.bytes);
         };
-        let now = Outcome::Reply { after: None, hold: Duration::ZERO };
+        let summary = CallSummary::of_one(OperationId::default(), Status::OK);
+        let now = Outcome::Reply { after: None, hold: Duration::ZERO, summary: summary.clone() };
         let take = |count: &AtomicU64| {
             count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
         };
         match procedure {
             WAIT => {
                 reply(0);
-                let durability = Durability { seq: Seq(argument.into()), flush_generation: 0 };
-                let volume = Arc::clone(&self.volume);
-                Outcome::Reply { after: Some(Wait { volume, durability }), hold: Duration::ZERO }
+                let durability = Durability::of(Seq(argument.into()));
+                let pool = Arc::clone(self.volume.pool());
+                Outcome::Reply { after: Some(Wait { pool, durability }), hold: Duration::ZERO, summary }
             }
             BLOCK | SLOW | PAYLOAD | LONG_BLOCK if access == Access::Cached => Outcome::WouldBlock,
             BLOCK if take(&self.turns) => Outcome::WouldBlock,
@@ -182,7 +193,7 @@ impl Calls for Fake {
                 reply(0);
                 now
             }
-            BUSY if take(&self.busy) => Outcome::Busy,
+            BUSY if take(&self.busy) => Outcome::Busy(None),
             PAYLOAD => {
                 self.keep_payload(incoming.record);
                 reply(0);
@@ -195,11 +206,14 @@ impl Calls for Fake {
             TAKE => {
                 self.tried.lock().insert(xid);
                 if !take(&self.room) {
-                    return Outcome::Busy;
+                    return Outcome::Busy(None);
                 }
                 self.taken.lock().push(xid);
                 reply(0);
                 now
+            }
+            ELSEWHERE if argument > 0 && !take(&self.room) => {
+                Outcome::Busy(Some((VolumeId(1), AwaitedLimit::Data)))
             }
             OBSTRUCTED if !self.is_free.load(Ordering::SeqCst) => Outcome::Later,
             LONG | LONG_BLOCK => {
@@ -211,7 +225,7 @@ impl Calls for Fake {
             NOTHING => Outcome::Nothing,
             HOLD => {
                 reply(0);
-                Outcome::Reply { after: None, hold: Duration::from_millis(argument.into()) }
+                Outcome::Reply { after: None, hold: Duration::from_millis(argument.into()), summary }
             }
             _ => {
                 reply(0);
@@ -232,21 +246,29 @@ impl Calls for Fake {
             LARGE | SLOW => usize::try_from(word(call, ARGUMENT)).unwrap() + 100,
             _ => 100,
         };
-        let keeps_order = match word(call, 5) {
-            TAKE => true,
-            OBSTRUCTED => word(call, ARGUMENT) > 0,
-            _ => false,
+        let (keeps_order, limit) = match word(call, 5) {
+            TAKE => {
+                std::thread::sleep(Duration::from_micros(word(call, ARGUMENT).into()));
+                (true, AwaitedLimit::Data)
+            }
+            ELSEWHERE => (true, AwaitedLimit::Journal),
+            OBSTRUCTED => (word(call, ARGUMENT) > 0, AwaitedLimit::Data),
+            _ => (false, AwaitedLimit::Data),
         };
-        let change = keeps_order.then_some((&call[..0], AwaitedLimit::Data));
+        let change = keeps_order.then_some((&call[..0], limit));
         Needs { reply_bytes_max, change }
     }
 
     fn queues(&self) -> usize {
-        1
+        AwaitedLimit::COUNT
     }
 
-    fn queue_of(&self, needs: &Needs<'_>) -> Option<usize> {
-        needs.change.map(|_| 0)
+    fn queue_of(&self, (_, limit): Awaited) -> Option<usize> {
+        Some(limit.number())
+    }
+
+    fn expected_queue(&self, needs: &Needs<'_>) -> Option<usize> {
+        needs.change.map(|(_, limit)| limit.number())
     }
 
     fn admits(&self, client: IpAddr) -> bool {
@@ -298,7 +320,8 @@ impl Harness {
         let listener = listen_at(address.parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let fake = Arc::new(Fake::new());
-        let settings = LoopSettings { threads, workers: 2, request_bytes: 0, connections };
+        let tally = TallySettings { clients: 2, slow: Duration::from_secs(3600) };
+        let settings = LoopSettings { threads, workers: 2, request_bytes: 0, connections, tally };
         let loops = Loops::start(settings, vec![listener], Arc::clone(&fake) as Arc<dyn Calls>).unwrap();
         Harness { fake, loops, address }
     }

@@ -8,7 +8,7 @@ use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use nfs::service::{Callback, Destination};
 use wire::portmap;
-use wire::record::RecordReader;
+use wire::record::{MARK_BYTES, RecordReader};
 
 use super::kept::Kept;
 use crate::limits::OUTBOUND_ANSWER_BYTES_MAX;
@@ -122,7 +122,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Sends the rest of the question, and returns the answer when it is complete.
+    /// Sends the rest of the question, and returns the answer when it is complete. A record that answers anything else is an
+    /// error, and its connection is not used again.
     fn talk(&mut self) -> io::Result<Option<Vec<u8>>> {
         if let Some(error) = self.stream.take_error()? {
             return Err(error);
@@ -147,7 +148,8 @@ impl Exchange {
                     let answer = self.reader.next(&mut &buffer[..count]);
                     let answer = answer.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
                     if let Some(answer) = answer {
-                        return Ok(Some(answer.to_vec()));
+                        let is_reply = answer.first_chunk() == xid_of(question);
+                        return if is_reply { Ok(Some(answer.to_vec())) } else { Err(another_call()) };
                     }
                 }
                 Err(error) if is_early(&error) => return Ok(None),
@@ -156,6 +158,11 @@ impl Exchange {
             }
         }
     }
+}
+
+/// Returns the xid of a call with its record mark.
+fn xid_of(call: &[u8]) -> Option<&[u8; 4]> {
+    call.get(MARK_BYTES..)?.first_chunk()
 }
 
 fn open(address: SocketAddr, question: Question) -> io::Result<(TcpStream, SocketAddr, Question)> {
@@ -171,6 +178,10 @@ fn register(registry: &Registry, stream: &mut TcpStream, token: Token) -> io::Re
 /// Whether the socket is not connected yet, or can take or give no more for now.
 fn is_early(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected)
+}
+
+fn another_call() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the client answered another call")
 }
 
 fn not_offered(host: IpAddr, program: u32, version: u32) -> io::Error {

@@ -1,4 +1,4 @@
-//! Which host is called next. Hosts that answered lately come first, then those that nobody knows yet, and last those that
+//! Which host is called next. Hosts that answered lately come first, then unknown ones, and last those that
 //! did not answer: each standing has slots of its own, and a call that is slow gives way to others. A host that did not
 //! answer rests before it is called again. So hosts that do not answer cost others a second at most, however many they are.
 //!

@@ -82,6 +82,28 @@ fn replies_arrive_and_connections_are_reused() {
 }
 
 #[test]
+fn an_answer_to_another_call_is_a_failure_and_ends_the_connection() {
+    let (ended, outbound) = Ended::start();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let client = thread::spawn(move || {
+        for answered in [8_u32, 6] {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut call = [0; MARK_BYTES + 4];
+            stream.read_exact(&mut call).unwrap();
+            call[MARK_BYTES..].copy_from_slice(&answered.to_be_bytes());
+            stream.write_all(&call).unwrap();
+        }
+    });
+    send(&outbound, 5, address);
+    ended.wait_until(|ended| *ended.failed.lock() == [5]);
+    send(&outbound, 6, address);
+    ended.wait_until(|ended| *ended.answers.lock() == [6_u32.to_be_bytes()]);
+    client.join().unwrap();
+    outbound.stop();
+}
+
+#[test]
 fn callbacks_to_unreachable_addresses_fail() {
     let (ended, outbound) = Ended::start();
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

@@ -10,7 +10,7 @@ use volume::ids::VolumeId;
 use volume::media::memory::MemoryMedia;
 use volume::request::{Access, Durable};
 use volume::time::Time;
-use volume::{CreateOptions, Options, Progress, Volume};
+use volume::{CreateOptions, Options, Pool, Progress, Volume, VolumeOptions};
 use wire::mount3::{self, DirPath, MntRes};
 use wire::nfs3::{self, Procedure};
 use wire::nfs4::{self, ArgOp4};
@@ -54,14 +54,19 @@ impl Server {
         let media = MemoryMedia::always_powered(LOG_BYTES, DEVICE_BYTES);
         let now = Time::from_parts(START_SECONDS, 0);
         let options = CreateOptions {
-            id: VolumeId(1),
-            handle_secret: [1; 16],
+            pool: volume::ids::PoolId(1),
             journal_id: [2; 16],
-            root_mode: 0o755,
-            root_owner: (0, 0),
+            volume: VolumeOptions {
+                id: VolumeId(1),
+                name: "main".to_owned(),
+                size: None,
+                handle_secret: [1; 16],
+                root_mode: 0o755,
+                root_owner: (0, 0),
+            },
             now,
         };
-        Volume::create(media.as_ref(), &options).map_err(|error| error.to_string())?;
+        Pool::create(media.as_ref(), &options).map_err(|error| error.to_string())?;
         let (volume, service) = open(&media, now)?;
         let address = |last| SocketAddr::from(([192, 0, 2, last], 900));
         let connection = Connection { peer: address(1), local: address(2), id: ConnectionId(1) };
@@ -121,7 +126,7 @@ impl Server {
         let record = &IncomingRecord::decode(record);
         let mut progress = None;
         for access in [Access::Cached, Access::Blocking] {
-            let incoming = Incoming { record, connection: self.connection, now: self.now, access };
+            let incoming = Incoming { record, connection: self.connection, now: self.now.into(), access };
             match self.service.handle(&incoming, &mut progress, &mut self.reply) {
                 Outcome::Reply { after, .. } => {
                     self.waits.extend(after);
@@ -137,12 +142,12 @@ impl Server {
     /// Runs the steps of the volume's threads: write-back if a COMMIT waits for it, and a commit.
     fn finish_group(&mut self) -> Result<(), String> {
         while self.volume.step_commit(self.now) == Progress::Worked {}
-        let is_waiting = |wait: &Wait| wait.volume.durability(wait.durability) == Durable::NotYet;
-        if self.waits.iter().any(is_waiting) {
-            self.volume.step_write_back(self.now, false, true);
-        }
+        let is_waiting = |wait: &Wait| wait.pool.durability(wait.durability) == Durable::NotYet;
+        while self.waits.iter().any(is_waiting)
+            && self.volume.step_write_back(self.now, false, true) == Progress::Worked
+        {}
         for wait in self.waits.drain(..) {
-            if wait.volume.durability(wait.durability) != Durable::Yes {
+            if wait.pool.durability(wait.durability) != Durable::Yes {
                 return Err("a reply may not leave after all steps were done".to_owned());
             }
         }

@@ -3,27 +3,27 @@
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 
-use crate::api::ids::{ExtentId, Ino, Layer};
+use crate::api::ids::{ExtentId, Layer, ObjectId};
 use crate::encoding::entry::Slot;
 use crate::encoding::key;
 use crate::encoding::key::{Key, Table};
 use crate::encoding::record::{ExtentMapping, ExtentRecord, InodeRecord, Source};
 use crate::limits::EXTENT_BYTES_MAX;
+use crate::pool::Identity;
 use crate::segments::{Segments, Stream};
-use crate::volume::Identity;
 
 /// Visible mappings of a frozen memtable, in file order: `(end, mapping)`. Inline data is borrowed.
-type Visible<'r> = BTreeMap<Ino, Vec<(u64, ExtentMapping<&'r [u8]>)>>;
+type Visible<'r> = BTreeMap<ObjectId, Vec<(u64, ExtentMapping<&'r [u8]>)>>;
 
 /// The maps of a frozen memtable after destaging.
 #[derive(Default)]
 pub struct Destaged {
     /// Mappings of each remaining file: visible ones only, in file order, none inline; including holes.
-    pub maps: BTreeMap<Ino, Vec<(u64, ExtentMapping)>>,
+    pub maps: BTreeMap<ObjectId, Vec<(u64, ExtentMapping)>>,
     /// Extents written for inline data, in the order of their ids.
     pub extents: Vec<(ExtentId, ExtentRecord)>,
     /// Files that the memtable removes.
-    pub removed: HashSet<Ino>,
+    pub removed: HashSet<ObjectId>,
 }
 
 impl Destaged {
@@ -131,32 +131,32 @@ impl Run<'_> {
         let id = destager.identity.new_extent();
         extents.push((id, stream.append(destager.segments, id, self.parts.iter().copied())?));
         let source = Source::Extent { id, offset: 0 };
-        let mapping = ExtentMapping { epoch: first.epoch, start: first.start, birth: first.birth, source };
+        let mapping = ExtentMapping { start: first.start, birth: first.birth, source };
         out.push((first.start + self.length as u64, mapping));
         Ok(())
     }
 }
 
 /// Collects the visible mappings and the removed files.
-fn collect<'r>(records: &'r [(Key, Slot)], removed: &mut HashSet<Ino>) -> io::Result<Visible<'r>> {
+fn collect<'r>(records: &'r [(Key, Slot)], removed: &mut HashSet<ObjectId>) -> io::Result<Visible<'r>> {
     let mut maps: Visible<'r> = BTreeMap::new();
-    let mut inodes: BTreeMap<Ino, InodeRecord> = BTreeMap::new();
+    let mut inodes: BTreeMap<ObjectId, InodeRecord> = BTreeMap::new();
     for (key, slot) in records {
         let Some((_, table, fields)) = key::parse(key) else { continue };
-        let ino = Ino(key::number(fields).unwrap_or_default());
+        let Some(id) = key::object(key) else { continue };
         match (table, slot) {
             (Table::Inode, None) => {
-                removed.insert(ino);
+                removed.insert(id);
             }
             (Table::Inode, Some(value)) => {
-                inodes.insert(ino, InodeRecord::decode(value).map_err(io::Error::other)?);
+                inodes.insert(id, InodeRecord::decode(value).map_err(io::Error::other)?);
             }
-            (Table::Map, Some(value)) if !removed.contains(&ino) => {
+            (Table::Map, Some(value)) if !removed.contains(&id) => {
                 let end = key::second_number(fields).unwrap_or_default();
                 let mapping = ExtentMapping::borrow(value).map_err(io::Error::other)?;
-                let visible = inodes.get(&ino).map_or(u64::MAX, |inode| inode.visible_end(mapping.birth));
+                let visible = inodes.get(&id).map_or(u64::MAX, |inode| inode.visible_end(mapping.birth));
                 if mapping.start < end.min(visible) {
-                    maps.entry(ino).or_default().push((end.min(visible), mapping));
+                    maps.entry(id).or_default().push((end.min(visible), mapping));
                 }
             }
             _ => {}

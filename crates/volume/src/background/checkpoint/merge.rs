@@ -1,23 +1,30 @@
 //! The index transaction of a checkpoint.
 
+mod deletion;
+mod reaping;
+mod usage;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
 
 use super::destage::Destaged;
 use super::{CheckpointError, Merged};
-use crate::api::ids::{ExtentId, Ino, Layer, SegmentId};
+use crate::api::ids::{ExtentId, Ino, Layer, ObjectId, SegmentId, VolumeNumber};
 use crate::encoding::anchor::Anchor;
 use crate::encoding::entry::Slot;
 use crate::encoding::key;
-use crate::encoding::key::{FIRST, Key, Table};
-use crate::encoding::record::{ExtentMapping, ExtentRecord, InodeRecord, MetaRecord, SegmentRecord, Source};
+use crate::encoding::key::{Key, Table};
+use crate::encoding::record::{
+    ExtentMapping, ExtentRecord, InodeRecord, SegmentRecord, Source, VolumeRecord,
+};
 use crate::limits::{EXTENT_BYTES_MAX, REAPED_MAPPINGS_MAX};
+use crate::pool::Pool;
 use crate::schedule::checkpoints::Frozen;
 use crate::segments::Segments;
 use crate::tables::index::{Index, IndexError, LostRanges, Records};
 use crate::transaction::change::clip_mapping;
-use crate::volume::Volume;
 
 /// Mappings read at a time.
 const PAGE: usize = 1024;
@@ -25,7 +32,7 @@ const PAGE: usize = 1024;
 /// For [`Merge::punch`]: no mapping ends there.
 const NOTHING_LAID: u64 = 0;
 
-impl Volume {
+impl Pool {
     /// Applies what was frozen to the index in one transaction.
     pub(super) fn merge(
         &self,
@@ -44,26 +51,23 @@ impl Volume {
             budget: REAPED_MAPPINGS_MAX,
         };
         merge.apply_records(records)?;
-        self.identity.raise_format(format_of(records));
+        merge.apply_usage(&frozen.memtable.usage.sorted(), &anchor)?;
         merge.apply_maps(destaged)?;
         merge.clear_truncated(records)?;
-        merge.reap()?;
+        merge.reap(self.checkpoints.last_reaped())?;
+        merge.delete_volumes(&self.deletions.list())?;
         let live = merge.apply_extents(records, destaged)?;
         merge.apply_segments(&self.segments, &live, frozen.memtable.layer, destaged)?;
-        for (key, usage) in &frozen.usage {
-            match usage {
-                Some(usage) => merge.index.put(key, &usage.encode())?,
-                None => merge.index.delete(key)?,
-            }
+        merge.put_next_inos(&frozen.next_inos)?;
+        for key in frozen.replies.get().into_iter().flat_map(|replies| &replies.delete) {
+            merge.index.delete(&key::reply(key.volume(), key.bytes()))?;
         }
-        for key in &frozen.replies.delete {
-            merge.index.delete(&key::reply(&key.0))?;
-        }
-        for (key, record) in &frozen.replies.put {
-            merge.index.put(&key::reply(&key.0), &record.encode())?;
+        for (key, record) in frozen.replies.get().into_iter().flat_map(|replies| &replies.put) {
+            merge.index.put(&key::reply(key.volume(), key.bytes()), &record.encode())?;
         }
         let (segment, ceiling) = (self.segments.next(), self.committer.time_ceiling());
-        let meta = self.identity.meta(anchor, self.committer.generation(), segment, ceiling);
+        let next_volume = VolumeNumber(self.next_volume.load(Ordering::Relaxed));
+        let meta = self.identity.meta(anchor, self.committer.generation(), segment, next_volume, ceiling);
         merge.index.put(&key::meta(), &meta.encode())?;
         let outcome = merge.done();
         if let Some(lost) = lost {
@@ -73,6 +77,8 @@ impl Volume {
         self.hooks.reach(crate::hooks::Point::IndexChanged);
         update.commit()?;
         *self.index_meta.lock() = meta;
+        #[cfg(test)]
+        self.hooks.reach(crate::hooks::Point::IndexCommitted);
         for (id, live) in live {
             self.segments.update(id, |info| info.live = info.live.wrapping_add_signed(live));
         }
@@ -88,7 +94,7 @@ struct Merge<'u> {
     /// Buffer for encoding records.
     scratch: Vec<u8>,
     outcome: Merged,
-    /// Mappings of removed and truncated files that may still be freed.
+    /// Mappings of removed and truncated files that may still be looked at.
     budget: usize,
 }
 
@@ -145,6 +151,7 @@ impl Merge<'_> {
                         | Table::Orphan
                         | Table::Reap
                         | Table::Usage
+                        | Table::Volume
                         | Table::Reply,
                     _
                 ))
@@ -158,15 +165,33 @@ impl Merge<'_> {
         Ok(())
     }
 
+    /// Returns the record about a volume.
+    fn volume(&self, volume: VolumeNumber) -> Result<Option<VolumeRecord>, IndexError> {
+        let record = self.index.get(&key::volume(volume))?.map(|value| VolumeRecord::decode(&value));
+        record.transpose().map_err(|error| IndexError::Corrupt(error.to_string()))
+    }
+
+    /// Raises the next inode numbers in the records of volumes. Writes them all, into new blocks of the index, as it is done with
+    /// the record about the pool: damage of the older blocks then does no harm, though a cache hid it from this process.
+    fn put_next_inos(&mut self, next_inos: &[(VolumeNumber, Ino)]) -> Result<(), IndexError> {
+        for (volume, next) in next_inos {
+            let key = key::volume(*volume);
+            let Some(mut record) = self.volume(*volume)? else { continue };
+            record.next_ino = record.next_ino.max(*next);
+            self.index.put(&key, &record.encode())?;
+        }
+        Ok(())
+    }
+
     /// Replaces older mappings with newer ones.
     fn apply_maps(&mut self, destaged: &Destaged) -> Result<(), CheckpointError> {
-        for (ino, mappings) in &destaged.maps {
-            self.outcome.maps.insert(*ino);
+        for (id, mappings) in &destaged.maps {
+            self.outcome.maps.insert(*id);
             for (end, mapping) in mappings {
                 if mapping.source == Source::Hole {
-                    self.punch(*ino, (mapping.start, *end), NOTHING_LAID)?;
+                    self.punch(*id, (mapping.start, *end), NOTHING_LAID)?;
                 } else {
-                    self.lay(*ino, *end, mapping)?;
+                    self.lay(*id, *end, mapping)?;
                 }
             }
         }
@@ -175,32 +200,32 @@ impl Merge<'_> {
     }
 
     /// Puts a mapping over what it covers: most often one mapping of the same size, whose record it replaces.
-    fn lay(&mut self, ino: Ino, end: u64, mapping: &ExtentMapping) -> Result<(), CheckpointError> {
+    fn lay(&mut self, id: ObjectId, end: u64, mapping: &ExtentMapping) -> Result<(), CheckpointError> {
         self.count(mapping, 1);
-        let key = key::map(ino, end);
+        let key = key::map(id, end);
         mapping.encode_into(cleared(&mut self.scratch));
         let replaced = self.index.replace(&key, &self.scratch, ExtentMapping::decode)?;
-        let Some(old) = replaced else { return self.punch(ino, (mapping.start, end), end) };
+        let Some(old) = replaced else { return self.punch(id, (mapping.start, end), end) };
         let old = old.map_err(|_| damaged_mapping(&key))?;
         self.count(&old, -1);
         if old.start < mapping.start {
-            self.put_mapping(ino, mapping.start, &clip_mapping(&old, old.start, mapping.start))?;
+            self.put_mapping(id, mapping.start, &clip_mapping(&old, old.start, mapping.start))?;
         }
-        if old.start > mapping.start { self.punch(ino, (mapping.start, old.start), end) } else { Ok(()) }
+        if old.start > mapping.start { self.punch(id, (mapping.start, old.start), end) } else { Ok(()) }
     }
 
     /// Removes `[start, end)` from a file's map, except the mapping that ends at `laid` and is already in place.
-    fn punch(&mut self, ino: Ino, (start, end): (u64, u64), laid: u64) -> Result<(), CheckpointError> {
+    fn punch(&mut self, id: ObjectId, (start, end): (u64, u64), laid: u64) -> Result<(), CheckpointError> {
         let mut from = start;
         loop {
-            let page = self.page(ino, from, end)?;
+            let page = self.page(id, from, end)?;
             for (old_end, old) in page.iter().filter(|(old_end, _)| *old_end != laid) {
-                self.drop_mapping(ino, *old_end, old)?;
+                self.drop_mapping(id, *old_end, old)?;
                 if old.start < start {
-                    self.put_mapping(ino, start, &clip_mapping(old, old.start, start))?;
+                    self.put_mapping(id, start, &clip_mapping(old, old.start, start))?;
                 }
                 if *old_end > end {
-                    self.put_mapping(ino, *old_end, &clip_mapping(old, end, *old_end))?;
+                    self.put_mapping(id, *old_end, &clip_mapping(old, end, *old_end))?;
                     return Ok(());
                 }
             }
@@ -218,24 +243,24 @@ impl Merge<'_> {
         }
     }
 
-    fn put_mapping(&mut self, ino: Ino, end: u64, mapping: &ExtentMapping) -> Result<(), IndexError> {
+    fn put_mapping(&mut self, id: ObjectId, end: u64, mapping: &ExtentMapping) -> Result<(), IndexError> {
         self.count(mapping, 1);
         mapping.encode_into(cleared(&mut self.scratch));
-        self.index.put(&key::map(ino, end), &self.scratch)
+        self.index.put(&key::map(id, end), &self.scratch)
     }
 
-    fn drop_mapping(&mut self, ino: Ino, end: u64, mapping: &ExtentMapping) -> Result<(), IndexError> {
+    fn drop_mapping(&mut self, id: ObjectId, end: u64, mapping: &ExtentMapping) -> Result<(), IndexError> {
         self.count(mapping, -1);
-        self.index.delete(&key::map(ino, end))
+        self.index.delete(&key::map(id, end))
     }
 
     /// Returns a page of the mappings of a file that end after `from` and begin before `to`.
-    fn page(&self, ino: Ino, from: u64, to: u64) -> Result<Vec<(u64, ExtentMapping)>, CheckpointError> {
+    fn page(&self, id: ObjectId, from: u64, to: u64) -> Result<Vec<(u64, ExtentMapping)>, CheckpointError> {
         let mut page = Vec::new();
         let mut damaged = None;
         self.index.scan(
-            &key::map(ino, from.saturating_add(1)),
-            &key::map(ino, u64::MAX),
+            &key::map(id, from.saturating_add(1)),
+            &key::map(id, u64::MAX),
             &mut |key, value| {
                 let end = key::parse(key).and_then(|(_, _, fields)| key::second_number(fields));
                 match (end, ExtentMapping::decode(value)) {
@@ -254,117 +279,6 @@ impl Merge<'_> {
             Some(key) => Err(damaged_mapping(&key).into()),
             None => Ok(page),
         }
-    }
-
-    /// Frees what truncations hid; a record loses its pending truncations once they are done.
-    fn clear_truncated(&mut self, records: &[(Key, Slot)]) -> Result<(), CheckpointError> {
-        for (key, slot) in records {
-            let (Some((_, Table::Inode, fields)), Some(value)) = (key::parse(key), slot) else { continue };
-            let ino = Ino(key::number(fields).unwrap_or_default());
-            let record = decode_inode(value)?;
-            if !record.pending_truncations.is_empty() {
-                self.clear_truncated_of(ino, record)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn clear_truncated_of(&mut self, ino: Ino, mut record: InodeRecord) -> Result<(), CheckpointError> {
-        self.outcome.maps.insert(ino);
-        let mut from = record.pending_truncations.iter().map(|cut| cut.from).min().unwrap_or(u64::MAX);
-        loop {
-            let page = self.page(ino, from, u64::MAX)?;
-            for (end, mapping) in &page {
-                let visible = record.visible_end(mapping.birth);
-                if visible >= *end {
-                    continue;
-                }
-                self.drop_mapping(ino, *end, mapping)?;
-                if visible > mapping.start {
-                    self.put_mapping(ino, visible, &clip_mapping(mapping, mapping.start, visible))?;
-                }
-                self.budget = self.budget.saturating_sub(1);
-            }
-            match page.last() {
-                Some((last, _)) if page.len() == PAGE && self.budget > 0 => from = *last,
-                Some(_) if page.len() == PAGE => {
-                    self.outcome.more_to_reap = true;
-                    self.index.put(&key::reap(ino), &[])?;
-                    return Ok(());
-                }
-                _ => break,
-            }
-        }
-        self.outcome.cleared.push((ino, record.truncations));
-        record.pending_truncations.clear();
-        self.index.put(&key::inode(ino), &record.encode())?;
-        Ok(())
-    }
-
-    /// Frees the maps of removed files, and continues with truncations that were too large for an earlier checkpoint. If
-    /// the record of an inode is lost, its map stays, as nobody knows whether the file was removed.
-    fn reap(&mut self) -> Result<(), CheckpointError> {
-        for ino in self.waiting_to_be_reaped()? {
-            if self.budget == 0 {
-                self.outcome.more_to_reap = true;
-                return Ok(());
-            }
-            self.outcome.maps.insert(ino);
-            if let Some(value) = self.index.get(&key::inode(ino))? {
-                let record = decode_inode(&value)?;
-                self.index.delete(&key::reap(ino))?;
-                self.clear_truncated_of(ino, record)?;
-            } else if !self.index.is_lost(&key::inode(ino)) {
-                self.reap_removed(ino)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn reap_removed(&mut self, ino: Ino) -> Result<(), CheckpointError> {
-        loop {
-            let page = self.page(ino, 0, u64::MAX)?;
-            for (end, mapping) in &page {
-                self.drop_mapping(ino, *end, mapping)?;
-            }
-            self.budget = self.budget.saturating_sub(page.len());
-            if page.len() < PAGE {
-                self.reap_xattrs(ino)?;
-                self.index.delete(&key::reap(ino))?;
-                return Ok(());
-            }
-            if self.budget == 0 {
-                self.outcome.more_to_reap = true;
-                return Ok(());
-            }
-        }
-    }
-
-    /// Deletes the extended attributes of a removed object: few, as their bytes are bounded.
-    fn reap_xattrs(&mut self, ino: Ino) -> Result<(), IndexError> {
-        let mut keys: Vec<Key> = Vec::new();
-        let (from, to) = (key::xattr(ino, b""), key::xattr(Ino(ino.0.saturating_add(1)), b""));
-        self.index.scan(&from, &to, &mut |key, _| {
-            keys.push(key.into());
-            ControlFlow::Continue(())
-        })?;
-        self.budget = self.budget.saturating_sub(keys.len());
-        keys.iter().try_for_each(|key| self.index.delete(key))
-    }
-
-    /// Returns files of the reap table, as many as the budget could serve.
-    fn waiting_to_be_reaped(&self) -> Result<Vec<Ino>, CheckpointError> {
-        let mut waiting = Vec::new();
-        let (from, to) = key::table_range(FIRST, Table::Reap);
-        self.index.scan(&from, &to, &mut |key, _| {
-            waiting.extend(key::parse(key).and_then(|(_, _, fields)| key::number(fields)).map(Ino));
-            if waiting.len() >= REAPED_MAPPINGS_MAX {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        })?;
-        Ok(waiting)
     }
 
     /// Updates the extent table: new and moved rows, and reference counts. Returns the change of each segment's live
@@ -416,8 +330,8 @@ impl Merge<'_> {
             let row = new.or_else(|| moved.remove(&id).or(old).map(Cow::Owned));
             match row {
                 Some(row) if references > 0 => {
-                    let references =
-                        u32::try_from(references).map_err(|_| corrupt(id, "too many references"))?;
+                    // With more mappings than can be counted it is never freed.
+                    let references = u32::try_from(references).unwrap_or(ExtentRecord::REFERENCES_UNKNOWN);
                     *live.entry(row.segment).or_default() += i64::from(row.stored);
                     row.encode_into(references, cleared(&mut self.scratch));
                     self.index.put(&key::extent(id), &self.scratch)?;
@@ -445,12 +359,6 @@ fn cleared(buffer: &mut Vec<u8>) -> &mut Vec<u8> {
 
 fn damaged_mapping(key: &[u8]) -> IndexError {
     IndexError::Corrupt(format!("the map record at {key:02x?} does not decode"))
-}
-
-/// Returns the format of a volume that holds these records.
-fn format_of(records: &[(Key, Slot)]) -> u32 {
-    let formats = records.iter().filter_map(|(key, _)| Some(MetaRecord::format_of(key::parse(key)?.1)));
-    formats.max().unwrap_or(MetaRecord::FORMAT_FIRST)
 }
 
 fn corrupt(id: ExtentId, what: &str) -> IndexError {

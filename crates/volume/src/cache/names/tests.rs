@@ -2,11 +2,10 @@ use super::*;
 use crate::api::attributes::FileType;
 use crate::cache::blocks;
 
-const DIRECTORY: Ino = Ino(7);
+const DIRECTORY: ObjectId = VolumeNumber(1).object(Ino(7));
 
 fn record(number: u64) -> NameRecord {
     NameRecord {
-        epoch: Epoch(3),
         ino: Ino(number),
         cookie: Cookie(number << 32),
         file_type: if number.is_multiple_of(2) { FileType::Directory } else { FileType::Regular },
@@ -35,13 +34,13 @@ fn similar_names_are_distinguished() {
     let longest = [b'x'; CACHED_NAME_BYTES_MAX];
     names.put(DIRECTORY, &longest, &record(1));
     names.put(DIRECTORY, &longest[1..], &record(2));
-    names.put(Ino(8), &longest, &record(3));
+    names.put(VolumeNumber(1).object(Ino(8)), &longest, &record(3));
     // Names contain no NUL, but the cache would distinguish them.
     names.put(DIRECTORY, b"a", &record(4));
     names.put(DIRECTORY, b"a\0", &record(5));
     assert_eq!(names.get(DIRECTORY, &longest), Some(record(1)));
     assert_eq!(names.get(DIRECTORY, &longest[1..]), Some(record(2)));
-    assert_eq!(names.get(Ino(8), &longest), Some(record(3)));
+    assert_eq!(names.get(VolumeNumber(1).object(Ino(8)), &longest), Some(record(3)));
     assert_eq!(names.get(DIRECTORY, b"a"), Some(record(4)));
     assert_eq!(names.get(DIRECTORY, b"a\0"), Some(record(5)));
 }
@@ -60,11 +59,11 @@ fn the_cache_is_bounded_and_returns_no_wrong_record() {
     for sets in [1, 3, 64, 1000] {
         let names = NameCache::new(sets * SET_BYTES, blocks::hasher(None));
         for number in 0..20_000_u64 {
-            names.put(Ino(number % 5), &number.to_be_bytes(), &record(number));
+            names.put(VolumeNumber(1).object(Ino(number % 5)), &number.to_be_bytes(), &record(number));
         }
         let kept: Vec<u64> = (0..20_000)
             .filter(|number| {
-                let found = names.get(Ino(number % 5), &number.to_be_bytes());
+                let found = names.get(VolumeNumber(1).object(Ino(number % 5)), &number.to_be_bytes());
                 assert!(found.is_none_or(|found| found == record(*number)));
                 found.is_some()
             })
@@ -72,7 +71,8 @@ fn the_cache_is_bounded_and_returns_no_wrong_record() {
         let places = usize::try_from(sets).unwrap() * WAYS;
         assert_eq!(kept.len(), names.len());
         assert!(names.len() <= places && names.len() > places / 2, "{} of {places}", names.len());
-        kept.iter().for_each(|number| names.remove(Ino(number % 5), &number.to_be_bytes()));
+        kept.iter()
+            .for_each(|number| names.remove(VolumeNumber(1).object(Ino(number % 5)), &number.to_be_bytes()));
         assert_eq!(names.len(), 0);
     }
 }

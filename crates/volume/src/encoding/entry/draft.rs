@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::{COUNT_BYTES, Entry, PUT, Remembered, Slot, UsageDelta, encode_record, encoded_count};
+use crate::api::ids::VolumeNumber;
 use crate::bytes::{Bytes, Value};
 use crate::encoding::codec::Write;
 use crate::encoding::key::Key;
@@ -23,6 +24,16 @@ pub struct Draft {
 }
 
 impl Draft {
+    /// Returns an empty entry of a volume.
+    pub fn new(volume: VolumeNumber) -> Draft {
+        Draft { entry: Entry { volume, ..Entry::default() }, ..Draft::default() }
+    }
+
+    /// Returns the volume whose usage it changes.
+    pub fn volume(&self) -> VolumeNumber {
+        self.entry.volume
+    }
+
     /// Puts or deletes a record.
     pub fn push(&mut self, key: Key, slot: Slot) {
         if !self.bytes.is_empty() {

@@ -1,7 +1,7 @@
 //! The inode record: everything about a file but its names and data.
 
 use crate::api::attributes::{Attributes, Device, FileType};
-use crate::api::ids::{Cookie, Epoch, Ino};
+use crate::api::ids::{Cookie, Ino};
 use crate::api::time::Time;
 use crate::encoding::codec::{Malformed, Reader, Write};
 
@@ -17,8 +17,6 @@ pub struct PendingTruncation {
 /// An inode as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InodeRecord {
-    /// Epoch of birth of this value.
-    pub epoch: Epoch,
     /// File type.
     pub file_type: FileType,
     /// Low 12 bits of `st_mode`.
@@ -101,27 +99,30 @@ impl InodeRecord {
         }
     }
 
-    /// Records a truncation to `from`, and drops pending ones that it makes superfluous.
+    /// Whether another truncation can be told from all before. After four thousand million of them it cannot.
+    pub fn can_be_truncated(&self) -> bool {
+        self.truncations < u32::MAX
+    }
+
+    /// Records a truncation to `from`, and drops pending ones that it makes superfluous. The caller has checked that it
+    /// [can be truncated](InodeRecord::can_be_truncated).
     pub fn truncate(&mut self, from: u64) {
-        self.truncations += 1;
+        debug_assert!(self.can_be_truncated(), "it hides nothing that the one before does not");
+        self.truncations = self.truncations.saturating_add(1);
         self.pending_truncations.retain(|cut| cut.from < from);
         self.pending_truncations.push(PendingTruncation { from, count: self.truncations });
     }
 
     /// Returns the upper bound of the visible end of a mapping born under `birth` truncations.
     pub fn visible_end(&self, birth: u32) -> u64 {
-        self.pending_truncations
-            .iter()
-            .filter(|cut| cut.count > birth)
-            .map(|cut| cut.from)
-            .min()
-            .unwrap_or(u64::MAX)
+        // Later ones hide less.
+        let first = self.pending_truncations.partition_point(|cut| cut.count <= birth);
+        self.pending_truncations.get(first).map_or(u64::MAX, |cut| cut.from)
     }
 
     /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(160);
-        out.u32(self.epoch.0);
         out.u8(type_byte(self.file_type));
         out.u16(self.mode);
         for word in [self.links, self.uid, self.gid, self.device.major, self.device.minor, self.truncations] {
@@ -157,7 +158,6 @@ impl InodeRecord {
     pub fn decode(bytes: &[u8]) -> Result<InodeRecord, Malformed> {
         let mut reader = Reader::new(bytes, "inode record");
         let r = &mut reader;
-        let epoch = Epoch(r.u32()?);
         let file_type = type_from_byte(r.u8()?).ok_or(r.malformed())?;
         let mode = r.u16()?;
         let (links, uid, gid) = (r.u32()?, r.u32()?, r.u32()?);
@@ -165,7 +165,6 @@ impl InodeRecord {
         let truncations = r.u32()?;
         let times = [r.i64()?, r.i64()?, r.i64()?].map(Time::from_nanos);
         let mut record = InodeRecord {
-            epoch,
             file_type,
             mode,
             links,
@@ -241,4 +240,45 @@ pub(crate) fn type_byte(file_type: FileType) -> u8 {
 /// Returns the file type of a number.
 pub(crate) fn type_from_byte(byte: u8) -> Option<FileType> {
     TYPES.get(usize::from(byte.checked_sub(1)?)).copied()
+}
+
+/// How far a checkpoint has come in freeing what truncations of a file hid; of a removed file it says nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReapRecord {
+    /// Before this offset the map holds nothing that is hidden,
+    pub offset: u64,
+    /// by truncations up to this count.
+    pub truncations: u32,
+}
+
+impl ReapRecord {
+    /// Returns the offset from which the map of a file must be looked at.
+    pub fn resume(&self, record: &InodeRecord) -> u64 {
+        let cuts = record.pending_truncations.iter();
+        let from =
+            cuts.map(|cut| if cut.count <= self.truncations { cut.from.max(self.offset) } else { cut.from });
+        from.min().unwrap_or(u64::MAX)
+    }
+
+    /// Encodes the record.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(12);
+        out.u64(self.offset);
+        out.u32(self.truncations);
+        out
+    }
+
+    /// Decodes a record; an empty one is that of a file that no checkpoint has looked at.
+    ///
+    /// # Errors
+    /// Damage, or another release's format.
+    pub fn decode(bytes: &[u8]) -> Result<ReapRecord, Malformed> {
+        if bytes.is_empty() {
+            return Ok(ReapRecord::default());
+        }
+        let mut r = Reader::new(bytes, "reap record");
+        let record = ReapRecord { offset: r.u64()?, truncations: r.u32()? };
+        r.finish()?;
+        Ok(record)
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::api::ids::{Epoch, ExtentId};
+use crate::api::ids::ExtentId;
 use crate::bytes::Value;
 use crate::encoding::codec::{Malformed, Reader, Write};
 
@@ -28,8 +28,6 @@ pub enum Source<B = Arc<[u8]>> {
 /// A mapping of a range of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtentMapping<B = Arc<[u8]>> {
-    /// Epoch of birth.
-    pub epoch: Epoch,
     /// Offset in the file at which it begins.
     pub start: u64,
     /// The file's truncation count when it was written.
@@ -39,7 +37,7 @@ pub struct ExtentMapping<B = Arc<[u8]>> {
 }
 
 /// Bytes of a record before its source.
-const HEAD_BYTES: usize = 17;
+const HEAD_BYTES: usize = 13;
 
 /// Bytes of an extent's id and an offset in it.
 const PLACE_BYTES: usize = 12;
@@ -64,7 +62,6 @@ impl<B: AsRef<[u8]>> ExtentMapping<B> {
 
     /// Appends the encoded record.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
-        out.u32(self.epoch.0);
         out.u64(self.start);
         out.u32(self.birth);
         match &self.source {
@@ -90,7 +87,7 @@ impl<B: AsRef<[u8]>> ExtentMapping<B> {
             Source::Hole => Source::Hole,
             Source::Lost => Source::Lost,
         };
-        ExtentMapping { epoch: self.epoch, start: self.start, birth: self.birth, source }
+        ExtentMapping { start: self.start, birth: self.birth, source }
     }
 }
 
@@ -102,7 +99,7 @@ impl ExtentMapping {
         if value.length() > HEAD_BYTES + PLACE_BYTES {
             return end.checked_sub((value.length() - HEAD_BYTES) as u64);
         }
-        Some(u64::from_be_bytes(*value.get(4..)?.first_chunk::<8>()?))
+        Some(u64::from_be_bytes(*value.first_chunk::<8>()?))
     }
 
     /// Decodes a record.
@@ -115,7 +112,7 @@ impl<'a> ExtentMapping<&'a [u8]> {
     /// Decodes a record without copying inline data, which is the end of `bytes`.
     pub fn borrow(bytes: &'a [u8]) -> Result<ExtentMapping<&'a [u8]>, Malformed> {
         let mut r = Reader::new(bytes, "map record");
-        let (epoch, start, birth) = (Epoch(r.u32()?), r.u64()?, r.u32()?);
+        let (start, birth) = (r.u64()?, r.u32()?);
         let source = match r.u8()? {
             0 => Source::Inline(r.rest()),
             1 => Source::Extent { id: ExtentId(r.u64()?), offset: r.u32()? },
@@ -124,6 +121,6 @@ impl<'a> ExtentMapping<&'a [u8]> {
             _ => return Err(r.malformed()),
         };
         r.finish()?;
-        Ok(ExtentMapping { epoch, start, birth, source })
+        Ok(ExtentMapping { start, birth, source })
     }
 }

@@ -1,27 +1,21 @@
-//! Records about the whole: the family, usage, cached replies.
+//! Records about the whole: the pool, usage, cached replies.
 
 use std::sync::Arc;
 
-use crate::api::ids::{Epoch, ExtentId, Generation, Ino, SegmentId, Seq, VolumeId};
+use crate::api::ids::{ExtentId, Generation, PoolId, SegmentId, Seq, VolumeNumber};
 use crate::api::time::Time;
 use crate::encoding::anchor::Anchor;
 use crate::encoding::codec::{Malformed, Reader, Write};
 
-/// The one record about a family: what a checkpoint covered.
+/// The one record about a pool: what a checkpoint covered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetaRecord {
-    /// Format of all records: from [`MetaRecord::FORMAT_FIRST`] to [`MetaRecord::FORMAT`].
-    pub format: u32,
-    /// Identity of the volume.
-    pub volume: VolumeId,
-    /// Key of its handles.
-    pub handle_secret: [u8; 16],
-    /// Current epoch.
-    pub epoch: Epoch,
+    /// Identity of the pool.
+    pub pool: PoolId,
     /// Generation in which the checkpoint was made.
     pub generation: Generation,
-    /// Next inode number.
-    pub next_ino: Ino,
+    /// Number of the next volume.
+    pub next_volume: VolumeNumber,
     /// Next extent.
     pub next_extent: ExtentId,
     /// Next segment.
@@ -33,37 +27,21 @@ pub struct MetaRecord {
 }
 
 impl MetaRecord {
-    /// The format of a new volume, which every release knows.
-    pub const FORMAT_FIRST: u32 = 1;
-    /// The format of a volume that has held state of clients or orphans; formerly also extended attributes.
-    const FORMAT_2: u32 = 2;
-    /// The format of a volume whose index has lost ranges: other releases would take their records for absent.
-    pub const FORMAT_LOST: u32 = 3;
-    /// The format of a volume whose usage counters include its extended attributes; in older formats they may not. Only
-    /// volumes that have held such attributes have it.
-    pub const FORMAT_XATTRS_COUNTED: u32 = 4;
-    /// The newest format that this release reads and writes. A volume never returns to an older format.
-    pub const FORMAT: u32 = MetaRecord::FORMAT_XATTRS_COUNTED;
+    /// The format of records that this release reads and writes.
+    pub const FORMAT: u32 = 6;
 
-    /// Returns the least format of a volume with records of this table. A release that does not know the table would
-    /// ignore the records, and let them become inconsistent with what it changes.
-    pub fn format_of(table: crate::encoding::key::Table) -> u32 {
-        match table {
-            crate::encoding::key::Table::Xattr => MetaRecord::FORMAT_XATTRS_COUNTED,
-            crate::encoding::key::Table::State | crate::encoding::key::Table::Orphan => MetaRecord::FORMAT_2,
-            _ => MetaRecord::FORMAT_FIRST,
-        }
+    /// Returns the format of a stored record, whatever follows; `None` if it is too short.
+    pub fn format_of(bytes: &[u8]) -> Option<u32> {
+        Some(u32::from_be_bytes(*bytes.first_chunk()?))
     }
 
     /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(128);
-        out.u32(self.format);
-        out.u64(self.volume.0);
-        out.bytes(&self.handle_secret);
-        out.u32(self.epoch.0);
+        out.u32(MetaRecord::FORMAT);
+        out.u64(self.pool.0);
         out.u32(self.generation.0);
-        out.u64(self.next_ino.0);
+        out.u32(self.next_volume.0);
         out.u64(self.next_extent.0);
         out.u64(self.next_segment.0);
         out.i64(self.time_ceiling.nanos());
@@ -74,17 +52,13 @@ impl MetaRecord {
     /// Decodes a record; another format is refused by its number, whatever follows.
     pub fn decode(bytes: &[u8]) -> Result<MetaRecord, Malformed> {
         let mut r = Reader::new(bytes, "meta record");
-        let format = r.u32()?;
-        if !(MetaRecord::FORMAT_FIRST..=MetaRecord::FORMAT).contains(&format) {
+        if r.u32()? != MetaRecord::FORMAT {
             return Err(Malformed("meta record: a format of another release"));
         }
         Ok(MetaRecord {
-            format,
-            volume: VolumeId(r.u64()?),
-            handle_secret: r.array()?,
-            epoch: Epoch(r.u32()?),
+            pool: PoolId(r.u64()?),
             generation: Generation(r.u32()?),
-            next_ino: Ino(r.u64()?),
+            next_volume: VolumeNumber(r.u32()?),
             next_extent: ExtentId(r.u64()?),
             next_segment: SegmentId(r.u64()?),
             time_ceiling: Time::from_nanos(r.i64()?),
@@ -135,10 +109,17 @@ pub struct UsageRecord {
 }
 
 impl UsageRecord {
+    /// Returns it after a change; it stays within what there can be.
+    pub fn changed(self, bytes: i64, inodes: i64) -> UsageRecord {
+        UsageRecord {
+            bytes: self.bytes.saturating_add_signed(bytes),
+            inodes: self.inodes.saturating_add_signed(inodes),
+        }
+    }
+
     /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(20);
-        out.u32(0);
+        let mut out = Vec::with_capacity(16);
         out.u64(self.bytes);
         out.u64(self.inodes);
         out
@@ -147,7 +128,6 @@ impl UsageRecord {
     /// Decodes a record.
     pub fn decode(bytes: &[u8]) -> Result<UsageRecord, Malformed> {
         let mut r = Reader::new(bytes, "usage record");
-        r.u32()?;
         let record = UsageRecord { bytes: r.u64()?, inodes: r.u64()? };
         r.finish()?;
         Ok(record)

@@ -3,12 +3,11 @@ use crate::api::attributes::{Device, FileType};
 use crate::api::ids::{Cookie, ExtentId, Ino, SegmentId};
 use crate::api::time::Time;
 use crate::encoding::key;
-use crate::encoding::key::Table;
+use crate::encoding::key::{FIRST, Table};
 use crate::limits::XATTR_VALUE_BYTES_MAX;
 
 fn inode() -> InodeRecord {
     InodeRecord {
-        epoch: Epoch(1),
         file_type: FileType::Regular,
         mode: 0o6755,
         links: 3,
@@ -62,62 +61,67 @@ fn inode_records_omit_zero_counts_of_extended_attributes() {
     assert!(InodeRecord::decode(&none).is_err(), "zero counts are not encoded");
 }
 
-/// The encodings that format 2 added, which later releases must still read.
+/// The encodings that docs/format.md states.
 #[test]
-fn the_encoding_of_format_2_is_fixed() {
+fn the_encoding_of_keys_and_holes_is_fixed() {
     let prefix = |member: u8, table: u8| vec![0, 0, 0, member, table];
     let ino = Ino(0x0102_0304_0506_0708);
     let number = [1, 2, 3, 4, 5, 6, 7, 8];
-    assert_eq!(*key::xattr(ino, b"name"), [&prefix(1, 0x08)[..], &number, b"name"].concat());
-    assert_eq!(*key::state(b"any"), [&prefix(1, 0x09)[..], b"any"].concat());
-    assert_eq!(*key::orphan(ino), [&prefix(1, 0x0a)[..], &number].concat());
-    assert_eq!(encode_xattr(Epoch(3), b"value"), b"\0\0\0\x03value");
-    assert_eq!(decode_xattr(b"\0\0\0\x03value"), Ok(&b"value"[..]));
-    assert!(decode_xattr(&vec![0; 4 + XATTR_VALUE_BYTES_MAX + 1]).is_err());
-    let hole = ExtentMapping { epoch: Epoch(1), start: 0x1122, birth: 5, source: Source::Hole };
-    let bytes = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0x11, 0x22, 0, 0, 0, 5, 2];
+    assert_eq!(*key::xattr(FIRST.object(ino), b"name"), [&prefix(1, 0x08)[..], &number, b"name"].concat());
+    assert_eq!(*key::state(FIRST, b"any"), [&prefix(1, 0x09)[..], b"any"].concat());
+    assert_eq!(*key::orphan(FIRST.object(ino)), [&prefix(1, 0x0a)[..], &number].concat());
+    assert!(decode_xattr(&vec![0; XATTR_VALUE_BYTES_MAX + 1]).is_err());
+    let hole = ExtentMapping { start: 0x1122, birth: 5, source: Source::Hole };
+    let bytes = [0, 0, 0, 0, 0, 0, 0x11, 0x22, 0, 0, 0, 5, 2];
     assert_eq!(hole.encode(), bytes);
     assert_eq!(ExtentMapping::decode(&bytes), Ok(hole));
     assert!(ExtentMapping::decode(&[&bytes[..], &[0]].concat()).is_err());
 }
 
 #[test]
-fn only_known_formats_are_decoded() {
-    let meta = |format| {
-        let anchor = crate::encoding::anchor::Anchor {
-            journal: [9; 16],
-            seq: crate::api::ids::Seq(3),
-            start: 4096,
-            position: 8192,
-            checksum: 5,
-        };
-        MetaRecord {
-            format,
-            volume: crate::api::ids::VolumeId(7),
-            handle_secret: [1; 16],
-            epoch: Epoch(0),
-            generation: crate::api::ids::Generation(1),
-            next_ino: Ino(2),
-            next_extent: ExtentId(1),
-            next_segment: SegmentId(1),
-            time_ceiling: Time::from_nanos(5),
-            anchor,
-        }
+fn only_the_present_format_is_decoded() {
+    let anchor = crate::encoding::anchor::Anchor {
+        journal: [9; 16],
+        seq: crate::api::ids::Seq(3),
+        start: 4096,
+        position: 8192,
+        checksum: 5,
     };
-    for format in [1, 2, 3, 4] {
-        assert_eq!(MetaRecord::decode(&meta(format).encode()), Ok(meta(format)));
+    let meta = MetaRecord {
+        pool: crate::api::ids::PoolId(7),
+        generation: crate::api::ids::Generation(1),
+        next_volume: crate::api::ids::VolumeNumber(2),
+        next_extent: ExtentId(1),
+        next_segment: SegmentId(1),
+        time_ceiling: Time::from_nanos(5),
+        anchor,
+    };
+    let mut bytes = meta.encode();
+    assert_eq!(MetaRecord::decode(&bytes), Ok(meta));
+    for format in [0, MetaRecord::FORMAT - 1, MetaRecord::FORMAT + 1] {
+        bytes[..4].copy_from_slice(&format.to_be_bytes());
+        assert!(MetaRecord::decode(&bytes).is_err());
+        assert_eq!(MetaRecord::format_of(&bytes), Some(format));
     }
-    for format in [0, 5] {
-        assert!(MetaRecord::decode(&meta(format).encode()).is_err());
+}
+
+#[test]
+fn records_about_volumes_round_trip_and_truncated_ones_are_refused() {
+    let record = VolumeRecord {
+        id: crate::api::ids::VolumeId(0x0102_0304_0506_0708),
+        handle_secret: [9; 16],
+        next_ino: Ino(77),
+        size: None,
+        is_deleted: false,
+        name: "scratch".to_owned(),
+    };
+    for size in [None, Some(0), Some(1 << 40)] {
+        let record = VolumeRecord { size, ..record.clone() };
+        let bytes = record.encode();
+        assert_eq!(VolumeRecord::decode(&bytes), Ok(record));
+        assert!((0..41).all(|length| VolumeRecord::decode(&bytes[..length]).is_err()));
     }
-    for table in Table::ALL {
-        let expected = match table {
-            Table::Xattr => 4,
-            Table::State | Table::Orphan => 2,
-            _ => 1,
-        };
-        assert_eq!(MetaRecord::format_of(table), expected, "{table:?}");
-    }
+    assert!(!format!("{record:?}").contains("9, 9"), "the secret is not shown");
 }
 
 #[test]
@@ -132,6 +136,14 @@ fn a_truncation_hides_older_mappings_and_supersedes_longer_ones() {
         [PendingTruncation { from: 100, count: 1 }, PendingTruncation { from: 150, count: 3 }]
     );
     assert_eq!((record.visible_end(0), record.visible_end(2), record.visible_end(3)), (100, 150, u64::MAX));
+    for from in (151..400).chain([160, 300]).chain(301..380) {
+        record.truncate(from);
+        for birth in (0..=record.truncations).step_by(7) {
+            let hiding = record.pending_truncations.iter().filter(|cut| cut.count > birth);
+            assert_eq!(record.visible_end(birth), hiding.map(|cut| cut.from).min().unwrap_or(u64::MAX));
+        }
+    }
+    let record = &mut InodeRecord { truncations: 3, ..record };
     record.truncate(0);
     assert_eq!(record.pending_truncations, [PendingTruncation { from: 0, count: 4 }]);
 }
@@ -182,7 +194,6 @@ fn decoding_arbitrary_bytes_never_panics() {
 pub(crate) fn record_of(file_type: crate::api::attributes::FileType) -> InodeRecord {
     let time = crate::api::time::Time::EPOCH;
     InodeRecord {
-        epoch: crate::api::ids::Epoch(0),
         file_type,
         mode: 0o644,
         links: 1,

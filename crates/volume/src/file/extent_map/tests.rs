@@ -3,14 +3,14 @@ use std::sync::Arc;
 
 use super::*;
 use crate::api::attributes::FileType;
-use crate::api::ids::{Epoch, Layer};
+use crate::api::ids::Layer;
 use crate::encoding::record::tests::record_of;
 use crate::file::inodes::Presence;
 use crate::media::memory::{MemoryFile, Random};
 use crate::tables::index::Index;
 use crate::transaction::change::clip_mapping;
 
-const FILE: Ino = Ino(7);
+const FILE: ObjectId = key::FIRST.object(crate::api::ids::Ino(7));
 const BYTES: u64 = 240;
 
 /// The write or extent that each byte of the file comes from.
@@ -107,7 +107,7 @@ impl File {
         let record = self.state.record_mut();
         let birth = record.truncations;
         record.mapped_end = record.mapped_end.max(end);
-        let mapping = ExtentMapping { epoch: Epoch(0), start, birth, source: Source::Inline(bytes.into()) };
+        let mapping = ExtentMapping { start, birth, source: Source::Inline(bytes.into()) };
         let frozen = self.view.frozen.as_ref().unwrap();
         put(if age < 2 { frozen } else { &self.view.active }, end, &mapping);
         self.state.dirty.remove(start, end);

@@ -90,8 +90,12 @@ fn a_batch_for_a_full_ring_waits_for_a_checkpoint() {
     assert!(durable < waiting && !committer.has_failed());
     let later = committer.push(vec![8; 100]);
     assert!(!committer.step() && !committer.wait_durable(later, true), "still full");
+    let is_ready = || committer.queue.lock().is_ready();
+    assert!(!is_ready(), "the committer sleeps until there is room");
+    committer.kick();
+    assert!(is_ready() && !committer.step() && !is_ready(), "a vain request is not kept");
     committer.trim(&committer.anchor_at(fences[fences.len() / 2]).unwrap());
-    assert!(committer.used_bytes() < committer.capacity_bytes());
+    assert!(committer.used_bytes() < committer.capacity_bytes() && is_ready());
     assert!(committer.wait_durable(later, true));
     assert_eq!(committer.durable(), later);
 }

@@ -51,7 +51,7 @@ fn check_extent(
     if let Err(error) = blob.read_at(from, &mut bytes) {
         let what =
             format!("{stored} bytes of data in segment {id} at {} cannot be read: {error}", record.offset);
-        return findings.add(FaultKind::Data, placed.ino(), what);
+        return findings.add_to(FaultKind::Data, placed.file(), what);
     }
     let (header, data) = bytes.split_at(ExtentHeader::BYTES);
     if ExtentHeader::decode(header) != Some(ExtentHeader { id: placed.id, length: record.stored }) {
@@ -59,7 +59,7 @@ fn check_extent(
             "the header of extent {} in segment {id} is damaged: its data can be read, but its segment never be given back",
             placed.id
         );
-        findings.add(FaultKind::Data, placed.ino(), what);
+        findings.add_to(FaultKind::Data, placed.file(), what);
     }
     let verified: Vec<bool> = (data.chunks(BLOCK).enumerate())
         .map(|(number, block)| {
@@ -80,7 +80,7 @@ fn check_extent(
                 (record.offset.saturating_add(from as u64), record.offset.saturating_add(to as u64));
             let what =
                 format!("{hurt} is damaged: segment {id} from {start} to {end} does not match its checksums");
-            findings.add(FaultKind::Data, placed.ino(), what);
+            findings.add_to(FaultKind::Data, placed.file(), what);
         }
         from = to;
     }

@@ -6,9 +6,9 @@ use super::findings::Findings;
 use super::maps::{Use, Uses};
 use super::view::View;
 use super::{FaultKind, Summary};
-use crate::api::ids::{ExtentId, Ino, Member, SegmentId};
+use crate::api::ids::{ExtentId, ObjectId, SegmentId, VolumeNumber};
 use crate::encoding::key;
-use crate::encoding::key::{FAMILY, FIRST, Table};
+use crate::encoding::key::{POOL, Table};
 use crate::encoding::record::{ExtentHeader, ExtentRecord, SegmentRecord};
 use crate::limits::EXTENT_BYTES_MAX;
 use crate::media::BLOCK_BYTES;
@@ -33,8 +33,8 @@ impl Placed {
         self.record.offset.saturating_add(u64::from(self.record.stored))
     }
 
-    pub(super) fn ino(&self) -> Option<Ino> {
-        self.used.map(|used| used.ino)
+    pub(super) fn file(&self) -> Option<ObjectId> {
+        self.used.map(|used| used.file)
     }
 }
 
@@ -63,7 +63,7 @@ pub(super) fn check_extents(
     summary: &mut Summary,
 ) -> Result<Placements, IndexError> {
     let mut placements = load_segments(view, blobs, findings)?;
-    view.each_of_index(FAMILY, Table::Extent, &mut |fields, value| {
+    view.each_of_index(POOL, Table::Extent, &mut |fields, value| {
         let Some((id, row)) = decode(fields, value) else { return };
         let used = uses.remove(&id);
         check_references(view, id, &row, used.as_ref(), findings);
@@ -75,7 +75,7 @@ pub(super) fn check_extents(
         place(&mut placements, id, moved.unwrap_or(row), used, findings);
         summary.extents += 1;
     })?;
-    for (fields, slot) in view.recent_of(FAMILY, Table::Extent) {
+    for (fields, slot) in view.recent_of(POOL, Table::Extent) {
         let Some((id, row)) = slot.as_ref().and_then(|value| decode(fields, value)) else { continue };
         // An extent without a use was freed, or placed above already.
         if let Some(used) = uses.remove(&id) {
@@ -94,31 +94,36 @@ pub(super) fn check_extents(
 
 /// Reports extents that maps refer to and that do not exist; those that are lost, once for each file.
 fn report_missing(view: &View, missing: &[(ExtentId, Use)], findings: &mut Findings, summary: &mut Summary) {
-    let mut lost: BTreeMap<Ino, (u64, u64)> = BTreeMap::new();
+    let mut lost: BTreeMap<ObjectId, (u64, u64)> = BTreeMap::new();
     for (id, used) in missing {
         let (start, offset) = used.start;
         if view.is_lost(&key::extent(*id)) {
-            let of_file = lost.entry(used.ino).or_insert((0, start));
+            let of_file = lost.entry(used.file).or_insert((0, start));
             let bytes = used.reach.saturating_sub(u64::from(offset));
             *of_file = (of_file.0.saturating_add(bytes), of_file.1.min(start));
             continue;
         }
         let what = format!("data from byte {start} on lies in extent {id}, which does not exist");
-        findings.add(FaultKind::Extent, Some(used.ino), what);
+        findings.add_to(FaultKind::Extent, Some(used.file), what);
     }
-    for (ino, (bytes, first)) in lost {
+    for (file, (bytes, first)) in lost {
         summary.lost_bytes = summary.lost_bytes.saturating_add(bytes);
         let what = format!(
             "{bytes} bytes of its data, the first at byte {first}, cannot be read: the records of their extents are lost"
         );
-        findings.add(FaultKind::Lost, Some(ino), what);
+        findings.add_to(FaultKind::Lost, Some(file), what);
     }
 }
 
-/// Whether records of a table of the family are lost.
-fn lacks(view: &View, member: Member, table: Table) -> bool {
+/// Whether records of a table are lost.
+fn lacks(view: &View, member: VolumeNumber, table: Table) -> bool {
     let (from, to) = key::table_range(member, table);
     view.has_lost(&from, &to)
+}
+
+/// Whether mappings of any volume are lost.
+fn lacks_maps(view: &View) -> bool {
+    view.volumes.keys().any(|volume| lacks(view, *volume, Table::Map))
 }
 
 fn decode(fields: &[u8], value: &[u8]) -> Option<(ExtentId, ExtentRecord)> {
@@ -143,8 +148,8 @@ fn load_segments(
             }
         }
     };
-    view.each_of_index(FAMILY, Table::Segment, &mut |fields, value| load(fields, value, true))?;
-    for (fields, slot) in view.recent_of(FAMILY, Table::Segment) {
+    view.each_of_index(POOL, Table::Segment, &mut |fields, value| load(fields, value, true))?;
+    for (fields, slot) in view.recent_of(POOL, Table::Segment) {
         if let Some(value) = slot {
             load(fields, value, false);
         }
@@ -168,7 +173,7 @@ fn check_references(
     let references = used.map_or(0, |used| used.references);
     // References of lost maps are not known, nor are those of an extent whose record was lost and written anew.
     let is_unknown = row.references == ExtentRecord::REFERENCES_UNKNOWN;
-    if is_unknown || row.references > references && lacks(view, FIRST, Table::Map) {
+    if is_unknown || row.references > references && lacks_maps(view) {
         return;
     }
     if row.references != references {
@@ -176,7 +181,7 @@ fn check_references(
             "extent {id} says that {} pieces of files refer to it, but {references} do",
             row.references
         );
-        findings.add(FaultKind::Extent, used.map(|used| used.ino), what);
+        findings.add_to(FaultKind::Extent, used.map(|used| used.file), what);
     }
 }
 
@@ -191,7 +196,7 @@ fn place(
     if let Some(used) = used.filter(|used| used.reach > u64::from(record.length)) {
         let what =
             format!("its data reaches {} bytes into extent {id}, which has {}", used.reach, record.length);
-        findings.add(FaultKind::Extent, Some(used.ino), what);
+        findings.add_to(FaultKind::Extent, Some(used.file), what);
     }
     placements.entry(record.segment).or_default().extents.push(Placed { id, record, used });
 }
@@ -218,7 +223,7 @@ fn check_segment(
         );
     };
     summary.segments += 1;
-    let lacks_extents = row.live > placement.live && lacks(view, FAMILY, Table::Extent);
+    let lacks_extents = row.live > placement.live && lacks(view, POOL, Table::Extent);
     if placement.is_in_index && row.live != placement.live && !lacks_extents {
         let what =
             format!("segment {id} says that {} bytes of it are in use, but {} are", row.live, placement.live);
@@ -239,7 +244,7 @@ fn check_segment(
     for placed in &placement.extents {
         let mut add = |what: &str| {
             let what = format!("extent {} of segment {id} at {} {what}", placed.id, placed.record.offset);
-            findings.add(FaultKind::Extent, placed.ino(), what);
+            findings.add_to(FaultKind::Extent, placed.file(), what);
         };
         if placed.from() < BLOCK_BYTES || placed.to() > row.capacity {
             add("is not within it");
@@ -255,11 +260,15 @@ fn check_segment(
 
 /// Reports a fault for each file with data in an unreadable segment, and one if only freed data is lost.
 fn lost(id: SegmentId, placement: &Placement, why: &str, findings: &mut Findings) {
-    let mut files: BTreeMap<Option<Ino>, u64> = BTreeMap::new();
+    let mut files: BTreeMap<Option<ObjectId>, u64> = BTreeMap::new();
     for placed in &placement.extents {
-        *files.entry(placed.ino()).or_default() += u64::from(placed.record.stored);
+        *files.entry(placed.file()).or_default() += u64::from(placed.record.stored);
     }
-    for (ino, bytes) in files {
-        findings.add(FaultKind::Segment, ino, format!("{bytes} bytes of data lie in segment {id}, {why}"));
+    for (file, bytes) in files {
+        findings.add_to(
+            FaultKind::Segment,
+            file,
+            format!("{bytes} bytes of data lie in segment {id}, {why}"),
+        );
     }
 }

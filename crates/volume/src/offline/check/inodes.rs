@@ -8,10 +8,10 @@ use super::tree::{Node, Tree};
 use super::view::View;
 use super::{FaultKind, Summary};
 use crate::api::attributes::FileType;
-use crate::api::ids::Ino;
+use crate::api::ids::{Ino, ObjectId};
 use crate::encoding::key;
-use crate::encoding::key::{FIRST, Key, Table};
-use crate::encoding::record::{InodeRecord, UsageKind, UsageRecord, decode_symlink, decode_xattr};
+use crate::encoding::key::{Key, Table};
+use crate::encoding::record::{InodeRecord, UsageKind, UsageRecord, decode_xattr};
 use crate::limits::{FILE_BYTES_MAX, LINKS_MAX, SYMLINK_BYTES_MAX, XATTR_OVERHEAD_BYTES};
 use crate::tables::index::IndexError;
 
@@ -27,7 +27,7 @@ pub(super) fn check_inodes(
 ) -> Result<Totals, IndexError> {
     let mut totals = Totals::new();
     let mut failed = None;
-    view.each(FIRST, Table::Inode, &mut |fields, value| {
+    view.each(view.volume, Table::Inode, &mut |fields, value| {
         let Some(ino) = key::number(fields).map(Ino) else { return };
         summary.inodes += 1;
         let (Ok(record), Some(node)) = (InodeRecord::decode(value), tree.nodes.get(&ino)) else { return };
@@ -68,18 +68,22 @@ impl Faults<'_> {
     }
 
     /// Whether records of this object with keys in `from <= key < to` may be lost.
-    fn may_lack(&self, range: impl Fn(Ino) -> Key) -> bool {
-        self.view.has_lost(&range(self.ino), &range(Ino(self.ino.0.saturating_add(1))))
+    fn may_lack(&self, range: impl Fn(ObjectId) -> Key) -> bool {
+        let id = self.view.volume.object(self.ino);
+        self.view.has_lost(&range(id), &range(id.next()))
     }
 
     /// Whether this file was changed when some of its map was lost already, and its bytes could not be counted.
     fn has_inexact_map(&self) -> bool {
-        self.view.has_recorded(&key::map(self.ino, 0), &key::map(Ino(self.ino.0.saturating_add(1)), 0))
+        self.view.has_recorded(
+            &key::map(self.view.volume.object(self.ino), 0),
+            &key::map(self.view.volume.object(Ino(self.ino.0.saturating_add(1))), 0),
+        )
     }
 
     /// Whether names anywhere may be lost.
     fn may_lack_names(&self) -> bool {
-        let (from, to) = key::table_range(FIRST, Table::Name);
+        let (from, to) = key::table_range(self.view.volume, Table::Name);
         self.view.has_lost(&from, &to)
     }
 
@@ -115,7 +119,7 @@ fn check_names(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
     });
     if ino != Ino::ROOT && node.names == 0 && !(node.orphan && record.links == 0) {
         let (file_type, bytes) = (record.file_type, record.size);
-        if record.links == 0 && faults.view.is_lost(&key::orphan(ino)) {
+        if record.links == 0 && faults.view.is_lost(&key::orphan(faults.view.volume.object(ino))) {
             let what = format!(
                 "inode {ino} ({file_type:?}, {bytes} bytes) was removed, and stays: it is lost whether clients have it open"
             );
@@ -152,7 +156,7 @@ fn check_names(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
 /// Checks a directory's record; returns the number of names that are lost.
 fn check_directory(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) -> u64 {
     let mut lost = 0;
-    if record.entries > node.entries && faults.may_lack(|ino| key::name(ino, b"")) {
+    if record.entries > node.entries && faults.may_lack(|id| key::name(id, b"")) {
         lost = record.entries - node.entries;
         faults.add(
             FaultKind::Lost,
@@ -189,7 +193,7 @@ fn check_sizes(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) -> u6
     faults.unless(mapped_end <= size, FaultKind::Inode, || {
         format!("its data may reach up to byte {mapped_end}, beyond its size of {size}")
     });
-    if used > node.mapped && faults.may_lack(|ino| key::map(ino, 0)) {
+    if used > node.mapped && faults.may_lack(|id| key::map(id, 0)) {
         lost = used - node.mapped;
         let what = format!(
             "{lost} of its {used} bytes of data cannot be read: the records of their places are lost"
@@ -211,7 +215,7 @@ fn check_sizes(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) -> u6
         faults.unless(empty, FaultKind::Inode, || "it is no regular file, but holds data".to_owned());
     }
     let (number, bytes) = (record.xattrs, u64::from(record.xattr_bytes));
-    let lacks_xattrs = number > node.xattrs.0 && faults.may_lack(|ino| key::xattr(ino, b""));
+    let lacks_xattrs = number > node.xattrs.0 && faults.may_lack(|id| key::xattr(id, b""));
     faults.unless(!lacks_xattrs, FaultKind::Lost, || {
         format!("{} of its {number} extended attributes are lost", number - node.xattrs.0)
     });
@@ -237,15 +241,15 @@ fn check_sizes(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) -> u6
 }
 
 fn check_target(faults: &mut Faults<'_>, view: &View, record: &InodeRecord) -> Result<(), IndexError> {
-    let Some(value) = view.get(&key::symlink(faults.ino))? else {
-        if view.is_lost(&key::symlink(faults.ino)) {
+    let Some(value) = view.get(&key::symlink(faults.view.volume.object(faults.ino)))? else {
+        if view.is_lost(&key::symlink(faults.view.volume.object(faults.ino))) {
             faults.add(FaultKind::Lost, "the target of this symbolic link is lost".to_owned());
         } else {
             faults.add(FaultKind::Symlink, "the symbolic link has no target".to_owned());
         }
         return Ok(());
     };
-    let Ok(target) = decode_symlink(&value) else { return Ok(()) };
+    let target = &value;
     let usable = !target.is_empty() && target.len() <= SYMLINK_BYTES_MAX && !target.contains(&0);
     faults.unless(usable, FaultKind::Symlink, || "no client can use the symbolic link's target".to_owned());
     faults.unless(target.len() as u64 == record.size, FaultKind::Symlink, || {
@@ -257,7 +261,7 @@ fn check_target(faults: &mut Faults<'_>, view: &View, record: &InodeRecord) -> R
 /// Counts extended attributes; those of an object that does not exist must be waiting to be freed.
 pub(super) fn count_xattrs(view: &View, tree: &mut Tree, findings: &mut Findings) -> Result<(), IndexError> {
     let mut strays: BTreeMap<Ino, u32> = BTreeMap::new();
-    view.each(FIRST, Table::Xattr, &mut |fields, value| {
+    view.each(view.volume, Table::Xattr, &mut |fields, value| {
         let (Some(ino), Ok(value)) = (key::number(fields).map(Ino), decode_xattr(value)) else { return };
         match tree.nodes.get_mut(&ino) {
             Some(node) => {
@@ -268,7 +272,7 @@ pub(super) fn count_xattrs(view: &View, tree: &mut Tree, findings: &mut Findings
         }
     })?;
     for (ino, number) in strays {
-        if view.get(&key::reap(ino))?.is_none() && !may_be_lost(view, ino) {
+        if view.get(&key::reap(view.volume.object(ino)))?.is_none() && !may_be_lost(view, ino) {
             let what = format!("there are {number} extended attributes of inode {ino}, which does not exist");
             findings.add(FaultKind::Inode, None, what);
         }
@@ -278,10 +282,10 @@ pub(super) fn count_xattrs(view: &View, tree: &mut Tree, findings: &mut Findings
 
 /// Checks that targets belong to symbolic links.
 pub(super) fn check_symlinks(view: &View, tree: &Tree, findings: &mut Findings) -> Result<(), IndexError> {
-    view.each(FIRST, Table::Symlink, &mut |fields, _| {
+    view.each(view.volume, Table::Symlink, &mut |fields, _| {
         let Some(ino) = key::number(fields).map(Ino) else { return };
         let what = match tree.nodes.get(&ino).map(|node| node.file_type) {
-            None if view.is_lost(&key::inode(ino)) => return,
+            None if view.is_lost(&key::inode(view.volume.object(ino))) => return,
             None => "does not exist",
             Some(Some(file_type)) if file_type != FileType::Symlink => "is no symbolic link",
             Some(_) => return,

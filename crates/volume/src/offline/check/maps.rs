@@ -6,9 +6,9 @@ use super::findings::Findings;
 use super::tree::Tree;
 use super::view::View;
 use super::{FaultKind, Summary};
-use crate::api::ids::{ExtentId, Ino};
+use crate::api::ids::{ExtentId, Ino, ObjectId};
 use crate::encoding::key;
-use crate::encoding::key::{FIRST, Table};
+use crate::encoding::key::Table;
 use crate::encoding::record::{ExtentMapping, InodeRecord, Source};
 use crate::limits::FILE_BYTES_MAX;
 use crate::tables::index::IndexError;
@@ -19,7 +19,7 @@ pub(super) struct Use {
     /// Mappings in the index: what the extent's reference count counts.
     pub references: u32,
     /// The first file found.
-    pub ino: Ino,
+    pub file: ObjectId,
     /// Where that file's mapping begins, in the file and in the extent.
     pub start: (u64, u32),
     /// How far mappings extend into the extent, bytes.
@@ -59,7 +59,7 @@ struct File {
 
 impl File {
     fn open(view: &View, ino: Ino) -> Result<File, IndexError> {
-        let value = view.get(&key::inode(ino))?;
+        let value = view.get(&key::inode(view.volume.object(ino)))?;
         let record = value.and_then(|value| InodeRecord::decode(&value).ok());
         Ok(File { ino, record, over: Vec::new(), previous_end: 0 })
     }
@@ -103,10 +103,10 @@ impl File {
 }
 
 /// Records that a mapping refers to an extent.
-fn refer(uses: &mut Uses, ino: Ino, mapping: &Mapped, references: u32) {
+fn refer(uses: &mut Uses, file: ObjectId, mapping: &Mapped, references: u32) {
     let Source::Extent { id, offset } = mapping.record.source else { return };
     let start = (mapping.record.start, offset);
-    let entry = uses.entry(id).or_insert(Use { references: 0, ino, start, reach: 0 });
+    let entry = uses.entry(id).or_insert(Use { references: 0, file, start, reach: 0 });
     entry.references += references;
     let length = mapping.end.saturating_sub(mapping.record.start);
     entry.reach = entry.reach.max(u64::from(offset).saturating_add(length));
@@ -123,7 +123,7 @@ pub(super) fn check_index_maps(
     let mut lost: BTreeMap<Ino, (u64, u64)> = BTreeMap::new();
     let mut file: Option<File> = None;
     let mut failed = None;
-    view.each_of_index(FIRST, Table::Map, &mut |fields, value| {
+    view.each_of_index(view.volume, Table::Map, &mut |fields, value| {
         let Some((ino, mapping)) = Mapped::decode(fields, value) else { return };
         if file.as_ref().is_none_or(|file| file.ino != ino) {
             match open_index_map(view, tree, ino, findings) {
@@ -139,7 +139,7 @@ pub(super) fn check_index_maps(
             let what = format!("its map in the index holds {} bytes of data inline, or a hole", value.len());
             findings.add(FaultKind::Map, Some(ino), what);
         }
-        refer(uses, ino, &mapping, 1);
+        refer(uses, view.volume.object(ino), &mapping, 1);
         if let Some((start, end)) = file.check(&mapping, "index", findings)
             && let Some(node) = tree.nodes.get_mut(&ino)
         {
@@ -153,6 +153,15 @@ pub(super) fn check_index_maps(
     })?;
     report_lost_data(&lost, findings, summary);
     failed.map_or(Ok(()), Err)
+}
+
+/// Counts what the maps of a deleted volume refer to.
+pub(super) fn count_deleted(view: &View, uses: &mut Uses) -> Result<(), IndexError> {
+    view.each_of_index(view.volume, Table::Map, &mut |fields, value| {
+        if let Some((ino, mapping)) = Mapped::decode(fields, value) {
+            refer(uses, view.volume.object(ino), &mapping, 1);
+        }
+    })
 }
 
 /// Reports the data that a repair found to be lost: the bytes of each file, and where the first lies.
@@ -173,7 +182,7 @@ fn open_index_map(view: &View, tree: &Tree, ino: Ino, findings: &mut Findings) -
     match &file.record {
         Some(inode) => file.over = recent_cover(&recent_mappings(view, ino), inode),
         None if tree.nodes.contains_key(&ino) => {}
-        None if view.get(&key::reap(ino))?.is_none() && !may_be_lost(view, ino) => {
+        None if view.get(&key::reap(view.volume.object(ino)))?.is_none() && !may_be_lost(view, ino) => {
             let what =
                 format!("there is data of inode {ino}, which does not exist; its space is never given back");
             findings.add(FaultKind::Map, None, what);
@@ -185,7 +194,7 @@ fn open_index_map(view: &View, tree: &Tree, ino: Ino, findings: &mut Findings) -
 
 /// Whether the record of an object may be lost, or that of its removal.
 pub(super) fn may_be_lost(view: &View, ino: Ino) -> bool {
-    view.is_lost(&key::inode(ino)) || view.is_lost(&key::reap(ino))
+    view.is_lost(&key::inode(view.volume.object(ino))) || view.is_lost(&key::reap(view.volume.object(ino)))
 }
 
 /// Checks the mappings that the journal put.
@@ -196,7 +205,7 @@ pub(super) fn check_recent_maps(
     findings: &mut Findings,
 ) -> Result<(), IndexError> {
     let mut files: BTreeMap<Ino, Vec<Mapped>> = BTreeMap::new();
-    for (fields, slot) in view.recent_of(FIRST, Table::Map) {
+    for (fields, slot) in view.recent_of(view.volume, Table::Map) {
         if let Some((ino, mapping)) = slot.as_ref().and_then(|value| Mapped::decode(fields, value)) {
             files.entry(ino).or_default().push(mapping);
         }
@@ -205,7 +214,7 @@ pub(super) fn check_recent_maps(
         let mut file = File::open(view, ino)?;
         let Some(inode) = file.record.clone() else {
             // The mappings of a file that the journal removes remain there until the next checkpoint drops them.
-            let is_removed = matches!(view.recent(&key::inode(ino)), Some(None));
+            let is_removed = matches!(view.recent(&key::inode(view.volume.object(ino))), Some(None));
             if !tree.nodes.contains_key(&ino) && !is_removed && !may_be_lost(view, ino) {
                 let what = format!("the journal holds data of inode {ino}, which does not exist");
                 findings.add(FaultKind::Map, None, what);
@@ -214,7 +223,7 @@ pub(super) fn check_recent_maps(
         };
         for mapping in &mappings {
             file.check(mapping, "journal", findings);
-            refer(uses, ino, mapping, 0);
+            refer(uses, view.volume.object(ino), mapping, 0);
         }
         if let Some(node) = tree.nodes.get_mut(&ino) {
             let data: Vec<Mapped> =

@@ -7,7 +7,7 @@ use super::{FaultKind, Summary};
 use crate::api::attributes::FileType;
 use crate::api::ids::{Cookie, Ino};
 use crate::encoding::key;
-use crate::encoding::key::{FIRST, Table};
+use crate::encoding::key::Table;
 use crate::encoding::record::{CookieRecord, NameRecord};
 use crate::tables::index::IndexError;
 use crate::volume::check_name;
@@ -20,7 +20,7 @@ pub(super) fn check_names(
     summary: &mut Summary,
 ) -> Result<(), IndexError> {
     let mut failed = None;
-    view.each(FIRST, Table::Name, &mut |fields, value| {
+    view.each(view.volume, Table::Name, &mut |fields, value| {
         let Some((directory, name)) = fields.split_at_checked(8) else { return };
         let (Some(directory), Ok(record)) = (key::number(directory).map(Ino), NameRecord::decode(value))
         else {
@@ -35,8 +35,8 @@ pub(super) fn check_names(
             let what = format!("its cookie {} is one of `.` and `..`, so READDIR skips it", record.cookie);
             faults.push((FaultKind::Directory, what));
         }
-        match view.get(&key::cookie(directory, record.cookie)) {
-            Ok(None) if view.is_lost(&key::cookie(directory, record.cookie)) => {
+        match view.get(&key::cookie(view.volume.object(directory), record.cookie)) {
+            Ok(None) if view.is_lost(&key::cookie(view.volume.object(directory), record.cookie)) => {
                 let what = "READDIR does not list this name, as one of its two records is lost";
                 faults.push((FaultKind::Name, what.to_owned()));
             }
@@ -79,10 +79,10 @@ fn enter(
     ino: Ino,
     file_type: Option<FileType>,
 ) -> Option<(FaultKind, String)> {
-    if !tree.nodes.contains_key(&directory) && view.is_lost(&key::inode(directory)) {
+    if !tree.nodes.contains_key(&directory) && view.is_lost(&key::inode(view.volume.object(directory))) {
         tree.add_lost(directory, Some(FileType::Directory));
     }
-    if !tree.nodes.contains_key(&ino) && view.is_lost(&key::inode(ino)) {
+    if !tree.nodes.contains_key(&ino) && view.is_lost(&key::inode(view.volume.object(ino))) {
         tree.add_lost(ino, file_type);
     }
     let is_directory =
@@ -123,7 +123,7 @@ pub(super) fn check_cookies(
     summary: &mut Summary,
 ) -> Result<(), IndexError> {
     let mut failed = None;
-    view.each(FIRST, Table::Cookie, &mut |fields, value| {
+    view.each(view.volume, Table::Cookie, &mut |fields, value| {
         let (directory, cookie) = (key::number(fields).map(Ino), key::second_number(fields).map(Cookie));
         let (Some(directory), Some(cookie), Ok(listed)) = (directory, cookie, CookieRecord::decode(value))
         else {
@@ -132,7 +132,7 @@ pub(super) fn check_cookies(
         if let Some(parent) = tree.nodes.get_mut(&directory) {
             parent.highest_cookie = parent.highest_cookie.max(cookie);
         }
-        let found = match view.get(&key::name(directory, &listed.name)) {
+        let found = match view.get(&key::name(view.volume.object(directory), &listed.name)) {
             Ok(slot) => slot.map(|value| NameRecord::decode(&value)),
             Err(error) => {
                 failed = Some(error);
@@ -140,7 +140,7 @@ pub(super) fn check_cookies(
             }
         };
         let what = match found {
-            None if view.is_lost(&key::name(directory, &listed.name)) => {
+            None if view.is_lost(&key::name(view.volume.object(directory), &listed.name)) => {
                 summary.names += 1;
                 if let Some((kind, what)) = enter(view, tree, (directory, cookie), listed.ino, None) {
                     findings.add_name(kind, directory, &listed.name, what);

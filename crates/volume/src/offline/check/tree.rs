@@ -8,7 +8,7 @@ use super::{FaultKind, Summary};
 use crate::api::attributes::FileType;
 use crate::api::ids::{Cookie, Ino};
 use crate::encoding::key;
-use crate::encoding::key::{FIRST, Table};
+use crate::encoding::key::Table;
 use crate::encoding::record::{CookieRecord, InodeRecord};
 use crate::limits::DIRECTORY_DEPTH_MAX;
 use crate::tables::index::IndexError;
@@ -58,12 +58,12 @@ pub(super) struct Tree {
 impl Tree {
     /// Loads all inodes.
     pub(super) fn load(&mut self, view: &View) -> Result<(), IndexError> {
-        view.each(FIRST, Table::Inode, &mut |fields, value| {
+        view.each(view.volume, Table::Inode, &mut |fields, value| {
             let Some(ino) = key::number(fields).map(Ino) else { return };
             let file_type = InodeRecord::decode(value).ok().map(|record| record.file_type);
             self.nodes.insert(ino, Node { file_type, ..Node::default() });
         })?;
-        if !self.nodes.contains_key(&Ino::ROOT) && view.is_lost(&key::inode(Ino::ROOT)) {
+        if !self.nodes.contains_key(&Ino::ROOT) && view.is_lost(&key::inode(view.volume.object(Ino::ROOT))) {
             self.add_lost(Ino::ROOT, Some(FileType::Directory));
         }
         Ok(())
@@ -71,11 +71,13 @@ impl Tree {
 
     /// Loads the held files without a name.
     pub(super) fn load_orphans(&mut self, view: &View, findings: &mut Findings) -> Result<(), IndexError> {
-        view.each(FIRST, Table::Orphan, &mut |fields, _| {
+        view.each(view.volume, Table::Orphan, &mut |fields, _| {
             let Some(ino) = key::number(fields).map(Ino) else { return };
             match self.nodes.get_mut(&ino) {
                 Some(node) if matches!(node.file_type, None | Some(FileType::Regular)) => node.orphan = true,
-                None if view.is_lost(&key::inode(ino)) => self.add_lost(ino, Some(FileType::Regular)),
+                None if view.is_lost(&key::inode(view.volume.object(ino))) => {
+                    self.add_lost(ino, Some(FileType::Regular))
+                }
                 other => {
                     let what = if other.is_none() { "does not exist" } else { "is no regular file" };
                     let what = format!("inode {ino} is to be kept although it has no name, but it {what}");
@@ -193,7 +195,7 @@ impl Tree {
 
 /// Returns a name by its cookie, or the cookie's number if it cannot be read.
 fn name_of(view: &View, directory: Ino, cookie: Cookie) -> String {
-    let value = view.get(&key::cookie(directory, cookie)).ok().flatten();
+    let value = view.get(&key::cookie(view.volume.object(directory), cookie)).ok().flatten();
     match value.and_then(|value| CookieRecord::decode(&value).ok()) {
         Some(record) => String::from_utf8_lossy(&record.name).into_owned(),
         None => format!("(name {cookie} of inode {directory})"),

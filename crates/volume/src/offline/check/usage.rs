@@ -6,36 +6,30 @@ use super::FaultKind;
 use super::findings::Findings;
 use super::inodes::Totals;
 use super::view::View;
+use crate::api::ids::VolumeNumber;
 use crate::encoding::entry::UsageDelta;
 use crate::encoding::key;
-use crate::encoding::key::{FIRST, Table};
-use crate::encoding::record::{MetaRecord, UsageKind, UsageRecord};
+use crate::encoding::key::Table;
+use crate::encoding::record::{UsageKind, UsageRecord};
 use crate::tables::index::IndexError;
 
 /// Compares the index's counters, with the journal's changes added, with `totals`.
 pub(super) fn check_usage(
     view: &View,
-    deltas: &[UsageDelta],
+    deltas: &[(VolumeNumber, UsageDelta)],
     totals: &Totals,
     findings: &mut Findings,
 ) -> Result<(), IndexError> {
     let lacks = |table| {
-        let (from, to) = key::table_range(FIRST, table);
+        let (from, to) = key::table_range(view.volume, table);
         view.has_lost(&from, &to)
     };
     if lacks(Table::Inode) || lacks(Table::Usage) {
         findings.note("usage was not counted, as records that it is counted from are lost".to_owned());
         return Ok(());
     }
-    if may_lack_xattrs(view)? {
-        findings.note(
-            "usage was not compared: it is counted anew, with extended attributes, when the volume is next opened"
-                .to_owned(),
-        );
-        return Ok(());
-    }
     let mut counters = Totals::new();
-    view.each_of_index(FIRST, Table::Usage, &mut |fields, value| {
+    view.each_of_index(view.volume, Table::Usage, &mut |fields, value| {
         let Some((kind, id)) = fields.split_first() else { return };
         if let (Some(kind), Some(id), Ok(record)) =
             (UsageKind::from_byte(*kind), key::number(id), UsageRecord::decode(value))
@@ -43,7 +37,7 @@ pub(super) fn check_usage(
             counters.insert((kind, id), record);
         }
     })?;
-    for delta in deltas {
+    for (_, delta) in deltas.iter().filter(|(volume, _)| *volume == view.volume) {
         let counter = counters.entry((delta.kind, delta.id)).or_default();
         counter.bytes = counter.bytes.wrapping_add_signed(delta.bytes);
         counter.inodes = counter.inodes.wrapping_add_signed(delta.inodes);
@@ -67,14 +61,4 @@ pub(super) fn check_usage(
         }
     }
     Ok(())
-}
-
-/// Whether the volume has extended attributes that its counters may lack, which depends on its format.
-fn may_lack_xattrs(view: &View) -> Result<bool, IndexError> {
-    let counts = |meta: &MetaRecord| meta.format >= MetaRecord::FORMAT_XATTRS_COUNTED;
-    let mut has_xattrs = false;
-    if !view.meta.as_ref().is_some_and(counts) {
-        view.each(FIRST, Table::Xattr, &mut |_, _| has_xattrs = true)?;
-    }
-    Ok(has_xattrs)
 }

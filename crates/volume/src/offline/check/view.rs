@@ -8,15 +8,15 @@ use std::sync::Arc;
 use super::copy::CopyOnWrite;
 use super::findings::Findings;
 use super::{FaultKind, INDEX_CACHE_BYTES, Summary, records};
-use crate::api::ids::{Ino, Layer, Member};
+use crate::api::ids::{Ino, Layer, VolumeNumber};
 use crate::bytes::Value;
 use crate::encoding::entry::{Entry, Slot, UsageDelta};
 use crate::encoding::key;
-use crate::encoding::key::{Key, Table};
-use crate::encoding::record::MetaRecord;
+use crate::encoding::key::{FIRST, Key, POOL, Table};
+use crate::encoding::record::{MetaRecord, VolumeRecord};
 use crate::journal::Ring;
 use crate::media::{Media, RandomFile};
-use crate::open::OpenError;
+use crate::open::{OpenError, read_meta};
 use crate::tables::index::{CheckedFile, Index, IndexError, LostRanges, Salvaged, Walker, lost_ranges};
 use crate::tables::memtable::Memtable;
 use crate::transaction::apply;
@@ -33,8 +33,12 @@ pub(crate) struct View {
     lost: Vec<Lost>,
     /// The journal's records since then.
     recent: BTreeMap<Key, Slot>,
-    /// The record about the family; `None` if it is lost.
+    /// The record about the pool; `None` if it is lost.
     pub(crate) meta: Option<MetaRecord>,
+    /// The records about volumes in the index, and, once it is replayed, in the journal.
+    pub(crate) volumes: BTreeMap<VolumeNumber, VolumeRecord>,
+    /// The volume whose records are looked at.
+    pub(crate) volume: VolumeNumber,
 }
 
 /// A range of keys whose records the index lost.
@@ -99,13 +103,18 @@ impl View {
                 let what = "the index holds no volume: its creation was interrupted; create it again";
                 return Err(OpenError(what.to_owned()));
             }
-            Ok(Some(meta)) => {
-                let meta = MetaRecord::decode(&meta);
-                Some(meta.map_err(|error| OpenError(format!("the index holds a {error}")))?)
-            }
+            Ok(Some(meta)) => Some(read_meta(&meta)?),
         };
         let lost = recorded.iter().map(|range| Lost::recorded(&range.from, &range.to)).collect();
-        Ok(View { index, recorded, lost, recent: BTreeMap::new(), meta })
+        let mut volumes = BTreeMap::new();
+        let (from, to) = key::table_range(POOL, Table::Volume);
+        // What cannot be read is lost, and told when the index is surveyed.
+        let _ = index.scan(&from, &to, &mut |key, value| {
+            let record = VolumeRecord::decode(value).ok();
+            volumes.extend(key::volume_number(fields(key)).zip(record));
+            ControlFlow::Continue(())
+        });
+        Ok(View { index, recorded, lost, recent: BTreeMap::new(), meta, volumes, volume: FIRST })
     }
 
     /// Reads the whole index once, and visits each record that can be read. From then on, scans pass over what is
@@ -152,7 +161,7 @@ impl View {
         log: &dyn RandomFile,
         findings: &mut Findings,
         summary: &mut Summary,
-    ) -> Vec<UsageDelta> {
+    ) -> Vec<(VolumeNumber, UsageDelta)> {
         let memtable = Memtable::new(Layer(1));
         let mut usage = Vec::new();
         let Some(meta) = &self.meta else {
@@ -164,7 +173,7 @@ impl View {
         let inspected = Ring::inspect(log, &meta.anchor, &mut |_, seq, bytes| {
             match Entry::decode(bytes) {
                 Ok(entry) => {
-                    usage.extend_from_slice(&entry.usage);
+                    usage.extend(entry.usage.iter().map(|delta| (entry.volume, *delta)));
                     apply::overlay(&memtable, records::sound_records(seq, entry.records, findings));
                 }
                 Err(error) => {
@@ -183,6 +192,16 @@ impl View {
             Err(error) => findings.add(FaultKind::Journal, None, error.to_string()),
         }
         self.recent = memtable.sorted().into_iter().collect();
+        let changed: Vec<_> = self
+            .recent_of(POOL, Table::Volume)
+            .map(|(fields, slot)| {
+                let record = slot.as_ref().and_then(|value| VolumeRecord::decode(value).ok());
+                (key::volume_number(fields), record)
+            })
+            .collect();
+        for (number, record) in changed {
+            self.volumes.extend(number.zip(record));
+        }
         usage
     }
 
@@ -197,15 +216,19 @@ impl View {
     }
 
     /// Returns the journal's records of a table, in order.
-    pub(super) fn recent_of(&self, member: Member, table: Table) -> impl Iterator<Item = (&[u8], &Slot)> {
-        let (from, to) = key::table_range(member, table);
+    pub(super) fn recent_of(
+        &self,
+        volume: VolumeNumber,
+        table: Table,
+    ) -> impl Iterator<Item = (&[u8], &Slot)> {
+        let (from, to) = key::table_range(volume, table);
         let range = self.recent.range::<[u8], _>((Bound::Included(&*from), Bound::Excluded(&*to)));
         range.map(|(key, slot)| (fields(key), slot))
     }
 
     /// Returns the journal's mappings of a file, in order.
     pub(crate) fn recent_of_map(&self, ino: Ino) -> impl Iterator<Item = (&[u8], &Slot)> {
-        let (from, to) = (key::map(ino, 0), key::map(ino, u64::MAX));
+        let (from, to) = (key::map(self.volume.object(ino), 0), key::map(self.volume.object(ino), u64::MAX));
         let range = self.recent.range::<[u8], _>((Bound::Included(&*from), Bound::Included(&*to)));
         range.map(|(key, slot)| (fields(key), slot))
     }
@@ -250,11 +273,11 @@ impl View {
     /// Visits the readable records of a table of the index.
     pub(crate) fn each_of_index(
         &self,
-        member: Member,
+        volume: VolumeNumber,
         table: Table,
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
-        let (from, to) = key::table_range(member, table);
+        let (from, to) = key::table_range(volume, table);
         self.each_in_index(&from, &to, &mut |found| {
             if let Found::Record(key, value) = found {
                 visit(fields(key), value);
@@ -265,8 +288,13 @@ impl View {
 
     /// Visits the readable records of a table, the journal's over the index's, in order. `visit` may look up other
     /// records.
-    pub(crate) fn each(&self, member: Member, table: Table, visit: Visit<'_>) -> Result<(), IndexError> {
-        let (from, to) = key::table_range(member, table);
+    pub(crate) fn each(
+        &self,
+        volume: VolumeNumber,
+        table: Table,
+        visit: Visit<'_>,
+    ) -> Result<(), IndexError> {
+        let (from, to) = key::table_range(volume, table);
         self.each_in(&from, &to, &mut |key, value| visit(fields(key), value))
     }
 

@@ -5,7 +5,7 @@ use crate::encoding::codec::Malformed;
 use crate::encoding::key;
 use crate::encoding::key::Table;
 use crate::encoding::record::{
-    ExtentMapping, ExtentRecord, MetaRecord, ReplyRecord, Source, UsageKind, decode_xattr, describe,
+    ExtentMapping, ExtentRecord, ReplyRecord, Source, UsageKind, decode_xattr, describe,
 };
 use crate::offline::check::records::hex;
 
@@ -24,17 +24,17 @@ pub(super) fn record_line(word: &'static str, key: &[u8], value: &[u8]) -> Line 
 
 /// Adds a key's table and fields.
 pub(super) fn describe_key(line: Line, key: &[u8]) -> Line {
-    let Some((member, table, fields)) = key::parse(key) else { return line.text("key", bytes(key)) };
-    let mut line = line.text("table", format!("{table:?}")).number("member", member.0.into());
+    let Some((volume, table, fields)) = key::parse(key) else { return line.text("key", bytes(key)) };
+    let mut line = line.text("table", format!("{table:?}")).number("volume", volume.0.into());
     let names: &[&'static str] = match table {
-        Table::Inode | Table::Reap | Table::Symlink | Table::Orphan => &["inode"],
+        Table::Inode | Table::Symlink | Table::Orphan => &["inode"],
         Table::Name => &["directory"],
         Table::Xattr => &["inode"],
         Table::Cookie => &["directory", "cookie"],
         Table::Map => &["inode", "end"],
         Table::Extent => &["extent"],
         Table::Segment => &["segment"],
-        Table::Usage | Table::State | Table::Reply | Table::Meta => &[],
+        Table::Reap | Table::Usage | Table::State | Table::Reply | Table::Meta | Table::Volume => &[],
     };
     let mut rest = fields;
     for name in names {
@@ -50,8 +50,16 @@ pub(super) fn describe_key(line: Line, key: &[u8]) -> Line {
             let of = UsageKind::from_byte(*kind).map_or_else(|| kind.to_string(), |kind| format!("{kind:?}"));
             line.text("of", of).number("id", key::number(id).unwrap_or_default())
         }
+        (Table::Reap, fields) if let Some(id) = key::reaped(fields) => {
+            line.number("of", id.volume.0.into()).number("inode", id.ino.0)
+        }
+        (Table::Volume, fields) if let Some(number) = key::volume_number(fields) => {
+            line.number("of", number.0.into())
+        }
         (Table::State, state) => line.text("state", bytes(state)),
-        (Table::Reply, request) => line.text("request", bytes(request)),
+        (Table::Reply, fields) if let Some((volume, request)) = key::replied(fields) => {
+            line.number("of", volume.0.into()).text("request", bytes(request))
+        }
         (_, []) => line,
         (_, unexpected) => line.text("unexpected", bytes(unexpected)),
     }
@@ -68,7 +76,7 @@ pub(super) fn describe_value(table: Table, value: &[u8]) -> Result<String, Malfo
                 Source::Hole => "hole".to_owned(),
                 Source::Lost => "lost".to_owned(),
             };
-            format!("start {} birth {} epoch {}: {place}", piece.start, piece.birth, piece.epoch)
+            format!("start {} birth {}: {place}", piece.start, piece.birth)
         }
         Table::Extent => {
             let row = ExtentRecord::decode(value)?;
@@ -83,10 +91,6 @@ pub(super) fn describe_value(table: Table, value: &[u8]) -> Result<String, Malfo
         }
         Table::State => bytes(value),
         Table::Xattr => format!("{} bytes: {}", decode_xattr(value)?.len(), bytes(decode_xattr(value)?)),
-        Table::Meta => {
-            let meta = MetaRecord { handle_secret: [0; 16], ..MetaRecord::decode(value)? };
-            format!("{meta:?}").replace(&format!("{:?}", [0_u8; 16]), "(not shown)")
-        }
         _ => describe(table, value)?,
     })
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::pass::{Pass, each};
 use crate::api::ids::{ExtentId, SegmentId};
 use crate::encoding::key;
-use crate::encoding::key::Table;
+use crate::encoding::key::{POOL, Table};
 use crate::encoding::record::{ExtentHeader, ExtentRecord, SegmentRecord};
 use crate::limits::EXTENT_BYTES_MAX;
 use crate::media::BLOCK_BYTES;
@@ -36,7 +36,7 @@ impl Pass<'_, '_> {
         let present: BTreeSet<SegmentId> = blobs.iter().copied().collect();
         let mut extents = Extents::new();
         let view = self.view;
-        each(view, Table::Extent, &mut |fields, value| {
+        each(view, POOL, Table::Extent, &mut |fields, value| {
             let (Some(id), Ok(row)) = (key::number(fields).map(ExtentId), ExtentRecord::decode(value)) else {
                 return Ok(());
             };
@@ -58,7 +58,7 @@ impl Pass<'_, '_> {
     pub(super) fn mend_extents(&mut self, extents: &Extents) -> Result<u64, IndexError> {
         let mut segments: BTreeMap<SegmentId, Used> = BTreeMap::new();
         let view = self.view;
-        each(view, Table::Extent, &mut |fields, value| {
+        each(view, POOL, Table::Extent, &mut |fields, value| {
             let (Some(id), Ok(mut row)) = (key::number(fields).map(ExtentId), ExtentRecord::decode(value))
             else {
                 return Ok(());
@@ -85,7 +85,7 @@ impl Pass<'_, '_> {
     fn mend_segments(&mut self, mut used: BTreeMap<SegmentId, Used>) -> Result<u64, IndexError> {
         let next = used.last_key_value().map_or(0, |(id, _)| id.0 + 1);
         let view = self.view;
-        each(view, Table::Segment, &mut |fields, value| {
+        each(view, POOL, Table::Segment, &mut |fields, value| {
             let (Some(id), Ok(row)) = (key::number(fields).map(SegmentId), SegmentRecord::decode(value))
             else {
                 return Ok(());

@@ -6,12 +6,13 @@ use super::extents::Extents;
 use super::pass::{Pass, each};
 use super::records::correct_truncations;
 use crate::api::attributes::FileType;
-use crate::api::ids::{Epoch, Ino};
+use crate::api::ids::{Ino, ObjectId, VolumeNumber};
 use crate::encoding::key;
 use crate::encoding::key::{Key, Table};
 use crate::encoding::record::{ExtentMapping, InodeRecord, Source};
 use crate::limits::FILE_BYTES_MAX;
 use crate::offline::check::FaultKind;
+use crate::offline::check::records::check_key;
 use crate::offline::check::view::Found;
 use crate::tables::index::IndexError;
 
@@ -53,7 +54,7 @@ impl Pass<'_, '_> {
     pub(super) fn mend_maps(&mut self, extents: &mut Extents) -> Result<(), IndexError> {
         let mut file: Option<Map> = None;
         let view = self.view;
-        each(view, Table::Map, &mut |fields, value| {
+        each(view, self.volume, Table::Map, &mut |fields, value| {
             let (Some(ino), Some(end)) = (key::number(fields).map(Ino), key::second_number(fields)) else {
                 return Ok(());
             };
@@ -76,20 +77,35 @@ impl Pass<'_, '_> {
         lacking.into_iter().try_for_each(|ino| self.mend_lacking(ino, extents))
     }
 
+    /// Counts what the maps of a deleted volume refer to: checkpoints go on removing them.
+    pub(super) fn count_deleted(
+        &self,
+        volume: VolumeNumber,
+        extents: &mut Extents,
+    ) -> Result<(), IndexError> {
+        each(self.view, volume, Table::Map, &mut |_, value| {
+            refer(extents, ExtentMapping::decode(value).ok().as_ref());
+            Ok(())
+        })
+    }
+
     /// Whether mappings of an object may be lost.
     fn lacks_mappings(&self, ino: Ino) -> bool {
-        let (from, to) = map_range(ino);
+        let (from, to) = map_range(self.volume.object(ino));
         self.objects.contains_key(&ino) && self.view.has_lost(&from, &to)
     }
 
     /// Begins with a file. One whose record is lost gets a new one; what was removed is freed.
     fn open_map(&mut self, ino: Ino) -> Result<Map, IndexError> {
-        let mut inode = self.view.get(&key::inode(ino))?.and_then(|value| InodeRecord::decode(&value).ok());
+        let mut inode = self
+            .view
+            .get(&key::inode(self.volume.object(ino)))?
+            .and_then(|value| InodeRecord::decode(&value).ok());
         inode.iter_mut().for_each(correct_truncations);
         let is_reaped = self.reap.contains(&ino);
-        let is_doubtful = inode.is_none() && (is_reaped || self.is_lost(&key::reap(ino)));
+        let is_doubtful = inode.is_none() && (is_reaped || self.is_lost(&key::reap(self.volume.object(ino))));
         if !self.objects.contains_key(&ino) && !is_reaped {
-            if self.is_lost(&key::inode(ino)) {
+            if self.is_lost(&key::inode(self.volume.object(ino))) {
                 self.recreate(ino, FileType::Regular);
             } else {
                 self.free(ino)?;
@@ -110,14 +126,16 @@ impl Pass<'_, '_> {
     fn mend_lacking(&mut self, ino: Ino, extents: &mut Extents) -> Result<(), IndexError> {
         let view = self.view;
         let mut map = self.open_map(ino)?;
-        let (from, to) = map_range(ino);
+        let (from, to) = map_range(self.volume.object(ino));
         let tells_gaps = !self.is_complete(&map)?;
         let mut result = Ok(());
         view.each_in_index(&from, &to, &mut |found| {
             match found {
                 Found::Lost(_) => map.has_gap = tells_gaps,
                 Found::Record(key, value) => {
-                    let end = key::parse(key).and_then(|(_, _, fields)| key::second_number(fields));
+                    let fields = key::parse(key).map_or(&[][..], |(_, _, fields)| fields);
+                    let is_sound = check_key(Table::Map, fields).is_ok();
+                    let end = key::second_number(fields).filter(|_| is_sound);
                     result = end.map_or(Ok(()), |end| self.mend_mapping(&mut map, end, value, extents));
                 }
             }
@@ -134,7 +152,7 @@ impl Pass<'_, '_> {
     /// Whether nothing of a map is lost although records may be: the bytes that are known are all that the file has. That is
     /// certain only if the loss is new, as changes of a file that lacks mappings cannot count what they replace.
     fn is_complete(&self, map: &Map) -> Result<bool, IndexError> {
-        let (from, to) = map_range(map.ino);
+        let (from, to) = map_range(self.volume.object(map.ino));
         let Some(inode) = map.inode.as_ref().filter(|_| !self.known.meets(&from, &to)) else {
             return Ok(false);
         };
@@ -160,7 +178,7 @@ impl Pass<'_, '_> {
         value: &[u8],
         extents: &mut Extents,
     ) -> Result<(), IndexError> {
-        let (ino, key) = (map.ino, key::map(map.ino, end));
+        let (ino, key) = (map.ino, key::map(self.volume.object(map.ino), end));
         let Some(file_type) = self.objects.get(&ino).map(|object| object.file_type) else {
             // It is freed later, with what it refers to.
             refer(extents, ExtentMapping::decode(value).ok().as_ref());
@@ -193,7 +211,7 @@ impl Pass<'_, '_> {
                 refer(extents, Some(&mapping));
                 self.count_mapping(map, end_then, &mapping);
                 if end_then != end {
-                    self.out.put(&key::map(ino, end_then), &mapping.encode())?;
+                    self.out.put(&key::map(self.volume.object(ino), end_then), &mapping.encode())?;
                 }
             }
             None => self.put_lost(map, start, end_then)?,
@@ -216,10 +234,10 @@ impl Pass<'_, '_> {
 
     fn put_lost(&mut self, map: &mut Map, start: u64, end: u64) -> Result<(), IndexError> {
         let birth = map.inode.as_ref().map_or(0, |inode| inode.truncations);
-        let lost = ExtentMapping { epoch: Epoch(0), start, birth, source: Source::Lost };
+        let lost = ExtentMapping { start, birth, source: Source::Lost };
         self.count_mapping(map, end, &lost);
         map.lost_bytes = map.lost_bytes.saturating_add(end - start);
-        self.out.put(&key::map(map.ino, end), &lost.encode())
+        self.out.put(&key::map(self.volume.object(map.ino), end), &lost.encode())
     }
 
     fn count_mapping(&mut self, map: &Map, end: u64, mapping: &ExtentMapping) {
@@ -234,8 +252,8 @@ impl Pass<'_, '_> {
 }
 
 /// Returns the first key of a file's map, and the key after the last.
-fn map_range(ino: Ino) -> (Key, Key) {
-    (key::map(ino, 0), key::map(ino, u64::MAX).successor())
+fn map_range(file: ObjectId) -> (Key, Key) {
+    (key::map(file, 0), key::map(file, u64::MAX).successor())
 }
 
 /// Whether the data of a mapping may be readable, or is known to be lost.

@@ -3,7 +3,7 @@
 
 use super::pass::{Pass, each};
 use crate::api::attributes::FileType;
-use crate::api::ids::{Cookie, Epoch, Ino};
+use crate::api::ids::{Cookie, Ino};
 use crate::encoding::key;
 use crate::encoding::key::Table;
 use crate::encoding::record::{CookieRecord, NameRecord};
@@ -39,8 +39,8 @@ impl Pass<'_, '_> {
     /// Makes both records of each name agree, and counts what each directory holds.
     pub(super) fn mend_names(&mut self) -> Result<(), IndexError> {
         let view = self.view;
-        each(view, Table::Name, &mut |fields, value| self.visit_name(fields, value))?;
-        each(view, Table::Cookie, &mut |fields, value| self.visit_cookie(fields, value))?;
+        each(view, self.volume, Table::Name, &mut |fields, value| self.visit_name(fields, value))?;
+        each(view, self.volume, Table::Cookie, &mut |fields, value| self.visit_cookie(fields, value))?;
         for later in std::mem::take(&mut self.later) {
             let Later { directory, name, cookie, ino } = later;
             let is_free = self.objects.get(&ino).is_some_and(|object| object.names == 0);
@@ -66,7 +66,7 @@ impl Pass<'_, '_> {
             Verdict::Keep(file_type) => file_type,
             Verdict::Remove(why) => return self.remove_name(place, &why),
         };
-        let listed = self.view.get(&key::cookie(place.directory, record.cookie))?;
+        let listed = self.view.get(&key::cookie(self.volume.object(place.directory), record.cookie))?;
         let listed = listed.and_then(|listed| CookieRecord::decode(&listed).ok());
         let is_free = listed.as_ref().is_none_or(|listed| *listed.name == *name);
         let has_twin = listed.is_some_and(|listed| *listed.name == *name && listed.ino == record.ino);
@@ -79,7 +79,7 @@ impl Pass<'_, '_> {
             || place.cookie != NameRecord::decode(value).map_or(Cookie(0), |old| old.cookie)
         {
             record.file_type = file_type;
-            self.out.put(&key::name(place.directory, name), &record.encode())?;
+            self.out.put(&key::name(self.volume.object(place.directory), name), &record.encode())?;
         }
         if !has_twin {
             self.put_cookie(place, record.ino)?;
@@ -103,10 +103,10 @@ impl Pass<'_, '_> {
             // It went with its twin, or the place belongs to another name.
             return Ok(());
         }
-        let twin = self.out.get(&key::name(directory, name))?;
+        let twin = self.out.get(&key::name(self.volume.object(directory), name))?;
         if let Some(twin) = twin.and_then(|twin| NameRecord::decode(&twin).ok()) {
             if twin.cookie != cookie {
-                self.out.delete(&key::cookie(directory, cookie))?;
+                self.out.delete(&key::cookie(self.volume.object(directory), cookie))?;
                 self.changes.tally.records_dropped += 1;
             }
             return Ok(());
@@ -116,7 +116,7 @@ impl Pass<'_, '_> {
             Verdict::Remove(why) => return self.remove_name(place, &why),
         };
         if cookie < Cookie::FIRST {
-            self.out.delete(&key::cookie(directory, cookie))?;
+            self.out.delete(&key::cookie(self.volume.object(directory), cookie))?;
             let floor = Cookie(Cookie::FIRST.0.saturating_add(self.stamp.seq.0));
             place.cookie = self.next_cookie(directory, floor);
             self.put_cookie(place, listed.ino)?;
@@ -153,7 +153,7 @@ impl Pass<'_, '_> {
         if self.useless.contains(&ino) {
             return remove("the target of the symbolic link is lost");
         }
-        if !self.is_lost(&key::inode(ino)) {
+        if !self.is_lost(&key::inode(self.volume.object(ino))) {
             return Ok(Verdict::Remove(format!("it names inode {ino}, which does not exist")));
         }
         let file_type = match named_type {
@@ -233,9 +233,9 @@ impl Pass<'_, '_> {
     /// Removes a name that was not counted.
     fn remove_name(&mut self, place: Place<'_>, why: &str) -> Result<(), IndexError> {
         let Place { directory, name, cookie } = place;
-        self.out.delete(&key::name(directory, name))?;
+        self.out.delete(&key::name(self.volume.object(directory), name))?;
         if self.name_at(directory, cookie)?.is_some_and(|listed| *listed == *name) {
-            self.out.delete(&key::cookie(directory, cookie))?;
+            self.out.delete(&key::cookie(self.volume.object(directory), cookie))?;
         }
         self.note_change(directory);
         self.changes.list_name(directory, name, format!("removed: {why}"));
@@ -250,13 +250,13 @@ impl Pass<'_, '_> {
     }
 
     fn put_name(&mut self, place: Place<'_>, ino: Ino, file_type: FileType) -> Result<(), IndexError> {
-        let record = NameRecord { epoch: Epoch(0), ino, cookie: place.cookie, file_type };
-        self.out.put(&key::name(place.directory, place.name), &record.encode())
+        let record = NameRecord { ino, cookie: place.cookie, file_type };
+        self.out.put(&key::name(self.volume.object(place.directory), place.name), &record.encode())
     }
 
     fn put_cookie(&mut self, place: Place<'_>, ino: Ino) -> Result<(), IndexError> {
-        let record = CookieRecord { epoch: Epoch(0), ino, name: place.name.into() };
-        self.out.put(&key::cookie(place.directory, place.cookie), &record.encode())
+        let record = CookieRecord { ino, name: place.name.into() };
+        self.out.put(&key::cookie(self.volume.object(place.directory), place.cookie), &record.encode())
     }
 
     /// Returns the name that READDIR of the repaired volume lists at a cookie.
@@ -265,7 +265,7 @@ impl Pass<'_, '_> {
         directory: Ino,
         cookie: Cookie,
     ) -> Result<Option<std::sync::Arc<[u8]>>, IndexError> {
-        let listed = self.out.get(&key::cookie(directory, cookie))?;
+        let listed = self.out.get(&key::cookie(self.volume.object(directory), cookie))?;
         Ok(listed.and_then(|listed| CookieRecord::decode(&listed).ok()).map(|listed| listed.name))
     }
 }

@@ -2,10 +2,10 @@
 
 use super::pass::{Pass, each};
 use crate::api::attributes::{Device, FileType};
-use crate::api::ids::{Cookie, Epoch, Ino};
+use crate::api::ids::{Cookie, Ino};
 use crate::encoding::key;
 use crate::encoding::key::Table;
-use crate::encoding::record::{InodeRecord, decode_symlink, decode_xattr};
+use crate::encoding::record::{InodeRecord, decode_xattr};
 use crate::limits::{SYMLINK_BYTES_MAX, XATTR_OVERHEAD_BYTES};
 use crate::offline::check::FaultKind;
 use crate::tables::index::IndexError;
@@ -94,23 +94,26 @@ impl Pass<'_, '_> {
     /// Loads all objects, the lists of removed ones, and the targets of symbolic links.
     pub(super) fn load_objects(&mut self) -> Result<(), IndexError> {
         let view = self.view;
-        each(view, Table::Inode, &mut |fields, value| {
+        each(view, self.volume, Table::Inode, &mut |fields, value| {
             if let (Some(ino), Ok(record)) = (key::number(fields), InodeRecord::decode(value)) {
                 self.objects.insert(Ino(ino), Object::of(&record));
             }
             Ok(())
         })?;
-        each(view, Table::Reap, &mut |fields, _| {
-            self.reap.extend(key::number(fields).map(Ino));
+        each(view, self.volume, Table::Reap, &mut |fields, _| {
+            let of_volume = key::reaped(fields).filter(|id| id.volume == self.volume);
+            self.reap.extend(of_volume.map(|id| id.ino));
             Ok(())
         })?;
         match self.objects.get(&Ino::ROOT) {
             Some(root) if root.is_directory() => {}
             _ => self.recreate(Ino::ROOT, FileType::Directory),
         }
-        each(view, Table::Orphan, &mut |fields, _| self.load_orphan(Ino(key::number(fields).unwrap_or(0))))?;
-        each(view, Table::Symlink, &mut |fields, value| {
-            self.load_target(Ino(key::number(fields).unwrap_or(0)), decode_symlink(value).unwrap_or_default())
+        each(view, self.volume, Table::Orphan, &mut |fields, _| {
+            self.load_orphan(Ino(key::number(fields).unwrap_or(0)))
+        })?;
+        each(view, self.volume, Table::Symlink, &mut |fields, value| {
+            self.load_target(Ino(key::number(fields).unwrap_or(0)), value)
         })?;
         let is_useless =
             |object: &Object| object.file_type == FileType::Symlink && object.target_bytes.is_none();
@@ -118,7 +121,7 @@ impl Pass<'_, '_> {
             self.objects.iter().filter(|(_, object)| is_useless(object)).map(|(ino, _)| *ino).collect();
         for ino in &self.useless {
             self.objects.remove(ino);
-            self.out.delete(&key::inode(*ino))?;
+            self.out.delete(&key::inode(self.volume.object(*ino)))?;
         }
         Ok(())
     }
@@ -130,9 +133,9 @@ impl Pass<'_, '_> {
                 object.is_orphan = true;
                 Ok(())
             }
-            Some(_) => self.out.delete(&key::orphan(ino)),
+            Some(_) => self.out.delete(&key::orphan(self.volume.object(ino))),
             None => {
-                self.out.delete(&key::orphan(ino))?;
+                self.out.delete(&key::orphan(self.volume.object(ino)))?;
                 self.free(ino)
             }
         }
@@ -140,7 +143,7 @@ impl Pass<'_, '_> {
 
     fn load_target(&mut self, ino: Ino, target: &[u8]) -> Result<(), IndexError> {
         let is_usable = !target.is_empty() && target.len() <= SYMLINK_BYTES_MAX && !target.contains(&0);
-        let is_lost = self.is_lost(&key::inode(ino)) && !self.reap.contains(&ino);
+        let is_lost = self.is_lost(&key::inode(self.volume.object(ino))) && !self.reap.contains(&ino);
         if is_usable && is_lost && !self.objects.contains_key(&ino) {
             self.recreate(ino, FileType::Symlink);
         }
@@ -149,7 +152,7 @@ impl Pass<'_, '_> {
                 object.target_bytes = Some(target.len());
                 Ok(())
             }
-            _ => self.out.delete(&key::symlink(ino)),
+            _ => self.out.delete(&key::symlink(self.volume.object(ino))),
         }
     }
 
@@ -184,7 +187,7 @@ impl Pass<'_, '_> {
     pub(super) fn free(&mut self, ino: Ino) -> Result<(), IndexError> {
         if self.reap.insert(ino) {
             self.changes.tally.objects_freed += 1;
-            self.out.put(&key::reap(ino), &[])?;
+            self.out.put(&key::reap(self.volume.object(ino)), &[])?;
         }
         Ok(())
     }
@@ -192,7 +195,7 @@ impl Pass<'_, '_> {
     /// Counts extended attributes. Those of an object that does not exist are freed.
     pub(super) fn count_xattrs(&mut self) -> Result<(), IndexError> {
         let view = self.view;
-        each(view, Table::Xattr, &mut |fields, value| {
+        each(view, self.volume, Table::Xattr, &mut |fields, value| {
             let (Some(ino), Ok(value)) = (key::number(fields).map(Ino), decode_xattr(value)) else {
                 return Ok(());
             };
@@ -208,9 +211,17 @@ impl Pass<'_, '_> {
     pub(super) fn guess_type(&self, ino: Ino) -> Result<Option<FileType>, IndexError> {
         let next = Ino(ino.0.saturating_add(1));
         let tables = [
-            (key::name(ino, b""), key::name(next, b""), FileType::Directory),
-            (key::cookie(ino, Cookie(0)), key::cookie(next, Cookie(0)), FileType::Directory),
-            (key::map(ino, 0), key::map(next, 0), FileType::Regular),
+            (
+                key::name(self.volume.object(ino), b""),
+                key::name(self.volume.object(next), b""),
+                FileType::Directory,
+            ),
+            (
+                key::cookie(self.volume.object(ino), Cookie(0)),
+                key::cookie(self.volume.object(next), Cookie(0)),
+                FileType::Directory,
+            ),
+            (key::map(self.volume.object(ino), 0), key::map(self.volume.object(next), 0), FileType::Regular),
         ];
         for (from, to, file_type) in tables {
             let mut has_any = false;
@@ -226,7 +237,6 @@ impl Pass<'_, '_> {
     pub(super) fn new_record(&self, object: &Object) -> InodeRecord {
         let time = self.stamp.time;
         InodeRecord {
-            epoch: Epoch(0),
             file_type: object.file_type,
             mode: match object.file_type {
                 FileType::Directory => DIRECTORY_MODE,

@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use super::changes::{Changes, Subject};
+use super::extents::Extents;
 use super::objects::Object;
 use super::{Repaired, Stamp};
-use crate::api::ids::{Ino, SegmentId};
+use crate::api::ids::{Ino, SegmentId, VolumeNumber};
 use crate::encoding::key;
-use crate::encoding::key::{FIRST, Key, Table};
-use crate::encoding::record::MetaRecord;
+use crate::encoding::key::{Key, POOL, Table};
+use crate::encoding::record::VolumeRecord;
 use crate::limits::DIRECTORY_DEPTH_MAX;
 use crate::offline::check::Fault;
+use crate::offline::check::records::check_key;
 use crate::offline::check::view::{Found, View};
 use crate::tables::index::{IndexError, LostRanges, Records};
 
@@ -22,7 +24,9 @@ pub(super) struct Pass<'p, 'u> {
     pub stamp: Stamp,
     pub out: Output<'p, 'u>,
     pub changes: Changes,
-    /// All objects of the repaired volume.
+    /// The volume that is repaired.
+    pub volume: VolumeNumber,
+    /// All its objects.
     pub objects: BTreeMap<Ino, Object>,
     /// Records that make no sense: what they said is lost.
     unsound: BTreeSet<Key>,
@@ -36,6 +40,8 @@ pub(super) struct Pass<'p, 'u> {
     pub later: Vec<super::names::Later>,
     /// The directory for objects without a name, once it is needed.
     pub lost_and_found: Option<Ino>,
+    /// What was done to the volumes before, with paths.
+    listed: Vec<Fault>,
 }
 
 /// The copy.
@@ -63,13 +69,21 @@ impl Output<'_, '_> {
 /// Receives the fields of a key, and the value.
 pub(super) type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<(), IndexError>;
 
-/// Visits the records of a table as the old index has them.
-pub(super) fn each(view: &View, table: Table, visit: Visit<'_>) -> Result<(), IndexError> {
+/// Visits the records of a table as the old index has them. Those whose keys make no sense are left to the pass that drops such records.
+pub(super) fn each(
+    view: &View,
+    volume: VolumeNumber,
+    table: Table,
+    visit: Visit<'_>,
+) -> Result<(), IndexError> {
     let mut result = Ok(());
-    let (from, to) = key::table_range(key::member_of(table), table);
+    let (from, to) = key::table_range(if key::is_of_pool(table) { POOL } else { volume }, table);
     view.each_in_index(&from, &to, &mut |found| {
-        if let Found::Record(key, value) = found {
-            result = visit(key::parse(key).map_or(&[], |(_, _, fields)| fields), value);
+        if let Found::Record(key, value) = found
+            && let Some((_, _, fields)) = key::parse(key)
+            && check_key(table, fields).is_ok()
+        {
+            result = visit(fields, value);
         }
         if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
@@ -90,13 +104,15 @@ impl<'p, 'u> Pass<'p, 'u> {
             stamp,
             out: Output { records, is_changed: false },
             changes,
+            volume: POOL,
             objects: BTreeMap::new(),
             unsound: BTreeSet::new(),
             useless: BTreeSet::new(),
             reap: BTreeSet::new(),
-            next_ino: view.meta.as_ref().map_or(Ino(0), |meta| meta.next_ino),
+            next_ino: Ino(0),
             later: Vec::new(),
             lost_and_found: None,
+            listed: Vec::new(),
         }
     }
 
@@ -107,28 +123,78 @@ impl<'p, 'u> Pass<'p, 'u> {
         unsound: BTreeSet<Key>,
         blobs: &[SegmentId],
     ) -> Result<LostRanges, IndexError> {
-        let mut remaining = self.lost_state();
+        let mut remaining = LostRanges::default();
+        for volume in self.view.volumes.keys() {
+            self.lost_state(*volume).iter().for_each(|lost| remaining.add(&lost.from, &lost.to));
+        }
         for key in &unsound {
             self.out.delete(key)?;
             self.changes.tally.records_dropped += 1;
-            if let Some((_, Table::State, _)) = key::parse(key) {
-                let (from, to) = key::table_range(FIRST, Table::State);
+            if let Some((volume, Table::State, _)) = key::parse(key)
+                && self.view.volumes.contains_key(&volume)
+            {
+                let (from, to) = key::table_range(volume, Table::State);
                 remaining.add(&from, &to);
             }
         }
         self.unsound = unsound;
         self.changes.tally.is_state_lost = !remaining.is_empty();
-        self.load_objects()?;
-        self.mend_names()?;
         let mut extents = self.load_extents(blobs)?;
-        self.mend_maps(&mut extents)?;
-        self.count_xattrs()?;
-        self.connect()?;
+        let view = self.view;
+        for (volume, record) in &view.volumes {
+            if record.is_deleted {
+                self.count_deleted(*volume, &mut extents)?;
+            } else {
+                self.mend_volume((*volume, record), &mut extents)?;
+            }
+        }
         let next_segment = self.mend_extents(&extents)?;
         let next_extent = extents.keys().map(|id| id.0 + 1).max().unwrap_or(0);
-        self.mend_objects()?;
-        self.mend_meta(next_extent, next_segment, !remaining.is_empty())?;
+        self.mend_meta(next_extent, next_segment)?;
         Ok(remaining)
+    }
+
+    /// Repairs a volume, and counts what its maps refer to.
+    fn mend_volume(
+        &mut self,
+        (volume, record): (VolumeNumber, &VolumeRecord),
+        extents: &mut Extents,
+    ) -> Result<(), IndexError> {
+        self.volume = volume;
+        self.objects.clear();
+        self.useless.clear();
+        self.reap.clear();
+        self.later.clear();
+        self.lost_and_found = None;
+        self.next_ino = record.next_ino;
+        self.load_objects()?;
+        self.mend_names()?;
+        self.mend_maps(extents)?;
+        self.count_xattrs()?;
+        self.connect()?;
+        self.mend_objects()?;
+        let after_objects = self.objects.last_key_value().map_or(0, |(ino, _)| ino.0 + 1);
+        let next_ino = Ino(self.next_ino.0.max(after_objects));
+        if next_ino != record.next_ino {
+            self.out.put(&key::volume(volume), &VolumeRecord { next_ino, ..record.clone() }.encode())?;
+        }
+        self.list_changes(&record.name)
+    }
+
+    /// Lists what was done to a volume, now that all its names are known.
+    fn list_changes(&mut self, name: &str) -> Result<(), IndexError> {
+        for (kind, subject, what) in std::mem::take(&mut self.changes.listed) {
+            let path = match &subject {
+                Subject::Object(ino) => self.path(*ino)?,
+                Subject::Name(directory, name) => self.path(*directory)?.map(|parent| {
+                    format!("{}/{}", parent.trim_end_matches('/'), String::from_utf8_lossy(name))
+                }),
+            };
+            let path =
+                path.map(|path| if self.view.volumes.len() > 1 { format!("{name}:{path}") } else { path });
+            self.listed.push(Fault { kind, path, what });
+        }
+        Ok(())
     }
 
     /// Whether the record of this key is lost, if it is absent.
@@ -136,28 +202,20 @@ impl<'p, 'u> Pass<'p, 'u> {
         self.view.is_lost(key) || self.unsound.contains(key)
     }
 
-    /// Returns the lost ranges of the state of clients.
-    fn lost_state(&self) -> LostRanges {
+    /// Returns the lost ranges of the state of clients of a volume.
+    fn lost_state(&self, volume: VolumeNumber) -> LostRanges {
         let mut lost = self.view.recorded().clone();
-        let (from, to) = key::table_range(FIRST, Table::State);
+        let (from, to) = key::table_range(volume, Table::State);
         lost.remove(&[], &from);
         lost.remove(&to, &[0xff]);
         lost
     }
 
-    fn mend_meta(&mut self, next_extent: u64, next_segment: u64, is_lacking: bool) -> Result<(), IndexError> {
+    fn mend_meta(&mut self, next_extent: u64, next_segment: u64) -> Result<(), IndexError> {
         let Some(old) = &self.view.meta else { return Ok(()) };
         let mut meta = old.clone();
-        let after_objects = self.objects.last_key_value().map_or(0, |(ino, _)| ino.0 + 1);
-        meta.next_ino.0 = self.next_ino.0.max(after_objects);
         meta.next_extent.0 = meta.next_extent.0.max(next_extent);
         meta.next_segment.0 = meta.next_segment.0.max(next_segment);
-        if is_lacking || self.changes.tally.lost_bytes > 0 {
-            meta.format = meta.format.max(MetaRecord::FORMAT_LOST);
-        }
-        if self.objects.values().any(|object| object.is_orphan) {
-            meta.format = meta.format.max(MetaRecord::format_of(Table::Orphan));
-        }
         if self.out.is_changed {
             meta.time_ceiling = meta.time_ceiling.max(self.stamp.time);
         }
@@ -165,24 +223,14 @@ impl<'p, 'u> Pass<'p, 'u> {
     }
 
     /// Returns what was done.
-    pub(super) fn finish(self, was_lacking: bool) -> Result<Repaired, IndexError> {
-        let mut changes = Vec::with_capacity(self.changes.listed.len());
-        for (kind, subject, what) in &self.changes.listed {
-            let path = match subject {
-                Subject::Object(ino) => self.path(*ino)?,
-                Subject::Name(directory, name) => self.path(*directory)?.map(|parent| {
-                    format!("{}/{}", parent.trim_end_matches('/'), String::from_utf8_lossy(name))
-                }),
-            };
-            changes.push(Fault { kind: *kind, path, what: what.clone() });
-        }
-        Ok(Repaired {
-            changes,
+    pub(super) fn finish(self, was_lacking: bool) -> Repaired {
+        Repaired {
+            changes: self.listed,
             more_changes: self.changes.more,
             tally: self.changes.tally,
             is_replaced: self.out.is_changed || was_lacking,
             kept: Vec::new(),
-        })
+        }
     }
 
     /// Returns the path of an object in the repaired volume.

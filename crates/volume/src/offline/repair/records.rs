@@ -25,7 +25,7 @@ impl Pass<'_, '_> {
             let record = self.mend_object(*ino, object)?;
             let bytes = i64::try_from(record.usage_bytes()).unwrap_or(i64::MAX);
             for delta in usage::deltas(&record, bytes, 1) {
-                let total = totals.entry(key::usage(delta.kind.byte(), delta.id)).or_default();
+                let total = totals.entry(key::usage(self.volume, delta.kind.byte(), delta.id)).or_default();
                 total.bytes = total.bytes.saturating_add_signed(delta.bytes);
                 total.inodes = total.inodes.saturating_add_signed(delta.inodes);
             }
@@ -38,13 +38,16 @@ impl Pass<'_, '_> {
     fn mend_object(&mut self, ino: Ino, object: &Object) -> Result<InodeRecord, IndexError> {
         let old = match object.is_new {
             true => None,
-            false => self.view.get(&key::inode(ino))?.and_then(|value| InodeRecord::decode(&value).ok()),
+            false => self
+                .view
+                .get(&key::inode(self.volume.object(ino)))?
+                .and_then(|value| InodeRecord::decode(&value).ok()),
         };
         let mut record = old.clone().unwrap_or_else(|| self.new_record(object));
         correct(&mut record, ino, object);
         if !record.pending_truncations.is_empty() && self.reap.insert(ino) {
             // Otherwise no checkpoint would complete them.
-            self.out.put(&key::reap(ino), &[])?;
+            self.out.put(&key::reap(self.volume.object(ino)), &[])?;
         }
         if old.as_ref() == Some(&record) && !object.is_changed {
             return Ok(record);
@@ -58,7 +61,7 @@ impl Pass<'_, '_> {
         record.ctime = self.stamp.time;
         let generation = u64::from(self.stamp.generation.0) << CHANGE_COUNTER_BITS;
         record.change = record.change.saturating_add(1).max(generation);
-        self.out.put(&key::inode(ino), &record.encode())?;
+        self.out.put(&key::inode(self.volume.object(ino)), &record.encode())?;
         Ok(record)
     }
 
@@ -66,13 +69,17 @@ impl Pass<'_, '_> {
         let orphans: Vec<Ino> =
             self.objects.iter().filter(|(_, object)| object.is_orphan).map(|(ino, _)| *ino).collect();
         let view = self.view;
-        each(view, Table::Orphan, &mut |fields, _| {
+        each(view, self.volume, Table::Orphan, &mut |fields, _| {
             let ino = Ino(key::number(fields).unwrap_or(0));
-            if orphans.binary_search(&ino).is_ok() { Ok(()) } else { self.out.delete(&key::orphan(ino)) }
+            if orphans.binary_search(&ino).is_ok() {
+                Ok(())
+            } else {
+                self.out.delete(&key::orphan(self.volume.object(ino)))
+            }
         })?;
         for ino in orphans {
-            if self.view.get(&key::orphan(ino))?.is_none() {
-                self.out.put(&key::orphan(ino), &[])?;
+            if self.view.get(&key::orphan(self.volume.object(ino)))?.is_none() {
+                self.out.put(&key::orphan(self.volume.object(ino)), &[])?;
             }
         }
         Ok(())
@@ -80,9 +87,9 @@ impl Pass<'_, '_> {
 
     fn mend_usage(&mut self, mut totals: BTreeMap<Key, UsageRecord>) -> Result<(), IndexError> {
         let view = self.view;
-        each(view, Table::Usage, &mut |fields, value| {
+        each(view, self.volume, Table::Usage, &mut |fields, value| {
             let Some((kind, id)) = fields.split_first() else { return Ok(()) };
-            let key = key::usage(*kind, key::number(id).unwrap_or(0));
+            let key = key::usage(self.volume, *kind, key::number(id).unwrap_or(0));
             let Some(total) = totals.remove(&key) else {
                 self.changes.tally.counts_corrected += 1;
                 return self.out.delete(&key);

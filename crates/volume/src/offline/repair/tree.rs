@@ -76,7 +76,7 @@ impl Pass<'_, '_> {
     /// Returns the directory `/lost+found`. If there is none, or others than root can reach what is in it, one is made, under
     /// another name if need be: who may see an object without a name is unknown.
     fn open_lost_and_found(&mut self) -> Result<Ino, IndexError> {
-        let value = self.out.get(&key::name(Ino::ROOT, LOST_AND_FOUND.as_bytes()))?;
+        let value = self.out.get(&key::name(self.volume.object(Ino::ROOT), LOST_AND_FOUND.as_bytes()))?;
         let named = value.and_then(|value| NameRecord::decode(&value).ok()).map(|record| record.ino);
         let directory = match named {
             Some(ino) if self.is_private_directory(ino)? => ino,
@@ -98,7 +98,7 @@ impl Pass<'_, '_> {
             return Ok(false);
         };
         // One whose record is lost gets such a record.
-        let value = if object.is_new { None } else { self.view.get(&key::inode(ino))? };
+        let value = if object.is_new { None } else { self.view.get(&key::inode(self.volume.object(ino)))? };
         let record = value.and_then(|value| InodeRecord::decode(&value).ok());
         Ok(record.is_none_or(|record| record.uid == 0 && record.mode & 0o077 == 0))
     }
@@ -107,7 +107,7 @@ impl Pass<'_, '_> {
     fn free_name(&self, directory: Ino, name: &str) -> Result<String, IndexError> {
         let mut free = name.to_owned();
         let mut number = 2_u64;
-        while self.out.get(&key::name(directory, free.as_bytes()))?.is_some() {
+        while self.out.get(&key::name(self.volume.object(directory), free.as_bytes()))?.is_some() {
             free = format!("{name}.{number}");
             number += 1;
         }

@@ -25,9 +25,9 @@ fn no_space_is_reported_only_after_background_work_is_exhausted() {
     assert!(ledger.is_short());
     assert_eq!(ledger.reserve(1, 0), Err(Error::NoSpace));
     // The shortage ends only once ROOM_AGAIN_BYTES are available.
-    ledger.refresh(ROOM_AGAIN_BYTES - 1, DEVICE, true);
+    ledger.refresh(ROOM_AGAIN_BYTES - 1, DEVICE, true, true);
     assert!(ledger.is_short());
-    ledger.refresh(ROOM_AGAIN_BYTES, DEVICE, true);
+    ledger.refresh(ROOM_AGAIN_BYTES, DEVICE, true, true);
     assert!(!ledger.is_short());
     assert_eq!(ledger.reserve(1, 0), Err(Error::Busy), "the count of attempts restarts");
 }
@@ -35,10 +35,24 @@ fn no_space_is_reported_only_after_background_work_is_exhausted() {
 #[test]
 fn nothing_is_reserved_without_room_for_a_checkpoint() {
     let ledger = SpaceLedger::default();
-    ledger.refresh(1 << 30, DEVICE, false);
+    ledger.refresh(1 << 30, DEVICE, false, true);
     assert!(!ledger.can_checkpoint());
-    assert_eq!(ledger.reserve(1, 1 << 30), Err(Error::Busy));
-    ledger.refresh(1 << 30, DEVICE, true);
+    assert_eq!(ledger.reserve(1, 1 << 30), Err(Error::ObjectBusy));
+    ledger.refresh(1 << 30, DEVICE, true, true);
     assert_eq!(ledger.reserve(1, 1 << 30), Ok(()));
     assert_eq!(ledger.device(), DEVICE);
+}
+
+#[test]
+fn on_a_full_device_callers_wait_in_nobodys_way() {
+    let ledger = SpaceLedger::default();
+    ledger.refresh(0, DEVICE, true, false);
+    for _ in 0..EXHAUSTIONS_MAX {
+        assert_eq!(ledger.reserve(1, 0), Err(Error::ObjectBusy));
+        ledger.exhausted();
+    }
+    assert_eq!(ledger.reserve(1, 0), Err(Error::NoSpace));
+    // What was removed may become room; until it has, nobody waits behind this one either.
+    ledger.removed();
+    assert_eq!(ledger.reserve(1, 0), Err(Error::ObjectBusy));
 }

@@ -3,14 +3,23 @@
 //! The library does not tell what it caches, and it treats a read that its file refuses as a failure. So reads are
 //! observed: after many in a row that needed no block of the file, the next one will hardly need one. A read that
 //! does makes the index cold again, so at most one in [`WARM_AFTER`] surprises a caller that must not wait.
+//!
+//! Clients choose what is read. So each surprise doubles the reads that it takes until the index is warm again, and only
+//! many more without one halve them: whoever mixes a cold read into warm ones soon has all of them done by workers.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::IndexError;
 
-/// Consecutive reads without a block of the file after which the index is warm.
+/// Consecutive reads without a block of the file after which the index is warm, at first.
 const WARM_AFTER: u32 = 1024;
+
+/// The same after many surprises.
+const WARM_AFTER_MAX: u32 = 1 << 18;
+
+/// After so many times these reads without a surprise, half of them are enough.
+const TRUST_AFTER: u32 = 16;
 
 thread_local! {
     static BLOCK_READS: Cell<u64> = const { Cell::new(0) };
@@ -24,8 +33,10 @@ pub(super) fn count_block_read() {
 /// How recent reads went.
 #[derive(Debug)]
 pub(super) struct Warmth {
-    /// Reads to go until the index is warm.
-    left: AtomicU32,
+    /// Reads in a row that needed no block.
+    in_row: AtomicU32,
+    /// How many it takes until the index is warm.
+    warm_after: AtomicU32,
     cold: AtomicU64,
     blocks: AtomicU64,
     /// The library failed: reads that miss its cache need many blocks each.
@@ -44,7 +55,8 @@ pub struct ColdReads {
 impl Default for Warmth {
     fn default() -> Warmth {
         Warmth {
-            left: AtomicU32::new(WARM_AFTER),
+            in_row: AtomicU32::new(0),
+            warm_after: AtomicU32::new(WARM_AFTER),
             cold: AtomicU64::new(0),
             blocks: AtomicU64::new(0),
             damaged: AtomicBool::new(false),
@@ -55,13 +67,14 @@ impl Default for Warmth {
 impl Warmth {
     /// Whether the next read will hardly need media.
     pub(super) fn is_warm(&self) -> bool {
-        self.left.load(Ordering::Relaxed) == 0 && !self.damaged.load(Ordering::Relaxed)
+        let enough = self.warm_after.load(Ordering::Relaxed);
+        self.in_row.load(Ordering::Relaxed) >= enough && !self.damaged.load(Ordering::Relaxed)
     }
 
     /// Records that the library failed, which it does for good: the index is cold from now on.
     pub(super) fn note_damage(&self, error: &IndexError) {
         if !self.damaged.swap(true, Ordering::Relaxed) {
-            tracing::error!(%error, "the index is damaged; what can be read is served; run `holdfast check`");
+            tracing::error!(event = "damage", %error, "the index is damaged; what can be read is served; run `holdfast check`");
         }
     }
 
@@ -81,15 +94,33 @@ impl Warmth {
         if blocks > 0 {
             self.cold.fetch_add(1, Ordering::Relaxed);
             self.blocks.fetch_add(blocks, Ordering::Relaxed);
-            self.left.store(WARM_AFTER, Ordering::Relaxed);
+            self.note_cold();
         } else {
-            // Two threads at once may count as one: a guess need not be exact.
-            let left = self.left.load(Ordering::Relaxed);
-            if left > 0 {
-                self.left.store(left - 1, Ordering::Relaxed);
-            }
+            self.note_warm();
         }
         result
+    }
+
+    // Two threads at once may count as one: a guess need not be exact.
+
+    fn note_warm(&self) {
+        let enough = self.warm_after.load(Ordering::Relaxed);
+        let in_row = self.in_row.load(Ordering::Relaxed);
+        if in_row < enough.saturating_mul(TRUST_AFTER) {
+            self.in_row.store(in_row + 1, Ordering::Relaxed);
+        } else if enough > WARM_AFTER {
+            let fewer = (enough / 2).max(WARM_AFTER);
+            self.warm_after.store(fewer, Ordering::Relaxed);
+            // It stays warm, and earns the next step anew.
+            self.in_row.store(fewer, Ordering::Relaxed);
+        }
+    }
+
+    fn note_cold(&self) {
+        let enough = self.warm_after.load(Ordering::Relaxed);
+        if self.in_row.swap(0, Ordering::Relaxed) >= enough {
+            self.warm_after.store(enough.saturating_mul(2).min(WARM_AFTER_MAX), Ordering::Relaxed);
+        }
     }
 }
 
@@ -111,5 +142,50 @@ mod tests {
         assert!(!warmth.is_warm());
         warmth.watch(|| (count_block_read(), count_block_read()));
         assert_eq!(warmth.cold_reads(), ColdReads { reads: 2, file_reads: 3 });
+    }
+
+    /// Has reads done that need no block, until the index is warm. Returns how many it took.
+    fn warm_up(warmth: &Warmth) -> u32 {
+        let mut reads = 0;
+        while !warmth.is_warm() {
+            warmth.watch(|| {});
+            reads += 1;
+        }
+        reads
+    }
+
+    #[test]
+    fn whoever_mixes_cold_reads_into_warm_ones_is_trusted_less_and_less() {
+        let warmth = Warmth::default();
+        let (mut reads, mut surprises) = (0, 0);
+        while reads < 1_000_000 {
+            reads += warm_up(&warmth);
+            warmth.watch(count_block_read);
+            surprises += 1;
+        }
+        assert!(surprises <= 12, "{surprises} reads surprised a caller that must not wait");
+        // A read that is known to be cold is no surprise.
+        let before = warm_up(&warmth);
+        assert_eq!(before, WARM_AFTER_MAX);
+        warmth.watch(count_block_read);
+        (0..10).for_each(|_| warmth.watch(count_block_read));
+        assert_eq!(warm_up(&warmth), before);
+        // Trust comes back slowly.
+        let to_halve = TRUST_AFTER * before - before;
+        (0..to_halve).for_each(|_| warmth.watch(|| {}));
+        assert!(warmth.is_warm());
+        warmth.watch(|| {});
+        assert!(warmth.is_warm());
+        warmth.watch(count_block_read);
+        assert_eq!(warm_up(&warmth), before, "it was halved, and is doubled again");
+        (0..50_000_000)
+            .take_while(|_| {
+                warmth.watch(|| {});
+                warmth.warm_after.load(Ordering::Relaxed) > WARM_AFTER
+            })
+            .for_each(drop);
+        assert!(warmth.is_warm());
+        warmth.watch(count_block_read);
+        assert_eq!(warm_up(&warmth), 2 * WARM_AFTER);
     }
 }

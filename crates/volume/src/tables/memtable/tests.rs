@@ -1,5 +1,6 @@
 use super::*;
 use crate::api::ids::{Cookie, Ino};
+use crate::encoding::key::FIRST;
 use crate::media::memory::Random;
 
 fn value(bytes: &[u8]) -> Slot {
@@ -25,21 +26,25 @@ fn random_records_agree_with_an_ordered_map() {
         for _ in 0..400 {
             let ino = Ino(random.below(40));
             let key = match random.below(3) {
-                0 => key::inode(ino),
-                1 => key::map(ino, random.below(9)),
-                _ => key::name(ino, &random.bytes(2)),
+                0 => key::inode(FIRST.object(ino)),
+                1 => key::map(FIRST.object(ino), random.below(9)),
+                _ => key::name(FIRST.object(ino), &random.bytes(2)),
             };
             let length = usize::try_from(random.below(50)).unwrap();
             let slot = if random.below(4) == 0 { None } else { value(&random.bytes(length)) };
             memtable.apply([(key.clone(), slot.clone())], &[]);
-            model.insert(key.clone(), slot);
+            if slot.is_none() && matches!(key::parse(&key), Some((_, key::Table::Map, _))) {
+                model.remove(&key);
+            } else {
+                model.insert(key.clone(), slot);
+            }
             assert_eq!(memtable.get(&key).as_ref(), model.get(&key));
         }
         assert_eq!(memtable.sorted(), model.clone().into_iter().collect::<Vec<_>>());
         let bytes: u64 = model.iter().map(|(key, slot)| record_bytes(key, slot)).sum();
         assert_eq!(memtable.bytes(), bytes, "replaced records are not counted");
         for ino in (0..40).map(Ino) {
-            let (from, to) = (key::map(ino, 2), key::map(ino, 7));
+            let (from, to) = (key::map(FIRST.object(ino), 2), key::map(FIRST.object(ino), 7));
             let expected: Vec<_> = model
                 .range(from.clone()..to.clone())
                 .map(|(key, slot)| (key.clone(), slot.clone()))
@@ -53,11 +58,12 @@ fn random_records_agree_with_an_ordered_map() {
 fn names_added_and_removed_leave_no_tombstones() {
     let memtable = Memtable::new(Layer(1));
     for number in 0..1000 {
-        let cookie = key::cookie(Ino(2), Cookie(number));
+        let cookie = key::cookie(FIRST.object(Ino(2)), Cookie(number));
         memtable.apply([(cookie.clone(), value(b"name"))], &[]);
         memtable.apply([(cookie, None)], &[]);
     }
-    let (from, to) = (key::cookie(Ino(2), Cookie(0)), key::cookie(Ino(2), Cookie(u64::MAX)));
+    let (from, to) =
+        (key::cookie(FIRST.object(Ino(2)), Cookie(0)), key::cookie(FIRST.object(Ino(2)), Cookie(u64::MAX)));
     assert!(scanned(&memtable, &from, &to).is_empty());
     assert!(memtable.is_empty());
     assert_eq!(memtable.bytes(), 0);
@@ -67,11 +73,47 @@ fn names_added_and_removed_leave_no_tombstones() {
 }
 
 #[test]
+fn replaced_mappings_leave_no_tombstones() {
+    let memtable = Memtable::new(Layer(1));
+    memtable.apply((1..1000).map(|end| (key::map(FIRST.object(Ino(2)), end), value(b"x"))), &[]);
+    memtable.apply((1..1000).map(|end| (key::map(FIRST.object(Ino(2)), end), None)), &[]);
+    memtable.apply([(key::map(FIRST.object(Ino(2)), 2000), None)], &[]);
+    assert!(
+        scanned(&memtable, &key::map(FIRST.object(Ino(2)), 0), &key::map(FIRST.object(Ino(2)), u64::MAX))
+            .is_empty()
+    );
+    assert_eq!((memtable.is_empty(), memtable.bytes()), (true, 0));
+}
+
+#[test]
+fn a_scan_in_parts_visits_the_same_records() {
+    let memtable = Memtable::new(Layer(1));
+    let record = |number: u64| key::xattr(FIRST.object(Ino(2)), &number.to_be_bytes());
+    for records in [0, 1, PART_RECORDS as u64, 3 * PART_RECORDS as u64 + 7] {
+        memtable.apply((0..records).map(|number| (record(number), value(b"x"))), &[]);
+        for (from, to) in [(0, records), (5, records.saturating_sub(3)), (0, u64::MAX)] {
+            let (from, to, mut found) = (record(from), record(to), Vec::new());
+            memtable.scan_in_parts(&from, &to, &mut |key, slot| {
+                found.push((key.clone(), slot.clone()));
+                ControlFlow::Continue(())
+            });
+            assert_eq!(found, scanned(&memtable, &from, &to));
+        }
+    }
+    let mut visited = 0;
+    memtable.scan_in_parts(&record(0), &record(u64::MAX), &mut |_, _| {
+        visited += 1;
+        if visited == PART_RECORDS + 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert_eq!(visited, PART_RECORDS + 1);
+}
+
+#[test]
 fn a_visitor_ends_a_scan() {
     let memtable = Memtable::new(Layer(1));
-    memtable.apply((1..9).map(|end| (key::map(Ino(3), end), value(b""))), &[]);
+    memtable.apply((1..9).map(|end| (key::map(FIRST.object(Ino(3)), end), value(b""))), &[]);
     let mut seen = 0;
-    memtable.scan(&key::map(Ino(3), 0), &key::map(Ino(3), 100), &mut |_, _| {
+    memtable.scan(&key::map(FIRST.object(Ino(3)), 0), &key::map(FIRST.object(Ino(3)), 100), &mut |_, _| {
         seen += 1;
         if seen == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
@@ -81,7 +123,7 @@ fn a_visitor_ends_a_scan() {
 #[test]
 fn tombstones_remain_only_over_records_of_older_layers() {
     let memtable = Memtable::new(Layer(1));
-    let key = key::name(Ino(2), b"name");
+    let key = key::name(FIRST.object(Ino(2)), b"name");
     let put = |fresh: &[usize]| memtable.apply([(key.clone(), value(b"1"))], fresh);
     let delete = |fresh: &[usize]| memtable.apply([(key.clone(), None)], fresh);
     put(&[0]);
@@ -104,7 +146,7 @@ fn tombstones_remain_only_over_records_of_older_layers() {
 fn a_scan_sees_changes_of_one_directory_atomically() {
     const RENAMES: u64 = 20_000;
     let memtable = Memtable::new(Layer(1));
-    let cookie = |number| key::cookie(Ino(2), Cookie(number));
+    let cookie = |number| key::cookie(FIRST.object(Ino(2)), Cookie(number));
     memtable.apply([(cookie(0), value(b"name"))], &[]);
     std::thread::scope(|scope| {
         let renaming = scope.spawn(|| {

@@ -1,6 +1,8 @@
 use super::*;
+use crate::api::ids::Ino;
 use crate::api::ids::Layer;
 use crate::encoding::key;
+use crate::encoding::key::FIRST;
 use crate::media::memory::{MemoryFile, Random};
 use crate::tables::index::Index;
 
@@ -30,12 +32,12 @@ fn a_paged_scan_agrees_with_an_ordered_map() {
     for seed in 0..6 {
         println!("seed {seed}");
         let random = &mut Random::new(seed);
-        let file = Ino(9);
+        let record = |number: u64| key::xattr(FIRST.object(Ino(9)), &number.to_be_bytes());
         let mut model: BTreeMap<Key, Slot> = BTreeMap::new();
         let ends = 600;
         let mut in_index = BTreeMap::new();
         for number in (0..ends).filter(|_| random.below(3) > 0) {
-            in_index.insert(key::map(file, number), Some(Value::from(&b"old"[..])));
+            in_index.insert(record(number), Some(Value::from(&b"old"[..])));
         }
         model.extend(in_index.clone());
         let (_index, snapshot) = index_of(&in_index);
@@ -45,7 +47,7 @@ fn a_paged_scan_agrees_with_an_ordered_map() {
             for _ in 0..4 {
                 let start = random.below(ends);
                 for number in start..(start + random.below(250)).min(ends) {
-                    let key = key::map(file, number);
+                    let key = record(number);
                     let slot = if random.below(5) == 0 { Some(Value::from(text)) } else { None };
                     table.apply([(key.clone(), slot.clone())], &[]);
                     model.insert(key, slot);
@@ -54,12 +56,12 @@ fn a_paged_scan_agrees_with_an_ordered_map() {
         }
         let [frozen, active] = tables;
         let view = stack(active, Some(frozen), snapshot);
-        let to = key::map(file, u64::MAX);
+        let to = record(u64::MAX);
         let expected: Vec<(Key, Value)> =
             model.iter().filter_map(|(key, slot)| Some((key.clone(), slot.clone()?))).collect();
         for max in [1, 7, 64, 10_000] {
             let mut found: Vec<(Key, Value)> = Vec::new();
-            let mut from = key::map(file, 0);
+            let mut from = record(0);
             loop {
                 let page = view.scan(&from, &to, max).unwrap();
                 assert!(page.len() <= max);
@@ -79,7 +81,7 @@ fn a_paged_scan_agrees_with_an_ordered_map() {
 fn a_cached_map_is_current_until_a_checkpoint_changed_it() {
     let (_index, snapshot) = index_of(&BTreeMap::new());
     let mut view = stack(Memtable::new(Layer(1)), None, Arc::clone(&snapshot));
-    let (changed, untouched) = (Ino(5), Ino(6));
+    let (changed, untouched) = (FIRST.object(Ino(5)), FIRST.object(Ino(6)));
     let read_at = view.version;
     assert!(view.is_map_current(changed, read_at));
     view = view.with_index(Arc::clone(&snapshot), HashSet::from([changed]));

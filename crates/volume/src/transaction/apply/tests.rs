@@ -1,14 +1,14 @@
 use super::*;
 use crate::api::attributes::FileType;
-use crate::api::ids::{Epoch, ExtentId, Layer};
+use crate::api::ids::{ExtentId, Layer};
 use crate::encoding::record::tests::record_of;
 use crate::media::memory::Random;
 
-const FILE: Ino = Ino(7);
+const FILE: ObjectId = key::FIRST.object(crate::api::ids::Ino(7));
 const BYTES: u64 = 200;
 
 fn put(start: u64, end: u64, source: Source) -> (Key, Slot) {
-    let record = ExtentMapping { epoch: Epoch(0), start, birth: 0, source };
+    let record = ExtentMapping { start, birth: 0, source };
     (key::map(FILE, end), Some(record.encode().into()))
 }
 

@@ -90,6 +90,7 @@ fn locking_a_locked_range_changes_nothing() {
 #[test]
 fn random_changes_agree_with_a_map_of_bytes() {
     const BYTES: u64 = 40;
+    let mut most = 0;
     for seed in 0..200_u64 {
         let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         let mut next = |below: u64| {
@@ -102,8 +103,10 @@ fn random_changes_agree_with_a_map_of_bytes() {
         let mut bytes = vec![[None; 3]; usize::try_from(BYTES).unwrap()];
         for _ in 0..60 {
             let owner = next(3);
-            let (a, b) = (next(BYTES), next(BYTES));
-            let (first, last) = (a.min(b), a.max(b));
+            // Many short ranges, or few long ones.
+            let length = if seed % 2 == 0 { 3 } else { BYTES };
+            let first = next(BYTES);
+            let last = (first + next(length)).min(BYTES - 1);
             let kind = [None, Some(Read), Some(Write)][usize::try_from(next(3)).unwrap()];
             let at = usize::try_from(owner).unwrap();
             let cells = usize::try_from(first).unwrap()..=usize::try_from(last).unwrap();
@@ -119,6 +122,7 @@ fn random_changes_agree_with_a_map_of_bytes() {
                 continue;
             }
             locks.set(owner, first, last, kind);
+            most = most.max(locks.len());
             bytes[cells].iter_mut().for_each(|cell| cell[at] = kind);
             for (at, owner) in (0..3).enumerate() {
                 let mut expected: Vec<(u64, u64, LockKind)> = Vec::new();
@@ -130,9 +134,28 @@ fn random_changes_agree_with_a_map_of_bytes() {
                     }
                 }
                 assert_eq!(locks.shown(owner), expected, "seed {seed}");
+                let extent = expected.first().zip(expected.last()).map(|(one, other)| range(one.0, other.1));
+                assert_eq!(locks.extent(&owner), extent, "seed {seed}");
+                let (held, wanted) = (|run: &(u64, u64, LockKind)| range(run.0, run.1), range(first, last));
+                let overlaps = expected.iter().any(|run| held(run).overlaps(wanted));
+                assert_eq!(locks.has_any(&owner, wanted), overlaps, "seed {seed}");
+                let covering = expected.iter().find(|run| run.0 <= first && last <= run.1);
+                assert_eq!(locks.covering(&owner, wanted).map(|lock| lock.range), covering.map(held));
             }
         }
     }
+    assert!(most > 2 * FEW_MAX, "{most} at most");
+}
+
+#[test]
+fn many_ranges_become_few_again() {
+    let mut locks = Ranges::default();
+    for number in 0..100 {
+        locks.set(1, 2 * number, 2 * number, Some(if number % 2 == 0 { Read } else { Write }));
+    }
+    locks.set(1, 6, u64::MAX, None);
+    assert!(matches!(locks.0.as_deref(), Some(Locks::Few(_))), "tables take a kilobyte");
+    assert_eq!(locks.shown(1), [(0, 0, Read), (2, 2, Write), (4, 4, Read)]);
 }
 
 /// As many as a file may have: comparing each with each would take minutes.

@@ -1,7 +1,6 @@
 //! OPEN with creation (RFC 8881 section 18.16.3). The record of the open is in the journal entry that creates the file.
 
 use std::cell::Cell;
-use std::rc::Rc;
 
 use volume::attributes::SetAttributes;
 use volume::request::{Answer, Durability, Error, Failure, Journaled};
@@ -37,7 +36,7 @@ pub(super) fn run(
     let directory = compound.changeable()?;
     compound.check_directory(&directory)?;
     let new = new_attributes(how, compound.minor)?;
-    if directory.volume.lookup_request(&compound.request_key()).is_some() {
+    if directory.volume.lookup_request(&compound.request_key(&directory)).is_some() {
         // This request created the file before a restart.
         return create(compound, &directory, name, how, new, request, out);
     }
@@ -78,7 +77,7 @@ fn not_created(how: &CreateHow4<'_>, failure: Failure) -> Failure {
 
 fn create<'c>(
     compound: &mut Compound<'c>,
-    directory: &Rc<Object<'c>>,
+    directory: &Object<'c>,
     name: &[u8],
     how: &CreateHow4<'_>,
     (set, attrset): (SetAttributes, wire::nfs4::AttrMask),
@@ -135,7 +134,7 @@ fn create<'c>(
 /// was not made because the journal was full, the file is opened now.
 fn open_remembered<'c>(
     compound: &mut Compound<'c>,
-    directory: &Rc<Object<'c>>,
+    directory: &Object<'c>,
     request: &Request<'_>,
     at: usize,
     out: &mut Encoder<'_>,
@@ -149,7 +148,7 @@ fn open_remembered<'c>(
         return Ok(());
     }
     out.rewind(at);
-    let change = shown::attributes(compound, &Target::Stored(Rc::clone(directory)))?.change;
+    let change = shown::attributes(compound, &Target::Stored(directory.clone()))?.change;
     let cinfo = ChangeInfo4 { atomic: true, before: change, after: change };
     let file = compound.file()?;
     open_file(compound, &file, cinfo, request, out)
@@ -166,7 +165,7 @@ struct Made {
 
 fn open_created<'c>(
     compound: &mut Compound<'c>,
-    directory: &Rc<Object<'c>>,
+    directory: &Object<'c>,
     made: &Made,
     prepared: (&PreparedOpen, InFlightModification<'_>),
     request: &Request<'_>,
@@ -174,7 +173,7 @@ fn open_created<'c>(
     out: &mut Encoder<'_>,
 ) -> Done {
     let cinfo = change_info(&made.created.directory);
-    let file = Rc::new(directory.beside(made.created.attributes.ino));
+    let file = directory.beside(made.created.attributes.ino);
     if !made.journaled {
         return open_file(compound, &file, cinfo, request, out);
     }

@@ -1,14 +1,12 @@
 //! Keeps a file that is being opened, whatever happens to its names.
 
-use std::rc::Rc;
-
 use volume::ids::Ino;
 use volume::results::{AccessMask, Accessible};
 use volume::volume::Volume;
 use wire::nfs4::NfsStat4;
 
 use crate::call::Object;
-use crate::v4::context::{Compound, OpStop, Target};
+use crate::v4::context::{Compound, OpStop};
 
 /// Keeps a file until the shared state does, see [`Volume::hold`].
 pub(super) struct FileHold<'c> {
@@ -36,15 +34,17 @@ impl Drop for FileHold<'_> {
 
 /// A file that was looked up in a directory.
 pub(super) struct Found<'c> {
-    pub(super) file: Rc<Object<'c>>,
+    pub(super) file: Object<'c>,
     /// The change value of the directory.
     pub(super) change: u64,
     pub(super) hold: FileHold<'c>,
     pub(super) access: Accessible,
 }
 
-/// Looks up a name in a directory, and holds the file. If another file replaces it before that, the lookup repeats: the
-/// name always names some file.
+/// What OPEN asks about.
+const WANTED: AccessMask = AccessMask(AccessMask::READ | AccessMask::EXECUTE | AccessMask::MODIFY);
+
+/// Looks up a name in a directory, and holds the file.
 ///
 /// # Errors
 /// NFS4ERR_ISDIR for exports, and those of the engine.
@@ -53,21 +53,18 @@ pub(super) fn find<'c>(
     directory: &Object<'c>,
     name: &[u8],
 ) -> Result<Found<'c>, OpStop> {
-    loop {
-        let (Target::Stored(file), Some(change)) = compound.find(directory, name)? else {
-            return Err(NfsStat4::IsDir.into());
-        };
-        let hold = FileHold::of(&file);
-        match access(compound, &file) {
-            Ok(access) => return Ok(Found { file, change, hold, access }),
-            Err(OpStop::Status(NfsStat4::Stale)) => {}
-            Err(stop) => return Err(stop),
-        }
+    if compound.export_at(directory, name)?.is_some() {
+        return Err(NfsStat4::IsDir.into());
     }
+    let volume = directory.volume;
+    let found = volume.lookup_and_hold(&directory.request(), directory.ino, name, WANTED);
+    let found = compound.answered(volume, found)?;
+    let ino = found.object.attributes.ino;
+    let (file, hold) = (directory.beside(ino), FileHold { volume, ino });
+    Ok(Found { file, change: found.directory.change, hold, access: found.object })
 }
 
 /// Returns what the caller may do with a file that is held.
 pub(super) fn access<'c>(compound: &mut Compound<'c>, file: &Object<'c>) -> Result<Accessible, OpStop> {
-    let wanted = AccessMask(AccessMask::READ | AccessMask::EXECUTE | AccessMask::MODIFY);
-    compound.answered(file.volume, file.volume.access(&file.request(), file.ino, wanted))
+    compound.answered(file.volume, file.volume.access(&file.request(), file.ino, WANTED))
 }

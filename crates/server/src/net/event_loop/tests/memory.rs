@@ -121,6 +121,26 @@ fn what_is_in_the_way_of_one_call_delays_no_others() {
     harness.loops.stop();
 }
 
+/// Its first change found room, or was done; others that need nothing but that need not wait for it.
+#[test]
+fn a_call_that_meets_another_limit_than_expected_waits_for_that_one() {
+    let harness = Harness::new(1);
+    let [mut writer, mut other] = [harness.client(), harness.client_at("127.0.0.2")];
+    for xid in 0..3 {
+        writer.send(xid, ELSEWHERE, 1);
+    }
+    harness.wait_until("waiting", |harness| harness.retry_queued() == 3);
+    for xid in 10..20 {
+        other.send(xid, ELSEWHERE, 0);
+        assert_eq!(other.reply().0, xid);
+    }
+    harness.fake.room.store(3, Ordering::SeqCst);
+    harness.announce();
+    (0..3).for_each(|xid| assert_eq!(writer.reply().0, xid));
+    harness.wait_until("leaving", |harness| harness.retry_queued() == 0);
+    harness.loops.stop();
+}
+
 #[test]
 fn origins_take_turns_in_a_queue() {
     let harness = Harness::new(2);

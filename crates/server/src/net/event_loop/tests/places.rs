@@ -11,7 +11,7 @@ use crate::net::connection_shares::ConnectionShares;
 const REPLY_BYTES: usize = 1 << 20;
 
 /// Makes a loop that its test runs.
-fn event_loop(fake: Arc<Fake>) -> EventLoop {
+pub(super) fn event_loop(fake: Arc<Fake>) -> EventLoop {
     let poll = Poll::new().unwrap();
     let calls: Arc<dyn Calls> = fake;
     let shared = Shared {
@@ -20,12 +20,14 @@ fn event_loop(fake: Arc<Fake>) -> EventLoop {
         calls,
         connections: ConnectionShares::new(CONNECTIONS_MAX),
         mailboxes: vec![Arc::new(Mailbox::new(poll.registry()).unwrap())],
+        targets: vec!["192.0.2.2:2049".parse().unwrap()],
     };
-    EventLoop::new(0, poll, Arc::new(shared), LOOP_BYTES_MIN)
+    let tally = TallySettings { clients: 0, slow: Duration::from_secs(3600) };
+    EventLoop::new(0, poll, Arc::new(shared), LOOP_BYTES_MIN, tally)
 }
 
 /// Adds a connection to a loop. Returns it and its other end.
-fn connect(event_loop: &mut EventLoop, id: u64) -> (Box<Connection>, TcpStream) {
+pub(super) fn connect(event_loop: &mut EventLoop, id: u64) -> (Box<Connection>, TcpStream) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (stream, peer) = listener.accept().unwrap();

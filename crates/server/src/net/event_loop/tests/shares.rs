@@ -254,27 +254,55 @@ fn slow_peers_are_served_while_memory_is_not_short() {
     harness.loops.stop();
 }
 
+/// Connects twenty clients from one address, each of which sends all `calls`.
+fn twenty_that_send(harness: &Harness, calls: &[u8]) -> Vec<Client> {
+    let mut clients = attackers(harness, 20, 1);
+    for client in &mut clients {
+        client.stream.set_nonblocking(false).unwrap();
+        client.stream.write_all(calls).unwrap();
+    }
+    clients
+}
+
+/// Makes a call, which must be answered in [`DELAY_MAX`].
+fn is_answered_soon(client: &mut Client, xid: u32, procedure: u32) {
+    let start = Instant::now();
+    client.send(xid, procedure, 7);
+    assert_eq!(client.reply(), (xid, 7, 0));
+    assert!(start.elapsed() < DELAY_MAX, "{:?}", start.elapsed());
+}
+
 #[test]
 fn calls_that_take_long_do_not_stop_a_loop() {
     let harness = Harness::new(1);
     let mut client = harness.client();
     let calls: Vec<u8> = (0..5000).flat_map(|xid| call(xid, LONG, 500, 0)).collect();
     // 20 connections times 2.5 seconds.
-    let mut greedy = attackers(&harness, 20, 1);
-    for greedy in &mut greedy {
-        greedy.stream.set_nonblocking(false).unwrap();
-        greedy.stream.write_all(&calls).unwrap();
-    }
+    let greedy = twenty_that_send(&harness, &calls);
     for xid in 0..20 {
-        let start = Instant::now();
-        client.send(xid, ECHO, 7);
-        assert_eq!(client.reply(), (xid, 7, 0));
-        assert!(start.elapsed() < DELAY_MAX, "{:?}", start.elapsed());
+        is_answered_soon(&mut client, xid, ECHO);
         let start = Instant::now();
         let mut newcomer = harness.client_at("127.0.0.77");
         newcomer.send(xid, ECHO, 7);
         assert_eq!(newcomer.reply(), (xid, 7, 0));
         assert!(start.elapsed() < DELAY_MAX, "{:?}", start.elapsed());
+    }
+    drop(greedy);
+    harness.loops.stop();
+}
+
+#[test]
+fn calls_that_are_put_off_do_not_stop_a_loop() {
+    let harness = Harness::new(1);
+    let mut client = harness.client();
+    let mut first = harness.client();
+    first.send(0, TAKE, 0);
+    harness.wait_until("getting in line", |harness| harness.retry_queued() == 1);
+    let calls: Vec<u8> = (0..1000).flat_map(|xid| call(xid, TAKE, 1000, 0)).collect();
+    // 20 connections times a second.
+    let greedy = twenty_that_send(&harness, &calls);
+    for xid in 0..20 {
+        is_answered_soon(&mut client, xid, ECHO);
     }
     drop(greedy);
     harness.loops.stop();
@@ -289,10 +317,7 @@ fn calls_that_block_long_leave_workers_for_others() {
     }
     let mut client = harness.client_at("127.0.0.77");
     for xid in 0..20 {
-        let start = Instant::now();
-        client.send(xid, BLOCK, 7);
-        assert_eq!(client.reply(), (xid, 7, 0));
-        assert!(start.elapsed() < DELAY_MAX, "{:?}", start.elapsed());
+        is_answered_soon(&mut client, xid, BLOCK);
     }
     drop(greedy);
     harness.loops.stop();

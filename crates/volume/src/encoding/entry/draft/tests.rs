@@ -1,25 +1,26 @@
 use super::*;
-use crate::api::ids::{Epoch, Ino};
+use crate::api::ids::Ino;
 use crate::encoding::key;
+use crate::encoding::key::FIRST;
 use crate::encoding::record::{Source, UsageKind};
 
 fn mapping(start: u64, source: Source<&[u8]>) -> ExtentMapping<&[u8]> {
-    ExtentMapping { epoch: Epoch(0), start, birth: 3, source }
+    ExtentMapping { start, birth: 3, source }
 }
 
 /// Drafts an entry with mappings of these lengths, and checks it against the encoding of the whole entry.
 fn drafted(lengths: &[u64]) -> (Bytes, Entry) {
     let mut draft = Draft::default();
-    draft.push(key::map(Ino(7), 1), None);
+    draft.push(key::map(FIRST.object(Ino(7)), 1), None);
     let data = vec![5; 1 << 16];
     let mut end = 0;
     for length in lengths {
         let source = Source::Inline(&data[..usize::try_from(*length).unwrap()]);
-        draft.push_mapping(key::map(Ino(7), end + length), &mapping(end, source));
+        draft.push_mapping(key::map(FIRST.object(Ino(7)), end + length), &mapping(end, source));
         end += length;
     }
     draft.mark_next_fresh();
-    draft.push(key::inode(Ino(7)), Some(Value::from(&[1, 2, 3][..])));
+    draft.push(key::inode(FIRST.object(Ino(7))), Some(Value::from(&[1, 2, 3][..])));
     draft.add_usage([UsageDelta { kind: UsageKind::Volume, id: 0, bytes: 1, inodes: -1 }]);
     let (bytes, entry) = draft.finish();
     assert_eq!(entry.records.len(), lengths.len() + 2);

@@ -3,12 +3,12 @@
 use super::planter::Planter;
 use super::world::{World, assert_clean};
 use crate::api::attributes::SetAttributes;
-use crate::api::ids::{Epoch, Ino};
+use crate::api::ids::Ino;
 use crate::api::request::Error;
 use crate::api::results::Stability;
 use crate::encoding::key;
-use crate::encoding::key::Table;
-use crate::encoding::record::{ExtentMapping, Source, UsageKind};
+use crate::encoding::key::{FIRST, Table};
+use crate::encoding::record::{ExtentMapping, Source};
 use crate::offline::check::FaultKind;
 
 /// Where the data of the file is lost.
@@ -25,9 +25,9 @@ fn lacking() -> (Planter, Vec<u8>) {
         .expect("the range lies in one extent");
     let part = |from: u64, to: u64| {
         let piece = crate::transaction::change::clip_mapping(&old, from, to);
-        planter.put(&key::map(planter.file, to), Some(&piece.encode()));
+        planter.put(&key::map(FIRST.object(planter.file), to), Some(&piece.encode()));
     };
-    planter.put(&key::map(planter.file, old_end), None);
+    planter.put(&key::map(FIRST.object(planter.file), old_end), None);
     part(old.start, LOST.start);
     part(LOST.end, old_end);
     planter.put_mapping(planter.file, LOST.end, LOST.start, Source::Lost);
@@ -36,7 +36,7 @@ fn lacking() -> (Planter, Vec<u8>) {
 }
 
 fn usage(world: &World) -> u64 {
-    world.volume.usage.get(UsageKind::Volume, 0).bytes
+    world.volume.usage.of(FIRST).bytes
 }
 
 #[test]
@@ -108,11 +108,11 @@ fn lost_data_is_not_shared() {
 
 #[test]
 fn mappings_of_lost_data_have_a_fixed_encoding_and_no_place_in_the_journal() {
-    let lost = ExtentMapping { epoch: Epoch(1), start: 0x1122, birth: 5, source: Source::Lost };
-    let bytes = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0x11, 0x22, 0, 0, 0, 5, 3];
+    let lost = ExtentMapping { start: 0x1122, birth: 5, source: Source::Lost };
+    let bytes = [0, 0, 0, 0, 0, 0, 0x11, 0x22, 0, 0, 0, 5, 3];
     assert_eq!(lost.encode(), bytes);
     assert_eq!(ExtentMapping::decode(&bytes), Ok(lost));
-    let key = key::map(Ino(7), 0x2000);
+    let key = key::map(FIRST.object(Ino(7)), 0x2000);
     assert_eq!(key::parse(&key).map(|(_, table, _)| table), Some(Table::Map));
     assert!(crate::transaction::apply::check_record(&key, &Some(bytes.as_slice().into())).is_err());
 }

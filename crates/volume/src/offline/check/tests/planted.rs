@@ -5,13 +5,12 @@ use std::sync::Arc;
 use super::planter::Planter;
 use super::world::{World, assert_clean, report};
 use crate::api::attributes::FileType;
-use crate::api::ids::{Cookie, Epoch, ExtentId, Ino, SegmentId};
+use crate::api::ids::{Cookie, ExtentId, Ino, SegmentId};
 use crate::encoding::entry::Entry;
 use crate::encoding::key;
-use crate::encoding::key::Key;
+use crate::encoding::key::{FIRST, Key};
 use crate::encoding::record::{
     ExtentMapping, InodeRecord, NameRecord, PendingTruncation, SegmentRecord, Source, UsageRecord,
-    encode_xattr,
 };
 use crate::media::Media;
 use crate::offline::check::{CheckOptions, FaultKind, Obstacle, check};
@@ -20,14 +19,14 @@ use crate::offline::check::{CheckOptions, FaultKind, Obstacle, check};
 fn names_missing_from_readdir_are_reported() {
     let planter = Planter::new();
     let cookie = planter.name(planter.directory, "f").cookie;
-    planter.put(&key::cookie(planter.directory, cookie), None);
+    planter.put(&key::cookie(FIRST.object(planter.directory), cookie), None);
     planter.expect(&[(FaultKind::Name, Some("/d/f"), "READDIR does not list this name")]);
 }
 
 #[test]
 fn names_missing_from_lookup_are_reported() {
     let planter = Planter::new();
-    planter.put(&key::name(planter.directory, b"s"), None);
+    planter.put(&key::name(FIRST.object(planter.directory), b"s"), None);
     planter.expect(&[
         (FaultKind::Name, Some("/d/s"), "LOOKUP does not find it"),
         (FaultKind::Tree, None, "has no name"),
@@ -40,14 +39,14 @@ fn wrong_cookies_and_inodes_of_names_are_reported() {
     let planter = Planter::new();
     let name = planter.name(planter.directory, "s");
     let moved = NameRecord { cookie: Cookie(900), ..name };
-    planter.put(&key::name(planter.directory, b"s"), Some(&moved.encode()));
+    planter.put(&key::name(FIRST.object(planter.directory), b"s"), Some(&moved.encode()));
     planter.expect(&[
         (FaultKind::Name, Some("/d/s"), "its place in the listing, 900, is empty"),
         (FaultKind::Name, Some("/d/s"), "it belongs at 900"),
         (FaultKind::Directory, Some("/d"), "a name has cookie 900"),
     ]);
     let wrong = NameRecord { ino: planter.other, file_type: FileType::Directory, ..name };
-    planter.put(&key::name(planter.directory, b"s"), Some(&wrong.encode()));
+    planter.put(&key::name(FIRST.object(planter.directory), b"s"), Some(&wrong.encode()));
     let report = report(&planter.media);
     assert!(report.faults.iter().any(|fault| fault.what.contains("READDIR lists inode")), "{report:?}");
 }
@@ -56,9 +55,9 @@ fn wrong_cookies_and_inodes_of_names_are_reported() {
 fn names_of_missing_inodes_or_wrong_types_are_reported() {
     let planter = Planter::new();
     let name = planter.name(planter.directory, "f");
-    planter.put(&key::inode(planter.symlink), None);
+    planter.put(&key::inode(FIRST.object(planter.symlink)), None);
     planter.put(
-        &key::name(planter.directory, b"f"),
+        &key::name(FIRST.object(planter.directory), b"f"),
         Some(&NameRecord { file_type: FileType::Fifo, ..name }.encode()),
     );
     let report = planter.expect(&[
@@ -117,12 +116,12 @@ fn wrong_fields_of_a_file_are_reported() {
 fn directory_cycles_and_orphans_are_reported() {
     let planter = Planter::new();
     // `/d` is taken out of the root and put into a directory below itself.
-    planter.put(&key::name(Ino::ROOT, b"e"), None);
-    planter.put(&key::cookie(Ino::ROOT, planter.name(Ino::ROOT, "d").cookie), None);
-    planter.put(&key::name(Ino::ROOT, b"d"), None);
+    planter.put(&key::name(FIRST.object(Ino::ROOT), b"e"), None);
+    planter.put(&key::cookie(FIRST.object(Ino::ROOT), planter.name(Ino::ROOT, "d").cookie), None);
+    planter.put(&key::name(FIRST.object(Ino::ROOT), b"d"), None);
     let into = |directory: Ino, ino: Ino| {
-        let record = NameRecord { epoch: Epoch(0), ino, cookie: Cookie(50), file_type: FileType::Directory };
-        planter.put(&key::name(directory, b"x"), Some(&record.encode()));
+        let record = NameRecord { ino, cookie: Cookie(50), file_type: FileType::Directory };
+        planter.put(&key::name(FIRST.object(directory), b"x"), Some(&record.encode()));
     };
     into(planter.directory, planter.other);
     into(planter.other, planter.directory);
@@ -132,11 +131,11 @@ fn directory_cycles_and_orphans_are_reported() {
     assert_eq!(cycles, 1, "{report:#?}");
 
     let planter = Planter::new();
-    let orphan = InodeRecord::decode(&planter.get(&key::inode(planter.file))).unwrap();
+    let orphan = InodeRecord::decode(&planter.get(&key::inode(FIRST.object(planter.file)))).unwrap();
     let orphan = InodeRecord { used: 0, mapped_end: 0, ..orphan };
-    planter.put(&key::inode(Ino(4000)), Some(&orphan.encode()));
-    planter.put(&key::usage(0, 0), Some(&UsageRecord { bytes: 200_000, inodes: 6 }.encode()));
-    planter.put(&key::usage(2, 0), Some(&UsageRecord { bytes: 200_000, inodes: 6 }.encode()));
+    planter.put(&key::inode(FIRST.object(Ino(4000))), Some(&orphan.encode()));
+    planter.put(&key::usage(FIRST, 0, 0), Some(&UsageRecord { bytes: 200_000, inodes: 6 }.encode()));
+    planter.put(&key::usage(FIRST, 2, 0), Some(&UsageRecord { bytes: 200_000, inodes: 6 }.encode()));
     planter.expect(&[
         (FaultKind::Number, None, "inode 4000 exists, but the next inode"),
         (FaultKind::Tree, None, "inode 4000 (Regular, 200000 bytes) has no name"),
@@ -147,7 +146,7 @@ fn directory_cycles_and_orphans_are_reported() {
 #[test]
 fn a_missing_root_is_reported() {
     let planter = Planter::new();
-    planter.put(&key::inode(Ino::ROOT), None);
+    planter.put(&key::inode(FIRST.object(Ino::ROOT)), None);
     let report = report(&planter.media);
     assert!(report.faults.iter().any(|fault| fault.what == "the root directory is missing"), "{report:#?}");
 }
@@ -155,14 +154,14 @@ fn a_missing_root_is_reported() {
 #[test]
 fn symbolic_links_without_target_are_reported() {
     let planter = Planter::new();
-    planter.put(&key::symlink(planter.symlink), None);
-    planter.put(&key::symlink(planter.file), Some(&[0, 0, 0, 0, b'x']));
+    planter.put(&key::symlink(FIRST.object(planter.symlink)), None);
+    planter.put(&key::symlink(FIRST.object(planter.file)), Some(b"x"));
     planter.expect(&[
         (FaultKind::Symlink, Some("/d/s"), "has no target"),
         (FaultKind::Symlink, Some("/d/f"), "is no symbolic link"),
     ]);
-    planter.put(&key::symlink(planter.file), None);
-    planter.put(&key::symlink(planter.symlink), Some(&[0, 0, 0, 0, b'x', 0]));
+    planter.put(&key::symlink(FIRST.object(planter.file)), None);
+    planter.put(&key::symlink(FIRST.object(planter.symlink)), Some(b"x\0"));
     planter.expect(&[
         (FaultKind::Symlink, Some("/d/s"), "no client can use"),
         (FaultKind::Symlink, Some("/d/s"), "has 2 bytes, but it says 6"),
@@ -172,13 +171,13 @@ fn symbolic_links_without_target_are_reported() {
 #[test]
 fn uncounted_and_unowned_extended_attributes_are_reported() {
     let planter = Planter::new();
-    planter.put(&key::xattr(planter.file, b"name"), Some(&encode_xattr(Epoch(0), b"value")));
+    planter.put(&key::xattr(FIRST.object(planter.file), b"name"), Some(b"value"));
     planter.expect(&[(FaultKind::Inode, Some("/d/f"), "it has 0 extended attributes")]);
     let planter = Planter::new();
-    planter.put(&key::xattr(Ino(77), b"name"), Some(&encode_xattr(Epoch(0), b"value")));
+    planter.put(&key::xattr(FIRST.object(Ino(77)), b"name"), Some(b"value"));
     planter.expect(&[(FaultKind::Inode, None, "1 extended attributes of inode 77, which does not exist")]);
     // Attributes that are waiting to be freed are no fault.
-    planter.put(&key::reap(Ino(77)), Some(&[]));
+    planter.put(&key::reap(FIRST.object(Ino(77))), Some(&[]));
     assert_clean(&planter.media);
 }
 
@@ -193,7 +192,7 @@ fn overlapping_and_overlong_maps_are_reported() {
         (FaultKind::Used, Some("/d/f"), "200000 bytes of data are stored for it, but there are 201000"),
         (FaultKind::Extent, Some("/d/f"), references),
     ]);
-    planter.put(&key::map(planter.file, 1000), None);
+    planter.put(&key::map(FIRST.object(planter.file), 1000), None);
     planter.put_mapping(planter.file, 300_000, 290_000, Source::Extent { id, offset: 131_000 });
     planter.expect(&[
         (FaultKind::Map, Some("/d/f"), "the piece of bytes 290000 to 300000 reaches beyond byte 200000"),
@@ -201,7 +200,7 @@ fn overlapping_and_overlong_maps_are_reported() {
         (FaultKind::Extent, Some("/d/f"), references),
         (FaultKind::Extent, Some("/d/f"), "reaches 141000 bytes into extent"),
     ]);
-    planter.put(&key::map(planter.file, 300_000), None);
+    planter.put(&key::map(FIRST.object(planter.file), 300_000), None);
     planter.put_mapping(planter.file, 300_000, 299_999, Source::Inline(Arc::from(&[1][..])));
     planter.put_mapping(Ino(3999), 8, 0, Source::Extent { id: ExtentId(77_777), offset: 0 });
     planter.expect(&[
@@ -221,7 +220,7 @@ fn a_removed_file_that_awaits_reaping_is_not_a_fault() {
     let media = world.kill();
     assert_clean(&media);
     let planter = Planter { media, ..planter };
-    planter.put(&key::map(planter.file, 200_000), None);
+    planter.put(&key::map(FIRST.object(planter.file), 200_000), None);
     let report = report(&planter.media);
     assert!(report.faults.iter().all(|fault| fault.kind == FaultKind::Extent), "{report:#?}");
 }
@@ -298,8 +297,8 @@ fn damaged_file_data_is_reported() {
 #[test]
 fn wrong_usage_is_reported() {
     let planter = Planter::new();
-    planter.put(&key::usage(0, 0), Some(&UsageRecord { bytes: 1, inodes: 5 }.encode()));
-    planter.put(&key::usage(2, 1000), Some(&UsageRecord { bytes: 0, inodes: 2 }.encode()));
+    planter.put(&key::usage(FIRST, 0, 0), Some(&UsageRecord { bytes: 1, inodes: 5 }.encode()));
+    planter.put(&key::usage(FIRST, 2, 1000), Some(&UsageRecord { bytes: 0, inodes: 2 }.encode()));
     planter.expect(&[
         (FaultKind::Usage, None, "the volume says 1 bytes in 5 objects, but there are 200000 bytes in 5"),
         (FaultKind::Usage, None, "user 1000 says 0 bytes in 2 objects, but there are 0 bytes in 0"),
@@ -323,11 +322,10 @@ fn malformed_records_are_reported() {
 #[test]
 fn malformed_journal_entries_are_reported() {
     let planter = Planter::new();
-    let inline =
-        ExtentMapping { epoch: Epoch(0), start: 0, birth: 0, source: Source::Inline(Arc::from(&[1; 5][..])) };
+    let inline = ExtentMapping { start: 0, birth: 0, source: Source::Inline(Arc::from(&[1; 5][..])) };
     let entry = Entry {
         records: vec![
-            (key::map(planter.file, 100), Some(inline.encode().into())),
+            (key::map(FIRST.object(planter.file), 100), Some(inline.encode().into())),
             (key::segment(SegmentId(300)), Some(b"?"[..].into())),
             (Key::from(&[1][..]), None),
         ],
@@ -384,7 +382,8 @@ fn a_damaged_journal_is_a_fault_and_a_torn_one_is_not() {
 fn the_number_of_listed_faults_is_bounded() {
     let planter = Planter::new();
     for number in 0..20 {
-        planter.put(&key::usage(2, 1000 + number), Some(&UsageRecord { bytes: 0, inodes: 2 }.encode()));
+        planter
+            .put(&key::usage(FIRST, 2, 1000 + number), Some(&UsageRecord { bytes: 0, inodes: 2 }.encode()));
     }
     let media = Arc::clone(&planter.media) as Arc<dyn Media>;
     let options = CheckOptions { read_data: false, faults_max: 7 };

@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::world::{World, assert_clean, report};
-use crate::api::ids::{Epoch, ExtentId, Generation, Ino, Seq};
+use crate::api::ids::{ExtentId, Generation, Ino, Seq};
 use crate::api::results::Stability;
 use crate::api::time::Time;
 use crate::encoding::entry::Entry;
 use crate::encoding::key;
-use crate::encoding::key::{Key, Table};
+use crate::encoding::key::{FIRST, Key, Table};
 use crate::encoding::record::{ExtentMapping, ExtentRecord, InodeRecord, MetaRecord, NameRecord, Source};
 use crate::journal::{Batch, Ring};
 use crate::media::Media;
@@ -57,18 +57,18 @@ impl Planter {
     }
 
     pub fn change_inode(&self, ino: Ino, change: impl FnOnce(&mut InodeRecord)) {
-        let mut record = InodeRecord::decode(&self.get(&key::inode(ino))).unwrap();
+        let mut record = InodeRecord::decode(&self.get(&key::inode(FIRST.object(ino)))).unwrap();
         change(&mut record);
-        self.put(&key::inode(ino), Some(&record.encode()));
+        self.put(&key::inode(FIRST.object(ino)), Some(&record.encode()));
     }
 
     pub fn name(&self, directory: Ino, name: &str) -> NameRecord {
-        NameRecord::decode(&self.get(&key::name(directory, name.as_bytes()))).unwrap()
+        NameRecord::decode(&self.get(&key::name(FIRST.object(directory), name.as_bytes()))).unwrap()
     }
 
     /// Returns all rows of a table of the index.
     pub fn rows(&self, table: Table) -> Vec<(Key, Vec<u8>)> {
-        let (from, to) = key::table_range(key::member_of(table), table);
+        let (from, to) = key::table_range(if key::is_of_pool(table) { key::POOL } else { key::FIRST }, table);
         let index = Index::open(self.media.after_kill().index(), 1 << 20).unwrap();
         let mut rows = Vec::new();
         let mut take = |key: &[u8], value: &[u8]| {
@@ -89,8 +89,8 @@ impl Planter {
     }
 
     pub fn put_mapping(&self, ino: Ino, end: u64, start: u64, source: Source) {
-        let record = ExtentMapping { epoch: Epoch(0), start, birth: 0, source };
-        self.put(&key::map(ino, end), Some(&record.encode()));
+        let record = ExtentMapping { start, birth: 0, source };
+        self.put(&key::map(FIRST.object(ino), end), Some(&record.encode()));
     }
 
     /// Returns the first extent of the file.

@@ -10,8 +10,9 @@ use crate::api::time::Time;
 use crate::media::Media;
 use crate::media::memory::MemoryMedia;
 use crate::offline::check::{CheckOptions, Report, check};
-use crate::open::CreateOptions;
+use crate::open::{CreateOptions, VolumeOptions};
 use crate::options::Options;
+use crate::pool::Pool;
 use crate::volume::Volume;
 
 pub(crate) const OPTIONS: Options = Options { memory: 8 << 20, segment_bytes: 1 << 20, cache_seed: Some(0) };
@@ -32,14 +33,19 @@ impl World {
     pub(crate) fn new() -> World {
         let media = MemoryMedia::new();
         let options = CreateOptions {
-            id: VolumeId(77),
-            handle_secret: [7; 16],
+            pool: crate::api::ids::PoolId(1),
             journal_id: [9; 16],
-            root_mode: 0o755,
-            root_owner: (0, 0),
+            volume: VolumeOptions {
+                id: VolumeId(77),
+                name: "main".to_owned(),
+                size: None,
+                handle_secret: [7; 16],
+                root_mode: 0o755,
+                root_owner: (0, 0),
+            },
             now: Time::from_nanos(1_000),
         };
-        Volume::create(media.as_ref(), &options).unwrap();
+        Pool::create(media.as_ref(), &options).unwrap();
         World::open(media)
     }
 

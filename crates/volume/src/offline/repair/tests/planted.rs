@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use crate::api::attributes::FileType;
-use crate::api::ids::{Cookie, Epoch, ExtentId, Ino, SegmentId};
+use crate::api::ids::{Cookie, ExtentId, Ino, SegmentId};
 use crate::api::request::Error;
 use crate::api::time::Time;
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Key, Table};
 use crate::encoding::record::{
     CookieRecord, ExtentMapping, InodeRecord, MetaRecord, NameRecord, PendingTruncation, SegmentRecord,
-    Source, UsageRecord, encode_symlink, encode_xattr,
+    Source, UsageRecord, VolumeRecord,
 };
 use crate::media::Media;
 use crate::media::memory::MemoryMedia;
@@ -48,7 +48,7 @@ pub(super) fn lists(repaired: &Repaired, path: Option<&str>, words: &str) {
 }
 
 pub(super) fn inode(planter: &Planter, ino: Ino) -> InodeRecord {
-    InodeRecord::decode(&planter.get(&key::inode(ino))).unwrap()
+    InodeRecord::decode(&planter.get(&key::inode(FIRST.object(ino)))).unwrap()
 }
 
 #[test]
@@ -67,8 +67,8 @@ fn a_sound_volume_is_left_alone() {
 fn a_name_is_restored_from_either_record() {
     let planter = Planter::new();
     let name = planter.name(planter.directory, "f");
-    planter.put(&key::cookie(planter.directory, name.cookie), None);
-    planter.put(&key::name(planter.directory, b"s"), None);
+    planter.put(&key::cookie(FIRST.object(planter.directory), name.cookie), None);
+    planter.put(&key::name(FIRST.object(planter.directory), b"s"), None);
     let repaired = mend_all(&planter);
     assert_eq!((repaired.tally.names_restored, repaired.changes.len()), (2, 0));
     assert_eq!(planter.name(planter.directory, "f"), name);
@@ -80,7 +80,7 @@ fn a_name_is_restored_from_either_record() {
 fn a_name_that_leads_nowhere_is_removed() {
     let planter = Planter::new();
     let (before, other) = (inode(&planter, planter.directory), inode(&planter, planter.other));
-    planter.put(&key::inode(planter.symlink), None);
+    planter.put(&key::inode(FIRST.object(planter.symlink)), None);
     let repaired = mend_all(&planter);
     lists(&repaired, Some("/d/s"), "which does not exist");
     let after = inode(&planter, planter.directory);
@@ -95,11 +95,11 @@ fn names_that_contradict_each_other_are_settled() {
     let planter = Planter::new();
     let (file, symlink) = (planter.name(planter.directory, "f"), planter.name(planter.directory, "s"));
     let same = NameRecord { cookie: file.cookie, ..symlink };
-    planter.put(&key::name(planter.directory, b"s"), Some(&same.encode()));
+    planter.put(&key::name(FIRST.object(planter.directory), b"s"), Some(&same.encode()));
     let directory = NameRecord { cookie: Cookie(2), ..planter.name(Ino::ROOT, "d") };
-    planter.put(&key::name(Ino::ROOT, b"d"), Some(&directory.encode()));
+    planter.put(&key::name(FIRST.object(Ino::ROOT), b"d"), Some(&directory.encode()));
     let other = NameRecord { file_type: FileType::Fifo, ..planter.name(Ino::ROOT, "e") };
-    planter.put(&key::name(Ino::ROOT, b"e"), Some(&other.encode()));
+    planter.put(&key::name(FIRST.object(Ino::ROOT), b"e"), Some(&other.encode()));
     mend_all(&planter);
     assert_eq!(planter.name(Ino::ROOT, "e").file_type, FileType::Directory);
     assert_ne!(planter.name(planter.directory, "s").cookie, file.cookie);
@@ -113,8 +113,8 @@ fn names_that_contradict_each_other_are_settled() {
 fn what_has_no_name_is_moved_to_lost_and_found() {
     let planter = Planter::new();
     let name = planter.name(planter.directory, "f");
-    planter.put(&key::cookie(planter.directory, name.cookie), None);
-    planter.put(&key::name(planter.directory, b"f"), None);
+    planter.put(&key::cookie(FIRST.object(planter.directory), name.cookie), None);
+    planter.put(&key::name(FIRST.object(planter.directory), b"f"), None);
     let repaired = mend_all(&planter);
     let path = format!("/lost+found/#{}", planter.file);
     lists(&repaired, Some(&path), "its name is lost");
@@ -130,8 +130,8 @@ fn what_has_no_name_is_moved_to_lost_and_found() {
     let media = world.close();
     let planter = Planter { media, ..planter };
     let name = planter.name(planter.directory, "g");
-    planter.put(&key::cookie(planter.directory, name.cookie), None);
-    planter.put(&key::name(planter.directory, b"g"), None);
+    planter.put(&key::cookie(FIRST.object(planter.directory), name.cookie), None);
+    planter.put(&key::name(FIRST.object(planter.directory), b"g"), None);
     let repaired = mend_all(&planter);
     lists(&repaired, Some(&format!("/lost+found/#{again}.2")), "its name is lost");
 }
@@ -143,7 +143,7 @@ fn a_file_of_the_name_lost_and_found_stays() {
     let media = world.close();
     let planter = Planter { media, directory: file, other: file, file, symlink: file };
     let record = InodeRecord { links: 1, ..crate::encoding::record::tests::record_of(FileType::Regular) };
-    planter.put(&key::inode(Ino(40)), Some(&record.encode()));
+    planter.put(&key::inode(FIRST.object(Ino(40))), Some(&record.encode()));
     let repaired = mend_all(&planter);
     lists(&repaired, Some("/lost+found.2/#40"), "its name is lost");
 }
@@ -157,7 +157,7 @@ fn what_has_no_name_is_not_put_where_others_than_root_can_reach_it() {
         let planter = Planter { media, directory: found, other: found, file: found, symlink: found };
         planter.change_inode(found, |record| (record.uid, record.mode) = (uid, mode));
         let record = InodeRecord { links: 1, ..crate::encoding::record::tests::record_of(FileType::Regular) };
-        planter.put(&key::inode(Ino(40)), Some(&record.encode()));
+        planter.put(&key::inode(FIRST.object(Ino(40))), Some(&record.encode()));
         let repaired = mend(&planter.media);
         lists(&repaired, Some("/lost+found.2/#40"), "its name is lost");
         let record = inode(&planter, planter.name(Ino::ROOT, "lost+found.2").ino);
@@ -175,11 +175,12 @@ fn directories_that_lie_below_themselves_are_moved_out() {
     let planter = Planter { media, ..planter };
     // `/e` now lies in `inner`, which lies in it.
     let name = planter.name(Ino::ROOT, "e");
-    planter.put(&key::name(Ino::ROOT, b"e"), None);
-    planter.put(&key::cookie(Ino::ROOT, name.cookie), None);
-    planter.put(&key::name(inner, b"e"), Some(&NameRecord { cookie: Cookie(3), ..name }.encode()));
-    let listed = CookieRecord { epoch: Epoch(0), ino: name.ino, name: b"e".as_slice().into() };
-    planter.put(&key::cookie(inner, Cookie(3)), Some(&listed.encode()));
+    planter.put(&key::name(FIRST.object(Ino::ROOT), b"e"), None);
+    planter.put(&key::cookie(FIRST.object(Ino::ROOT), name.cookie), None);
+    planter
+        .put(&key::name(FIRST.object(inner), b"e"), Some(&NameRecord { cookie: Cookie(3), ..name }.encode()));
+    let listed = CookieRecord { ino: name.ino, name: b"e".as_slice().into() };
+    planter.put(&key::cookie(FIRST.object(inner), Cookie(3)), Some(&listed.encode()));
     let repaired = mend_all(&planter);
     assert_eq!(repaired.tally.objects_found, 1, "{repaired:#?}");
 }
@@ -188,9 +189,9 @@ fn directories_that_lie_below_themselves_are_moved_out() {
 fn a_directory_keeps_one_of_several_names() {
     let planter = Planter::new();
     let second = NameRecord { cookie: Cookie(90), ..planter.name(Ino::ROOT, "e") };
-    planter.put(&key::name(Ino::ROOT, b"a"), Some(&second.encode()));
+    planter.put(&key::name(FIRST.object(Ino::ROOT), b"a"), Some(&second.encode()));
     let third = NameRecord { cookie: Cookie(91), ..second };
-    planter.put(&key::name(planter.directory, b"third"), Some(&third.encode()));
+    planter.put(&key::name(FIRST.object(planter.directory), b"third"), Some(&third.encode()));
     let repaired = mend_all(&planter);
     assert_eq!(repaired.tally.names_removed, 2, "{repaired:#?}");
 }
@@ -210,7 +211,7 @@ fn wrong_fields_are_counted_anew() {
         record.truncations = 1;
     });
     planter.change_inode(planter.symlink, |record| (record.size, record.xattrs) = (1, 3));
-    planter.put(&key::usage(2, 77), Some(&UsageRecord { bytes: 1, inodes: 1 }.encode()));
+    planter.put(&key::usage(FIRST, 2, 77), Some(&UsageRecord { bytes: 1, inodes: 1 }.encode()));
     let repaired = mend_all(&planter);
     assert_eq!(repaired.tally.objects_corrected, 3);
     assert!(World::open(planter.media).read(planter.file).unwrap() == [5; 150_000], "no file grows");
@@ -219,11 +220,11 @@ fn wrong_fields_are_counted_anew() {
 #[test]
 fn what_belongs_to_no_object_is_freed() {
     let planter = Planter::new();
-    planter.put(&key::xattr(Ino(300), b"name"), Some(&encode_xattr(Epoch(0), b"value")));
-    planter.put(&key::symlink(Ino(301)), Some(&encode_symlink(Epoch(0), b"target")));
-    planter.put(&key::orphan(Ino(302)), Some(&[]));
+    planter.put(&key::xattr(FIRST.object(Ino(300)), b"name"), Some(b"value"));
+    planter.put(&key::symlink(FIRST.object(Ino(301))), Some(b"target"));
+    planter.put(&key::orphan(FIRST.object(Ino(302))), Some(&[]));
     let (end, piece) = planter.pieces().remove(0);
-    planter.put(&key::map(Ino(303), end), Some(&piece.encode()));
+    planter.put(&key::map(FIRST.object(Ino(303)), end), Some(&piece.encode()));
     planter.change_extent(|extent| extent.references += 1);
     let repaired = mend_all(&planter);
     assert_eq!(repaired.tally.objects_freed, 3, "{repaired:#?}");
@@ -254,8 +255,6 @@ fn data_that_no_extent_holds_is_lost_and_everything_else_is_counted_anew() {
         "131072 bytes of its data, the first at byte 0, are lost",
     )]);
     assert!(!mend(&planter.media).is_replaced);
-    let meta = MetaRecord::decode(&planter.get(&key::meta())).unwrap();
-    assert_eq!(meta.format, MetaRecord::FORMAT_LOST);
     let mut world = World::open(planter.media);
     assert_eq!(world.read(planter.file), Err(Error::Io));
     assert!(world.read_from(planter.file, 131_072).unwrap() == [5; 200_000 - 131_072]);
@@ -301,12 +300,12 @@ fn mappings_that_contradict_each_other_are_lost_data() {
 fn records_that_make_no_sense_are_dropped() {
     let planter = Planter::new();
     planter.put(&[9, 9, 9], Some(b"unknown"));
-    planter.put(&key::reply(b"request"), Some(b"no reply"));
-    planter.put(&key::inode(planter.file), Some(b"no record"));
+    planter.put(&key::reply(FIRST, b"request"), Some(b"no reply"));
+    planter.put(&key::inode(FIRST.object(planter.file)), Some(b"no record"));
     let name = planter.name(Ino::ROOT, "e");
-    planter.put(&key::cookie(Ino::ROOT, name.cookie), Some(b"no"));
+    planter.put(&key::cookie(FIRST.object(Ino::ROOT), name.cookie), Some(b"no"));
     let (end, _) = planter.pieces().remove(0);
-    planter.put(&key::map(planter.file, end), Some(b"no mapping"));
+    planter.put(&key::map(FIRST.object(planter.file), end), Some(b"no mapping"));
     let repaired = mend(&planter.media);
     // Opening drops the reply.
     assert_eq!(repaired.tally.records_dropped, 4, "{repaired:#?}");
@@ -321,34 +320,50 @@ fn records_that_make_no_sense_are_dropped() {
 }
 
 #[test]
+fn a_key_that_makes_no_sense_is_not_taken_for_another() {
+    let planter = Planter::new();
+    let (end, mapping) = planter.pieces().remove(0);
+    let key = [&key::map(FIRST.object(planter.file), end)[..], &[0]].concat();
+    planter.put(&key, Some(&mapping.encode()));
+    let repaired = mend_all(&planter);
+    assert_eq!(repaired.tally.records_dropped, 1);
+    assert!(World::open(planter.media).read(planter.file).unwrap() == [5; 200_000]);
+}
+
+#[test]
 fn a_lost_root_and_numbers_that_were_handed_out_are_restored() {
     let planter = Planter::new();
-    planter.put(&key::inode(Ino::ROOT), None);
+    planter.put(&key::inode(FIRST.object(Ino::ROOT)), None);
     let mut meta = MetaRecord::decode(&planter.get(&key::meta())).unwrap();
     let before = meta.clone();
-    (meta.next_ino, meta.next_extent, meta.next_segment) = (Ino(2), ExtentId(1), SegmentId(1));
+    (meta.next_extent, meta.next_segment) = (ExtentId(1), SegmentId(1));
     planter.put(&key::meta(), Some(&meta.encode()));
+    let volume = VolumeRecord::decode(&planter.get(&key::volume(FIRST))).unwrap();
+    planter.put(&key::volume(FIRST), Some(&VolumeRecord { next_ino: Ino(2), ..volume.clone() }.encode()));
     mend_all(&planter);
     let root = inode(&planter, Ino::ROOT);
     assert_eq!((root.mode, root.links, root.parent), (0o700, 4, Ino::ROOT));
     let meta = MetaRecord::decode(&planter.get(&key::meta())).unwrap();
-    assert_eq!((meta.next_ino, meta.next_extent), (before.next_ino, before.next_extent));
+    assert_eq!(meta.next_extent, before.next_extent);
+    assert_eq!(VolumeRecord::decode(&planter.get(&key::volume(FIRST))), Ok(volume));
 }
 
 #[test]
 fn a_symbolic_link_without_target_is_removed() {
     let planter = Planter::new();
-    planter.put(&key::symlink(planter.symlink), None);
+    planter.put(&key::symlink(FIRST.object(planter.symlink)), None);
     let repaired = mend_all(&planter);
     lists(&repaired, Some("/d/s"), "the target of the symbolic link is lost");
-    assert!(planter.rows(Table::Inode).iter().all(|(key, _)| *key != key::inode(planter.symlink)));
+    assert!(
+        planter.rows(Table::Inode).iter().all(|(key, _)| *key != key::inode(FIRST.object(planter.symlink)))
+    );
 }
 
 #[test]
 fn a_volume_that_cannot_be_opened_is_refused() {
     let planter = Planter::new();
-    let mapping: ExtentMapping = ExtentMapping { epoch: Epoch(0), start: 0, birth: 0, source: Source::Lost };
-    let key: Key = key::map(planter.file, 10);
+    let mapping: ExtentMapping = ExtentMapping { start: 0, birth: 0, source: Source::Lost };
+    let key: Key = key::map(FIRST.object(planter.file), 10);
     let records = vec![(key, Some(mapping.encode().into()))];
     planter.journal(&crate::encoding::entry::Entry { records, ..Default::default() });
     let before = (report(&planter.media), planter.media.log.bytes());
@@ -360,12 +375,12 @@ fn a_volume_that_cannot_be_opened_is_refused() {
 #[test]
 fn lost_state_of_clients_stays_lost_until_they_are_told() {
     let planter = Planter::new();
-    planter.put(&key::state(b"C1"), Some(b"a client"));
+    planter.put(&key::state(FIRST, b"C1"), Some(b"a client"));
     let index = Index::open(planter.media.index(), 1 << 20).unwrap();
     let update = index.begin().unwrap();
     let mut lost = LostRanges::default();
     // The end of the table, and the files without a name.
-    lost.add(&key::state(b"C2"), &key::table_range(FIRST, Table::Orphan).1);
+    lost.add(&key::state(FIRST, b"C2"), &key::table_range(FIRST, Table::Orphan).1);
     update.put_lost(&lost).unwrap();
     update.commit().unwrap();
     drop(index);
@@ -389,8 +404,8 @@ fn a_file_that_was_removed_while_it_was_open_goes_on_being_removed() {
     let planter = Planter::new();
     planter.change_inode(planter.file, |record| record.links = 0);
     let name = planter.name(planter.directory, "f");
-    planter.put(&key::name(planter.directory, b"f"), None);
-    planter.put(&key::cookie(planter.directory, name.cookie), None);
+    planter.put(&key::name(FIRST.object(planter.directory), b"f"), None);
+    planter.put(&key::cookie(FIRST.object(planter.directory), name.cookie), None);
     mend_all(&planter);
     assert_eq!(planter.rows(Table::Orphan).len(), 1);
     assert!(planter.rows(Table::Name).len() == 3, "nothing is moved to lost+found");

@@ -11,7 +11,7 @@ use crate::api::ids::Ino;
 use crate::api::request::Error;
 use crate::api::results::Stability;
 use crate::encoding::key;
-use crate::encoding::record::UsageKind;
+use crate::encoding::key::FIRST;
 use crate::media::Media;
 use crate::media::memory::{MemoryMedia, Random};
 use crate::offline::check::tests::world::{World, assert_clean, report};
@@ -325,8 +325,8 @@ fn use_it(context: &str, media: Arc<MemoryMedia>, objects: &Objects, random: &mu
         let removed = if is_directory { world.rmdir(parent, name) } else { world.remove(parent, name) };
         assert_eq!(removed, Ok(()), "{context}: {path}");
     }
-    assert_eq!(world.volume.usage.get(UsageKind::Volume, 0).inodes, 1, "{context}");
-    assert_eq!(world.volume.usage.get(UsageKind::Volume, 0).bytes, 0, "{context}");
+    let usage = world.volume.usage.of(FIRST);
+    assert_eq!((usage.inodes, usage.bytes), (1, 0), "{context}");
     let media = World::open(world.close()).close();
     let said = assert_clean(&media);
     assert_eq!((said.summary.extents, media.segments()), (0, 0), "{context}: {said:?}");

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::planted::{mend, try_mend};
 use super::random::hurt;
 use super::random_world::grown;
-use crate::api::ids::{Epoch, Ino};
+use crate::api::ids::Ino;
 use crate::encoding::entry::Entry;
 use crate::encoding::key;
+use crate::encoding::key::FIRST;
 use crate::encoding::record::{ExtentMapping, Source, UsageRecord};
 use crate::media::memory::{MemoryMedia, Random};
 use crate::offline::check::tests::planter::Planter;
@@ -30,8 +31,8 @@ fn hurt_one(media: &Arc<MemoryMedia>) -> Arc<MemoryMedia> {
 fn no_index_is_replaced_if_the_journal_is_damaged() {
     let media = grown(&mut Random::new(1));
     let planter = Planter { media, directory: Ino::ROOT, other: Ino::ROOT, file: Ino(2), symlink: Ino(2) };
-    let mapping: ExtentMapping = ExtentMapping { epoch: Epoch(0), start: 0, birth: 0, source: Source::Lost };
-    let records = vec![(key::map(planter.file, 10), Some(mapping.encode().into()))];
+    let mapping: ExtentMapping = ExtentMapping { start: 0, birth: 0, source: Source::Lost };
+    let records = vec![(key::map(FIRST.object(planter.file), 10), Some(mapping.encode().into()))];
     planter.journal(&Entry { records, ..Default::default() });
     let media = hurt_one(&planter.media);
     let before = (report(&media), media.index_file().bytes());
@@ -46,7 +47,7 @@ fn no_index_is_replaced_if_the_journal_is_damaged() {
 fn indexes_that_are_kept_do_not_make_room_for_a_repair() {
     let planter = Planter::new();
     for number in 0..2 {
-        planter.put(&key::usage(2, 70 + number), Some(&UsageRecord { bytes: 1, inodes: 1 }.encode()));
+        planter.put(&key::usage(FIRST, 2, 70 + number), Some(&UsageRecord { bytes: 1, inodes: 1 }.encode()));
         assert!(mend(&planter.media).is_replaced);
     }
     let kept = planter.media.damaged_indexes();

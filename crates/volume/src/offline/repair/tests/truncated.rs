@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::planted::{inode, lists, mend, mend_all};
 use crate::api::ids::ExtentId;
 use crate::encoding::key;
-use crate::encoding::key::{Key, Table};
+use crate::encoding::key::{FIRST, Key, Table};
 use crate::encoding::record::{ExtentMapping, PendingTruncation, Source};
 use crate::media::Media;
 use crate::offline::check::FaultKind;
@@ -75,9 +75,9 @@ fn data_beyond_the_end_of_a_file_is_dropped() {
     let planter = Planter::new();
     let (end, mapping) = planter.pieces().pop().unwrap();
     let beyond = ExtentMapping { start: end + 5, ..mapping };
-    planter.put(&key::map(planter.file, end + 10), Some(&beyond.encode()));
+    planter.put(&key::map(FIRST.object(planter.file), end + 10), Some(&beyond.encode()));
     let lost = ExtentMapping { start: end + 10, source: Source::Lost, ..beyond };
-    planter.put(&key::map(planter.file, end + 20), Some(&lost.encode()));
+    planter.put(&key::map(FIRST.object(planter.file), end + 20), Some(&lost.encode()));
     planter.change_inode(planter.file, |record| (record.size, record.mapped_end) = (LEFT, LEFT));
     mend_all(&planter);
     assert_eq!(mapped(&planter), [(0, LEFT)]);
@@ -102,13 +102,13 @@ fn a_truncation_that_is_not_listed_is_completed() {
 #[test]
 fn data_is_not_readable_if_it_may_have_been_cut_off() {
     let planter = truncated();
-    lose(&planter, &[key::inode(planter.file), key::reap(planter.file)]);
+    lose(&planter, &[key::inode(FIRST.object(planter.file)), key::reap(FIRST.object(planter.file))]);
     mend(&planter.media);
     planter.expect(&[(FaultKind::Data, Some("/d/f"), "200000 bytes of its data, the first at byte 0")]);
     assert!(World::open(planter.media).read(planter.file).is_err());
     // If no truncation of it can be pending, its data is what it was.
     let planter = Planter::new();
-    lose(&planter, &[key::inode(planter.file), key::extent(ExtentId(900))]);
+    lose(&planter, &[key::inode(FIRST.object(planter.file)), key::extent(ExtentId(900))]);
     mend(&planter.media);
     assert!(World::open(planter.media).read(planter.file).unwrap() == [5; 200_000]);
 }

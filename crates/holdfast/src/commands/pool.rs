@@ -1,0 +1,158 @@
+//! `holdfast pool`: creates, lists, shows and deletes pools. A server that runs on the data directory is asked what its pools hold;
+//! pools are created and deleted only while none runs.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use server::admin;
+use server::admin::api::types::{NewVolume, PoolInfo};
+use server::config::size::Size;
+use server::config::{JOURNAL_BYTES_DEFAULT, values};
+use server::error::{Error, ErrorKind};
+use server::pools::{self, creation_notice};
+use server::volumes::{self, Unserved};
+use store::Directory;
+
+use super::named::{All, Deleted, Named, with_warnings};
+use crate::report::{Outcome, as_json, print_either, table};
+
+const CREATE_EXAMPLES: &str = "A pool has a journal, an index and data files of its own, so that pools on different devices do not wait for each \
+other. It begins with one volume; `holdfast volume create --pool` makes others.
+
+Example:
+  holdfast pool create /srv/holdfast fast --volume scratch --path /mnt/nvme";
+
+#[derive(Debug, Args)]
+pub(crate) struct Pool {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Create a pool; no server may be running on the data directory
+    #[command(after_help = CREATE_EXAMPLES)]
+    Create {
+        #[command(flatten)]
+        pool: Named,
+        /// Name of its first volume [default: that of the pool]
+        #[arg(long, value_name = "VOLUME")]
+        volume: Option<String>,
+        /// Existing directory on another device in which the pool's directory is made [default: in the data directory]
+        #[arg(long, value_name = "DIR")]
+        path: Option<PathBuf>,
+        /// Directory for its journal, best on a device of its own [default: with the pool]
+        #[arg(long, value_name = "DIR")]
+        journal: Option<PathBuf>,
+        /// Size of its journal, such as "64 MiB", rounded up to a multiple of 16 MiB; the pool takes up to about three
+        /// times as much [default: 512 MiB]
+        #[arg(long, value_name = "SIZE", value_parser = values::journal_size)]
+        journal_size: Option<Size>,
+    },
+    /// List the pools
+    List(All),
+    /// Show a pool
+    Show(Named),
+    /// Delete a pool with all its volumes; no server may be running on the data directory
+    Delete(Deleted),
+}
+
+pub(crate) fn run(pool: &Pool) -> Outcome {
+    with_warnings(|| act(&pool.action)).map(|()| ExitCode::SUCCESS)
+}
+
+fn act(action: &Action) -> Result<(), Error> {
+    match action {
+        Action::Create { pool: Named { data, name, json }, volume, path, journal, journal_size } => {
+            check_unserved(data)?;
+            let volume = volume.as_ref().unwrap_or(name);
+            let unserved = Unserved::open(Directory::open_or_create(data)?)?;
+            let free = volumes::check_free(unserved.pools(), volume);
+            let directory = unserved.close()?;
+            free?;
+            let (path, journal) = (path.as_deref(), journal.as_deref());
+            let bytes = journal_size.map_or(JOURNAL_BYTES_DEFAULT, |size| size.0);
+            let new = NewVolume { name: volume.clone(), ..NewVolume::default() };
+            let first = volumes::first(&new)?;
+            eprintln!("holdfast: {}", creation_notice(&directory, name, journal, bytes));
+            pools::create(&directory, name, (path, journal), bytes, first)?;
+            show(&pools::describe(data, name)?, *json);
+        }
+        Action::List(All { data, json }) => {
+            let pools = list(data)?;
+            print_either(*json, &as_json(&pools), || {
+                pools.iter().map(|pool| format!("{}  {}  {}\n", pool.name, pool.id, state(pool))).collect()
+            });
+        }
+        Action::Show(Named { data, name, json }) => show(&find(data, name)?, *json),
+        Action::Delete(delete) => {
+            let Named { data, name, .. } = &delete.named;
+            let holds = || {
+                let pool = pools::describe(data, name)?;
+                let bytes = Size(pool.segment_bytes + pool.journal_bytes);
+                Ok(format!("all its volumes ({bytes} of data and journal)"))
+            };
+            delete.run("pool", holds, || {
+                check_unserved(data)?;
+                Ok(Directory::open(data)?.delete(name)?)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses to make or delete a pool while a server has the others open.
+fn check_unserved(data: &Path) -> Result<(), Error> {
+    if !admin::is_served(data) {
+        return Ok(());
+    }
+    Err(Error {
+        kind: ErrorKind::InUse,
+        sentence: format!(
+            "a server runs on {}, and divides its memory and threads among the pools when it starts: stop it to create or \
+             delete a pool; volumes come and go while it runs",
+            data.display()
+        ),
+    })
+}
+
+fn list(data: &Path) -> Result<Vec<PoolInfo>, Error> {
+    if admin::is_served(data) {
+        return admin::get(data, "/v1/pools");
+    }
+    pools::list(data)
+}
+
+fn find(data: &Path, name: &str) -> Result<PoolInfo, Error> {
+    if admin::is_served(data) {
+        return admin::get(data, &format!("/v1/pools/{}", admin::escaped(name)));
+    }
+    pools::describe(data, name)
+}
+
+fn show(pool: &PoolInfo, json: bool) {
+    print_either(json, &as_json(pool), || {
+        let mut rows = vec![
+            ("name", pool.name.clone()),
+            ("id", pool.id.clone()),
+            ("path", pool.path.clone()),
+            ("journal", format!("{} ({})", pool.journal, Size(pool.journal_bytes))),
+            ("index", Size(pool.index_bytes).to_string()),
+            ("segments", format!("{} ({})", pool.segments, Size(pool.segment_bytes))),
+            ("state", state(pool)),
+        ];
+        if let Some(volumes) = &pool.volumes {
+            rows.push(("volumes", if volumes.is_empty() { "none".to_owned() } else { volumes.join(", ") }));
+        }
+        table(&rows)
+    });
+}
+
+fn state(pool: &PoolInfo) -> String {
+    match pool.in_use_by {
+        Some(0) => "in use".to_owned(),
+        Some(pid) => format!("in use by process {pid}"),
+        None => "not in use".to_owned(),
+    }
+}

@@ -1,0 +1,217 @@
+//! What an operator looks for first: what is served to whom, how much is done, space, and what is wrong.
+
+use std::fmt::Write as _;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use server::admin::api::types::{Event, Export};
+use server::config::size::Size;
+
+use crate::escape;
+use crate::report::duration;
+
+use super::look::{Look, Rates};
+
+/// Part of a volume that should be free.
+const FREE_PART_MIN: f64 = 0.05;
+
+/// How long an event that warns is shown.
+const RECENT: Duration = Duration::from_secs(3600);
+
+/// Events that are shown, the newest first.
+const EVENTS_SHOWN_MAX: usize = 5;
+
+/// Sums a server up.
+pub(super) fn summary(look: &Look, rates: &Rates) -> String {
+    let status = &look.status;
+    let mut out = format!(
+        "holdfast {}, process {}, up {}\n\nServes, at {}\n",
+        status.version,
+        status.pid,
+        duration(Duration::from_secs(status.uptime_seconds)),
+        status.listen.join(", ")
+    );
+    let width = look.exports.iter().map(|export| export.path.chars().count()).max().unwrap_or(0);
+    for export in &look.exports {
+        line(&mut out, format_args!("{:width$}  {}", escaped(&export.path), export_text(export)));
+    }
+    let (clients, more) =
+        (look.clients.clients.len(), if look.clients.next.is_some() { "or more " } else { "" });
+    let connections = status.server.get("connections").copied().unwrap_or(0);
+    line(&mut out, format_args!("{clients} {more}clients, {connections} connections"));
+    out.push_str("\nNow\n");
+    line(
+        &mut out,
+        format_args!(
+            "{:.0} operations/s, {}/s read, {}/s written",
+            rates.operations,
+            bytes(rates.bytes_read),
+            bytes(rates.bytes_written)
+        ),
+    );
+    out.push_str("\nSpace\n");
+    let width = status.volumes.keys().map(String::len).max().unwrap_or(0);
+    for name in status.volumes.keys() {
+        let gauge = |family| look.metrics.sum(family, &[("volume", name)]);
+        let inodes = look.metrics.sum("holdfast_volume_inodes", &[("volume", name), ("state", "used")]);
+        let (used, free) = (gauge("holdfast_volume_used_bytes"), gauge("holdfast_volume_free_bytes"));
+        let (used, free) = (bytes(used), bytes(free));
+        line(&mut out, format_args!("{name:width$}  {used} used, {free} free, {inodes} inodes"));
+    }
+    out.push_str("\nWrong\n");
+    let wrong = wrong(look, SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
+    for sentence in &wrong {
+        line(&mut out, format_args!("{sentence}"));
+    }
+    if wrong.is_empty() {
+        line(&mut out, format_args!("nothing"));
+    }
+    out
+}
+
+fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+    writeln!(out, "  {text}").expect("a String takes any text");
+}
+
+fn export_text(export: &Export) -> String {
+    let access = if export.read_only { "read-only" } else { "read and write" };
+    let clients = match export.clients.as_slice() {
+        [] => "everybody".to_owned(),
+        clients => clients.join(", "),
+    };
+    format!("volume {}, {access}, to {clients}", export.volume)
+}
+
+/// Returns what needs attention. `now` is the time since 1970.
+fn wrong(look: &Look, now: Duration) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (name, volume) in &look.status.volumes {
+        if let Some(reason) = &volume.refuses_changes {
+            wrong.push(format!("the volume {name} refuses changes: {reason}"));
+        }
+        if let Some(damage) = &volume.damage {
+            wrong.push(format!("the volume {name} is damaged: {damage}"));
+        }
+        let gauge = |family| look.metrics.sum(family, &[("volume", name)]);
+        let (used, free) = (gauge("holdfast_volume_used_bytes"), gauge("holdfast_volume_free_bytes"));
+        if free < (used + free) * FREE_PART_MIN {
+            wrong.push(format!("the volume {name} is nearly full: {} are free", bytes(free)));
+        }
+    }
+    let warns = |event: &&Event| event.level != "INFO" && age(event, now) < RECENT;
+    let shown = look.events.iter().rev().filter(warns).take(EVENTS_SHOWN_MAX);
+    wrong.extend(shown.map(|event| {
+        let fields = event.fields.iter().map(|(name, value)| match value.as_str() {
+            Some(text) => format!(", {name} {}", escaped(text)),
+            None => format!(", {name} {value}"),
+        });
+        let fields: String = fields.collect();
+        format!("{} ago: {}{fields}", duration(age(event, now)), escaped(&event.message))
+    }));
+    wrong
+}
+
+fn age(event: &Event, now: Duration) -> Duration {
+    now.saturating_sub(Duration::from_millis(u64::try_from(event.milliseconds).unwrap_or(0)))
+}
+
+/// Returns text that clients may have chosen as it can be printed.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    escape::line(text, &mut out);
+    out
+}
+
+/// Writes a number of bytes with a unit.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rate or a size of fewer bytes than a 64-bit number counts"
+)]
+fn bytes(count: f64) -> String {
+    Size(count.max(0.0) as u64).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::commands::status::look::{Metrics, rates};
+
+    fn metrics(operations: u64, read: u64, free: u64) -> Metrics {
+        let series = |labels: serde_json::Value, value: u64| json!({ "labels": labels, "value": value });
+        Metrics(json!([
+            { "name": "holdfast_operations_total", "series": [
+                series(json!({ "volume": "main", "op": "READ" }), operations),
+                series(json!({ "volume": "", "op": "NULL" }), 1),
+            ] },
+            { "name": "holdfast_transferred_bytes_total", "series": [
+                series(json!({ "volume": "main", "direction": "read" }), read),
+            ] },
+            { "name": "holdfast_volume_used_bytes", "series": [series(json!({ "volume": "main" }), 96 << 20)] },
+            { "name": "holdfast_volume_free_bytes", "series": [series(json!({ "volume": "main" }), free)] },
+            { "name": "holdfast_volume_inodes", "series": [
+                series(json!({ "volume": "main", "state": "used" }), 12),
+                series(json!({ "volume": "main", "state": "free" }), 99),
+            ] },
+        ]))
+    }
+
+    fn look(free: u64, events: serde_json::Value) -> Look {
+        Look::of(
+            serde_json::from_value(json!({
+                "version": "1.2.3", "pid": 7, "uptime_seconds": 7500, "listen": ["0.0.0.0:2049"],
+                "exports": ["/main"], "server": { "connections": 3 }, "calls": {},
+                "volumes": { "main": { "id": "0", "refuses_changes": null, "damage": null } },
+            }))
+            .unwrap(),
+            serde_json::from_value(json!([{
+                "path": "/main", "volume": "main", "read_only": false, "squash": "root", "anonymous_uid": 1,
+                "anonymous_gid": 1, "clients": ["192.0.2.0/24"], "require_privileged_port": false,
+                "delegations": true,
+            }]))
+            .unwrap(),
+            serde_json::from_value(events).unwrap(),
+            metrics(3, 0, free),
+        )
+    }
+
+    #[test]
+    fn a_summary_says_what_is_served_and_that_nothing_is_wrong() {
+        let found = rates(&metrics(100, 0, 0), &metrics(350, 4 << 20, 0), Duration::from_secs(2));
+        let text = summary(&look(900 << 20, json!([])), &found);
+        assert_eq!(
+            text,
+            "holdfast 1.2.3, process 7, up 2 h 5 min\n\n\
+             Serves, at 0.0.0.0:2049\n  /main  volume main, read and write, to 192.0.2.0/24\n  \
+             0 clients, 3 connections\n\n\
+             Now\n  125 operations/s, 2 MiB/s read, 0 bytes/s written\n\n\
+             Space\n  main  96 MiB used, 900 MiB free, 12 inodes\n\n\
+             Wrong\n  nothing\n"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_and_old_events_are_not() {
+        let event = |number: u64, level: &str, minutes: i64| {
+            json!({
+                "number": number, "milliseconds": 100_000_000 - minutes * 60_000, "level": level,
+                "kind": "device_error", "message": "writing failed", "fields": { "volume": "main", "bytes": 5 },
+            })
+        };
+        let events =
+            json!([event(1, "ERROR", 61), event(2, "INFO", 2), event(3, "WARN", 30), event(4, "ERROR", 1)]);
+        let mut look = look(1 << 20, events);
+        look.status.volumes.get_mut("main").unwrap().damage = Some("two records are lost".to_owned());
+        let wrong = wrong(&look, Duration::from_secs(100_000));
+        assert_eq!(
+            wrong,
+            [
+                "the volume main is damaged: two records are lost",
+                "the volume main is nearly full: 1 MiB are free",
+                "1 min ago: writing failed, bytes 5, volume main",
+                "30 min ago: writing failed, bytes 5, volume main",
+            ]
+        );
+    }
+}

@@ -1,0 +1,163 @@
+//! Two samples of a server's activity, and the difference between them.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use server::admin;
+use server::admin::api::types::{Activity, ActivityCounts, ActivityList, Status};
+use server::error::Error;
+
+/// The most activities that are asked for.
+const MOST: usize = 1000;
+
+/// What a server showed at a moment.
+pub(super) struct Sample {
+    status: Status,
+    list: ActivityList,
+    at: Instant,
+}
+
+/// What was done between two samples.
+pub(super) struct Interval {
+    pub(super) version: String,
+    pub(super) uptime: Duration,
+    pub(super) connections: u64,
+    pub(super) seconds: f64,
+    /// Activities that came to something.
+    pub(super) activities: Vec<Activity>,
+    /// All other calls.
+    pub(super) others: ActivityCounts,
+}
+
+impl Sample {
+    /// Asks the server of a data directory.
+    pub(super) fn take(data: &Path) -> Result<Sample, Error> {
+        let status = admin::status(data)?;
+        let list = admin::get(data, &format!("/v1/activity?limit={MOST}"))?;
+        Ok(Sample { status, list, at: Instant::now() })
+    }
+}
+
+impl Interval {
+    /// Compares two samples. Those of a server that was started in between, or whose counting began anew, count from zero.
+    pub(super) fn between(earlier: &Sample, later: &Sample) -> Interval {
+        let seconds = later.at.saturating_duration_since(earlier.at).as_secs_f64().max(0.001);
+        let status = &later.status;
+        Interval {
+            version: status.version.clone(),
+            uptime: Duration::from_secs(status.uptime_seconds),
+            connections: status.server.get("connections").copied().unwrap_or(0),
+            seconds,
+            activities: activities_since(&earlier.list, &later.list),
+            others: counts_since(&earlier.list.others, &later.list.others),
+        }
+    }
+
+    /// Returns what all calls came to.
+    pub(super) fn total(&self) -> ActivityCounts {
+        let mut total = self.others;
+        self.activities.iter().for_each(|activity| total.add(&activity.counts));
+        total
+    }
+
+    /// Returns it for programs.
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "version": self.version,
+            "uptime_seconds": self.uptime.as_secs(),
+            "connections": self.connections,
+            "interval_seconds": self.seconds,
+            "activities": self.activities,
+            "others": self.others,
+        })
+    }
+}
+
+fn activities_since(earlier: &ActivityList, later: &ActivityList) -> Vec<Activity> {
+    type Key<'a> = (&'a str, &'a str, &'a str, &'a str);
+    fn key(activity: &Activity) -> Key<'_> {
+        (&activity.client, &activity.volume, &activity.protocol, &activity.operation)
+    }
+    let before: HashMap<Key<'_>, &ActivityCounts> =
+        earlier.activities.iter().map(|activity| (key(activity), &activity.counts)).collect();
+    let since = |activity: &Activity| {
+        let counts = match before.get(&key(activity)) {
+            Some(before) => counts_since(before, &activity.counts),
+            None if earlier.others.calls == 0 => activity.counts,
+            // It may have been counted among the others, so its increase is unknown.
+            None => ActivityCounts::default(),
+        };
+        Activity { counts, ..activity.clone() }
+    };
+    later.activities.iter().map(since).filter(|activity| activity.counts.calls > 0).collect()
+}
+
+fn counts_since(earlier: &ActivityCounts, later: &ActivityCounts) -> ActivityCounts {
+    if later.calls < earlier.calls { *later } else { later.since(earlier) }
+}
+
+#[cfg(test)]
+impl Interval {
+    /// Makes an interval of two seconds for tests: client, volume, protocol, operation, calls, bytes read and written, and
+    /// microseconds of the phases of all calls.
+    pub(super) fn of(activities: &[(&str, &str, &str, &str, u64, u64, u64, [u64; 5])]) -> Interval {
+        use server::admin::api::types::PhaseTimes;
+        let activities = activities.iter().map(|activity| {
+            let (client, volume, protocol, operation, calls, read_bytes, written_bytes, micros) = *activity;
+            let [queue, line, engine, durability, send] = micros.map(|micros| micros * 1000);
+            let nanoseconds = PhaseTimes { queue, line, engine, durability, send };
+            let counts = ActivityCounts { calls, read_bytes, written_bytes, nanoseconds };
+            let [client, volume, protocol, operation] =
+                [client, volume, protocol, operation].map(str::to_owned);
+            Activity { client, volume, protocol, operation, counts }
+        });
+        Interval {
+            version: "1.2.3".to_owned(),
+            uptime: Duration::from_secs(7500),
+            connections: 3,
+            seconds: 2.0,
+            activities: activities.collect(),
+            others: ActivityCounts::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(counts: &[(&str, u64)], others: u64) -> ActivityList {
+        let counted = |calls| ActivityCounts { calls, ..ActivityCounts::default() };
+        let activity = |(client, calls): &(&str, u64)| Activity {
+            client: (*client).to_owned(),
+            volume: "main".to_owned(),
+            protocol: "nfs3".to_owned(),
+            operation: "READ".to_owned(),
+            counts: counted(*calls),
+        };
+        ActivityList { activities: counts.iter().map(activity).collect(), others: counted(others) }
+    }
+
+    fn since(earlier: &ActivityList, later: &ActivityList) -> Vec<(String, u64)> {
+        let found = activities_since(earlier, later);
+        found.into_iter().map(|activity| (activity.client, activity.counts.calls)).collect()
+    }
+
+    #[test]
+    fn activities_count_since_the_sample_before() {
+        let earlier = list(&[("a", 10), ("b", 5), ("c", 9)], 0);
+        let later = list(&[("a", 14), ("b", 5), ("c", 2), ("d", 3)], 0);
+        let expected = [("a", 4), ("c", 2), ("d", 3)].map(|(client, calls)| (client.to_owned(), calls));
+        assert_eq!(since(&earlier, &later), expected);
+    }
+
+    #[test]
+    fn what_was_among_the_others_before_begins_when_it_is_listed() {
+        let earlier = list(&[("a", 10)], 1);
+        let later = list(&[("b", 5000), ("a", 11)], 0);
+        assert_eq!(since(&earlier, &later), [("a".to_owned(), 1)]);
+        assert_eq!(since(&later, &list(&[("b", 5007)], 0)), [("b".to_owned(), 7)]);
+    }
+}

@@ -1,0 +1,320 @@
+//! Administration over HTTP: the socket, the address for other hosts, tokens, and exports that are read again.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::client::Client;
+use crate::running::{Scratch, Server, fail, succeed, text};
+
+const EXPORT: &str = "[[export]]\npath = \"/a\"\nvolume = \"main\"\nsquash = \"none\"\n";
+
+/// Makes a request by `token` and returns the status line, the fields and the content.
+fn ask(address: SocketAddr, request: &str, token: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!("{request} HTTP/1.1\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    (reply[9..12].parse().unwrap(), reply)
+}
+
+fn content(reply: &str) -> Value {
+    serde_json::from_str(reply.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+/// Starts a server that listens for administrators on a free port, which it logs.
+fn start(scratch: &Scratch, exports: &str) -> (Server, SocketAddr, std::path::PathBuf) {
+    let probe = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = probe.local_addr().unwrap();
+    drop(probe);
+    let config = scratch.config(&format!("[api]\nlisten = \"{address}\"\n{exports}"));
+    (Server::start(&scratch.path("data"), &config, &[]), address, config)
+}
+
+#[test]
+fn tokens_have_roles() {
+    let scratch = Scratch::new();
+    let (server, address, _) = start(&scratch, "");
+    let data = scratch.path("data");
+    let viewer = succeed(&["token", "create", text(&data), "prometheus"]).trim().to_owned();
+    let admin: Value =
+        serde_json::from_str(&succeed(&["token", "create", text(&data), "ci", "--role", "admin", "--json"]))
+            .unwrap();
+    let admin = admin["secret"].as_str().unwrap();
+    assert!(fail(&["token", "create", text(&data), "ci"], 3).contains("there is a token"));
+
+    assert_eq!(ask(address, "GET /healthz", "").0, 200);
+    assert_eq!(ask(address, "GET /readyz", "").0, 200);
+    let (status, reply) = ask(address, "GET /v1/status", "");
+    assert!(status == 401 && reply.contains("WWW-Authenticate: Bearer"), "{reply}");
+    let (status, reply) = ask(address, "GET /v1/status", &viewer);
+    assert!(status == 200 && content(&reply)["pid"] == server.pid(), "{reply}");
+    let (status, reply) = ask(address, "GET /v1/tokens", &viewer);
+    assert!(status == 403 && content(&reply)["detail"].as_str().unwrap().contains("role admin"), "{reply}");
+    let (status, reply) = ask(address, "GET /v1/tokens", admin);
+    assert!(status == 200 && content(&reply)[1]["name"] == "ci" && !reply.contains(admin), "{reply}");
+    assert_eq!(ask(address, "DELETE /v1/tokens/prometheus", &viewer).0, 403);
+    succeed(&["token", "delete", text(&data), "prometheus"]);
+    assert_eq!(ask(address, "GET /v1/status", &viewer).0, 401);
+    assert!(succeed(&["token", "list", text(&data)]).starts_with("ci "));
+    let log = server.stop();
+    assert!(
+        log.contains("administration") && log.contains("/v1/tokens/prometheus") && !log.contains(admin),
+        "{log}"
+    );
+}
+
+#[test]
+fn each_described_resource_answers_as_described() {
+    let scratch = Scratch::new();
+    let (server, address, _) = start(&scratch, "");
+    let token = succeed(&["token", "create", text(&scratch.path("data")), "all", "--role", "admin"])
+        .trim()
+        .to_owned();
+    let (_, reply) = ask(address, "GET /v1/openapi.json", &token);
+    let description = content(&reply);
+    let paths = description["paths"].as_object().unwrap();
+    assert!(paths.len() > 5);
+    for (path, operations) in paths {
+        let Some(operation) = operations.get("get").filter(|_| !path.contains('{') && path != "/v1/live")
+        else {
+            continue;
+        };
+        let (status, reply) = ask(address, &format!("GET {path}"), &token);
+        assert!(operation["responses"].get(status.to_string()).is_some() && status == 200, "{path}: {reply}");
+        let (kind, _) = operation["responses"]["200"]["content"].as_object().unwrap().iter().next().unwrap();
+        assert!(reply.contains(&format!("Content-Type: {kind}")), "{path}: {reply}");
+        if kind == "application/json" {
+            content(&reply);
+        }
+    }
+    let (_, metrics) = ask(address, "GET /metrics", &token);
+    assert!(
+        metrics.contains("# TYPE holdfast_build_info gauge") && metrics.contains("holdfast_up_volumes"),
+        "{metrics}"
+    );
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET /v1/live?after=0 HTTP/1.1\r\nAuthorization: Bearer {token}\r\n\r\n").unwrap();
+    let mut seen = String::new();
+    while seen.matches("event: status\ndata: {").count() < 2 || !seen.contains("\"kind\":\"recovery\"") {
+        let mut bytes = [0; 4096];
+        let count = stream.read(&mut bytes).unwrap();
+        assert!(count > 0, "{seen}");
+        seen.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
+    }
+    server.stop();
+}
+
+#[test]
+fn clients_and_events_are_listed() {
+    let scratch = Scratch::new();
+    let (server, address, _) = start(&scratch, EXPORT);
+    let token = succeed(&["token", "create", text(&scratch.path("data")), "grafana"]).trim().to_owned();
+    let mut client = Client::mount(server.address, "/a");
+    client.write_file("x", b"y");
+    let (status, reply) = ask(address, "GET /v1/clients", &token);
+    let list = content(&reply);
+    let shown = &list["clients"][0];
+    assert!(status == 200 && shown["address"] == "127.0.0.1" && list["next"].is_null(), "{reply}");
+    assert!(shown["connections"] == 1 && shown["calls"].as_u64() > Some(2), "{reply}");
+    assert!(shown["protocols"].as_array().unwrap().iter().any(|name| name == "nfs3"), "{reply}");
+    let (_, reply) = ask(address, "GET /v1/clients?after=127.0.0.1&limit=1", &token);
+    assert_eq!(content(&reply)["clients"], serde_json::json!([]));
+    assert_eq!(ask(address, "GET /v1/clients?after=x", &token).0, 422);
+
+    let (_, reply) = ask(address, "GET /v1/events", &token);
+    let list = content(&reply);
+    let mount = list["events"].as_array().unwrap().iter().find(|event| event["kind"] == "mount").unwrap();
+    assert!(mount["fields"]["client"] == "127.0.0.1" && mount["fields"]["path"] == "/a", "{reply}");
+    let last = list["last"].as_u64().unwrap();
+    let (_, reply) = ask(address, &format!("GET /v1/events?after={last}"), &token);
+    assert_eq!(content(&reply)["events"], serde_json::json!([]));
+    server.stop();
+}
+
+#[test]
+fn a_change_of_what_was_changed_since_is_refused() {
+    let scratch = Scratch::new();
+    let (server, address, config) = start(&scratch, EXPORT);
+    let data = scratch.path("data");
+    let token = succeed(&["token", "create", text(&data), "ci", "--role", "admin"]).trim().to_owned();
+    let revision = |path: &str| {
+        let (_, reply) = ask(address, &format!("GET {path}"), &token);
+        let tag = reply.lines().find_map(|line| line.strip_prefix("ETag: ")).unwrap().trim().to_owned();
+        assert!(tag.starts_with('"') && tag.ends_with('"'), "{reply}");
+        tag
+    };
+    let exports = revision("/v1/exports");
+    assert_eq!(exports, revision("/v1/exports"));
+    assert_eq!(if_match(address, "POST /v1/exports/reload", &exports, &token), 200, "nothing has changed");
+    let before = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, format!("{before}\n[[export]]\npath = \"/b\"\nvolume = \"main\"\n")).unwrap();
+    assert_eq!(if_match(address, "POST /v1/exports/reload", &exports, &token), 200);
+    assert_ne!(revision("/v1/exports"), exports);
+    std::fs::write(&config, before).unwrap();
+    assert_eq!(if_match(address, "POST /v1/exports/reload", &exports, &token), 412);
+    let lists_both = |reply: &str| content(reply).as_array().unwrap().len() == 2;
+    assert!(lists_both(&ask(address, "GET /v1/exports", &token).1), "the refused change changed nothing");
+    assert_eq!(if_match(address, "POST /v1/exports/reload", "\"x\", *", &token), 200);
+
+    succeed(&["token", "create", text(&data), "old"]);
+    let old = revision("/v1/tokens/old");
+    succeed(&["token", "delete", text(&data), "old"]);
+    succeed(&["token", "create", text(&data), "old", "--role", "operator"]);
+    assert_eq!(if_match(address, "DELETE /v1/tokens/old", &old, &token), 412, "it is another one");
+    assert_eq!(if_match(address, "DELETE /v1/tokens/old", &revision("/v1/tokens/old"), &token), 200);
+    assert_eq!(if_match(address, "DELETE /v1/tokens/old", "*", &token), 412, "there is none");
+    server.stop();
+}
+
+/// Makes a request for a revision, and returns the status.
+fn if_match(address: SocketAddr, request: &str, revision: &str, token: &str) -> u16 {
+    ask(address, request, &format!("{token}\r\nIf-Match: {revision}")).0
+}
+
+#[test]
+fn requests_that_never_end_or_are_too_large_do_not_reach_the_event_loops() {
+    let scratch = Scratch::new();
+    let (server, address, _) = start(&scratch, EXPORT);
+    let data = scratch.path("data");
+    let mut client = Client::mount(server.address, "/a");
+    let file = client.write_file("x", b"y");
+    let counters = || -> Value {
+        let status: Value = serde_json::from_str(&succeed(&["status", text(&data), "--json"])).unwrap();
+        status["server"].clone()
+    };
+    let before = counters();
+    let connect = || TcpStream::connect(address).unwrap();
+    let slow: Vec<_> = (0..30)
+        .map(|_| {
+            let mut stream = connect();
+            stream.write_all(b"GET /v1/clients HTTP/1.1\r\nHost: x").unwrap();
+            stream
+        })
+        .collect();
+    for _ in 0..50 {
+        assert_eq!(ask(address, "GET /v1/clients", "hf_00").0, 401);
+        assert_eq!(client.read_file(&file), b"y");
+    }
+    let head = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(20 << 10));
+    let content = "POST /v1/tokens HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n".to_owned();
+    for (request, status) in [(head, "431"), (content, "413")] {
+        let mut stream = connect();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut reply = [0; 12];
+        stream.read_exact(&mut reply).unwrap();
+        assert_eq!(std::str::from_utf8(&reply[9..]).unwrap(), status);
+        assert_eq!(client.read_file(&file), b"y");
+    }
+    drop(slow);
+    let after = counters();
+    for name in [
+        "connections",
+        "connections_evicted",
+        "connections_malformed",
+        "calls_waited_for_memory",
+        "calls_in_line",
+    ] {
+        assert_eq!(before[name], after[name], "{name}");
+    }
+    server.stop();
+}
+
+#[test]
+fn exports_are_read_again_without_dropping_a_connection() {
+    let scratch = Scratch::new();
+    let (server, address, config) = start(&scratch, EXPORT);
+    let token = succeed(&["token", "create", text(&scratch.path("data")), "ops", "--role", "operator"])
+        .trim()
+        .to_owned();
+    let mut client = Client::mount(server.address, "/a");
+    let file = client.write_file("x", b"y");
+    let before = std::fs::read_to_string(&config).unwrap();
+
+    std::fs::write(&config, format!("{before}\n[[export]]\npath = \"/b\"\nvolume = \"main\"\n")).unwrap();
+    let (status, reply) = ask(address, "POST /v1/exports/reload", &token);
+    assert!(status == 200 && content(&reply)["exports"] == 2, "{reply}");
+    assert_eq!(client.read_file(&file), b"y", "over the same connection");
+    Client::mount(server.address, "/b");
+
+    std::fs::write(&config, before.replace("/a", "a")).unwrap();
+    let (status, reply) = ask(address, "POST /v1/exports/reload", &token);
+    assert!(status == 422 && reply.contains("path"), "{reply}");
+    Client::mount(server.address, "/b");
+
+    std::fs::write(
+        &config,
+        before.replace("[api]", "lease = 30\n[api]").replace("none\"", "none\"\nread_only = true"),
+    )
+    .unwrap();
+    kill_process(Pid::from_raw(i32::try_from(server.pid()).unwrap()).unwrap(), Signal::HUP).unwrap();
+    while client.try_write_file("z", b"").is_ok() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(client.read_file(&file), b"y");
+    let (_, reply) = ask(address, "GET /v1/exports", &token);
+    let exports = content(&reply);
+    assert!(exports[0]["read_only"] == true && exports.as_array().unwrap().len() == 1, "{exports}");
+    let log = server.stop();
+    assert!(log.contains("exports reloaded") && log.contains("the exports in force stay"), "{log}");
+    assert!(log.contains("take effect with the next start") && log.contains("lease"), "{log}");
+}
+
+/// Sends requests without a token that delete tokens, over this many connections. Returns how many were refused.
+fn refused_deletions(address: SocketAddr, connections: usize) -> usize {
+    let mut refused = 0;
+    for connection in 0..connections {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let requests: String = (0..50)
+            .map(|number| format!("DELETE /v1/tokens/{connection}-{number} HTTP/1.1\r\n\r\n"))
+            .collect();
+        stream.write_all(requests.as_bytes()).unwrap();
+        let mut reply = Vec::new();
+        // What was not read when the connection was closed may reset it.
+        let _ = stream.read_to_end(&mut reply);
+        refused += String::from_utf8(reply).unwrap().matches("HTTP/1.1 401").count();
+    }
+    refused
+}
+
+#[test]
+fn refused_requests_cannot_make_the_log_grow() {
+    let scratch = Scratch::new();
+    let (server, address, _) = start(&scratch, "");
+    let data = scratch.path("data");
+    let refused = refused_deletions(address, 20);
+    assert!(refused <= 60, "{refused} of 1000 were answered: a connection is closed after three");
+    let admin = succeed(&["token", "create", text(&data), "ci", "--role", "admin"]).trim().to_owned();
+    assert_eq!(ask(address, "DELETE /v1/tokens/none", &admin).0, 404);
+    let log = server.stop();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("INFO administration refused")).collect();
+    assert!((1..=5).contains(&lines.len()), "{log}");
+    assert!(lines.iter().all(|line| line.contains("client=127.0.0.1 ")), "{log}");
+    let counted = log.lines().filter(|line| line.contains("of=\"administration refused\""));
+    assert_eq!(counted.count(), 1, "{log}");
+    assert!(
+        log.lines().any(|line| line.contains("INFO administration ") && line.contains("/v1/tokens")),
+        "{log}"
+    );
+}
+
+#[test]
+fn a_stream_ends_when_its_token_is_deleted() {
+    let scratch = Scratch::new();
+    let (server, address, _) = start(&scratch, "");
+    let data = scratch.path("data");
+    let token = succeed(&["token", "create", text(&data), "watcher"]).trim().to_owned();
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET /v1/live HTTP/1.1\r\nAuthorization: Bearer {token}\r\n\r\n").unwrap();
+    let mut first = [0; 15];
+    stream.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200 OK");
+    succeed(&["token", "delete", text(&data), "watcher"]);
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).unwrap();
+    server.stop();
+}

@@ -1,0 +1,73 @@
+//! How long others have waited for the delegations of an origin. Each return may come just before a recall costs its holder
+//! anything, so what counts is the sum.
+//!
+//! Others wait whenever a recall that a conflict began is older than [`Config::recall_free`], however many such recalls there are:
+//! a client that writes back forty files at once costs no more than one that writes back the longest of them. Recalls that no
+//! conflict began do not count, or an origin that is asked for all its delegations would lose trust for that.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use volume::time::Time;
+
+use crate::state::config::Config;
+use crate::state::ids::Other;
+
+/// What the recalls of an origin's delegations cost others.
+#[derive(Debug)]
+pub(super) struct RecallCosts {
+    /// Recalls that a conflict began and that have not ended, by the time since which the holder knows of them.
+    open: BTreeSet<(Time, Other)>,
+    /// Time before this is counted already.
+    counted_until: Time,
+    /// When the current window began: with the first cost after the last window.
+    window: Time,
+    /// For how long others have waited in it.
+    cost: Duration,
+}
+
+impl Default for RecallCosts {
+    fn default() -> RecallCosts {
+        RecallCosts {
+            open: BTreeSet::new(),
+            counted_until: Time::EPOCH,
+            window: Time::EPOCH,
+            cost: Duration::ZERO,
+        }
+    }
+}
+
+impl RecallCosts {
+    /// Notes that a conflict began a recall.
+    pub(super) fn begin(&mut self, since: Time, other: Other) {
+        self.open.insert((since, other));
+    }
+
+    /// Notes that a recall has ended, or has another time now. Returns whether a conflict began it.
+    pub(super) fn end(&mut self, since: Time, other: Other) -> bool {
+        self.open.remove(&(since, other))
+    }
+
+    /// Counts the time until now. `is_silent` says that the holder of what has ended may have been cut off: once, that costs at most
+    /// the whole budget. Returns whether the budget is exceeded, and then begins anew.
+    pub(super) fn count(&mut self, now: Time, is_silent: bool, config: &Config) -> bool {
+        let Some((oldest, _)) = self.open.first() else { return false };
+        let Config { recall_free, recall_budget, recall_window, .. } = *config;
+        // The clock may have been set back.
+        let from = oldest.plus(recall_free).max(self.counted_until.min(now));
+        let waited = now.since(from);
+        if waited.is_zero() {
+            return false;
+        }
+        if now.apart(self.window) > recall_window {
+            (self.window, self.cost) = (now, Duration::ZERO);
+        }
+        self.counted_until = now;
+        self.cost += if is_silent { waited.min(recall_budget) } else { waited };
+        let is_exceeded = self.cost > recall_budget;
+        if is_exceeded {
+            self.cost = Duration::ZERO;
+        }
+        is_exceeded
+    }
+}

@@ -1,0 +1,139 @@
+//! An origin whose delegations others wait for too long gets none for a while.
+
+use wire::nfs4::create_session_flag::CONN_BACK_CHAN;
+
+use super::*;
+use crate::state::delegations::{ConflictKind, Delegated, DelegationWant, NoDelegationReason};
+use crate::state::ids::StateId;
+use crate::state::stateids::entry::Recall;
+
+/// Opens a file and asks for a delegation.
+fn ask(world: &World, client: &Arc<Client>, ino: u64, mode: u32) -> Delegated {
+    let opened = world.open(client, b"o", file(ino), (mode, 0)).unwrap();
+    world.state.delegate(&world.context(), &opened.entry, DelegationWant::Any, false).0
+}
+
+fn granted(delegated: Delegated) -> StateId {
+    match delegated {
+        Delegated::Read(stateid) | Delegated::Write(stateid) => stateid,
+        Delegated::None(why) => panic!("{why:?}"),
+    }
+}
+
+fn conflict(world: &World, ino: u64) -> Result<(), StateError> {
+    world.state.check_delegations(&world.context(), None, file(ino), ConflictKind::Modify).map(drop)
+}
+
+fn give_back(world: &World, client: &Arc<Client>, stateid: StateId, ino: u64) {
+    client.renew(world.now);
+    world.state.return_stateid(&world.context(), Caller::Session(client), stateid, file(ino)).unwrap();
+}
+
+fn is_recalled(world: &World, client: &Arc<Client>, stateid: StateId, ino: u64) -> bool {
+    let entry = world.state.current(&world.context(), Caller::Session(client), stateid, file(ino)).unwrap();
+    entry.as_delegation().unwrap().recall() != Recall::Held
+}
+
+#[test]
+fn delegations_that_are_returned_just_in_time_are_all_recalled() {
+    let mut world = World::new();
+    let (reader, _) = world.client(b"reader", 1, CONN_BACK_CHAN);
+    let held: Vec<_> = (1..=10).map(|ino| (ino, granted(ask(&world, &reader, ino, 1)))).collect();
+    for (ino, stateid) in &held[..2] {
+        assert!(!is_recalled(&world, &reader, held[9].1, 10), "one may be late once");
+        assert_eq!(conflict(&world, *ino), Err(StateError::TryLater));
+        world.pass(9);
+        give_back(&world, &reader, *stateid, *ino);
+        assert_eq!(conflict(&world, *ino), Ok(()));
+    }
+    let distrusted = world.now;
+    assert!(held[2..].iter().all(|(ino, stateid)| is_recalled(&world, &reader, *stateid, *ino)));
+    assert_eq!(ask(&world, &reader, 20, 1), Delegated::None(NoDelegationReason::Resource));
+    // What it returns now, as it was told to, does not count, though others wait for some.
+    assert_eq!(conflict(&world, 3), Err(StateError::TryLater));
+    world.pass(9);
+    held[2..].iter().for_each(|(ino, stateid)| give_back(&world, &reader, *stateid, *ino));
+    world.now = distrusted;
+    world.pass(601);
+    reader.renew(world.now);
+    let again = granted(ask(&world, &reader, 20, 1));
+    assert_eq!(conflict(&world, 20), Err(StateError::TryLater));
+    world.pass(9);
+    give_back(&world, &reader, again, 20);
+    granted(ask(&world, &reader, 21, 1));
+}
+
+#[test]
+fn write_delegations_that_are_kept_for_a_lease_are_all_recalled() {
+    let mut world = World::new();
+    let (writer, _) = world.client(b"writer", 1, CONN_BACK_CHAN);
+    granted(ask(&world, &writer, 1, 3));
+    let other = granted(ask(&world, &writer, 2, 3));
+    for _ in 0..3 {
+        assert_eq!(conflict(&world, 1), Err(StateError::TryLater));
+        assert!(!is_recalled(&world, &writer, other, 2));
+        world.pass(5);
+        writer.renew(world.now);
+    }
+    assert_eq!(conflict(&world, 1), Err(StateError::TryLater));
+    assert!(is_recalled(&world, &writer, other, 2), "others need not wait for the end of the lease");
+    assert_eq!(ask(&world, &writer, 3, 3), Delegated::None(NoDelegationReason::Resource));
+}
+
+/// As a client does that writes back all files of a directory that another one reads.
+#[test]
+fn clients_that_write_back_for_some_seconds_keep_their_delegations() {
+    let mut world = World::new();
+    let (writer, _) = world.client(b"writer", 1, CONN_BACK_CHAN);
+    for round in 0..2 {
+        let files = 100 * round..100 * round + 40;
+        let held: Vec<_> = files.map(|ino| (ino, granted(ask(&world, &writer, ino, 3)))).collect();
+        held.iter().for_each(|(ino, _)| assert_eq!(conflict(&world, *ino), Err(StateError::TryLater)));
+        for half in held.chunks(20) {
+            world.pass(2);
+            half.iter().for_each(|(ino, stateid)| give_back(&world, &writer, *stateid, *ino));
+        }
+    }
+    for ino in 1000..1100 {
+        let stateid = granted(ask(&world, &writer, ino, 3));
+        assert_eq!(conflict(&world, ino), Err(StateError::TryLater));
+        world.pass(1);
+        give_back(&world, &writer, stateid, ino);
+    }
+    granted(ask(&world, &writer, 2000, 3));
+}
+
+/// One that was returned lately does not hide another that others have waited for longer.
+#[test]
+fn waits_that_overlap_count_once() {
+    let mut world = World::new();
+    let (writer, _) = world.client(b"writer", 1, CONN_BACK_CHAN);
+    let long = granted(ask(&world, &writer, 1, 3));
+    let short = granted(ask(&world, &writer, 2, 3));
+    assert_eq!(conflict(&world, 1), Err(StateError::TryLater));
+    world.pass(7);
+    assert_eq!(conflict(&world, 2), Err(StateError::TryLater));
+    world.pass(2);
+    give_back(&world, &writer, short, 2);
+    world.pass(2);
+    give_back(&world, &writer, long, 1);
+    let next = granted(ask(&world, &writer, 3, 3));
+    assert_eq!(conflict(&world, 3), Err(StateError::TryLater));
+    world.pass(2);
+    give_back(&world, &writer, next, 3);
+    assert_eq!(ask(&world, &writer, 4, 3), Delegated::None(NoDelegationReason::Resource), "11 seconds");
+}
+
+#[test]
+fn clients_that_fall_silent_again_and_again_get_no_delegations() {
+    let mut world = World::new();
+    for round in 0..2 {
+        let (silent, _) = world.client(b"silent", round, CONN_BACK_CHAN);
+        granted(ask(&world, &silent, u64::from(round), 1));
+        assert_eq!(conflict(&world, u64::from(round)), Err(StateError::TryLater));
+        world.pass(61);
+        assert_eq!(conflict(&world, u64::from(round)), Ok(()));
+    }
+    let (back, _) = world.client(b"silent", 9, CONN_BACK_CHAN);
+    assert_eq!(ask(&world, &back, 9, 1), Delegated::None(NoDelegationReason::Resource));
+}

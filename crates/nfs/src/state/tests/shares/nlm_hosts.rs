@@ -1,0 +1,264 @@
+//! Hosts of NLM, and the calls that grant their locks, share what there is for them.
+
+use super::*;
+
+/// A host's name with a lock of its own.
+fn locking_host(world: &World, from: IpAddr, name: &[u8]) -> Result<(), StateError> {
+    let client = host(world, from, name)?;
+    let ino = u64::from_be_bytes([&[1, 0][..], &client.id.0.to_be_bytes()[2..]].concat().try_into().unwrap());
+    let requester = hosts::Requester { client: &client, file: file(ino), owner: b"\0\0\0\x01owner" };
+    let wanted = LockRequest { range: WHOLE, kind: LockKind::Write, waits: false };
+    match world.state.lock_for_host(&world.context(), requester, &wanted, false) {
+        Ok(_) => Ok(()),
+        Err(LockError::Failed(error)) => Err(error),
+        Err(LockError::Denied(denied)) => panic!("{denied:?}"),
+    }
+}
+
+#[test]
+fn names_of_nlm_hosts_do_not_exclude_others_even_after_restarts() {
+    let mut world = world();
+    for from in 0..4 {
+        let (names, _) = greedily(5000, |number| locking_host(&world, address(from), &name(number)));
+        assert!(names >= 20, "{names}");
+    }
+    for other in 10..15 {
+        locking_host(&world, address(other), b"newcomer").unwrap();
+    }
+    world.restart();
+    for other in 20..25 {
+        locking_host(&world, address(other), b"newcomer").unwrap();
+        user_of(&world, address(other), b"newcomer").unwrap();
+    }
+    let (names, _) = greedily(5000, |number| locking_host(&world, address(1), &name(5000 + number)));
+    assert!(names < 20, "the names from before the restart count: {names}");
+}
+
+/// Fills the table with names of hosts that hold locks, which never expire. Returns their addresses.
+fn crowd_of_hosts(world: &World) -> Vec<IpAddr> {
+    let crowd: Vec<IpAddr> =
+        (0..5000).map(address).take_while(|from| locking_host(world, *from, b"host").is_ok()).collect();
+    assert_eq!(crowd.len(), world.state.config().clients);
+    crowd
+}
+
+/// Lets a lease pass, in which hosts that are asked whether they are there do what `answers` says.
+fn ask_for_a_lease(world: &mut World, answers: impl Fn(IpAddr) -> bool) -> Vec<IpAddr> {
+    let mut asked = Vec::new();
+    for _ in 0..100 {
+        world.pass(1);
+        world.state.tick(&world.context());
+        for call in world.state.take_callbacks() {
+            let Destination::Program { host, .. } = call.to else { panic!("{:?}", call.to) };
+            // After the mark of the record: the xid, CALL, version 2 of RPC, then what is called.
+            let called: Vec<u32> = call.record[16..28]
+                .chunks(4)
+                .map(|word| u32::from_be_bytes(word.try_into().unwrap()))
+                .collect();
+            assert_eq!(called, [nlm4::PROGRAM, nlm4::VERSION, nlm4::Procedure::Null.code()]);
+            asked.push(host);
+            if answers(host) {
+                accept(world, &call);
+            } else {
+                world.state.callback_failed(&world.context(), call.id);
+            }
+        }
+    }
+    asked
+}
+
+/// Two hosts that take turns with a lock may do so as often as they like.
+#[test]
+fn grants_of_locks_that_were_unlocked_take_no_places() {
+    let world = World::with(Config { waiters: 8, ..Config::default() });
+    let hosts = [0, 1].map(|number| host(&world, address(number), b"host").unwrap());
+    let ask =
+        |number: usize| hosts::Requester { client: &hosts[number], file: file(1), owner: b"\0\0\0\x01o" };
+    let wanted = LockRequest { range: WHOLE, kind: LockKind::Write, waits: true };
+    world.state.lock_for_host(&world.context(), ask(0), &wanted, false).unwrap();
+    for turn in 0..100 {
+        let (holder, waiter) = (turn % 2, (turn + 1) % 2);
+        match world.state.lock_for_host(&world.context(), ask(waiter), &wanted, false) {
+            Err(LockError::Denied(denied)) => assert!(denied.waits, "turn {turn}"),
+            other => panic!("turn {turn}: {other:?}"),
+        }
+        world.state.unlock_for_host(&world.context(), ask(holder), WHOLE).unwrap();
+        world.state.lock_for_host(&world.context(), ask(waiter), &wanted, false).expect("it was granted");
+        world.state.tick(&world.context());
+        world.state.take_callbacks().iter().for_each(|call| accept(&world, call));
+    }
+    assert!(gauge(&world, "nfs4_lock_waiters") <= 1);
+}
+
+/// A host that waited for many locks one after the other, and holds them, may wait for another one.
+#[test]
+fn grants_that_were_delivered_take_no_places() {
+    let world = World::with(Config { waiters: 8, ..Config::default() });
+    let hosts = [0, 1].map(|number| host(&world, address(number), b"host").unwrap());
+    let ask =
+        |number: usize| hosts::Requester { client: &hosts[number], file: file(1), owner: b"\0\0\0\x01o" };
+    let lock = |number, range| {
+        let wanted = LockRequest { range, kind: LockKind::Write, waits: true };
+        world.state.lock_for_host(&world.context(), ask(number), &wanted, false)
+    };
+    for turn in 0..100 {
+        lock(0, byte(turn)).unwrap();
+        match lock(1, byte(turn)) {
+            Err(LockError::Denied(denied)) => assert!(denied.waits, "turn {turn}"),
+            other => panic!("turn {turn}: {other:?}"),
+        }
+        world.state.unlock_for_host(&world.context(), ask(0), byte(turn)).unwrap();
+        if turn % 2 == 0 {
+            world.state.tick(&world.context());
+            world.state.take_callbacks().iter().for_each(|call| accept(&world, call));
+        } else {
+            lock(1, byte(turn)).expect("it was granted, and asks before it is called");
+        }
+        assert_eq!(gauge(&world, "nfs4_lock_waiters"), 0, "turn {turn}");
+    }
+    // Until a lease later, the host may have meant to cancel.
+    let cancelled = world.state.cancel(&world.context(), ask(1), byte(0)).unwrap();
+    assert!(cancelled.0);
+    lock(0, byte(0)).unwrap();
+}
+
+#[test]
+fn grants_are_remembered_for_a_lease_after_their_owners_heard_of_them() {
+    let mut world = World::new();
+    let hosts = [0, 1].map(|number| host(&world, address(number), b"host").unwrap());
+    let ask =
+        |number: usize| hosts::Requester { client: &hosts[number], file: file(1), owner: b"\0\0\0\x01o" };
+    for place in 0..3 {
+        let wanted = LockRequest { range: byte(place), kind: LockKind::Write, waits: true };
+        world.state.lock_for_host(&world.context(), ask(0), &wanted, false).unwrap();
+        let _waits = world.state.lock_for_host(&world.context(), ask(1), &wanted, false).unwrap_err();
+        world.state.unlock_for_host(&world.context(), ask(0), byte(place)).unwrap();
+    }
+    world.state.tick(&world.context());
+    let calls = world.state.take_callbacks();
+    assert_eq!(calls.len(), 3);
+    for call in &calls {
+        world.pass(10);
+        accept(&world, call);
+    }
+    // The last answer came just now, the first one 20 seconds ago.
+    for (seconds, remembered) in [(39, 3), (2, 2), (10, 1), (10, 0)] {
+        world.pass(seconds);
+        world.state.tick(&world.context());
+        assert_eq!(world.state.hosts.grants.len(), remembered);
+    }
+}
+
+/// They are remembered for a lease, as much of them as its share of memory allows.
+#[test]
+fn grants_that_were_delivered_are_bounded_by_memory() {
+    let world = World::with(Config { entries: 64, ..Config::default() });
+    let hosts = [0, 1].map(|number| host(&world, address(number), b"host").unwrap());
+    let ask =
+        |number: usize| hosts::Requester { client: &hosts[number], file: file(1), owner: b"\0\0\0\x01o" };
+    let lock = |number, range| {
+        let wanted = LockRequest { range, kind: LockKind::Write, waits: true };
+        world.state.lock_for_host(&world.context(), ask(number), &wanted, false)
+    };
+    for turn in 0..200 {
+        lock(0, byte(turn)).unwrap();
+        let _waits = lock(1, byte(turn)).unwrap_err();
+        world.state.unlock_for_host(&world.context(), ask(0), byte(turn)).unwrap();
+        world.state.tick(&world.context());
+        world.state.take_callbacks().iter().for_each(|call| accept(&world, call));
+    }
+    world.state.tick(&world.context());
+    let remembered = world.state.hosts.grants.len();
+    assert!((10..120).contains(&remembered), "{remembered}");
+}
+
+#[test]
+fn hosts_that_are_gone_give_way_once_clients_are_short() {
+    let mut world = world();
+    let crowd = crowd_of_hosts(&world);
+    assert!(locking_host(&world, address(9000), b"newcomer").is_err());
+    world.pass(61);
+    let alive = crowd[3];
+    let asked = ask_for_a_lease(&mut world, |host| host == alive);
+    assert!(!asked.is_empty() && asked.len() < 64 * 25, "{} calls", asked.len());
+    assert!(gauge(&world, "nlm_hosts_given_up") > 0);
+    assert!(world.state.clients.at(alive).len() == 1, "it answered");
+    locking_host(&world, address(9000), b"newcomer").unwrap();
+    // The locks of hosts that gave way are free.
+    assert_eq!(gauge(&world, "nfs4_locked_ranges"), gauge(&world, "nlm_hosts"));
+}
+
+#[test]
+fn hosts_are_left_alone_while_there_is_room() {
+    let mut world = world();
+    for from in 0..20 {
+        locking_host(&world, address(from), b"host").unwrap();
+    }
+    world.pass(24 * 3600);
+    assert_eq!(ask_for_a_lease(&mut world, |_| false).len(), 0);
+    assert_eq!(gauge(&world, "nlm_hosts"), 20);
+}
+
+/// Locks one range after the other for a host until it is refused one.
+fn lock_greedily(world: &World, number: u32) {
+    let client = host(world, address(number), b"greedy").unwrap();
+    let requester =
+        hosts::Requester { client: &client, file: file(number.into()), owner: b"\0\0\0\x01owner" };
+    let refused = (0..10_000).find(|number| {
+        let wanted = LockRequest { range: byte(*number), kind: LockKind::Write, waits: false };
+        world.state.lock_for_host(&world.context(), requester, &wanted, false).is_err()
+    });
+    assert!(refused.is_some_and(|locks| locks > 80), "{refused:?}");
+}
+
+#[test]
+fn hosts_that_hold_little_are_left_alone_while_others_are_greedy() {
+    let mut world = World::with(Config { ranges: 8192, ..Config::default() });
+    let quiet = address(9);
+    locking_host(&world, quiet, b"quiet").unwrap();
+    (0..2).for_each(|number| lock_greedily(&world, number));
+    world.pass(61);
+    let asked = ask_for_a_lease(&mut world, |_| false);
+    assert!(asked.contains(&address(0)) && asked.contains(&address(1)));
+    assert!(!asked.contains(&quiet));
+    assert_eq!((gauge(&world, "nlm_hosts_given_up"), gauge(&world, "nlm_hosts")), (2, 1));
+}
+
+/// With little memory, a 64th of what is free is nothing.
+#[test]
+fn hosts_that_hold_little_are_left_alone_with_little_memory_too() {
+    let mut world = World::with(Config { ranges: 440, ..Config::default() });
+    let quiet = address(9);
+    locking_host(&world, quiet, b"quiet").unwrap();
+    (0..2).for_each(|number| lock_greedily(&world, number));
+    world.pass(61);
+    let asked = ask_for_a_lease(&mut world, |_| false);
+    assert!(asked.contains(&address(0)) && !asked.contains(&quiet));
+    assert_eq!((gauge(&world, "nlm_hosts_given_up"), gauge(&world, "nlm_hosts")), (2, 1));
+}
+
+#[test]
+fn hosts_that_could_not_be_asked_keep_their_locks() {
+    let mut world = world();
+    crowd_of_hosts(&world);
+    world.pass(61);
+    for _ in 0..200 {
+        world.pass(1);
+        world.state.tick(&world.context());
+        for call in world.state.take_callbacks() {
+            world.state.callback_not_sent(&world.context(), call.id);
+        }
+    }
+    assert_eq!((gauge(&world, "nlm_hosts_given_up"), gauge(&world, "nlm_hosts")), (0, 410));
+    ask_for_a_lease(&mut world, |_| false);
+    assert!(gauge(&world, "nlm_hosts_given_up") > 0, "they are asked again once there is room");
+}
+
+#[test]
+fn hosts_that_answer_or_call_meanwhile_keep_their_locks() {
+    let mut world = world();
+    crowd_of_hosts(&world);
+    world.pass(61);
+    ask_for_a_lease(&mut world, |_| true);
+    assert_eq!((gauge(&world, "nlm_hosts_given_up"), gauge(&world, "nlm_hosts")), (0, 410));
+}

@@ -1,0 +1,260 @@
+//! What a call did, for metrics: operations with their statuses, the volume, and the data that was moved.
+
+use std::fmt;
+
+use volume::ids::VolumeId;
+use wire::limits::COMPOUND_OPS_MAX;
+use wire::nfs4::{NfsStat4, OpNum4};
+
+mod operation;
+mod status;
+
+pub use operation::{Class, OperationId, Protocol};
+pub(crate) use operation::{MOUNT, NFS3, NFS4, NLM, NSM, PORTMAP};
+pub use status::Status;
+
+/// What a call did. It is made for each reply, so it is small, and allocates nothing unless a COMPOUND has very many operations.
+#[derive(Clone, Debug)]
+pub struct CallSummary {
+    /// The volume that the call was about; none if it was about none, or failed before that was known. For a COMPOUND, that of
+    /// the current filehandle at its end, or else of the saved one.
+    pub volume: Option<VolumeId>,
+    /// The procedure; of a COMPOUND, the operation that it was made for.
+    pub main: OperationId,
+    /// The status of the whole reply, which is that of the last operation.
+    pub status: Status,
+    /// File data that was moved.
+    pub transferred: Transferred,
+    operations: OperationList,
+}
+
+impl CallSummary {
+    /// Sums up a call of one operation.
+    #[must_use]
+    pub fn of_one(main: OperationId, status: Status) -> CallSummary {
+        CallSummary {
+            volume: None,
+            main,
+            status,
+            transferred: Transferred::default(),
+            operations: OperationList::default(),
+        }
+    }
+
+    /// Sums up a call of a procedure.
+    #[inline]
+    pub(crate) fn new(
+        procedure: OperationId,
+        status: Status,
+        volume: Option<VolumeId>,
+        transferred: Transferred,
+        evaluated: Evaluated,
+    ) -> CallSummary {
+        let main = evaluated.main().unwrap_or(procedure);
+        let volume = evaluated.volume.or(volume);
+        CallSummary { volume, main, status, transferred, operations: evaluated.operations }
+    }
+
+    /// Passes each operation and its status to `count`: those of a COMPOUND in their order, or else the procedure. All operations
+    /// of a COMPOUND but the last succeeded.
+    #[inline]
+    pub fn for_each_operation(&self, mut count: impl FnMut(OperationId, Status)) {
+        if self.operations.count == 0 {
+            return count(self.main, self.status);
+        }
+        let last = usize::from(self.operations.count) - 1;
+        for (index, operation) in self.operations.iter().enumerate() {
+            count(operation, if index == last { self.status } else { Status::OK });
+        }
+    }
+}
+
+/// File data that the operations of a call moved, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transferred {
+    /// Bytes that READ and READ_PLUS returned.
+    pub read: u32,
+    /// Bytes that WRITE wrote.
+    pub written: u32,
+}
+
+impl Transferred {
+    /// Returns bytes that were read.
+    pub(crate) fn read(bytes: usize) -> Transferred {
+        Transferred { read: u32::try_from(bytes).unwrap_or(u32::MAX), written: 0 }
+    }
+
+    /// Returns bytes that were written.
+    pub(crate) fn written(bytes: u32) -> Transferred {
+        Transferred { read: 0, written: bytes }
+    }
+
+    /// Returns the sum.
+    pub(crate) fn and(self, other: Transferred) -> Transferred {
+        Transferred {
+            read: self.read.saturating_add(other.read),
+            written: self.written.saturating_add(other.written),
+        }
+    }
+}
+
+/// What is known of a COMPOUND so far. Of other calls, nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Evaluated {
+    /// The volume of its filehandles.
+    pub(crate) volume: Option<VolumeId>,
+    operations: OperationList,
+    main: OperationId,
+    /// How likely `main` is what the COMPOUND was made for; zero without operations.
+    weight: u8,
+}
+
+impl Evaluated {
+    /// Notes an operation that was evaluated.
+    pub(crate) fn note(&mut self, operation: OpNum4) {
+        let id = OperationId::of_nfs4(operation);
+        let weight = weight(operation);
+        if weight > self.weight {
+            (self.main, self.weight) = (id, weight);
+        }
+        self.operations.push(id);
+    }
+
+    fn main(&self) -> Option<OperationId> {
+        (self.weight > 0).then_some(self.main)
+    }
+}
+
+/// Returns how likely a COMPOUND with this operation was made for it. Of several that are equally likely, it is the first.
+fn weight(operation: OpNum4) -> u8 {
+    match operation {
+        OpNum4::Sequence => 1,
+        OpNum4::Putfh | OpNum4::Putrootfh | OpNum4::Putpubfh | OpNum4::Savefh | OpNum4::Restorefh => 2,
+        OpNum4::Getfh => 3,
+        OpNum4::Getattr | OpNum4::Verify | OpNum4::Nverify => 4,
+        OpNum4::Access => 5,
+        OpNum4::Lookup | OpNum4::Lookupp => 6,
+        _ => 7,
+    }
+}
+
+/// Operations of a COMPOUND that need no allocation. The Linux client has a dozen at most.
+const FIRST: usize = 15;
+
+/// The others that a COMPOUND may have.
+const MORE: usize = COMPOUND_OPS_MAX as usize - FIRST;
+
+const _: () = assert!(COMPOUND_OPS_MAX <= u8::MAX as u32);
+
+/// Operations in their order.
+#[derive(Clone, Default)]
+struct OperationList {
+    count: u8,
+    first: [OperationId; FIRST],
+    more: Option<Box<[OperationId; MORE]>>,
+}
+
+impl OperationList {
+    fn push(&mut self, operation: OperationId) {
+        let index = usize::from(self.count);
+        let place = match self.first.get_mut(index) {
+            Some(place) => place,
+            None => match self.place_among_more(index) {
+                Some(place) => place,
+                None => return,
+            },
+        };
+        *place = operation;
+        self.count += 1;
+    }
+
+    #[cold]
+    fn place_among_more(&mut self, index: usize) -> Option<&mut OperationId> {
+        let more = self.more.get_or_insert_with(|| Box::new([OperationId::default(); MORE]));
+        more.get_mut(index - FIRST)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = OperationId> {
+        let more = self.more.iter().flat_map(|more| more.iter());
+        self.first.iter().chain(more).copied().take(usize::from(self.count))
+    }
+}
+
+impl fmt::Debug for OperationList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter().map(OperationId::name)).finish()
+    }
+}
+
+/// Returns the status of a COMPOUND as one to count.
+impl From<NfsStat4> for Status {
+    fn from(status: NfsStat4) -> Status {
+        Status::of_code(status.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(operations: &[OpNum4], status: NfsStat4) -> CallSummary {
+        let mut evaluated = Evaluated::default();
+        operations.iter().for_each(|operation| evaluated.note(*operation));
+        CallSummary::new(
+            OperationId::of_procedure(NFS4, 1),
+            status.into(),
+            None,
+            Transferred::default(),
+            evaluated,
+        )
+    }
+
+    fn counted(summary: &CallSummary) -> Vec<(&'static str, &'static str)> {
+        let mut counted = Vec::new();
+        summary.for_each_operation(|operation, status| {
+            counted.push((operation.name(), status.name(operation.protocol())));
+        });
+        counted
+    }
+
+    #[test]
+    fn a_compound_is_made_for_its_weightiest_operation() {
+        let write = [OpNum4::Sequence, OpNum4::Putfh, OpNum4::Write, OpNum4::Getattr];
+        let whole = summary(&write, NfsStat4::Ok);
+        assert_eq!((whole.main.name(), whole.main.class()), ("WRITE", Class::Write));
+        let names = counted(&whole);
+        assert_eq!(names, [("SEQUENCE", "OK"), ("PUTFH", "OK"), ("WRITE", "OK"), ("GETATTR", "OK")]);
+        let main = |operations: &[OpNum4]| summary(operations, NfsStat4::Ok).main.name();
+        assert_eq!(main(&[OpNum4::Sequence]), "SEQUENCE");
+        assert_eq!(main(&[OpNum4::Sequence, OpNum4::Putfh, OpNum4::Getattr]), "GETATTR");
+        assert_eq!(
+            main(&[OpNum4::Sequence, OpNum4::Putfh, OpNum4::Lookup, OpNum4::Getfh, OpNum4::Getattr]),
+            "LOOKUP"
+        );
+        assert_eq!(main(&[OpNum4::Putfh, OpNum4::Open, OpNum4::Getfh, OpNum4::Setattr]), "OPEN");
+        assert_eq!(main(&[]), "COMPOUND");
+    }
+
+    #[test]
+    fn only_the_last_operation_of_a_compound_fails() {
+        let failed = summary(&[OpNum4::Sequence, OpNum4::Putfh], NfsStat4::Stale);
+        assert_eq!(counted(&failed), [("SEQUENCE", "OK"), ("PUTFH", "STALE")]);
+        assert_eq!(
+            counted(&summary(&[], NfsStat4::MinorVersMismatch)),
+            [("COMPOUND", "MINOR_VERS_MISMATCH")]
+        );
+    }
+
+    #[test]
+    fn all_operations_of_the_longest_compound_are_counted() {
+        let most = vec![OpNum4::Getfh; COMPOUND_OPS_MAX as usize];
+        assert_eq!(counted(&summary(&most, NfsStat4::Ok)).len(), most.len());
+        let too_many = vec![OpNum4::Getfh; most.len() + 1];
+        assert_eq!(counted(&summary(&too_many, NfsStat4::Ok)).len(), most.len());
+    }
+
+    #[test]
+    fn a_summary_is_small() {
+        assert!(size_of::<CallSummary>() <= 64, "{}", size_of::<CallSummary>());
+    }
+}

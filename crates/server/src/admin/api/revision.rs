@@ -1,0 +1,71 @@
+//! Revisions of resources, as entity tags (RFC 9110 section 8.8.3): who changes what he has seen sends the revision that he saw,
+//! and is refused if somebody else was faster.
+//!
+//! A revision is a hash of what is shown, unless the resource names another one because it shows what changes by itself.
+
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use crate::http::{Body, Response};
+
+use super::problem::Problem;
+use super::routes::{ROUTES, Route, resource_of};
+use super::{Api, Asked};
+
+/// The name of the field.
+const ETAG: &str = "ETag";
+
+/// Digits of a revision.
+const DIGITS: usize = 16;
+
+/// Names the revision of what a response shows: that of `settled`, which is what does not change by itself.
+pub(super) fn named(response: Response, settled: &impl Serialize) -> Result<Response, Problem> {
+    match of(&super::json(200, settled)?) {
+        Some(revision) => Ok(response.with(ETAG, revision)),
+        None => Ok(response),
+    }
+}
+
+/// Returns the revision of what a response shows.
+fn of(response: &Response) -> Option<String> {
+    let named = response.fields.iter().find(|(name, _)| *name == ETAG).map(|(_, value)| value.clone());
+    named.or_else(|| match &response.body {
+        Body::Bytes(bytes) => {
+            let hash = Sha256::digest(bytes);
+            let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).take(DIGITS / 2).collect();
+            Some(format!("\"{digits}\""))
+        }
+        Body::Stream(_) => None,
+    })
+}
+
+/// Adds its revision to what a route shows, if it can be changed.
+pub(super) fn add(route: &Route, response: Response) -> Response {
+    if !route.has_revision() || response.fields.iter().any(|(name, _)| *name == ETAG) {
+        return response;
+    }
+    match of(&response) {
+        Some(revision) => response.with(ETAG, revision),
+        None => response,
+    }
+}
+
+/// Refuses a change if the caller has seen another revision of the resource than there is now. The caller of this function excludes
+/// other changes meanwhile.
+pub(super) fn check(api: &Api, route: &Route, asked: &Asked<'_>) -> Result<(), Problem> {
+    let Some(wanted) = asked.request.field("if-match") else { return Ok(()) };
+    let resource = resource_of(ROUTES, route.path);
+    let current = match resource {
+        Some(resource) => match (resource.answer)(api, asked) {
+            Ok(response) => of(&response),
+            Err(_) => None,
+        },
+        None => None,
+    };
+    let is_wanted =
+        |current: &String| wanted.split(',').any(|tag| matches!(tag.trim(), "*") || tag.trim() == current);
+    if current.as_ref().is_some_and(is_wanted) {
+        return Ok(());
+    }
+    Err(Problem::new(412, "the resource was changed since: read it again, and decide again what to change"))
+}

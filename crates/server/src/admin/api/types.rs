@@ -1,0 +1,334 @@
+//! What requests and responses hold, in JSON. Server and command line share these types, and the OpenAPI description is
+//! made from them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use crate::pools::PoolInfo;
+pub use crate::volumes::{NewVolume, Root, VolumeChange, VolumeInfo};
+
+/// What a caller may do. Each role may do what those before it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Sees everything but secrets.
+    Viewer,
+    /// Changes what can be changed back: reloads exports, makes and changes volumes.
+    Operator,
+    /// Changes everything.
+    Admin,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Role::Viewer => "viewer",
+            Role::Operator => "operator",
+            Role::Admin => "admin",
+        })
+    }
+}
+
+impl FromStr for Role {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Role, String> {
+        let roles = [Role::Viewer, Role::Operator, Role::Admin];
+        roles
+            .into_iter()
+            .find(|role| role.to_string() == text)
+            .ok_or_else(|| "a role is viewer, operator or admin".to_owned())
+    }
+}
+
+/// A token, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Token {
+    /// Its name, by which it is listed, logged and deleted.
+    pub name: String,
+    /// What its bearer may do.
+    pub role: Role,
+    /// When it was made: seconds since 1970.
+    pub created: u64,
+}
+
+/// A token that was just made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CreatedToken {
+    /// The token.
+    #[serde(flatten)]
+    pub token: Token,
+    /// What its bearer sends as `Authorization: Bearer SECRET`. It is not shown again.
+    pub secret: String,
+}
+
+/// A token to make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewToken {
+    /// Its name: 1 to 64 letters, digits, `.`, `_` and `-`.
+    pub name: String,
+    /// What its bearer may do.
+    pub role: Role,
+}
+
+/// Nothing more to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Done {}
+
+/// Whether the server is healthy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Health {
+    /// Always `ok`: a server that is not healthy answers with problem details.
+    pub status: String,
+}
+
+/// What the server serves, and its counters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Status {
+    /// The version of the server.
+    pub version: String,
+    /// Its process id.
+    pub pid: u32,
+    /// Seconds since it began to serve.
+    pub uptime_seconds: u64,
+    /// Addresses on which it listens for NFS.
+    pub listen: Vec<String>,
+    /// Paths that clients may mount.
+    pub exports: Vec<String>,
+    /// Counters and gauges of the server.
+    pub server: BTreeMap<String, u64>,
+    /// Calls executed since the start, by operation.
+    pub calls: BTreeMap<String, u64>,
+    /// The volumes, by name.
+    pub volumes: BTreeMap<String, VolumeStatus>,
+}
+
+/// The state of a volume.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct VolumeStatus {
+    /// Its identity: 16 hexadecimal digits.
+    pub id: String,
+    /// Why it refuses changes, if it does.
+    pub refuses_changes: Option<String>,
+    /// What is damaged, if anything is.
+    pub damage: Option<String>,
+    /// Its counters and gauges.
+    #[serde(flatten)]
+    pub gauges: BTreeMap<String, u64>,
+}
+
+/// An export and its rules.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Export {
+    /// The path that clients mount.
+    pub path: String,
+    /// The name of the volume.
+    pub volume: String,
+    /// Whether changes are refused.
+    pub read_only: bool,
+    /// Whose identity is replaced by the anonymous one: `root`, `all` or `none`.
+    pub squash: String,
+    /// The anonymous user.
+    pub anonymous_uid: u32,
+    /// The anonymous group.
+    pub anonymous_gid: u32,
+    /// Networks whose clients are admitted; none stand for all clients.
+    pub clients: Vec<String>,
+    /// Whether clients must call from a port below 1024.
+    pub require_privileged_port: bool,
+    /// Whether clients of NFSv4 may be given delegations.
+    pub delegations: bool,
+}
+
+/// What reading the configuration again has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reloaded {
+    /// The number of exports in force.
+    pub exports: u64,
+    /// Keys of the configuration that have changed and take effect with the next start.
+    pub restart_keys: Vec<String>,
+}
+
+/// An event: something that happened and that an operator may want to know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Event {
+    /// Its number. Numbers grow by one; after a restart they begin with 1 again.
+    pub number: u64,
+    /// When it happened: milliseconds since 1970.
+    pub milliseconds: i64,
+    /// Its severity: `ERROR`, `WARN` or `INFO`.
+    pub level: String,
+    /// What kind of event it is, such as `volume_full`.
+    pub kind: String,
+    /// A sentence.
+    pub message: String,
+    /// What it is about.
+    pub fields: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Events, the oldest first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EventList {
+    /// The number of the newest event, also if it is not in this list.
+    pub last: u64,
+    /// Events that were asked for, and that are no longer kept.
+    pub missed: u64,
+    /// The events.
+    pub events: Vec<Event>,
+}
+
+/// A client that is connected or holds something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Client {
+    /// Its address.
+    pub address: String,
+    /// The protocols of its calls and of what it holds.
+    pub protocols: Vec<String>,
+    /// Its open connections.
+    pub connections: u64,
+    /// Calls that came by them.
+    pub calls: u64,
+    /// Bytes received and sent by them.
+    pub bytes: u64,
+    /// Seconds since it has moved a byte by them or, if it has none, since it renewed what it holds.
+    pub idle_seconds: u64,
+    /// Sessions of NFSv4.1 and 4.2.
+    pub sessions: u64,
+    /// Stateids of NFSv4: opens, locks and delegations.
+    pub stateids: u64,
+    /// Ranges of files that it has locked.
+    pub locked_ranges: u64,
+    /// Delegations.
+    pub delegations: u64,
+}
+
+/// Clients, by their addresses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClientList {
+    /// The clients.
+    pub clients: Vec<Client>,
+    /// What to ask for as `after` to get those that follow; none if these are the last.
+    pub next: Option<String>,
+}
+
+/// Time that calls took, in nanoseconds, by what they were doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PhaseTimes {
+    /// They waited for their turn, or for memory.
+    pub queue: u64,
+    /// They waited for a worker, for a limit of the volume, or for something that was in their way.
+    pub line: u64,
+    /// They were executed.
+    pub engine: u64,
+    /// Their replies waited until what they show was durable.
+    pub durability: u64,
+    /// Their replies were sent.
+    pub send: u64,
+}
+
+impl PhaseTimes {
+    /// The phases with their names, in the order in which a call passes through them.
+    #[must_use]
+    pub fn all(&self) -> [(&'static str, u64); 5] {
+        let PhaseTimes { queue, line, engine, durability, send } = *self;
+        [("queue", queue), ("line", line), ("engine", engine), ("durability", durability), ("send", send)]
+    }
+
+    /// Applies a function to each phase of two sums.
+    fn with(&self, other: &PhaseTimes, combine: fn(u64, u64) -> u64) -> PhaseTimes {
+        PhaseTimes {
+            queue: combine(self.queue, other.queue),
+            line: combine(self.line, other.line),
+            engine: combine(self.engine, other.engine),
+            durability: combine(self.durability, other.durability),
+            send: combine(self.send, other.send),
+        }
+    }
+}
+
+/// What calls came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ActivityCounts {
+    /// Their number. A COMPOUND is one call.
+    pub calls: u64,
+    /// Bytes of file data that they read.
+    pub read_bytes: u64,
+    /// Bytes of file data that they wrote.
+    pub written_bytes: u64,
+    /// The time from their arrival until their replies were sent, in nanoseconds.
+    pub nanoseconds: PhaseTimes,
+}
+
+impl ActivityCounts {
+    /// Adds other calls.
+    pub fn add(&mut self, other: &ActivityCounts) {
+        *self = self.with(other, u64::wrapping_add);
+    }
+
+    /// Returns what was counted since an earlier reading.
+    #[must_use]
+    pub fn since(&self, earlier: &ActivityCounts) -> ActivityCounts {
+        self.with(earlier, u64::saturating_sub)
+    }
+
+    fn with(&self, other: &ActivityCounts, combine: fn(u64, u64) -> u64) -> ActivityCounts {
+        ActivityCounts {
+            calls: combine(self.calls, other.calls),
+            read_bytes: combine(self.read_bytes, other.read_bytes),
+            written_bytes: combine(self.written_bytes, other.written_bytes),
+            nanoseconds: self.nanoseconds.with(&other.nanoseconds, combine),
+        }
+    }
+}
+
+/// An operation of a client on a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Activity {
+    /// The address of the client.
+    pub client: String,
+    /// The name of the volume; empty if the calls were about none.
+    pub volume: String,
+    /// The protocol: `nfs3`, `nfs4`, `nlm`, `mount`, `nsm`, `portmap` or `rpc`.
+    pub protocol: String,
+    /// The operation; of a COMPOUND, the one that it was made for.
+    pub operation: String,
+    /// What the calls came to.
+    #[serde(flatten)]
+    pub counts: ActivityCounts,
+}
+
+/// Who does what where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ActivityList {
+    /// Activities, those with the most calls first.
+    pub activities: Vec<Activity>,
+    /// All other calls.
+    pub others: ActivityCounts,
+}
+
+/// Why a request was refused (RFC 9457).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProblemDetails {
+    /// The status code.
+    pub status: u16,
+    /// The meaning of the status code.
+    pub title: String,
+    /// What is wrong, and what to do.
+    pub detail: String,
+}

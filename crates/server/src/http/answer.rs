@@ -1,0 +1,163 @@
+//! The requests of one connection, one after the other.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use super::connection::{Connection, Peer};
+use super::listener::Shared;
+use super::response::Response;
+use super::{Body, IDLE_MAX, LINGER_MAX, REFUSALS_MAX, REPLY_MAX, REQUEST_MAX, Verdict};
+use http_request::{Head, Refusal, Request, parse_head};
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 4096;
+
+impl Shared {
+    /// Answers the requests of a connection until it is closed, idle for too long, refused too often, or the listener stops.
+    pub(super) fn answer_all(&self, socket: &mut dyn Connection, peer: Peer, number: u64) -> io::Result<()> {
+        let (mut received, mut refusals) = (Vec::new(), 0);
+        while refusals < REFUSALS_MAX {
+            let head = match read_head(socket, &mut received) {
+                Ok(Some(Ok(head))) => head,
+                Ok(Some(Err(refusal))) => {
+                    return send_last(socket, Response::problem(refusal.status, refusal.sentence));
+                }
+                Ok(None) => return Ok(()),
+                Err(error) => return late(socket, &received, error),
+            };
+            let is_head_only = head.request.method == "HEAD";
+            let Verdict { is_known, admitted } = self.handler.judge(&head.request, peer);
+            self.connections.set_busy(number, is_known);
+            let response = match admitted {
+                Ok(bytes_max) if head.content_bytes <= bytes_max => {
+                    let content = match read_content(socket, &mut received, &head) {
+                        Ok(content) => content,
+                        Err(error) => return late(socket, &received, error),
+                    };
+                    self.handler.handle(&Request { content, ..head.request }, peer)
+                }
+                refused => {
+                    let too_long =
+                        |_| Response::problem(413, "the content is longer than this resource takes");
+                    let response = refused.map_or_else(|response| response, too_long);
+                    if head.content_bytes > 0 {
+                        send_last(socket, response)?;
+                        return throw_away(socket, head.content_bytes.saturating_sub(received.len()));
+                    }
+                    response
+                }
+            };
+            refusals += usize::from(matches!(response.status, 401 | 403));
+            let response = self.within_streams(response, number);
+            let stays = head.keeps_alive && refusals < REFUSALS_MAX && !self.stop.load(Ordering::Acquire);
+            socket.allow(REPLY_MAX);
+            if !response.send(&mut Patient(socket), is_head_only, stays)? {
+                return Ok(());
+            }
+            self.connections.set_idle(number);
+        }
+        Ok(())
+    }
+
+    /// Refuses a stream if there are too many: requests that end need places too.
+    fn within_streams(&self, response: Response, number: u64) -> Response {
+        if matches!(response.body, Body::Stream(_)) && !self.connections.begin_stream(number) {
+            return Response::problem(
+                503,
+                "there are too many streams: end others, or ask again and again instead",
+            );
+        }
+        response
+    }
+}
+
+/// Sends a response after which the connection is closed.
+fn send_last(socket: &mut dyn Connection, response: Response) -> io::Result<()> {
+    socket.allow(REPLY_MAX);
+    response.send(&mut *socket, false, false).map(drop)
+}
+
+/// Ends a connection on which a request did not arrive. If a part of it did, the peer is told.
+fn late(socket: &mut dyn Connection, received: &[u8], error: io::Error) -> io::Result<()> {
+    if error.kind() != io::ErrorKind::TimedOut || received.is_empty() {
+        return Err(error);
+    }
+    send_last(socket, Response::problem(408, "the request did not arrive in time"))
+}
+
+/// Throws away content that is on its way: the reply could be lost if the connection were closed before it has arrived.
+fn throw_away(socket: &mut dyn Connection, mut left: usize) -> io::Result<()> {
+    socket.allow(LINGER_MAX);
+    let mut bytes = [0; READ_BYTES];
+    while left > 0 {
+        match socket.read(&mut bytes)? {
+            0 => break,
+            count => left = left.saturating_sub(count),
+        }
+    }
+    Ok(())
+}
+
+/// Gives each write its own time, since a stream may last for days.
+struct Patient<'a>(&'a mut dyn Connection);
+
+impl io::Write for Patient<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.allow(REPLY_MAX);
+        self.0.flush()
+    }
+}
+
+/// Reads until `received` holds a head, and removes it from there. Returns `None` if the peer closed the connection between
+/// requests.
+fn read_head(
+    socket: &mut dyn Connection,
+    received: &mut Vec<u8>,
+) -> io::Result<Option<Result<Head, Refusal>>> {
+    let mut has_begun = !received.is_empty();
+    socket.allow(if has_begun { REQUEST_MAX } else { IDLE_MAX });
+    loop {
+        if has_begun {
+            match parse_head(received) {
+                Ok(None) => {}
+                Ok(Some(head)) => {
+                    received.drain(..head.bytes);
+                    return Ok(Some(Ok(head)));
+                }
+                Err(refusal) => return Ok(Some(Err(refusal))),
+            }
+        }
+        if read_some(socket, received)? == 0 {
+            return Ok(None);
+        }
+        if !has_begun {
+            has_begun = true;
+            socket.allow(REQUEST_MAX);
+        }
+    }
+}
+
+/// Reads the content of a request, within the time of the request.
+fn read_content(socket: &mut dyn Connection, received: &mut Vec<u8>, head: &Head) -> io::Result<Vec<u8>> {
+    if head.expects_continue && received.len() < head.content_bytes {
+        socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+    }
+    while received.len() < head.content_bytes {
+        if read_some(socket, received)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    let rest = received.split_off(head.content_bytes);
+    Ok(std::mem::replace(received, rest))
+}
+
+fn read_some(socket: &mut dyn Connection, received: &mut Vec<u8>) -> io::Result<usize> {
+    let mut bytes = [0; READ_BYTES];
+    let count = socket.read(&mut bytes)?;
+    received.extend_from_slice(&bytes[..count]);
+    Ok(count)
+}

@@ -1,0 +1,115 @@
+//! The open connections of a listener: how many there may be, which gives way to a new one, and the means to close them.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::connection::Stream;
+use super::{CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, STREAMS_MAX, STREAMS_PER_PEER_MAX};
+
+/// The open connections.
+#[derive(Default)]
+pub(super) struct Connections {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    open: HashMap<u64, Open>,
+}
+
+struct Open {
+    /// The host, as limits count it; none for processes of this machine, which have the permissions of the socket.
+    origin: Option<IpAddr>,
+    /// Its last request was one of somebody who may make it: a process of this machine, or the bearer of a token.
+    is_known: bool,
+    /// It is sent a stream, which ends with it.
+    is_stream: bool,
+    /// Since when it has no request that is being answered.
+    idle: Option<Instant>,
+    /// A second descriptor of the socket.
+    stream: Box<dyn Stream>,
+}
+
+impl Connections {
+    /// Adds a connection. If there are too many, or too many of its host, the one of them that has been idle longest is closed
+    /// for it; those that have not shown a token go first. Returns `None` if none is idle.
+    pub(super) fn add(&self, origin: Option<IpAddr>, stream: Box<dyn Stream>) -> Option<u64> {
+        let mut state = self.state.lock();
+        if origin.is_some() && state.of(origin) >= CONNECTIONS_PER_PEER_MAX {
+            state.close_idlest(|open| open.origin == origin)?;
+        } else if state.open.len() >= CONNECTIONS_MAX {
+            state.close_idlest(|_| true)?;
+        }
+        state.next += 1;
+        let number = state.next;
+        state.open.insert(
+            number,
+            Open { origin, is_known: origin.is_none(), is_stream: false, idle: Some(Instant::now()), stream },
+        );
+        Some(number)
+    }
+
+    /// Notes that a request of a connection is being answered, and whether its caller is known.
+    pub(super) fn set_busy(&self, number: u64, is_known: bool) {
+        if let Some(open) = self.state.lock().open.get_mut(&number) {
+            (open.idle, open.is_known) = (None, is_known);
+        }
+    }
+
+    /// Notes that a connection is sent a stream until it is closed, unless too many are, in all or of its host.
+    pub(super) fn begin_stream(&self, number: u64) -> bool {
+        let mut state = self.state.lock();
+        let origin = state.open.get(&number).and_then(|open| open.origin);
+        let streams = || state.open.values().filter(|open| open.is_stream);
+        let of_host = streams().filter(|open| open.origin == origin).count();
+        if streams().count() >= STREAMS_MAX || (origin.is_some() && of_host >= STREAMS_PER_PEER_MAX) {
+            return false;
+        }
+        if let Some(open) = state.open.get_mut(&number) {
+            open.is_stream = true;
+        }
+        true
+    }
+
+    /// Notes that a connection has no request that is being answered.
+    pub(super) fn set_idle(&self, number: u64) {
+        if let Some(open) = self.state.lock().open.get_mut(&number) {
+            open.idle = Some(Instant::now());
+        }
+    }
+
+    /// Removes a connection.
+    pub(super) fn remove(&self, number: u64) {
+        self.state.lock().open.remove(&number);
+    }
+
+    /// Ends the reads and writes of all connections.
+    pub(super) fn shut_down(&self) {
+        for open in self.state.lock().open.values() {
+            open.stream.shut_down();
+        }
+    }
+}
+
+impl State {
+    fn of(&self, origin: Option<IpAddr>) -> usize {
+        self.open.values().filter(|open| open.origin == origin).count()
+    }
+
+    /// Closes a connection of those that are idle and `may` go: one that is not known if there is any, and the one that has been
+    /// idle longest. Its thread ends by that.
+    fn close_idlest(&mut self, may: impl Fn(&Open) -> bool) -> Option<()> {
+        let idle = self
+            .open
+            .iter()
+            .filter(|(_, open)| may(open))
+            .filter_map(|(number, open)| Some((open.is_known, open.idle?, *number)));
+        let (_, _, number) = idle.min()?;
+        self.open.remove(&number)?.stream.shut_down();
+        Some(())
+    }
+}

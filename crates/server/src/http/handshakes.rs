@@ -1,0 +1,94 @@
+//! Limits on TLS handshakes: each costs a signature, and any admitted host may begin one.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+/// Handshakes that are computed at once. Of one that waits for its peer, nothing is computed.
+const COMPUTED_MAX: usize = 2;
+
+/// Handshakes of one host in each [`WINDOW`].
+const PER_HOST_MAX: usize = 20;
+
+/// The time in which handshakes are counted.
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// Hosts that are told apart in a window. Others are refused until the next one.
+const HOSTS_MAX: usize = 1024;
+
+/// The handshakes of a listener.
+#[derive(Default)]
+pub(super) struct Handshakes {
+    rate: Mutex<Rate>,
+    computed: Mutex<usize>,
+    ended: Condvar,
+}
+
+/// The handshakes that began in a window.
+#[derive(Default)]
+struct Rate {
+    began: Option<Instant>,
+    by_host: HashMap<Option<IpAddr>, usize>,
+}
+
+/// The right to compute a part of a handshake.
+pub(super) struct Permit<'a>(&'a Handshakes);
+
+impl Handshakes {
+    /// Whether a host, as limits count it, may begin a handshake now; counts it.
+    pub(super) fn begin(&self, host: Option<IpAddr>, now: Instant) -> bool {
+        let mut rate = self.rate.lock();
+        if rate.began.is_none_or(|began| now.saturating_duration_since(began) >= WINDOW) {
+            *rate = Rate { began: Some(now), by_host: HashMap::new() };
+        }
+        if rate.by_host.len() >= HOSTS_MAX && !rate.by_host.contains_key(&host) {
+            return false;
+        }
+        let count = rate.by_host.entry(host).or_default();
+        *count += 1;
+        *count <= PER_HOST_MAX
+    }
+
+    /// Waits until a part of a handshake may be computed.
+    pub(super) fn permit(&self) -> Permit<'_> {
+        let mut computed = self.computed.lock();
+        self.ended.wait_while(&mut computed, |computed| *computed >= COMPUTED_MAX);
+        *computed += 1;
+        Permit(self)
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        *self.0.computed.lock() -= 1;
+        self.0.ended.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_begins_some_handshakes_in_a_window() {
+        let (handshakes, now) = (Handshakes::default(), Instant::now());
+        let host = |number: u8| Some(IpAddr::from([192, 0, 2, number]));
+        let begun = |number, now| (0..100).filter(|_| handshakes.begin(host(number), now)).count();
+        assert_eq!((begun(1, now), begun(2, now)), (PER_HOST_MAX, PER_HOST_MAX));
+        assert_eq!((begun(1, now + WINDOW / 2), begun(1, now + WINDOW)), (0, PER_HOST_MAX));
+    }
+
+    #[test]
+    fn two_handshakes_are_computed_at_once() {
+        let handshakes = Handshakes::default();
+        let (first, _second) = (handshakes.permit(), handshakes.permit());
+        std::thread::scope(|scope| {
+            let third = scope.spawn(|| drop(handshakes.permit()));
+            assert!(!third.is_finished());
+            drop(first);
+        });
+        assert_eq!(*handshakes.computed.lock(), 1);
+    }
+}

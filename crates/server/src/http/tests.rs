@@ -1,0 +1,341 @@
+//! Requests over sockets, whole and slow, polite and not.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+
+use super::connections::Connections;
+use super::tls::Tls;
+use super::{
+    Body, CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, CONTENT_BYTES_MAX, Handler, Listener, Peer,
+    REFUSALS_MAX, Response, STREAMS_MAX, STREAMS_PER_PEER_MAX, Socket, Verdict, client,
+};
+use http_request::Request;
+
+/// Answers what it was asked; `/live` with two pieces. `/secret` needs a token, `/small` takes ten bytes of content.
+struct Echo;
+
+/// An address that is not admitted.
+const STRANGER: [u8; 4] = [127, 0, 0, 66];
+
+impl Handler for Echo {
+    fn admits(&self, peer: Peer) -> bool {
+        peer.address() != Some(STRANGER.into())
+    }
+
+    fn judge(&self, head: &Request, _: Peer) -> Verdict {
+        let is_known = head.field("authorization").is_some();
+        let admitted = match head.path.first().map(String::as_str) {
+            Some("secret") if !is_known => Err(Response::problem(401, "no token")),
+            Some("small") => Ok(10),
+            _ => Ok(CONTENT_BYTES_MAX),
+        };
+        Verdict { is_known, admitted }
+    }
+
+    fn handle(&self, request: &Request, peer: Peer) -> Response {
+        if request.path == ["live"] {
+            let pieces = [b"one".to_vec(), b"two".to_vec()];
+            return Response {
+                body: Body::Stream(Box::new(pieces.into_iter())),
+                ..Response::new(200, "text/plain", "")
+            };
+        }
+        let text = format!("{} {:?} {:?} {peer}", request.method, request.path, request.query);
+        Response::new(200, "text/plain", [text.as_bytes(), b"|", &request.content].concat())
+    }
+}
+
+fn serve() -> (Listener, std::net::SocketAddr) {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    (Listener::start(Socket::Tcp(socket, None), Arc::new(Echo)).unwrap(), address)
+}
+
+fn exchange(address: std::net::SocketAddr, sent: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(sent).unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply
+}
+
+#[test]
+fn requests_of_one_connection_are_answered_in_order() {
+    let (listener, address) = serve();
+    let reply = exchange(
+        address,
+        b"POST /v1/a%20b?x=1&y=%C3%A4 HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcGET /two HTTP/1.1\r\nConnection: close\r\n\r\n",
+    );
+    assert!(reply.starts_with("HTTP/1.1 200 OK\r\n"), "{reply}");
+    assert!(reply.contains(r#"POST ["v1", "a b"] [("x", "1"), ("y", "ä")]"#), "{reply}");
+    assert!(reply.contains("|abcHTTP/1.1 200 OK"), "{reply}");
+    assert!(reply.contains(r#"GET ["two"]"#) && reply.contains("Connection: close"), "{reply}");
+    listener.stop();
+}
+
+#[test]
+fn a_reply_to_head_has_no_content() {
+    let (listener, address) = serve();
+    let reply = exchange(address, b"HEAD / HTTP/1.0\r\n\r\n");
+    assert!(reply.contains("Content-Length: ") && reply.ends_with("\r\n\r\n"), "{reply}");
+    listener.stop();
+}
+
+#[test]
+fn a_stream_ends_with_its_connection() {
+    let (listener, address) = serve();
+    let reply = exchange(address, b"GET /live HTTP/1.1\r\n\r\n");
+    assert!(reply.ends_with("\r\n\r\nonetwo") && !reply.contains("Content-Length"), "{reply}");
+    listener.stop();
+}
+
+#[test]
+fn a_peer_that_waits_for_it_is_told_to_continue() {
+    let (listener, address) = serve();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream
+        .write_all(
+            b"PUT / HTTP/1.1\r\nContent-Length: 1\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n",
+        )
+        .unwrap();
+    let mut interim = [0; 25];
+    stream.read_exact(&mut interim).unwrap();
+    assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream.write_all(b"x").unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    assert!(reply.ends_with("|x"), "{reply}");
+    listener.stop();
+}
+
+#[test]
+fn the_idlest_connection_of_an_address_gives_way() {
+    let (listener, address) = serve();
+    let connect = || TcpStream::connect(address).unwrap();
+    let mut idle: Vec<_> = (0..CONNECTIONS_PER_PEER_MAX).map(|_| connect()).collect();
+    // Connections are accepted, and counted, in order.
+    let mut last = connect();
+    last.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    last.read_exact(&mut [0]).unwrap();
+    let (mut first, mut second) = (idle.remove(0), idle.remove(0));
+    let mut rest = Vec::new();
+    first.read_to_end(&mut rest).unwrap();
+    second.write_all(b"GET /again HTTP/1.1\r\nConnection: close\r\n\r\n").unwrap();
+    second.read_to_end(&mut rest).unwrap();
+    assert!(String::from_utf8(rest).unwrap().contains("again"));
+    listener.stop();
+}
+
+#[test]
+fn connections_that_are_being_answered_do_not_give_way() {
+    let (connections, address) = (Connections::default(), Some("192.0.2.1".parse().unwrap()));
+    let stream = || Box::new(std::os::unix::net::UnixStream::pair().unwrap().0);
+    let numbers: Vec<u64> =
+        (0..CONNECTIONS_PER_PEER_MAX).map(|_| connections.add(address, stream()).unwrap()).collect();
+    numbers.iter().for_each(|number| connections.set_busy(*number, false));
+    assert!(connections.add(address, stream()).is_none());
+    assert!(
+        connections.add(Some("192.0.2.2".parse().unwrap()), stream()).is_some(),
+        "another host has its share"
+    );
+    connections.remove(numbers[0]);
+    assert!(connections.add(address, stream()).is_some());
+}
+
+/// A client that trusts the certificate of these tests alone.
+fn trusting_client() -> rustls::ClientConfig {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(include_bytes!("tests/certificate.pem")).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth()
+}
+
+#[test]
+fn requests_over_tls_are_answered_however_slowly_the_handshake_arrives() {
+    let folder = Path::new("src/http/tests");
+    let tls = Tls::read(&folder.join("certificate.pem"), &folder.join("key.pem")).unwrap();
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    let listener = Listener::start(Socket::Tcp(socket, Some(tls)), Arc::new(Echo)).unwrap();
+    // They have begun a handshake, and hold no place of those that are computed.
+    let stalled: Vec<_> = (0..4)
+        .map(|_| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(&[0x16, 3, 1, 2]).unwrap();
+            stream
+        })
+        .collect();
+    let config = Arc::new(trusting_client());
+    for piece in [1, 100, 10_000] {
+        let name = "localhost".try_into().unwrap();
+        let session = rustls::ClientConnection::new(Arc::clone(&config), name).unwrap();
+        let socket = Pieces(TcpStream::connect(address).unwrap(), piece);
+        let mut stream = rustls::StreamOwned::new(session, socket);
+        stream.write_all(b"POST /x HTTP/1.1\r\nContent-Length: 2\r\nConnection: close\r\n\r\nab").unwrap();
+        let mut reply = String::new();
+        let ended = stream.read_to_string(&mut reply);
+        assert!(reply.ends_with("|ab"), "{ended:?}: {reply}");
+    }
+    drop(stalled);
+    listener.stop();
+}
+
+/// A socket that sends at most this many bytes at a time.
+struct Pieces(TcpStream, usize);
+
+impl Read for Pieces {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        self.0.read(into)
+    }
+}
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.write(&bytes[..bytes.len().min(self.1)])
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[test]
+fn a_network_of_ipv6_addresses_is_one_host() {
+    let connections = Connections::default();
+    let origin =
+        |address: &str| Peer::Remote(std::net::SocketAddr::new(address.parse().unwrap(), 1)).origin();
+    let add = |address: &str| {
+        let stream = Box::new(std::os::unix::net::UnixStream::pair().unwrap().0);
+        connections.add(origin(address), stream)
+    };
+    for number in 0..CONNECTIONS_PER_PEER_MAX {
+        connections.set_busy(add(&format!("2001:db8::{number}:1")).unwrap(), false);
+    }
+    assert!(add("2001:db8::ffff:2").is_none());
+    assert!(add("2001:db8:0:1::1").is_some() && add("::ffff:192.0.2.1").is_some());
+    assert_eq!(origin("::ffff:192.0.2.1"), origin("192.0.2.1"));
+}
+
+#[test]
+fn whoever_shows_no_token_gives_way_first() {
+    let (connections, host) = (Connections::default(), Some("192.0.2.1".parse().unwrap()));
+    let mut ends = Vec::new();
+    let mut add = || {
+        let (stream, end) = std::os::unix::net::UnixStream::pair().unwrap();
+        end.set_nonblocking(true).unwrap();
+        ends.push(end);
+        connections.add(host, Box::new(stream))
+    };
+    for number in 0..CONNECTIONS_PER_PEER_MAX {
+        let connection = add().unwrap();
+        // The first ones, which have been idle longest, have a token.
+        connections.set_busy(connection, number < CONNECTIONS_PER_PEER_MAX / 2);
+        connections.set_idle(connection);
+    }
+    for _ in 0..CONNECTIONS_PER_PEER_MAX {
+        add().unwrap();
+    }
+    let open = ends.iter().map(|mut end| end.read(&mut [0]).is_err());
+    let open: Vec<usize> =
+        open.enumerate().filter_map(|(number, is_open)| is_open.then_some(number)).collect();
+    let known = 0..CONNECTIONS_PER_PEER_MAX / 2;
+    assert!(known.clone().all(|number| open.contains(&number)), "{open:?}");
+    assert_eq!(open.len(), CONNECTIONS_PER_PEER_MAX);
+}
+
+#[test]
+fn stopping_ends_idle_connections() {
+    let (listener, address) = serve();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    stream.read_exact(&mut [0]).unwrap();
+    listener.stop();
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+}
+
+#[test]
+fn the_client_reads_what_the_server_sends() {
+    let path = std::env::temp_dir().join(format!("holdfast-http-{}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let listener = Listener::start(Socket::Unix(socket), Arc::new(Echo)).unwrap();
+    let reply = client::request(&path, "PATCH", "/v1/x?dry=1", &[("if-match", "\"7\"")], b"{}").unwrap();
+    assert_eq!(reply.status, 200);
+    let text = String::from_utf8(reply.content).unwrap();
+    assert!(text.starts_with(r#"PATCH ["v1", "x"] [("dry", "1")] uid "#) && text.ends_with("|{}"), "{text}");
+    listener.stop();
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn strangers_are_closed_before_a_byte_is_read() {
+    let (listener, address) = serve();
+    let connect = |from: [u8; 4]| {
+        let socket =
+            rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None)
+                .unwrap();
+        rustix::net::bind(&socket, &std::net::SocketAddr::new(from.into(), 0)).unwrap();
+        rustix::net::connect(&socket, &address).unwrap();
+        TcpStream::from(socket)
+    };
+    // It sends nothing, and yet it is closed.
+    assert_eq!(connect(STRANGER).read(&mut [0]).unwrap(), 0);
+    let mut other = connect([127, 0, 0, 67]);
+    other.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+    assert_eq!(other.read(&mut [0]).unwrap(), 1);
+    listener.stop();
+}
+
+#[test]
+fn a_request_is_refused_before_its_content_was_sent() {
+    let (listener, address) = serve();
+    for (path, status) in [("secret", 401), ("small", 413)] {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "POST /{path} HTTP/1.1\r\nContent-Length: 11\r\n\r\n").unwrap();
+        // None of the content, and yet there is an answer.
+        let mut start = [0; 12];
+        stream.read_exact(&mut start).unwrap();
+        assert_eq!(start, *format!("HTTP/1.1 {status}").as_bytes());
+        stream.write_all(b"GET / HTTP/").unwrap();
+        let mut rest = String::new();
+        stream.read_to_string(&mut rest).unwrap();
+        assert!(
+            rest.contains("Connection: close") && !rest.contains("HTTP/1.1"),
+            "content is no request: {rest}"
+        );
+    }
+    listener.stop();
+}
+
+#[test]
+fn a_connection_is_closed_after_some_refusals() {
+    let (listener, address) = serve();
+    let reply = exchange(address, "GET /secret HTTP/1.1\r\n\r\n".repeat(REFUSALS_MAX).as_bytes());
+    assert_eq!(reply.matches("HTTP/1.1 401").count(), REFUSALS_MAX);
+    assert_eq!(reply.matches("Connection: close").count(), 1, "{reply}");
+    listener.stop();
+}
+
+#[test]
+fn streams_leave_places_for_requests_that_end() {
+    let connections = Connections::default();
+    let add = |host: Option<u8>| {
+        let stream = Box::new(std::os::unix::net::UnixStream::pair().unwrap().0);
+        connections.add(host.map(|host| [192, 0, 2, host].into()), stream).unwrap()
+    };
+    let begun = |host: Option<u8>, count| (0..count).filter(|_| connections.begin_stream(add(host))).count();
+    assert_eq!(begun(Some(1), CONNECTIONS_PER_PEER_MAX), STREAMS_PER_PEER_MAX);
+    // Of this machine's processes alone, there may be as many as there are places for.
+    let rest = CONNECTIONS_MAX - CONNECTIONS_PER_PEER_MAX;
+    assert_eq!(begun(None, rest), STREAMS_MAX - STREAMS_PER_PEER_MAX);
+}

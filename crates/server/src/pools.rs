@@ -1,0 +1,167 @@
+//! Creates pools with random identities, and opens them with their share of memory.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use store::{Directory, LOG_FILE_BYTES, NewPool, ahead_bytes};
+use volume::ids::PoolId;
+use volume::media::Media;
+use volume::{CreateOptions, Options, Pool, Volume, VolumeOptions};
+
+use crate::clock::now;
+use crate::config::size::Size;
+use crate::error::Error;
+
+pub use info::{PoolInfo, describe, list};
+pub use repair::repair;
+
+mod info;
+mod repair;
+
+/// The pool of a new data directory.
+pub const FIRST_POOL: &str = "default";
+
+/// A pool that is open.
+#[derive(Clone)]
+pub struct OpenPool {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The pool.
+    pub pool: Arc<Pool>,
+}
+
+/// Returns the volumes of all pools.
+pub(crate) fn volumes_of(pools: &[OpenPool]) -> Vec<Arc<Volume>> {
+    pools.iter().flat_map(|open| open.pool.volumes()).map(Arc::new).collect()
+}
+
+/// Returns a span that names the pool in the events of one thread, whatever the log level.
+pub(crate) fn span(name: &str) -> tracing::Span {
+    tracing::error_span!("engine", pool = name)
+}
+
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], Error> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Error::failed(format!("cannot get random numbers from the system: {error}; check /dev/urandom"))
+    })?;
+    Ok(bytes)
+}
+
+/// Rounds the size of a journal up to whole files. The store refuses a size that overflows.
+fn effective_journal_bytes(requested: u64) -> u64 {
+    requested.checked_next_multiple_of(LOG_FILE_BYTES).unwrap_or(requested)
+}
+
+/// Returns a notice, shown before a pool is created, of the space that it takes with a journal of `journal_bytes`.
+pub fn creation_notice(
+    directory: &Directory,
+    name: &str,
+    journal: Option<&Path>,
+    journal_bytes: u64,
+) -> String {
+    let bytes = effective_journal_bytes(journal_bytes);
+    let (root, ahead) = (directory.root().display(), ahead_bytes(bytes));
+    let reserves = match journal {
+        None => format!(
+            "about {} in {root}, {} of it for its journal",
+            Size(bytes.saturating_add(ahead)),
+            Size(bytes)
+        ),
+        Some(elsewhere) => {
+            let place = elsewhere.display();
+            format!("{} for its journal in {place}, and about {} in {root}", Size(bytes), Size(ahead))
+        }
+    };
+    format!("creating pool {name}: reserves {reserves}; --journal-size makes it smaller")
+}
+
+/// Checks whether the data directory at `root`, which need not exist yet, can have the pool that [`create`] would create.
+pub(crate) fn check_new(
+    root: &Path,
+    name: &str,
+    journal: Option<&Path>,
+    journal_bytes: u64,
+) -> Result<(), Error> {
+    let journal_bytes = effective_journal_bytes(journal_bytes);
+    store::check_new(root, &NewPool { name, id: 0, journal, path: None, journal_bytes })?;
+    Ok(())
+}
+
+/// Creates a pool with a volume: its directory in `path` and its journal in `journal`, if that is elsewhere.
+pub fn create(
+    directory: &Directory,
+    name: &str,
+    (path, journal): (Option<&Path>, Option<&Path>),
+    journal_bytes: u64,
+    first: VolumeOptions,
+) -> Result<(), Error> {
+    let id = u64::from_le_bytes(random()?).max(1);
+    let volume = first.name.clone();
+    let options = CreateOptions { pool: PoolId(id), journal_id: random()?, volume: first, now: now() };
+    let requested = Size(journal_bytes);
+    let journal_bytes = effective_journal_bytes(journal_bytes);
+    if Size(journal_bytes) != requested {
+        tracing::warn!(
+            pool = name,
+            %requested,
+            effective = %Size(journal_bytes),
+            "journal_size rounded up to a multiple of {}",
+            Size(LOG_FILE_BYTES)
+        );
+    }
+    let new = NewPool { name, id, journal, path, journal_bytes };
+    let start = Instant::now();
+    directory.create(&new, |media| Pool::create(media, &options).map_err(|error| error.0))?;
+    tracing::info!(
+        pool = name,
+        pool_id = format_args!("{id:016x}"),
+        volume,
+        journal_size = %Size(journal_bytes),
+        milliseconds = milliseconds_since(start),
+        "pool created"
+    );
+    Ok(())
+}
+
+/// Opens a pool with `memory` bytes. Its syncs take at least `sync_delay`.
+pub(crate) fn open(
+    directory: &Directory,
+    name: &str,
+    journal: Option<&Path>,
+    memory: u64,
+    sync_delay: Duration,
+) -> Result<OpenPool, Error> {
+    let start = Instant::now();
+    let media = Arc::new(directory.open_pool(name, journal)?);
+    let journal = media.journal().to_owned();
+    let media = store::with_slow_syncs(media, sync_delay);
+    let options = options(media.as_ref(), name, memory)?;
+    let pool = span(name)
+        .in_scope(|| Pool::open(media, &options, now()))
+        .map_err(|error| Error::failed(format!("cannot open the pool {name:?}: {error}")))?;
+    tracing::info!(
+        pool = name,
+        volumes = pool.volumes().len(),
+        journal = %journal.display(),
+        memory = %Size(memory),
+        milliseconds = milliseconds_since(start),
+        "pool opened"
+    );
+    Ok(OpenPool { name: name.into(), pool })
+}
+
+/// Returns the options of a pool on these media.
+fn options(media: &dyn Media, name: &str, memory: u64) -> Result<Options, Error> {
+    let examined = media.space().and_then(|space| Ok((space.total, media.log().len()?)));
+    let (device_bytes, journal_bytes) =
+        examined.map_err(|error| Error::failed(format!("cannot examine {name:?}: {error}")))?;
+    // A small journal asks for a small pool, so segments are small too: some are allocated ahead.
+    let segment_bytes = Options::segment_bytes_for(device_bytes.min(journal_bytes.saturating_mul(16)));
+    Ok(Options { memory, segment_bytes, cache_seed: None })
+}
+
+pub(crate) fn milliseconds_since(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
+}

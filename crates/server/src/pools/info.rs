@@ -1,0 +1,79 @@
+//! Pools, as administrators see them. Their directories are read without a lock; only the process that has a pool open knows its
+//! volumes.
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::OpenPool;
+use crate::error::{Error, ErrorKind};
+
+/// A pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PoolInfo {
+    /// Its name.
+    pub name: String,
+    /// Its identity: 16 hexadecimal digits.
+    pub id: String,
+    /// Its directory.
+    pub path: String,
+    /// The directory of its journal.
+    pub journal: String,
+    /// The size of its journal.
+    pub journal_bytes: u64,
+    /// The size of its index.
+    pub index_bytes: u64,
+    /// The number of its segments.
+    pub segments: u64,
+    /// The size of all its segments.
+    pub segment_bytes: u64,
+    /// The process that has it open; 0 if that is unknown, none if no process has.
+    pub in_use_by: Option<u32>,
+    /// The names of its volumes, sorted; none of a pool that no server has open.
+    #[serde(default)]
+    pub volumes: Option<Vec<String>>,
+}
+
+/// Returns the pools of the data directory at `root`, sorted by name, without their volumes.
+///
+/// # Errors
+/// It is no data directory, or a pool cannot be examined.
+pub fn list(root: &Path) -> Result<Vec<PoolInfo>, Error> {
+    store::list(root)?.iter().map(|name| describe(root, name)).collect()
+}
+
+/// Returns the pool with this name of the data directory at `root`, without its volumes.
+///
+/// # Errors
+/// There is none, or it cannot be examined.
+pub fn describe(root: &Path, name: &str) -> Result<PoolInfo, Error> {
+    let found = store::describe(root, name).map_err(|error| {
+        let is_missing = error.kind() == store::ErrorKind::NotFound;
+        let Error { kind, sentence } = Error::from(error);
+        Error { kind: if is_missing { ErrorKind::NotFound } else { kind }, sentence }
+    })?;
+    Ok(PoolInfo {
+        name: found.name,
+        id: format!("{:016x}", found.id),
+        path: found.path.display().to_string(),
+        journal: found.journal.display().to_string(),
+        journal_bytes: found.journal_bytes,
+        index_bytes: found.index_bytes,
+        segments: found.segments,
+        segment_bytes: found.segment_bytes,
+        in_use_by: found.in_use_by,
+        volumes: None,
+    })
+}
+
+impl OpenPool {
+    /// Describes the pool of the data directory at `root`, with its volumes.
+    pub(crate) fn describe(&self, root: &Path) -> Result<PoolInfo, Error> {
+        let mut names: Vec<String> =
+            self.pool.volumes().iter().map(|volume| volume.name().to_string()).collect();
+        names.sort();
+        Ok(PoolInfo { volumes: Some(names), ..describe(root, &self.name)? })
+    }
+}

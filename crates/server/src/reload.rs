@@ -1,0 +1,102 @@
+//! Changes what is served while the server runs: exports, when the configuration file is read again, and volumes.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nfs::service::Service;
+use parking_lot::Mutex;
+use volume::Volume;
+
+use crate::config::{self, Config, audience};
+use crate::error::Error;
+use crate::exports;
+use crate::pools::{OpenPool, volumes_of};
+use crate::protocol::Protocol;
+
+mod pools;
+mod volumes;
+
+/// Puts other exports in force.
+pub struct Reloader {
+    /// The configuration file, if the server was started with one.
+    file: Option<PathBuf>,
+    /// What it said when the exports in force were read. Held while others are put in force.
+    config: Mutex<Config>,
+    protocol: Arc<Protocol>,
+    /// The data directory.
+    root: PathBuf,
+    pools: Vec<OpenPool>,
+    addresses: Vec<SocketAddr>,
+}
+
+/// What reading the configuration again has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reloaded {
+    /// The number of exports in force.
+    pub exports: usize,
+    /// Keys that have changed and take effect with the next start.
+    pub restart_keys: Vec<&'static str>,
+}
+
+impl Reloader {
+    pub(crate) fn new(
+        (file, config): (Option<PathBuf>, Config),
+        protocol: Arc<Protocol>,
+        root: PathBuf,
+        pools: Vec<OpenPool>,
+        addresses: Vec<SocketAddr>,
+    ) -> Reloader {
+        Reloader { file, config: Mutex::new(config), protocol, root, pools, addresses }
+    }
+
+    /// Reads the configuration file again and puts its exports in force, for calls that begin from now on. No connection is
+    /// closed, and clients keep what they hold.
+    ///
+    /// # Errors
+    /// There is no file, it has mistakes, or an export names a volume that does not exist. The exports in force stay.
+    pub fn reload(&self) -> Result<Reloaded, Error> {
+        let reloaded = self.replace();
+        match &reloaded {
+            Ok(Reloaded { exports, restart_keys }) => {
+                tracing::info!(exports, "exports reloaded");
+                if !restart_keys.is_empty() {
+                    tracing::warn!(
+                        keys = restart_keys.join(", "),
+                        "these keys of the configuration take effect with the next start"
+                    );
+                }
+            }
+            Err(error) => {
+                tracing::error!(%error, "the exports in force stay, as the configuration cannot be used")
+            }
+        }
+        reloaded
+    }
+
+    fn replace(&self) -> Result<Reloaded, Error> {
+        let Some(file) = &self.file else {
+            return Err(Error::usage(
+                "the server was started without a configuration file, so there is nothing to read again: start it with --config FILE",
+            ));
+        };
+        let mut in_force = self.config.lock();
+        let config = Config::read(file).map_err(|error| Error::usage(error.to_string()))?;
+        for warning in audience::warnings(&config.export, &self.addresses) {
+            tracing::warn!("{warning}");
+        }
+        self.serve(&config.export, volumes_of(&self.pools))?;
+        let count = self.protocol.service().exports().count();
+        let restart_keys = in_force.restart_keys(&config);
+        in_force.export = config.export;
+        Ok(Reloaded { exports: count, restart_keys })
+    }
+
+    /// Serves these volumes with these exports, for calls that begin from now on. Returns the service before, see
+    /// [`Protocol::replace`].
+    fn serve(&self, exports: &[config::Export], volumes: Vec<Arc<Volume>>) -> Result<Arc<Service>, Error> {
+        let exports = exports::resolve(exports, &volumes, &self.addresses, &self.root)?;
+        let service = self.protocol.service().replaced_by(exports, volumes);
+        Ok(self.protocol.replace(service.map_err(|error| Error::usage(error.to_string()))?))
+    }
+}

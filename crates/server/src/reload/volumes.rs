@@ -1,0 +1,133 @@
+//! Volumes that are made, changed and deleted while the server runs. The exports follow: by default, each volume is exported.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nfs::service::Service;
+use volume::Volume;
+
+use crate::clock;
+use crate::config;
+use crate::error::{Error, ErrorKind};
+use crate::pools::volumes_of;
+use crate::reload::Reloader;
+use crate::volumes;
+use crate::volumes::{NewVolume, VolumeChange, VolumeInfo};
+
+/// Most time that the deletion of a volume waits for calls that began before. The engine refuses what they do later.
+const DRAIN_MAX: Duration = Duration::from_secs(10);
+
+/// Time between two looks at whether they have ended.
+const PAUSE: Duration = Duration::from_millis(1);
+
+impl Reloader {
+    /// Returns the volumes, sorted by name.
+    ///
+    /// # Errors
+    /// One cannot be examined.
+    pub(crate) fn volumes(&self) -> Result<Vec<VolumeInfo>, Error> {
+        let volumes = volumes_of(&self.pools);
+        let mut infos = volumes.iter().map(|volume| self.describe(volume)).collect::<Result<Vec<_>, _>>()?;
+        infos.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(infos)
+    }
+
+    /// Returns a volume.
+    ///
+    /// # Errors
+    /// There is none with this name, or it cannot be examined.
+    pub(crate) fn volume(&self, name: &str) -> Result<VolumeInfo, Error> {
+        self.describe(&volumes::find(&self.pools, name)?)
+    }
+
+    /// Makes a volume.
+    ///
+    /// # Errors
+    /// Those of [`volumes::create`].
+    pub(crate) fn create_volume(&self, new: &NewVolume) -> Result<VolumeInfo, Error> {
+        let in_force = self.config.lock();
+        let (volume, after) = volumes::create(&self.pools, new)?;
+        volumes::wait_durable(&volume, after)?;
+        self.serve(&in_force.export, volumes_of(&self.pools))?;
+        tracing::info!(volume = new.name, volume_id = %volume.id(), "volume created");
+        self.describe(&volume)
+    }
+
+    /// Changes a volume.
+    ///
+    /// # Errors
+    /// The configuration names a volume that would get another name, and those of [`volumes::change`].
+    pub(crate) fn change_volume(&self, name: &str, change: &VolumeChange) -> Result<VolumeInfo, Error> {
+        let in_force = self.config.lock();
+        let volume = volumes::find(&self.pools, name)?;
+        if change.name.as_ref().is_some_and(|new| new != name) {
+            self.check_not_configured(&in_force.export, name, "renamed")?;
+        }
+        for after in volumes::change(&self.pools, &volume, change)? {
+            volumes::wait_durable(&volume, after)?;
+        }
+        self.serve(&in_force.export, volumes_of(&self.pools))?;
+        tracing::info!(volume = name, change = ?change, "volume changed");
+        self.describe(&volume)
+    }
+
+    /// Deletes a volume. From then on its handles are stale. Delegations are not recalled, as nothing can be written back any
+    /// more.
+    ///
+    /// # Errors
+    /// The configuration exports it, and those of [`volumes::check_deletable`] and [`volumes::delete`].
+    pub(crate) fn delete_volume(&self, name: &str) -> Result<(), Error> {
+        let in_force = self.config.lock();
+        let volume = volumes::find(&self.pools, name)?;
+        self.check_not_configured(&in_force.export, name, "deleted")?;
+        volumes::check_deletable(&self.pools, &volume)?;
+        let mut others = volumes_of(&self.pools);
+        others.retain(|other| other.id() != volume.id());
+        drain(&self.serve(&in_force.export, others)?);
+        let after = match volumes::delete(&volume) {
+            Ok(after) => after,
+            Err(error) => {
+                self.serve(&in_force.export, volumes_of(&self.pools))?;
+                return Err(error);
+            }
+        };
+        self.protocol.service().free_state_of(volume.id(), clock::read());
+        volumes::wait_durable(&volume, after)?;
+        tracing::info!(volume = name, volume_id = %volume.id(), "volume deleted");
+        Ok(())
+    }
+
+    fn describe(&self, volume: &Volume) -> Result<VolumeInfo, Error> {
+        let service = self.protocol.service();
+        let exports = service.exports().filter(|export| export.volume == volume.id());
+        volumes::describe(&self.pools, volume, exports.map(|export| export.path.clone()).collect())
+    }
+
+    /// Refuses a change of a volume that the configuration names.
+    fn check_not_configured(
+        &self,
+        exports: &[config::Export],
+        name: &str,
+        change: &str,
+    ) -> Result<(), Error> {
+        let Some(export) = exports.iter().find(|export| export.volume == name) else { return Ok(()) };
+        let file = self.file.as_ref().map_or_else(String::new, |file| format!(" of {}", file.display()));
+        Err(Error {
+            kind: ErrorKind::InUse,
+            sentence: format!(
+                "the section [[export]] with path = {:?}{file} exports the volume {name:?}, so it cannot be {change}: remove \
+                 that section first, and reload the exports",
+                export.path
+            ),
+        })
+    }
+}
+
+/// Waits until the calls that began with a service that was replaced have ended.
+fn drain(replaced: &Arc<Service>) {
+    let start = Instant::now();
+    while Arc::strong_count(replaced) > 1 && start.elapsed() < DRAIN_MAX {
+        thread::sleep(PAUSE);
+    }
+}

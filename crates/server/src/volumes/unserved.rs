@@ -1,0 +1,59 @@
+//! The pools of a data directory that no server has open, open for a command.
+
+use std::path::Path;
+use std::time::Duration;
+
+use store::Directory;
+
+use crate::clock::now;
+use crate::error::Error;
+use crate::pools;
+use crate::pools::OpenPool;
+
+/// Memory of a pool that is open for a command, bytes.
+const MEMORY_BYTES: u64 = 64 << 20;
+
+/// A data directory that this process has locked, with its pools.
+pub struct Unserved {
+    directory: Directory,
+    pools: Vec<OpenPool>,
+}
+
+impl Unserved {
+    /// Opens all pools of `directory`.
+    ///
+    /// # Errors
+    /// A pool cannot be opened.
+    pub fn open(directory: Directory) -> Result<Unserved, Error> {
+        let open = |name: &String| pools::open(&directory, name, None, MEMORY_BYTES, Duration::ZERO);
+        let pools = directory.pools()?.iter().map(open).collect::<Result<_, _>>()?;
+        Ok(Unserved { directory, pools })
+    }
+
+    /// Opens the pools of the data directory at `data`.
+    ///
+    /// # Errors
+    /// Another process uses it, or a pool cannot be opened.
+    pub fn at(data: &Path) -> Result<Unserved, Error> {
+        Unserved::open(Directory::open(data)?)
+    }
+
+    /// Returns the pools.
+    #[must_use]
+    pub fn pools(&self) -> &[OpenPool] {
+        &self.pools
+    }
+
+    /// Makes what was changed durable, and closes the pools. Returns the directory, still locked.
+    ///
+    /// # Errors
+    /// A pool could not be closed cleanly.
+    pub fn close(self) -> Result<Directory, Error> {
+        for open in self.pools {
+            open.pool.close(now()).map_err(|error| {
+                Error::failed(format!("the pool {:?} was not closed cleanly: {error}", open.name))
+            })?;
+        }
+        Ok(self.directory)
+    }
+}

@@ -1,0 +1,32 @@
+//! Several volumes in a pool, crashed at every boundary of their creation, changes and deletion.
+
+use sim::media::{Action, Effect, Fault, MediaPart};
+use sim::proofs::volumes::{self, Plan, Planted};
+
+mod seeds;
+
+#[test]
+fn volumes_come_and_go_across_every_crash() {
+    let mut points = 0;
+    for seed in seeds::seeds(1, 4) {
+        points += volumes::run(seed, &Plan::default()).unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+    println!("{points} crash points");
+}
+
+fn is_detected(planted: Planted) -> bool {
+    (1..10).any(|seed| volumes::run(seed, &Plan { planted, ..Plan::default() }).is_err())
+}
+
+#[test]
+fn volumes_that_are_acknowledged_early_are_detected() {
+    assert!(is_detected(Planted::EarlyReplies));
+}
+
+#[test]
+fn volumes_lost_by_lying_syncs_are_detected() {
+    let lie = Effect::Lie;
+    let fault =
+        Fault { part: Some(MediaPart::Log), action: Action::Sync, after: 0, effect: lie, lasting: true };
+    assert!(is_detected(Planted::Media(fault)));
+}

@@ -1,0 +1,274 @@
+//! The size of a volume limits what its files use, exactly.
+
+use std::sync::Arc;
+
+use super::volumes::{NOW, assert_clean, content, fill, make, open, options, patiently, run, work};
+use super::world::{World, nothing};
+use crate::api::attributes::SetAttributes;
+use crate::api::ids::Ino;
+use crate::api::request::{Access, Answer, Credentials, Error, Request};
+use crate::api::results::{CreateHow, SetXattr, Stability, VolumeStatus};
+use crate::background::Progress;
+use crate::media::memory::Random;
+use crate::pool::Pool;
+use crate::volume::Volume;
+
+const MIB: u64 = 1 << 20;
+
+/// Tries until the volume neither asks for patience nor for a flush.
+fn attempt<T>(volume: &Volume, operation: impl Fn(&Volume, &Request<'_>) -> Answer<T>) -> Result<T, Error> {
+    for _ in 0..100 {
+        match run(volume, &operation) {
+            Err(Error::Busy | Error::ObjectBusy) => work(volume.pool()),
+            result => return result,
+        }
+    }
+    panic!("it stays busy");
+}
+
+fn write(volume: &Volume, ino: Ino, offset: u64, length: usize, how: Stability) -> Result<(), Error> {
+    attempt(volume, |v, r| v.write(r, ino, offset, &vec![7; length][..], how)).map(drop)
+}
+
+fn truncate(volume: &Volume, ino: Ino, size: u64) {
+    let set = SetAttributes { size: Some(size), ..SetAttributes::default() };
+    attempt(volume, |v, r| v.set_attributes(r, ino, &set, None, &mut nothing)).unwrap();
+}
+
+fn create(volume: &Volume, name: &[u8]) -> Ino {
+    let how = CreateHow::Guarded(Default::default());
+    patiently(volume, |v, r| v.create_file(r, Ino::ROOT, name, &how, &mut nothing)).attributes.ino
+}
+
+fn status(volume: &Volume) -> VolumeStatus {
+    run(volume, |v, r| v.status(r)).unwrap()
+}
+
+fn sized(pool: &Arc<Pool>, size: u64) -> Volume {
+    let options = crate::open::VolumeOptions { size: Some(size), ..options("small", 21) };
+    let made = pool.create_volume(&options, NOW).unwrap();
+    while pool.step_commit(NOW) == Progress::Worked {}
+    made.value
+}
+
+#[test]
+fn files_grow_to_the_size_of_the_volume_and_no_further() {
+    let world = World::new();
+    let pool = Arc::clone(world.volume.pool());
+    let volume = sized(&pool, MIB);
+    for how in [Stability::Unstable, Stability::FileSync] {
+        let file = create(&volume, if how == Stability::Unstable { b"a" } else { b"b" });
+        for step in 0..16 {
+            write(&volume, file, step * 65_536, 65_536, how).unwrap();
+            assert_eq!(status(&volume).bytes_free, MIB - (step + 1) * 65_536);
+        }
+        assert_eq!(write(&volume, file, MIB, 1, how), Err(Error::NoSpace));
+        assert_eq!(status(&volume).bytes_total, MIB);
+        assert_eq!(status(&volume).bytes_free, 0);
+        // What is there can be written again, while it is unstable and when it is not.
+        write(&volume, file, 1000, 200_000, how).unwrap();
+        work(&pool);
+        write(&volume, file, 1000, 200_000, how).unwrap();
+        assert_eq!(write(&volume, file, MIB - 1, 2, how), Err(Error::NoSpace));
+        let set =
+            |v: &Volume, r: &Request<'_>| v.set_xattr(r, file, b"x", b"y", SetXattr::Create, &mut nothing);
+        assert_eq!(attempt(&volume, set).map(drop), Err(Error::NoSpace));
+        // Truncation makes room for as much.
+        truncate(&volume, file, MIB - 100);
+        assert_eq!(write(&volume, file, MIB - 100, 101, how), Err(Error::NoSpace));
+        write(&volume, file, MIB - 100, 100, how).unwrap();
+        attempt(&volume, |v, r| {
+            v.remove(r, Ino::ROOT, if how == Stability::Unstable { b"a" } else { b"b" }, &mut nothing)
+        })
+        .unwrap();
+        assert_eq!(status(&volume).bytes_free, MIB);
+        work(&pool);
+        assert_eq!(volume.own.room.reserved(), 0);
+    }
+    assert_clean(&world.disk);
+}
+
+#[test]
+fn a_copy_counts_in_full() {
+    let world = World::new();
+    let pool = Arc::clone(world.volume.pool());
+    let volume = sized(&pool, 100_000);
+    let (from, to) = (fill(&volume, b"from", &[1; 60_000]), create(&volume, b"to"));
+    let copy = |count| attempt(&volume, |v, r| v.copy_range(r, (from, 0), (to, 0), count));
+    assert_eq!(copy(40_001).map(drop), Err(Error::NoSpace));
+    assert_eq!(copy(40_000).map(|copied| copied.count), Ok(40_000));
+    assert_eq!(copy(40_000).map(|copied| copied.count), Ok(40_000), "over itself");
+    assert_eq!((status(&volume).bytes_free, volume.own.room.reserved()), (0, 0));
+}
+
+#[test]
+fn a_size_limits_the_number_of_objects() {
+    let world = World::new();
+    let volume = sized(world.volume.pool(), MIB);
+    let target = [b't'; 4000];
+    let link = |number: usize| {
+        let name = format!("{number:0>200}");
+        let set = SetAttributes::default();
+        attempt(&volume, |v, r| v.make_symlink(r, Ino::ROOT, name.as_bytes(), &target, &set, &mut nothing))
+    };
+    let made = (0..).find(|number| link(*number).is_err_and(|error| error == Error::NoSpace)).unwrap();
+    let counts = status(&volume);
+    assert_eq!((counts.inodes_used, counts.inodes_free), (1024, 0), "{made} links and the root");
+    // The room of one that is removed is there for another.
+    patiently(&volume, |v, r| v.remove(r, Ino::ROOT, format!("{:0>200}", 0).as_bytes(), &mut nothing));
+    assert!(link(made).is_ok() && link(made + 1).is_err());
+    work(volume.pool());
+    assert_clean(&world.disk);
+}
+
+#[test]
+fn a_size_changes_in_the_journal_and_may_be_below_what_is_used() {
+    let world = World::new();
+    let pool = Arc::clone(world.volume.pool());
+    let volume = make(&pool, "volume", 21);
+    let file = create(&volume, b"file");
+    // This much is unstable when the limit begins.
+    write(&volume, file, 0, 300_000, Stability::Unstable).unwrap();
+    pool.resize_volume(&volume, Some(400_000)).unwrap();
+    let one = |v: &Volume, r: &Request<'_>| v.write(r, file, 300_000, &[1; 100_001][..], Stability::Unstable);
+    assert_eq!(run(&volume, one).map(drop), Err(Error::ObjectBusy), "it is not known yet what is used");
+    assert_eq!(write(&volume, file, 300_000, 100_001, Stability::Unstable), Err(Error::NoSpace));
+    write(&volume, file, 300_000, 100_000, Stability::Unstable).unwrap();
+    pool.resize_volume(&volume, Some(100_000)).unwrap();
+    work(&pool);
+    assert_eq!((status(&volume).bytes_total, status(&volume).bytes_free), (100_000, 0));
+    write(&volume, file, 0, 10_000, Stability::FileSync).unwrap();
+    truncate(&volume, file, 200_000);
+    assert_eq!(write(&volume, file, 200_000, 1, Stability::FileSync), Err(Error::NoSpace));
+    pool.rename_volume(&volume, "other").unwrap();
+    work(&pool);
+    // Replayed, and once more from the index.
+    let mut disk = world.disk.after_kill();
+    for _ in 0..2 {
+        let pool = open(&disk);
+        let volume = pool.volume("other").unwrap();
+        assert_eq!((volume.size(), content(&volume, file)), (Some(100_000), Ok(200_000)));
+        work(&pool);
+        disk = disk.after_kill();
+    }
+    let pool = open(&disk);
+    let volume = pool.volume("other").unwrap();
+    let listed = pool.list_volumes();
+    let shown = (listed[1].size, listed[1].bytes_used, listed[1].objects, listed[1].is_being_deleted);
+    assert_eq!(shown, (Some(100_000), 200_000, 2, false));
+    pool.resize_volume(&volume, Some(0)).unwrap();
+    assert_eq!(volume.size(), None);
+    write(&volume, file, 200_000, 300_000, Stability::Unstable).unwrap();
+    pool.delete_volume(&volume).unwrap();
+    let listed = pool.list_volumes();
+    assert_eq!((listed.len(), &*listed[1].name, listed[1].is_being_deleted), (2, "other", true));
+    while !pool.deletions.list().is_empty() {
+        work(&pool);
+    }
+    assert_eq!(pool.list_volumes().len(), 1);
+}
+
+/// What random operations leave of a file: which bytes of it are no holes.
+struct Model {
+    ino: Ino,
+    data: Vec<bool>,
+}
+
+impl Model {
+    fn holes(&self, offset: usize, length: usize) -> u64 {
+        self.data[offset..offset + length].iter().filter(|byte| !**byte).count() as u64
+    }
+}
+
+#[test]
+fn random_writes_are_refused_exactly_when_they_do_not_fit() {
+    const FILE: usize = 256 << 10;
+    for seed in 0..12 {
+        let mut random = Random::new(seed);
+        let world = World::new();
+        let pool = Arc::clone(world.volume.pool());
+        let size = 300_000 + random.below(100_000);
+        let volume = sized(&pool, size);
+        let mut files: Vec<Model> = (0..3_u8)
+            .map(|file| Model { ino: create(&volume, &[b'a' + file]), data: vec![false; FILE] })
+            .collect();
+        for step in 0..300 {
+            let used: u64 =
+                files.iter().map(|file| file.holes(0, FILE)).map(|holes| FILE as u64 - holes).sum();
+            assert!(used <= size, "seed {seed}, step {step}");
+            assert!(used + status(&volume).bytes_free <= size);
+            let file = &mut files[random.index(3)];
+            let longest = if random.below(3) == 0 { 70_000 } else { 9000 };
+            let (offset, length) = (random.index(FILE - 70_000), 1 + random.index(longest));
+            match random.below(20) {
+                0 => {
+                    truncate(&volume, file.ino, offset as u64);
+                    file.data[offset..].fill(false);
+                }
+                1 => {
+                    let set =
+                        |v: &Volume, r: &Request<'_>| v.deallocate(r, file.ino, offset as u64, length as u64);
+                    let punched = usize::try_from(attempt(&volume, set).unwrap().count).unwrap();
+                    file.data[offset..offset + punched].fill(false);
+                }
+                2 => drop(pool.step_write_back(NOW, true, true)),
+                3 => work(&pool),
+                _ => {
+                    let how = [Stability::Unstable, Stability::FileSync][usize::from(random.below(4) == 0)];
+                    let fits = used + file.holes(offset, length) <= size;
+                    let result = write(&volume, file.ino, offset as u64, length, how);
+                    let expected = if fits { Ok(()) } else { Err(Error::NoSpace) };
+                    let grows = file.holes(offset, length) > 0;
+                    assert!(
+                        result == expected || !grows && result.is_ok(),
+                        "seed {seed}, step {step}: {result:?}"
+                    );
+                    if result.is_ok() {
+                        file.data[offset..offset + length].fill(true);
+                    }
+                }
+            }
+        }
+        work(&pool);
+        assert_eq!(volume.own.room.reserved(), 0, "seed {seed}");
+        assert_clean(&world.disk);
+    }
+}
+
+#[test]
+fn many_writers_at_once_do_not_exceed_the_size() {
+    const SIZE: u64 = 2_000_000;
+    let world = World::roomy();
+    let pool = Arc::clone(world.volume.pool());
+    let volume = sized(&pool, SIZE);
+    let files: Vec<Ino> = (0..64_u8).map(|file| create(&volume, &[file + 128])).collect();
+    let accepted: u64 = std::thread::scope(|scope| {
+        let writers: Vec<_> = (files.iter().enumerate())
+            .map(|(number, file)| {
+                let volume = &volume;
+                scope.spawn(move || {
+                    let root = Credentials::root();
+                    let request =
+                        Request { credentials: &root, now: NOW, access: Access::Blocking, key: None };
+                    let how = [Stability::Unstable, Stability::FileSync][number % 2];
+                    let mut offset = 0;
+                    loop {
+                        match volume.write(&request, *file, offset, &[1; 777][..], how) {
+                            Ok(_) => offset += 777,
+                            Err(failure) if failure.error.is_busy() => {
+                                volume.step_write_back(NOW, true, true);
+                            }
+                            Err(failure) if failure.error == Error::NoSpace => return offset,
+                            Err(failure) => panic!("{failure:?}"),
+                        }
+                    }
+                })
+            })
+            .collect();
+        writers.into_iter().map(|writer| writer.join().unwrap()).sum()
+    });
+    work(&pool);
+    assert_eq!(status(&volume).bytes_used, accepted);
+    assert!((SIZE - 777..=SIZE).contains(&accepted), "{accepted}");
+    assert_eq!(volume.own.room.reserved(), 0);
+}

@@ -1,0 +1,219 @@
+//! The size of a volume: a limit on the bytes that its files use.
+//!
+//! Data that fills holes counts when it is accepted, so that writing it back never exceeds the size. What is reserved for
+//! unstable data may be more than it fills; before a caller is refused for that, a flush finds out.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::api::ids::VolumeNumber;
+use crate::api::request::Error;
+use crate::pool::Pool;
+use crate::volume::Volume;
+
+/// The part of a volume's size that stands for one object. Names, symbolic links and attributes use no bytes of the size, but
+/// space of the pool: for the longest ones about as much as this.
+const SIZE_PER_OBJECT: u64 = 4096;
+
+/// The least number of objects that a volume with a size may hold.
+const OBJECTS_MIN: u64 = 1024;
+
+/// The size of a volume without a limit.
+const UNLIMITED: u64 = u64::MAX;
+
+/// The size of a volume, and what is reserved of it.
+#[derive(Debug)]
+pub(crate) struct Room {
+    size: AtomicU64,
+    account: Mutex<Account>,
+}
+
+#[derive(Debug, Default)]
+struct Account {
+    /// Bytes that unstable data, and transactions being made, may add to the usage.
+    reserved: u64,
+    /// The flush after which all unstable data is reserved for: what was accepted while there was no limit is not.
+    complete_after: u64,
+    /// The flush after which callers are refused, since too much is reserved.
+    short_until: Option<u64>,
+}
+
+/// Why nothing was reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shortage {
+    /// The files use the room.
+    Full,
+    /// A flush may leave less reserved.
+    Unflushed,
+}
+
+impl Room {
+    pub(super) fn new(size: Option<u64>) -> Room {
+        Room { size: AtomicU64::new(size.unwrap_or(UNLIMITED)), account: Mutex::default() }
+    }
+
+    /// Returns the size, if there is a limit.
+    pub(crate) fn size(&self) -> Option<u64> {
+        Some(self.size.load(Ordering::Acquire)).filter(|size| *size != UNLIMITED)
+    }
+
+    /// Sets the size. `flush` is one that writes back everything accepted so far.
+    pub(crate) fn resize(&self, size: Option<u64>, flush: u64) {
+        let mut account = self.account.lock();
+        if self.size().is_none() {
+            account.complete_after = flush;
+        }
+        account.short_until = None;
+        self.size.store(size.unwrap_or(UNLIMITED), Ordering::Release);
+    }
+
+    /// Returns the bytes reserved.
+    pub(crate) fn reserved(&self) -> u64 {
+        self.account.lock().reserved
+    }
+
+    /// Reserves bytes, if they fit with what is `used`; `flushed` is the last flush done.
+    fn reserve(&self, bytes: u64, flushed: u64, used: impl FnOnce() -> u64) -> Result<(), Shortage> {
+        let mut account = self.account.lock();
+        // Read under the lock: what a transaction adds to the usage stays reserved until it has.
+        let (used, size) = (used(), self.size.load(Ordering::Acquire));
+        if size != UNLIMITED && used.saturating_add(bytes) > size {
+            return Err(Shortage::Full);
+        }
+        if flushed < account.complete_after {
+            return Err(Shortage::Unflushed);
+        }
+        let taken = used.saturating_add(account.reserved);
+        if taken.saturating_add(bytes) <= size {
+            account.reserved += bytes;
+            account.short_until = None;
+            return Ok(());
+        }
+        let has_waited = account.short_until.is_some_and(|flush| flushed >= flush);
+        Err(if has_waited { Shortage::Full } else { Shortage::Unflushed })
+    }
+
+    /// Notes that callers wait for the flush that `request` requests, unless they wait for one already.
+    fn wait_for(&self, request: impl FnOnce() -> u64) {
+        self.account.lock().short_until.get_or_insert_with(request);
+    }
+
+    fn release(&self, bytes: u64) {
+        let mut account = self.account.lock();
+        account.reserved = account.reserved.saturating_sub(bytes);
+    }
+}
+
+/// Bytes reserved for growth, until they are kept.
+#[derive(Debug)]
+pub(crate) struct Growth<'v> {
+    room: &'v Room,
+    bytes: u64,
+}
+
+impl Growth<'_> {
+    /// Returns the bytes, which whoever keeps them releases by [`Pool::release_growth`].
+    pub(crate) fn keep(mut self) -> u64 {
+        std::mem::take(&mut self.bytes)
+    }
+}
+
+impl Drop for Growth<'_> {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.room.release(self.bytes);
+        }
+    }
+}
+
+impl Volume {
+    /// Returns the limit on the bytes that its files use, if there is one.
+    pub fn size(&self) -> Option<u64> {
+        self.own.room.size()
+    }
+
+    /// Reserves room for bytes that fill holes.
+    ///
+    /// # Errors
+    /// `NoSpace` if they exceed the size of the volume; `ObjectBusy` if that is known only after a flush, which was requested.
+    /// A caller that waits for the size of one volume delays no caller in another.
+    pub(crate) fn reserve_growth(&self, bytes: u64) -> Result<Growth<'_>, Error> {
+        self.try_reserve_growth(bytes).map_err(|shortage| match shortage {
+            Shortage::Full => Error::NoSpace,
+            Shortage::Unflushed => {
+                self.own.room.wait_for(|| self.write_back.pace());
+                Error::ObjectBusy
+            }
+        })
+    }
+
+    /// Whether one more object may be made: a volume with a size holds as many as its size has pieces of [`SIZE_PER_OBJECT`], and
+    /// at least [`OBJECTS_MIN`]. Calls under way at the same time may exceed that by what they make.
+    pub(crate) fn has_room_for_object(&self) -> bool {
+        self.objects_max().is_none_or(|most| self.usage.of(self.number()).inodes < most)
+    }
+
+    /// Returns the most objects that the volume may hold, if it has a size.
+    pub(crate) fn objects_max(&self) -> Option<u64> {
+        self.size().map(|size| (size / SIZE_PER_OBJECT).max(OBJECTS_MIN))
+    }
+
+    /// Like [`Volume::reserve_growth`], but requests nothing.
+    pub(crate) fn try_reserve_growth(&self, bytes: u64) -> Result<Growth<'_>, Shortage> {
+        let room = &self.own.room;
+        if bytes == 0 || room.size().is_none() {
+            return Ok(Growth { room, bytes: 0 });
+        }
+        let used = || self.usage.of(self.number()).bytes;
+        room.reserve(bytes, self.flushed_generation(), used).map(|()| Growth { room, bytes })
+    }
+}
+
+impl Pool {
+    /// Releases bytes reserved for the growth of a volume: they are counted as used, or will not be.
+    pub(crate) fn release_growth(&self, volume: VolumeNumber, bytes: u64) {
+        if bytes > 0
+            && let Some(own) = self.volumes.read().get(&volume)
+        {
+            own.room.release(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_kept_by_what_is_used_and_reserved() {
+        let room = Room::new(Some(100));
+        assert_eq!(room.reserve(60, 0, || 40), Ok(()));
+        assert_eq!(room.reserve(1, 0, || 100), Err(Shortage::Full), "used up without what is reserved");
+        assert_eq!(
+            room.reserve(1, 0, || 40),
+            Err(Shortage::Unflushed),
+            "less may be filled than is reserved"
+        );
+        room.wait_for(|| 3);
+        room.wait_for(|| unreachable!("callers wait for a flush already"));
+        assert_eq!(room.reserve(1, 2, || 40), Err(Shortage::Unflushed));
+        assert_eq!(room.reserve(1, 4, || 40), Err(Shortage::Full));
+        room.release(60);
+        assert_eq!(room.reserve(60, 4, || 40), Ok(()));
+        assert_eq!(room.reserve(1, 4, || 40), Err(Shortage::Unflushed), "callers wait anew");
+    }
+
+    #[test]
+    fn a_new_limit_waits_for_what_was_accepted_without_one() {
+        let room = Room::new(None);
+        room.resize(Some(100), 3);
+        assert_eq!(room.reserve(1, 2, || 0), Err(Shortage::Unflushed));
+        assert_eq!(room.reserve(101, 2, || 0), Err(Shortage::Full));
+        assert_eq!(room.reserve(100, 4, || 0), Ok(()));
+        // A limit that changes needs no flush.
+        room.resize(Some(101), 7);
+        assert_eq!(room.reserve(1, 4, || 0), Ok(()));
+        assert_eq!((room.size(), room.reserved()), (Some(101), 101));
+    }
+}
