@@ -1,6 +1,7 @@
 # Functions of the scenarios, sourced inside a guest: mounting, waiting, failing.
 set -eu
 here=$(dirname "$0")
+EXPORT=/main
 
 fail() {
 	echo "FAIL: $*"
@@ -49,7 +50,7 @@ denied() {
 attach() {
 	options="vers=$VERSION,tcp,hard,port=$PORT"
 	[ "$VERSION" != 3 ] || options="$options,nolock,mountport=$MOUNTPORT,mountproto=tcp"
-	mount -t nfs -o "$options${2:+,$2}" "$SERVER:/main" "$1" || fail "cannot mount $SERVER:/main on $1"
+	mount -t nfs -o "$options${2:+,$2}" "$SERVER:$EXPORT" "$1" || fail "cannot mount $SERVER:$EXPORT on $1"
 }
 
 detach() {

@@ -20,13 +20,17 @@ mod hostile;
 mod kill;
 mod lab;
 mod libnfs;
+mod metrics;
 mod observer;
+mod package;
 mod prerequisites;
 mod probe;
 mod remove;
 mod scenarios;
+mod volumes;
 
 use lab::{Lab, Peer, Version};
+pub(crate) use scenarios::SAMPLE;
 
 /// What `cargo xtask help e2e` prints.
 pub(crate) const HELP: &str = "\
@@ -51,22 +55,27 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   full-names    the same with names only: creating, removing and restarting on the full disk
   remove        removing large and many files beside another client, whose latencies are printed; kill -9 meanwhile
   hostile       attacks by strangers, neighbours and local users beside two well-behaved clients; --sample runs a few
+  package       the Debian package in a minimal system: install, serve confined, upgrade, remove, purge
+  metrics       a Prometheus runs every query of the dashboard and of the alert rules
   bench         `holdfast bench` against nfs-ganesha, and a comparison of both; no operation may fail
+  volumes       volumes come, change and go beside two guests and libnfs, also while the server is killed
   kill          repeated kill -9 under two guests and libnfs; everything acknowledged must survive
 
   --nfs VERSION      mount with 3, 4.0, 4.1 or 4.2 only; each scenario has its default versions
   --server ganesha   test the scenarios themselves against nfs-ganesha, except those that kill, fill or check
   --rounds N         rounds of `kill`, 10 by default
   --minutes N        minutes of `fsx`; a short run by default
-  --long             let `remove` use 6 GiB and a million files instead of 256 MiB and 10,000; and `calls` 2,000 files
-                     instead of 200, with times that say something
+  --long             let `remove` use 6 GiB and a million files instead of 256 MiB and 10,000; `calls` 2,000 files
+                     instead of 200, with times that say something; and `volumes` go on for ten minutes
   --attack NAME      run only this attack of `hostile`; repeatable
-  --sample           one version per scenario and five attacks, which the seed chooses, as continuous integration does
+  --sample           one version per scenario and five attacks, which the seed chooses, and fewer tools of Linux, as
+                     continuous integration does
   --seed N           replay a run
   --keep             keep the data under the target directory; a failed scenario always does
 
 Needs root and Debian's user-mode-linux iproute2 nfs-common kmod perl libnfs-utils sqlite3 git gcc libc6-dev
-make e2fsprogs xz-utils linux-source-6.1 nfs-ganesha nfs-ganesha-vfs rpcbind, and the crates pjdfstest 0.2.2 and fsx 0.3.2 (`cargo install --locked`).
+make e2fsprogs xz-utils openssl linux-source-6.1 nfs-ganesha nfs-ganesha-vfs rpcbind debootstrap lintian systemd
+prometheus, and the crates pjdfstest 0.2.2 and fsx 0.3.2 (`cargo install --locked`).
 Lists what is missing but installs nothing. Ends with `N passed, N failed`.
 ";
 
@@ -144,11 +153,11 @@ pub(crate) fn command(arguments: &[&str]) -> ExitCode {
 }
 
 /// Runs every scenario with one version of NFS: a stage of continuous integration.
-pub(crate) fn run_sample(budget: Duration) -> Result<String, String> {
+pub(crate) fn run_sample() -> Result<String, String> {
     let arguments = ["--sample"];
     let options = Options::parse(&arguments).expect("the option is valid");
     prepare(&options)?;
-    outside(&arguments, &options, budget)?;
+    outside(&arguments, &options, SAMPLE)?;
     Ok("one version per scenario; `cargo xtask e2e` runs all".to_owned())
 }
 
@@ -158,6 +167,7 @@ fn prepare(options: &Options) -> Result<(), String> {
     if options.peer == Peer::Holdfast {
         process::build_holdfast()?;
     }
+    scenarios::prepare(options)?;
     Ok(())
 }
 

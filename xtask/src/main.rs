@@ -8,6 +8,7 @@
 //! | [`guided`] | coverage-guided fuzzing with libFuzzer |
 //! | [`e2e`] | a real Linux client in User-Mode-Linux guests, against the release binary |
 //! | [`conformance`] | pynfs against the release binary |
+//! | [`package`] | the Debian package and the container image |
 //! | [`perf`] | the cost of operations |
 //! | [`soak`] | long runs of the simulations, fuzzers and scenarios |
 //! | [`server`], [`nfs`] | servers started by chores, and the client that calls them |
@@ -20,6 +21,7 @@ mod conformance;
 mod e2e;
 mod guided;
 mod nfs;
+mod package;
 mod perf;
 mod process;
 mod readme;
@@ -38,6 +40,7 @@ Chores of the Holdfast project.
   cargo xtask conformance [OPTION...]   pynfs against the release binary
   cargo xtask soak TEST            long runs of the simulations, fuzzers and scenarios
   cargo xtask perf [OPTION...]     measure the cost of operations
+  cargo xtask package [deb|image]  make the Debian package and the container image
   cargo xtask help [COMMAND]       describe one of these commands
 ";
 
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         ["e2e", rest @ ..] => e2e::command(rest),
         ["conformance", rest @ ..] => conformance::command(rest),
         ["perf", rest @ ..] => perf::command(rest),
+        ["package", rest @ ..] => package::command(rest),
         ["soak", rest @ ..] => soak::command(rest),
         ["guest-work", rest @ ..] => work::command(rest),
         ["help", command] => help(command),
@@ -68,6 +72,7 @@ fn help(command: &str) -> ExitCode {
         "e2e" => e2e::HELP,
         "conformance" => conformance::HELP,
         "perf" => perf::HELP,
+        "package" => package::HELP,
         "soak" => soak::HELP,
         _ => return report::usage(HELP),
     };

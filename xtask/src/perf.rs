@@ -4,11 +4,11 @@
 //! | module | holds |
 //! |---|---|
 //! | [`rows`] | the main table: workloads and bounds |
-//! | [`parts`], [`growth`], [`tails`] | measurements outside the main table |
-//! | [`copy_limit`] | what large WRITEs cost at least |
+//! | [`parts`], [`growth`], [`tails`], [`scrape`] | measurements outside the main table |
+//! | [`transfer_limits`] | what large WRITEs and READs cost at least |
 //! | [`bench`] | runs `holdfast bench` |
 //! | [`cpu`], [`counter`] | CPU time, memory and instructions of processes |
-//! | [`results`] | results as tables and JSON |
+//! | [`results`], [`tables`] | results as JSON and as tables |
 //! | [`instructions`] | instructions per operation, compared with the record |
 
 use std::fs;
@@ -23,7 +23,6 @@ use crate::report::usage;
 use crate::server::Server;
 
 mod bench;
-mod copy_limit;
 mod counter;
 mod cpu;
 mod growth;
@@ -31,12 +30,15 @@ mod instructions;
 mod parts;
 mod results;
 mod rows;
+mod scrape;
+mod tables;
 mod tails;
+mod transfer_limits;
 
 use bench::{Bench, Sample, Time};
 use parts::{LIMIT_ROWS, LIMITS, PARTS, Part};
-use results::{Figure, RowResult};
-use rows::{DEPTH, ROWS, SEQUENTIAL_WRITES};
+use results::{Figure, Measured, RowResult};
+use rows::{DEPTH, Limit, PROTOCOLS, Protocol, ROWS, Row};
 
 /// What `cargo xtask help perf` prints.
 pub(crate) const HELP: &str = "\
@@ -44,8 +46,9 @@ cargo xtask perf [OPTION...]: measure the cost of operations, as in docs/perform
 
   --quick            measure each for a moment, as a test; the figures mean nothing
   --row NAME...      measure only these rows: null getattr lookup open-close read create-remove write-file-sync
-                     write-commit sequential-read sequential-write, and all but null with -4.2 over NFSv4.2;
-                     limits latency group-commit connections restart listing fairness tails crowd growth
+                     write-commit sequential-read sequential-write; limits latency group-commit connections restart
+                     listing scrape fairness tails crowd growth
+  --protocol 3|4.2   measure the rows before the semicolon over this protocol only; over both by default
   --rounds N         interleaved rounds, 5 by default; tables show medians
   --seconds N        duration of each measurement, 3 by default
   --data DIR         the servers' data; /dev/shm by default if it has room, else the target directory
@@ -79,6 +82,7 @@ struct Options {
     rounds: u32,
     seconds: f64,
     names: Vec<String>,
+    protocols: Vec<Protocol>,
     data: Option<PathBuf>,
     files: u64,
     peer: bool,
@@ -93,6 +97,7 @@ impl Options {
             rounds: if quick { 1 } else { 5 },
             seconds: if quick { 0.2 } else { 3.0 },
             names: Vec::new(),
+            protocols: PROTOCOLS.to_vec(),
             data: None,
             files: if quick { 16_000 } else { 1_000_000 },
             peer: false,
@@ -104,6 +109,7 @@ impl Options {
                 "--quick" => {}
                 "--rounds" => options.rounds = words.next()?.parse().ok().filter(|rounds| *rounds > 0)?,
                 "--seconds" => options.seconds = words.next()?.parse().ok().filter(|time| *time > 0.0)?,
+                "--protocol" => options.protocols = vec![Protocol::find(words.next()?)?],
                 "--data" => options.data = Some(PathBuf::from(words.next()?)),
                 "--files" => options.files = words.next()?.parse().ok()?,
                 "--json" => options.json = Some(PathBuf::from(words.next()?)),
@@ -227,9 +233,8 @@ struct Run<'o> {
     binary: PathBuf,
     scratch: Scratch,
     servers: u32,
-    measured: Vec<RowResult>,
+    measured: Measured,
     tcp_bytes_per_s: Vec<f64>,
-    copy_limits: Vec<f64>,
     figures: Vec<Figure>,
     failed: u64,
 }
@@ -280,9 +285,8 @@ fn measure(options: &Options) -> Result<(), String> {
         binary: binary.clone(),
         scratch,
         servers: 0,
-        measured: Vec::new(),
+        measured: Measured::default(),
         tcp_bytes_per_s: Vec::new(),
-        copy_limits: Vec::new(),
         figures: Vec::new(),
         failed: 0,
     };
@@ -297,9 +301,9 @@ fn measure(options: &Options) -> Result<(), String> {
     );
     machine["words"] = json!(words);
     let peer = options.peer.then_some("nfs-ganesha");
-    run.measured.retain(|row| !row.ours.is_empty());
+    run.measured.rows.retain(|row| !row.is_empty());
     println!("{words}\n");
-    println!("{}", results::shown(&run.measured, &run.figures, peer));
+    println!("{}", tables::shown(&run.measured, &run.figures, peer));
     if let Some(path) = &options.json {
         let text = format!("{:#}\n", results::to_json(&machine, &run.measured, &run.figures));
         fs::write(path, text).map_err(process::at(path))?;
@@ -318,43 +322,59 @@ fn measure_all(run: &mut Run<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Measures the main table: each round measures every row on each server.
+/// Measures the main table: each round measures every row over each protocol on each server.
 fn measure_rows(run: &mut Run<'_>) -> Result<(), String> {
     let rows = ROWS.iter().filter(|row| run.options.wants_row(row.name));
-    run.measured = rows.map(|row| RowResult { row, ours: Vec::new(), peer: Vec::new() }).collect();
-    if run.measured.is_empty() {
+    run.measured.rows = rows.map(RowResult::new).collect();
+    if run.measured.rows.is_empty() {
         return Ok(());
     }
     let ours = run.server(&[])?;
     let peer = if run.options.peer { Some(Server::ganesha(run.folder())?) } else { None };
+    let has_transfers =
+        run.measured.rows.iter().any(|result| matches!(result.row.limit, Some(Limit::Send | Limit::Copy)));
     for round in 1..=run.options.rounds {
         eprintln!("perf: round {round} of {}", run.options.rounds);
-        for at in 0..run.measured.len() {
-            let row = run.measured[at].row;
-            let size = (row.threads, DEPTH);
-            let sample = run.sample(&ours, row.arguments, size, run.time());
-            let sample = sample.map_err(|why| format!("{}: {why}", row.name))?;
-            run.measured[at].ours.push(sample);
-            if let Some(peer) = &peer {
-                cpu::wait_until_idle(peer.target.pid, REST)?;
-                // A failure of the peer leaves a gap in the table.
-                match run.bench.run(&peer.target, row.arguments, size, run.time()) {
-                    Ok(sample) => run.measured[at].peer.push(sample),
-                    Err(why) => eprintln!("perf: the peer, {}: {why}", row.name),
-                }
+        for at in 0..run.measured.rows.len() {
+            let row = run.measured.rows[at].row;
+            for protocol in run.options.protocols.iter().filter(|protocol| row.bound(**protocol).is_some()) {
+                let measured = measure_row(run, row, *protocol, &ours, peer.as_ref());
+                let (sample, theirs) =
+                    measured.map_err(|why| format!("{} over {}: {why}", row.name, protocol.title()))?;
+                let samples = run.measured.rows[at].over_mut(*protocol);
+                samples.ours.push(sample);
+                samples.peer.extend(theirs);
             }
         }
         if run.options.wants(LIMITS) {
             let (tcp, _) = run.bench.limits(&ours.target, &run.scratch.folder, run.time().seconds / 3.0)?;
             run.tcp_bytes_per_s.push(tcp);
         }
-        if run.measured.iter().any(|measured| SEQUENTIAL_WRITES.contains(&measured.row.name)) {
+        if has_transfers {
             let length = Duration::from_secs_f64(run.time().seconds / 3.0);
-            run.copy_limits.push(copy_limit::measure(&run.scratch.folder, length)?);
+            run.measured.transfers.push(transfer_limits::measure(&run.scratch.folder, length)?);
         }
     }
-    copy_limit::figures(run);
     Ok(())
+}
+
+/// Measures a row over a protocol, on our server and on the peer. A failure of the peer leaves a gap in the table.
+fn measure_row(
+    run: &mut Run<'_>,
+    row: &Row,
+    protocol: Protocol,
+    ours: &Server,
+    peer: Option<&Server>,
+) -> Result<(Sample, Option<Sample>), String> {
+    let (arguments, size) = (row.arguments(protocol), (row.threads, DEPTH));
+    let sample = run.sample(ours, &arguments, size, run.time())?;
+    let Some(peer) = peer else { return Ok((sample, None)) };
+    cpu::wait_until_idle(peer.target.pid, REST)?;
+    let theirs = run.bench.run(&peer.target, &arguments, size, run.time());
+    let theirs = theirs.inspect_err(|why| {
+        eprintln!("perf: the peer, {} over {}: {why}", row.name, protocol.title());
+    });
+    Ok((sample, theirs.ok()))
 }
 
 fn load_average() -> String {
@@ -411,23 +431,28 @@ mod tests {
             Options::parse(&["--row", "null", "growth", "--rounds", "2", "--files", "10000000"]).unwrap();
         assert!(options.wants("null") && options.wants("growth") && !options.wants("lookup"));
         assert_eq!((options.rounds, options.files), (2, 10_000_000));
-        let limits = Options::parse(&["--row", "limits"]).unwrap();
+        assert_eq!(options.protocols, PROTOCOLS);
+        let limits = Options::parse(&["--row", "limits", "--protocol", "4.2"]).unwrap();
+        assert_eq!(limits.protocols, [Protocol::Nfs42]);
         assert!(limits.wants_row("getattr") && !limits.wants_row("lookup"));
         assert!(Options::parse(&[]).unwrap().wants_row("lookup"));
-        for wrong in [&["--row", "nothing"][..], &["--rounds", "0"], &["--peer", "another"], &["quick"]] {
+        let wrong: [&[&str]; 5] = [
+            &["--row", "nothing"],
+            &["--rounds", "0"],
+            &["--peer", "another"],
+            &["--protocol", "4"],
+            &["quick"],
+        ];
+        for wrong in wrong {
             assert!(Options::parse(wrong).is_none(), "{wrong:?}");
         }
     }
 
     #[test]
     fn the_help_names_every_row_and_part() {
-        assert!(HELP.contains("all but null with -4.2 over NFSv4.2"));
         let words: Vec<&str> = HELP.split([' ', '\n', ',', ';']).collect();
         for name in ROWS.iter().map(|row| row.name).chain(PARTS.iter().map(|part| part.name)) {
-            let listed = name.strip_suffix("-4.2").unwrap_or(name);
-            assert!(words.contains(&listed), "{name}");
-            let has_version = ROWS.iter().any(|row| row.name.strip_suffix("-4.2") == Some(listed));
-            assert_eq!(has_version, ROWS.iter().any(|row| row.name == listed) && listed != "null", "{name}");
+            assert!(words.contains(&name), "{name}");
         }
     }
 }

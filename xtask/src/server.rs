@@ -134,21 +134,31 @@ impl Server {
         Ok(connection)
     }
 
-    /// Returns the root handle of the export.
+    /// Returns the root handle of the first volume's export.
     pub(crate) fn root(&self) -> Result<Vec<u8>, String> {
+        self.mount("/main")
+    }
+
+    /// Returns the root handle of an export.
+    pub(crate) fn mount(&self, export: &str) -> Result<Vec<u8>, String> {
         let address = SocketAddr::new(self.target.address.ip(), self.target.mount_port);
         let mut mount =
             Connection::open(address, MOUNT, PATIENCE).map_err(|error| format!("{address}: {error}"))?;
         // Procedure 1 is GETATTR in NFS and MNT in MOUNT.
         let results = mount.ask(Procedure::Getattr, &[0], |path| {
-            path.opaque(b"/main");
+            path.opaque(export.as_bytes());
         })?;
         results.handle(4)
     }
 
+    /// Returns the administrator's socket.
+    pub(crate) fn admin_socket(&self) -> PathBuf {
+        self.folder.join("data/admin.sock")
+    }
+
     /// Returns the size of the volume's index file.
     pub(crate) fn index_bytes(&self) -> Result<u64, String> {
-        let path = self.folder.join("data/volumes/main/index");
+        let path = self.folder.join("data/pools/default/index");
         Ok(fs::metadata(&path).map_err(process::at(&path))?.len())
     }
 

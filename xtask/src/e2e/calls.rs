@@ -153,7 +153,7 @@ fn print(runs: &[Run]) {
 }
 
 /// In each phase, and in all together, there must be no more calls than with the best of the others. In [`OFTEN`], that is
-/// the best of those that delegate nothing to who opens a file once: who does saves calls here, and wastes them on the
+/// the best of those that do not delegate a file at its first open: the others save calls here, and waste them on the
 /// removal of files that were read once.
 fn judge(ours: &Run, others: &[&Run]) -> Result<(), String> {
     let wastes =

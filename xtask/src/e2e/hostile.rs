@@ -113,7 +113,8 @@ fn prepare(lab: &mut Lab) -> Result<(), String> {
             .map_err(|error| format!("cannot have {DESCRIPTORS} open files: {error}"))?;
     }
     places::make(lab)?;
-    lab.configure(&format!("memory = \"{} MiB\"", MEMORY_BYTES >> 20));
+    let administration = attacks::configuration(lab)?;
+    lab.configure(&format!("memory = \"{} MiB\"\n{administration}", MEMORY_BYTES >> 20));
     lab.admit(places::ADMITTED);
     lab.also_listen(&places::also_listened());
     Ok(())

@@ -13,7 +13,7 @@ use super::libnfs::Client;
 use super::{Options, probe};
 use crate::process;
 
-const GUESTS: [u8; 2] = [1, 2];
+pub(super) const GUESTS: [u8; 2] = [1, 2];
 /// Time limit from the server's start to its first reply.
 const FIRST_REPLY: Duration = Duration::from_secs(20);
 /// Time limit for guests to boot.
@@ -26,8 +26,8 @@ const LIBNFS_PAUSE: Duration = Duration::from_millis(100);
 
 /// Shared between threads.
 #[derive(Default)]
-struct Signals {
-    is_over: AtomicBool,
+pub(super) struct Signals {
+    pub(super) is_over: AtomicBool,
     /// Odd from just before a kill until the first reply after it.
     restarts: AtomicUsize,
 }
@@ -73,8 +73,8 @@ fn rounds(lab: &mut Lab, count: usize, seed: u64) -> Result<String, String> {
     ))
 }
 
-/// Writes files until the kills are over. Returns how many attempts a kill interrupted.
-fn work(client: &mut Client, signals: &Signals) -> Result<usize, String> {
+/// Writes files until the signal. Returns how many attempts a kill interrupted.
+pub(super) fn work(client: &mut Client, signals: &Signals) -> Result<usize, String> {
     let mut interrupted = 0;
     while !signals.is_over.load(Ordering::Relaxed) {
         let before = signals.restarts.load(Ordering::SeqCst);
@@ -102,27 +102,39 @@ fn kill_repeatedly(
     wait_for_work(lab)?;
     for round in 1..=count {
         thread::sleep(Duration::from_millis(500) + Duration::from_millis(random.u64(..3500)));
-        for (number, guest) in &mut *guests {
-            if let Ok(Some(status)) = guest.try_wait() {
-                return Err(format!("guest {number} exited before round {round}: {status}"));
-            }
-        }
-        if let Some(status) = lab.ended()? {
-            return Err(format!("the server exited before round {round}: {status}"));
-        }
-        signals.restarts.fetch_add(1, Ordering::SeqCst);
-        lab.kill();
-        let start = Instant::now();
-        lab.spawn()?;
-        times.push(first_reply(lab, start, handle).map_err(|why| format!("round {round}: {why}"))?);
-        signals.restarts.fetch_add(1, Ordering::SeqCst);
+        let restarted = check_running(lab, guests).and_then(|()| restart(lab, signals, handle));
+        times.push(restarted.map_err(|why| format!("round {round}: {why}"))?);
     }
     thread::sleep(Duration::from_secs(2));
     Ok(times)
 }
 
+/// Checks that the server and the guests have not exited.
+pub(super) fn check_running(lab: &mut Lab, guests: &mut [(u8, Child)]) -> Result<(), String> {
+    for (number, guest) in guests {
+        if let Ok(Some(status)) = guest.try_wait() {
+            return Err(format!("guest {number} exited: {status}"));
+        }
+    }
+    match lab.ended()? {
+        Some(status) => Err(format!("the server exited: {status}")),
+        None => Ok(()),
+    }
+}
+
+/// Kills the server and starts it again. Returns the time from its start until the old handle was answered.
+pub(super) fn restart(lab: &mut Lab, signals: &Signals, handle: &[u8]) -> Result<Duration, String> {
+    signals.restarts.fetch_add(1, Ordering::SeqCst);
+    lab.kill();
+    let start = Instant::now();
+    lab.spawn()?;
+    let took = first_reply(lab, start, handle)?;
+    signals.restarts.fetch_add(1, Ordering::SeqCst);
+    Ok(took)
+}
+
 /// Waits until guests have mounted: mount(8), unlike a mounted file system, does not retry for ever.
-fn wait_for_work(lab: &Lab) -> Result<(), String> {
+pub(super) fn wait_for_work(lab: &Lab) -> Result<(), String> {
     let end = Instant::now() + BOOT;
     let working = |number: &u8| lab.out().join(format!("outcomes-guest{number}-0")).exists();
     while !GUESTS.iter().all(working) {
@@ -149,7 +161,7 @@ fn first_reply(lab: &mut Lab, start: Instant, handle: &[u8]) -> Result<Duration,
 }
 
 /// Describes the median and the maximum.
-fn summary(times: &[Duration]) -> String {
+pub(super) fn summary(times: &[Duration]) -> String {
     let mut sorted = times.to_vec();
     sorted.sort();
     let (Some(median), Some(longest)) = (sorted.get(sorted.len() / 2), sorted.last()) else {

@@ -101,8 +101,8 @@ pub(super) struct Lab {
     namespace: String,
     /// First lines of the server's configuration.
     settings: String,
-    /// The networks that the export admits; all if there are none.
-    admitted: &'static [&'static str],
+    /// The exports in the servers' configuration.
+    exports: String,
     /// Where the server listens besides [`ADDRESS`], as in a URL.
     listened: Option<String>,
     /// The scenario's deadline.
@@ -134,7 +134,7 @@ impl Lab {
             folder,
             namespace: namespace.to_owned(),
             settings: String::new(),
-            admitted: &[],
+            exports: export_to(&[]),
             listened: None,
             end,
             _claim: claim,
@@ -185,8 +185,14 @@ impl Lab {
     }
 
     /// Sets the networks that the export admits, for servers started from now on.
-    pub(super) fn admit(&mut self, networks: &'static [&'static str]) {
-        self.admitted = networks;
+    pub(super) fn admit(&mut self, networks: &[&str]) {
+        self.exports = export_to(networks);
+    }
+
+    /// Sets the exports, for servers started from now on and for one that reloads them.
+    pub(super) fn export(&mut self, exports: String) -> Result<(), String> {
+        self.exports = exports;
+        self.write_configuration().map(|_| ())
     }
 
     /// Lets servers started from now on listen on another address as well.
@@ -248,12 +254,7 @@ impl Lab {
             command.arg(&self.namespace).arg(self.folder.join("ganesha"));
             return Ok(command);
         }
-        let configuration = self.folder.join("holdfast.toml");
-        // Root is not squashed, as the tests of permissions need.
-        let export = "[[export]]\npath = \"/main\"\nvolume = \"main\"\nsquash = \"none\"\n";
-        let clients = self.admitted;
-        let text = format!("journal_size = \"64 MiB\"\n{}\n\n{export}clients = {clients:?}\n", self.settings);
-        fs::write(&configuration, text).map_err(process::at(&configuration))?;
+        let configuration = self.write_configuration()?;
         let mut command = Command::new(self.binary());
         command.arg("serve").arg(self.data());
         for address in [Some(ADDRESS), self.listened.as_deref()].into_iter().flatten() {
@@ -264,6 +265,14 @@ impl Lab {
         }
         command.arg("--config").arg(configuration);
         Ok(command)
+    }
+
+    /// Writes the configuration file and returns its path.
+    fn write_configuration(&self) -> Result<PathBuf, String> {
+        let path = self.folder.join("holdfast.toml");
+        let text = format!("journal_size = \"64 MiB\"\n{}\n\n{}", self.settings, self.exports);
+        fs::write(&path, text).map_err(process::at(&path))?;
+        Ok(path)
     }
 
     /// The server's log.
@@ -338,8 +347,7 @@ impl Lab {
         let report: serde_json::Value =
             serde_json::from_str(&json).map_err(|error| format!("holdfast check: {error}"))?;
         let count = |name: &str| {
-            let count =
-                report.pointer(&format!("/volumes/0/summary/{name}")).and_then(|count| count.as_u64());
+            let count = report.pointer(&format!("/pools/0/summary/{name}")).and_then(|count| count.as_u64());
             count.ok_or_else(|| format!("holdfast check does not report {name}"))
         };
         Ok(Summary { inodes: count("inodes")?, extents: count("extents")?, live_bytes: count("live_bytes")? })
@@ -492,6 +500,12 @@ impl Drop for Lab {
             let _ = Command::new("umount").arg("-l").arg(disk).status();
         }
     }
+}
+
+/// The export of the volume `main` to these networks, or to all if there are none. Root is not squashed, as the tests of
+/// permissions need.
+fn export_to(networks: &[&str]) -> String {
+    format!("[[export]]\npath = \"/main\"\nvolume = \"main\"\nsquash = \"none\"\nclients = {networks:?}\n")
 }
 
 /// The address that `e2e/guest` assigns to a guest.

@@ -16,6 +16,8 @@ const LIMIT: &str = "60";
 /// Runs the tools and remembers what was acknowledged.
 pub(super) struct Client {
     peer: Peer,
+    /// The exported path, without the first slash.
+    pub(super) export: String,
     folder: PathBuf,
     random: Rng,
     /// The content of each file that nfs-cp acknowledged; `None` if only the name is certain.
@@ -25,12 +27,19 @@ pub(super) struct Client {
 }
 
 impl Client {
+    /// A client of `/main`.
     pub(super) fn new(lab: &Lab, seed: u64) -> Result<Client, String> {
-        let folder = lab.folder.join("libnfs");
+        Client::of(lab, "main", seed)
+    }
+
+    /// A client of another export, which no other client uses.
+    pub(super) fn of(lab: &Lab, export: &str, seed: u64) -> Result<Client, String> {
+        let folder = lab.folder.join("libnfs").join(export);
         fs::create_dir_all(&folder).map_err(process::at(&folder))?;
         let random = Rng::with_seed(seed);
         Ok(Client {
             peer: lab.peer,
+            export: export.to_owned(),
             folder,
             random,
             acknowledged: BTreeMap::new(),
@@ -40,8 +49,8 @@ impl Client {
     }
 
     fn url(&self, name: &str) -> String {
-        let mount_port = self.peer.mount_port();
-        format!("nfs://{ADDRESS}/main/{name}?nfsport={PORT}&mountport={mount_port}&version=3")
+        let (mount_port, export) = (self.peer.mount_port(), &self.export);
+        format!("nfs://{ADDRESS}/{export}/{name}?nfsport={PORT}&mountport={mount_port}&version=3")
     }
 
     /// Writes a file shorter than `length_max` bytes. Returns whether the tool succeeded.
@@ -98,12 +107,19 @@ impl Client {
                 return Err("nfs-cp of an empty file failed".to_owned());
             }
         }
-        let listing = tool("nfs-ls", &[&format!("nfs://{ADDRESS}/main/?nfsport={PORT}&version=4")])?;
+        let listing =
+            tool("nfs-ls", &[&format!("nfs://{ADDRESS}/{}/?nfsport={PORT}&version=4", self.export)])?;
         let shown = String::from_utf8_lossy(&listing.stdout).lines().count();
         if !listing.status.success() || shown < self.files() {
             return Err(format!("nfs-ls over NFSv4 shows {shown} of {} names", self.files()));
         }
         Ok(())
+    }
+
+    /// Reads a file that does not exist, which must fail.
+    pub(super) fn miss(&self) -> Result<(), String> {
+        let output = tool("nfs-cat", &[&self.url("nobody-wrote-this")])?;
+        if output.status.success() { Err("nfs-cat reads a missing file".to_owned()) } else { Ok(()) }
     }
 
     /// The number of acknowledged files.

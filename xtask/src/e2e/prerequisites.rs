@@ -20,8 +20,13 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("make", "make"),
     ("mkfs.ext4", "e2fsprogs"),
     ("xz", "xz-utils"),
+    ("openssl", "openssl"),
     ("ganesha.nfsd", "nfs-ganesha nfs-ganesha-vfs"),
     ("rpcbind", "rpcbind"),
+    ("debootstrap", "debootstrap"),
+    ("lintian", "lintian"),
+    ("systemd-analyze", "systemd"),
+    ("prometheus", "prometheus"),
 ];
 
 /// Programs, and the crates that provide them.

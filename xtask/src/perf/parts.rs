@@ -1,5 +1,5 @@
 //! Measurements outside the main table: latency of one client, fractions of limits, group commit, connections, restart
-//! after a crash, listings. `growth` measures large volumes, `tails` the interference between clients.
+//! after a crash, listings. `growth` measures large volumes, `tails` the interference between clients, `scrape` metrics.
 
 use std::fs;
 use std::thread;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::bench::{Sample, Time};
 use super::results::{Figure, Goal, median_of};
 use super::rows::{GETATTR, NULL, READ, SEQUENTIAL_READ};
-use super::{Run, cpu, growth, tails};
+use super::{Run, cpu, growth, scrape, tails};
 use crate::process;
 
 /// A part: its name on the command line, and its measurement.
@@ -28,6 +28,7 @@ pub(super) const PARTS: &[Part] = &[
     Part { name: "connections", run: connections },
     Part { name: "restart", run: restart },
     Part { name: "listing", run: listing },
+    Part { name: "scrape", run: scrape::run },
     Part { name: "fairness", run: tails::fairness },
     Part { name: "tails", run: tails::tails },
     Part { name: "crowd", run: tails::crowd },
@@ -73,8 +74,7 @@ const NAMES_PER_SECOND: f64 = 500_000.0;
 /// Compares rates with their limits in the same round.
 fn limits(run: &mut Run<'_>) -> Result<(), String> {
     let rates = |name: &str, figure: fn(&Sample) -> f64| -> Vec<f64> {
-        let row = run.measured.iter().find(|measured| measured.row.name == name);
-        row.map_or(Vec::new(), |row| row.ours.iter().map(figure).collect())
+        run.measured.over_nfs3(name).iter().map(figure).collect()
     };
     let calls = |sample: &Sample| sample.operations_per_s;
     let null = rates(NULL, calls);
@@ -88,7 +88,7 @@ fn limits(run: &mut Run<'_>) -> Result<(), String> {
             0.80,
         ),
     ];
-    for (name, values, least) in figures {
+    for (name, values, least) in figures.into_iter().filter(|(_, values, _)| !values.is_empty()) {
         run.figures.push(Figure { name: name.to_owned(), values, unit: "%", goal: Goal::AtLeast(least) });
     }
     Ok(())

@@ -1,11 +1,10 @@
-//! Results as Markdown tables and as JSON.
-
-use std::fmt::Write as _;
+//! Results, and their form as JSON and in words. `tables` shows them.
 
 use serde_json::{Value, json};
 
 use super::bench::Sample;
-use super::rows::{Bound, Row};
+use super::rows::{Bound, Limit, NULL, PROTOCOLS, Protocol, Row};
+use super::transfer_limits::TransferLimits;
 
 /// The desired side of a bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,7 +17,7 @@ pub(super) enum Goal {
 
 impl Goal {
     /// `yes`, or `no` with the ratio to the bound.
-    fn verdict(self, value: f64) -> String {
+    pub(super) fn verdict(self, value: f64) -> String {
         let (is_met, ratio) = match self {
             Goal::AtMost(bound) => (value <= bound, value / bound),
             Goal::AtLeast(bound) => (value >= bound, value / bound),
@@ -27,7 +26,7 @@ impl Goal {
         if is_met { "yes".to_owned() } else { format!("no: {ratio:.2} ×") }
     }
 
-    fn shown(self, unit: &str) -> String {
+    pub(super) fn shown(self, unit: &str) -> String {
         match self {
             Goal::AtMost(bound) => format!("≤ {}", quantity(bound, unit)),
             Goal::AtLeast(bound) => format!("≥ {}", quantity(bound, unit)),
@@ -45,12 +44,98 @@ pub(super) struct Figure {
     pub(super) goal: Goal,
 }
 
-/// The samples of a row of the main table: Holdfast's and the peer's, one per round.
+/// The samples of a row over one protocol: Holdfast's and the peer's, one per round.
+#[derive(Debug, Default)]
+pub(super) struct Samples {
+    pub(super) ours: Vec<Sample>,
+    pub(super) peer: Vec<Sample>,
+}
+
+/// The samples of a row.
 #[derive(Debug)]
 pub(super) struct RowResult {
     pub(super) row: &'static Row,
-    pub(super) ours: Vec<Sample>,
-    pub(super) peer: Vec<Sample>,
+    /// In the order of [`PROTOCOLS`].
+    over: [Samples; PROTOCOLS.len()],
+}
+
+/// What the main table shows.
+#[derive(Debug, Default)]
+pub(super) struct Measured {
+    pub(super) rows: Vec<RowResult>,
+    /// One per round.
+    pub(super) transfers: Vec<TransferLimits>,
+}
+
+impl RowResult {
+    pub(super) fn new(row: &'static Row) -> RowResult {
+        RowResult { row, over: Default::default() }
+    }
+
+    pub(super) fn over(&self, protocol: Protocol) -> &Samples {
+        &self.over[protocol as usize]
+    }
+
+    pub(super) fn over_mut(&mut self, protocol: Protocol) -> &mut Samples {
+        &mut self.over[protocol as usize]
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.over.iter().all(|samples| samples.ours.is_empty())
+    }
+
+    /// Returns costs in the unit of the row's bound.
+    pub(super) fn costs(&self, samples: &[Sample]) -> Vec<f64> {
+        samples.iter().map(|sample| cost(self.row, sample, sample.server_us)).collect()
+    }
+
+    fn json(&self, limit: Option<f64>) -> Value {
+        let over = |protocol: Protocol| {
+            let samples = self.over(protocol);
+            json!({ "bound": self.row.bound(protocol), "holdfast": samples_json(&samples.ours),
+                "peer": samples_json(&samples.peer) })
+        };
+        json!({
+            "name": self.row.name, "unit": self.row.unit().trim(), "peer_ratio_at_most": self.row.peer_ratio,
+            "limit": limit, "limit_ratio_at_most": self.row.limit_ratio,
+            "nfs3": over(Protocol::Nfs3), "nfs4.2": over(Protocol::Nfs42),
+        })
+    }
+}
+
+fn samples_json(samples: &[Sample]) -> Vec<Value> {
+    let one = |sample: &Sample| {
+        json!({
+            "operations_per_s": sample.operations_per_s,
+            "bytes_per_s": sample.bytes_per_s,
+            "p50_us": sample.p50_us,
+            "p99_us": sample.p99_us,
+            "server_cpu_us_per_operation": sample.server_us,
+            "client_cpu_us_per_operation": sample.client_us,
+            "gib_per_operation": sample.gib_per_operation,
+            "instructions_per_operation": sample.instructions,
+            "failed": sample.failed,
+        })
+    };
+    samples.iter().map(one).collect()
+}
+
+impl Measured {
+    /// Returns the samples of a row over NFSv3.
+    pub(super) fn over_nfs3(&self, name: &str) -> &[Sample] {
+        let row = self.rows.iter().find(|result| result.row.name == name);
+        row.map_or(&[], |result| &result.over(Protocol::Nfs3).ours)
+    }
+
+    /// Returns the median of what a row costs at least, in its unit.
+    pub(super) fn limit(&self, row: &Row) -> Option<f64> {
+        let costs: Vec<f64> = match row.limit? {
+            Limit::Null => self.over_nfs3(NULL).iter().map(|sample| sample.server_us).collect(),
+            Limit::Send => self.transfers.iter().map(|limits| limits.send).collect(),
+            Limit::Copy => self.transfers.iter().map(|limits| limits.copy).collect(),
+        };
+        (!costs.is_empty()).then(|| median(&costs))
+    }
 }
 
 /// The median.
@@ -69,13 +154,13 @@ pub(super) fn median_of(samples: &[Sample], figure: impl Fn(&Sample) -> f64) -> 
     median(&samples.iter().map(figure).collect::<Vec<_>>())
 }
 
-fn range(values: &[f64]) -> (f64, f64) {
+pub(super) fn range(values: &[f64]) -> (f64, f64) {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     (low, values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
 }
 
 /// Formats a number with three significant digits.
-fn digits(value: f64) -> String {
+pub(super) fn digits(value: f64) -> String {
     match value.abs() {
         size if size >= 99.95 || size == 0.0 => format!("{value:.0}"),
         size if size >= 9.995 => format!("{value:.1}"),
@@ -85,7 +170,7 @@ fn digits(value: f64) -> String {
 }
 
 /// Formats a number with its unit; large ones in thousands and millions.
-fn quantity(value: f64, unit: &str) -> String {
+pub(super) fn quantity(value: f64, unit: &str) -> String {
     match unit {
         "%" => format!("{:.0} %", value * 100.0),
         "×" => format!("{value:.2} ×"),
@@ -97,7 +182,7 @@ fn quantity(value: f64, unit: &str) -> String {
 }
 
 /// Formats a latency.
-fn time(microseconds: f64) -> String {
+pub(super) fn time(microseconds: f64) -> String {
     if microseconds >= 1e3 {
         format!("{} ms", digits(microseconds / 1e3))
     } else {
@@ -113,137 +198,8 @@ pub(super) fn cost(row: &Row, sample: &Sample, microseconds: f64) -> f64 {
     }
 }
 
-fn rate(row: &Row, samples: &[Sample]) -> String {
-    match row.bound {
-        Bound::MicrosecondsPerOperation(_) => {
-            quantity(median_of(samples, |sample| sample.operations_per_s), "/s")
-        }
-        Bound::SecondsPerGib(_) => {
-            format!("{} GB/s", digits(median_of(samples, |sample| sample.bytes_per_s) / 1e9))
-        }
-    }
-}
-
-impl RowResult {
-    fn cells(&self, has_peer: bool) -> Vec<String> {
-        let row = self.row;
-        let (unit, goal) = match row.bound {
-            Bound::MicrosecondsPerOperation(bound) => (" µs", Goal::AtMost(bound)),
-            Bound::SecondsPerGib(bound) => (" s/GiB", Goal::AtMost(bound)),
-        };
-        let costs: Vec<f64> = self.ours.iter().map(|sample| cost(row, sample, sample.server_us)).collect();
-        let client = median_of(&self.ours, |sample| cost(row, sample, sample.client_us));
-        let (low, high) = range(&costs);
-        let mut cells = vec![
-            row.title.to_owned(),
-            rate(row, &self.ours),
-            time(median_of(&self.ours, |sample| sample.p50_us)),
-            time(median_of(&self.ours, |sample| sample.p99_us)),
-            format!("**{}{unit}** ({} – {})", digits(median(&costs)), digits(low), digits(high)),
-            goal.shown(unit),
-            goal.verdict(median(&costs)),
-            format!("{}{unit}", digits(client)),
-        ];
-        let counts: Vec<f64> = self.ours.iter().filter_map(|sample| sample.instructions).collect();
-        cells.push(if counts.is_empty() { "–".to_owned() } else { quantity(median(&counts), "") });
-        if has_peer && self.peer.is_empty() {
-            cells.extend(["–"; 3].map(str::to_owned));
-        } else if has_peer {
-            let theirs = median_of(&self.peer, |sample| cost(row, sample, sample.server_us));
-            cells.push(rate(row, &self.peer));
-            cells.push(format!("{}{unit}", digits(theirs)));
-            cells.push(format!("{:.2} ×", median(&costs) / theirs));
-        }
-        cells
-    }
-
-    fn json(&self) -> Value {
-        let samples = |samples: &[Sample]| -> Vec<Value> {
-            let one = |sample: &Sample| {
-                json!({
-                    "operations_per_s": sample.operations_per_s,
-                    "bytes_per_s": sample.bytes_per_s,
-                    "p50_us": sample.p50_us,
-                    "p99_us": sample.p99_us,
-                    "server_cpu_us_per_operation": sample.server_us,
-                    "client_cpu_us_per_operation": sample.client_us,
-                    "gib_per_operation": sample.gib_per_operation,
-                    "instructions_per_operation": sample.instructions,
-                    "failed": sample.failed,
-                })
-            };
-            samples.iter().map(one).collect()
-        };
-        let bound = match self.row.bound {
-            Bound::MicrosecondsPerOperation(bound) => json!({ "server_cpu_us_per_operation": bound }),
-            Bound::SecondsPerGib(bound) => json!({ "server_cpu_s_per_gib": bound }),
-        };
-        let (ours, peer) = (samples(&self.ours), samples(&self.peer));
-        json!({ "name": self.row.name, "bound": bound, "holdfast": ours, "peer": peer })
-    }
-}
-
-fn table(head: &[&str], rows: &[Vec<String>]) -> String {
-    let mut out = String::new();
-    let mut line = |cells: &[String]| {
-        writeln!(out, "| {} |", cells.join(" | ")).expect("a String takes any text");
-    };
-    line(&head.iter().map(|cell| (*cell).to_owned()).collect::<Vec<_>>());
-    line(&vec!["---".to_owned(); head.len()]);
-    for row in rows {
-        line(row);
-    }
-    out
-}
-
-/// Formats both tables; an empty one is omitted.
-pub(super) fn shown(measured: &[RowResult], figures: &[Figure], peer: Option<&str>) -> String {
-    let mut out = String::new();
-    if !measured.is_empty() {
-        let mut head = vec![
-            "",
-            "rate",
-            "p50",
-            "p99",
-            "server CPU (range)",
-            "bound",
-            "reached",
-            "client CPU",
-            "instructions",
-        ];
-        let theirs = peer.map(|peer| [format!("{peer}: rate"), format!("{peer}: CPU")]);
-        if let Some([rate, cost]) = &theirs {
-            head.extend([rate.as_str(), cost.as_str(), "CPU ratio"]);
-        }
-        let rows: Vec<Vec<String>> = measured.iter().map(|row| row.cells(peer.is_some())).collect();
-        out += &table(&head, &rows);
-        out.push('\n');
-    }
-    if !figures.is_empty() {
-        let row = |figure: &Figure| {
-            let (value, (low, high)) = (median(&figure.values), range(&figure.values));
-            vec![
-                figure.name.clone(),
-                format!("**{}**", quantity(value, figure.unit)),
-                if figure.values.len() > 1 {
-                    format!("{} – {}", quantity(low, figure.unit), quantity(high, figure.unit))
-                } else {
-                    String::new()
-                },
-                figure.goal.shown(figure.unit),
-                figure.goal.verdict(value),
-            ]
-        };
-        out += &table(
-            &["", "median", "range", "bound", "reached"],
-            &figures.iter().map(row).collect::<Vec<_>>(),
-        );
-    }
-    out
-}
-
 /// All results as JSON.
-pub(super) fn to_json(machine: &Value, measured: &[RowResult], figures: &[Figure]) -> Value {
+pub(super) fn to_json(machine: &Value, measured: &Measured, figures: &[Figure]) -> Value {
     let figure = |figure: &Figure| {
         let (at_most, at_least) = match figure.goal {
             Goal::AtMost(bound) => (Some(bound), None),
@@ -253,8 +209,8 @@ pub(super) fn to_json(machine: &Value, measured: &[RowResult], figures: &[Figure
         let unit = figure.unit.trim();
         json!({ "name": figure.name, "values": figure.values, "unit": unit, "at_most": at_most, "at_least": at_least })
     };
-    let rows: Vec<Value> = measured.iter().map(RowResult::json).collect();
-    json!({ "schema": 2, "machine": machine, "rows": rows, "figures": figures.iter().map(figure).collect::<Vec<_>>() })
+    let rows: Vec<Value> = measured.rows.iter().map(|row| row.json(measured.limit(row.row))).collect();
+    json!({ "schema": 3, "machine": machine, "rows": rows, "figures": figures.iter().map(figure).collect::<Vec<_>>() })
 }
 
 #[cfg(test)]

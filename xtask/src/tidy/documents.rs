@@ -8,7 +8,7 @@ use super::layers::{array, members};
 use super::{File, Violation};
 
 /// Prefixes that mark a quoted word as a path of the repository.
-const BEGINNINGS: &[&str] = &["crates/", "docs/", "e2e/", "xtask/", "fuzz/", ".ci/", ".cargo/"];
+const BEGINNINGS: &[&str] = &["crates/", "docs/", "e2e/", "xtask/", "fuzz/", "package/", ".ci/", ".cargo/"];
 
 /// Documents that name tests by their functions.
 const NAMING_TESTS: &[&str] = &["docs/proofs.md", "docs/results.md"];

@@ -12,7 +12,8 @@ const TABLE: &[(&str, &[&str])] = &[
     ("volume", &[]),
     ("store", &["volume"]),
     ("nfs", &["wire", "volume"]),
-    ("server", &["wire", "volume", "store", "nfs"]),
+    ("http_request", &[]),
+    ("server", &["wire", "volume", "store", "nfs", "http_request"]),
     ("load", &["wire"]),
     ("sim", &["wire", "volume", "nfs"]),
     ("holdfast", &["wire", "volume", "store", "nfs", "server", "load"]),
@@ -27,7 +28,7 @@ const RUNTIMES: &[&str] =
 const SOCKETS: &[&str] = &["mio", "socket2", "polling", "tokio", "async-io", "hyper", "quinn"];
 
 /// Members that may not depend on [`SOCKETS`].
-const WITHOUT_SOCKETS: &[&str] = &["wire", "volume", "nfs", "store", "sim"];
+const WITHOUT_SOCKETS: &[&str] = &["wire", "volume", "nfs", "store", "sim", "http_request"];
 
 /// Permissive licences. `deny.toml` has the same list.
 const LICENCES: &[&str] = &[

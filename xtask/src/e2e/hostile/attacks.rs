@@ -12,6 +12,8 @@ mod callbacks;
 mod calls;
 mod clients;
 mod connections;
+mod fragments;
+mod handshakes;
 mod hoards;
 mod identity;
 mod local;
@@ -66,6 +68,8 @@ const fn attack(
 ) -> Attack {
     Attack { name, by, what, run, restarts: false, afterwards: || Ok(()) }
 }
+
+pub(super) use handshakes::configuration;
 
 use By::{LocalUser, Neighbour, Stranger};
 
@@ -190,7 +194,19 @@ const ALL: &[Attack] = &[
     ),
     attack("truncations", Neighbour, "truncates files, each time a little longer", waits::truncations),
     attack("cold-reads", Neighbour, "256 READs of data that is not in memory", waits::cold_reads),
+    attack(
+        "fragmented-reads",
+        Neighbour,
+        "4 hosts read, clone and overwrite files of one-byte pieces",
+        fragments::reads,
+    ),
     attack("deep-paths", Neighbour, "LOOKUPs of the deepest paths and longest COMPOUNDs", names::deep),
+    attack(
+        "api-handshakes",
+        Stranger,
+        "TLS handshakes of strangers and neighbours, halves of them, and requests without a token",
+        handshakes::all,
+    ),
     attack(
         "admin-socket",
         LocalUser,

@@ -28,6 +28,7 @@ pub(super) mod op {
     pub(crate) const SEQUENCE: u32 = 53;
     pub(crate) const DESTROY_CLIENTID: u32 = 57;
     pub(crate) const RECLAIM_COMPLETE: u32 = 58;
+    pub(crate) const READ_PLUS: u32 = 68;
     pub(crate) const CLONE: u32 = 71;
     pub(crate) const SETXATTR: u32 = 73;
 }

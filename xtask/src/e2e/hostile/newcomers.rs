@@ -1,5 +1,6 @@
 //! Clients that come while the server is attacked, or afterwards. Each does a little of everything and leaves.
 
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use super::compound::op;
@@ -13,26 +14,24 @@ pub(super) const SERVED: Duration = Duration::from_secs(5);
 /// Their addresses among those of well-behaved clients.
 const NUMBERS: std::ops::Range<u8> = 100..250;
 
+/// How many have come, in all attacks: one who left a moment ago is no newcomer.
+static COME: AtomicU8 = AtomicU8::new(0);
+
 /// Newcomers one after another, each from another address.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Newcomers {
-    number: u8,
     /// The longest time that one needed.
     pub(super) longest: Duration,
     pub(super) count: usize,
 }
 
 impl Newcomers {
-    pub(super) fn new() -> Newcomers {
-        Newcomers { number: NUMBERS.start, longest: Duration::ZERO, count: 0 }
-    }
-
     /// Serves one newcomer of each version.
     pub(super) fn come(&mut self) -> Result<(), String> {
         for (version, visit) in [("NFSv3", visit_3 as fn(u8) -> Result<(), Failure>), ("NFSv4.2", visit_4)] {
-            self.number = if self.number + 1 < NUMBERS.end { self.number + 1 } else { NUMBERS.start };
+            let number = next_number();
             let began = Instant::now();
-            let outcome = visit(self.number);
+            let outcome = visit(number);
             let took = began.elapsed();
             self.longest = self.longest.max(took);
             self.count += 1;
@@ -46,6 +45,13 @@ impl Newcomers {
         }
         Ok(())
     }
+}
+
+/// The number of the next one. Each comes again only when all others have come.
+fn next_number() -> u8 {
+    let next = |come: u8| Some(if NUMBERS.start + come + 1 < NUMBERS.end { come + 1 } else { 0 });
+    let come = COME.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    NUMBERS.start + come.unwrap_or_else(|come| come)
 }
 
 fn visit_3(number: u8) -> Result<(), Failure> {

@@ -182,7 +182,7 @@ pub(super) fn sm_notify(link: &mut Link, host: &[u8], state: u32) -> Result<(), 
     link.call(NSM, 6, &arguments).map(|_| ())
 }
 
-/// SM_MON: the server is to notify the caller, who says that he is `host`, when it hears of a restart of `host`.
+/// SM_MON: the server is to notify the caller, which claims to be `host`, when it hears of a restart of `host`.
 pub(super) fn sm_mon(link: &mut Link, host: &[u8]) -> Result<(), Failure> {
     let mut arguments = Arguments::default();
     // mon_name; my_name, my_prog, my_vers, my_proc; priv.

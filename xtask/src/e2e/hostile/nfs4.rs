@@ -91,7 +91,7 @@ impl Session {
         Ok(answer)
     }
 
-    /// Makes a request, again and again while the server asks for patience, and reads the results.
+    /// Makes a request, repeatedly while the server answers NFS4ERR_DELAY, and reads the results.
     pub(super) fn ask<T>(
         &mut self,
         fill: impl Fn(&mut Compound),

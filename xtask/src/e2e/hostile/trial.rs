@@ -108,15 +108,15 @@ impl Bed {
             self.judge(&times)?;
             Ok(newcomers)
         });
-        // The clients' own words come first: they say what the others follow from.
+        // The clients' own errors come first: they explain the others.
         let failed = if self.witnesses.iter().any(Witness::has_failed) { self.stop() } else { Ok(()) };
         if let Some(status) = lab.ended()? {
             return Err(format!("the server ended: {status}"));
         }
         let used = before.judge(lab);
         let newcomers = failed.and(verdict).and_then(|newcomers| used.clone().map(|_| newcomers));
-        let newcomers = newcomers.map_err(|why| format!("{why} [{described}]"))?;
         let note = achieved.unwrap_or_default();
+        let newcomers = newcomers.map_err(|why| format!("{why} [{note}; {described}]"))?;
         Ok(format!(
             "{note}; {described}; {} newcomers, each within {}; {}",
             newcomers.count,
@@ -133,7 +133,7 @@ impl Bed {
                 return Err(format!("{} is not served again {} after the attack", witness.name, ms(SERVED)));
             }
         }
-        Newcomers::new().come().map_err(|why| format!("after the attack, {why}"))?;
+        Newcomers::default().come().map_err(|why| format!("after the attack, {why}"))?;
         match ended.elapsed() {
             long if long > SERVED => {
                 Err(format!("the attack is over for {} before all are served", ms(long)))
@@ -162,7 +162,7 @@ fn attack_beside_newcomers(
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let newcomers = scope.spawn(|| {
-            let mut newcomers = Newcomers::new();
+            let mut newcomers = Newcomers::default();
             while !is_over.load(Ordering::SeqCst) {
                 newcomers.come()?;
                 thread::sleep(BETWEEN_NEWCOMERS);

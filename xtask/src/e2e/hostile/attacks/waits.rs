@@ -9,7 +9,7 @@ use super::super::{Scene, nfs3, nfs4, places};
 use crate::nfs::{Arguments, Procedure};
 
 /// Calls in flight on each connection.
-const WINDOW: usize = 16;
+const WINDOW: u64 = 16;
 /// Connections that write to the source of CLONEs.
 const WRITERS: usize = 4;
 /// Clients that clone it.
@@ -25,8 +25,8 @@ const LARGE_BYTES: u64 = 192 << 20;
 /// Bytes of a READ, and of a WRITE to that file.
 const READ_BYTES: u32 = 1 << 20;
 /// UNSTABLE and FILE_SYNC.
-const UNSTABLE: u32 = 0;
-const FILE_SYNC: u32 = 2;
+pub(super) const UNSTABLE: u32 = 0;
+pub(super) const FILE_SYNC: u32 = 2;
 
 /// CLONEs of a file that is written all the time, by its handle.
 pub(super) fn clones(scene: &Scene) -> Result<String, String> {
@@ -133,7 +133,7 @@ pub(super) fn cold_reads(scene: &Scene) -> Result<String, String> {
     Ok(format!("{} READs of {} MiB answered", answered.into_inner(), size >> 20))
 }
 
-fn write_arguments(file: &[u8], offset: u64, stable: u32, data: &[u8]) -> Arguments {
+pub(super) fn write_arguments(file: &[u8], offset: u64, stable: u32, data: &[u8]) -> Arguments {
     let mut arguments = Arguments::default();
     let length = u32::try_from(data.len()).expect("data is short");
     arguments.opaque(file).long(offset).word(length).word(stable).opaque(data);
@@ -141,7 +141,7 @@ fn write_arguments(file: &[u8], offset: u64, stable: u32, data: &[u8]) -> Argume
 }
 
 /// Makes calls of NFSv3, some at a time, until the attack is over, and counts the replies. The calls are numbered.
-fn repeat(
+pub(super) fn repeat(
     scene: &Scene,
     link: &mut Link,
     answered: &AtomicUsize,
@@ -149,15 +149,22 @@ fn repeat(
 ) -> Result<(), Failure> {
     let mut number = 0;
     while scene.goes_on() {
-        for _ in 0..WINDOW {
-            let (procedure, arguments) = call(number);
-            link.send(NFS3, procedure as u32, &arguments)?;
-            number += 1;
-        }
-        for _ in 0..WINDOW {
-            link.receive()?.1?;
-            answered.fetch_add(1, Ordering::Relaxed);
-        }
+        batch(link, (number..number + WINDOW).map(&call))?;
+        number += WINDOW;
+        answered.fetch_add(usize::try_from(WINDOW).unwrap_or(0), Ordering::Relaxed);
     }
     Ok(())
+}
+
+/// Makes calls of NFSv3 all at once.
+pub(super) fn batch(
+    link: &mut Link,
+    calls: impl Iterator<Item = (Procedure, Arguments)>,
+) -> Result<(), Failure> {
+    let mut sent = 0;
+    for (procedure, arguments) in calls {
+        link.send(NFS3, procedure as u32, &arguments)?;
+        sent += 1;
+    }
+    (0..sent).try_for_each(|_| link.receive()?.1.map(|_| ()))
 }
