@@ -21,6 +21,8 @@ pub(crate) enum Point {
     NamesFollowed,
     /// A step of counting the mappings of a locked file was taken.
     MappingsCounted,
+    /// The journal has what a round of write-back saved, and nobody was told yet.
+    RoundSaved,
     /// An attempt released its locks to go on with long work.
     LocksReleased,
     /// A checkpoint changed the index, and is about to commit.

@@ -8,7 +8,7 @@
 //! is detected when the mappings are journaled, under the inode's lock.
 
 mod portion;
-mod under_way;
+pub(crate) mod under_way;
 
 use std::io;
 

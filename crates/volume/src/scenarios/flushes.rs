@@ -1,20 +1,25 @@
 //! Flushes of many files: what one file needs, or lacks, is no concern of the others.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::reaping::{PIECES, disk_with_a_file_in_pieces};
-use super::world::{OPTIONS, World};
+use super::world::{OPTIONS, World, nothing};
+use crate::api::attributes::SetAttributes;
 use crate::api::ids::Ino;
-use crate::api::request::{Durability, Durable, Error, FlushWait};
+use crate::api::request::{Access, Credentials, Durability, Durable, Error, FlushWait, Request};
 use crate::api::results::Stability;
 use crate::background::Progress;
+use crate::background::write_back::under_way::FILES_PER_ROUND_MAX;
 use crate::encoding::key;
 use crate::encoding::key::FIRST;
+use crate::hooks::Point;
 use crate::media::Media;
 use crate::media::memory::{MemoryMedia, Random};
 use crate::options::Options;
 use crate::schedule::write_back::GENERATIONS_PER_FLUSH;
+use crate::schedule::write_back::turns::File;
 use crate::tables::index::Index;
 use crate::volume::Volume;
 
@@ -212,6 +217,8 @@ fn a_file_whose_map_is_damaged_fails_alone() {
 
 /// More than one portion of write-back takes.
 const MUCH_MEBIBYTES: u64 = 18;
+/// Where the last of it begins, in bytes.
+const LAST_MEBIBYTE: u64 = (MUCH_MEBIBYTES - 1) << 20;
 
 /// Opens a volume with much memory, on media that lose what was not synced.
 fn careless_world() -> World {
@@ -305,7 +312,7 @@ fn a_commit_that_is_repeated_waits_for_what_changed_meanwhile() {
 fn a_commit_covers_data_that_newer_data_replaces_while_it_is_written() {
     let mut world = careless_world();
     let file = world.file("f");
-    let last = (MUCH_MEBIBYTES - 1) << 20;
+    let last = LAST_MEBIBYTE;
     world.write(file, last, &[9; 4096]).unwrap();
     world.write_mebibytes(file, MUCH_MEBIBYTES, 1);
     let committed = world.requested(file);
@@ -323,6 +330,88 @@ fn a_commit_covers_data_that_newer_data_replaces_while_it_is_written() {
         assert_eq!(byte, [2], "what the COMMIT covered, or newer, seed {seed}");
         world.check();
     }
+}
+
+/// A change that another client makes.
+type Change = fn(&Volume, &Request<'_>, Ino);
+
+/// Commits a file while newer data replaces a block of it. Another client's change to that block comes when the journal has what
+/// this round saved. Returns whether a crash can restore what was there before all that.
+fn is_old_data_restored(change: Change, round: u32) -> bool {
+    let mut world = careless_world();
+    let file = world.file("f");
+    world.write(file, LAST_MEBIBYTE, &[9; 4096]).unwrap();
+    world.write_mebibytes(file, MUCH_MEBIBYTES, 1);
+    let committed = world.requested(file);
+    let (volume, who, now) = (Arc::downgrade(&world.volume), Credentials::root(), world.now());
+    let rounds = AtomicU32::new(0);
+    world.volume.hooks.set(move |point| {
+        if point == Point::RoundSaved && rounds.fetch_add(1, Ordering::Relaxed) + 1 == round {
+            let request = Request { credentials: &who, now, access: Access::Blocking, key: None };
+            change(&volume.upgrade().unwrap(), &request, file);
+        }
+    });
+    while world.durable(committed) == Durable::NotYet {
+        world.advance();
+        // Refused while the COMMIT waits for what is there.
+        drop(world.write_how(file, LAST_MEBIBYTE, &[2; 4096], Stability::Unstable));
+    }
+    assert_eq!(world.durable(committed), Durable::Yes);
+    (0..8).any(|seed| {
+        let disk = world.disk.after_power_loss(&mut Random::new(seed));
+        let mut world = World::open(disk, world.now());
+        world.check();
+        world.read_at(file, LAST_MEBIBYTE, 1).unwrap() == [9]
+    })
+}
+
+#[test]
+fn a_commit_waits_for_changes_that_remove_what_it_covers() {
+    let changes: [Change; 3] = [
+        |volume, request, file| {
+            volume.write(request, file, LAST_MEBIBYTE, &[4; 4096], Stability::FileSync).unwrap();
+        },
+        |volume, request, file| {
+            let set = SetAttributes { size: Some(LAST_MEBIBYTE), ..SetAttributes::default() };
+            volume.set_attributes(request, file, &set, None, &mut nothing).unwrap();
+        },
+        |volume, request, file| {
+            volume.deallocate(request, file, LAST_MEBIBYTE, 4096).unwrap();
+        },
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        for round in 1..=3 {
+            assert!(!is_old_data_restored(change, round), "change {number} in round {round}");
+        }
+    }
+}
+
+#[test]
+fn a_request_counts_though_its_file_is_being_written_by_then() {
+    let mut world = careless_world();
+    let file = world.file("f");
+    world.write(file, LAST_MEBIBYTE, &[9; 4096]).unwrap();
+    world.write_mebibytes(file, MUCH_MEBIBYTES, 1);
+    let committed = world.requested(file);
+    let flush = world.volume.write_back.begin(world.now, false).unwrap();
+    let pool = Arc::clone(world.volume.pool());
+    let mut under_way = pool.under_way.lock();
+    under_way.add(&pool, flush);
+    // So many others are requested that a flush of everything takes the file first.
+    let id = FIRST.object(file);
+    let cell = pool.inodes.peek(id).unwrap();
+    for number in 0..FILES_PER_ROUND_MAX {
+        let gone = FIRST.object(Ino(1_000_000 + number as u64));
+        under_way.requested.push_front(File::new(gone, Arc::clone(&cell), Vec::new(), true));
+    }
+    under_way.look_at(File::new(id, cell, Vec::new(), false));
+    drop(under_way);
+    world.advance();
+    world.write_unstable(file, LAST_MEBIBYTE, &[2; 4096]);
+    world.advance_until(committed);
+    world.crash(5);
+    assert_eq!(world.read_at(file, LAST_MEBIBYTE, 1).unwrap(), [2], "what the COMMIT covered, or newer");
+    world.check();
 }
 
 #[test]

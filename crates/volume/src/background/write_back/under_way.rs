@@ -17,7 +17,7 @@ use crate::schedule::write_back::{Failed, Flush};
 
 /// Most files that one round looks at, of those that somebody waits for and of others: to save them in the journal, or to
 /// write them to segments.
-const FILES_PER_ROUND_MAX: usize = 512;
+pub(crate) const FILES_PER_ROUND_MAX: usize = 512;
 
 /// Errors of a round that concern more than a single file.
 #[derive(Clone, Copy, Default)]
@@ -43,7 +43,7 @@ pub(super) struct Ended {
 
 impl UnderWay {
     /// Adds a flush.
-    pub(super) fn add(&mut self, pool: &Pool, flush: Flush) {
+    pub(crate) fn add(&mut self, pool: &Pool, flush: Flush) {
         let Flush { generation, after, is_of_due, files, requested } = flush;
         if is_of_due {
             self.latest = generation;
@@ -90,9 +90,14 @@ impl UnderWay {
         if !trouble.is_of_media {
             complete.extend(self.turns.take_finished(&portion));
         }
+        let mut complete: Vec<File> =
+            complete.into_iter().filter_map(|file| self.unless_superseded(file)).collect();
+        // Newer data that is gone by now was removed by an entry that is queued by now.
         let last = pool.committer.last_queued();
         trouble.is_of_journal =
             pool.committer.has_failed() || !pool.committer.wait_durable(last, drive_commit);
+        #[cfg(test)]
+        pool.hooks.reach(crate::hooks::Point::RoundSaved);
         if trouble.any() {
             // Nothing more is tried: each attempt may take long. Accepted data is still in memory, but clients may be told
             // that it could not be made stable.
@@ -105,11 +110,9 @@ impl UnderWay {
         let is_any_complete = !complete.is_empty();
         for mut file in complete {
             file.has_failed |= trouble.is_of_journal;
-            if let Some(file) = self.unless_superseded(file) {
-                let count = if file.has_failed { &mut ended.failed } else { &mut ended.saved };
-                *count += 1;
-                self.end_file(pool, file, trouble, now, &mut saved);
-            }
+            let count = if file.has_failed { &mut ended.failed } else { &mut ended.saved };
+            *count += 1;
+            self.end_file(pool, file, trouble, now, &mut saved);
         }
         pool.write_back.note_saved(&saved);
         self.end_flushes(pool, trouble);
@@ -129,6 +132,9 @@ impl UnderWay {
             // Its data was taken since it was put there.
             if let Some(writing) = self.turns.get_mut(file.id) {
                 writing.serves.append(&mut file.serves);
+                if file.is_requested {
+                    self.turns.hurry(file.id);
+                }
                 continue;
             }
             if pool.committer.has_failed() || pool.is_deleted(file.id.volume) {
