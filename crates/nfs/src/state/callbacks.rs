@@ -105,6 +105,8 @@ struct Pending {
     client: ClientId,
     /// The slot of the backchannel that it uses.
     slot: Option<(SessionId, usize)>,
+    /// For NFSv4.0, the verifier that confirmed the address to which it goes.
+    confirmed: Option<[u8; 8]>,
     to: Destination,
     job: Job,
     /// When it is given up.
@@ -318,7 +320,7 @@ impl SharedState {
         let mut state = client.inner.lock();
         let callback = state.callback.clone();
         let address = callback.as_ref().and_then(|(_, to)| callback_address(&to.netid, &to.address));
-        let (Some((_, callback)), Some(address)) = (callback, address) else {
+        let (Some((confirmed, callback)), Some(address)) = (callback, address) else {
             state.path = CallbackPath::Down;
             drop(state);
             return self.repeat(context, &job);
@@ -333,7 +335,8 @@ impl SharedState {
         let to = Destination::Address(address);
         let body = self.body(context, &job);
         let due = self.given_up(context, to);
-        let pending = Pending { client: client.id, slot: None, to, job, due, held: Some(held) };
+        let (client, confirmed, held) = (client.id, Some(confirmed), Some(held));
+        let pending = Pending { client, slot: None, confirmed, to, job, due, held };
         self.callbacks.send(pending, |xid| call.encode(xid, &body));
     }
 
@@ -369,7 +372,8 @@ impl SharedState {
         let body = self.body(context, &job);
         let slot = Some((session.id, slot));
         let due = self.given_up(context, to);
-        let pending = Pending { client: client.id, slot, to, job, due, held: Some(held) };
+        let (client, held) = (client.id, Some(held));
+        let pending = Pending { client, slot, confirmed: None, to, job, due, held };
         self.callbacks.send(pending, |xid| call.encode(xid, &body));
     }
 
@@ -429,7 +433,7 @@ impl SharedState {
         let (to, client) = (message.destination(), ClientId(0));
         let job = Job::Nlm(Box::new(message));
         let due = self.given_up(context, to);
-        let pending = Pending { client, slot: None, to, job, due, held };
+        let pending = Pending { client, slot: None, confirmed: None, to, job, due, held };
         self.callbacks.send(pending, |xid| call.encode(xid));
     }
 
@@ -487,7 +491,7 @@ impl SharedState {
         match pending.slot {
             None => {
                 let path = if status == u32::MAX { CallbackPath::Down } else { CallbackPath::Up };
-                client.inner.lock().path = path;
+                note_path(&client, &pending, path);
             }
             Some((id, slot)) => {
                 if let Ok(session) = self.session(id) {
@@ -559,7 +563,7 @@ impl SharedState {
                 self.send_waiting(context, &client);
             }
             _ => {
-                client.inner.lock().path = CallbackPath::Down;
+                note_path(&client, &pending, CallbackPath::Down);
                 self.repeat(context, &pending.job);
             }
         }
@@ -617,6 +621,15 @@ impl SharedState {
                 None => drop(self.callbacks.inner.lock().waiting.remove(&id)),
             }
         }
+    }
+}
+
+/// Notes how a call to an NFSv4.0 client ended, unless the client has confirmed an address since: a call that went to it before it
+/// was cut off, or before it restarted, says nothing about it now.
+fn note_path(client: &Client, pending: &Pending, path: CallbackPath) {
+    let mut held = client.inner.lock();
+    if held.callback.as_ref().map(|(confirmed, _)| *confirmed) == pending.confirmed {
+        held.path = path;
     }
 }
 

@@ -46,6 +46,13 @@ fn conflicts_recall_and_a_lease_later_revokes() {
 
 /// Returns a confirmed NFSv4.0 client that can be called.
 pub(super) fn called_client(world: &World, name: &[u8]) -> Arc<Client> {
+    let client = introduced_client(world, name);
+    client.inner.lock().path = CallbackPath::Up;
+    client
+}
+
+/// Introduces an NFSv4.0 client, which may have done so before, and confirms it.
+fn introduced_client(world: &World, name: &[u8]) -> Arc<Client> {
     let who = Introduction { name, verifier: [1; 8], peer: user_at(0, 1) };
     let callback = CallbackAddress {
         program: 0x4000_0000,
@@ -57,9 +64,26 @@ pub(super) fn called_client(world: &World, name: &[u8]) -> Arc<Client> {
         panic!("no other client has the name")
     };
     world.state.confirm_client_id(&world.context(), id, confirm, &user_at(0, 1)).unwrap();
-    let client = world.state.client(&world.context(), id, &user_at(0, 1)).unwrap();
-    client.inner.lock().path = CallbackPath::Up;
-    client
+    world.state.client(&world.context(), id, &user_at(0, 1)).unwrap()
+}
+
+/// As when a client was cut off, and comes back before the connection of the call fails.
+#[test]
+fn a_call_that_fails_late_says_nothing_about_a_v40_client_that_came_back() {
+    let mut world = World::new();
+    let one = called_client(&world, b"one");
+    delegate(&world, &one, DelegationWant::Any, (1, 0));
+    let change = world.state.check_delegations(&world.context(), None, file(1), ConflictKind::Modify);
+    assert_eq!(refused(change.map(drop)), StateError::TryLater);
+    let recall = world.state.take_callbacks().remove(0);
+    world.pass(13);
+    introduced_client(&world, b"one");
+    world.state.probe(&world.context(), &one);
+    let probe = world.state.take_callbacks().remove(0);
+    world.state.callback_failed(&world.context(), recall.id);
+    assert_eq!(one.inner.lock().path, CallbackPath::Probing);
+    world.state.callback_failed(&world.context(), probe.id);
+    assert_eq!(one.inner.lock().path, CallbackPath::Down, "this one was for the client as it is now");
 }
 
 #[test]
