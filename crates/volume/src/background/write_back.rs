@@ -13,7 +13,7 @@ pub(crate) mod under_way;
 use std::io;
 
 use crate::api::ids::{ExtentId, ObjectId, Seq};
-use crate::api::request::{Access, Answer, Durability, Error, Promised};
+use crate::api::request::{Access, Durability, Error, Promised};
 use crate::api::time::Time;
 use crate::background::Progress;
 use crate::bytes::Slice;
@@ -22,7 +22,7 @@ use crate::encoding::key;
 use crate::encoding::record::{ExtentMapping, ExtentRecord, InodeRecord, SegmentRecord, Source};
 use crate::file::dirty::DirtyRange;
 use crate::file::extent_map::{MAPPING_ENTRY_BYTES, replaceable};
-use crate::file::inodes::InodeState;
+use crate::file::inodes::{InodeState, LockedInode};
 use crate::limits::{EXTENT_BYTES_MAX, EXTENTS_PER_ENTRY_MAX, MAP_BYTES_PER_ENTRY_MAX};
 use crate::pool::Pool;
 use crate::schedule::write_back::turns::{self, File, Turns};
@@ -155,14 +155,16 @@ impl Pool {
         loop {
             self.make_room_in_journal(now);
             let saved = self.run(Access::Blocking, |attempt| {
-                let mut state = attempt.lock(id)?;
+                let Some(mut state) = lock_unless_removed(attempt, id)? else {
+                    return Ok(Promised { value: (true, true), after: Durability::NOW });
+                };
                 let bytes = usize::try_from(state.dirty.bytes()).unwrap_or(usize::MAX);
                 let fits = bytes <= max && self.fits_an_entry(&state);
                 most = most.max(bytes);
                 let is_all = !fits || self.save_inline_portion(attempt, &mut state)?;
                 Ok(Promised { value: (is_all, fits), after: Durability::NOW })
             });
-            let (is_all, fits) = unless_removed(saved, (true, true))?;
+            let (is_all, fits) = saved.map_err(|failure| failure.error)?.value;
             if is_all {
                 return Ok(fits.then_some(most));
             }
@@ -223,12 +225,14 @@ impl Pool {
         loop {
             self.make_room_in_journal(now);
             let saved = self.run(Access::Blocking, |attempt| {
-                let mut state = attempt.lock(id)?;
+                let Some(mut state) = lock_unless_removed(attempt, id)? else {
+                    return Ok(Promised { value: Some(Vec::new()), after: Durability::NOW });
+                };
                 let is_all = self.save_planned(attempt, &mut state, planned)?;
                 let value = is_all.then(|| superseded(&state, planned));
                 Ok(Promised { value, after: Durability::NOW })
             });
-            if let Some(superseded) = unless_removed(saved, Some(Vec::new()))? {
+            if let Some(superseded) = saved.map_err(|failure| failure.error)?.value {
                 return Ok(superseded);
             }
         }
@@ -388,19 +392,22 @@ fn superseded(state: &InodeState, planned: &[Planned]) -> Vec<(u64, u64)> {
 }
 
 impl File {
-    /// Notes that its data could not be journaled.
+    /// Notes that its data could not be journaled: nothing is strange about that if its volume was deleted.
     fn note_failure(&mut self, error: Error) {
-        tracing::error!(id = %self.id, %error, "unstable data of a file could not be journaled");
+        if error != Error::Stale {
+            tracing::error!(id = %self.id, %error, "unstable data of a file could not be journaled");
+        }
         self.has_failed = true;
         self.ranges.clear();
     }
 }
 
-/// Treats a file that was removed meanwhile as `done`.
-fn unless_removed<T>(answer: Answer<T>, done: T) -> Result<T, Error> {
-    match answer {
-        Ok(promised) => Ok(promised.value),
-        Err(failure) if failure.error == Error::Stale => Ok(done),
-        Err(failure) => Err(failure.error),
+/// Locks a file, unless it was removed: the entry that removed it is queued, so its data is no more to be saved. That its
+/// volume was deleted is seen earlier than an entry says so, and is an error of the change, `Stale`.
+fn lock_unless_removed(attempt: &Attempt<'_>, id: ObjectId) -> Result<Option<LockedInode>, Stop> {
+    match attempt.lock(id) {
+        Ok(state) => Ok(Some(state)),
+        Err(Stop::Failed(failure)) if failure.error == Error::Stale => Ok(None),
+        Err(stop) => Err(stop),
     }
 }

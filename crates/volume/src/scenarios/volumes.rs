@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::world::{OPTIONS, World};
 use crate::api::ids::{Ino, VolumeId, VolumeNumber};
-use crate::api::request::{Access, Credentials, Error, Journaled, Request, RequestKey};
+use crate::api::request::{Access, Credentials, Durable, Error, Journaled, Request, RequestKey};
+use crate::api::results::Stability;
 use crate::api::time::Time;
 use crate::background::Progress;
 use crate::encoding::record::UsageRecord;
@@ -334,4 +335,24 @@ fn a_huge_volume_is_deleted_in_portions_across_crashes() {
     }
     assert!((3..=5).contains(&portions), "{portions}");
     assert_eq!(pool.usage.objects(), 1);
+}
+
+#[test]
+fn a_commit_fails_whose_volume_is_deleted_before_its_data_is_stable() {
+    let world = World::new();
+    let pool = Arc::clone(world.volume.pool());
+    let volume = make(&pool, "one", 11);
+    let file = fill(&volume, b"f", &[1; 3000]);
+    let root = Credentials::root();
+    let request = Request { credentials: &root, now: NOW, access: Access::Blocking, key: None };
+    let large = vec![2; 200 << 10];
+    patiently(&volume, |v, r| v.write(r, file, 0, &large[..], Stability::Unstable));
+    let committed = volume.commit(&request, file, 0, 0).unwrap().after;
+    // Whether the deletion is stable is another question.
+    pool.delete_volume(&volume).unwrap();
+    pool.step_write_back(NOW, true, true);
+    assert_eq!(pool.durability(committed), Durable::Failed);
+    assert_eq!(pool.write_back.dirty_bytes(), 0);
+    work(&pool);
+    assert_clean(&world.disk);
 }

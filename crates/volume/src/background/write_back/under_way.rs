@@ -138,6 +138,7 @@ impl UnderWay {
                 continue;
             }
             if pool.committer.has_failed() || pool.is_deleted(file.id.volume) {
+                file.has_failed = true;
                 complete.push(file);
                 continue;
             }
@@ -209,16 +210,15 @@ impl UnderWay {
             cell.lock().is_set_aside = false;
             saved.push((id, is_requested.then_some(last)));
         }
-        let is_unsaved = has_failed && !pool.is_deleted(id.volume);
         for flush in &mut self.flushes {
             if serves.contains(&flush.generation) {
                 flush.left -= 1;
-                if is_unsaved && flush.requested.contains(&id) {
+                if has_failed && flush.requested.contains(&id) {
                     flush.unsaved.insert(id);
                 }
             }
             // What an earlier one could not save is saved now.
-            if !is_unsaved {
+            if !has_failed {
                 flush.unsaved.remove(&id);
             }
             if flush.left == 0 {
