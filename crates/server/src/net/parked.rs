@@ -88,12 +88,20 @@ impl Parked {
         let (number, pool, wait) = (self.next(), wait.pool.pool_id(), Wait { durability, ..wait });
         let Durability { seq, flush } = durability;
         match flush.file {
-            Some(file) => {
+            Some(file) if wait.pool.durability(durability) == Durable::NotYet => {
                 let of_files = self.of_files.entry(pool).or_insert_with(|| OfFiles::new(advances));
                 of_files.park(file, number, wait, reply);
             }
+            // The file could not be saved, or never will be: nobody might look at it again.
+            Some(_) => self.put_settled(number, wait, reply),
             None => drop(self.durability.insert((pool, flush.generation, seq.0, number), (wait, reply))),
         }
+    }
+
+    /// Puts a reply whose file was saved, or never will be, in the order of the others: what it may still wait for is an entry.
+    fn put_settled(&mut self, number: u64, wait: Wait, reply: ParkedReply) {
+        let order = (wait.pool.pool_id(), 0, wait.durability.seq.0, number);
+        self.durability.insert(order, (wait, reply));
     }
 
     fn next(&mut self) -> u64 {
@@ -159,9 +167,7 @@ impl Parked {
     fn take_saved(&mut self, is_durable: impl Fn(&Wait) -> Durable) -> bool {
         let mut has_more = false;
         for (number, wait, reply) in of_files::take_saved(&mut self.of_files, is_durable, &mut has_more) {
-            // What they may still wait for is an entry.
-            let order = (wait.pool.pool_id(), 0, wait.durability.seq.0, number);
-            self.durability.insert(order, (wait, reply));
+            self.put_settled(number, wait, reply);
         }
         has_more
     }
@@ -174,6 +180,7 @@ mod tests {
 
     use volume::attributes::SetAttributes;
     use volume::ids::{Ino, Seq};
+    use volume::media::memory::MemoryMedia;
     use volume::request::{Access, Credentials, FlushWait, Journaled, Request};
     use volume::results::{CreateHow, Stability};
     use volume::time::Time;
@@ -183,7 +190,7 @@ mod tests {
     use crate::admission::origins::OriginKey;
     use crate::counters::phases::Timing;
     use crate::counters::tally::CallLabel;
-    use crate::net::event_loop::tests::volume;
+    use crate::net::event_loop::tests::{volume, volume_on};
 
     /// Volumes of two pools: the first is durable up to a point, the second has failed.
     struct Volumes([Arc<Volume>; 2]);
@@ -334,6 +341,29 @@ mod tests {
         assert_eq!(released(&mut parked), 1);
         while step() == Progress::Worked {}
         assert_eq!((released(&mut parked), parked.len()), (1, 0));
+    }
+
+    #[test]
+    fn a_reply_for_a_file_that_could_not_be_saved_leaves_though_it_comes_late() {
+        let media = MemoryMedia::always_powered(16 << 20, 4 << 30);
+        let (volumes, mut parked) =
+            (Volumes([volume_on(Arc::clone(&media), 1), volume(2)]), Parked::default());
+        let volume = &volumes.0[0];
+        let early = committed(volume, "a", &[200 << 10]);
+        let late = committed(volume, "b", &[200 << 10]);
+        volumes.park_after(&mut parked, 0, early, None);
+        media.refuse_appends(true);
+        volume.pool().step_write_back(Time::EPOCH, false, true);
+        let release = |parked: &mut Parked| {
+            let mut out = Vec::new();
+            parked
+                .release(|wait| wait.pool.durability(wait.durability), |_, is_durable| out.push(is_durable));
+            out
+        };
+        assert_eq!(release(&mut parked), [false]);
+        volumes.park_after(&mut parked, 0, early, None);
+        volumes.park_after(&mut parked, 0, late, None);
+        assert_eq!((release(&mut parked), parked.len()), (vec![false, false], 0));
     }
 
     #[test]

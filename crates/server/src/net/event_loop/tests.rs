@@ -143,7 +143,11 @@ fn word(bytes: &[u8], number: usize) -> u32 {
 
 /// An empty volume in memory.
 pub(crate) fn volume(id: u64) -> Arc<Volume> {
-    let media = MemoryMedia::always_powered(16 << 20, 4 << 30);
+    volume_on(MemoryMedia::always_powered(16 << 20, 4 << 30), id)
+}
+
+/// An empty volume on these media.
+pub(crate) fn volume_on(media: Arc<MemoryMedia>, id: u64) -> Arc<Volume> {
     let options = CreateOptions {
         pool: volume::ids::PoolId(id),
         journal_id: [2; 16],
