@@ -117,12 +117,37 @@ fn listings_need_room_for_the_end() {
     assert_eq!(res.unwrap_err().status, NfsStat3::TooSmall);
 }
 
+#[test]
+fn who_may_not_search_a_directory_sees_nothing_of_exports_beneath_it() {
+    let server = Server::with_second_at("/main/sub");
+    let covered = server.getattr(server.mkdir(root(), server.root(), "sub", 0o755)).fileid;
+    let new_attributes = Sattr3 { mode: Some(0o744), ..Sattr3::default() };
+    let set = SetattrArgs { object: server.root(), new_attributes, guard: None };
+    server.call::<SetattrRes>(root(), Procedure::Setattr, &set).unwrap();
+    let args = nfs4::ReaddirArgs {
+        cookie: 0,
+        cookieverf: [0; 8],
+        dircount: 4096,
+        maxcount: 4096,
+        attr_request: AttrMask::of(&[Attr4::Filehandle, Attr4::Fileid, Attr4::RdattrError]),
+    };
+    for (who, may_search) in [(root(), true), (client(1000, 1000), false)] {
+        let operations = [putfh(server.root().as_bytes().to_vec().leak()), ArgOp4::Readdir(args)];
+        let ResOp4::Readdir(Ok(listed)) = *compound_as(&server, who, 0, &operations).last() else {
+            panic!("not listed")
+        };
+        let shown = listed.entries.iter().next().unwrap().attrs.decode_values().unwrap();
+        assert_eq!(shown.filehandle.is_some(), may_search);
+        assert_eq!(shown.fileid, Some(if may_search { 1 } else { covered }));
+    }
+}
+
 /// Without the right to search the directory, LOOKUP is refused: READDIRPLUS and READDIR of NFSv4 must not be a way around it.
 #[test]
 fn who_may_not_search_a_directory_gets_names_only() {
     let server = Server::new();
     let dir = server.mkdir(root(), server.root(), "dir", 0o744);
-    server.create(root(), dir, "file", 0o644);
+    let file = server.getattr(server.create(root(), dir, "file", 0o644)).fileid;
     let other = client(1000, 1000);
     let args = ReaddirplusArgs { dir, cookie: 0, cookieverf: [0; 8], dircount: 4096, maxcount: 4096 };
     let listed: ReaddirplusRes<'_> = server.call(other, Procedure::Readdirplus, &args);
@@ -153,7 +178,15 @@ fn who_may_not_search_a_directory_gets_names_only() {
     assert_eq!(shown[0].rdattr_error, Some(NfsStat4::Access));
     assert_eq!(shown[0].mask(), AttrMask::of(&[Attr4::RdattrError]));
     assert!(matches!(readdir(&[Attr4::Filehandle]), ResOp4::Readdir(Err(NfsStat4::Access))));
-    assert!(matches!(readdir(&[Attr4::Fileid]), ResOp4::Readdir(Ok(_))));
+    // What the directory itself says is shown.
+    for asked in
+        [&[Attr4::Fileid, Attr4::MountedOnFileid][..], &[Attr4::Fileid, Attr4::Size, Attr4::RdattrError]]
+    {
+        let ResOp4::Readdir(Ok(listed)) = readdir(asked) else { panic!("{asked:?}") };
+        let shown = listed.entries.iter().next().unwrap().attrs.decode_values().unwrap();
+        assert_eq!(shown.fileid, Some(file), "{asked:?}");
+        assert_eq!(shown.mounted_on_fileid, asked.contains(&Attr4::MountedOnFileid).then_some(file));
+    }
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn check_readdir4(server: &Server, unreadable: &[Vec<u8>]) {
     for entry in listed.entries.iter() {
         let shown = entry.attrs.decode_values().unwrap();
         if shown.rdattr_error == Some(NfsStat4::Io) {
-            assert_eq!(shown.mask(), AttrMask::of(&[Attr4::RdattrError]));
+            assert_eq!(shown.mask(), AttrMask::of(&[Attr4::Fileid, Attr4::RdattrError]));
             failed.push(entry.name.0.to_vec());
         } else {
             assert_eq!(shown.mask(), AttrMask::of(&asked));

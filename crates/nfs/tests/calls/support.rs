@@ -129,9 +129,14 @@ impl Server {
 
     /// Makes a server of two volumes, the second at `/other`.
     pub(crate) fn of_two() -> Server {
+        Server::with_second_at("/other")
+    }
+
+    /// Makes a server of two volumes, the second at this path.
+    pub(crate) fn with_second_at(path: &str) -> Server {
         let mut server = Server::new();
         let (_, other) = create(2);
-        let second = Export { squash: Squash::None, ..Export::new("/other", VolumeId(2)) };
+        let second = Export { squash: Squash::None, ..Export::new(path, VolumeId(2)) };
         let volumes = vec![Arc::clone(&server.volume), other];
         server.service = Service::new(vec![open_export(), second], volumes).unwrap();
         server

@@ -256,14 +256,19 @@ fn put_time(time: Time, fields: &mut Block<'_>) {
     fields.u32(time.subsecond_nanos());
 }
 
-/// Returns the attributes of an object if only its inode number is requested.
-pub(crate) fn of_number(ino: Ino) -> Attributes4<'static> {
-    Attributes4 { fileid: Some(ino.0), rdattr_error: Some(NfsStat4::Ok), ..Attributes4::default() }
-}
+/// The attributes that a directory has of its entries.
+pub(crate) const OF_ENTRY: AttrMask =
+    AttrMask::of(&[Attr4::Fileid, Attr4::MountedOnFileid, Attr4::RdattrError]);
 
-/// Returns what READDIR shows of an object whose attributes are not given, for this reason (RFC 8881 section 5.8.1.12).
-pub(crate) fn withheld(why: NfsStat4) -> Attributes4<'static> {
-    Attributes4 { rdattr_error: Some(why), ..Attributes4::default() }
+/// Returns what READDIR shows of an entry on which nothing is mounted without the attributes of its object: because no others are
+/// requested, or for this reason (RFC 8881 section 5.8.1.12).
+pub(crate) fn of_entry(ino: Ino, why: NfsStat4) -> Attributes4<'static> {
+    Attributes4 {
+        fileid: Some(ino.0),
+        mounted_on_fileid: Some(ino.0),
+        rdattr_error: Some(why),
+        ..Attributes4::default()
+    }
 }
 
 #[cfg(test)]

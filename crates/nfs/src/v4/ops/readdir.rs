@@ -5,6 +5,7 @@
 
 use volume::ids::Cookie;
 use volume::limits::TRANSFER_BYTES_MAX;
+use volume::request::Error;
 use wire::nfs4::{Attr4, AttrMask, Attributes4, Component4, NfsStat4, ReaddirArgs, ReaddirEncoder};
 use wire::xdr::Encoder;
 
@@ -109,8 +110,7 @@ fn list<'c>(
 ) -> Result<bool, OpStop> {
     let request = args.attr_request;
     let covered = compound.covered(directory.volume.id(), directory.ino);
-    // The listing has the inode numbers; other attributes must be read from the objects.
-    let plus = !(request - AttrMask::of(&[Attr4::Fileid, Attr4::RdattrError])).is_empty();
+    let plus = !(request - shown::OF_ENTRY).is_empty();
     // Skips `.` and `..`, which NFSv4 does not list.
     let mut cookie = Cookie(args.cookie.max(COOKIES_RESERVED - 1));
     let mut taken = 0;
@@ -129,10 +129,12 @@ fn list<'c>(
         };
         for entry in &listing.entries {
             cookie = entry.cookie;
-            // A mounted export hides the entry beneath it.
+            // A mounted export hides the entry beneath it, but not from a caller to whom LOOKUP would refuse both.
             let mounted = match covered {
-                Some(node) => compound.beneath(node, &entry.name)?,
-                None => None,
+                Some(node) if entry.withheld != Some(Error::AccessDenied) => {
+                    compound.beneath(node, &entry.name)?
+                }
+                _ => None,
             };
             let pushed = match (mounted, &entry.attributes) {
                 (Some(mounted), _) => push(compound, &mounted, cookie.0, &entry.name, request, result)?,
@@ -143,10 +145,12 @@ fn list<'c>(
                 (None, None) => match entry.withheld.map(status::nfs4) {
                     // A client that does not ask for the error of an entry is given it for the whole page.
                     Some(why) if !request.contains(Attr4::RdattrError) => return Err(why.into()),
-                    Some(why) => push_few(cookie.0, &entry.name, &shown::withheld(why), request, result),
                     // The object has been removed since.
                     None if plus => continue,
-                    None => push_few(cookie.0, &entry.name, &shown::of_number(entry.ino), request, result),
+                    why => {
+                        let shown = shown::of_entry(entry.ino, why.unwrap_or(NfsStat4::Ok));
+                        push_few(cookie.0, &entry.name, &shown, request, result)
+                    }
                 },
             };
             if !pushed {
