@@ -24,11 +24,21 @@ struct Account {
     segments_full: bool,
     /// How often neither a checkpoint nor the cleaner could free more space.
     exhaustions: u64,
-    /// Value of `exhaustions` when space was first short, until there is space again.
-    short_since: Option<u64>,
+    /// Set from the first caller that got no space until there is space again.
+    short: Option<Short>,
     /// Whether a caller got `NoSpace` since [`SpaceLedger::refuses`] was last asked.
     refused: bool,
     device: Space,
+}
+
+/// A shortage of space.
+#[derive(Clone, Copy, Debug)]
+struct Short {
+    /// The most bytes that were not reserved. Until there is space for them, smaller reservations that succeed change nothing: they
+    /// would have that caller wait for ever.
+    bytes: u64,
+    /// Value of `exhaustions` when it began, or anything was removed.
+    since: u64,
 }
 
 /// How often background work must have been exhausted before a caller gets `NoSpace`.
@@ -63,12 +73,14 @@ impl SpaceLedger {
         let mut state = self.state.lock();
         if state.reserved + bytes <= ready && !state.index_full {
             state.reserved += bytes;
-            state.short_since = None;
+            let left = ready - state.reserved;
+            state.short = state.short.filter(|short| short.bytes > left);
             return Ok(());
         }
         let exhaustions = state.exhaustions;
-        let since = *state.short_since.get_or_insert(exhaustions);
-        if state.exhaustions < since + EXHAUSTIONS_MAX {
+        let short = state.short.get_or_insert(Short { bytes, since: exhaustions });
+        short.bytes = short.bytes.max(bytes);
+        if exhaustions < short.since + EXHAUSTIONS_MAX {
             let is_full = state.index_full || state.segments_full;
             return Err(if is_full { Error::ObjectBusy } else { Error::Busy });
         }
@@ -90,8 +102,8 @@ impl SpaceLedger {
     /// Notes a removal: callers short of space wait anew for background work to free it.
     pub fn removed(&self) {
         let mut state = self.state.lock();
-        let exhaustions = state.exhaustions;
-        state.short_since = state.short_since.map(|_| exhaustions);
+        let since = state.exhaustions;
+        state.short = state.short.map(|short| Short { since, ..short });
     }
 
     /// Returns the bytes reserved.
@@ -101,7 +113,7 @@ impl SpaceLedger {
 
     /// Whether a caller was recently refused.
     pub fn is_short(&self) -> bool {
-        self.state.lock().short_since.is_some()
+        self.state.lock().short.is_some()
     }
 
     /// Whether callers are refused with `NoSpace`, or were since the last call, or wait because the index is full.
@@ -110,7 +122,7 @@ impl SpaceLedger {
         let mut state = self.state.lock();
         std::mem::take(&mut state.refused)
             || state.index_full
-            || state.short_since.is_some_and(|since| state.exhaustions >= since + EXHAUSTIONS_MAX)
+            || state.short.is_some_and(|short| state.exhaustions >= short.since + EXHAUSTIONS_MAX)
     }
 
     /// Records that background work freed what it could.
@@ -125,7 +137,7 @@ impl SpaceLedger {
         state.index_full = !can_checkpoint;
         state.segments_full = !can_add;
         if can_checkpoint && state.reserved + ROOM_AGAIN_BYTES <= ready {
-            state.short_since = None;
+            state.short = None;
         }
     }
 

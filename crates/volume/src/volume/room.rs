@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use crate::api::ids::VolumeNumber;
 use crate::api::request::Error;
 use crate::pool::Pool;
+use crate::schedule::write_back::GENERATIONS_PER_FLUSH;
 use crate::volume::Volume;
 
 /// The part of a volume's size that stands for one object. Names, symbolic links and attributes use no bytes of the size, but
@@ -35,8 +36,25 @@ struct Account {
     reserved: u64,
     /// The flush after which all unstable data is reserved for: what was accepted while there was no limit is not.
     complete_after: u64,
-    /// The flush after which callers are refused, since too much is reserved.
-    short_until: Option<u64>,
+    /// Set while callers do not fit with what is reserved.
+    short: Option<Short>,
+}
+
+/// What callers wait for who do not fit with what is reserved.
+#[derive(Clone, Copy, Debug)]
+struct Short {
+    /// The most bytes that one of them needs. Until there is room for those, smaller reservations that succeed change nothing: they
+    /// would have him wait for ever.
+    bytes: u64,
+    /// The flush after which they are refused.
+    flush: u64,
+}
+
+impl Short {
+    /// Whether callers have waited for the flush. It counts until the next one: nobody who waited for it comes later.
+    fn is_over(self, flushed: u64) -> bool {
+        (self.flush..self.flush + GENERATIONS_PER_FLUSH).contains(&flushed)
+    }
 }
 
 /// Why nothing was reserved.
@@ -64,7 +82,7 @@ impl Room {
         if self.size().is_none() {
             account.complete_after = flush;
         }
-        account.short_until = None;
+        account.short = None;
         self.size.store(size.unwrap_or(UNLIMITED), Ordering::Release);
     }
 
@@ -87,16 +105,22 @@ impl Room {
         let taken = used.saturating_add(account.reserved);
         if taken.saturating_add(bytes) <= size {
             account.reserved += bytes;
-            account.short_until = None;
+            let left = size - taken - bytes;
+            account.short = account.short.filter(|short| short.bytes > left);
             return Ok(());
         }
-        let has_waited = account.short_until.is_some_and(|flush| flushed >= flush);
+        let has_waited = account.short.is_some_and(|short| short.is_over(flushed));
         Err(if has_waited { Shortage::Full } else { Shortage::Unflushed })
     }
 
-    /// Notes that callers wait for the flush that `request` requests, unless they wait for one already.
-    fn wait_for(&self, request: impl FnOnce() -> u64) {
-        self.account.lock().short_until.get_or_insert_with(request);
+    /// Notes that a caller who needs so many bytes waits for the flush that `request` requests, or for the one that others wait for;
+    /// `flushed` is the last flush done.
+    fn wait_for(&self, bytes: u64, flushed: u64, request: impl FnOnce() -> u64) {
+        let mut account = self.account.lock();
+        let waiting = account.short.filter(|short| flushed < short.flush);
+        let most = account.short.map_or(bytes, |short| short.bytes.max(bytes));
+        let flush = waiting.map_or_else(request, |short| short.flush);
+        account.short = Some(Short { bytes: most, flush });
     }
 
     fn release(&self, bytes: u64) {
@@ -142,7 +166,7 @@ impl Volume {
         self.try_reserve_growth(bytes).map_err(|shortage| match shortage {
             Shortage::Full => Error::NoSpace,
             Shortage::Unflushed => {
-                self.own.room.wait_for(|| self.write_back.pace());
+                self.own.room.wait_for(bytes, self.flushed_generation(), || self.write_back.pace());
                 Error::ObjectBusy
             }
         })
@@ -195,13 +219,39 @@ mod tests {
             Err(Shortage::Unflushed),
             "less may be filled than is reserved"
         );
-        room.wait_for(|| 3);
-        room.wait_for(|| unreachable!("callers wait for a flush already"));
+        room.wait_for(1, 0, || 3);
+        room.wait_for(1, 2, || unreachable!("callers wait for a flush already"));
         assert_eq!(room.reserve(1, 2, || 40), Err(Shortage::Unflushed));
         assert_eq!(room.reserve(1, 4, || 40), Err(Shortage::Full));
-        room.release(60);
-        assert_eq!(room.reserve(60, 4, || 40), Ok(()));
-        assert_eq!(room.reserve(1, 4, || 40), Err(Shortage::Unflushed), "callers wait anew");
+        room.release(61);
+        assert_eq!(room.reserve(59, 4, || 40), Ok(()));
+        assert_eq!(room.reserve(2, 4, || 40), Err(Shortage::Unflushed), "callers wait anew");
+    }
+
+    #[test]
+    fn a_caller_is_refused_in_time_though_others_need_less() {
+        let room = Room::new(Some(100));
+        assert_eq!(room.reserve(60, 0, || 0), Ok(()));
+        assert_eq!(room.reserve(50, 0, || 0), Err(Shortage::Unflushed));
+        room.wait_for(50, 0, || 3);
+        for flushed in 0..3 {
+            assert_eq!(room.reserve(1, flushed, || 0), Ok(()));
+            assert_eq!(room.reserve(50, flushed, || 0), Err(Shortage::Unflushed));
+            room.wait_for(50, flushed, || unreachable!("it waits for a flush already"));
+        }
+        assert_eq!(room.reserve(1, 3, || 0), Ok(()));
+        assert_eq!(room.reserve(50, 3, || 0), Err(Shortage::Full));
+        // Later ones have a flush of their own.
+        let later = 3 + GENERATIONS_PER_FLUSH;
+        assert_eq!(room.reserve(50, later, || 0), Err(Shortage::Unflushed));
+        room.wait_for(50, later, || later + 1);
+        room.release(64);
+        assert_eq!(room.reserve(40, later, || 0), Ok(()));
+        assert_eq!(
+            room.reserve(70, later + 1, || 0),
+            Err(Shortage::Unflushed),
+            "there was room for the last one"
+        );
     }
 
     #[test]

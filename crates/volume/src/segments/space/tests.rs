@@ -33,6 +33,19 @@ fn no_space_is_reported_only_after_background_work_is_exhausted() {
 }
 
 #[test]
+fn a_caller_is_refused_in_time_though_others_need_less() {
+    let ledger = SpaceLedger::default();
+    for _ in 0..EXHAUSTIONS_MAX {
+        assert_eq!(ledger.reserve(500, 400), Err(Error::Busy));
+        assert_eq!(ledger.reserve(1, 400), Ok(()));
+        ledger.exhausted();
+    }
+    assert_eq!(ledger.reserve(500, 400), Err(Error::NoSpace));
+    assert_eq!(ledger.reserve(1, 600), Ok(()));
+    assert!(!ledger.is_short(), "there is space for the other one now");
+}
+
+#[test]
 fn nothing_is_reserved_without_room_for_a_checkpoint() {
     let ledger = SpaceLedger::default();
     ledger.refresh(1 << 30, DEVICE, false, true);
