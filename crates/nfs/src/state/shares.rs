@@ -407,11 +407,15 @@ impl Shares {
         self.origins.lock().len()
     }
 
-    /// Forgets origins without clients, but not those that get no delegations, and which were refused something.
+    /// Forgets origins without clients, but not those for whose delegations others have waited lately, and which were refused
+    /// something.
     pub(crate) fn forget_idle(&self, now: Time) {
         self.origins.lock().retain(|_, origin| {
             origin.refused.store(false, Ordering::Relaxed);
-            Arc::strong_count(origin) > 1 || !origin.returns_delegations(now)
+            let config = &self.totals.config;
+            Arc::strong_count(origin) > 1
+                || !origin.returns_delegations(now)
+                || origin.recall_costs.lock().matter(now, config)
         });
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct RecallCosts {
     window: Time,
     /// For how long others have waited in it.
     cost: Duration,
+    /// Whether one of the holders has been silent in it.
+    was_silent: bool,
 }
 
 impl Default for RecallCosts {
@@ -33,6 +35,7 @@ impl Default for RecallCosts {
             counted_until: Time::EPOCH,
             window: Time::EPOCH,
             cost: Duration::ZERO,
+            was_silent: false,
         }
     }
 }
@@ -48,8 +51,14 @@ impl RecallCosts {
         self.open.remove(&(since, other))
     }
 
-    /// Counts the time until now. `is_silent` says that the holder of what has ended may have been cut off: once, that costs at most
-    /// the whole budget. Returns whether the budget is exceeded, and then begins anew.
+    /// Whether others have waited in the current window.
+    pub(super) fn matter(&self, now: Time, config: &Config) -> bool {
+        let is_spent = self.was_silent || !self.cost.is_zero();
+        is_spent && now.apart(self.window) <= config.recall_window
+    }
+
+    /// Counts the time until now. `is_silent` says that the holder of what has ended may have been cut off: once in a window, that
+    /// costs nothing. Returns whether the budget is exceeded, and then begins anew.
     pub(super) fn count(&mut self, now: Time, is_silent: bool, config: &Config) -> bool {
         let Some((oldest, _)) = self.open.first() else { return false };
         let Config { recall_free, recall_budget, recall_window, .. } = *config;
@@ -60,10 +69,14 @@ impl RecallCosts {
             return false;
         }
         if now.apart(self.window) > recall_window {
-            (self.window, self.cost) = (now, Duration::ZERO);
+            (self.window, self.cost, self.was_silent) = (now, Duration::ZERO, false);
         }
         self.counted_until = now;
-        self.cost += if is_silent { waited.min(recall_budget) } else { waited };
+        if is_silent && !self.was_silent {
+            self.was_silent = true;
+            return false;
+        }
+        self.cost += waited;
         let is_exceeded = self.cost > recall_budget;
         if is_exceeded {
             self.cost = Duration::ZERO;

@@ -125,6 +125,52 @@ fn waits_that_overlap_count_once() {
 }
 
 #[test]
+fn a_client_that_was_cut_off_once_gets_delegations_whatever_others_waited_for_before() {
+    let mut world = World::new();
+    let (client, _) = world.client(b"client", 1, CONN_BACK_CHAN);
+    let late = granted(ask(&world, &client, 1, 3));
+    assert_eq!(conflict(&world, 1), Err(StateError::TryLater));
+    world.pass(3);
+    give_back(&world, &client, late, 1);
+    granted(ask(&world, &client, 2, 3));
+    assert_eq!(conflict(&world, 2), Err(StateError::TryLater));
+    world.pass(61);
+    assert_eq!(conflict(&world, 2), Ok(()));
+    let (back, _) = world.client(b"client", 2, CONN_BACK_CHAN);
+    granted(ask(&world, &back, 3, 1));
+}
+
+#[test]
+fn an_origin_that_leaves_between_late_returns_gets_no_delegations_either() {
+    let mut world = World::new();
+    for round in 1..=3 {
+        let (reader, session) = world.client(b"reader", 1, CONN_BACK_CHAN);
+        let delegated = ask(&world, &reader, round, 1);
+        if round == 3 {
+            assert_eq!(delegated, Delegated::None(NoDelegationReason::Resource));
+            break;
+        }
+        assert_eq!(conflict(&world, round), Err(StateError::TryLater));
+        world.pass(9);
+        give_back(&world, &reader, granted(delegated), round);
+        let opens = reader.inner.lock().entries.clone();
+        for other in opens {
+            let entry = world.state.entry(Caller::Session(&reader), other).unwrap();
+            world.state.close(&world.context(), &entry).unwrap();
+        }
+        // The recall was answered, or its connection was lost.
+        for call in world.state.take_callbacks() {
+            world.state.callback_failed(&world.context(), call.id);
+        }
+        world.state.destroy_session(&world.context(), session, &user_at(0, 1)).unwrap();
+        world.state.destroy_client_id(&world.context(), reader.id, &user_at(0, 1)).unwrap();
+        drop(reader);
+        world.pass(15);
+        world.state.tick(&world.context());
+    }
+}
+
+#[test]
 fn clients_that_fall_silent_again_and_again_get_no_delegations() {
     let mut world = World::new();
     for round in 0..2 {
