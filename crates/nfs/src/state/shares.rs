@@ -41,7 +41,7 @@ const HELD_PER_FREE_AT_MOST: u64 = 7;
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// How long to wait before an origin may displace another one again that has no more than it wants itself.
-const SWAP_AGAIN: Duration = Duration::from_secs(10);
+const SWAP_AGAIN: Duration = Duration::from_secs(5);
 
 /// Origins that are remembered, for each client that there may be, before those without clients are forgotten.
 const ORIGINS_PER_CLIENT: u64 = 4;

@@ -83,6 +83,21 @@ fn newcomers_wait_for_none_of_many_hosts_that_are_never_silent() {
     }
 }
 
+/// As when it restarts while many others hold one session each.
+#[test]
+fn a_host_that_leaves_and_returns_is_served_within_five_seconds() {
+    let mut world = world();
+    let crowd = crowd(&world, 1);
+    let (client, session) = client_at(&world, address(9000), b"host").unwrap();
+    assert!(is_served(&world, session));
+    world.state.remove_client(&world.context(), &client).unwrap();
+    client_at(&world, address(9001), b"another").unwrap();
+    assert!(client_at(&world, address(9000), b"host").is_err(), "it has just displaced another one");
+    world.pass(5);
+    renew(&world, &crowd);
+    assert!(client_at(&world, address(9000), b"host").is_ok());
+}
+
 /// A host that has as much as others has them give way neither to get more nor, by coming again and again, to get the same.
 #[test]
 fn idle_clients_of_hosts_that_hold_little_are_left_alone() {
