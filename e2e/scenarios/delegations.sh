@@ -14,18 +14,21 @@ to_write=$([ "$VERSION" = 4.0 ] || echo yes)
 count() { counted "nfs4_delegations_$1"; }
 # more granted|recalled|revoked COUNT: fails unless there are more than COUNT.
 more() { [ "$(count "$1")" -gt "$2" ] || fail "$step: no delegation was $1"; }
-# given FILE: opens FILE as descriptor 3, with a delegation: at once to read and to write, otherwise when it is opened again. A client
-# of NFSv4.0 that comes back gets none before it has answered a call.
+# given FILE: opens FILE as descriptor 3, with a delegation: at once to read and to write, otherwise when it is opened again. The server
+# tests first whether a client of NFSv4.0 that was cut off can be called, so it is opened until it is delegated, for 15 s at most.
 given() {
 	granted=$(count granted)
 	if [ -n "$to_write" ]; then
 		exec 3<>"$1"
 	else
-		for try in 1 2 3 4 5; do
-			cat "$1" >/run/tmp/first
-			exec 3<"$1"
-			[ "$(count granted)" = "$granted" ] || return 0
+		tries=0
+		cat "$1" >/run/tmp/first
+		exec 3<"$1"
+		until [ "$(count granted)" -gt "$granted" ] || [ $tries = 30 ]; do
+			tries=$((tries + 1))
 			sleep 0.5
+			exec 3<&-
+			exec 3<"$1"
 		done
 	fi
 	more granted "$granted"

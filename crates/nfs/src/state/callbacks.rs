@@ -23,7 +23,7 @@ use wire::xdr::{Decode, Decoder};
 use crate::connection::ConnectionId;
 use crate::state::callbacks::outgoing::{Callback, Destination};
 
-use crate::state::clients::client::{Client, ClientProtocol, LockOwner};
+use crate::state::clients::client::{Client, ClientProtocol, ClientState, LockOwner};
 use crate::state::config::Counters;
 use crate::state::copies::CopyJob;
 use crate::state::hosts::Message;
@@ -42,6 +42,11 @@ pub(crate) mod outgoing;
 /// How often it is looked whether calls that wait can be sent.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// How long to wait before a client of NFSv4.0 is probed again that a call did not reach: twice as long after each further
+/// failure.
+const PATH_REST_MIN: Duration = Duration::from_secs(1);
+const PATH_REST_MAX: Duration = Duration::from_secs(60);
+
 /// Memory of a call without names, in bytes.
 const CALL_BYTES: usize = 1024;
 
@@ -58,10 +63,13 @@ const AGAIN: [u32; 3] =
 ///      ┌─── not sent ───┐
 ///      ▼     probe      │         answered
 ///   Unknown ────────▶ Probing ─────────────────▶ Up
-///      ▲                │ failed, or late        │ a call failed
-///      │                ▼                        │
+///      ▲               │  ▲ probe, after a rest  │ a call failed
+///      │               ▼  │                      │
 ///      └── confirmed ─ Down ◀────────────────────┘
 /// ```
+///
+/// A client that was cut off need not know that a call to it failed, so it does not confirm its address again. It is probed again
+/// when it opens a file that is worth a delegation, see [`PathRest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallbackPath {
     /// Not tried yet.
@@ -72,6 +80,35 @@ pub(crate) enum CallbackPath {
     Up,
     /// It did not answer, or cannot be called.
     Down,
+}
+
+/// When to probe a client of NFSv4.0 again that a call did not reach. Most that cannot be called never can, behind a firewall for
+/// example, so they are probed less and less often.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PathRest {
+    /// Not before this.
+    until: Time,
+    /// How long it rests after the next failure.
+    next: Duration,
+}
+
+impl Default for PathRest {
+    fn default() -> PathRest {
+        PathRest { until: Time::EPOCH, next: PATH_REST_MIN }
+    }
+}
+
+impl PathRest {
+    /// Returns what follows a failure.
+    fn after_failure(self, now: Time) -> PathRest {
+        PathRest { until: now.plus(self.next), next: (2 * self.next).min(PATH_REST_MAX) }
+    }
+
+    /// Returns whether it is over.
+    fn is_over(self, now: Time) -> bool {
+        // The clock may have been set back.
+        self.until <= now || now.plus(PATH_REST_MAX) < self.until
+    }
 }
 
 /// What to call a client for.
@@ -258,15 +295,20 @@ impl SharedState {
         }
     }
 
-    /// Tests whether an NFSv4.0 client can be called, unless that was tested.
+    /// Tests whether an NFSv4.0 client can be called, unless that was tested. If it could not be called, tests that again once in
+    /// a while.
     pub(super) fn probe(&self, context: &Context<'_>, client: &Arc<Client>) {
-        let unknown = {
+        let begins = {
             let mut held = client.inner.lock();
-            let unknown = held.path == CallbackPath::Unknown;
-            held.path = if unknown { CallbackPath::Probing } else { held.path };
-            unknown
+            let begins = match held.path {
+                CallbackPath::Unknown => true,
+                CallbackPath::Down => held.path_rest.is_over(context.now),
+                CallbackPath::Probing | CallbackPath::Up => false,
+            };
+            held.path = if begins { CallbackPath::Probing } else { held.path };
+            begins
         };
-        if unknown {
+        if begins {
             self.call(context, client, Job::Probe);
         }
     }
@@ -321,7 +363,7 @@ impl SharedState {
         let callback = state.callback.clone();
         let address = callback.as_ref().and_then(|(_, to)| callback_address(&to.netid, &to.address));
         let (Some((confirmed, callback)), Some(address)) = (callback, address) else {
-            state.path = CallbackPath::Down;
+            set_path(&mut state, CallbackPath::Down, context.now);
             drop(state);
             return self.repeat(context, &job);
         };
@@ -491,7 +533,7 @@ impl SharedState {
         match pending.slot {
             None => {
                 let path = if status == u32::MAX { CallbackPath::Down } else { CallbackPath::Up };
-                note_path(&client, &pending, path);
+                note_path(context, &client, &pending, path);
             }
             Some((id, slot)) => {
                 if let Ok(session) = self.session(id) {
@@ -563,7 +605,7 @@ impl SharedState {
                 self.send_waiting(context, &client);
             }
             _ => {
-                note_path(&client, &pending, CallbackPath::Down);
+                note_path(context, &client, &pending, CallbackPath::Down);
                 self.repeat(context, &pending.job);
             }
         }
@@ -626,11 +668,22 @@ impl SharedState {
 
 /// Notes how a call to an NFSv4.0 client ended, unless the client has confirmed an address since: a call that went to it before it
 /// was cut off, or before it restarted, says nothing about it now.
-fn note_path(client: &Client, pending: &Pending, path: CallbackPath) {
+fn note_path(context: &Context<'_>, client: &Client, pending: &Pending, path: CallbackPath) {
     let mut held = client.inner.lock();
     if held.callback.as_ref().map(|(confirmed, _)| *confirmed) == pending.confirmed {
-        held.path = path;
+        set_path(&mut held, path, context.now);
     }
+}
+
+fn set_path(state: &mut ClientState, path: CallbackPath, now: Time) {
+    state.path_rest = match (state.path, path) {
+        (_, CallbackPath::Up) => PathRest::default(),
+        // Many calls fail together.
+        (CallbackPath::Down, _) => state.path_rest,
+        (_, CallbackPath::Down) => state.path_rest.after_failure(now),
+        (_, CallbackPath::Unknown | CallbackPath::Probing) => state.path_rest,
+    };
+    state.path = path;
 }
 
 /// Returns where an NFSv4.0 client is called; none if that is impossible.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use volume::time::Time;
 
-use crate::state::callbacks::CallbackPath;
+use crate::state::callbacks::{CallbackPath, PathRest};
 use crate::state::clients::owner_sequence::OwnerSequence;
 use crate::state::config::OWNER_BYTES;
 use crate::state::ids::{ClientId, Other, SessionId};
@@ -240,6 +240,8 @@ pub(crate) struct ClientState {
     pub(crate) callback: Option<([u8; 8], CallbackAddress)>,
     /// NFSv4.0: whether callbacks reach that address.
     pub(crate) path: CallbackPath,
+    /// NFSv4.0: when to find that out again if they do not.
+    pub(crate) path_rest: PathRest,
 }
 
 impl Client {
@@ -269,6 +271,7 @@ impl Client {
             reclaimed,
             callback,
             path: CallbackPath::Unknown,
+            path_rest: PathRest::default(),
         };
         Client {
             id,

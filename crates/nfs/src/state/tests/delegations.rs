@@ -15,7 +15,18 @@ use crate::state::files::Opened;
 use crate::state::record::CallbackAddress;
 
 fn delegate(world: &World, client: &Arc<Client>, ask: DelegationWant, mode: (u32, u32)) -> Delegated {
-    let opened = world.open(client, b"o", file(1), mode).unwrap();
+    delegate_file(world, client, file(1), ask, mode)
+}
+
+/// Does the same with a delegation of this file.
+fn delegate_file(
+    world: &World,
+    client: &Arc<Client>,
+    file: FileId,
+    ask: DelegationWant,
+    mode: (u32, u32),
+) -> Delegated {
+    let opened = world.open(client, b"o", file, mode).unwrap();
     world.state.delegate(&world.context(), &opened.entry, ask, false).0
 }
 
@@ -84,6 +95,41 @@ fn a_call_that_fails_late_says_nothing_about_a_v40_client_that_came_back() {
     assert_eq!(one.inner.lock().path, CallbackPath::Probing);
     world.state.callback_failed(&world.context(), probe.id);
     assert_eq!(one.inner.lock().path, CallbackPath::Down, "this one was for the client as it is now");
+}
+
+/// The client may never learn that it was cut off, and so does not introduce itself again.
+#[test]
+fn a_v40_client_that_was_cut_off_is_probed_when_it_opens_files_again() {
+    let mut world = World::new();
+    let one = called_client(&world, b"one");
+    delegate(&world, &one, DelegationWant::Any, (1, 0));
+    let change = world.state.check_delegations(&world.context(), None, file(1), ConflictKind::Modify);
+    assert_eq!(refused(change.map(drop)), StateError::TryLater);
+    let fail = |world: &World| {
+        let calls = world.state.take_callbacks();
+        calls.iter().for_each(|call| world.state.callback_failed(&world.context(), call.id));
+        calls.len()
+    };
+    assert_eq!(fail(&world), 2, "the first probe and the recall, which fail together");
+    let attempt = |world: &World, ino| delegate_file(world, &one, file(ino), DelegationWant::Any, (1, 0));
+    let none = Delegated::None(NoDelegationReason::Resource);
+    // Twice as long after each failure.
+    for (ino, rest) in (2..).zip([1, 2, 4, 8]) {
+        world.pass(rest - 1);
+        one.renew(world.now);
+        assert_eq!((attempt(&world, ino), fail(&world)), (none, 0), "{rest}");
+        world.pass(1);
+        assert_eq!((attempt(&world, ino), fail(&world)), (none, 1), "{rest}");
+    }
+    world.pass(16);
+    one.renew(world.now);
+    assert_eq!(attempt(&world, 8), none, "it is being found out");
+    let probe = world.state.take_callbacks().remove(0);
+    let mut answer = Vec::new();
+    ReplyHeader::accepted(u32::try_from(probe.id).unwrap(), AcceptStat::Success)
+        .encode(&mut Encoder::new(&mut answer));
+    world.state.callback_answered(&world.context(), probe.id, &answer);
+    assert!(matches!(attempt(&world, 8), Delegated::Read(_)));
 }
 
 #[test]
