@@ -4,6 +4,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod cleaner;
 pub(crate) mod damaged_paths;
 pub(crate) mod orphans;
+mod paths;
 pub(crate) mod rebuild;
 pub(crate) mod write_back;
 

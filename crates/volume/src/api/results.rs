@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::api::attributes::{Attributes, SetAttributes, Wcc};
+use crate::api::attributes::{Attributes, FileType, SetAttributes, Wcc};
 use crate::api::ids::{Cookie, Ino, VolumeId, VolumeNumber};
 use crate::api::request::Error;
 use crate::bytes::{Bytes, Slice};
@@ -342,6 +342,15 @@ pub struct VolumeStatus {
     pub bytes_used: u64,
     /// Objects.
     pub inodes_used: u64,
+}
+
+/// Where an object is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Whereabouts {
+    /// Its type; none if its record cannot be read.
+    pub file_type: Option<FileType>,
+    /// Its path from the root directory, `/`; none if it is not known. Names may have any bytes but NUL and `/`.
+    pub path: Option<Arc<[u8]>>,
 }
 
 /// A volume in the list of its pool.

@@ -9,6 +9,7 @@
 //! the holder of that lock looks it up. Checkpoints change no name, so they need not consult the cache. A miss means
 //! nothing.
 
+use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 
 use parking_lot::Mutex;
@@ -25,6 +26,9 @@ const WAYS: usize = 8;
 
 /// Most shards, each with a lock of its own.
 const SHARDS_MAX: usize = 64;
+
+/// Sets that are looked through while others wait for their shard: a few microseconds' work.
+const SETS_AT_ONCE: usize = 64;
 
 /// Directory, four words of the name; inode, cookie; volume, type and length of the name.
 type Line = [u64; 8];
@@ -108,6 +112,30 @@ impl NameCache {
         }
     }
 
+    /// Visits the cached names of these objects, with the object and the directory. What changes meanwhile may be visited as it was
+    /// before. Looks at each place in the cache, but never keeps others waiting longer than a lookup may.
+    pub fn names_of(
+        &self,
+        volume: VolumeNumber,
+        wanted: &BTreeSet<Ino>,
+        visit: &mut dyn FnMut(Ino, Ino, &[u8]),
+    ) {
+        for shard in &self.shards {
+            for first in (0..self.sets_per_shard).step_by(SETS_AT_ONCE) {
+                let shard = shard.lock();
+                let sets = first..self.sets_per_shard.min(first + SETS_AT_ONCE);
+                for (tags, lines) in shard.tags[sets.clone()].iter().zip(&shard.lines[sets]) {
+                    let used = tags.iter().zip(lines).filter(|(tag, _)| **tag != 0).map(|(_, line)| line);
+                    for line in used.filter(|line| line[7] >> 32 == u64::from(volume.0)) {
+                        if wanted.contains(&Ino(line[KEY_WORDS])) {
+                            visit(Ino(line[KEY_WORDS]), Ino(line[0]), name_of(line).as_slice());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     /// Returns the number of cached names.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().names).sum()
@@ -166,6 +194,14 @@ fn pack(record: &NameRecord, of: &Candidate) -> u64 {
 fn is_of(line: &Line, candidate: &Candidate) -> bool {
     const TYPE: u64 = 0xff << 8;
     line[7] & !TYPE == u64::from(candidate.volume.0) << 32 | u64::from(candidate.length)
+}
+
+/// Returns the name in a line.
+fn name_of(line: &Line) -> Vec<u8> {
+    let [length, ..] = line[7].to_le_bytes();
+    let mut name: Vec<u8> = line[1..KEY_WORDS].iter().flat_map(|word| word.to_le_bytes()).collect();
+    name.truncate(length.into());
+    name
 }
 
 fn unpack(line: &Line) -> Option<NameRecord> {

@@ -138,8 +138,14 @@ fn damaged_objects_get_their_paths_from_every_layer() {
     world.rename((inner, "moved"), (other, "moved here")).unwrap();
     world.remove(inner, "removed").unwrap();
     let new = world.create(other, "new").unwrap();
+    // None is found in the cache instead.
+    for (directory, name) in
+        [(Ino::ROOT, "outer"), (outer, "inner"), (inner, "old"), (other, "moved here"), (other, "new")]
+    {
+        world.volume.name_cache.remove(FIRST.object(directory), name.as_bytes());
+    }
     let wanted = BTreeSet::from([Ino::ROOT, inner, old, moved, removed, new]);
-    let paths: Vec<(Ino, String)> = world.volume.paths_of(FIRST, &wanted).into_iter().collect();
+    let paths: Vec<(Ino, Vec<u8>)> = world.volume.paths_of(FIRST, &wanted, u64::MAX).into_iter().collect();
     let expected = [
         (Ino::ROOT, "/"),
         (inner, "/outer/inner"),
@@ -147,7 +153,7 @@ fn damaged_objects_get_their_paths_from_every_layer() {
         (moved, "/other/moved here"),
         (new, "/other/new"),
     ];
-    assert_eq!(paths, expected.map(|(ino, path)| (ino, path.to_owned())));
+    assert_eq!(paths, expected.map(|(ino, path)| (ino, path.into())));
     world.rename((outer, "inner"), (other, "inner")).unwrap();
-    assert_eq!(world.volume.paths_of(FIRST, &BTreeSet::from([old]))[&old], "/other/inner/old");
+    assert_eq!(world.volume.paths_of(FIRST, &BTreeSet::from([old]), u64::MAX)[&old], b"/other/inner/old");
 }

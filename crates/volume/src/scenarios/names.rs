@@ -1,7 +1,10 @@
 //! Names, links, owners and modes.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use super::world::{World, nothing};
-use crate::api::attributes::SetAttributes;
+use crate::api::attributes::{FileType, SetAttributes};
 use crate::api::ids::{Cookie, Ino};
 use crate::api::request::{Credentials, Error};
 use crate::api::results::AccessMask;
@@ -358,4 +361,43 @@ fn removals_and_renames_return_the_object() {
     let removed = world.run(|v, r| v.remove_directory(r, Ino::ROOT, b"e", &mut nothing)).unwrap();
     assert_eq!(removed.object, below);
     world.check();
+}
+
+#[test]
+fn objects_are_found_by_cached_names_or_by_reading_some() {
+    let mut world = World::new();
+    let directory = world.mkdir(Ino::ROOT, "directory").unwrap();
+    let (cached, removed) =
+        (world.create(directory, "cached").unwrap(), world.create(directory, "removed").unwrap());
+    let long = "too long for the cache, where names have 32 bytes";
+    let read = world.create(directory, long).unwrap();
+    world.remove(directory, "removed").unwrap();
+    let wanted = BTreeSet::from([Ino::ROOT, directory, cached, removed, read, Ino(4711)]);
+    let found = |world: &World, names_max| -> Vec<(Ino, FileType, Option<String>)> {
+        let whereabouts = world.volume.whereabouts(&wanted, names_max);
+        let path = |path: &Arc<[u8]>| String::from_utf8(path.to_vec()).unwrap();
+        whereabouts
+            .into_iter()
+            .map(|(ino, found)| (ino, found.file_type.unwrap(), found.path.as_ref().map(path)))
+            .collect()
+    };
+    let path = |text: &str| Some(text.to_owned());
+    let mut expected = [
+        (Ino::ROOT, FileType::Directory, path("/")),
+        (directory, FileType::Directory, path("/directory")),
+        (cached, FileType::Regular, path("/directory/cached")),
+        (read, FileType::Regular, Some(format!("/directory/{long}"))),
+    ];
+    assert_eq!(found(&world, 1000), expected);
+    // Names in the index are read, but no more than was asked for.
+    world.background();
+    assert_eq!(found(&world, 1000), expected);
+    for number in 0..100 {
+        world.create(directory, &format!("before the others {number}")).unwrap();
+    }
+    world.background();
+    expected[3].2 = None;
+    assert_eq!(found(&world, 10), expected);
+    world.rename((Ino::ROOT, "directory"), (Ino::ROOT, "renamed")).unwrap();
+    assert_eq!(found(&world, 1000)[2].2, path("/renamed/cached"));
 }

@@ -220,6 +220,30 @@ impl Memtable {
         }
     }
 
+    /// The same for very many records: lets others change records every now and then.
+    pub fn each_of_in_parts(
+        &self,
+        volume: VolumeNumber,
+        table: key::Table,
+        visit: &mut dyn FnMut(&Key, &Slot),
+    ) {
+        let (first, to) = key::table_range(volume, table);
+        for shard in &self.shards {
+            let mut next = Some(first.clone());
+            while let Some(from) = next.take() {
+                let shard = shard.read();
+                let range = shard.range::<Key, _>((Bound::Included(&from), Bound::Excluded(&to)));
+                for (number, (key, stored)) in range.enumerate() {
+                    if number == PART_RECORDS {
+                        next = Some(key.clone());
+                        break;
+                    }
+                    visit(key, &stored.slot);
+                }
+            }
+        }
+    }
+
     /// Whether it holds nothing, not even tombstones.
     pub fn is_empty(&self) -> bool {
         self.shards.iter().all(|shard| shard.read().is_empty())

@@ -76,3 +76,22 @@ fn the_cache_is_bounded_and_returns_no_wrong_record() {
         assert_eq!(names.len(), 0);
     }
 }
+
+#[test]
+fn the_names_of_objects_are_found() {
+    let names = NameCache::new(1 << 20, blocks::hasher(None));
+    let longest = [b'x'; CACHED_NAME_BYTES_MAX];
+    names.put(DIRECTORY, b"a", &record(1));
+    names.put(DIRECTORY, b"b", &record(2));
+    names.put(DIRECTORY, &longest, &record(3));
+    names.put(VolumeNumber(2).object(Ino(7)), b"other", &record(1));
+    names.put(DIRECTORY, b"gone", &record(4));
+    names.remove(DIRECTORY, b"gone");
+    let mut found = Vec::new();
+    let wanted = BTreeSet::from([1, 3, 4, 5].map(Ino));
+    names.names_of(VolumeNumber(1), &wanted, &mut |ino, directory, name| {
+        found.push((ino.0, directory.0, name.to_vec()));
+    });
+    found.sort();
+    assert_eq!(found, [(1, 7, b"a".to_vec()), (3, 7, longest.to_vec())]);
+}
