@@ -117,6 +117,8 @@ pub(crate) struct Call<'a> {
     pub(crate) transferred: Cell<Transferred>,
     /// The operations of a COMPOUND.
     pub(crate) evaluated: Cell<Evaluated>,
+    /// The object that it is about: the last one that a handle named; of a COMPOUND, that of its main operation. Zero if there is none.
+    pub(crate) ino: Cell<Ino>,
 }
 
 impl<'a> Call<'a> {
@@ -151,6 +153,7 @@ impl<'a> Call<'a> {
         if !export.accepts_credential(&self.header.credential) {
             return Err(Stop::Auth(AuthStat::TooWeak));
         }
+        self.ino.set(ino);
         let credentials = Cow::Owned(credentials::credentials(&self.header.credential, export));
         Ok(Object::new(volume, ino, export, credentials, self.now.wall, self.access))
     }

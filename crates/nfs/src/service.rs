@@ -264,6 +264,7 @@ impl Service {
             changed: Cell::new(false),
             transferred: Cell::default(),
             evaluated: Cell::default(),
+            ino: Cell::default(),
         };
         let mut writing = OpenReply::begin(operation, header.xid, &mut reply.bytes);
         let result = writing.execute(&call);
@@ -401,7 +402,8 @@ impl<'o> OpenReply<'o> {
     ) -> Outcome {
         let (transferred, evaluated) = (call.transferred.get(), call.evaluated.take());
         let Some((volume, durability)) = after.0 else {
-            let summary = CallSummary::new(id, self.status(id), None, transferred, evaluated);
+            let summary =
+                CallSummary::new(id, self.status(id), (None, call.ino.get()), transferred, evaluated);
             return Outcome::reply_now(summary);
         };
         let is_change = self.operation.changes || call.changed.get();
@@ -416,7 +418,8 @@ impl<'o> OpenReply<'o> {
                 None
             }
         };
-        let summary = CallSummary::new(id, self.status(id), Some(volume.id()), transferred, evaluated);
+        let object = (Some(volume.id()), call.ino.get());
+        let summary = CallSummary::new(id, self.status(id), object, transferred, evaluated);
         Outcome::Reply { after, hold, summary }
     }
 

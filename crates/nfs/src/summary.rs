@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use volume::ids::VolumeId;
+use volume::ids::{Ino, VolumeId};
 use wire::limits::COMPOUND_OPS_MAX;
 use wire::nfs4::{NfsStat4, OpNum4};
 
@@ -19,6 +19,8 @@ pub struct CallSummary {
     /// The volume that the call was about; none if it was about none, or failed before that was known. For a COMPOUND, that of
     /// the current filehandle at its end, or else of the saved one.
     pub volume: Option<VolumeId>,
+    /// The object of that volume that the call was about; zero if it was about none. Of a call about a name, it is the directory.
+    pub ino: Ino,
     /// The procedure; of a COMPOUND, the operation that it was made for.
     pub main: OperationId,
     /// The status of the whole reply, which is that of the last operation.
@@ -34,6 +36,7 @@ impl CallSummary {
     pub fn of_one(main: OperationId, status: Status) -> CallSummary {
         CallSummary {
             volume: None,
+            ino: Ino(0),
             main,
             status,
             transferred: Transferred::default(),
@@ -46,13 +49,13 @@ impl CallSummary {
     pub(crate) fn new(
         procedure: OperationId,
         status: Status,
-        volume: Option<VolumeId>,
+        (volume, ino): (Option<VolumeId>, Ino),
         transferred: Transferred,
         evaluated: Evaluated,
     ) -> CallSummary {
         let main = evaluated.main().unwrap_or(procedure);
         let volume = evaluated.volume.or(volume);
-        CallSummary { volume, main, status, transferred, operations: evaluated.operations }
+        CallSummary { volume, ino, main, status, transferred, operations: evaluated.operations }
     }
 
     /// Passes each operation and its status to `count`: those of a COMPOUND in their order, or else the procedure. All operations
@@ -105,19 +108,30 @@ pub(crate) struct Evaluated {
     pub(crate) volume: Option<VolumeId>,
     operations: OperationList,
     main: OperationId,
+    /// The object of the current filehandle when `main` began.
+    object: Option<(VolumeId, Ino)>,
     /// How likely `main` is what the COMPOUND was made for; zero without operations.
     weight: u8,
 }
 
 impl Evaluated {
-    /// Notes an operation that was evaluated.
-    pub(crate) fn note(&mut self, operation: OpNum4) {
-        let id = OperationId::of_nfs4(operation);
+    /// Notes an operation that begins; `object` returns that of the current filehandle.
+    #[inline]
+    pub(crate) fn begin(&mut self, operation: OpNum4, object: impl FnOnce() -> Option<(VolumeId, Ino)>) {
         let weight = weight(operation);
         if weight > self.weight {
-            (self.main, self.weight) = (id, weight);
+            (self.main, self.weight, self.object) = (OperationId::of_nfs4(operation), weight, object());
         }
-        self.operations.push(id);
+    }
+
+    /// Notes an operation that began and was evaluated.
+    pub(crate) fn note(&mut self, operation: OpNum4) {
+        self.operations.push(OperationId::of_nfs4(operation));
+    }
+
+    /// Returns the object that the COMPOUND was about, if it is in the volume of its filehandles.
+    pub(crate) fn ino(&self) -> Option<Ino> {
+        self.object.filter(|(volume, _)| Some(*volume) == self.volume).map(|(_, ino)| ino)
     }
 
     fn main(&self) -> Option<OperationId> {
@@ -199,11 +213,14 @@ mod tests {
 
     fn summary(operations: &[OpNum4], status: NfsStat4) -> CallSummary {
         let mut evaluated = Evaluated::default();
-        operations.iter().for_each(|operation| evaluated.note(*operation));
+        for operation in operations {
+            evaluated.begin(*operation, || None);
+            evaluated.note(*operation);
+        }
         CallSummary::new(
             OperationId::of_procedure(NFS4, 1),
             status.into(),
-            None,
+            (None, Ino(0)),
             Transferred::default(),
             evaluated,
         )
@@ -251,6 +268,19 @@ mod tests {
         assert_eq!(counted(&summary(&most, NfsStat4::Ok)).len(), most.len());
         let too_many = vec![OpNum4::Getfh; most.len() + 1];
         assert_eq!(counted(&summary(&too_many, NfsStat4::Ok)).len(), most.len());
+    }
+
+    #[test]
+    fn a_compound_is_about_the_object_of_its_main_operation() {
+        let object = |ino| Some((VolumeId(3), Ino(ino)));
+        let mut evaluated = Evaluated::default();
+        evaluated.begin(OpNum4::Putfh, || None);
+        evaluated.begin(OpNum4::Lookup, || object(5));
+        evaluated.begin(OpNum4::Getattr, || object(6));
+        evaluated.volume = Some(VolumeId(3));
+        assert_eq!(evaluated.ino(), Some(Ino(5)));
+        evaluated.volume = Some(VolumeId(4));
+        assert_eq!(evaluated.ino(), None, "it ended in another volume");
     }
 
     #[test]

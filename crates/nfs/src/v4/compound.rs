@@ -140,6 +140,7 @@ impl<'t> Reply<'t> {
 fn sum_up(compound: &mut Compound<'_>, call: &Call<'_>) {
     let mut targets = compound.current.iter().chain(&compound.saved);
     compound.evaluated.volume = targets.find_map(Target::volume);
+    compound.evaluated.ino().into_iter().for_each(|ino| call.ino.set(ino));
     call.evaluated.set(std::mem::take(&mut compound.evaluated));
     call.transferred.set(compound.transferred);
 }
@@ -188,6 +189,7 @@ fn step(
     let number = operation.unwrap_or_else(|error| error.num());
     number.encode(out);
     let body = out.position();
+    compound.evaluated.begin(number, || compound.current.as_ref()?.stored_id());
     let done = match operation {
         Ok(number) => compound.take_turn(number).and_then(|()| perform(compound, number, at, out)),
         Err(error) => Err(error.status(compound.minor).into()),

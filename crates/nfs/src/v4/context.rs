@@ -102,6 +102,14 @@ impl Target<'_> {
             Target::Stored(object) => Some(object.volume.id()),
         }
     }
+
+    /// Returns the object and its volume, if it is in one.
+    pub(super) fn stored_id(&self) -> Option<(VolumeId, Ino)> {
+        match self {
+            Target::Pseudo(_) => None,
+            Target::Stored(object) => Some((object.volume.id(), object.ino)),
+        }
+    }
 }
 
 /// The bytes of a filehandle of either kind.

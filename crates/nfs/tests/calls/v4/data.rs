@@ -1,9 +1,12 @@
 //! Data of files: READ, WRITE, COMMIT.
 
+use nfs::service::Outcome;
+use volume::ids::Ino;
+use volume::request::Access;
 use wire::nfs4::*;
 
 use super::support::*;
-use crate::support::Server;
+use crate::support::{Server, root};
 
 fn write(offset: u64, stable: StableHow4, data: &[u8]) -> ArgOp4<'_> {
     ArgOp4::Write(WriteArgs { stateid: Stateid4::ANONYMOUS, offset, stable, data: data.into() })
@@ -80,4 +83,28 @@ fn only_regular_files_have_data() {
     let file = file(&server, "file");
     let far = write(u64::MAX - 1, StableHow4::FileSync, b"xyz");
     assert_eq!(status_of(&server, &[putfh(file), far]), NfsStat4::Fbig);
+}
+
+#[test]
+fn replies_say_which_object_a_compound_was_about() {
+    let server = Server::new();
+    let file = file(&server, "file");
+    let ino = volume::handle::Handle::parse(file).unwrap().ino;
+    assert_eq!(status_of(&server, &[putfh(file), write(0, StableHow4::FileSync, b"data")]), NfsStat4::Ok);
+    let about = |operations: &[ArgOp4<'_>]| {
+        let (_, record) = record(&server, root(), 0, operations);
+        let (outcome, _) = server.offer(root(), &record, Access::Blocking);
+        let Outcome::Reply { summary, .. } = outcome else { panic!("{outcome:?}") };
+        assert!(summary.volume.is_some());
+        summary.ino
+    };
+    assert_eq!(about(&[putfh(file), read(0, 4)]), ino);
+    let [put_root, enter] = to_root();
+    assert_eq!(
+        about(&[put_root, enter, lookup("file"), getattr(&[Attr4::Size])]),
+        Ino(0),
+        "a directory above volumes"
+    );
+    let in_root = server.volume.handle(Ino::ROOT).to_bytes();
+    assert_eq!(about(&[putfh(&in_root), lookup("file"), getattr(&[Attr4::Size])]), Ino::ROOT);
 }
