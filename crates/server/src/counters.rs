@@ -12,7 +12,9 @@ pub(crate) mod activity;
 pub(crate) mod census;
 pub(crate) mod grown;
 pub(crate) mod histogram;
+pub(crate) mod objects;
 pub(crate) mod phases;
+mod sketch;
 pub(crate) mod steps;
 pub(crate) mod tally;
 

@@ -227,6 +227,27 @@ pub const ACTIVITY_WATCHED: Duration = Duration::from_secs(30);
 /// Activities that an event loop counts one by one: operations of a client on a volume. Each takes some 200 bytes.
 pub const ACTIVITIES_MAX: usize = 1024;
 
+/// Files and directories that an event loop counts one by one while somebody asks for activities. Each takes some 150 bytes.
+pub const OBJECTS_COUNTED_MAX: usize = 512;
+
+/// After this time, what was done with an object weighs half as much when the hottest ones are chosen.
+pub const OBJECTS_HALF_LIFE: Duration = Duration::from_secs(10);
+
+/// Files and directories that are listed at once, as their paths are searched for.
+pub const OBJECTS_LISTED_MAX: usize = 100;
+
+/// The least time between two searches for the paths of hot objects.
+pub const PATHS_SEARCHED_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a path that was found is shown before it is searched for again.
+pub const PATHS_KEPT: Duration = Duration::from_secs(10);
+
+/// How long an object whose name was not found is shown without one. Each search for it may read many names.
+pub const NAMES_READ_EVERY: Duration = Duration::from_secs(60);
+
+/// Names that a search reads if the cache does not have those that are wanted: a tenth of a second's work.
+pub const NAMES_READ_MAX: u64 = 100_000;
+
 /// Series that a scrape may have. What exceeds it is left out and counted.
 pub const SERIES_MAX: usize = 20_000;
 

@@ -1,4 +1,4 @@
-//! `holdfast top`: shows what clients do in which volumes, and what their calls wait for.
+//! `holdfast top`: shows what clients do in which volumes and to which files, and what their calls wait for.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -18,6 +18,7 @@ use view::{Group, Sort, View};
 
 mod figures;
 mod keys;
+mod objects;
 mod sample;
 mod screen;
 mod table;
@@ -30,6 +31,7 @@ const FIRST: Duration = Duration::from_millis(500);
 const EXAMPLES: &str = "Examples:
   holdfast top /srv/holdfast                              # until q; ? shows the other keys
   holdfast top /srv/holdfast --by client --sort written   # who writes most
+  holdfast top /srv/holdfast --by file --sort read        # which files are read most
   holdfast top /srv/holdfast --plain --count 1            # one table of the next two seconds
   holdfast top /srv/holdfast --json | jq .activities      # a line of JSON for each interval";
 
@@ -48,7 +50,7 @@ pub(crate) struct Top {
     /// Which lines come first
     #[arg(long, value_enum, default_value_t = Sort::Calls)]
     sort: Sort,
-    /// Show only lines with this text in the client, the volume or the operation
+    /// Show only lines with this text in the client, the volume, the operation or the path
     #[arg(long, value_name = "TEXT", default_value = "")]
     filter: String,
     /// Print one table for each interval, as to a pipe

@@ -32,6 +32,7 @@ use crate::admin::Source;
 use crate::admin::tokens::Tokens;
 use crate::http::{Handler, Peer, Response, Verdict};
 
+use activity::objects::Places;
 use problem::Problem;
 use routes::{Found, ROUTES, Route};
 use types::Role;
@@ -42,6 +43,8 @@ pub(crate) struct Api {
     tokens: Arc<Tokens>,
     /// Held while something is changed, from the look at its revision on.
     changes: Mutex<()>,
+    /// Where hot files and directories are.
+    places: Places,
     /// The networks that may connect; see [`crate::config::Api::clients`].
     clients: Option<Vec<IpNet>>,
 }
@@ -89,7 +92,7 @@ struct Admitted<'a> {
 impl Api {
     pub(crate) fn new(source: Source, tokens: Tokens, clients: Option<Vec<IpNet>>) -> Api {
         let (source, tokens) = (Arc::new(source), Arc::new(tokens));
-        Api { source, tokens, changes: Mutex::new(()), clients }
+        Api { source, tokens, changes: Mutex::new(()), places: Places::default(), clients }
     }
 
     /// Returns who makes a request. The permissions of the socket admit no local processes but those of the server's user and

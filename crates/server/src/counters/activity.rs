@@ -1,17 +1,18 @@
-//! Calls by client, volume and operation. They are counted only while somebody asks for them, so that an unwatched loop pays only
+//! Calls by client, volume and operation, and by file or directory. They are counted only while somebody asks for them, so that an unwatched loop pays only
 //! for one comparison per call.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use nfs::summary::{OperationId, Transferred};
+use nfs::summary::{CallSummary, OperationId, Transferred};
 use parking_lot::Mutex;
 use volume::ids::VolumeId;
 use volume::time::Time;
 
 use crate::counters::add;
 use crate::counters::grown::{Grown, Readable};
+use crate::counters::objects::{HotObjects, ObjectTally};
 use crate::counters::phases::Phase;
 use crate::limits::ACTIVITIES_MAX;
 
@@ -45,6 +46,8 @@ pub(crate) struct Watch {
     until: AtomicI64,
     /// Replaced when counting ends.
     counted: Mutex<Arc<Readers>>,
+    /// Emptied when counting ends.
+    pub(crate) objects: HotObjects,
 }
 
 impl Watch {
@@ -67,13 +70,19 @@ pub(crate) struct ActivityTally {
     counters: Grown<Option<Activity>, ActivityCounters>,
     /// The activity of the last call and its place: calls of one kind often follow one another.
     last: (Option<Activity>, usize),
+    objects: ObjectTally,
 }
 
 impl ActivityTally {
     pub(crate) fn new() -> ActivityTally {
         let (counters, last) = no_counters();
-        let watch = Watch { until: AtomicI64::new(i64::MIN), counted: Mutex::new(counters.readable()) };
-        ActivityTally { watch: Arc::new(watch), is_watched: false, counters, last }
+        let watch = Watch {
+            until: AtomicI64::new(i64::MIN),
+            counted: Mutex::new(counters.readable()),
+            objects: HotObjects::new(),
+        };
+        let objects = ObjectTally::default();
+        ActivityTally { watch: Arc::new(watch), is_watched: false, counters, last, objects }
     }
 
     /// Returns the readers' side.
@@ -96,6 +105,23 @@ impl ActivityTally {
         if !is_watched {
             (self.counters, self.last) = no_counters();
             *self.watch.counted.lock() = self.counters.readable();
+            self.objects.clear();
+            self.watch.objects.clear();
+        }
+    }
+
+    /// Ends a turn at this time.
+    #[inline]
+    pub(crate) fn end_turn(&mut self, now: Time) {
+        self.note_time(now);
+        self.objects.end_turn(&self.watch.objects, now);
+    }
+
+    /// Counts a call for the file or directory that it is about.
+    #[inline]
+    pub(crate) fn note_object(&mut self, summary: &CallSummary) {
+        if self.is_watched {
+            self.objects.note(summary);
         }
     }
 

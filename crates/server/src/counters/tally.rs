@@ -263,6 +263,7 @@ impl Tally {
         if summary.transferred.written > 0 {
             volume.written_bytes.count(summary.transferred.written.into(), SIZE_UNIT);
         }
+        self.activity.note_object(summary);
         if let Some(client) = counted.client {
             let client = self.clients.at(client as usize);
             add(&client.operations, operations);
@@ -317,7 +318,7 @@ impl Tally {
     /// Counts the latencies of the calls whose replies were just sent. Passes those that took too long to `slow`, but few in a
     /// second.
     pub(crate) fn end_turn(&mut self, now: Time, mut slow: impl FnMut(&SlowCall)) {
-        self.activity.note_time(now);
+        self.activity.end_turn(now);
         if self.answered.is_empty() && self.late.is_empty() {
             return;
         }

@@ -1,7 +1,5 @@
 //! Figures that fit into a column: at most three digits, and a unit.
 
-use server::admin::api::types::PhaseTimes;
-
 /// Writes a number of things in a second, in 6 columns at most.
 pub(super) fn rate(per_second: f64) -> String {
     match per_second {
@@ -42,16 +40,15 @@ fn scaled(value: f64, unit: &str) -> String {
     if value < 9.95 { format!("{value:.1}{unit}") } else { format!("{value:.0}{unit}") }
 }
 
-/// Draws what calls spent their time on: a row of `length` letters, each of them one phase's.
-pub(super) fn bar(times: &PhaseTimes, length: usize) -> String {
-    let all = times.all();
-    let total: u128 = all.iter().map(|(_, nanos)| u128::from(*nanos)).sum();
+/// Draws parts of a whole: a row of `length` letters, each of them the first of a part's name.
+pub(super) fn bar(all: &[(&'static str, u64)], length: usize) -> String {
+    let total: u128 = all.iter().map(|(_, part)| u128::from(*part)).sum();
     let (mut bar, mut passed) = (String::new(), 0);
     if total == 0 {
         return bar;
     }
-    for (name, nanos) in all {
-        passed += u128::from(nanos);
+    for (name, part) in all {
+        passed += u128::from(*part);
         // Ends are rounded, so that the row has its length whatever the parts are.
         let end = (passed * length as u128 * 2 + total) / (total * 2);
         while (bar.len() as u128) < end {
@@ -78,7 +75,7 @@ mod tests {
     #[test]
     fn bars_show_the_parts_of_the_whole() {
         let times =
-            |queue, engine, durability| PhaseTimes { queue, engine, durability, ..PhaseTimes::default() };
+            |queue, engine, durability| [("queue", queue), ("engine", engine), ("durability", durability)];
         assert_eq!(bar(&times(1, 1, 2), 8), "qqeedddd");
         assert_eq!(bar(&times(1, 1000, 0), 8), "eeeeeeee");
         assert_eq!(bar(&times(1, 1, 1), 8).len(), 8);

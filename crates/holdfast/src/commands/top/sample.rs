@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use server::admin;
-use server::admin::api::types::{Activity, ActivityCounts, ActivityList, Status};
+use server::admin::api::types::{Activity, ActivityCounts, ActivityList, HotObject, ObjectCounts, Status};
 use server::error::Error;
 
-/// The most activities that are asked for.
+/// The most activities, and the most files and directories, that are asked for.
 const MOST: usize = 1000;
+const OBJECTS_MOST: usize = 100;
 
 /// What a server showed at a moment.
 pub(super) struct Sample {
@@ -29,13 +30,15 @@ pub(super) struct Interval {
     pub(super) activities: Vec<Activity>,
     /// All other calls.
     pub(super) others: ActivityCounts,
+    /// Files and directories to which something was done, the hottest first.
+    pub(super) objects: Vec<HotObject>,
 }
 
 impl Sample {
     /// Asks the server of a data directory.
     pub(super) fn take(data: &Path) -> Result<Sample, Error> {
         let status = admin::status(data)?;
-        let list = admin::get(data, &format!("/v1/activity?limit={MOST}"))?;
+        let list = admin::get(data, &format!("/v1/activity?limit={MOST}&objects={OBJECTS_MOST}"))?;
         Ok(Sample { status, list, at: Instant::now() })
     }
 }
@@ -52,6 +55,7 @@ impl Interval {
             seconds,
             activities: activities_since(&earlier.list, &later.list),
             others: counts_since(&earlier.list.others, &later.list.others),
+            objects: objects_since(&earlier.list.objects, &later.list.objects, seconds),
         }
     }
 
@@ -71,6 +75,7 @@ impl Interval {
             "interval_seconds": self.seconds,
             "activities": self.activities,
             "others": self.others,
+            "objects": self.objects,
         })
     }
 }
@@ -92,6 +97,35 @@ fn activities_since(earlier: &ActivityList, later: &ActivityList) -> Vec<Activit
         Activity { counts, ..activity.clone() }
     };
     later.activities.iter().map(since).filter(|activity| activity.counts.calls > 0).collect()
+}
+
+/// Returns what was done to objects in the `seconds` between two lists. If an object is counted since a time between them, that is
+/// all that is known of it; if it was counted before but not listed, its average is taken for what it is.
+fn objects_since(earlier: &[HotObject], later: &[HotObject], seconds: f64) -> Vec<HotObject> {
+    let key = |object: &HotObject| (object.volume.clone(), object.inode);
+    let before: HashMap<(String, u64), &HotObject> =
+        earlier.iter().map(|object| (key(object), object)).collect();
+    let since = |object: &HotObject| {
+        let is_continued = |before: &&&HotObject| before.counts.calls <= object.counts.calls;
+        let counts = match before.get(&key(object)).filter(is_continued) {
+            Some(before) => object.counts.with(&before.counts, u64::saturating_sub),
+            None => part_of(&object.counts, seconds * 1000.0, object.counted_milliseconds),
+        };
+        HotObject { counts, ..object.clone() }
+    };
+    later.iter().map(since).filter(|object| object.counts.calls > 0).collect()
+}
+
+/// Returns the part of counts that falls into an interval, if they took `counted` milliseconds.
+fn part_of(counts: &ObjectCounts, interval: f64, counted: u64) -> ObjectCounts {
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an estimate"
+    )]
+    let part = |all: u64, _| (all as f64 * (interval / counted as f64).min(1.0)).round() as u64;
+    counts.with(counts, part)
 }
 
 fn counts_since(earlier: &ActivityCounts, later: &ActivityCounts) -> ActivityCounts {
@@ -120,7 +154,30 @@ impl Interval {
             seconds: 2.0,
             activities: activities.collect(),
             others: ActivityCounts::default(),
+            objects: Vec::new(),
         }
+    }
+
+    /// Adds an object: volume, inode number, kind, path, calls by kind, bytes read and written.
+    pub(super) fn and_object(
+        mut self,
+        (volume, inode, kind, path): (&str, u64, &str, Option<&str>),
+        calls: [u64; 4],
+        [read_bytes, written_bytes]: [u64; 2],
+    ) -> Interval {
+        use server::admin::api::types::CallKinds;
+        let [read, write, name, other] = calls;
+        let kinds = CallKinds { read, write, name, other };
+        let counts = ObjectCounts { calls: calls.iter().sum(), read_bytes, written_bytes, kinds };
+        self.objects.push(HotObject {
+            volume: volume.to_owned(),
+            inode,
+            kind: kind.to_owned(),
+            path: path.map(str::to_owned),
+            counted_milliseconds: 60_000,
+            counts,
+        });
+        self
     }
 }
 
@@ -137,7 +194,8 @@ mod tests {
             operation: "READ".to_owned(),
             counts: counted(*calls),
         };
-        ActivityList { activities: counts.iter().map(activity).collect(), others: counted(others) }
+        let activities = counts.iter().map(activity).collect();
+        ActivityList { activities, others: counted(others), objects: Vec::new() }
     }
 
     fn since(earlier: &ActivityList, later: &ActivityList) -> Vec<(String, u64)> {
@@ -151,6 +209,31 @@ mod tests {
         let later = list(&[("a", 14), ("b", 5), ("c", 2), ("d", 3)], 0);
         let expected = [("a", 4), ("c", 2), ("d", 3)].map(|(client, calls)| (client.to_owned(), calls));
         assert_eq!(since(&earlier, &later), expected);
+    }
+
+    #[test]
+    fn objects_count_since_the_sample_before_or_since_they_are_counted() {
+        let object = |inode, read, counted_milliseconds| {
+            let counts = ObjectCounts { calls: read, read_bytes: 10 * read, ..ObjectCounts::default() };
+            let (volume, kind, path) = ("main".to_owned(), "file".to_owned(), None);
+            HotObject { volume, inode, kind, path, counted_milliseconds, counts }
+        };
+        let earlier = [object(1, 10, 60_000), object(2, 10, 60_000), object(3, 10, 60_000)];
+        let later = [
+            object(1, 14, 62_000),
+            object(2, 10, 62_000),
+            // It left the server's sketch and came back.
+            object(3, 4, 1000),
+            object(4, 5, 500),
+            // It was counted before, but not listed.
+            object(5, 40, 8000),
+        ];
+        let found = objects_since(&earlier, &later, 2.0);
+        let found: Vec<_> = found
+            .iter()
+            .map(|object| (object.inode, object.counts.calls, object.counts.read_bytes))
+            .collect();
+        assert_eq!(found, [(1, 4, 40), (3, 4, 40), (4, 5, 50), (5, 10, 100)]);
     }
 
     #[test]

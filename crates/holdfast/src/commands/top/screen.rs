@@ -1,20 +1,23 @@
 //! A screen, or a table for pipes, made from the activity of an interval and the view.
 
+use std::ops::Range;
+
 use crate::report;
 
 use super::figures;
 use super::sample::Interval;
-use super::table::{clipped, lines, mean, table, whole};
-use super::view::View;
+use super::table::{Line, Table, clipped, mean, whole};
+use super::view::{Group, Sort, View};
+use super::{objects, table};
 
-const KEYS: &str = "q quit  ? help  a all  c client  v volume  o operation  s sort  / filter";
+const KEYS: &str = "q quit  ? help  a all  c client  v volume  o operation  f file  s sort  / filter";
 
 const HELP: &str = "What clients do where: averages of the last interval. An operation of NFSv4 is
 what its COMPOUND was made for. CALLS, READ and WRITTEN are per second; TIME is
 that of a call, from its arrival until its reply is sent.
 
-  a c v o    a line for each operation of a client on a volume; or for each
-             client, volume, operation
+  a c v o f  a line for each operation of a client on a volume; or for each
+             client, volume, operation; or hot files and directories
   s          sort by calls, data read, data written, time of a call
   /          show only lines with some text; Enter ends it, Escape removes it
   j k        scroll, as the arrow keys do
@@ -27,7 +30,9 @@ PHASES is what TIME was spent on, as times or as letters of a bar:
   l LINE     waiting for a worker, for a limit, or for something in the way
   e ENGINE   being executed
   d DURAB.   its reply waits until what it shows is durable
-  s SEND     its reply is sent";
+  s SEND     its reply is sent
+
+KINDS of the calls on a file: r read, w write, n names in it, o others";
 
 /// What fills a terminal.
 pub(super) struct Screen {
@@ -68,18 +73,17 @@ impl Screen {
     }
 
     fn fill(&mut self, interval: &Interval, view: &mut View, columns: usize, height: usize) {
-        let lines = lines(interval, view);
+        let lines = Lines::of(interval, view);
         // Above the table are four lines, and one is below it.
         let room = height.saturating_sub(5);
         view.skipped = view.skipped.min(lines.len().saturating_sub(room));
         let last = lines.len().min(view.skipped + room);
-        let shown = &lines[view.skipped..last];
-        let table = table(view.group, shown, interval.seconds, columns);
-        let mut about = format!("by {}, {} first", view.group.name(), view.sort.name());
+        let table = lines.table(view, view.skipped..last, interval.seconds, columns);
+        let mut about = format!("by {}, {} first", view.group.name(), order(view));
         if !view.filter.is_empty() {
             about.push_str(&format!(", only with {:?}", view.filter));
         }
-        if shown.len() < lines.len() {
+        if last - view.skipped < lines.len() {
             about.push_str(&format!(", {} to {last} of {}", view.skipped + 1, lines.len()));
         }
         let every = format!(", every {} s", view.interval().as_secs());
@@ -89,10 +93,48 @@ impl Screen {
     }
 }
 
+/// The lines that a view shows.
+enum Lines {
+    Activities(Vec<Line>),
+    Objects(Vec<objects::Line>),
+}
+
+impl Lines {
+    fn of(interval: &Interval, view: &View) -> Lines {
+        match view.group {
+            Group::File => Lines::Objects(objects::lines(interval, view)),
+            _ => Lines::Activities(table::lines(interval, view)),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Lines::Activities(lines) => lines.len(),
+            Lines::Objects(lines) => lines.len(),
+        }
+    }
+
+    /// Writes some of the lines as a table.
+    fn table(&self, view: &View, some: Range<usize>, seconds: f64, width: usize) -> Table {
+        match self {
+            Lines::Activities(lines) => table::table(view.group, &lines[some], seconds, width),
+            Lines::Objects(lines) => objects::table(&lines[some], seconds, width),
+        }
+    }
+}
+
+/// Says what comes first. Calls are timed by client, not by file.
+fn order(view: &View) -> &'static str {
+    match (view.group, view.sort) {
+        (Group::File, Sort::Time) => Sort::Calls.name(),
+        (_, sort) => sort.name(),
+    }
+}
+
 /// Returns a table for pipes, with an empty line after it.
 pub(super) fn plain(interval: &Interval, view: &View) -> String {
-    let lines = lines(interval, view);
-    let table = table(view.group, &lines, interval.seconds, usize::MAX);
+    let lines = Lines::of(interval, view);
+    let table = lines.table(view, 0..lines.len(), interval.seconds, usize::MAX);
     let mut out = String::new();
     for line in [title(interval), totals(interval), table.heading].iter().chain(&table.lines) {
         out.push_str(line.trim_end());

@@ -80,6 +80,8 @@ fn grouped(keys: [String; 3], group: Group) -> Vec<String> {
         Group::Client => vec![client],
         Group::Volume => vec![volume],
         Group::Operation => vec![operation],
+        // Their lines are made of objects.
+        Group::File => Vec::new(),
     }
 }
 
@@ -127,7 +129,7 @@ pub(super) fn table(group: Group, lines: &[Line], seconds: f64, width: usize) ->
     Table { heading, lines: lines.collect() }
 }
 
-fn texts<'a>(texts: impl Iterator<Item = &'a str>, widths: &[usize]) -> String {
+pub(super) fn texts<'a>(texts: impl Iterator<Item = &'a str>, widths: &[usize]) -> String {
     let padded = texts.zip(widths).map(|(text, width)| format!("{:width$}", clipped(text, *width)));
     padded.collect::<Vec<_>>().join(" ")
 }
@@ -157,7 +159,7 @@ fn figures_of(counts: &ActivityCounts, seconds: f64, has_times: bool) -> String 
     let mut out: String =
         figures.iter().zip(widths).map(|(text, width)| format!(" {text:>width$}")).collect();
     if !has_times {
-        out.push_str(&format!(" {:BAR$}", figures::bar(&counts.nanoseconds, BAR)));
+        out.push_str(&format!(" {:BAR$}", figures::bar(&counts.nanoseconds.all(), BAR)));
     }
     out
 }

@@ -23,6 +23,8 @@ pub(super) enum Group {
     Volume,
     /// Each operation
     Operation,
+    /// Each file and directory, of those to which most is done
+    File,
 }
 
 /// Which lines come first.
@@ -46,6 +48,7 @@ impl Group {
             Group::Client => &["CLIENT"],
             Group::Volume => &["VOLUME"],
             Group::Operation => &["OPERATION"],
+            Group::File => &["VOLUME", "PATH"],
         }
     }
 
@@ -56,6 +59,7 @@ impl Group {
             Group::Client => "client",
             Group::Volume => "volume",
             Group::Operation => "operation",
+            Group::File => "file and directory",
         }
     }
 }
@@ -128,6 +132,7 @@ impl View {
             Key::Char('c') => self.show(Group::Client),
             Key::Char('v') => self.show(Group::Volume),
             Key::Char('o') => self.show(Group::Operation),
+            Key::Char('f') => self.show(Group::File),
             Key::Char('s') => (self.sort, self.skipped) = (self.sort.next(), 0),
             Key::Char('/') => self.is_typing = true,
             Key::Char('+') => self.seconds = (self.seconds + 1).min(INTERVAL_MAX),

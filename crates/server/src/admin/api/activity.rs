@@ -1,4 +1,4 @@
-//! Who does what where, now.
+//! Who does what where, and to which files, now.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,11 +10,16 @@ use nfs::summary::OperationId;
 use crate::clock;
 use crate::counters::activity::ActivityCounters;
 use crate::http::Response;
-use crate::limits::ACTIVITY_WATCHED;
+use crate::limits::{ACTIVITY_WATCHED, OBJECTS_LISTED_MAX};
 
 use super::problem::Problem;
-use super::types::{Activity, ActivityCounts, ActivityList, PhaseTimes};
+use super::types::{Activity, ActivityCounts, ActivityList, HotObject, PhaseTimes};
 use super::{Api, Asked, json};
+
+pub(super) mod objects;
+
+/// Files and directories that are listed unless another number is asked for.
+const OBJECTS_LISTED: usize = 20;
 
 /// Client, name of the volume, operation.
 type Key = (IpAddr, Arc<str>, OperationId);
@@ -23,6 +28,7 @@ type Key = (IpAddr, Arc<str>, OperationId);
 pub(super) fn list(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
     let measured = &api.source.measured;
     let until = clock::steady().plus(ACTIVITY_WATCHED);
+    let objects_listed = asked.number("objects")?.unwrap_or(OBJECTS_LISTED).min(OBJECTS_LISTED_MAX);
     let names = measured.names();
     let mut counted: BTreeMap<Key, ActivityCounts> = BTreeMap::new();
     let mut others = ActivityCounts::default();
@@ -37,7 +43,24 @@ pub(super) fn list(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
             sum.unwrap_or(&mut others).add(&read(&counters));
         }
     }
-    json(200, &shown(counted, others, asked.page_length()?))
+    let mut list = shown(counted, others, asked.page_length()?);
+    list.objects = hot_objects(api, objects_listed);
+    json(200, &list)
+}
+
+/// Lists the hottest files and directories.
+fn hot_objects(api: &Api, most: usize) -> Vec<HotObject> {
+    let (measured, now) = (&api.source.measured, clock::steady());
+    let volumes = measured.volumes();
+    let watches = measured.counters.iter().map(|counters| &*counters.calls.activity);
+    let hottest = objects::hottest(watches, &volumes, most, now);
+    let (found, counters): (Vec<_>, Vec<_>) = hottest.into_iter().unzip();
+    let places = api.places.of(&found, &volumes);
+    let names = measured.names();
+    let shown = found.iter().zip(&places).zip(&counters).filter_map(|((object, place), counters)| {
+        Some(objects::shown(names.get(&Some(object.volume))?, *object, place, counters, now))
+    });
+    shown.collect()
 }
 
 fn read(counters: &ActivityCounters) -> ActivityCounts {
@@ -63,7 +86,7 @@ fn shown(counted: BTreeMap<Key, ActivityCounts>, mut others: ActivityCounts, mos
         operation: operation.name().to_owned(),
         counts,
     });
-    ActivityList { activities: activities.collect(), others }
+    ActivityList { activities: activities.collect(), others, objects: Vec::new() }
 }
 
 #[cfg(test)]

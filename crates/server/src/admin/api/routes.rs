@@ -104,11 +104,13 @@ impl Route {
         );
         const CLIENT: (&str, &str, &str) =
             ("after", "string", "The address after which to begin: `next` of the page before.");
+        const OBJECTS: (&str, &str, &str) =
+            ("objects", "integer", "The most files and directories to list, up to 100; 20 unless given.");
         match self.path {
             "/v1/events" => &[EVENT, LIMIT],
             "/v1/live" => &[EVENT],
             "/v1/clients" => &[CLIENT, LIMIT],
-            "/v1/activity" => &[LIMIT],
+            "/v1/activity" => &[LIMIT, OBJECTS],
             _ => &[],
         }
     }
@@ -242,8 +244,9 @@ pub(super) const ROUTES: &[Route] = &[
     Route::new(
         "GET",
         "/v1/activity",
-        "Lists the calls of clients by volume and operation, those with the most calls first. They are counted from \
-         the first request on, until nobody has asked for 30 seconds.",
+        "Lists the calls of clients by volume and operation, those with the most calls first, and the files and \
+         directories to which most is done. They are counted from the first request on, until nobody has asked for 30 \
+         seconds.",
         schema::<ActivityList>,
         activity::list,
     ),

@@ -312,6 +312,81 @@ pub struct Activity {
     pub counts: ActivityCounts,
 }
 
+/// Calls about a file or a directory, by what they do with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CallKinds {
+    /// They read data.
+    pub read: u64,
+    /// They wrote data, or committed it.
+    pub write: u64,
+    /// They were about names in it: they looked them up, opened, made, removed, renamed or listed them.
+    pub name: u64,
+    /// They were about its attributes, about locks, or about anything else.
+    pub other: u64,
+}
+
+impl CallKinds {
+    /// The kinds with their names.
+    #[must_use]
+    pub fn all(&self) -> [(&'static str, u64); 4] {
+        let CallKinds { read, write, name, other } = *self;
+        [("read", read), ("write", write), ("name", name), ("other", other)]
+    }
+}
+
+/// What the calls about a file or a directory came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ObjectCounts {
+    /// Their number. A COMPOUND is one call.
+    pub calls: u64,
+    /// Bytes of file data that they read.
+    pub read_bytes: u64,
+    /// Bytes of file data that they wrote.
+    pub written_bytes: u64,
+    /// Their number, by what they did.
+    pub kinds: CallKinds,
+}
+
+impl ObjectCounts {
+    /// Returns what results from applying a function to each number and to the same number of `other`.
+    #[must_use]
+    pub fn with(&self, other: &ObjectCounts, combine: impl Fn(u64, u64) -> u64) -> ObjectCounts {
+        ObjectCounts {
+            calls: combine(self.calls, other.calls),
+            read_bytes: combine(self.read_bytes, other.read_bytes),
+            written_bytes: combine(self.written_bytes, other.written_bytes),
+            kinds: CallKinds {
+                read: combine(self.kinds.read, other.kinds.read),
+                write: combine(self.kinds.write, other.kinds.write),
+                name: combine(self.kinds.name, other.kinds.name),
+                other: combine(self.kinds.other, other.kinds.other),
+            },
+        }
+    }
+}
+
+/// A file, a directory or another object that many calls, or much data, are about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HotObject {
+    /// The name of the volume.
+    pub volume: String,
+    /// Its number in the volume, which clients see as its inode number.
+    pub inode: u64,
+    /// What it is: `file`, `directory`, `symlink`, `special`, `removed`, or `unknown`.
+    pub kind: String,
+    /// Its path in the volume: one of them if it has several; none if it is not known; of a removed object, the last one, if it is
+    /// known. Bytes that are not UTF-8, backslashes, control characters and formatting characters are written as `\x` and two
+    /// hexadecimal digits.
+    pub path: Option<String>,
+    /// How long its calls have been counted. Those before that are missing.
+    pub counted_milliseconds: u64,
+    /// What the calls came to.
+    #[serde(flatten)]
+    pub counts: ObjectCounts,
+}
+
 /// Who does what where.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -320,6 +395,8 @@ pub struct ActivityList {
     pub activities: Vec<Activity>,
     /// All other calls.
     pub others: ActivityCounts,
+    /// The files and directories to which most is done, the hottest first.
+    pub objects: Vec<HotObject>,
 }
 
 /// Why a request was refused (RFC 9457).

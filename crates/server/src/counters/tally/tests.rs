@@ -179,6 +179,7 @@ fn those_who_watch_see_who_does_what_where() {
     let turn = |tally: &mut Tally, start: i64| {
         let mut read = summary("READ", Status::OK, 1);
         read.transferred.read = 4096;
+        read.ino = volume::ids::Ino(5);
         let label = tally.count(&read, counted);
         tally.answered(label, CLIENT, at(start), at(start + 1));
         tally.note_time(at(start + 3));
@@ -202,5 +203,10 @@ fn those_who_watch_see_who_does_what_where() {
         (activity.operation.name(), activity.volume, load(&counters.calls), load(&counters.read), micros)
     };
     assert_eq!(shown(1), ("READ", Some(VolumeId(1)), 2, 8192, [2, 0, 4, 0, 14]));
+    let objects = tally.tallied().activity.objects.entries(at(300));
+    let objects: Vec<_> = objects.iter().map(|(object, _, counters)| (object.ino.0, counters.read)).collect();
+    assert_eq!(objects, [(5, 8192)]);
+    tally.end_turn(at(1000), |_| {});
+    assert!(tally.tallied().activity.objects.entries(at(1000)).is_empty(), "nobody watches any more");
     assert_eq!(shown(2), ("WRITE", Some(VolumeId(2)), 2, 0, [0, 0, 0, 18, 2]));
 }
