@@ -99,8 +99,8 @@ fn activities_since(earlier: &ActivityList, later: &ActivityList) -> Vec<Activit
     later.activities.iter().map(since).filter(|activity| activity.counts.calls > 0).collect()
 }
 
-/// Returns what was done to objects in the `seconds` between two lists. If an object is counted since a time between them, that is
-/// all that is known of it; if it was counted before but not listed, its average is taken for what it is.
+/// Returns what was done to objects in the `seconds` between two lists. Of an object that was counted before but not listed, that is
+/// unknown.
 fn objects_since(earlier: &[HotObject], later: &[HotObject], seconds: f64) -> Vec<HotObject> {
     let key = |object: &HotObject| (object.volume.clone(), object.inode);
     let before: HashMap<(String, u64), &HotObject> =
@@ -109,23 +109,14 @@ fn objects_since(earlier: &[HotObject], later: &[HotObject], seconds: f64) -> Ve
         let is_continued = |before: &&&HotObject| before.counts.calls <= object.counts.calls;
         let counts = match before.get(&key(object)).filter(is_continued) {
             Some(before) => object.counts.with(&before.counts, u64::saturating_sub),
-            None => part_of(&object.counts, seconds * 1000.0, object.counted_milliseconds),
+            None if Duration::from_millis(object.counted_milliseconds).as_secs_f64() <= seconds => {
+                object.counts
+            }
+            None => ObjectCounts::default(),
         };
         HotObject { counts, ..object.clone() }
     };
     later.iter().map(since).filter(|object| object.counts.calls > 0).collect()
-}
-
-/// Returns the part of counts that falls into an interval, if they took `counted` milliseconds.
-fn part_of(counts: &ObjectCounts, interval: f64, counted: u64) -> ObjectCounts {
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an estimate"
-    )]
-    let part = |all: u64, _| (all as f64 * (interval / counted as f64).min(1.0)).round() as u64;
-    counts.with(counts, part)
 }
 
 fn counts_since(earlier: &ActivityCounts, later: &ActivityCounts) -> ActivityCounts {
@@ -233,7 +224,7 @@ mod tests {
             .iter()
             .map(|object| (object.inode, object.counts.calls, object.counts.read_bytes))
             .collect();
-        assert_eq!(found, [(1, 4, 40), (3, 4, 40), (4, 5, 50), (5, 10, 100)]);
+        assert_eq!(found, [(1, 4, 40), (3, 4, 40), (4, 5, 50)]);
     }
 
     #[test]
