@@ -40,7 +40,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use volume::ids::VolumeId;
 use volume::request::{Durability, Durable, Error};
-use volume::state::StateChange;
+use volume::state::{DeferredValue, StateChange, StateKey};
 use volume::time::Time;
 
 pub(crate) mod callbacks;
@@ -101,7 +101,7 @@ pub(crate) trait StateStore {
     ///
     /// # Errors
     /// Those of [`StateStore::change`].
-    fn defer(&self, volume: VolumeId, put: StateChange) -> Result<(), Error>;
+    fn defer(&self, volume: VolumeId, key: StateKey, value: Box<dyn DeferredValue>) -> Result<(), Error>;
 
     /// Journals the records that were deferred.
     fn journal_deferred(&self);

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use volume::ids::VolumeId;
 use volume::request::{Durability, Durable, Error};
-use volume::state::StateChange;
+use volume::state::{DeferredValue, StateChange, StateKey};
 
 use crate::clocks::ClockReading;
 use crate::context::ServiceContext;
@@ -36,8 +36,8 @@ impl StateStore for ServiceContext {
         }
     }
 
-    fn defer(&self, volume: VolumeId, put: StateChange) -> Result<(), Error> {
-        self.volume(volume).ok_or(Error::Stale)?.defer_state(put)
+    fn defer(&self, volume: VolumeId, key: StateKey, value: Box<dyn DeferredValue>) -> Result<(), Error> {
+        self.volume(volume).ok_or(Error::Stale)?.defer_state(key, value)
     }
 
     fn journal_deferred(&self) {

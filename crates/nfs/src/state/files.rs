@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use volume::state::StateChange;
+use volume::state::{DeferredValue, StateChange};
 use volume::time::Time;
 
 use crate::state::clients::client::{Client, ClientProtocol, LockOwner, OpenOwner};
@@ -19,7 +19,7 @@ use crate::state::locks::lock_states::LockStates;
 use crate::state::locks::parts::Merging;
 use crate::state::locks::ranges::Ranges;
 use crate::state::locks::waiters::Waiters;
-use crate::state::record::{Key, OpenRecord};
+use crate::state::record::{Key, OpenRecord, Record as _};
 use crate::state::shards::Shards;
 use crate::state::shares::Resource;
 use crate::state::stateids::IoMode;
@@ -124,7 +124,7 @@ pub(crate) struct Opened {
 /// An open of a file that does not exist yet. Its record goes into the journal entry that creates the file, which needs
 /// no lock: a file that does not exist has no other state. Then it is adopted. Others may open the file before that,
 /// but get no delegation of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PreparedOpen {
     stateid: StateId,
     modes: Modes,
@@ -145,8 +145,26 @@ impl PreparedOpen {
 
     /// Returns the change to journal.
     fn change(&self, file: FileId) -> StateChange {
-        let StateId { seqid, other } = self.stateid;
-        Key::Open(file.ino, other).put(&OpenRecord::of(&self.owner, seqid, self.modes, self.confirmed))
+        self.key(file).put(&self.record())
+    }
+
+    /// Returns the key of its record.
+    fn key(&self, file: FileId) -> Key {
+        Key::Open(file.ino, self.stateid.other)
+    }
+
+    fn record(&self) -> OpenRecord<'_> {
+        OpenRecord::of(&self.owner, self.stateid.seqid, self.modes, self.confirmed)
+    }
+}
+
+impl DeferredValue for PreparedOpen {
+    fn bytes_max(&self) -> usize {
+        self.record().bytes_max()
+    }
+
+    fn make(&self) -> Arc<[u8]> {
+        self.record().to_bytes()
     }
 }
 
@@ -251,11 +269,11 @@ impl SharedState {
             }
         }
         let prepared = self.prepare_open(opening);
-        let put = prepared.change(file);
         let token = if opening.is_waited_for() {
-            Some(context.change(file.volume, &[put])?)
+            Some(context.change(file.volume, &[prepared.change(file)])?)
         } else {
-            context.store.defer(file.volume, put)?;
+            let key = prepared.key(file).to_bytes();
+            context.store.defer(file.volume, key, Box::new(prepared.clone()))?;
             None
         };
         let state = enter(&mut files, context, file);

@@ -448,6 +448,11 @@ impl<'a> OpenRecord<'a> {
         let principal = owner.principal();
         OpenRecord { owner: Cow::Borrowed(&owner.name), seqid, modes: modes.0, confirmed, principal }
     }
+
+    /// Returns how many bytes it has at most: those of a record with a user.
+    pub(crate) fn bytes_max(&self) -> usize {
+        self.owner.len().next_multiple_of(4) + 8 * 4
+    }
 }
 
 impl Record for OpenRecord<'_> {

@@ -71,8 +71,8 @@ impl StateStore for Memory {
         Ok(Durability::NOW)
     }
 
-    fn defer(&self, volume: VolumeId, put: StateChange) -> Result<(), Error> {
-        self.change(volume, &[put]).map(drop)
+    fn defer(&self, volume: VolumeId, key: StateKey, value: Box<dyn DeferredValue>) -> Result<(), Error> {
+        self.change(volume, &[StateChange { key, value: Some(value.make()) }]).map(drop)
     }
 
     fn journal_deferred(&self) {}

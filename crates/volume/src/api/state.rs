@@ -1,5 +1,6 @@
 //! Records that protocols keep with a volume; the engine does not interpret them.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::limits::{STATE_BYTES_PER_ENTRY_MAX, STATE_KEY_BYTES_MAX, STATE_VALUE_BYTES_MAX};
@@ -27,6 +28,17 @@ impl StateChange {
         self.key.len() <= STATE_KEY_BYTES_MAX
             && self.value.as_ref().is_none_or(|value| value.len() <= STATE_VALUE_BYTES_MAX)
     }
+}
+
+/// The value of a record that is deferred. Most of these are deleted before they are journaled, so it is made only then.
+///
+/// It is used and dropped with locks of the pool held, and must not call the pool or its volumes.
+pub trait DeferredValue: Debug + Send + Sync {
+    /// Returns the most bytes that [`DeferredValue::make`] may return, at most [`STATE_VALUE_BYTES_MAX`]. Always the same.
+    fn bytes_max(&self) -> usize;
+
+    /// Makes the value.
+    fn make(&self) -> Arc<[u8]>;
 }
 
 /// Checks that these changes fit one operation's entry.

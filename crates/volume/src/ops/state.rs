@@ -7,10 +7,10 @@
 use std::sync::atomic::Ordering;
 
 use crate::api::request::{Durability, Error, RequestKey};
-use crate::api::state::StateChange;
+use crate::api::state::{DeferredValue, StateChange, StateKey};
 use crate::encoding::key;
 use crate::encoding::key::{POOL, Table};
-use crate::limits::STATE_BYTES_PER_ENTRY_MAX;
+use crate::limits::{STATE_BYTES_PER_ENTRY_MAX, STATE_KEY_BYTES_MAX, STATE_VALUE_BYTES_MAX};
 use crate::pool::{Pool, Subject};
 use crate::tables::index::IndexError;
 use crate::volume::Volume;
@@ -59,13 +59,12 @@ impl Volume {
     ///
     /// # Errors
     /// Those of [`Volume::change_state`]; the record was not put.
-    pub fn defer_state(&self, put: StateChange) -> Result<(), Error> {
-        if !put.fits() {
+    pub fn defer_state(&self, key: StateKey, value: Box<dyn DeferredValue>) -> Result<(), Error> {
+        if key.len() > STATE_KEY_BYTES_MAX || value.bytes_max() > STATE_VALUE_BYTES_MAX {
             return Err(Error::Invalid);
         }
-        let value = put.value.ok_or(Error::Invalid)?;
         let change = self.begin(self.number())?;
-        let mut record = (self.number(), put.key, value);
+        let mut record = (self.number(), key, value);
         // Others may take the room that was made.
         while let Err(again) = self.deferred_state.add(record) {
             change.journal_deferred_state();

@@ -8,7 +8,7 @@ use crate::api::attributes::SetAttributes;
 use crate::api::ids::Ino;
 use crate::api::request::{Durable, Error, Journaled, RequestKey};
 use crate::api::results::CreateHow;
-use crate::api::state::StateChange;
+use crate::api::state::{DeferredValue, StateChange};
 use crate::limits::{STATE_BYTES_PER_ENTRY_MAX, STATE_KEY_BYTES_MAX, STATE_VALUE_BYTES_MAX};
 
 fn put(key: &[u8], value: &[u8]) -> StateChange {
@@ -17,6 +17,24 @@ fn put(key: &[u8], value: &[u8]) -> StateChange {
 
 fn delete(key: &[u8]) -> StateChange {
     StateChange { key: key.into(), value: None }
+}
+
+/// A value that is made as late as one of `nfs`.
+#[derive(Debug)]
+struct Late(Vec<u8>);
+
+impl DeferredValue for Late {
+    fn bytes_max(&self) -> usize {
+        self.0.len()
+    }
+
+    fn make(&self) -> Arc<[u8]> {
+        self.0.as_slice().into()
+    }
+}
+
+fn defer(world: &World, key: &[u8], value: &[u8]) -> Result<(), Error> {
+    world.volume.defer_state(key.into(), Box::new(Late(value.to_vec())))
 }
 
 fn all(world: &World) -> BTreeMap<Vec<u8>, Vec<u8>> {
@@ -104,8 +122,8 @@ fn deferred_state_precedes_the_next_change_and_costs_nothing_if_it_is_deleted_be
     let mut world = World::new();
     let queued = |world: &World| world.volume.committer.last_queued();
     let before = queued(&world);
-    world.volume.defer_state(put(b"one", b"1")).unwrap();
-    world.volume.defer_state(put(b"two", b"2")).unwrap();
+    defer(&world, b"one", b"1").unwrap();
+    defer(&world, b"two", b"2").unwrap();
     assert_eq!(world.volume.change_state(&[delete(b"one")]).unwrap().seq.0, 0, "nothing to wait for");
     assert_eq!(queued(&world), before);
     // Whatever changes next, it is durable only with the record.
@@ -116,21 +134,21 @@ fn deferred_state_precedes_the_next_change_and_costs_nothing_if_it_is_deleted_be
     assert_eq!(all(&world), expected(&[(b"two", b"2")]));
     // A journaled record is deleted in the journal.
     world.volume.change_state(&[delete(b"two")]).unwrap();
-    world.volume.defer_state(put(b"three", b"3")).unwrap();
+    defer(&world, b"three", b"3").unwrap();
     world.commit();
     world.crash(2);
     assert_eq!(all(&world), expected(&[]), "a crash takes back what is deferred");
     // Some are deleted, others changed.
-    world.volume.defer_state(put(b"four", b"4")).unwrap();
+    defer(&world, b"four", b"4").unwrap();
     world.volume.change_state(&[delete(b"four"), put(b"five", b"5")]).unwrap();
     world.commit();
     assert_eq!(all(&world), expected(&[(b"five", b"5")]));
     // Time passes, or the volume is closed.
-    world.volume.defer_state(put(b"six", b"6")).unwrap();
+    defer(&world, b"six", b"6").unwrap();
     world.volume.journal_deferred_state();
     world.commit();
     world.crash(3);
-    world.volume.defer_state(put(b"seven", b"7")).unwrap();
+    defer(&world, b"seven", b"7").unwrap();
     world.reopen();
     assert_eq!(all(&world), expected(&[(b"five", b"5"), (b"seven", b"7"), (b"six", b"6")]));
 }
@@ -138,12 +156,12 @@ fn deferred_state_precedes_the_next_change_and_costs_nothing_if_it_is_deleted_be
 #[test]
 fn deferred_state_is_bounded() {
     let world = World::new();
-    assert_eq!(world.volume.defer_state(delete(b"key")), Err(Error::Invalid));
     let value = vec![7; STATE_VALUE_BYTES_MAX];
-    assert_eq!(world.volume.defer_state(put(&[1; STATE_KEY_BYTES_MAX + 1], &value)), Err(Error::Invalid));
+    assert_eq!(defer(&world, &[1; STATE_KEY_BYTES_MAX + 1], &value), Err(Error::Invalid));
+    assert_eq!(defer(&world, b"key", &[7; STATE_VALUE_BYTES_MAX + 1]), Err(Error::Invalid));
     let before = world.volume.committer.last_queued().0;
     for number in 0..100_u8 {
-        world.volume.defer_state(put(&[number; STATE_KEY_BYTES_MAX], &value)).unwrap();
+        defer(&world, &[number; STATE_KEY_BYTES_MAX], &value).unwrap();
     }
     let least =
         (100 * (STATE_KEY_BYTES_MAX + STATE_VALUE_BYTES_MAX)).div_ceil(STATE_BYTES_PER_ENTRY_MAX) as u64;

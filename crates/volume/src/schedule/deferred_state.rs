@@ -4,24 +4,23 @@
 //! costs nothing if it is deleted before the volume changes otherwise.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use foldhash::HashMap;
 use parking_lot::Mutex;
 
 use crate::api::ids::VolumeNumber;
-use crate::api::state::{StateChange, StateKey};
+use crate::api::state::{DeferredValue, StateChange, StateKey};
 use crate::limits::STATE_BYTES_PER_ENTRY_MAX;
 
 /// A record with its volume and key.
-pub type DeferredRecord = (VolumeNumber, StateKey, Arc<[u8]>);
+pub type DeferredRecord = (VolumeNumber, StateKey, Box<dyn DeferredValue>);
 
 /// The records of each volume that ever had one.
 #[derive(Debug, Default)]
 struct Records {
-    of_volumes: BTreeMap<VolumeNumber, HashMap<StateKey, Arc<[u8]>>>,
-    /// Bytes of all keys and values.
+    of_volumes: BTreeMap<VolumeNumber, HashMap<StateKey, Box<dyn DeferredValue>>>,
+    /// Most bytes of all keys and values.
     bytes: usize,
 }
 
@@ -30,17 +29,33 @@ impl Records {
         self.bytes == 0
     }
 
-    fn remove(&mut self, volume: VolumeNumber, key: &[u8]) {
-        let of_volume = self.of_volumes.get_mut(&volume);
-        if let Some(value) = of_volume.and_then(|of_volume| of_volume.remove(key)) {
-            self.bytes -= key.len() + value.len();
+    /// Adds a record; returns it if there is no room.
+    fn add(&mut self, (volume, key, value): DeferredRecord) -> Result<(), DeferredRecord> {
+        let bytes = key.len() + value.bytes_max();
+        if self.bytes + bytes > STATE_BYTES_PER_ENTRY_MAX {
+            return Err((volume, key, value));
         }
+        self.bytes += bytes;
+        let key_bytes = key.len();
+        if let Some(earlier) = self.of_volumes.entry(volume).or_default().insert(key, value) {
+            self.bytes -= key_bytes + earlier.bytes_max();
+        }
+        Ok(())
     }
 
-    /// Returns whether all of `changes` delete some of them.
-    fn have_all(&self, volume: VolumeNumber, changes: &[StateChange]) -> bool {
-        self.of_volumes.get(&volume).is_some_and(|of_volume| {
-            changes.iter().all(|change| change.value.is_none() && of_volume.contains_key(&change.key))
+    /// Removes the records that `changes` delete, if they delete all of them and do nothing else.
+    fn remove_all(&mut self, volume: VolumeNumber, changes: &[StateChange]) -> bool {
+        let Some(of_volume) = self.of_volumes.get_mut(&volume) else { return false };
+        let is_here = |change: &StateChange| change.value.is_none() && of_volume.contains_key(&change.key);
+        // One is looked up as it is removed.
+        let all = match changes {
+            [change] => change.value.is_none(),
+            changes => changes.iter().all(is_here),
+        };
+        all && changes.iter().all(|change| {
+            let removed = of_volume.remove(&change.key);
+            self.bytes -= removed.as_ref().map_or(0, |value| change.key.len() + value.bytes_max());
+            removed.is_some()
         })
     }
 
@@ -51,7 +66,7 @@ impl Records {
         let all = of_volumes
             .flat_map(|(volume, of_volume)| of_volume.drain().map(|(key, value)| (*volume, key, value)));
         let mut all: Vec<_> = all.collect();
-        all.sort_unstable();
+        all.sort_unstable_by(|(volume, key, _), (other, of_other, _)| (volume, key).cmp(&(other, of_other)));
         all
     }
 }
@@ -68,15 +83,9 @@ pub struct DeferredState {
 
 impl DeferredState {
     /// Adds a record whose key no layer holds. Returns it if there is no room.
-    pub fn add(&self, (volume, key, value): DeferredRecord) -> Result<(), DeferredRecord> {
+    pub fn add(&self, record: DeferredRecord) -> Result<(), DeferredRecord> {
         let mut records = self.records.lock();
-        records.remove(volume, &key);
-        let bytes = records.bytes + key.len() + value.len();
-        if bytes > STATE_BYTES_PER_ENTRY_MAX {
-            return Err((volume, key, value));
-        }
-        records.bytes = bytes;
-        records.of_volumes.entry(volume).or_default().insert(key, value);
+        records.add(record)?;
         self.any.store(true, Ordering::Release);
         Ok(())
     }
@@ -87,9 +96,8 @@ impl DeferredState {
             return false;
         }
         let mut records = self.records.lock();
-        let all = records.have_all(volume, changes);
+        let all = records.remove_all(volume, changes);
         if all {
-            changes.iter().for_each(|change| records.remove(volume, &change.key));
             self.any.store(!records.are_empty(), Ordering::Release);
         }
         all

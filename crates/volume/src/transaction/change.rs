@@ -225,7 +225,9 @@ impl Change<'_> {
     pub fn journal_deferred_state(&self) {
         self.pool.deferred_state.take(|records| {
             let mut draft = Draft::default();
-            for (volume, key, value) in records {
+            for (volume, key, deferred) in records {
+                let value = deferred.make();
+                debug_assert!(value.len() <= deferred.bytes_max(), "{} bytes in {deferred:?}", value.len());
                 draft.push(key::state(volume, &key), Some(Value::from(value)));
             }
             let (bytes, entry) = draft.finish();

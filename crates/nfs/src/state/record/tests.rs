@@ -125,6 +125,7 @@ fn records_of_opens_locks_and_delegations_keep_their_format() {
         principal: Some(Principal::User(5)),
     };
     golden(&open, "00000001 00000003 6f776e00 00000002 00008002 00000001 00000001 00000001 00000005");
+    assert_eq!(open.to_bytes().len(), open.bytes_max());
     let open = OpenRecord { principal: None, ..open };
     golden(&open, "00000001 00000003 6f776e00 00000002 00008002 00000001 00000000");
     let locks = LockStateRecord { owner: b"lock"[..].into(), open: Other([7; 12]), seqid: 4 };
