@@ -17,7 +17,7 @@ use crate::clock::now;
 use crate::error::{Error, ErrorKind};
 use crate::pools::{FIRST_POOL, OpenPool, random, volumes_of};
 
-pub use unserved::Unserved;
+pub use unserved::{Unserved, in_pool};
 
 mod octal;
 mod unserved;
@@ -262,6 +262,18 @@ pub fn describe(pools: &[OpenPool], volume: &Volume, exports: Vec<String>) -> Re
         root: Root { uid: Some(root.uid), gid: Some(root.gid), mode: Some(root.mode) },
         exports,
     })
+}
+
+/// Describes the volumes of these pools, sorted by name, without their exports.
+///
+/// # Errors
+/// A root directory cannot be read.
+pub fn list(pools: &[OpenPool]) -> Result<Vec<VolumeInfo>, Error> {
+    let volumes = volumes_of(pools).into_iter();
+    let infos = volumes.map(|volume| describe(pools, &volume, Vec::new()));
+    let mut infos = infos.collect::<Result<Vec<_>, _>>()?;
+    infos.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(infos)
 }
 
 /// Waits until a change is durable. Some other thread commits.

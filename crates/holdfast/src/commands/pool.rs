@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use server::admin;
-use server::admin::api::types::{NewVolume, PoolInfo};
+use server::admin::api::types::{NewVolume, PoolInfo, VolumeInfo};
 use server::config::size::Size;
 use server::config::{JOURNAL_BYTES_DEFAULT, values};
 use server::error::{Error, ErrorKind};
@@ -54,8 +54,14 @@ enum Action {
     List(All),
     /// Show a pool
     Show(Named),
-    /// Delete a pool with all its volumes; no server may be running on the data directory
-    Delete(Deleted),
+    /// Delete a pool; no server may be running on the data directory
+    Delete {
+        #[command(flatten)]
+        pool: Deleted,
+        /// Delete it even if it has volumes, with all their data
+        #[arg(long)]
+        with_volumes: bool,
+    },
 }
 
 pub(crate) fn run(pool: &Pool) -> Outcome {
@@ -86,20 +92,36 @@ fn act(action: &Action) -> Result<(), Error> {
             });
         }
         Action::Show(Named { data, name, json }) => show(&find(data, name)?, *json),
-        Action::Delete(delete) => {
-            let Named { data, name, .. } = &delete.named;
-            let holds = || {
-                let pool = pools::describe(data, name)?;
-                let bytes = Size(pool.segment_bytes + pool.journal_bytes);
-                Ok(format!("all its volumes ({bytes} of data and journal)"))
-            };
-            delete.run("pool", holds, || {
-                check_unserved(data)?;
-                Ok(Directory::open(data)?.delete(name)?)
-            })?;
-        }
+        Action::Delete { pool, with_volumes } => delete(pool, *with_volumes)?,
     }
     Ok(())
+}
+
+/// Deletes a pool that has no volumes, or any pool if they may go too.
+fn delete(pool: &Deleted, with_volumes: bool) -> Result<(), Error> {
+    let Named { data, name, .. } = &pool.named;
+    check_unserved(data)?;
+    let directory = Directory::open(data)?;
+    pools::describe(data, name)?;
+    let volumes = volumes::in_pool(&directory, name);
+    let holds = match &volumes {
+        Ok(volumes) if volumes.is_empty() => "its journal; it has no volumes".to_owned(),
+        Ok(volumes) => format!("its volumes {}", volumes.iter().map(contents).collect::<Vec<_>>().join(", ")),
+        Err(error) => format!("all its volumes, which cannot be listed ({error})"),
+    };
+    if !with_volumes && !matches!(&volumes, Ok(volumes) if volumes.is_empty()) {
+        let kind = volumes.err().map_or(ErrorKind::Usage, |error| error.kind);
+        let sentence = format!(
+            "deleting the pool {name:?} destroys {holds}; delete the volumes first, or confirm with --with-volumes --yes"
+        );
+        return Err(Error { kind, sentence });
+    }
+    pool.run("pool", || Ok(holds), || Ok(directory.delete(name)?))
+}
+
+/// Names a volume and says how much is in it.
+fn contents(volume: &VolumeInfo) -> String {
+    format!("{} ({} in {} objects)", volume.name, Size(volume.used_bytes), volume.inodes)
 }
 
 /// Refuses to make or delete a pool while a server has the others open.

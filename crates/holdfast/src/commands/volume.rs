@@ -231,13 +231,7 @@ fn list(data: &Path) -> Result<Vec<VolumeInfo>, Error> {
     if admin::is_served(data) {
         return admin::get(data, "/v1/volumes");
     }
-    offline(Unserved::at(data)?, |pools| {
-        let volumes = pools.iter().flat_map(|open| open.pool.volumes());
-        let infos = volumes.map(|volume| volumes::describe(pools, &volume, Vec::new()));
-        let mut infos = infos.collect::<Result<Vec<_>, _>>()?;
-        infos.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(infos)
-    })
+    offline(Unserved::at(data)?, volumes::list)
 }
 
 fn show_list(data: &Path, json: bool) -> Result<(), Error> {

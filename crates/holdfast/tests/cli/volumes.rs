@@ -161,14 +161,54 @@ fn pools_are_created_elsewhere_shown_served_and_deleted() {
     assert!(fail(&["pool", "create", directory, "late"], 3).contains("stop it"));
     Client::mount(server.address, "/more").write_file("x", b"y");
     Client::mount(server.address, "/main").write_file("x", b"y");
-    assert!(fail(&["pool", "delete", directory, "fast", "--yes"], 3).contains("stop it"));
+    for served in [&["--yes"][..], &["--with-volumes", "--yes"], &[]] {
+        let refused = fail(&[&["pool", "delete", directory, "fast"], served].concat(), 3);
+        assert!(refused.contains("stop it"), "{refused}");
+    }
     server.stop();
 
-    assert!(fail(&["pool", "delete", directory, "fast"], 2).contains("--yes"));
-    succeed(&["pool", "delete", directory, "fast", "--yes"]);
+    let refused = fail(&["pool", "delete", directory, "fast", "--yes"], 2);
+    for said in ["more (", "scratch (", " objects)", "--with-volumes"] {
+        assert!(refused.contains(said), "{refused}");
+    }
+    let refused = fail(&["pool", "delete", directory, "fast", "--with-volumes"], 2);
+    assert!(refused.contains("more (") && refused.contains("confirm with --yes"), "{refused}");
+    assert!(
+        fail(&["pool", "delete", directory, "none", "--with-volumes", "--yes"], 1)
+            .contains("only default, fast")
+    );
+    assert_eq!(
+        json(&["volume", "list", directory, "--json"]).as_array().unwrap().len(),
+        3,
+        "nothing was deleted"
+    );
+    succeed(&["pool", "delete", directory, "fast", "--with-volumes", "--yes"]);
     assert!(!elsewhere.join("fast").exists());
     assert!(succeed(&["pool", "show", directory, "default"]).contains("not in use"));
     assert_eq!(json(&["volume", "list", directory, "--json"]).as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_pool_without_volumes_is_deleted_and_a_damaged_one_only_if_its_volumes_may_go() {
+    let scratch = Scratch::new();
+    let data = scratch.path("data");
+    let directory = text(&data);
+    succeed(&["volume", "create", directory, "main", "--journal-size", "32 MiB"]);
+    let pools = ["one", "two"];
+    for pool in pools {
+        succeed(&["pool", "create", directory, pool, "--journal-size", "32 MiB"]);
+    }
+    // At most one of them holds the volume that keeps the clients and cannot be deleted.
+    let is_emptied = |pool: &&str| run(&["volume", "delete", directory, pool, "--yes"]).status.success();
+    let empty = pools.into_iter().find(is_emptied).unwrap();
+    succeed(&["pool", "delete", directory, empty, "--yes"]);
+    assert!(!data.join("pools").join(empty).exists());
+
+    std::fs::write(data.join("pools/default/index"), b"no index").unwrap();
+    let refused = fail(&["pool", "delete", directory, "default", "--yes"], 1);
+    assert!(refused.contains("cannot open") && refused.contains("--with-volumes"), "{refused}");
+    succeed(&["pool", "delete", directory, "default", "--with-volumes", "--yes"]);
+    assert!(!data.join("pools/default").exists());
 }
 
 #[test]

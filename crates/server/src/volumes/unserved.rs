@@ -1,6 +1,7 @@
 //! The pools of a data directory that no server has open, open for a command.
 
 use std::path::Path;
+use std::slice;
 use std::time::Duration;
 
 use store::Directory;
@@ -9,6 +10,8 @@ use crate::clock::now;
 use crate::error::Error;
 use crate::pools;
 use crate::pools::OpenPool;
+
+use super::{VolumeInfo, list};
 
 /// Memory of a pool that is open for a command, bytes.
 const MEMORY_BYTES: u64 = 64 << 20;
@@ -25,8 +28,7 @@ impl Unserved {
     /// # Errors
     /// A pool cannot be opened.
     pub fn open(directory: Directory) -> Result<Unserved, Error> {
-        let open = |name: &String| pools::open(&directory, name, None, MEMORY_BYTES, Duration::ZERO);
-        let pools = directory.pools()?.iter().map(open).collect::<Result<_, _>>()?;
+        let pools = directory.pools()?.iter().map(|name| open(&directory, name)).collect::<Result<_, _>>()?;
         Ok(Unserved { directory, pools })
     }
 
@@ -49,11 +51,27 @@ impl Unserved {
     /// # Errors
     /// A pool could not be closed cleanly.
     pub fn close(self) -> Result<Directory, Error> {
-        for open in self.pools {
-            open.pool.close(now()).map_err(|error| {
-                Error::failed(format!("the pool {:?} was not closed cleanly: {error}", open.name))
-            })?;
-        }
+        self.pools.iter().try_for_each(close)?;
         Ok(self.directory)
     }
+}
+
+/// Describes the volumes of one pool of `directory`, whatever the state of the others.
+///
+/// # Errors
+/// The pool cannot be opened, read or closed.
+pub fn in_pool(directory: &Directory, name: &str) -> Result<Vec<VolumeInfo>, Error> {
+    let open = open(directory, name)?;
+    let volumes = list(slice::from_ref(&open));
+    let closed = close(&open);
+    volumes.and_then(|volumes| closed.map(|()| volumes))
+}
+
+fn open(directory: &Directory, name: &str) -> Result<OpenPool, Error> {
+    pools::open(directory, name, None, MEMORY_BYTES, Duration::ZERO)
+}
+
+fn close(open: &OpenPool) -> Result<(), Error> {
+    let closed = open.pool.close(now());
+    closed.map_err(|error| Error::failed(format!("the pool {:?} was not closed cleanly: {error}", open.name)))
 }
