@@ -34,9 +34,11 @@ struct Account {
 /// A shortage of space.
 #[derive(Clone, Copy, Debug)]
 struct Short {
-    /// The most bytes that were not reserved. Until there is space for them, smaller reservations that succeed change nothing: they
-    /// would have that caller wait for ever.
+    /// The most bytes that were not reserved. Until that caller is answered or fits, smaller reservations that succeed do not end the
+    /// shortage: they would have it wait for ever.
     bytes: u64,
+    /// Whether such a caller got `NoSpace`.
+    is_answered: bool,
     /// Value of `exhaustions` when it began, or anything was removed.
     since: u64,
 }
@@ -74,16 +76,17 @@ impl SpaceLedger {
         if state.reserved + bytes <= ready && !state.index_full {
             state.reserved += bytes;
             let left = ready - state.reserved;
-            state.short = state.short.filter(|short| short.bytes > left);
+            state.short = state.short.filter(|short| short.bytes > left && !short.is_answered);
             return Ok(());
         }
         let exhaustions = state.exhaustions;
-        let short = state.short.get_or_insert(Short { bytes, since: exhaustions });
+        let short = state.short.get_or_insert(Short { bytes, is_answered: false, since: exhaustions });
         short.bytes = short.bytes.max(bytes);
         if exhaustions < short.since + EXHAUSTIONS_MAX {
             let is_full = state.index_full || state.segments_full;
             return Err(if is_full { Error::ObjectBusy } else { Error::Busy });
         }
+        short.is_answered |= bytes >= short.bytes;
         state.refused = true;
         Err(Error::NoSpace)
     }

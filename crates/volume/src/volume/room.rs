@@ -10,7 +10,6 @@ use parking_lot::Mutex;
 use crate::api::ids::VolumeNumber;
 use crate::api::request::Error;
 use crate::pool::Pool;
-use crate::schedule::write_back::GENERATIONS_PER_FLUSH;
 use crate::volume::Volume;
 
 /// The part of a volume's size that stands for one object. Names, symbolic links and attributes use no bytes of the size, but
@@ -40,21 +39,26 @@ struct Account {
     short: Option<Short>,
 }
 
+impl Account {
+    /// Notes that a caller who needs so many bytes is refused.
+    fn refuse(&mut self, bytes: u64) -> Shortage {
+        self.short.iter_mut().for_each(|short| short.is_answered |= bytes >= short.bytes);
+        Shortage::Full
+    }
+}
+
 /// What callers wait for who do not fit with what is reserved.
 #[derive(Clone, Copy, Debug)]
 struct Short {
-    /// The most bytes that one of them needs. Until there is room for those, smaller reservations that succeed change nothing: they
-    /// would have him wait for ever.
+    /// The most bytes that one of them needs. Until that one is answered or fits, smaller reservations that succeed do not end this:
+    /// they would have it wait for ever.
     bytes: u64,
     /// The flush after which they are refused.
     flush: u64,
-}
-
-impl Short {
-    /// Whether callers have waited for the flush. It counts until the next one: nobody who waited for it comes later.
-    fn is_over(self, flushed: u64) -> bool {
-        (self.flush..self.flush + GENERATIONS_PER_FLUSH).contains(&flushed)
-    }
+    /// Whether less was reserved since, so that only a caller who needs the most is refused without another flush.
+    is_stale: bool,
+    /// Whether a caller who needs the most was refused.
+    is_answered: bool,
 }
 
 /// Why nothing was reserved.
@@ -97,7 +101,7 @@ impl Room {
         // Read under the lock: what a transaction adds to the usage stays reserved until it has.
         let (used, size) = (used(), self.size.load(Ordering::Acquire));
         if size != UNLIMITED && used.saturating_add(bytes) > size {
-            return Err(Shortage::Full);
+            return Err(account.refuse(bytes));
         }
         if flushed < account.complete_after {
             return Err(Shortage::Unflushed);
@@ -106,21 +110,24 @@ impl Room {
         if taken.saturating_add(bytes) <= size {
             account.reserved += bytes;
             let left = size - taken - bytes;
-            account.short = account.short.filter(|short| short.bytes > left);
+            account.short = account.short.filter(|short| short.bytes > left && !short.is_answered);
+            account.short.iter_mut().for_each(|short| short.is_stale = true);
             return Ok(());
         }
-        let has_waited = account.short.is_some_and(|short| short.is_over(flushed));
-        Err(if has_waited { Shortage::Full } else { Shortage::Unflushed })
+        let has_waited = |short: Short| flushed >= short.flush && (!short.is_stale || bytes >= short.bytes);
+        Err(if account.short.is_some_and(has_waited) { account.refuse(bytes) } else { Shortage::Unflushed })
     }
 
     /// Notes that a caller who needs so many bytes waits for the flush that `request` requests, or for the one that others wait for;
     /// `flushed` is the last flush done.
     fn wait_for(&self, bytes: u64, flushed: u64, request: impl FnOnce() -> u64) {
         let mut account = self.account.lock();
-        let waiting = account.short.filter(|short| flushed < short.flush);
-        let most = account.short.map_or(bytes, |short| short.bytes.max(bytes));
-        let flush = waiting.map_or_else(request, |short| short.flush);
-        account.short = Some(Short { bytes: most, flush });
+        let before = account.short.filter(|short| !short.is_answered);
+        let bytes = before.map_or(bytes, |short| short.bytes.max(bytes));
+        account.short = Some(match before.filter(|short| flushed < short.flush) {
+            Some(short) => Short { bytes, ..short },
+            None => Short { bytes, flush: request(), is_stale: false, is_answered: false },
+        });
     }
 
     fn release(&self, bytes: u64) {
@@ -241,17 +248,14 @@ mod tests {
         }
         assert_eq!(room.reserve(1, 3, || 0), Ok(()));
         assert_eq!(room.reserve(50, 3, || 0), Err(Shortage::Full));
+        assert_eq!(room.reserve(50, 3, || 0), Err(Shortage::Full), "nothing has changed");
         // Later ones have a flush of their own.
-        let later = 3 + GENERATIONS_PER_FLUSH;
-        assert_eq!(room.reserve(50, later, || 0), Err(Shortage::Unflushed));
-        room.wait_for(50, later, || later + 1);
-        room.release(64);
-        assert_eq!(room.reserve(40, later, || 0), Ok(()));
-        assert_eq!(
-            room.reserve(70, later + 1, || 0),
-            Err(Shortage::Unflushed),
-            "there was room for the last one"
-        );
+        assert_eq!(room.reserve(1, 3, || 0), Ok(()));
+        assert_eq!(room.reserve(50, 3, || 0), Err(Shortage::Unflushed));
+        room.wait_for(50, 3, || 5);
+        assert_eq!(room.reserve(1, 5, || 0), Ok(()));
+        assert_eq!(room.reserve(40, 5, || 0), Err(Shortage::Unflushed), "it has not waited");
+        assert_eq!(room.reserve(50, 5, || 0), Err(Shortage::Full));
     }
 
     #[test]

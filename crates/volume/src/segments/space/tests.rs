@@ -42,7 +42,12 @@ fn a_caller_is_refused_in_time_though_others_need_less() {
     }
     assert_eq!(ledger.reserve(500, 400), Err(Error::NoSpace));
     assert_eq!(ledger.reserve(1, 600), Ok(()));
-    assert!(!ledger.is_short(), "there is space for the other one now");
+    assert!(!ledger.is_short(), "it was answered");
+    assert_eq!(ledger.reserve(500, 400), Err(Error::Busy));
+    assert_eq!(ledger.reserve(1, 400), Ok(()));
+    assert!(ledger.is_short());
+    assert_eq!(ledger.reserve(1, 600), Ok(()));
+    assert!(!ledger.is_short(), "there is space for it now");
 }
 
 #[test]
