@@ -27,16 +27,18 @@ impl Shared {
             };
             let is_head_only = head.request.method == "HEAD";
             let Verdict { is_known, admitted } = self.handler.judge(&head.request, peer);
-            self.connections.set_busy(number, is_known);
+            self.connections.note_caller(number, is_known);
             let response = match admitted {
                 Ok(bytes_max) if head.content_bytes <= bytes_max => {
                     let content = match read_content(socket, &mut received, &head) {
                         Ok(content) => content,
                         Err(error) => return late(socket, &received, error),
                     };
+                    self.connections.set_busy(number);
                     self.handler.handle(&Request { content, ..head.request }, peer)
                 }
                 refused => {
+                    self.connections.set_busy(number);
                     let too_long =
                         |_| Response::problem(413, "the content is longer than this resource takes");
                     let response = refused.map_or_else(|response| response, too_long);

@@ -53,10 +53,18 @@ impl Connections {
         Some(number)
     }
 
-    /// Notes that a request of a connection is being answered, and whether its caller is known.
-    pub(super) fn set_busy(&self, number: u64, is_known: bool) {
+    /// Notes whether the caller of the request that arrives is known.
+    pub(super) fn note_caller(&self, number: u64, is_known: bool) {
         if let Some(open) = self.state.lock().open.get_mut(&number) {
-            (open.idle, open.is_known) = (None, is_known);
+            open.is_known = is_known;
+        }
+    }
+
+    /// Notes that a request has arrived as a whole, and is being answered. Until then its connection is idle: whoever sends slowly
+    /// must not keep others out.
+    pub(super) fn set_busy(&self, number: u64) {
+        if let Some(open) = self.state.lock().open.get_mut(&number) {
+            open.idle = None;
         }
     }
 

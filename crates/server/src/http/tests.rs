@@ -132,12 +132,29 @@ fn the_idlest_connection_of_an_address_gives_way() {
 }
 
 #[test]
+fn connections_whose_requests_do_not_arrive_give_way() {
+    let (listener, address) = serve();
+    let late: Vec<_> = (0..CONNECTIONS_PER_PEER_MAX)
+        .map(|_| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(b"PUT / HTTP/1.1\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n").unwrap();
+            stream.read_exact(&mut [0; 25]).unwrap();
+            stream
+        })
+        .collect();
+    let reply = exchange(address, b"GET /other HTTP/1.1\r\nConnection: close\r\n\r\n");
+    assert!(reply.contains("other"), "{reply}");
+    drop(late);
+    listener.stop();
+}
+
+#[test]
 fn connections_that_are_being_answered_do_not_give_way() {
     let (connections, address) = (Connections::default(), Some("192.0.2.1".parse().unwrap()));
     let stream = || Box::new(std::os::unix::net::UnixStream::pair().unwrap().0);
     let numbers: Vec<u64> =
         (0..CONNECTIONS_PER_PEER_MAX).map(|_| connections.add(address, stream()).unwrap()).collect();
-    numbers.iter().for_each(|number| connections.set_busy(*number, false));
+    numbers.iter().for_each(|number| connections.set_busy(*number));
     assert!(connections.add(address, stream()).is_none());
     assert!(
         connections.add(Some("192.0.2.2".parse().unwrap()), stream()).is_some(),
@@ -218,7 +235,7 @@ fn a_network_of_ipv6_addresses_is_one_host() {
         connections.add(origin(address), stream)
     };
     for number in 0..CONNECTIONS_PER_PEER_MAX {
-        connections.set_busy(add(&format!("2001:db8::{number}:1")).unwrap(), false);
+        connections.set_busy(add(&format!("2001:db8::{number}:1")).unwrap());
     }
     assert!(add("2001:db8::ffff:2").is_none());
     assert!(add("2001:db8:0:1::1").is_some() && add("::ffff:192.0.2.1").is_some());
@@ -238,8 +255,7 @@ fn whoever_shows_no_token_gives_way_first() {
     for number in 0..CONNECTIONS_PER_PEER_MAX {
         let connection = add().unwrap();
         // The first ones, which have been idle longest, have a token.
-        connections.set_busy(connection, number < CONNECTIONS_PER_PEER_MAX / 2);
-        connections.set_idle(connection);
+        connections.note_caller(connection, number < CONNECTIONS_PER_PEER_MAX / 2);
     }
     for _ in 0..CONNECTIONS_PER_PEER_MAX {
         add().unwrap();

@@ -93,9 +93,11 @@ impl Exchange {
         }
     }
 
-    /// Keeps the connection for a later call to the same client. Returns the callback's number.
+    /// Keeps the connection for a later call to the same address. Returns the callback's number. Programs are looked up each time.
     pub(super) fn finish(mut self, registry: &Registry, kept: &mut Kept) -> u64 {
-        if registry.deregister(&mut self.stream).is_ok() && self.reader.is_between_records() {
+        let is_reusable =
+            matches!(self.callback.to, Destination::Address(_)) && self.reader.is_between_records();
+        if registry.deregister(&mut self.stream).is_ok() && is_reusable {
             kept.put(self.address, self.stream);
         }
         self.callback.id
