@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn paths_have_the_room_that_figures_leave() {
-        let long = format!("/home/somebody/{}/the end.txt", "deep/".repeat(50));
+        let long = format!("/user/somebody/{}/the end.txt", "deep/".repeat(50));
         let interval =
             interval().and_object(("a-volume-of-a-long-name", 3, "file", Some(&long)), [1, 0, 0, 0], [1, 0]);
         let lines = lines(&interval, &View::new(Group::File, Sort::Calls, "", 2));
@@ -153,7 +153,7 @@ mod tests {
             "VOLUME       PATH                                 CALLS    READ WRITTEN KINDS   "
         );
         let last = table.lines.iter().find(|line| line.starts_with("a-vol")).unwrap();
-        assert_eq!(last, "a-volume-of~ /home/someb~/deep/deep//the end.txt    0.5     0 B       0 rrrrrrrr");
+        assert_eq!(last, "a-volume-of~ /user/someb~/deep/deep//the end.txt    0.5     0 B       0 rrrrrrrr");
     }
 
     #[test]
