@@ -7,6 +7,10 @@ use crate::state::delegations::{ConflictKind, Delegated, DelegationWant, NoDeleg
 use crate::state::ids::StateId;
 use crate::state::stateids::entry::Recall;
 
+fn world() -> World {
+    World::with(Config { recall_budget: Duration::from_secs(10), ..Config::default() })
+}
+
 /// Opens a file and asks for a delegation.
 fn ask(world: &World, client: &Arc<Client>, ino: u64, mode: u32) -> Delegated {
     let opened = world.open(client, b"o", file(ino), (mode, 0)).unwrap();
@@ -36,7 +40,7 @@ fn is_recalled(world: &World, client: &Arc<Client>, stateid: StateId, ino: u64) 
 
 #[test]
 fn delegations_that_are_returned_just_in_time_are_all_recalled() {
-    let mut world = World::new();
+    let mut world = world();
     let (reader, _) = world.client(b"reader", 1, CONN_BACK_CHAN);
     let held: Vec<_> = (1..=10).map(|ino| (ino, granted(ask(&world, &reader, ino, 1)))).collect();
     for (ino, stateid) in &held[..2] {
@@ -65,7 +69,7 @@ fn delegations_that_are_returned_just_in_time_are_all_recalled() {
 
 #[test]
 fn write_delegations_that_are_kept_for_a_lease_are_all_recalled() {
-    let mut world = World::new();
+    let mut world = world();
     let (writer, _) = world.client(b"writer", 1, CONN_BACK_CHAN);
     granted(ask(&world, &writer, 1, 3));
     let other = granted(ask(&world, &writer, 2, 3));
@@ -83,7 +87,7 @@ fn write_delegations_that_are_kept_for_a_lease_are_all_recalled() {
 /// As a client does that writes back all files of a directory that another one reads.
 #[test]
 fn clients_that_write_back_for_some_seconds_keep_their_delegations() {
-    let mut world = World::new();
+    let mut world = world();
     let (writer, _) = world.client(b"writer", 1, CONN_BACK_CHAN);
     for round in 0..2 {
         let files = 100 * round..100 * round + 40;
@@ -106,7 +110,7 @@ fn clients_that_write_back_for_some_seconds_keep_their_delegations() {
 /// One that was returned lately does not hide another that others have waited for longer.
 #[test]
 fn waits_that_overlap_count_once() {
-    let mut world = World::new();
+    let mut world = world();
     let (writer, _) = world.client(b"writer", 1, CONN_BACK_CHAN);
     let long = granted(ask(&world, &writer, 1, 3));
     let short = granted(ask(&world, &writer, 2, 3));
@@ -126,7 +130,7 @@ fn waits_that_overlap_count_once() {
 
 #[test]
 fn a_client_that_was_cut_off_once_gets_delegations_whatever_others_waited_for_before() {
-    let mut world = World::new();
+    let mut world = world();
     let (client, _) = world.client(b"client", 1, CONN_BACK_CHAN);
     let late = granted(ask(&world, &client, 1, 3));
     assert_eq!(conflict(&world, 1), Err(StateError::TryLater));
@@ -142,7 +146,7 @@ fn a_client_that_was_cut_off_once_gets_delegations_whatever_others_waited_for_be
 
 #[test]
 fn an_origin_that_leaves_between_late_returns_gets_no_delegations_either() {
-    let mut world = World::new();
+    let mut world = world();
     for round in 1..=3 {
         let (reader, session) = world.client(b"reader", 1, CONN_BACK_CHAN);
         let delegated = ask(&world, &reader, round, 1);
@@ -172,7 +176,7 @@ fn an_origin_that_leaves_between_late_returns_gets_no_delegations_either() {
 
 #[test]
 fn clients_that_fall_silent_again_and_again_get_no_delegations() {
-    let mut world = World::new();
+    let mut world = world();
     for round in 0..2 {
         let (silent, _) = world.client(b"silent", round, CONN_BACK_CHAN);
         granted(ask(&world, &silent, u64::from(round), 1));
