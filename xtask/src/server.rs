@@ -151,9 +151,14 @@ impl Server {
         results.handle(4)
     }
 
-    /// Returns the administrator's socket.
+    /// Returns the administrator's socket, which appears soon after the first reply.
     pub(crate) fn admin_socket(&self) -> PathBuf {
-        self.folder.join("data/admin.sock")
+        let socket = self.folder.join("data/admin.sock");
+        let end = Instant::now() + STATUS;
+        while !socket.exists() && Instant::now() < end {
+            thread::sleep(POLL);
+        }
+        socket
     }
 
     /// Returns the size of the volume's index file.
