@@ -66,6 +66,7 @@ impl World {
         let context =
             |wrong: String| format!("call {number} of client {client}, {op:?}, {status:?}: {wrong}");
         self.note_contact(client, received_at, &results, &op);
+        self.calls[number].received_at = received_at;
         if results.is_slot_refused() {
             return self.judge_refusal(number, status).map_err(context);
         }
@@ -186,13 +187,19 @@ impl World {
             _ => false,
         };
         if let Some(stateid) = op.uses().filter(|_| !again) {
-            self.check_stateid(client, op, stateid)?;
+            self.check_stateid(client, number, op, stateid)?;
         }
         match op {
             Op::CreateSession | Op::ConfirmClient => {
                 let name = self.clients[client].name.clone();
                 let clients = &self.clients;
-                self.held.retain(|held| held.client == client || clients[held.client].name != name);
+                let (kept, replaced) = std::mem::take(&mut self.held)
+                    .into_iter()
+                    .partition(|held| held.client == client || clients[held.client].name != name);
+                self.held = kept;
+                let replaced: Vec<HeldState> = replaced;
+                let now = self.now;
+                self.replaced.extend(replaced.iter().map(|held| (held.stateid.other, now)));
             }
             Op::Open { file, access, deny, .. } => {
                 self.resolve_conflicts(|held| {
@@ -258,7 +265,15 @@ impl World {
     }
 
     /// Checks that an accepted stateid is held, and for this file.
-    fn check_stateid(&mut self, client: usize, op: &Op, stateid: Stateid4) -> Result<(), String> {
+    fn check_stateid(
+        &mut self,
+        client: usize,
+        number: usize,
+        op: &Op,
+        stateid: Stateid4,
+    ) -> Result<(), String> {
+        let was_held =
+            self.replaced.get(&stateid.other).is_some_and(|until| self.calls[number].received_at <= *until);
         let file = op.file();
         let of_it = |held: &&mut HeldState| {
             held.client == client
@@ -272,6 +287,7 @@ impl World {
                 held.certain |= held.stateid.seqid == stateid.seqid;
                 Ok(())
             }
+            None if was_held => Ok(()),
             None => Err(format!("{stateid:?} is not held, or belongs to another file, but was accepted")),
         }
     }

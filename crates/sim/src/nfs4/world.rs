@@ -37,6 +37,8 @@ pub(super) struct IssuedCall {
     pub(super) delivered: bool,
     /// Whether an earlier instance of the server answered, and crashed before the client received it.
     pub(super) answered_before_crash: bool,
+    /// When the server received what it answered last.
+    pub(super) received_at: i64,
     /// The index of each region's last value when the request was executed.
     pub(super) region_marks: [usize; REGIONS],
 }
@@ -72,6 +74,9 @@ pub(super) struct World {
     pub(super) files: Vec<File>,
     /// The state that the server must know.
     pub(super) held: Vec<HeldState>,
+    /// When the server said that the client of a stateid was replaced by its next instance. Answers to what it received before may
+    /// come later.
+    pub(super) replaced: std::collections::BTreeMap<[u8; 12], i64>,
     /// The client and the file of each stateid that clients were told.
     pub(super) issued: std::collections::BTreeMap<[u8; 12], (usize, usize)>,
     /// Delegations returned before a crash, which may have brought them back: earlier requests may use them.
@@ -115,6 +120,7 @@ impl World {
             calls: Vec::new(),
             files,
             held: Vec::new(),
+            replaced: std::collections::BTreeMap::new(),
             issued: std::collections::BTreeMap::new(),
             returned_before_crash: std::collections::BTreeSet::new(),
             tally: Tally::default(),
@@ -368,6 +374,7 @@ impl World {
             answer: None,
             delivered: false,
             answered_before_crash: false,
+            received_at: 0,
             region_marks,
         });
         self.send(number);
