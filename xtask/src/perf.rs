@@ -95,7 +95,7 @@ impl Options {
         let mut options = Options {
             quick,
             rounds: if quick { 1 } else { 5 },
-            seconds: if quick { 0.2 } else { 3.0 },
+            seconds: if quick { 0.6 } else { 3.0 },
             names: Vec::new(),
             protocols: PROTOCOLS.to_vec(),
             data: None,
