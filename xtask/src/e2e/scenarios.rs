@@ -63,7 +63,7 @@ const ALL: &[Scenario] = &[
     Scenario { name: "libnfs", seconds: 60, foreign: true, versions: &[V3], run: libnfs },
     Scenario { name: "two-guests", seconds: 120, foreign: true, versions: &[V3, V40, V42], run: two_guests },
     Scenario { name: "locks", seconds: 200, foreign: false, versions: &[V3, V42], run: locks },
-    Scenario { name: "mixed", seconds: 200, foreign: false, versions: &[V42], run: mixed },
+    Scenario { name: "mixed", seconds: 300, foreign: false, versions: &[V42], run: mixed },
     Scenario { name: "mount", seconds: 150, foreign: false, versions: &[V42], run: mount },
     Scenario { name: "homes", seconds: 180, foreign: false, versions: &[V3, V42], run: homes::run },
     Scenario { name: "extents", seconds: 180, foreign: false, versions: &[V42], run: extents },
