@@ -18,7 +18,7 @@ fn records(world: &World) -> usize {
     world.memory.records.lock().len()
 }
 
-/// Repeats a request until it is done. Returns how many parts it took, none of which may delete more records than a part.
+/// Repeats a request until it is done. Returns the number of parts, each of which deletes a bounded number of records.
 fn parts<T>(world: &World, mut request: impl FnMut() -> Result<T, StateError>) -> (usize, T) {
     for parts in 1..100 {
         let before = records(world);

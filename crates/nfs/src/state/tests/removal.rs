@@ -47,8 +47,8 @@ pub(super) fn lock(
     world.state.lock(&world.context(), locker, wanted).map(drop)
 }
 
-/// Lets time pass until nothing is left of clients that are gone. Returns how many ticks that took, each of which must
-/// be a part.
+/// Lets time pass until clients that are gone have no state. Returns the number of ticks, each of which must remove at most one
+/// part.
 fn ticks(world: &World) -> usize {
     let mut ticks = 0;
     while gauge(world, "nfs4_opens") + gauge(world, "nfs4_delegations") > 0 || world.state.stateids.len() > 0

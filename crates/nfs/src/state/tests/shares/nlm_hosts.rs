@@ -67,79 +67,97 @@ fn ask_for_a_lease(world: &mut World, answers: impl Fn(IpAddr) -> bool) -> Vec<I
     asked
 }
 
+/// Two hosts whose owners lock ranges of one file, and wait for each other.
+struct Pair {
+    world: World,
+    hosts: [Arc<Client>; 2],
+}
+
+impl Pair {
+    fn new(config: Config) -> Pair {
+        let world = World::with(config);
+        let hosts = [0, 1].map(|number| host(&world, address(number), b"host").unwrap());
+        Pair { world, hosts }
+    }
+
+    fn requester(&self, number: usize) -> hosts::Requester<'_> {
+        hosts::Requester { client: &self.hosts[number], file: file(1), owner: b"\0\0\0\x01o" }
+    }
+
+    fn lock(&self, number: usize, range: Range) -> Result<DurabilityToken, LockError> {
+        let wanted = LockRequest { range, kind: LockKind::Write, waits: true };
+        self.world.state.lock_for_host(&self.world.context(), self.requester(number), &wanted, false)
+    }
+
+    fn unlock(&self, number: usize, range: Range) {
+        self.world.state.unlock_for_host(&self.world.context(), self.requester(number), range).unwrap();
+    }
+
+    /// Grants what can be granted. The hosts accept it.
+    fn deliver(&self) {
+        self.world.state.tick(&self.world.context());
+        self.world.state.take_callbacks().iter().for_each(|call| accept(&self.world, call));
+    }
+}
+
+fn assert_waits(locked: Result<DurabilityToken, LockError>, turn: u64) {
+    match locked {
+        Err(LockError::Denied(denied)) => assert!(denied.waits, "turn {turn}"),
+        other => panic!("turn {turn}: {other:?}"),
+    }
+}
+
 /// Two hosts that take turns with a lock may do so as often as they like.
 #[test]
 fn grants_of_locks_that_were_unlocked_take_no_places() {
-    let world = World::with(Config { waiters: 8, ..Config::default() });
-    let hosts = [0, 1].map(|number| host(&world, address(number), b"host").unwrap());
-    let ask =
-        |number: usize| hosts::Requester { client: &hosts[number], file: file(1), owner: b"\0\0\0\x01o" };
-    let wanted = LockRequest { range: WHOLE, kind: LockKind::Write, waits: true };
-    world.state.lock_for_host(&world.context(), ask(0), &wanted, false).unwrap();
+    let pair = Pair::new(Config { waiters: 8, ..Config::default() });
+    pair.lock(0, WHOLE).unwrap();
     for turn in 0..100 {
         let (holder, waiter) = (turn % 2, (turn + 1) % 2);
-        match world.state.lock_for_host(&world.context(), ask(waiter), &wanted, false) {
-            Err(LockError::Denied(denied)) => assert!(denied.waits, "turn {turn}"),
-            other => panic!("turn {turn}: {other:?}"),
-        }
-        world.state.unlock_for_host(&world.context(), ask(holder), WHOLE).unwrap();
-        world.state.lock_for_host(&world.context(), ask(waiter), &wanted, false).expect("it was granted");
-        world.state.tick(&world.context());
-        world.state.take_callbacks().iter().for_each(|call| accept(&world, call));
+        assert_waits(pair.lock(waiter, WHOLE), turn as u64);
+        pair.unlock(holder, WHOLE);
+        pair.lock(waiter, WHOLE).expect("it was granted");
+        pair.deliver();
     }
-    assert!(gauge(&world, "nfs4_lock_waiters") <= 1);
+    assert!(gauge(&pair.world, "nfs4_lock_waiters") <= 1);
 }
 
 /// A host that waited for many locks one after the other, and holds them, may wait for another one.
 #[test]
 fn grants_that_were_delivered_take_no_places() {
-    let world = World::with(Config { waiters: 8, ..Config::default() });
-    let hosts = [0, 1].map(|number| host(&world, address(number), b"host").unwrap());
-    let ask =
-        |number: usize| hosts::Requester { client: &hosts[number], file: file(1), owner: b"\0\0\0\x01o" };
-    let lock = |number, range| {
-        let wanted = LockRequest { range, kind: LockKind::Write, waits: true };
-        world.state.lock_for_host(&world.context(), ask(number), &wanted, false)
-    };
+    let pair = Pair::new(Config { waiters: 8, ..Config::default() });
     for turn in 0..100 {
-        lock(0, byte(turn)).unwrap();
-        match lock(1, byte(turn)) {
-            Err(LockError::Denied(denied)) => assert!(denied.waits, "turn {turn}"),
-            other => panic!("turn {turn}: {other:?}"),
-        }
-        world.state.unlock_for_host(&world.context(), ask(0), byte(turn)).unwrap();
+        pair.lock(0, byte(turn)).unwrap();
+        assert_waits(pair.lock(1, byte(turn)), turn);
+        pair.unlock(0, byte(turn));
         if turn % 2 == 0 {
-            world.state.tick(&world.context());
-            world.state.take_callbacks().iter().for_each(|call| accept(&world, call));
+            pair.deliver();
         } else {
-            lock(1, byte(turn)).expect("it was granted, and asks before it is called");
+            pair.lock(1, byte(turn)).expect("it was granted, and asks before it is called");
         }
-        assert_eq!(gauge(&world, "nfs4_lock_waiters"), 0, "turn {turn}");
+        assert_eq!(gauge(&pair.world, "nfs4_lock_waiters"), 0, "turn {turn}");
     }
     // Until a lease later, the host may have meant to cancel.
-    let cancelled = world.state.cancel(&world.context(), ask(1), byte(0)).unwrap();
+    let cancelled = pair.world.state.cancel(&pair.world.context(), pair.requester(1), byte(0)).unwrap();
     assert!(cancelled.0);
-    lock(0, byte(0)).unwrap();
+    pair.lock(0, byte(0)).unwrap();
 }
 
 #[test]
 fn grants_are_remembered_for_a_lease_after_their_owners_heard_of_them() {
-    let mut world = World::new();
-    let hosts = [0, 1].map(|number| host(&world, address(number), b"host").unwrap());
-    let ask =
-        |number: usize| hosts::Requester { client: &hosts[number], file: file(1), owner: b"\0\0\0\x01o" };
+    let mut pair = Pair::new(Config::default());
     for place in 0..3 {
-        let wanted = LockRequest { range: byte(place), kind: LockKind::Write, waits: true };
-        world.state.lock_for_host(&world.context(), ask(0), &wanted, false).unwrap();
-        let _waits = world.state.lock_for_host(&world.context(), ask(1), &wanted, false).unwrap_err();
-        world.state.unlock_for_host(&world.context(), ask(0), byte(place)).unwrap();
+        pair.lock(0, byte(place)).unwrap();
+        let _waits = pair.lock(1, byte(place)).unwrap_err();
+        pair.unlock(0, byte(place));
     }
+    let world = &mut pair.world;
     world.state.tick(&world.context());
     let calls = world.state.take_callbacks();
     assert_eq!(calls.len(), 3);
     for call in &calls {
         world.pass(10);
-        accept(&world, call);
+        accept(world, call);
     }
     // The last answer came just now, the first one 20 seconds ago.
     for (seconds, remembered) in [(39, 3), (2, 2), (10, 1), (10, 0)] {
@@ -152,23 +170,15 @@ fn grants_are_remembered_for_a_lease_after_their_owners_heard_of_them() {
 /// They are remembered for a lease, as much of them as its share of memory allows.
 #[test]
 fn grants_that_were_delivered_are_bounded_by_memory() {
-    let world = World::with(Config { entries: 64, ..Config::default() });
-    let hosts = [0, 1].map(|number| host(&world, address(number), b"host").unwrap());
-    let ask =
-        |number: usize| hosts::Requester { client: &hosts[number], file: file(1), owner: b"\0\0\0\x01o" };
-    let lock = |number, range| {
-        let wanted = LockRequest { range, kind: LockKind::Write, waits: true };
-        world.state.lock_for_host(&world.context(), ask(number), &wanted, false)
-    };
+    let pair = Pair::new(Config { entries: 64, ..Config::default() });
     for turn in 0..200 {
-        lock(0, byte(turn)).unwrap();
-        let _waits = lock(1, byte(turn)).unwrap_err();
-        world.state.unlock_for_host(&world.context(), ask(0), byte(turn)).unwrap();
-        world.state.tick(&world.context());
-        world.state.take_callbacks().iter().for_each(|call| accept(&world, call));
+        pair.lock(0, byte(turn)).unwrap();
+        let _waits = pair.lock(1, byte(turn)).unwrap_err();
+        pair.unlock(0, byte(turn));
+        pair.deliver();
     }
-    world.state.tick(&world.context());
-    let remembered = world.state.hosts.grants.len();
+    pair.world.state.tick(&pair.world.context());
+    let remembered = pair.world.state.hosts.grants.len();
     assert!((10..120).contains(&remembered), "{remembered}");
 }
 
