@@ -62,6 +62,26 @@ pub struct CreateOptions {
     pub now: Time,
 }
 
+#[cfg(test)]
+impl CreateOptions {
+    /// Returns options of a pool with a volume `main` without a size, for tests.
+    pub(crate) fn of_test(now: Time) -> CreateOptions {
+        CreateOptions {
+            pool: PoolId(1),
+            journal_id: [9; 16],
+            volume: VolumeOptions {
+                id: VolumeId(77),
+                name: "main".to_owned(),
+                size: None,
+                handle_secret: [7; 16],
+                root_mode: 0o755,
+                root_owner: (0, 0),
+            },
+            now,
+        }
+    }
+}
+
 /// Options of a new volume.
 #[derive(Clone, Debug)]
 pub struct VolumeOptions {

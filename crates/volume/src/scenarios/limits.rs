@@ -1,14 +1,14 @@
 //! Small disks, small rings and large requests: exact errors when full, and recovery once there is space.
 
 use super::world::{OPTIONS, World};
-use crate::api::ids::{Ino, VolumeId};
+use crate::api::ids::Ino;
 use crate::api::request::{Durable, Error};
 use crate::api::results::Stability;
 use crate::api::time::Time;
 use crate::background::Progress;
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::media::memory::MemoryMedia;
-use crate::open::{CreateOptions, VolumeOptions};
+use crate::open::CreateOptions;
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::volume::Volume;
@@ -223,19 +223,7 @@ fn a_crash_between_portions_of_an_overwrite_leaves_old_or_new_bytes() {
 
 #[test]
 fn a_ring_too_small_for_the_largest_entry_is_refused_at_creation() {
-    let create = CreateOptions {
-        pool: crate::api::ids::PoolId(1),
-        journal_id: [9; 16],
-        volume: VolumeOptions {
-            id: VolumeId(77),
-            name: "main".to_owned(),
-            size: None,
-            handle_secret: [7; 16],
-            root_mode: 0o755,
-            root_owner: (0, 0),
-        },
-        now: Time::from_parts(1_000, 0),
-    };
+    let create = CreateOptions::of_test(Time::from_parts(1_000, 0));
     let error = Pool::create(MemoryMedia::with_log(256 << 10).as_ref(), &create).unwrap_err();
     assert!(error.0.contains("too small"), "{error}");
     let disk = MemoryMedia::new();

@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::world::{OPTIONS, World};
-use crate::api::ids::{Ino, SegmentId};
+use crate::api::ids::{Ino, SegmentId, VolumeId};
 use crate::api::request::Error;
 use crate::api::time::Time;
 use crate::background::Progress;
 use crate::media::Media;
 use crate::media::memory::{MemoryMedia, Random};
+use crate::open::CreateOptions;
 use crate::pool::Pool;
 
 const LATER: Time = Time::from_nanos(5_000_000_000_000);
@@ -197,19 +198,10 @@ fn files_of_copies_that_went_on_separately_are_refused_or_shown_right() {
 fn a_journal_of_another_volume_is_refused() {
     let copy = |journal_id: u8| {
         let disk = MemoryMedia::new();
-        let create = crate::open::CreateOptions {
-            pool: crate::api::ids::PoolId(1),
-            journal_id: [journal_id; 16],
-            volume: crate::open::VolumeOptions {
-                id: crate::api::ids::VolumeId(u64::from(journal_id)),
-                name: "main".to_owned(),
-                size: None,
-                handle_secret: [journal_id; 16],
-                root_mode: 0o755,
-                root_owner: (0, 0),
-            },
-            now: Time::EPOCH,
-        };
+        let mut create = CreateOptions::of_test(Time::EPOCH);
+        create.journal_id = [journal_id; 16];
+        create.volume.id = VolumeId(u64::from(journal_id));
+        create.volume.handle_secret = [journal_id; 16];
         Pool::create(disk.as_ref(), &create).unwrap();
         let (log, index, segments) = disk.bytes();
         Copy { log, index, segments, files: Files::new(), checkpoints: 0 }

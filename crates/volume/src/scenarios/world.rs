@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::api::attributes::{Attributes, SetAttributes};
-use crate::api::ids::{Cookie, Ino, VolumeId};
+use crate::api::ids::{Cookie, Ino};
 use crate::api::request::{
     Access, Answer, Credentials, Durability, Durable, Error, Journaled, Promised, Request, RequestKey,
 };
@@ -15,7 +15,7 @@ use crate::encoding::record::{UsageKind, UsageRecord};
 use crate::media::Media;
 use crate::media::memory::{MemoryMedia, Random};
 use crate::offline::check::{CheckOptions, check};
-use crate::open::{CreateOptions, VolumeOptions};
+use crate::open::CreateOptions;
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::tables::usage;
@@ -56,19 +56,7 @@ impl World {
 
     /// Creates a volume on `disk`.
     pub(super) fn on(disk: Arc<MemoryMedia>) -> World {
-        let create = CreateOptions {
-            pool: crate::api::ids::PoolId(1),
-            journal_id: [9; 16],
-            volume: VolumeOptions {
-                id: VolumeId(77),
-                name: "main".to_owned(),
-                size: None,
-                handle_secret: [7; 16],
-                root_mode: 0o755,
-                root_owner: (0, 0),
-            },
-            now: Time::from_parts(1_000, 0),
-        };
+        let create = CreateOptions::of_test(Time::from_parts(1_000, 0));
         Pool::create(disk.as_ref(), &create).unwrap();
         World::open(disk, Time::from_parts(1_001, 0))
     }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use crate::api::attributes::SetAttributes;
-use crate::api::ids::{Ino, VolumeId};
+use crate::api::ids::Ino;
 use crate::api::request::{Access, Answer, Credentials, Error, Journaled, Request};
 use crate::api::results::{CreateHow, SetXattr, Stability};
 use crate::api::time::Time;
 use crate::media::Media;
 use crate::media::memory::MemoryMedia;
 use crate::offline::check::{CheckOptions, Report, check};
-use crate::open::{CreateOptions, VolumeOptions};
+use crate::open::CreateOptions;
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::volume::Volume;
@@ -32,19 +32,7 @@ fn nothing<T>(_: &T) -> Journaled {
 impl World {
     pub(crate) fn new() -> World {
         let media = MemoryMedia::new();
-        let options = CreateOptions {
-            pool: crate::api::ids::PoolId(1),
-            journal_id: [9; 16],
-            volume: VolumeOptions {
-                id: VolumeId(77),
-                name: "main".to_owned(),
-                size: None,
-                handle_secret: [7; 16],
-                root_mode: 0o755,
-                root_owner: (0, 0),
-            },
-            now: Time::from_nanos(1_000),
-        };
+        let options = CreateOptions::of_test(Time::from_nanos(1_000));
         Pool::create(media.as_ref(), &options).unwrap();
         World::open(media)
     }
