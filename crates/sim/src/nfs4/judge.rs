@@ -187,19 +187,16 @@ impl World {
             _ => false,
         };
         if let Some(stateid) = op.uses().filter(|_| !again) {
-            self.check_stateid(client, number, op, stateid)?;
+            self.check_stateid(number, op, stateid)?;
         }
         match op {
             Op::CreateSession | Op::ConfirmClient => {
                 let name = self.clients[client].name.clone();
                 let clients = &self.clients;
-                let (kept, replaced) = std::mem::take(&mut self.held)
-                    .into_iter()
-                    .partition(|held| held.client == client || clients[held.client].name != name);
-                self.held = kept;
-                let replaced: Vec<HeldState> = replaced;
-                let now = self.now;
-                self.replaced.extend(replaced.iter().map(|held| (held.stateid.other, now)));
+                let replaced = self
+                    .held
+                    .extract_if(.., |held| held.client != client && clients[held.client].name == name);
+                self.replaced.extend(replaced.map(|held| (held.stateid.other, self.now)));
             }
             Op::Open { file, access, deny, .. } => {
                 self.resolve_conflicts(|held| {
@@ -265,15 +262,10 @@ impl World {
     }
 
     /// Checks that an accepted stateid is held, and for this file.
-    fn check_stateid(
-        &mut self,
-        client: usize,
-        number: usize,
-        op: &Op,
-        stateid: Stateid4,
-    ) -> Result<(), String> {
-        let was_held =
-            self.replaced.get(&stateid.other).is_some_and(|until| self.calls[number].received_at <= *until);
+    fn check_stateid(&mut self, number: usize, op: &Op, stateid: Stateid4) -> Result<(), String> {
+        let call = &self.calls[number];
+        let (client, received_at) = (call.client, call.received_at);
+        let was_held = self.replaced.get(&stateid.other).is_some_and(|until| received_at <= *until);
         let file = op.file();
         let of_it = |held: &&mut HeldState| {
             held.client == client
