@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
@@ -151,11 +152,11 @@ impl Server {
         results.handle(4)
     }
 
-    /// Returns the administrator's socket, which appears soon after the first reply.
+    /// Returns the administrator's socket, once it accepts connections: soon after the first reply.
     pub(crate) fn admin_socket(&self) -> PathBuf {
         let socket = self.folder.join("data/admin.sock");
         let end = Instant::now() + STATUS;
-        while !socket.exists() && Instant::now() < end {
+        while UnixStream::connect(&socket).is_err() && Instant::now() < end {
             thread::sleep(POLL);
         }
         socket
@@ -171,13 +172,8 @@ impl Server {
     pub(crate) fn gauge(&self, name: &str) -> Result<f64, String> {
         let mut command = Command::new(&self.command[0]);
         command.args(["status", "--json"]).arg(self.folder.join("data"));
-        let end = Instant::now() + STATUS;
-        let json = loop {
-            match process::output(&mut command) {
-                Err(_) if Instant::now() < end => thread::sleep(POLL),
-                answer => break answer?,
-            }
-        };
+        self.admin_socket();
+        let json = process::output(&mut command)?;
         let status: Value = serde_json::from_str(&json).map_err(|error| format!("status: {error}"))?;
         let gauge = status.pointer(&format!("/volumes/main/{name}")).and_then(Value::as_f64);
         gauge.ok_or_else(|| format!("holdfast status has no {name}"))
