@@ -73,7 +73,7 @@ pub(crate) fn run(top: &Top) -> Outcome {
     print(top, &view)
 }
 
-/// Prints what was done in each interval.
+/// Prints the activity of each interval.
 fn print(top: &Top, view: &View) -> Outcome {
     let mut last = Sample::take(&top.data)?;
     let mut printed = 0;

@@ -384,9 +384,9 @@ impl SharedState {
         Ok(())
     }
 
-    /// Counts for how long others have waited for the delegations of an origin, one of which is recalled or has just ended. If that
-    /// is too much, the origin is not trusted for a while: it may return each of them just in time. A client that has sent nothing
-    /// since the recall may have been cut off; that is known when the delegation has ended.
+    /// Adds the time that others have waited for an origin's delegations, when one of them is recalled or has just ended. Beyond the
+    /// budget, the origin is not trusted for a while: it may be returning each one just in time. A client that has been silent since
+    /// the recall may have been cut off; its wait is counted when the delegation ends.
     pub(super) fn count_wait(&self, context: &Context<'_>, entry: &StateEntry) {
         let Some(Recall::Recalled(since)) = entry.as_delegation().map(|delegation| delegation.recall())
         else {
@@ -432,7 +432,7 @@ impl SharedState {
     }
 
     /// Keeps a contended file from being delegated for a while. If there are too many to remember, the one that may be
-    /// delegated first gives way: whoever makes files contended must not keep all others from being delegated.
+    /// delegated first gives way: a client that makes files contended must not keep all other files from being delegated.
     fn mark_contended(&self, now: Time, file: FileId, time: Duration) {
         let mut contended = self.contended.write(&file);
         let until = contended.entry(file).or_insert(Time::EPOCH);

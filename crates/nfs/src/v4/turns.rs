@@ -61,7 +61,7 @@ impl Compound<'_> {
         Ok(())
     }
 
-    /// Adds work that the current operation did beyond its usual weight: `count` units, of which `of_weight_1` weigh 1.
+    /// Adds to the weight of the current operation: 1 for each `of_weight_1` of `count` units of work.
     pub(super) fn add_weight(&mut self, count: usize, of_weight_1: usize) {
         let more = u32::try_from(count / of_weight_1).unwrap_or(u32::MAX);
         self.weight_of_run = self.weight_of_run.saturating_add(more);

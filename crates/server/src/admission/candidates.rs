@@ -1,7 +1,7 @@
 //! The connections that may give way to others, in the order in which they do so.
 //!
-//! They are looked at once for all that give way in a turn: whoever gives way next is then found by looking at few, however many
-//! connections there are. What an origin got since counts from the next turn on.
+//! Candidates are collected once per turn, so finding the next one takes few steps, however many connections there are. What an
+//! origin acquires during the turn counts from the next turn on.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashSet};
@@ -110,7 +110,7 @@ impl Admission {
         }
     }
 
-    /// Returns the origin of a half of which a connection gives way first, but not `except`, and why.
+    /// Returns the origin in a half whose connection is closed first, and why. The origin of `except` is skipped.
     pub(super) fn first_of(
         &self,
         candidates: &mut Candidates,

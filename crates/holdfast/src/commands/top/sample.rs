@@ -99,8 +99,8 @@ fn activities_since(earlier: &ActivityList, later: &ActivityList) -> Vec<Activit
     later.activities.iter().map(since).filter(|activity| activity.counts.calls > 0).collect()
 }
 
-/// Returns what was done to objects in the `seconds` between two lists. Of an object that was counted before but not listed, that is
-/// unknown.
+/// Returns the activity of objects in the `seconds` between two lists. An object that was counted earlier but not listed is
+/// left out, since its activity in between is not known.
 fn objects_since(earlier: &[HotObject], later: &[HotObject], seconds: f64) -> Vec<HotObject> {
     let key = |object: &HotObject| (object.volume.clone(), object.inode);
     let before: HashMap<(String, u64), &HotObject> =

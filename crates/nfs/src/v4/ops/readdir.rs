@@ -100,7 +100,7 @@ fn guess(dircount: usize, maxcount: usize) -> usize {
     if dircount == 0 { most } else { most.min(dircount / USUAL_NAME_BYTES) }
 }
 
-/// Lists a directory of a volume, of which about `guess` names fit. Returns whether that was all.
+/// Lists a directory of a volume. About `guess` names fit into the reply. Returns whether the listing is complete.
 fn list<'c>(
     compound: &mut Compound<'c>,
     directory: &Object<'c>,

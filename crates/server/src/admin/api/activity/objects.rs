@@ -132,7 +132,7 @@ impl Places {
 }
 
 impl Searched {
-    /// Searches for those of which nothing is known, or nothing new.
+    /// Searches for the objects whose places are unknown or out of date.
     fn search(&mut self, objects: &[Object], volumes: &[Arc<Volume>], now: Instant) {
         let mut wanted: BTreeMap<VolumeId, BTreeSet<Ino>> = BTreeMap::new();
         for object in objects {
