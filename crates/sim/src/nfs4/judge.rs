@@ -87,8 +87,10 @@ impl World {
                 // An NFSv4.0 server cannot recognize a repeated WRITE, and writes again.
                 self.files[*file].regions[*region].values.push(*value);
             }
-            // The server forgets owners unused for a lease, and their cached replies.
-            let anew = is_nfs40 && self.clients[client].overdue && first.status != NfsStat4::Ok;
+            // The server forgets owners unused for a lease, and their cached replies. It remembers no delay for a
+            // recall: what is sent again may find the delegation returned.
+            let forgotten = self.clients[client].overdue && first.status != NfsStat4::Ok;
+            let anew = is_nfs40 && (forgotten || first.status == NfsStat4::Delay);
             if same || repeatable || again {
                 return Ok(());
             } else if !anew {
