@@ -221,12 +221,26 @@ impl Pool {
             (ring, &recovered, generation, now),
         );
         pool.maintain_space();
-        pool.committer.push(Entry::default().encode());
-        pool.committer.step();
-        match pool.committer.failure() {
-            Some(reason) => Err(OpenError(format!("the pool cannot begin a new generation: {reason}"))),
-            None => Ok(Arc::new(pool)),
+        pool.begin_generation(now)?;
+        Ok(Arc::new(pool))
+    }
+
+    /// Makes the start of a new generation durable. If the journal is so full that it may lack room for that, what was
+    /// replayed, which is durable, goes to the index first.
+    fn begin_generation(&self, now: Time) -> Result<(), OpenError> {
+        let mut trouble = None;
+        if self.committer.is_busy() || self.committer.is_full() {
+            trouble = self.try_checkpoint(now).err();
         }
+        let seq = self.committer.push(Entry::default().encode());
+        if self.committer.wait_durable(seq, true) {
+            return Ok(());
+        }
+        let reason = self.committer.failure().unwrap_or_else(|| {
+            let why = trouble.map(|error| format!(", and no checkpoint can empty it: {error}"));
+            format!("the journal is full{}", why.unwrap_or_default())
+        });
+        Err(OpenError(format!("the pool cannot begin a new generation: {reason}")))
     }
 
     /// Writes all unstable data back and checkpoints, so that the next open replays nothing.

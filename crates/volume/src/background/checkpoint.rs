@@ -107,27 +107,31 @@ impl Pool {
         if !self.is_checkpoint_due(now, force) {
             return Progress::Idle;
         }
+        match self.try_checkpoint(now) {
+            Ok(()) => Progress::Worked,
+            Err(_) => Progress::Idle,
+        }
+    }
+
+    /// Makes a checkpoint. A failure is logged, and what can be done for the next attempt is done.
+    pub(crate) fn try_checkpoint(&self, now: Time) -> Result<(), CheckpointError> {
         let _running = self.checkpoints.run();
         if self.checkpoints.is_index_closed() && !self.reopen_index(now) {
             self.checkpoints.note_failure(now);
-            return Progress::Idle;
+            return Err(IndexError::Closed.into());
         }
         let mut result = self.checkpoint(now);
         if matches!(&result, Err(CheckpointError::Index(_))) && self.view().index.is_damaged() {
             // The damage was found only now. The next attempt begins by repairing it.
             result = self.checkpoint(now);
         }
-        match result {
-            Ok(()) => Progress::Worked,
-            Err(error) => {
-                if self.checkpoints.is_news(now, &error.to_string()) {
-                    tracing::error!(%error, "checkpoint failed; retrying unless the volume refuses changes");
-                }
-                self.checkpoints.note_failure(now);
-                self.recover_index(now, &error);
-                Progress::Idle
+        result.inspect_err(|error| {
+            if self.checkpoints.is_news(now, &error.to_string()) {
+                tracing::error!(%error, "checkpoint failed; retrying unless the volume refuses changes");
             }
-        }
+            self.checkpoints.note_failure(now);
+            self.recover_index(now, error);
+        })
     }
 
     /// Recovers from a failed checkpoint. After a full device the index is reopened and the checkpoint retried. After

@@ -149,10 +149,7 @@ impl Pool {
     }
 
     fn journal_moves(&self, moved: &[(ExtentId, ExtentRecord)], drive_commit: bool) -> io::Result<()> {
-        let begun = self.begin_background(POOL);
-        let Ok(mut change) = begun else {
-            return Err(io::Error::other("the volume refuses changes"));
-        };
+        let mut change = self.begin_background(POOL).map_err(|error| io::Error::other(error.to_string()))?;
         let layer = change.view().active.layer;
         for (id, row) in moved {
             change.put(key::extent(*id), row.encode());

@@ -239,13 +239,13 @@ impl Pool {
     }
 
     /// Makes a checkpoint if the ring is nearly full, or the memtables are: background work journals beyond the limits for
-    /// callers, and nothing could empty a ring that is completely full.
+    /// callers. If that fails and the ring is full, the change that follows is refused.
     pub(crate) fn make_room_in_journal(&self, now: Time) {
         if self.memtables_are_full() {
             // Most often it is enough to wait for the checkpoint of the other one.
             drop(self.checkpoints.run());
         }
-        let is_busy = self.committer.is_busy();
+        let is_busy = self.committer.is_busy() || self.committer.is_full();
         if is_busy || self.memtables_are_full() {
             // Only a full ring is worth another attempt soon after one that failed.
             self.step_checkpoint(now, is_busy);
@@ -392,9 +392,10 @@ fn superseded(state: &InodeState, planned: &[Planned]) -> Vec<(u64, u64)> {
 }
 
 impl File {
-    /// Notes that its data could not be journaled: nothing is strange about that if its volume was deleted.
+    /// Notes that its data could not be journaled: nothing is strange about that if its volume was deleted. Why a full journal
+    /// cannot be emptied is logged by the checkpoint that failed.
     fn note_failure(&mut self, error: Error) {
-        if error != Error::Stale {
+        if !matches!(error, Error::Stale | Error::Busy) {
             tracing::error!(id = %self.id, %error, "unstable data of a file could not be journaled");
         }
         self.has_failed = true;

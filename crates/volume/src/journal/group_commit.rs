@@ -27,6 +27,10 @@ const TIME_LEAD: Duration = Duration::from_secs(2);
 /// checkpoints and write-back must not wait for each other.
 const BUSY_PERCENT: u64 = 80;
 
+/// Share of the ring, in percent, at which background work waits for a checkpoint too. The rest takes what several threads
+/// queue at the same moment, and the unused end of the ring: a checkpoint begins when all that is queued is in the ring.
+const FULL_PERCENT: u64 = 90;
+
 /// A batch takes no further entry beyond this many bytes, which bounds the duration of a sync.
 const BATCH_BYTES_TARGET: usize = 8 << 20;
 
@@ -355,6 +359,12 @@ impl Committer {
     /// Whether the ring, with the queued entries, is so full that only background work may continue, with care.
     pub fn is_busy(&self) -> bool {
         (self.used_bytes() + self.queued_bytes()) * 100 > self.capacity_bytes * BUSY_PERCENT
+    }
+
+    /// Whether the ring, with the queued entries, is so full that nothing may be queued before a checkpoint.
+    pub fn is_full(&self) -> bool {
+        let held = self.used_bytes() + self.queued_bytes();
+        held * 100 > self.capacity_bytes * FULL_PERCENT || held + ENTRY_BYTES_MAX > self.capacity_bytes
     }
 
     /// Returns the bytes of queued entries that are not written yet.

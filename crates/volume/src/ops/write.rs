@@ -160,7 +160,8 @@ impl Volume {
         if held + data.len() as u64 > portion.min(limit / 2) {
             self.write_back.press();
         }
-        if held > 0 && held + data.len() as u64 > limit {
+        // With a full journal, not even the time of the change could be covered.
+        if held > 0 && held + data.len() as u64 > limit || self.committer.is_full() {
             return Err(Error::Busy.into());
         }
         self.bound_ranges(state)?;

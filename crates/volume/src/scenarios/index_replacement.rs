@@ -19,7 +19,7 @@ use crate::media::{Blob, Media, RandomFile, Space};
 use crate::options::Options;
 use crate::tables::index::{CheckedFile, Index, IndexError, LostRanges, Salvage};
 
-const BLOCK: usize = 4096;
+pub(super) const BLOCK: usize = 4096;
 
 /// Media on whose device no room is left once the index was replaced.
 struct FullAfterReplacement(Arc<MemoryMedia>);
@@ -88,7 +88,7 @@ fn build() -> (Arc<MemoryMedia>, Time) {
 }
 
 /// Returns the blocks of the index whose damage is found, and repaired, when the volume is opened.
-fn repairable(built: &(Arc<MemoryMedia>, Time)) -> Vec<usize> {
+pub(super) fn repairable(built: &(Arc<MemoryMedia>, Time)) -> Vec<usize> {
     let bytes = built.0.index_file().bytes();
     let used = |block: &usize| bytes[block * BLOCK..][..BLOCK].iter().any(|byte| *byte != 0);
     let is_repaired = |block: &usize| {
@@ -121,7 +121,7 @@ fn a_replaced_index_is_not_used_when_its_copy_cannot_be_opened() {
 }
 
 /// Opens a volume with so little memory that it reads its index again and again.
-fn open_small(media: &Arc<MemoryMedia>, now: Time) -> World {
+pub(super) fn open_small(media: &Arc<MemoryMedia>, now: Time) -> World {
     let options = Options { memory: 64 << 10, ..OPTIONS };
     let volume = Volume::open(Arc::clone(media) as Arc<dyn Media>, &options, now).unwrap();
     World::with(Arc::clone(media), volume, now)

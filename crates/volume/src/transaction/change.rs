@@ -59,7 +59,7 @@ impl Pool {
             self.checkpoints.kick();
             return Err(if self.refuses_changes().is_some() { Error::ReadOnly } else { Error::Busy });
         }
-        self.begin_background(volume)
+        self.begin_change(volume)
     }
 
     /// Whether one memtable is being checkpointed and the next one is full already.
@@ -82,8 +82,17 @@ impl Pool {
     /// Begins a transaction of background work.
     ///
     /// # Errors
-    /// `ReadOnly` if the pool refuses changes, `Stale` if the volume was deleted.
+    /// `ReadOnly` if the pool refuses changes, `Stale` if the volume was deleted, `Busy` if the journal is full: what is
+    /// queued must fit, or no checkpoint could empty it.
     pub(crate) fn begin_background(&self, volume: VolumeNumber) -> Result<Change<'_>, Error> {
+        if self.committer.is_full() {
+            self.checkpoints.kick();
+            return Err(if self.refuses_changes().is_some() { Error::ReadOnly } else { Error::Busy });
+        }
+        self.begin_change(volume)
+    }
+
+    fn begin_change(&self, volume: VolumeNumber) -> Result<Change<'_>, Error> {
         if self.refuses_changes().is_some() {
             return Err(Error::ReadOnly);
         }
