@@ -1,5 +1,5 @@
 //! Runs the commands of `README.md` in a clean clone, as a newcomer would. The first one must serve; the second one must be
-//! the command of the stage `test`.
+//! the command of the stage `test`. Those on volumes must work while the first one serves.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -14,6 +14,10 @@ use crate::process::{self, root, target_directory};
 pub(crate) const TEST: [&str; 2] = ["test", "--workspace"];
 /// The heading above the two commands.
 const HEADING: &str = "## Start";
+/// The heading above the commands on volumes.
+const VOLUMES: &str = "## Volumes";
+/// How each command of the binary that the first command built begins.
+const BINARY: &str = "target/release/holdfast ";
 /// Printed by the first command when it serves.
 const READY: &str = "Stop with";
 /// Mount commands that it must have printed by then.
@@ -37,7 +41,7 @@ pub(crate) fn check(budget: Duration) -> Result<String, String> {
     }
     let log = scratch.join("log");
     let mut server = start(&serve, &clone, &log)?;
-    let outcome = wait_until_ready(&mut server, &log, end);
+    let outcome = wait_until_ready(&mut server, &log, end).and_then(|()| use_volumes(&text, &clone));
     let output = fs::read_to_string(&log).unwrap_or_default();
     let outcome = outcome.and_then(|()| stop(&mut server)).and_then(|()| {
         let missing = MOUNTS.iter().find(|mount| !output.contains(**mount));
@@ -53,11 +57,38 @@ pub(crate) fn check(budget: Duration) -> Result<String, String> {
 
 /// Returns the two commands below the heading.
 fn commands(readme: &str) -> Result<[String; 2], String> {
-    let (_, section) = readme.split_once(HEADING).ok_or("README.md has no heading \"Start\"")?;
+    let commands = blocks(readme, HEADING)?;
+    commands.try_into().map_err(|_| "README.md must have two commands below \"Start\"".to_owned())
+}
+
+/// Returns the blocks of commands below a heading.
+fn blocks(readme: &str, heading: &str) -> Result<Vec<String>, String> {
+    let (_, section) =
+        readme.split_once(heading).ok_or_else(|| format!("README.md has no heading \"{heading}\""))?;
     let section = section.split("\n## ").next().unwrap_or(section);
     let blocks = section.split("```sh\n").skip(1).filter_map(|block| block.split("\n```").next());
-    let commands: Vec<String> = blocks.map(str::to_owned).collect();
-    commands.try_into().map_err(|_| "README.md must have two commands below \"Start\"".to_owned())
+    Ok(blocks.map(str::to_owned).collect())
+}
+
+/// Runs the commands on volumes, while the server runs; `top` for one table.
+fn use_volumes(readme: &str, clone: &Path) -> Result<(), String> {
+    let blocks = blocks(readme, VOLUMES)?;
+    let commands: Vec<&str> = blocks.iter().flat_map(|block| block.lines()).collect();
+    for verb in ["create", "resize", "delete"] {
+        let begin = format!("{BINARY}volume {verb} ");
+        if !commands.iter().any(|command| command.starts_with(&begin)) {
+            return Err(format!("README.md has no `{begin}` below \"{VOLUMES}\""));
+        }
+    }
+    for command in commands {
+        let arguments =
+            command.strip_prefix(BINARY).ok_or_else(|| format!("`{command}` is not `{BINARY}`"))?;
+        let once = if arguments.starts_with("top ") { " --count 1" } else { "" };
+        let binary = target_directory().join("release/holdfast");
+        let line = format!("exec \"$0\" {arguments}{once}");
+        process::output(Command::new("sh").args(["-c", &line]).arg(binary).current_dir(clone))?;
+    }
+    Ok(())
 }
 
 /// Runs the command in the clone, word for word. As root it runs in a network namespace of its own, so that port 2049 is
