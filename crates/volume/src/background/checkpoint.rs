@@ -311,9 +311,10 @@ impl Pool {
         if let Some(lost) = lost {
             index.set_lost(lost);
         }
+        // The index has the rows: if no snapshot can be made, the next attempt replaces them.
+        destaged.complete(&self.segments, frozen.memtable.layer);
         let snapshot = Arc::new(index.snapshot()?);
         drop(index);
-        destaged.complete(&self.segments, frozen.memtable.layer);
         self.switch(&records, snapshot, &outcome);
         self.forget_blocks(&outcome.freed);
         self.committer.trim(&anchor);
