@@ -266,8 +266,8 @@ impl Volume {
         if let Err(error) = check_new(request, &old, new) {
             return Err(held.fail(error));
         }
-        if !self.has_room_for_object() {
-            return Err(held.fail(Error::NoSpace));
+        if let Err(error) = self.check_room_for_object() {
+            return Err(held.fail(error));
         }
         // The new number is the highest of all, so locking it last keeps the lock order; no other thread can know it
         // yet.

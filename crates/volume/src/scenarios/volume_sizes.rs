@@ -122,6 +122,28 @@ fn a_size_limits_the_number_of_objects() {
 }
 
 #[test]
+fn the_room_of_a_removed_file_that_nobody_holds_any_more_is_waited_for() {
+    let world = World::new();
+    let volume = sized(world.volume.pool(), MIB);
+    let mut files: Vec<Ino> = vec![fill(&volume, b"large", &[1; 1 << 20])];
+    files.extend((0..1022_u64).map(|n| create(&volume, n.to_string().as_bytes())));
+    let (large, other) = (files[0], files[1]);
+    work(volume.pool());
+    let how = CreateHow::Guarded(Default::default());
+    let make = || run(&volume, |v, r| v.create_file(r, Ino::ROOT, b"more", &how, &mut nothing)).map(drop);
+    let write = || run(&volume, |v, r| v.write(r, other, 0, &[2; 100][..], Stability::FileSync)).map(drop);
+    volume.hold(large);
+    patiently(&volume, |v, r| v.remove(r, Ino::ROOT, b"large", &mut nothing));
+    assert_eq!((make(), write()), (Err(Error::NoSpace), Err(Error::NoSpace)), "it is held");
+    volume.release(large);
+    assert_eq!((make(), write()), (Err(Error::ObjectBusy), Err(Error::ObjectBusy)), "it will be freed");
+    assert_eq!(volume.pool().step_orphans(NOW), Progress::Worked);
+    assert_eq!((make(), write()), (Ok(()), Ok(())));
+    work(volume.pool());
+    assert_clean(&world.disk);
+}
+
+#[test]
 fn a_size_changes_in_the_journal_and_may_be_below_what_is_used() {
     let world = World::new();
     let pool = Arc::clone(world.volume.pool());

@@ -88,6 +88,11 @@ impl Orphans {
         self.state.lock().leaving.first().copied()
     }
 
+    /// Whether orphans of a volume are to be removed.
+    pub fn are_leaving(&self, volume: VolumeNumber) -> bool {
+        self.state.lock().leaving.range(all_of(volume)).next().is_some()
+    }
+
     /// Leaves an orphan for the next start.
     pub fn give_up(&self, id: ObjectId) {
         self.state.lock().leaving.remove(&id);

@@ -167,11 +167,11 @@ impl Volume {
     /// Reserves room for bytes that fill holes.
     ///
     /// # Errors
-    /// `NoSpace` if they exceed the size of the volume; `ObjectBusy` if that is known only after a flush, which was requested.
-    /// A caller that waits for the size of one volume delays no caller in another.
+    /// `NoSpace` if they exceed the size of the volume; `ObjectBusy` if that is known only after a flush, which was requested, or
+    /// once removed files are freed. A caller that waits for the size of one volume delays no caller in another.
     pub(crate) fn reserve_growth(&self, bytes: u64) -> Result<Growth<'_>, Error> {
         self.try_reserve_growth(bytes).map_err(|shortage| match shortage {
-            Shortage::Full => Error::NoSpace,
+            Shortage::Full => self.full(),
             Shortage::Unflushed => {
                 self.own.room.wait_for(bytes, self.flushed_generation(), || self.write_back.pace());
                 Error::ObjectBusy
@@ -179,10 +179,20 @@ impl Volume {
         })
     }
 
-    /// Whether one more object may be made: a volume with a size holds as many as its size has pieces of [`SIZE_PER_OBJECT`], and
-    /// at least [`OBJECTS_MIN`]. Calls under way at the same time may exceed that by what they make.
-    pub(crate) fn has_room_for_object(&self) -> bool {
-        self.objects_max().is_none_or(|most| self.usage.of(self.number()).inodes < most)
+    /// Checks that one more object may be made: a volume with a size holds as many as its size has pieces of [`SIZE_PER_OBJECT`],
+    /// and at least [`OBJECTS_MIN`]. Calls under way at the same time may exceed that by what they make.
+    ///
+    /// # Errors
+    /// `NoSpace` if none may be made; `ObjectBusy` if that may change once removed files are freed.
+    pub(crate) fn check_room_for_object(&self) -> Result<(), Error> {
+        let is_room = self.objects_max().is_none_or(|most| self.usage.of(self.number()).inodes < most);
+        if is_room { Ok(()) } else { Err(self.full()) }
+    }
+
+    /// Returns what to answer while the size is used up: a file that was removed while it was open counts until a background step
+    /// has freed it.
+    fn full(&self) -> Error {
+        if self.orphans.are_leaving(self.number()) { Error::ObjectBusy } else { Error::NoSpace }
     }
 
     /// Returns the most objects that the volume may hold, if it has a size.
