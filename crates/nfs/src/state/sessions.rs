@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use volume::ids::VolumeId;
 use volume::request::Durability;
@@ -76,6 +77,9 @@ pub(crate) struct Session {
     pub(crate) back: Channel,
     /// The flags that CREATE_SESSION granted.
     pub(crate) flags: u32,
+    /// Makes the checksums of its requests, with a key of its own: nobody can search for a request that has the checksum of
+    /// another one's.
+    pub(crate) hasher: RandomState,
     slots: Box<[Slot]>,
     /// The number of connections for callbacks.
     back_connections: AtomicU32,
@@ -110,6 +114,7 @@ impl Session {
             fore: record.fore,
             back: record.back,
             flags: record.flags,
+            hasher: RandomState::default(),
             slots: slots.collect(),
             back_connections: AtomicU32::new(0),
             back_fault: AtomicBool::new(false),

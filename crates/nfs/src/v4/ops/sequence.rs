@@ -2,14 +2,13 @@
 
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 
-use foldhash::fast::FixedState;
 use wire::nfs4::{NfsStat4, SequenceArgs, SequenceOk};
 use wire::rpc::Credential;
 use wire::xdr::Encoder;
 
 use crate::state::ids::SessionId;
 use crate::state::sessions::slots::SlotReply;
-use crate::state::sessions::{Sequenced, SlotRequest};
+use crate::state::sessions::{Sequenced, Session, SlotRequest};
 use crate::v4::context::{Compound, Done, OpStop};
 
 /// Bytes of the following operations that distinguish requests with the same sequence. Checking all would cost more
@@ -33,7 +32,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SequenceArgs, out: &mut En
         sequence: args.sequenceid,
         highest_slot: args.highest_slotid,
         cache_this: args.cachethis,
-        checksum: checksum(compound, bytes),
+        checksum: checksum(compound, &session, bytes),
         address,
     };
     match compound.state().sequence(&compound.state_context(), session, request)? {
@@ -62,10 +61,9 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SequenceArgs, out: &mut En
     }
 }
 
-/// Distinguishes requests with the same sequence, while the process lives. Its key is not secret: a client that makes
-/// collisions harms only itself.
-fn checksum(compound: &Compound<'_>, call_bytes: u32) -> u64 {
-    let mut hasher = FixedState::default().build_hasher();
+/// Distinguishes requests with the same sequence, while the process lives.
+fn checksum(compound: &Compound<'_>, session: &Session, call_bytes: u32) -> u64 {
+    let mut hasher = session.hasher.build_hasher();
     hasher.write(&compound.following_bytes(CHECKED_BYTES_MAX));
     hasher.write_u32(call_bytes);
     // A remembered reply is only for the principal that made the call. It may be remembered though the client did not ask
