@@ -44,7 +44,7 @@ pub const STREAMS_MAX: usize = 56;
 /// Of them, those of one address.
 pub const STREAMS_PER_PEER_MAX: usize = 12;
 
-/// Requests of one connection that are refused for want of a token or role; after the last, it is closed.
+/// Requests of one connection that come without a valid token, or are refused for want of a role; after the last, it is closed.
 pub const REFUSALS_MAX: usize = 3;
 
 /// How long content that nobody reads is thrown away, so that the peer sees the reply that refuses it.

@@ -49,7 +49,8 @@ impl Shared {
                     response
                 }
             };
-            refusals += usize::from(matches!(response.status, 401 | 403));
+            // A caller without a token costs a thread and a line of the log whatever it is answered.
+            refusals += usize::from(!is_known || matches!(response.status, 401 | 403));
             let response = self.within_streams(response, number);
             let stays = head.keeps_alive && refusals < REFUSALS_MAX && !self.stop.load(Ordering::Acquire);
             socket.allow(REPLY_MAX);

@@ -336,9 +336,20 @@ fn a_request_is_refused_before_its_content_was_sent() {
 #[test]
 fn a_connection_is_closed_after_some_refusals() {
     let (listener, address) = serve();
-    let reply = exchange(address, "GET /secret HTTP/1.1\r\n\r\n".repeat(REFUSALS_MAX).as_bytes());
-    assert_eq!(reply.matches("HTTP/1.1 401").count(), REFUSALS_MAX);
-    assert_eq!(reply.matches("Connection: close").count(), 1, "{reply}");
+    for (path, status) in [("secret", 401), ("open", 200)] {
+        let request = format!("GET /{path} HTTP/1.1\r\n\r\n");
+        let reply = exchange(address, request.repeat(REFUSALS_MAX + 1).as_bytes());
+        assert_eq!(
+            reply.matches(&format!("HTTP/1.1 {status}")).count(),
+            REFUSALS_MAX,
+            "nobody knows the caller"
+        );
+        assert_eq!(reply.matches("Connection: close").count(), 1, "{reply}");
+    }
+    let known = "GET /open HTTP/1.1\r\nAuthorization: token\r\n\r\n".repeat(REFUSALS_MAX + 1);
+    let reply =
+        exchange(address, format!("{known}GET /open HTTP/1.1\r\nConnection: close\r\n\r\n").as_bytes());
+    assert_eq!(reply.matches("HTTP/1.1 200").count(), REFUSALS_MAX + 2);
     listener.stop();
 }
 
