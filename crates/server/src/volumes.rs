@@ -132,7 +132,7 @@ fn options(name: &str, size: Option<u64>, root: Root, later: u64) -> Result<Volu
     Ok(VolumeOptions {
         id: VolumeId((random_id & !LATER).max(1) | later),
         name: name.to_owned(),
-        size: size.filter(|size| *size > 0),
+        size,
         handle_secret: random()?,
         root_mode: root.mode.unwrap_or(ROOT_MODE),
         root_owner: (

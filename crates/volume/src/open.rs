@@ -36,6 +36,7 @@ use crate::segments::Segments;
 use crate::segments::space::SpaceLedger;
 use crate::tables::index::{Index, IndexError, LostRanges, Salvage, Snapshot};
 use crate::tables::read_view::ReadView;
+use crate::volume::room::limit;
 use crate::volume::{Volume, VolumeState};
 
 mod loaded;
@@ -89,7 +90,7 @@ pub struct VolumeOptions {
     pub id: VolumeId,
     /// Its name, unique in the pool.
     pub name: String,
-    /// Most bytes that its files may use; `None` for as many as the pool has.
+    /// Most bytes that its files may use; `None`, zero or 2^64 - 1 for as many as the pool has.
     pub size: Option<u64>,
     /// Key of its file handles: random.
     pub handle_secret: [u8; 16],
@@ -152,7 +153,7 @@ impl Pool {
             id: options.volume.id,
             handle_secret: options.volume.handle_secret,
             next_ino: Ino(Ino::ROOT.0 + 1),
-            size: options.volume.size,
+            size: limit(options.volume.size),
             is_deleted: false,
             name: options.volume.name.clone(),
         };

@@ -16,7 +16,7 @@ use crate::encoding::record::VolumeRecord;
 use crate::limits;
 use crate::pool::Pool;
 
-mod room;
+pub(crate) mod room;
 
 pub(crate) use room::{Growth, Room};
 

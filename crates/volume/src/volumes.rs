@@ -16,6 +16,7 @@ use crate::encoding::record::{UsageRecord, VolumeRecord};
 use crate::limits::{VOLUME_NAME_BYTES_MAX, VOLUMES_MAX};
 use crate::open::{VolumeOptions, root_record};
 use crate::pool::Pool;
+use crate::volume::room::limit;
 use crate::volume::{Volume, VolumeState};
 
 impl Pool {
@@ -73,7 +74,7 @@ impl Pool {
         Ok(seq)
     }
 
-    /// Limits the bytes that the files of a volume may use; `None` or zero for as many as the pool has. A size below what they
+    /// Limits the bytes that the files of a volume may use; `None`, zero or 2^64 - 1 for as many as the pool has. A size below what they
     /// use refuses growth only. Data that is accepted at the same moment may exceed a limit where there was none.
     ///
     /// # Errors
@@ -158,11 +159,6 @@ impl Pool {
         let volumes = self.volumes.read();
         if volumes.values().any(|own| *own.name() == *name) { Err(Error::Exists) } else { Ok(()) }
     }
-}
-
-/// Returns a limit as it is stored: zero is none.
-fn limit(size: Option<u64>) -> Option<u64> {
-    size.filter(|size| *size > 0)
 }
 
 fn listing(number: VolumeNumber, record: VolumeRecord, usage: UsageRecord) -> VolumeListing {

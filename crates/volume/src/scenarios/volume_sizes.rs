@@ -162,6 +162,11 @@ fn a_size_changes_in_the_journal_and_may_be_below_what_is_used() {
     write(&volume, file, 0, 10_000, Stability::FileSync).unwrap();
     truncate(&volume, file, 200_000);
     assert_eq!(write(&volume, file, 200_000, 1, Stability::FileSync), Err(Error::NoSpace));
+    for none in [None, Some(0), Some(u64::MAX)] {
+        pool.resize_volume(&volume, none).unwrap();
+        assert_eq!((volume.size(), pool.list_volumes()[1].size), (None, None));
+        pool.resize_volume(&volume, Some(100_000)).unwrap();
+    }
     pool.rename_volume(&volume, "other").unwrap();
     work(&pool);
     // Replayed, and once more from the index.

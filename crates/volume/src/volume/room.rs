@@ -22,6 +22,11 @@ const OBJECTS_MIN: u64 = 1024;
 /// The size of a volume without a limit.
 const UNLIMITED: u64 = u64::MAX;
 
+/// Returns a size as it is stored: zero is none, and so is the largest number.
+pub(crate) fn limit(size: Option<u64>) -> Option<u64> {
+    size.filter(|size| !matches!(*size, 0 | UNLIMITED))
+}
+
 /// The size of a volume, and what is reserved of it.
 #[derive(Debug)]
 pub(crate) struct Room {
