@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use volume::Volume;
 use volume::ids::VolumeId;
+use volume::limits::INTERNAL_NAME;
 use volume::time::Time;
 
 use crate::counters::Counters;
@@ -63,9 +64,11 @@ impl Source {
         named.chain([(None, Arc::from(""))]).collect()
     }
 
-    /// Returns the volumes that are served now, sorted by name.
+    /// Returns the volumes that are served now, but the home, sorted by name.
     pub(crate) fn volumes(&self) -> Vec<Arc<Volume>> {
-        let mut volumes: Vec<Arc<Volume>> = self.protocol.service().volumes().cloned().collect();
+        let service = self.protocol.service();
+        let mut volumes: Vec<Arc<Volume>> = service.volumes().cloned().collect();
+        volumes.retain(|volume| !volume.name().starts_with(INTERNAL_NAME));
         volumes.sort_by_cached_key(|volume| volume.name());
         volumes
     }

@@ -27,6 +27,7 @@ pub struct Reloader {
     /// The data directory.
     root: PathBuf,
     pools: Vec<OpenPool>,
+    home: Arc<Volume>,
     addresses: Vec<SocketAddr>,
 }
 
@@ -44,10 +45,10 @@ impl Reloader {
         (file, config): (Option<PathBuf>, Config),
         protocol: Arc<Protocol>,
         root: PathBuf,
-        pools: Vec<OpenPool>,
+        (pools, home): (Vec<OpenPool>, Arc<Volume>),
         addresses: Vec<SocketAddr>,
     ) -> Reloader {
-        Reloader { file, config: Mutex::new(config), protocol, root, pools, addresses }
+        Reloader { file, config: Mutex::new(config), protocol, root, pools, home, addresses }
     }
 
     /// Reads the configuration file again and puts its exports in force, for calls that begin from now on. No connection is
@@ -94,8 +95,13 @@ impl Reloader {
 
     /// Serves these volumes with these exports, for calls that begin from now on. Returns the service before, see
     /// [`Protocol::replace`].
-    fn serve(&self, exports: &[config::Export], volumes: Vec<Arc<Volume>>) -> Result<Arc<Service>, Error> {
+    fn serve(
+        &self,
+        exports: &[config::Export],
+        mut volumes: Vec<Arc<Volume>>,
+    ) -> Result<Arc<Service>, Error> {
         let exports = exports::resolve(exports, &volumes, &self.addresses, &self.root)?;
+        volumes.push(Arc::clone(&self.home));
         let service = self.protocol.service().replaced_by(exports, volumes);
         Ok(self.protocol.replace(service.map_err(|error| Error::usage(error.to_string()))?))
     }

@@ -110,7 +110,7 @@ impl Server {
         let listeners = listen(&settings.listen)?;
         let addresses = local_addresses(&listeners)?;
         let pools = open_pools(&directory, settings)?;
-        let volumes = volumes_of(&pools);
+        let mut volumes = volumes_of(&pools);
         for warning in audience::warnings(&settings.exports, &addresses) {
             tracing::warn!("{warning}");
         }
@@ -118,6 +118,8 @@ impl Server {
         let exports = exports::resolve(&settings.exports, &volumes, &addresses, directory.root())?;
         writable::warn_if_nobody_can_write(&exports, &volumes, directory.root());
         let mount_points = MountPoint::all(&exports);
+        let home = volumes::home::open(&pools)?;
+        volumes.push(Arc::clone(&home));
         let service = Service::new(exports, volumes).map_err(|error| Error::usage(error.to_string()))?;
         let state_bytes = memory::shares(settings.memory, 1).state;
         let service = service.with_lease(settings.lease).with_state_bytes(state_bytes);
@@ -141,7 +143,7 @@ impl Server {
             settings.config.clone(),
             Arc::clone(&protocol),
             directory.root().to_owned(),
-            pools.clone(),
+            (pools.clone(), home),
             addresses.clone(),
         );
         let mut server = Server {
@@ -321,7 +323,7 @@ fn open_pools(directory: &Directory, settings: &Settings) -> Result<Vec<OpenPool
         tracing::info!("{}", pools::creation_notice(directory, FIRST_POOL, journal, bytes));
         let root = Root { mode: Some(FIRST_ROOT_MODE), ..Root::default() };
         let first = NewVolume { name: FIRST_VOLUME.to_owned(), root, ..NewVolume::default() };
-        pools::create(directory, FIRST_POOL, (None, journal), bytes, volumes::first(&first)?)?;
+        pools::create(directory, FIRST_POOL, (None, journal), bytes, volumes::options(&first)?)?;
         names.push(FIRST_POOL.to_owned());
     }
     let shares = memory::shares(settings.memory, names.len());

@@ -19,6 +19,7 @@ use crate::pools::{FIRST_POOL, OpenPool, random, volumes_of};
 
 pub use unserved::{Unserved, in_pool};
 
+pub(crate) mod home;
 mod octal;
 mod unserved;
 
@@ -32,9 +33,8 @@ const ROOT_MODE: u16 = 0o755;
 /// remove only their own (`docs/decisions/2026-11-22-who-may-write-at-first.md`).
 pub(crate) const FIRST_ROOT_MODE: u16 = 0o1777;
 
-/// The bit of a volume's id that the first volume of a pool lacks. The volume with the lowest id keeps the clients of NFSv4
-/// (`nfs/src/context/state_store.rs`), and volumes that come and go must not take its place.
-const LATER: u64 = 1 << 63;
+/// The bit that the ids of volumes of users have: the volume with the lowest id keeps the clients (`home.rs`).
+const OF_USERS: u64 = 1 << 63;
 
 /// Most time that a change waits for room in the journal, or to become durable.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -118,21 +118,17 @@ impl Root {
     }
 }
 
-/// Returns the options of the first volume of a pool.
+/// Returns the options of a new volume.
 ///
 /// # Errors
 /// The name cannot be used.
-pub fn first(new: &NewVolume) -> Result<VolumeOptions, Error> {
-    options(&new.name, new.size_bytes, new.root, 0)
-}
-
-fn options(name: &str, size: Option<u64>, root: Root, later: u64) -> Result<VolumeOptions, Error> {
-    store::check_name(name)?;
-    let random_id = u64::from_le_bytes(random()?);
+pub fn options(new: &NewVolume) -> Result<VolumeOptions, Error> {
+    store::check_name(&new.name)?;
+    let root = new.root;
     Ok(VolumeOptions {
-        id: VolumeId((random_id & !LATER).max(1) | later),
-        name: name.to_owned(),
-        size,
+        id: VolumeId(u64::from_le_bytes(random()?) | OF_USERS),
+        name: new.name.clone(),
+        size: new.size_bytes,
         handle_secret: random()?,
         root_mode: root.mode.unwrap_or(ROOT_MODE),
         root_owner: (
@@ -147,14 +143,13 @@ fn options(name: &str, size: Option<u64>, root: Root, later: u64) -> Result<Volu
 /// # Errors
 /// There is none.
 pub fn find(pools: &[OpenPool], name: &str) -> Result<Volume, Error> {
-    pools.iter().find_map(|open| open.pool.volume(name)).ok_or_else(|| {
+    let mut volumes = pools.iter().flat_map(|open| open.pool.volumes());
+    volumes.find(|volume| *volume.name() == *name).ok_or_else(|| {
         let mut names: Vec<String> =
             volumes_of(pools).iter().map(|volume| volume.name().to_string()).collect();
         names.sort();
-        Error {
-            kind: ErrorKind::NotFound,
-            sentence: format!("there is no volume {name:?}, only {}", names.join(", ")),
-        }
+        let others = if names.is_empty() { String::new() } else { format!(", only {}", names.join(", ")) };
+        Error { kind: ErrorKind::NotFound, sentence: format!("there is no volume {name:?}{others}") }
     })
 }
 
@@ -163,7 +158,7 @@ pub fn find(pools: &[OpenPool], name: &str) -> Result<Volume, Error> {
 /// # Errors
 /// The name or the pool cannot be used, or the pool takes no changes.
 pub fn create(pools: &[OpenPool], new: &NewVolume) -> Result<(Volume, Durability), Error> {
-    let options = options(&new.name, new.size_bytes, new.root, LATER)?;
+    let options = options(new)?;
     check_free(pools, &new.name)?;
     let open = pool_for(pools, new.pool.as_deref())?;
     let made = with_room(|| open.pool.create_volume(&options, now()).map_err(error_of));
@@ -206,27 +201,15 @@ fn set_root(volume: &Volume, root: Root) -> Result<Durability, EngineError> {
     changed.map(|changed| changed.after).map_err(error_of)
 }
 
-/// Refuses to delete the volume that keeps the clients of NFSv4, and those of a pool that refuses changes, before clients see
-/// anything of it.
+/// Refuses to delete a volume of a pool that refuses changes, before clients see anything of it.
 ///
 /// # Errors
-/// It is one of them.
-pub fn check_deletable(pools: &[OpenPool], volume: &Volume) -> Result<(), Error> {
-    if volume.refuses_changes().is_some() {
-        return Err(failed("delete", &volume.name(), volume.pool(), EngineError::ReadOnly));
+/// It is one.
+pub fn check_deletable(volume: &Volume) -> Result<(), Error> {
+    match volume.refuses_changes() {
+        Some(_) => Err(failed("delete", &volume.name(), volume.pool(), EngineError::ReadOnly)),
+        None => Ok(()),
     }
-    let home = volumes_of(pools).iter().map(|volume| volume.id()).min();
-    if home != Some(volume.id()) {
-        return Ok(());
-    }
-    Err(Error {
-        kind: ErrorKind::InUse,
-        sentence: format!(
-            "the volume {:?} was made first and keeps the clients of all volumes, so it cannot be deleted; remove its files \
-             instead, and its export",
-            volume.name()
-        ),
-    })
 }
 
 /// Deletes a volume: its handles are stale from now on, and its name is free. The pool frees its space step by step. Returns

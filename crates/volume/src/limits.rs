@@ -97,5 +97,8 @@ pub const INLINE_MAPPINGS_MAX: usize = 1024;
 /// Most bytes of the name of a volume.
 pub const VOLUME_NAME_BYTES_MAX: usize = 64;
 
+/// The first character of the names of volumes that a server keeps for itself. Users see only volumes with other names.
+pub const INTERNAL_NAME: char = '.';
+
 /// Most volumes of a pool: each freeze of a memtable looks at all of them.
 pub const VOLUMES_MAX: usize = 4096;

@@ -23,6 +23,7 @@ use crate::encoding::key::Key;
 use crate::encoding::record::{ExtentMapping, ExtentRecord, MetaRecord, Source};
 use crate::file::inodes::{IndexMapping, Inodes, MapWindow};
 use crate::journal::group_commit::Committer;
+use crate::limits::INTERNAL_NAME;
 use crate::media::Media;
 use crate::options::MemoryLimits;
 use crate::schedule::checkpoints::Checkpoints;
@@ -103,15 +104,21 @@ impl Pool {
         self.identity.id()
     }
 
-    /// Returns its volumes, in the order of their numbers.
+    /// Returns the volumes of users, in the order of their numbers: those whose names do not begin with [`INTERNAL_NAME`].
     pub fn volumes(self: &Arc<Pool>) -> Vec<Volume> {
-        let volumes = self.volumes.read();
-        volumes.values().map(|own| Volume::new(Arc::clone(self), Arc::clone(own))).collect()
+        let mut volumes = self.all_volumes();
+        volumes.retain(|volume| !volume.name().starts_with(INTERNAL_NAME));
+        volumes
     }
 
-    /// Returns the volume with this name.
+    /// Returns the volume with this name, which may be internal.
     pub fn volume(self: &Arc<Pool>, name: &str) -> Option<Volume> {
-        self.volumes().into_iter().find(|volume| *volume.name() == *name)
+        self.all_volumes().into_iter().find(|volume| *volume.name() == *name)
+    }
+
+    fn all_volumes(self: &Arc<Pool>) -> Vec<Volume> {
+        let volumes = self.volumes.read();
+        volumes.values().map(|own| Volume::new(Arc::clone(self), Arc::clone(own))).collect()
     }
 
     /// Returns why the pool refuses changes, if it does: its journal failed, or its lease is lost.

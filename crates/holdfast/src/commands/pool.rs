@@ -80,7 +80,7 @@ fn act(action: &Action) -> Result<(), Error> {
             let (path, journal) = (path.as_deref(), journal.as_deref());
             let bytes = journal_size.map_or(JOURNAL_BYTES_DEFAULT, |size| size.0);
             let new = NewVolume { name: volume.clone(), ..NewVolume::default() };
-            let first = volumes::first(&new)?;
+            let first = volumes::options(&new)?;
             eprintln!("holdfast: {}", creation_notice(&directory, name, journal, bytes));
             pools::create(&directory, name, (path, journal), bytes, first)?;
             show(&pools::describe(data, name)?, *json);

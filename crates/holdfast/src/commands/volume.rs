@@ -179,7 +179,7 @@ fn create(data: &Path, new: &NewVolume, first: &FirstPool) -> Result<VolumeInfo,
     let pool = new.pool.as_deref().unwrap_or(FIRST_POOL);
     let (journal, bytes) =
         (first.journal.as_deref(), first.journal_size.map_or(JOURNAL_BYTES_DEFAULT, |size| size.0));
-    let options = volumes::first(new)?;
+    let options = volumes::options(new)?;
     eprintln!("holdfast: {}", creation_notice(&directory, pool, journal, bytes));
     pools::create(&directory, pool, (None, journal), bytes, options)?;
     offline(Unserved::open(directory)?, |pools| describe(pools, &new.name))
@@ -221,7 +221,7 @@ fn delete(volume: &Deleted) -> Result<(), Error> {
         }
         offline(Unserved::at(data)?, |pools| {
             let volume = volumes::find(pools, name)?;
-            volumes::check_deletable(pools, &volume)?;
+            volumes::check_deletable(&volume)?;
             volumes::delete(&volume).map(drop)
         })
     })

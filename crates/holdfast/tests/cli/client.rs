@@ -9,6 +9,7 @@ use wire::nfs3::{
     self, CreateArgs, CreateHow3, CreateRes, DirOpArgs3, FileHandle3, Filename3, LookupArgs, LookupRes,
     NfsStat3, ReadArgs, ReadRes, Sattr3, SetTime, StableHow, WriteArgs, WriteRes,
 };
+use wire::nlm4::{self, HostName, LockArgs, Netobj, Nlm4Lock, Nlm4Stats};
 use wire::record::write_record;
 use wire::rpc::{AuthSys, CallHeader, Credential, Groups, OpaqueAuth, ReplyHeader};
 use wire::xdr::{Decode as _, Decoder, Encode};
@@ -72,7 +73,7 @@ impl Client {
         let header = CallHeader {
             xid: self.xid,
             program,
-            version: 3,
+            version: if program == nlm4::PROGRAM { nlm4::VERSION } else { 3 },
             procedure,
             credential,
             verifier: OpaqueAuth::NONE,
@@ -169,6 +170,31 @@ impl Client {
     }
 
     /// Whether the root directory has this name.
+    /// Locks a file by NLM for the owner `owner`; returns whether nobody else holds it.
+    pub(crate) fn lock(&mut self, handle: &[u8], owner: &str) -> bool {
+        let lock = LockArgs {
+            cookie: Netobj(b"cookie"),
+            block: false,
+            exclusive: true,
+            alock: Nlm4Lock {
+                caller_name: HostName(owner.as_bytes()),
+                fh: Netobj(handle),
+                oh: Netobj(owner.as_bytes()),
+                svid: 1,
+                l_offset: 0,
+                l_len: 1,
+            },
+            reclaim: false,
+            state: 1,
+        };
+        let result = self.call(nlm4::PROGRAM, nlm4::Procedure::Lock as u32, &lock).unwrap();
+        match nlm4::Res::decode(&mut Decoder::new(&result)).unwrap().stat {
+            Nlm4Stats::Granted => true,
+            Nlm4Stats::Denied => false,
+            other => panic!("{other:?}"),
+        }
+    }
+
     pub(crate) fn has_file(&mut self, name: &str) -> bool {
         let root = self.root.clone();
         let result = self.nfs(nfs3::Procedure::Lookup, &LookupArgs { what: place(&root, name) }).unwrap();

@@ -81,7 +81,7 @@ impl Reloader {
         let in_force = self.config.lock();
         let volume = volumes::find(&self.pools, name)?;
         self.check_not_configured(&in_force.export, name, "deleted")?;
-        volumes::check_deletable(&self.pools, &volume)?;
+        volumes::check_deletable(&volume)?;
         let mut others = volumes_of(&self.pools);
         others.retain(|other| other.id() != volume.id());
         drain(&self.serve(&in_force.export, others)?);

@@ -15,7 +15,7 @@ use crate::api::attributes::{Attributes, FileType};
 use crate::api::ids::{Cookie, Ino, VolumeNumber};
 use crate::encoding::key;
 use crate::encoding::key::Table;
-use crate::encoding::record::{CookieRecord, InodeRecord, NameRecord, decode_xattr};
+use crate::encoding::record::{CookieRecord, InodeRecord, NameRecord, VolumeRecord, decode_xattr};
 use crate::media::Media;
 use crate::open::OpenError;
 use crate::tables::index::IndexError;
@@ -70,7 +70,7 @@ pub struct Files {
     problems: Vec<String>,
 }
 
-/// Returns the names of the volumes of a pool that were not deleted, as far as they can be read, by their numbers. Reads the
+/// Returns the names of the volumes of users in a pool that were not deleted, as far as they can be read, by their numbers. Reads the
 /// journal and few blocks of the index.
 ///
 /// # Errors
@@ -78,8 +78,12 @@ pub struct Files {
 pub fn volume_names(media: &dyn Media) -> Result<Vec<String>, OpenError> {
     let mut view = View::open(media)?;
     view.replay(media.log().as_ref(), &mut Findings::new(0), &mut Summary::default());
-    let kept = view.volumes.into_values().filter(|record| !record.is_deleted);
-    Ok(kept.map(|record| record.name).collect())
+    Ok(view.volumes.into_values().filter(is_shown).map(|record| record.name).collect())
+}
+
+/// Whether a volume is one of users, and was not deleted.
+fn is_shown(record: &VolumeRecord) -> bool {
+    !record.is_deleted && record.is_of_users()
 }
 
 impl std::fmt::Debug for Files {
@@ -107,9 +111,9 @@ impl Files {
         Ok(files)
     }
 
-    /// Returns the volumes of the pool that were not deleted, with their names.
+    /// Returns the volumes of users in the pool that were not deleted, with their names.
     pub fn volumes(&self) -> impl Iterator<Item = (VolumeNumber, &str)> {
-        let volumes = self.view.volumes.iter().filter(|(_, record)| !record.is_deleted);
+        let volumes = self.view.volumes.iter().filter(|(_, record)| is_shown(record));
         volumes.map(|(number, record)| (*number, record.name.as_str()))
     }
 

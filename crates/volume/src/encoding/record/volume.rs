@@ -2,6 +2,7 @@
 
 use crate::api::ids::{Ino, VolumeId};
 use crate::encoding::codec::{Malformed, Reader, Write};
+use crate::limits::INTERNAL_NAME;
 
 /// A volume, as the pool's table of volumes has it.
 #[derive(Clone, PartialEq, Eq)]
@@ -18,6 +19,13 @@ pub struct VolumeRecord {
     pub is_deleted: bool,
     /// Its name, unique in the pool.
     pub name: String,
+}
+
+impl VolumeRecord {
+    /// Whether it is one of users: others are kept by the server for itself.
+    pub fn is_of_users(&self) -> bool {
+        !self.name.starts_with(INTERNAL_NAME)
+    }
 }
 
 /// Leaves the secret out.

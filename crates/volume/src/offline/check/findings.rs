@@ -90,7 +90,7 @@ impl Findings {
         let mut path_of = |id: ObjectId| {
             view.volume = id.volume;
             let path = trees.get(&id.volume)?.path(view, id.ino)?;
-            Some(if view.volumes.len() > 1 {
+            Some(if view.has_several_volumes() {
                 let name = view.volumes.get(&id.volume).map_or("", |volume| &volume.name);
                 format!("{name}:{path}")
             } else {

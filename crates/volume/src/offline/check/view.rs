@@ -80,6 +80,11 @@ pub(crate) enum Found<'a> {
 }
 
 impl View {
+    /// Whether a path does not say by itself which volume of users it is in.
+    pub(crate) fn has_several_volumes(&self) -> bool {
+        self.volumes.values().filter(|record| record.is_of_users()).nth(1).is_some()
+    }
+
     /// Opens the index, on a copy-on-write view.
     pub(crate) fn open(media: &dyn Media) -> Result<View, OpenError> {
         View::open_caching(media, INDEX_CACHE_BYTES)

@@ -190,8 +190,8 @@ impl<'p, 'u> Pass<'p, 'u> {
                     format!("{}/{}", parent.trim_end_matches('/'), String::from_utf8_lossy(name))
                 }),
             };
-            let path =
-                path.map(|path| if self.view.volumes.len() > 1 { format!("{name}:{path}") } else { path });
+            let path = path
+                .map(|path| if self.view.has_several_volumes() { format!("{name}:{path}") } else { path });
             self.listed.push(Fault { kind, path, what });
         }
         Ok(())
