@@ -6,8 +6,8 @@
 //!   stable WRITE that a READ whose reply left has shown, or a byte that a COMMIT whose reply left has covered.
 //! - Each byte holds the value of its last safe change or of any later change. Later changes are kept or lost sector by
 //!   sector; their order relative to safe ones is kept.
-//! - The size is that of the safe changes, or the end of any later WRITE; mtime, ctime and mode are those of the last
-//!   safe change or of a later one.
+//! - The size is that of the safe changes, the end of any later WRITE, or the start of what replaced the tail of one;
+//!   mtime, ctime and mode are those of the last safe change or of a later one.
 //!
 //! Everything else equals the model's state after mutation *k*.
 
@@ -123,6 +123,20 @@ fn value(change: &Change, at: u64) -> Option<u8> {
         }
         _ => None,
     }
+}
+
+/// Returns where a WRITE may end that was not safe: at its end, or where a later change begins that replaced its tail before the
+/// engine had saved it.
+fn saved_ends(change: &Change, later: &[Change]) -> Vec<u64> {
+    let ChangeKind::Write { offset, bytes, .. } = &change.kind else { return Vec::new() };
+    let end = offset + bytes.len() as u64;
+    let starts = later.iter().filter_map(|change| match &change.kind {
+        ChangeKind::Write { offset: start, .. }
+        | ChangeKind::Punch(start, _)
+        | ChangeKind::Copy(start, ..) => Some(*start),
+        _ => None,
+    });
+    starts.filter(|start| (*offset + 1..end).contains(start)).chain([end]).collect()
 }
 
 impl Model {
@@ -316,12 +330,9 @@ impl Inode {
             .iter()
             .rposition(|change| matches!(change.kind, ChangeKind::Size(_)))
             .map_or(0, |at| at + 1);
-        let ends = self.changes[cut..].iter().filter_map(|change| match &change.kind {
-            ChangeKind::Write { offset, bytes, .. } if !safe.touches(ino, change, true) => {
-                Some(offset + bytes.len() as u64)
-            }
-            _ => None,
-        });
+        let changes = &self.changes[cut..];
+        let unsafe_writes = (0..changes.len()).filter(|at| !safe.touches(ino, &changes[*at], true));
+        let ends = unsafe_writes.flat_map(|at| saved_ends(&changes[at], &changes[at + 1..]));
         let possible: Vec<u64> = ends.filter(|end| *end > certain.size).chain([certain.size]).collect();
         if possible.contains(&size) {
             Ok(())
