@@ -10,11 +10,13 @@
 //!   them, as on Linux.
 //! - A failed write may have changed some of its sectors.
 //! - One capacity covers the log, the index and all blobs; it can change while the volume runs.
+//! - A sync takes time: [`Halted`] lets other changes be made while a background step is inside one.
 //! - A *boundary* is the moment after a call that changed something. [`SimMedia::record`] keeps the device at each
 //!   boundary, so that one run can be crashed at all of them.
 
 mod disk;
 mod faults;
+mod gate;
 mod image;
 
 use std::io::{self, IoSlice};
@@ -26,6 +28,7 @@ use volume::media::{Blob, Media, RandomFile, Space, concat};
 
 pub use disk::{BitFlip, Disk, Survival};
 pub use faults::{Action, Effect, Fault, MediaPart};
+pub use gate::Halted;
 
 use crate::random::Random;
 use disk::{FileId, LOG};
@@ -113,10 +116,10 @@ impl Device {
         Ok(())
     }
 
-    fn sync(&mut self, part: MediaPart, file: FileId) -> io::Result<()> {
+    fn sync(&mut self, part: MediaPart, file: FileId, lies: bool) -> io::Result<()> {
         match self.admit(part, Action::Sync) {
-            Ok(false) => self.disk.sync(file),
-            Ok(true) => {}
+            Ok(false) if !lies => self.disk.sync(file),
+            Ok(_) => {}
             Err(_) => {
                 if !self.is_dead() {
                     let mut random = self.random.fork();
@@ -236,6 +239,11 @@ impl SimMedia {
         self.lock().disk.clone()
     }
 
+    fn sync(&self, part: MediaPart, file: FileId) -> io::Result<()> {
+        let lies = gate::reach(part);
+        self.lock().sync(part, file, lies)
+    }
+
     fn file(&self, part: MediaPart, file: FileId) -> Arc<SimFile> {
         Arc::new(SimFile { media: self.clone(), part, file })
     }
@@ -267,7 +275,7 @@ impl RandomFile for SimFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.media.lock().sync(self.part, self.file)
+        self.media.sync(self.part, self.file)
     }
 
     fn reserve(&self, bytes: u64) -> io::Result<()> {
@@ -293,7 +301,7 @@ impl Blob for SimFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.media.lock().sync(self.part, self.file)
+        self.media.sync(self.part, self.file)
     }
 }
 

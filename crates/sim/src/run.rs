@@ -10,7 +10,7 @@ use volume::{Progress, Volume};
 
 use crate::call::{Attrs, Call, CallResult, Guard, ListingStart, Operation, OperationId, Success, Wcc};
 use crate::engine::{START, Sizes, attributes, check_usage, create, open, walk};
-use crate::media::SimMedia;
+use crate::media::{Halted, SimMedia};
 use crate::model::recovery::{SafeRanges, Tree};
 use crate::model::{Model, Observed};
 use crate::random::Random;
@@ -94,6 +94,10 @@ pub struct Run {
     pub faulty: bool,
     /// Breaks the promise on purpose: replies leave at once.
     pub early_replies: bool,
+    /// Breaks media on purpose: the sync that a background step halts at makes nothing durable.
+    pub slow_syncs_lie: bool,
+    /// A background step that has halted. It keeps locks: other steps but a commit have it end first.
+    halted: Option<Halted>,
     sizes: Sizes,
     target: Box<dyn Transport>,
     parked: Vec<Parked>,
@@ -146,6 +150,8 @@ impl Run {
             failed: 0,
             faulty: false,
             early_replies: false,
+            slow_syncs_lie: false,
+            halted: None,
             sizes,
             target: Box::new(DirectTransport::default()),
             parked: Vec::new(),
@@ -215,6 +221,7 @@ impl Run {
         self.lost_verifiers.extend(self.verifier.take());
         self.floor_below = self.latest.max(self.floor) + AHEAD_MAX_NANOS;
         self.floor_known = false;
+        self.halted = None;
         self.target.disconnect();
         (self.media, self.volume, self.model) = (media, Some(volume), state.clone());
         self.model.adopt(tree);
@@ -267,12 +274,41 @@ impl Run {
     /// Executes a background step at its own time: a call that waits for background work must see time pass.
     fn background_at(&mut self, step: Step, now: i64) {
         let now = Time::from_nanos(now);
+        if step != Step::Commit {
+            self.halted = None;
+        }
+        let volume = self.volume();
         match step {
-            Step::Commit => self.volume().step_commit(now),
-            Step::WriteBack(everything) => self.volume().step_write_back(now, everything, true),
-            Step::Checkpoint(force) => self.volume().step_checkpoint(now, force),
-            Step::Clean => self.volume().step_clean(now, true),
+            Step::Commit => volume.step_commit(now),
+            Step::WriteBack(everything) => volume.step_write_back(now, everything, true),
+            Step::Checkpoint(force) => volume.step_checkpoint(now, force),
+            Step::Clean => volume.step_clean(now, true),
+            Step::SlowWriteBack(passing) => {
+                self.halt(passing, move |volume| volume.step_write_back(now, true, true))
+            }
+            Step::SlowCheckpoint(passing) => {
+                self.halt(passing, move |volume| volume.step_checkpoint(now, true))
+            }
+            Step::Resume => Progress::Idle,
         };
+    }
+
+    /// Runs a step in a thread of its own, until it halts at a sync or is done.
+    fn halt(&mut self, passing: u32, step: impl FnOnce(&Volume) -> Progress + Send + 'static) -> Progress {
+        let volume = Arc::clone(self.volume());
+        let work = move || {
+            step(&volume);
+        };
+        self.halted = Halted::run(work, passing, self.slow_syncs_lie);
+        Progress::Worked
+    }
+
+    /// Lets a background step end that has halted.
+    ///
+    /// # Errors
+    /// What the engine did wrong.
+    pub fn resume(&mut self) -> Result<(), String> {
+        self.step(Event::Step(Step::Resume))
     }
 
     /// Lets every reply leave that may.
@@ -297,6 +333,7 @@ impl Run {
     }
 
     fn reopen(&mut self) -> Result<(), String> {
+        self.halted = None;
         let closed = self.volume().close(Time::from_nanos(self.now));
         if self.faulty {
             return Ok(());
@@ -328,6 +365,7 @@ impl Run {
     /// # Errors
     /// The first difference.
     pub fn compare_all(&mut self) -> Result<(), String> {
+        self.halted = None;
         while self.volume().step_write_back(Time::from_nanos(self.now), true, true) == Progress::Worked {}
         while self.volume().step_commit(Time::from_nanos(self.now)) == Progress::Worked {}
         self.model.written_back();

@@ -39,6 +39,12 @@ pub enum Step {
     Checkpoint(bool),
     /// Runs one step of the cleaner.
     Clean,
+    /// Runs write-back of all data in a thread that halts at a sync, after so many others.
+    SlowWriteBack(u32),
+    /// Runs a checkpoint in a thread that halts at a sync, after so many others.
+    SlowCheckpoint(u32),
+    /// Lets the step that has halted go on, and waits until it is done.
+    Resume,
 }
 
 /// The parameters of a workload.
@@ -52,11 +58,13 @@ pub struct Profile {
     pub step_percent: u64,
     /// Whether the volume is sometimes closed and reopened.
     pub reopen: bool,
+    /// How many of a thousand events begin a contention for few files, while a background step is inside a sync.
+    pub contentions: u64,
 }
 
 impl Default for Profile {
     fn default() -> Profile {
-        Profile { write_bytes: 12_000, root_percent: 50, step_percent: 25, reopen: true }
+        Profile { write_bytes: 12_000, root_percent: 50, step_percent: 25, reopen: true, contentions: 15 }
     }
 }
 
@@ -68,7 +76,23 @@ pub struct Workload {
     next: OperationId,
     now: i64,
     remembered: Vec<OperationId>,
+    /// What is left of a contention, the next event last.
+    contention: Vec<Contended>,
 }
+
+/// An event of a contention.
+#[derive(Clone, Copy, Debug)]
+enum Contended {
+    /// A WRITE.
+    Write,
+    /// Another change of the same files, or a commit.
+    Any,
+    /// A step.
+    Step(Step),
+}
+
+/// Files that calls of a contention are for.
+const CONTENDED_FILES: usize = 4;
 
 #[derive(Clone, Copy)]
 enum CallKind {
@@ -147,16 +171,33 @@ const MIX: [(u64, CallKind); 35] = [
     (9, CallKind::Clone),
 ];
 
+/// Draws a contention: files become unstable, a step halts at a sync, and then they change again.
+fn contention(random: &mut Random) -> Vec<Contended> {
+    let passing = u32::try_from(random.weighted(&[(4, 0_u64), (1, 1), (1, 2)])).unwrap_or(0);
+    let step = random.weighted(&[(3, Step::SlowWriteBack(passing)), (1, Step::SlowCheckpoint(passing))]);
+    let mut contention = vec![Contended::Step(Step::Resume)];
+    contention.extend((0..1 + random.below(8)).map(|_| Contended::Any));
+    contention.push(Contended::Step(step));
+    contention.extend((0..1 + random.below(5)).map(|_| Contended::Write));
+    contention
+}
+
 impl Workload {
     /// Returns a workload that starts at `now`.
     #[must_use]
     pub fn new(random: Random, profile: Profile, now: i64) -> Workload {
-        Workload { random, profile, next: 1, now, remembered: Vec::new() }
+        Workload { random, profile, next: 1, now, remembered: Vec::new(), contention: Vec::new() }
     }
 
     /// Returns the next event; `model` knows which objects exist.
     pub fn next(&mut self, model: &Model) -> Event {
+        if let Some(next) = self.contention.pop() {
+            return self.contended(model, next);
+        }
         let random = &mut self.random;
+        if self.profile.contentions > 0 && random.chance(self.profile.contentions, 1000) {
+            self.contention = contention(random);
+        }
         if random.chance(self.profile.step_percent, 100) {
             return Event::Step(random.weighted(&[
                 (10, Step::Commit),
@@ -194,6 +235,52 @@ impl Workload {
             self.remembered.push(id);
         }
         Event::Call(operation)
+    }
+
+    fn contended(&mut self, model: &Model, next: Contended) -> Event {
+        let files = model.objects().filter(|(_, kind)| *kind == FileType::Regular);
+        let files: Vec<Obj> = files.map(|(object, _)| object).take(CONTENDED_FILES).collect();
+        if files.is_empty() {
+            self.contention.clear();
+            return Event::Step(Step::Resume);
+        }
+        let object = *self.random.pick(&files);
+        let call = match next {
+            Contended::Step(step) => return Event::Step(step),
+            Contended::Write => self.contend_write(object),
+            Contended::Any => match self.random.below(12) {
+                0 | 1 => {
+                    let set =
+                        SetAttributes { size: Some(self.contended_offset()), ..SetAttributes::default() };
+                    Call::SetAttributes { object, set, guard: Guard::No }
+                }
+                2 | 3 => Call::Commit { object, offset: 0, count: 0 },
+                4 => Call::Remove { directory: self.directory(model), name: self.name() },
+                5 => Call::Read { object, offset: self.contended_offset(), count: 70_000 },
+                6 => {
+                    let (offset, length) = (self.contended_offset(), 4096 * (1 + self.random.below(8)));
+                    Call::EngineOnly(EngineOnlyOp::Deallocate { object, offset, length })
+                }
+                7 | 8 => return Event::Step(Step::Commit),
+                _ => self.contend_write(object),
+            },
+        };
+        let operation = self.operation(call);
+        if operation.call.is_remembered() {
+            self.remembered.push(operation.id);
+        }
+        Event::Call(operation)
+    }
+
+    fn contend_write(&mut self, object: Obj) -> Call {
+        let stability = self.random.weighted(&[(6, Stability::Unstable), (1, Stability::FileSync)]);
+        let length = 4096 * (1 + self.random.below(24));
+        let length = u32::try_from(length).unwrap_or(4096);
+        Call::Write { object, offset: self.contended_offset(), length, stability }
+    }
+
+    fn contended_offset(&mut self) -> u64 {
+        4096 * self.random.below(32)
     }
 
     fn object(&mut self, model: &Model, wanted: impl Fn(FileType) -> bool) -> Obj {

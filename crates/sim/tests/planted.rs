@@ -23,6 +23,11 @@ fn replies_before_durability_are_detected() {
 }
 
 #[test]
+fn lying_syncs_that_files_change_during_are_detected() {
+    assert!(is_detected(Planted::LyingSlowSyncs, 1..40));
+}
+
+#[test]
 fn forgotten_answers_are_detected() {
     assert!(is_detected(Planted::ForgottenAnswers, 1..20));
 }

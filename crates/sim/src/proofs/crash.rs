@@ -162,6 +162,7 @@ pub fn run_with(seed: u64, plan: &Plan, clients: Box<dyn Transport>) -> Result<u
             events.push(event);
             run.step(event).map_err(|wrong| fail(generation, wrong, &events))?;
         }
+        run.resume().map_err(|wrong| fail(generation, wrong, &events))?;
         let boundaries = run.media.recorded();
         let (successor, tried) = judge_all(&run, &boundaries, plan, &mut random)
             .map_err(|wrong| fail(generation, wrong, &events))?;
@@ -224,6 +225,7 @@ pub fn replay(seed: u64, events: &[Event], tries: u64) -> Result<(), String> {
     for event in events {
         run.step(*event)?;
     }
+    run.resume()?;
     let boundaries = run.media.recorded();
     for number in 0..tries {
         for (at, boundary) in boundaries.iter().enumerate() {

@@ -32,7 +32,13 @@ pub struct Tally {
 
 fn start(seed: u64) -> Result<(Run, Workload, Random), String> {
     let mut random = Random::new(seed);
-    let profile = Profile { reopen: false, write_bytes: 60_000, root_percent: 80, ..Profile::default() };
+    let profile = Profile {
+        reopen: false,
+        write_bytes: 60_000,
+        root_percent: 80,
+        contentions: 0,
+        ..Profile::default()
+    };
     let workload = Workload::new(random.fork(), profile, FIRST_CALL);
     let mut sizes = Sizes { segment_bytes: 512 << 10, ..Sizes::draw(&mut random) };
     sizes.capacity = sizes.log_bytes + (*random.pick(&[16, 24, 32]) << 20);

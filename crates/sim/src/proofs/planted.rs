@@ -27,6 +27,8 @@ pub enum Planted {
     Media(Fault),
     /// Replies leave at once, durable or not.
     EarlyReplies,
+    /// Syncs that take so long that files change meanwhile make nothing durable.
+    LyingSlowSyncs,
     /// The server forgets its answers: a retransmission is executed again.
     ForgottenAnswers,
     /// The write verifier never changes.
@@ -103,6 +105,7 @@ fn crash_everywhere(planted: Planted, seed: u64) -> Result<(), String> {
     match planted {
         Planted::Media(fault) => run.media.plan(fault),
         Planted::EarlyReplies => run.early_replies = true,
+        Planted::LyingSlowSyncs => run.slow_syncs_lie = true,
         _ => {}
     }
     run.media.record();
@@ -110,6 +113,7 @@ fn crash_everywhere(planted: Planted, seed: u64) -> Result<(), String> {
         let event = workload.next(&run.model);
         run.step(event)?;
     }
+    run.resume()?;
     for boundary in run.media.recorded() {
         judge(&run, &boundary, &mut random, false)?;
     }
