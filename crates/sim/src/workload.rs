@@ -262,6 +262,12 @@ impl Workload {
                     Call::EngineOnly(EngineOnlyOp::Deallocate { object, offset, length })
                 }
                 7 | 8 => return Event::Step(Step::Commit),
+                9 => {
+                    let (to, count) = (*self.random.pick(&files), 4096 * (1 + self.random.below(16)));
+                    let (offset, at) = (self.contended_offset(), self.contended_offset());
+                    let copy = self.random.chance(1, 2);
+                    Call::EngineOnly(EngineOnlyOp::Clone { object, offset, to, at, count, copy })
+                }
                 _ => self.contend_write(object),
             },
         };
