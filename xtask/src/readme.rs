@@ -52,7 +52,7 @@ pub(crate) fn check(budget: Duration) -> Result<String, String> {
         return Err(format!("`{serve}`: {why}\n{output}"));
     }
     fs::remove_dir_all(&scratch).map_err(process::at(&scratch))?;
-    Ok(format!("`{serve}` serves and stops on SIGTERM"))
+    Ok(format!("`{serve}` serves volumes that come and go, and stops on SIGTERM"))
 }
 
 /// Returns the two commands below the heading.
