@@ -482,6 +482,24 @@ fn access_times_of_many_files_do_not_fill_a_small_ring() {
 }
 
 #[test]
+fn times_of_unstable_data_are_shown_when_no_later_start_can_repeat_them() {
+    let mut world = World::new();
+    let file = world.file("file");
+    world.commit();
+    // Later than any time that the journal covers.
+    world.set_clock(world.now.plus(Duration::from_secs(10)));
+    world.write_how(file, 0, &[1; 100], Stability::Unstable).unwrap();
+    let shown = world.answer(|v, r| v.attributes(r, file)).unwrap();
+    assert_eq!(world.durable(shown.after), Durable::NotYet);
+    world.commit();
+    assert_eq!(world.durable(shown.after), Durable::Yes);
+    world.set_clock(Time::from_parts(500, 0));
+    world.crash(1);
+    world.chmod(file, 0o600);
+    assert!(world.attributes(file).unwrap().ctime > shown.value.ctime);
+}
+
+#[test]
 fn the_cleaner_terminates_with_extents_smaller_than_their_headers() {
     let mut world = World::new();
     let file = world.file("f");
