@@ -89,8 +89,7 @@ fn sim(report: &mut Report) {
     run("sim: crashes, fresh seeds", 6, &["crash", "--points", "10000"]);
     run("sim: full devices, fresh seeds", 3, &["full", "--points", "800"]);
     run("sim: failing media, fresh seeds", 2, &["faults", "--runs", "400"]);
-    // Few: about once in 18,000 of them a known fault of the library shows (`docs/results.md`, note 2).
-    run("sim: damaged indexes, fresh seeds", 3, &["damage", "--points", "300"]);
+    run("sim: damaged indexes, fresh seeds", 3, &["damage", "--points", "1000"]);
     run("sim: NFSv4, fixed seeds", 2, &["nfs4", "--runs", "400", "--points", "100000", "--seed", "1"]);
     run("sim: NFSv4, fresh seeds", 3, &["nfs4", "--runs", "800", "--points", "100000"]);
 }

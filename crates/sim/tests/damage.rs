@@ -16,6 +16,13 @@ fn a_crash_while_a_damaged_index_is_replaced_changes_nothing() {
 }
 
 #[test]
+fn a_start_that_replaces_the_index_has_it_open_once() {
+    // The second of two open copies overwrote what the first had committed, and a crash showed it.
+    let tally = damage::run(1_795_446_118, 30).unwrap();
+    assert!(tally.points > 0);
+}
+
+#[test]
 fn a_crash_while_a_volume_is_repaired_leaves_it_as_it_was_or_repaired() {
     let (mut repaired, mut changed, mut points) = (0, 0, 0);
     for seed in seeds::seeds(1, 2) {

@@ -461,8 +461,9 @@ fn load_or_rebuild(media: &dyn Media, cache_bytes: usize) -> Result<(Index, Snap
         Err(error) => return Err(error.into()),
     };
     match rebuild(media, &salvage, cache_bytes, None) {
-        Ok(_) => {
-            drop(loaded);
+        Ok(rebuilt) => {
+            // The library destroys a file that it has open twice.
+            drop((rebuilt, loaded));
             let mut index = Index::open(media.index(), cache_bytes)?;
             let (loaded, snapshot) = Loaded::from_index(&mut index)?;
             Ok((index, snapshot, loaded))
