@@ -77,8 +77,9 @@ pub(crate) struct Session {
     pub(crate) back: Channel,
     /// The flags that CREATE_SESSION granted.
     pub(crate) flags: u32,
-    /// Makes the checksums of its requests, with a key of its own: nobody can search for a request that has the checksum of
-    /// another one's.
+    /// Makes the checksums by which a repeated request is told from a new one that reuses its slot and sequence. They guard
+    /// against a client's mistakes, not against its malice: a cached reply is given only to the principal it was made for. With
+    /// a key of its own for each session, no two requests are mistaken for each other everywhere and always.
     pub(crate) hasher: RandomState,
     slots: Box<[Slot]>,
     /// The number of connections for callbacks.

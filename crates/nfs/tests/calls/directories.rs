@@ -124,21 +124,23 @@ fn who_may_not_search_a_directory_sees_nothing_of_exports_beneath_it() {
     let new_attributes = Sattr3 { mode: Some(0o744), ..Sattr3::default() };
     let set = SetattrArgs { object: server.root(), new_attributes, guard: None };
     server.call::<SetattrRes>(root(), Procedure::Setattr, &set).unwrap();
-    let args = nfs4::ReaddirArgs {
-        cookie: 0,
-        cookieverf: [0; 8],
-        dircount: 4096,
-        maxcount: 4096,
-        attr_request: AttrMask::of(&[Attr4::Filehandle, Attr4::Fileid, Attr4::RdattrError]),
-    };
-    for (who, may_search) in [(root(), true), (client(1000, 1000), false)] {
-        let operations = [putfh(server.root().as_bytes().to_vec().leak()), ArgOp4::Readdir(args)];
-        let ResOp4::Readdir(Ok(listed)) = *compound_as(&server, who, 0, &operations).last() else {
-            panic!("not listed")
+    for more in [&[Attr4::Filehandle, Attr4::RdattrError][..], &[]] {
+        let args = nfs4::ReaddirArgs {
+            cookie: 0,
+            cookieverf: [0; 8],
+            dircount: 4096,
+            maxcount: 4096,
+            attr_request: AttrMask::of(more) | AttrMask::of(&[Attr4::Fileid]),
         };
-        let shown = listed.entries.iter().next().unwrap().attrs.decode_values().unwrap();
-        assert_eq!(shown.filehandle.is_some(), may_search);
-        assert_eq!(shown.fileid, Some(if may_search { 1 } else { covered }));
+        for (who, may_search) in [(root(), true), (client(1000, 1000), false)] {
+            let operations = [putfh(server.root().as_bytes().to_vec().leak()), ArgOp4::Readdir(args)];
+            let ResOp4::Readdir(Ok(listed)) = *compound_as(&server, who, 0, &operations).last() else {
+                panic!("not listed")
+            };
+            let shown = listed.entries.iter().next().unwrap().attrs.decode_values().unwrap();
+            assert_eq!(shown.filehandle.is_some(), may_search && !more.is_empty());
+            assert_eq!(shown.fileid, Some(if may_search { 1 } else { covered }));
+        }
     }
 }
 

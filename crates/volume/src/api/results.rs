@@ -295,6 +295,8 @@ pub struct Listing {
     pub entries: Vec<Entry>,
     /// Whether the last of them is the last of the directory.
     pub end: bool,
+    /// Whether the caller may look the names up.
+    pub may_search: bool,
     /// The directory.
     pub directory: Attributes,
 }

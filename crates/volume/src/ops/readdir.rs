@@ -71,7 +71,7 @@ impl Volume {
         }
         // Read last: each name that was seen was added under the directory's lock, which also noted its entry there.
         let own = self.attributes(request, directory)?;
-        let listing = Listing { entries, end, directory: own.value };
+        let listing = Listing { entries, end, may_search, directory: own.value };
         Ok(Promised { value: listing, after: after.and(own.after) })
     }
 

@@ -39,12 +39,18 @@ struct Short {
     bytes: u64,
     /// Whether such a caller got `NoSpace`.
     is_answered: bool,
-    /// Value of `exhaustions` when it began, or anything was removed.
+    /// Value of `exhaustions` when it began.
+    began: u64,
+    /// Value of `exhaustions` when it began, or anything was removed last.
     since: u64,
 }
 
 /// How often background work must have been exhausted before a caller gets `NoSpace`.
 const EXHAUSTIONS_MAX: u64 = 3;
+
+/// After how many of them a removal no longer prolongs the wait: whoever makes and removes files all the time would have others wait
+/// for ever.
+const PROLONGED_MAX: u64 = 4 * EXHAUSTIONS_MAX;
 
 /// A shortage ends when this much can be reserved: one of the largest writes, in all the extents that it may touch.
 const ROOM_AGAIN_BYTES: u64 = {
@@ -80,7 +86,7 @@ impl SpaceLedger {
             return Ok(());
         }
         let exhaustions = state.exhaustions;
-        let short = state.short.get_or_insert(Short { bytes, is_answered: false, since: exhaustions });
+        let short = state.short.get_or_insert(Short { bytes, is_answered: false, began: exhaustions, since: exhaustions });
         short.bytes = short.bytes.max(bytes);
         if exhaustions < short.since + EXHAUSTIONS_MAX {
             let is_full = state.index_full || state.segments_full;
@@ -102,11 +108,14 @@ impl SpaceLedger {
         state.reserved = state.reserved.saturating_sub(bytes);
     }
 
-    /// Notes a removal: callers short of space wait anew for background work to free it.
+    /// Notes a removal: callers short of space wait anew for background work to free it, at most [`PROLONGED_MAX`] times in all.
     pub fn removed(&self) {
         let mut state = self.state.lock();
-        let since = state.exhaustions;
-        state.short = state.short.map(|short| Short { since, ..short });
+        let now = state.exhaustions;
+        state.short = state.short.map(|short| match short.is_answered {
+            true => Short { bytes: 0, is_answered: false, began: now, since: now },
+            false => Short { since: now.min(short.began + PROLONGED_MAX), ..short },
+        });
     }
 
     /// Returns the bytes reserved.

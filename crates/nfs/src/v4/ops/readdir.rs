@@ -5,7 +5,6 @@
 
 use volume::ids::Cookie;
 use volume::limits::TRANSFER_BYTES_MAX;
-use volume::request::Error;
 use wire::nfs4::{Attr4, AttrMask, Attributes4, Component4, NfsStat4, ReaddirArgs, ReaddirEncoder};
 use wire::xdr::Encoder;
 
@@ -127,14 +126,13 @@ fn list<'c>(
             Err(OpStop::WouldBlock) if result.entries() > 0 => return Ok(false),
             listing => listing?,
         };
+        // A mounted export hides the entry beneath it, but not from a caller to whom LOOKUP would refuse both.
+        let covered = covered.filter(|_| listing.may_search);
         for entry in &listing.entries {
             cookie = entry.cookie;
-            // A mounted export hides the entry beneath it, but not from a caller to whom LOOKUP would refuse both.
             let mounted = match covered {
-                Some(node) if entry.withheld != Some(Error::AccessDenied) => {
-                    compound.beneath(node, &entry.name)?
-                }
-                _ => None,
+                Some(node) => compound.beneath(node, &entry.name)?,
+                None => None,
             };
             let pushed = match (mounted, &entry.attributes) {
                 (Some(mounted), _) => push(compound, &mounted, cookie.0, &entry.name, request, result)?,

@@ -74,3 +74,18 @@ fn on_a_full_device_callers_wait_in_nobodys_way() {
     ledger.removed();
     assert_eq!(ledger.reserve(1, 0), Err(Error::ObjectBusy));
 }
+
+#[test]
+fn removals_without_end_do_not_have_callers_wait_without_end() {
+    let ledger = SpaceLedger::default();
+    ledger.refresh(0, DEVICE, true, false);
+    for round in 0..2 {
+        let waits = (0..100).take_while(|_| {
+            ledger.removed();
+            let waits = ledger.reserve(1, 0) == Err(Error::ObjectBusy);
+            ledger.exhausted();
+            waits
+        });
+        assert_eq!(waits.count() as u64, PROLONGED_MAX + EXHAUSTIONS_MAX, "round {round}");
+    }
+}
