@@ -54,6 +54,7 @@ cargo xtask perf [OPTION...]: measure the cost of operations, as in docs/perform
   --data DIR         the servers' data; /dev/shm by default if it has room, else the target directory
   --files N          files of the volume that `growth` compares with an empty one, 1,000,000 by default; 10,000,000 need
                      --data on a real disk, and patience
+  --file-bytes N     data in each of these files, none by default; 10,000,000 files with 4096 need 50 GiB
   --peer ganesha     measure nfs-ganesha too (root; Debian's nfs-ganesha nfs-ganesha-vfs rpcbind iproute2)
   --json FILE        write all figures to FILE
 
@@ -85,6 +86,7 @@ struct Options {
     protocols: Vec<Protocol>,
     data: Option<PathBuf>,
     files: u64,
+    file_bytes: u32,
     peer: bool,
     json: Option<PathBuf>,
 }
@@ -100,6 +102,7 @@ impl Options {
             protocols: PROTOCOLS.to_vec(),
             data: None,
             files: if quick { 16_000 } else { 1_000_000 },
+            file_bytes: if quick { 4096 } else { 0 },
             peer: false,
             json: None,
         };
@@ -112,6 +115,10 @@ impl Options {
                 "--protocol" => options.protocols = vec![Protocol::find(words.next()?)?],
                 "--data" => options.data = Some(PathBuf::from(words.next()?)),
                 "--files" => options.files = words.next()?.parse().ok()?,
+                "--file-bytes" => {
+                    options.file_bytes =
+                        words.next()?.parse().ok().filter(|bytes| *bytes <= growth::FILE_BYTES_MAX)?;
+                }
                 "--json" => options.json = Some(PathBuf::from(words.next()?)),
                 "--peer" => {
                     options.peer = true;

@@ -1,5 +1,6 @@
-//! The cost of operations on a volume of many files, relative to an empty one: LOOKUP of random files, CREATE and REMOVE in
-//! random directories, and durable 4 KiB writes at random offsets of a 1 TiB file and a 64 MiB file.
+//! The cost of operations on a volume of many files, relative to an empty one: LOOKUP of random files, READDIRPLUS of random
+//! directories, CREATE and REMOVE in random directories, and durable 4 KiB writes at random offsets of a 1 TiB file and a 64 MiB
+//! file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +27,14 @@ const FEW_DIRECTORIES: u64 = 8;
 const HUGE_FILE_BYTES: u64 = 1 << 40;
 const SMALL_FILE_BYTES: u64 = 64 << 20;
 const BLOCK_BYTES: u32 = 4096;
+const UNSTABLE: u32 = 0;
 const FILE_SYNC: u32 = 2;
+
+/// Most data in each file.
+pub(super) const FILE_BYTES_MAX: u32 = 1 << 20;
+
+/// Bytes of a page of READDIRPLUS.
+const PAGE_BYTES: u32 = 64 << 10;
 
 /// Reads of the index file per record that is not in memory. Each inner block is read once as well.
 const COLD_READS_MAX: f64 = 1.05;
@@ -48,15 +56,20 @@ struct Populated {
 /// The work of a connection, which is repeated. Returns the number of operations.
 type Work = fn(&mut Connection, &Populated, usize, &mut Rng) -> Result<u64, String>;
 
-const WORKS: &[(&str, Work)] =
-    &[("LOOKUP of any file", lookups), ("CREATE + REMOVE", creates), ("WRITE 4 KiB FILE_SYNC", writes)];
+const WORKS: &[(&str, Work)] = &[
+    ("LOOKUP of any file", lookups),
+    ("READDIRPLUS of any directory, per page", listings),
+    ("CREATE + REMOVE", creates),
+    ("WRITE 4 KiB FILE_SYNC", writes),
+];
 
 /// Measures both volumes in turns.
 pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
     let directories = (run.options.files / FILES_PER_DIRECTORY).max(FEW_DIRECTORIES);
-    let few = populate(run.server(&[])?, FEW_DIRECTORIES, SMALL_FILE_BYTES)?;
+    let data = random_bytes(&mut Rng::new(), run.options.file_bytes as usize);
+    let few = populate(run.server(&[])?, FEW_DIRECTORIES, &data, SMALL_FILE_BYTES)?;
     let began = Instant::now();
-    let mut many = populate(run.server(&[])?, directories, HUGE_FILE_BYTES)?;
+    let mut many = populate(run.server(&[])?, directories, &data, HUGE_FILE_BYTES)?;
     let seconds = began.elapsed().as_secs_f64();
     let files = directories * FILES_PER_DIRECTORY;
     eprintln!("perf: {files} files created in {seconds:.0} s");
@@ -88,7 +101,7 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
         let name = format!("{files} files: {name}");
         run.figures.push(Figure { name, values: vec![value], unit, goal });
     };
-    figure("CREATE, eight clients", files as f64 / seconds, "/s", Goal::None);
+    figure("made by eight clients", files as f64 / seconds, "/s", Goal::None);
     figure("kill -9 to first reply", restart.as_secs_f64(), " s", Goal::None);
     figure("index file", gibibytes, " GiB", Goal::None);
     figure("file reads per record of a cold index", reads, "", Goal::AtMost(COLD_READS_MAX));
@@ -109,8 +122,8 @@ fn cold_reads(populated: &mut Populated, seconds: f64) -> Result<(Duration, f64)
     Ok((restart, (reads - before[1]) / (records - before[0]).max(1.0)))
 }
 
-/// Creates directories full of empty files, and a sparse file.
-fn populate(server: Server, count: u64, file_bytes: u64) -> Result<Populated, String> {
+/// Creates directories full of files with this data, and a sparse file.
+fn populate(server: Server, count: u64, data: &[u8], file_bytes: u64) -> Result<Populated, String> {
     let root = server.root()?;
     let mut connection = server.connect()?;
     let mut directories = Vec::new();
@@ -131,13 +144,32 @@ fn populate(server: Server, count: u64, file_bytes: u64) -> Result<Populated, St
             else {
                 return Ok(0);
             };
-            let files = usize::try_from(FILES_PER_DIRECTORY).unwrap_or(usize::MAX);
-            let name = |number: usize| format!("f{number}");
-            connection.many(Procedure::Create, files, WINDOW, create(directory, name), ok)?;
+            fill(connection, directory, data)?;
         }
     })?;
     cpu::wait_until_idle(populated.server.target.pid, REST)?;
     Ok(populated)
+}
+
+/// Makes the files of a directory.
+fn fill(connection: &mut Connection, directory: &[u8], data: &[u8]) -> Result<(), String> {
+    let files = usize::try_from(FILES_PER_DIRECTORY).unwrap_or(usize::MAX);
+    let mut handles = vec![Vec::new(); files];
+    let keep = |number: usize, results: &Results<'_>| {
+        ok(number, results)?;
+        handles[number] = results.new_handle()?;
+        Ok(())
+    };
+    let name = |number: usize| format!("f{number}");
+    connection.many(Procedure::Create, files, WINDOW, create(directory, name), keep)?;
+    if data.is_empty() {
+        return Ok(());
+    }
+    let length = u32::try_from(data.len()).map_err(|_| "too much data for a file")?;
+    let write = |number: usize, arguments: &mut Arguments| {
+        arguments.opaque(&handles[number]).long(0).word(length).word(UNSTABLE).opaque(data);
+    };
+    connection.many(Procedure::Write, files, WINDOW, write, ok)
 }
 
 /// Runs `work` on each connection in a thread of its own, and sums the results.
@@ -202,6 +234,21 @@ fn lookups(
     };
     connection.many(Procedure::Lookup, CHUNK, WINDOW, look, ok)?;
     Ok(CHUNK as u64)
+}
+
+fn listings(
+    connection: &mut Connection,
+    populated: &Populated,
+    _number: usize,
+    random: &mut Rng,
+) -> Result<u64, String> {
+    let list = |_: usize, arguments: &mut Arguments| {
+        let directory = &populated.directories[random.usize(..populated.directories.len())];
+        // The first page.
+        arguments.opaque(directory).long(0).long(0).word(PAGE_BYTES).word(PAGE_BYTES);
+    };
+    connection.many(Procedure::Readdirplus, WINDOW, WINDOW, list, ok)?;
+    Ok(WINDOW as u64)
 }
 
 fn creates(

@@ -86,7 +86,12 @@ impl SpaceLedger {
             return Ok(());
         }
         let exhaustions = state.exhaustions;
-        let short = state.short.get_or_insert(Short { bytes, is_answered: false, began: exhaustions, since: exhaustions });
+        let short = state.short.get_or_insert(Short {
+            bytes,
+            is_answered: false,
+            began: exhaustions,
+            since: exhaustions,
+        });
         short.bytes = short.bytes.max(bytes);
         if exhaustions < short.since + EXHAUSTIONS_MAX {
             let is_full = state.index_full || state.segments_full;
