@@ -257,6 +257,10 @@ pub const COUNTED_CLIENTS_MAX: usize = 64;
 /// The longest threshold for slow operations.
 pub const SLOW_OPERATION_MILLISECONDS_MAX: usize = 600_000;
 
+/// Volumes whose calls a loop counts apart, from its start on; those of others count as calls about no volume. Counters take some
+/// kilobytes, and stay when their volume is deleted.
+pub const VOLUMES_COUNTED_MAX: usize = 4096;
+
 /// Events of slow calls that a loop makes in a second. Each takes it some microseconds, and when a device stalls, all calls are
 /// slow.
 pub const SLOW_EVENTS_PER_SECOND_MAX: usize = 8;

@@ -20,7 +20,7 @@ use crate::counters::add;
 use crate::counters::grown::{Grown, Readable};
 use crate::counters::histogram::Histogram;
 use crate::counters::phases::{Phase, Timing, nanos_between};
-use crate::limits::SLOW_EVENTS_PER_SECOND_MAX;
+use crate::limits::{SLOW_EVENTS_PER_SECOND_MAX, VOLUMES_COUNTED_MAX};
 
 /// The first bound of latencies: 16 microseconds, in nanoseconds. The last is 2^22 times it, 67 seconds.
 pub(crate) const DURATION_UNIT: u64 = 16_000;
@@ -253,7 +253,7 @@ impl Tally {
             operations += 1;
             add(&volume.operations[operation.number()], 1);
             if status != Status::OK {
-                count_error(errors, target, (summary.volume, operation, status));
+                count_error(errors, target, (self.ids[place], operation, status));
             }
         });
         add(&target.operations, operations);
@@ -281,9 +281,11 @@ impl Tally {
 
     #[cold]
     fn find_volume(&mut self, volume: Option<VolumeId>) {
-        let place = self.volumes.place(&volume);
+        let is_new = self.volumes.find(&volume).is_none();
+        let counted = volume.filter(|_| !is_new || self.volumes.len() < VOLUMES_COUNTED_MAX);
+        let place = self.volumes.place(&counted);
         if place == self.ids.len() {
-            self.ids.push(volume);
+            self.ids.push(counted);
         }
         self.last = (volume, place);
     }

@@ -210,3 +210,22 @@ fn those_who_watch_see_who_does_what_where() {
     assert!(tally.tallied().activity.objects.entries(at(1000)).is_empty(), "nobody watches any more");
     assert_eq!(shown(2), ("WRITE", Some(VolumeId(2)), 2, 0, [0, 0, 0, 18, 2]));
 }
+
+#[test]
+fn volumes_beyond_the_bound_count_as_none() {
+    let mut tally = tally(0);
+    let counted = tally.connected(0, CLIENT);
+    for id in 1..2 * VOLUMES_COUNTED_MAX as u64 {
+        tally.count(&summary("READ", Status::IO, id), counted);
+    }
+    tally.count(&summary("READ", Status::IO, 1), counted);
+    let read = operation(Protocol::Nfs3, "READ").number();
+    let volumes = tally.tallied().volumes.entries();
+    assert_eq!(
+        (volumes.len(), tally.tallied().errors.entries().len()),
+        (VOLUMES_COUNTED_MAX, VOLUMES_COUNTED_MAX)
+    );
+    assert_eq!(load(&volume(&tally, 1).operations[read]), 2);
+    let none = volumes.iter().find(|(id, _)| id.is_none()).unwrap();
+    assert_eq!(load(&none.1.operations[read]), VOLUMES_COUNTED_MAX as u64);
+}
