@@ -31,8 +31,8 @@ const KEPT: [(&str, Version); 2] = [("main", Version::V3), ("kept", Version::V42
 /// Length limit of libnfs's files, and of one that is written while its volume is deleted.
 const FILE_BYTES_MAX: usize = 300_000;
 const LARGE_FILE_BYTES_MAX: usize = 20_000_000;
-/// Sizes of volumes in MiB; all hold what is written to them.
-const SIZES: std::ops::Range<u64> = 256..4096;
+/// Sizes of volumes in MiB; all hold what is written to them, also in the minutes of `--long`, in which libnfs removes nothing.
+const SIZES: std::ops::Range<u64> = 16_384..65_536;
 /// Longest pause between changes, in milliseconds.
 const PAUSE_MS_MAX: u64 = 200;
 /// Time limit from a server's first reply until it can be administered.
