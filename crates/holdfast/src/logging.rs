@@ -1,8 +1,7 @@
 //! Logging to standard error. Standard output is for results.
 //!
-//! This is the only place that knows what events look like, so that it alone keeps the log truthful and bounded: all text is
-//! escaped (`crate::escape`), and events about clients, which are those with a field `client`, are
-//! limited, as are warnings and errors (`limiter.rs`).
+//! Events become lines only here, so this module alone keeps the log truthful and bounded: it escapes all text
+//! (`crate::escape`), and limits warnings, errors, and events about clients, which are those with a field `client` (`limiter.rs`).
 
 use std::hash::RandomState;
 use std::io::IsTerminal as _;

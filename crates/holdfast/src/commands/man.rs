@@ -88,7 +88,7 @@ fn page(command: &Command, exit_codes: &str) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// Text as roff shows it: backslashes, hyphens that can be copied into a shell, and no line that begins as a request.
+/// Escapes text for roff: backslashes, hyphens, so that they can be copied into a shell, and lines that would begin a request.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     let lines = text.lines().map(|line| {

@@ -39,13 +39,13 @@ pub(super) struct All {
 pub(super) struct Deleted {
     #[command(flatten)]
     pub(super) named: Named,
-    /// Confirm that its data is to be destroyed; without this, only says what would be deleted
+    /// Confirm that its data is to be destroyed; without this, the command only says what would be deleted
     #[arg(long)]
     yes: bool,
 }
 
 impl Deleted {
-    /// Deletes the resource, which is of this kind, with `delete` if that was confirmed; else refuses, and says what it holds.
+    /// Calls `delete` if that was confirmed; otherwise refuses, and says what the resource, which is of this kind, holds.
     pub(super) fn run(
         &self,
         kind: &str,

@@ -1,5 +1,5 @@
-//! `holdfast pool`: creates, lists, shows and deletes pools. A server that runs on the data directory is asked what its pools hold;
-//! pools are created and deleted only while none runs.
+//! `holdfast pool`: creates, lists, shows and deletes pools. If a server runs on the data directory, the command asks it what
+//! its pools hold; pools are created and deleted only while none runs.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,7 +39,7 @@ enum Action {
         /// Name of its first volume [default: that of the pool]
         #[arg(long, value_name = "VOLUME")]
         volume: Option<String>,
-        /// Existing directory on another device in which the pool's directory is made [default: in the data directory]
+        /// Existing directory on another device in which to create the pool's directory [default: in the data directory]
         #[arg(long, value_name = "DIR")]
         path: Option<PathBuf>,
         /// Directory for its journal, best on a device of its own [default: with the pool]
@@ -97,7 +97,7 @@ fn act(action: &Action) -> Result<(), Error> {
     Ok(())
 }
 
-/// Deletes a pool that has no volumes, or any pool if they may go too.
+/// Deletes a pool; one with volumes only if that was confirmed.
 fn delete(pool: &Deleted, with_volumes: bool) -> Result<(), Error> {
     let Named { data, name, .. } = &pool.named;
     check_unserved(data)?;
@@ -119,12 +119,12 @@ fn delete(pool: &Deleted, with_volumes: bool) -> Result<(), Error> {
     pool.run("pool", || Ok(holds), || Ok(directory.delete(name)?))
 }
 
-/// Names a volume and says how much is in it.
+/// Describes a volume by its name and what it holds.
 fn contents(volume: &VolumeInfo) -> String {
     format!("{} ({} in {} objects)", volume.name, Size(volume.used_bytes), volume.inodes)
 }
 
-/// Refuses to make or delete a pool while a server has the others open.
+/// Refuses to create or delete a pool while a server has the others open.
 fn check_unserved(data: &Path) -> Result<(), Error> {
     if !admin::is_served(data) {
         return Ok(());
@@ -133,7 +133,7 @@ fn check_unserved(data: &Path) -> Result<(), Error> {
         kind: ErrorKind::InUse,
         sentence: format!(
             "a server runs on {}, and divides its memory and threads among the pools when it starts: stop it to create or \
-             delete a pool; volumes come and go while it runs",
+             delete a pool; only volumes can be created and deleted while it runs",
             data.display()
         ),
     })

@@ -44,11 +44,11 @@ pub(crate) struct Serve {
     /// Address and port to listen on, such as 127.0.0.1:2049 or [::]:2049; may be repeated [default: 127.0.0.1:2049]
     #[arg(long, value_name = "ADDR:PORT", value_parser = values::listen)]
     listen: Vec<SocketAddr>,
-    /// Directory for the journals of new volumes, best on a device of its own [default: in the data directory]
+    /// Directory for the journals of new pools, best on a device of its own [default: in the data directory]
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
-    /// Size of the journal of new volumes, such as "64 MiB", rounded up to a multiple of 16 MiB; a new volume takes up to
-    /// about three times as much [default: 512 MiB]
+    /// Size of the journal of new pools, such as "64 MiB", rounded up to a multiple of 16 MiB; a new pool takes up to about
+    /// three times as much [default: 512 MiB]
     #[arg(long, value_name = "SIZE", value_parser = values::journal_size)]
     journal_size: Option<Size>,
     /// Configuration file; `holdfast config example` prints one

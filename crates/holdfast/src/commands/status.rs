@@ -69,7 +69,7 @@ pub(crate) fn run(status: &Status) -> Outcome {
         let mut out = io::stdout().lock();
         let clear = if status.watch.is_some() && out.is_terminal() { CLEAR } else { "" };
         let written = out.write_all(clear.as_bytes()).and_then(|()| out.write_all(text.as_bytes()));
-        // If the reader has closed the pipe, he has seen enough.
+        // A closed pipe is no error: its reader has seen enough.
         let (Some(seconds), Ok(())) = (status.watch, written.and_then(|()| out.flush())) else {
             return Ok(ExitCode::SUCCESS);
         };

@@ -44,10 +44,10 @@ pub(crate) struct Top {
     /// Time between two screens or tables, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=25))]
     interval: u64,
-    /// What has a line of its own
+    /// What each line stands for
     #[arg(long, value_enum, default_value_t = Group::All)]
     by: Group,
-    /// Which lines come first
+    /// Order of the lines
     #[arg(long, value_enum, default_value_t = Sort::Calls)]
     sort: Sort,
     /// Show only lines with this text in the client, the volume, the operation or the path
@@ -92,7 +92,7 @@ fn print(top: &Top, view: &View) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fills the terminal until a key ends it. A server that is restarted is found again.
+/// Shows screens until a key ends the program. Reconnects to a server that restarts.
 fn watch(top: &Top, mut view: View) -> Outcome {
     let mut last = Sample::take(&top.data)?;
     let cannot = |error: io::Error| Error::failed(format!("cannot use the terminal: {error}"));

@@ -1,5 +1,5 @@
-//! `holdfast volume`: creates, lists, shows, changes and deletes volumes. If a server runs on the data directory, it is asked
-//! to; else the command opens the data directory itself.
+//! `holdfast volume`: creates, lists, shows, changes and deletes volumes. If a server runs on the data directory, the command
+//! asks it; otherwise it opens the data directory itself.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -69,14 +69,14 @@ enum Action {
         #[command(flatten)]
         root: RootArgs,
     },
-    /// Change how many bytes the files of a volume may use; a size below what they use keeps them from growing
+    /// Limit the bytes that the files of a volume may use; below what they use already, they cannot grow
     Resize {
         #[command(flatten)]
         volume: Named,
         /// The size, such as "10 GiB"; 0 for as much as the pool has
         size: Size,
     },
-    /// Give a volume another name; what clients have mounted stays mounted
+    /// Rename a volume; clients keep it mounted
     Rename {
         #[command(flatten)]
         volume: Named,
@@ -91,12 +91,12 @@ enum Action {
 /// The journal of the pool `default`, if there is no pool yet.
 #[derive(Debug, Args)]
 struct FirstPool {
-    /// Of the first volume of a data directory: directory for the journal of its pool, best on a device of its own
-    /// [default: in the data directory]
+    /// In a new data directory: directory for the journal of the first pool, best on a device of its own [default: in the data
+    /// directory]
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
-    /// Of the first volume of a data directory: size of the journal of its pool, such as "64 MiB", rounded up to a multiple
-    /// of 16 MiB; the pool takes up to about three times as much [default: 512 MiB]
+    /// In a new data directory: size of the first pool's journal, such as "64 MiB", rounded up to a multiple of 16 MiB; the
+    /// pool takes up to about three times as much [default: 512 MiB]
     #[arg(long, value_name = "SIZE", value_parser = values::journal_size)]
     journal_size: Option<Size>,
 }

@@ -65,7 +65,7 @@ impl FieldFormat {
     fn all(self, fields: &Fields) -> String {
         let mut out = String::new();
         for (name, value) in &fields.named {
-            // The message says to people what kind of event it is.
+            // People see the kind of event by its message.
             if *name != EVENT || matches!(self.0, LogFormat::Json) {
                 self.put(name, value, &mut out);
             }

@@ -1,5 +1,5 @@
 //! Tells the service manager what the server does, as sd_notify(3) describes: a datagram to the socket that the environment
-//! variable `NOTIFY_SOCKET` names. Without it, nobody wants to know.
+//! variable `NOTIFY_SOCKET` names. Without it, nothing is sent.
 
 use std::ffi::OsStr;
 use std::io;
@@ -8,18 +8,18 @@ use std::os::unix::net::UnixDatagram;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Clients are served, by the exports in force.
+/// Reports that clients are served.
 pub(super) fn ready() {
     tell("READY=1");
 }
 
-/// The exports are being read again; [`ready`] follows, whatever came of it.
+/// Reports that the exports are being reloaded; [`ready`] follows, whether that succeeds or not.
 pub(super) fn reloading() {
     let now = clock_gettime(ClockId::Monotonic);
     tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1_000_000 + now.tv_nsec / 1000));
 }
 
-/// No call is accepted any more.
+/// Reports that no more calls are accepted.
 pub(super) fn stopping() {
     tell("STOPPING=1");
 }

@@ -1,4 +1,4 @@
-//! What is asked of a server to sum its state up.
+//! Queries a server for what its summary shows.
 
 use std::path::Path;
 use std::thread;
@@ -12,7 +12,7 @@ use server::error::Error;
 /// The least time over which rates are measured.
 const RATE_TIME: Duration = Duration::from_millis(500);
 
-/// What a server showed at a moment.
+/// What a server showed at one moment.
 pub(super) struct Look {
     pub(super) status: Status,
     pub(super) exports: Vec<Export>,
@@ -22,7 +22,7 @@ pub(super) struct Look {
     at: Instant,
 }
 
-/// How much was done in a second.
+/// Rates, per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Rates {
     pub(super) operations: f64,
@@ -34,7 +34,7 @@ pub(super) struct Rates {
 pub(super) struct Metrics(pub(super) Value);
 
 impl Metrics {
-    /// Sums the series of a family whose labels are these.
+    /// Sums the series of a family that have these labels.
     pub(super) fn sum(&self, family: &str, labels: &[(&str, &str)]) -> f64 {
         let families = self.0.as_array().into_iter().flatten();
         let found = families.filter(|found| found["name"] == family);
@@ -87,7 +87,7 @@ impl Look {
 /// Returns the rates between two readings, per second.
 pub(super) fn rates(before: &Metrics, after: &Metrics, time: Duration) -> Rates {
     let seconds = time.as_secs_f64().max(0.001);
-    // A server that was started between them has counted less.
+    // A server that restarted in between has counted less.
     let rate = |family: &str, labels: &[(&str, &str)]| {
         ((after.sum(family, labels) - before.sum(family, labels)) / seconds).max(0.0)
     };

@@ -11,16 +11,16 @@ use crate::report::duration;
 
 use super::look::{Look, Rates};
 
-/// Part of a volume that should be free.
+/// Share of a volume that should be free.
 const FREE_PART_MIN: f64 = 0.05;
 
-/// How long an event that warns is shown.
+/// How long a warning is shown.
 const RECENT: Duration = Duration::from_secs(3600);
 
 /// Events that are shown, the newest first.
 const EVENTS_SHOWN_MAX: usize = 5;
 
-/// Sums a server up.
+/// Summarizes a server.
 pub(super) fn summary(look: &Look, rates: &Rates) -> String {
     let status = &look.status;
     let mut out = format!(
@@ -114,7 +114,7 @@ fn age(event: &Event, now: Duration) -> Duration {
     now.saturating_sub(Duration::from_millis(u64::try_from(event.milliseconds).unwrap_or(0)))
 }
 
-/// Returns text that clients may have chosen as it can be printed.
+/// Escapes text that clients may have chosen.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     escape::line(text, &mut out);

@@ -1,6 +1,6 @@
 //! Figures that fit into a column: at most three digits, and a unit.
 
-/// Writes a number of things in a second, in 6 columns at most.
+/// Formats a rate per second, in 6 columns at most.
 pub(super) fn rate(per_second: f64) -> String {
     match per_second {
         0.0 => "0".to_owned(),
@@ -10,7 +10,7 @@ pub(super) fn rate(per_second: f64) -> String {
     }
 }
 
-/// Writes bytes in a second, in 7 columns at most.
+/// Formats bytes per second, in 7 columns at most.
 pub(super) fn bytes(per_second: f64) -> String {
     const UNITS: [&str; 5] = [" KiB", " MiB", " GiB", " TiB", " PiB"];
     if per_second < 999.5 {
@@ -26,7 +26,7 @@ pub(super) fn bytes(per_second: f64) -> String {
     scaled(scale, unit.unwrap_or(&""))
 }
 
-/// Writes a duration in nanoseconds, in 6 columns at most below 1,000 seconds.
+/// Formats a duration in nanoseconds, in 6 columns at most below 1,000 seconds.
 pub(super) fn time(nanos: f64) -> String {
     match nanos {
         0.0 => "0".to_owned(),

@@ -1,6 +1,6 @@
 //! Keys, from the bytes that a terminal sends for them.
 
-/// A key that means something.
+/// A key that has a meaning here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Char(char),
@@ -13,7 +13,7 @@ pub(super) enum Key {
     Interrupt,
 }
 
-/// Decodes what was read at once. Bytes that mean nothing here are left out, and so are the sequences of other keys.
+/// Decodes the bytes of one read. Ignores bytes without a meaning here, and the sequences of other keys.
 pub(super) fn decode(bytes: &[u8]) -> Vec<Key> {
     let text = String::from_utf8_lossy(bytes);
     let (mut keys, mut chars) = (Vec::new(), text.chars().peekable());

@@ -58,7 +58,7 @@ fn line(object: &HotObject) -> Line {
     Line { volume: object.volume.clone(), path, counts: object.counts }
 }
 
-/// Writes lines as a table of at most `width` columns. Paths have what the figures leave of it.
+/// Writes lines as a table of at most `width` columns. Paths get the columns that the figures leave.
 #[expect(clippy::cast_precision_loss, reason = "figures for the eye")]
 pub(super) fn table(lines: &[Line], seconds: f64, width: usize) -> Table {
     let headings = Group::File.headings();
@@ -94,7 +94,7 @@ pub(super) fn table(lines: &[Line], seconds: f64, width: usize) -> Table {
     Table { heading, lines: lines.collect() }
 }
 
-/// Returns text of at most `width` characters. If it was longer, `~` stands for some in the middle: the end of a path says most.
+/// Shortens text to `width` characters; `~` replaces some in the middle, since the end of a path says most.
 fn shortened(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {

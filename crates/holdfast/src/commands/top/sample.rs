@@ -9,11 +9,11 @@ use server::admin;
 use server::admin::api::types::{Activity, ActivityCounts, ActivityList, HotObject, ObjectCounts, Status};
 use server::error::Error;
 
-/// The most activities, and the most files and directories, that are asked for.
+/// The most activities, and the most files and directories, to request.
 const MOST: usize = 1000;
 const OBJECTS_MOST: usize = 100;
 
-/// What a server showed at a moment.
+/// What a server showed at one moment.
 pub(super) struct Sample {
     status: Status,
     list: ActivityList,
@@ -26,11 +26,11 @@ pub(super) struct Interval {
     pub(super) uptime: Duration,
     pub(super) connections: u64,
     pub(super) seconds: f64,
-    /// Activities that came to something.
+    /// Activities with calls in between.
     pub(super) activities: Vec<Activity>,
     /// All other calls.
     pub(super) others: ActivityCounts,
-    /// Files and directories to which something was done, the hottest first.
+    /// Files and directories with calls in between, the hottest first.
     pub(super) objects: Vec<HotObject>,
 }
 
@@ -44,7 +44,7 @@ impl Sample {
 }
 
 impl Interval {
-    /// Compares two samples. Those of a server that was started in between, or whose counting began anew, count from zero.
+    /// Compares two samples. If the server restarted in between, or began to count anew, the later one counts from zero.
     pub(super) fn between(earlier: &Sample, later: &Sample) -> Interval {
         let seconds = later.at.saturating_duration_since(earlier.at).as_secs_f64().max(0.001);
         let status = &later.status;
@@ -59,14 +59,14 @@ impl Interval {
         }
     }
 
-    /// Returns what all calls came to.
+    /// Returns the sum over all calls.
     pub(super) fn total(&self) -> ActivityCounts {
         let mut total = self.others;
         self.activities.iter().for_each(|activity| total.add(&activity.counts));
         total
     }
 
-    /// Returns it for programs.
+    /// Returns the interval as JSON.
     pub(super) fn json(&self) -> Value {
         json!({
             "version": self.version,

@@ -19,7 +19,7 @@ that of a call, from its arrival until its reply is sent.
   a c v o f  a line for each operation of a client on a volume; or for each
              client, volume, operation; or hot files and directories
   s          sort by calls, data read, data written, time of a call
-  /          show only lines with some text; Enter ends it, Escape removes it
+  /          show only lines with some text; Enter keeps it, Escape removes it
   j k        scroll, as the arrow keys do
   + -        a longer or a shorter interval
   q          quit
@@ -34,9 +34,9 @@ PHASES is what TIME was spent on, as times or as letters of a bar:
 
 KINDS of the calls on a file: r read, w write, n names in it, o others";
 
-/// What fills a terminal.
+/// The contents of a terminal.
 pub(super) struct Screen {
-    /// From the top. They are never wider than the terminal.
+    /// From the top, never wider than the terminal.
     pub(super) lines: Vec<String>,
     /// The number of the line that heads the table.
     pub(super) heading: Option<usize>,
@@ -74,7 +74,7 @@ impl Screen {
 
     fn fill(&mut self, interval: &Interval, view: &mut View, columns: usize, height: usize) {
         let lines = Lines::of(interval, view);
-        // Above the table are four lines, and one is below it.
+        // Four lines are above the table, and one is below it.
         let room = height.saturating_sub(5);
         view.skipped = view.skipped.min(lines.len().saturating_sub(room));
         let last = lines.len().min(view.skipped + room);
@@ -149,7 +149,7 @@ fn title(interval: &Interval) -> String {
     format!("holdfast {}, up {up}, {} connections", interval.version, interval.connections)
 }
 
-/// Sums all calls up, and says what they mostly waited for.
+/// Sums up all calls, and says what they mostly waited for.
 #[expect(clippy::cast_precision_loss, reason = "figures for the eye")]
 fn totals(interval: &Interval) -> String {
     let (total, seconds) = (interval.total(), interval.seconds);

@@ -84,7 +84,7 @@ impl Terminal {
         write(&out)
     }
 
-    /// Returns the keys that are pressed, at once when there are any, or none if the time is over or a signal came.
+    /// Waits for keys and returns them; none if the time is over or a signal came.
     pub(super) fn keys(&mut self, patience: Duration) -> io::Result<Vec<Key>> {
         let patience = Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
         let mut input = [PollFd::new(&self.input, PollFlags::IN)];

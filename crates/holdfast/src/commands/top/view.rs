@@ -1,4 +1,4 @@
-//! What somebody wants to see, and how keys change it.
+//! What the user wants to see, and how keys change it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const INTERVAL_MAX: u64 = 25;
 /// The longest filter, in characters.
 const FILTER_MAX: usize = 60;
 
-/// What has a line of its own.
+/// What each line stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Group {
     /// Each operation of a client on a volume
@@ -27,7 +27,7 @@ pub(super) enum Group {
     File,
 }
 
-/// Which lines come first.
+/// Order of the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Sort {
     /// Most calls
@@ -85,17 +85,17 @@ impl Sort {
     }
 }
 
-/// What somebody wants to see.
+/// What the user wants to see.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     pub(super) group: Group,
     pub(super) sort: Sort,
     /// Text that lines must have.
     pub(super) filter: String,
-    /// Whether keys are added to the filter.
+    /// Whether keys extend the filter.
     pub(super) is_typing: bool,
     pub(super) shows_help: bool,
-    /// Lines that are passed over.
+    /// Lines to skip.
     pub(super) skipped: usize,
     /// Seconds between two screens.
     seconds: u64,
