@@ -17,7 +17,7 @@ pub const EXAMPLE: &str = include_str!("config/example.toml");
 /// Default address: this machine only, at NFS's port, which does not need root.
 pub const LISTEN_DEFAULT: &str = "127.0.0.1:2049";
 
-/// Default size of a new volume's journal, bytes.
+/// Default size of a new pool's journal, bytes.
 pub const JOURNAL_BYTES_DEFAULT: u64 = 512 << 20;
 
 /// Default duration of a lease, seconds.
@@ -36,9 +36,9 @@ pub struct Config {
     pub listen: Option<Vec<SocketAddr>>,
     /// The data directory.
     pub data: Option<PathBuf>,
-    /// Directory for the journals of new volumes.
+    /// Directory for the journals of new pools.
     pub journal: Option<PathBuf>,
-    /// Bytes of the journal of new volumes.
+    /// Bytes of the journal of new pools.
     pub journal_size: Option<Size>,
     /// Limit of the process's memory.
     pub memory: Option<Size>,

@@ -99,7 +99,7 @@ pub(crate) fn advice(table: &str, known: &[&str], key: &str) -> String {
         }
     }
     if !table.is_empty() && TOP.contains(&key) {
-        return "it belongs before the first line with [log], [api] or [[export]]".to_owned();
+        return "it belongs before the first line with [log], [metrics], [api] or [[export]]".to_owned();
     }
     format!("the keys here are {}", known.join(", "))
 }
@@ -146,7 +146,12 @@ mod tests {
             ("export", EXPORT, "no_root_squash", "did you mean `squash = \"none\"`?"),
             ("export", EXPORT, "ro", "write `read_only = true`"),
             ("export", EXPORT, "readonly", "did you mean `read_only`?"),
-            ("export", EXPORT, "memory", "it belongs before the first line with [log], [api] or [[export]]"),
+            (
+                "export",
+                EXPORT,
+                "memory",
+                "it belongs before the first line with [log], [metrics], [api] or [[export]]",
+            ),
             ("log", LOG, "colour", "the keys here are format, level"),
         ];
         for (table, known, key, expected) in cases {

@@ -128,7 +128,7 @@ pub(crate) fn check_memory(machine: Option<u64>, size: Size) -> Result<Size, Str
     }
 }
 
-/// Checks the size of the journal of new volumes.
+/// Checks the size of the journal of new pools.
 pub(crate) fn check_journal_size(size: Size) -> Result<Size, String> {
     if (JOURNAL_BYTES_MIN..=store::JOURNAL_BYTES_MAX).contains(&size.0) {
         return Ok(size);
@@ -157,7 +157,7 @@ pub(crate) fn journal(text: &str) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// Checks the directory of the journals of new volumes. Only the last part of its path may be missing: it is created then.
+/// Checks the directory of the journals of new pools. Only the last part of its path may be missing: it is created then.
 pub(crate) fn check_journal(path: &Path) -> Result<(), String> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if parent.is_dir() {
