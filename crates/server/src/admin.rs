@@ -63,11 +63,11 @@ fn local_socket(root: &Path) -> io::Result<Socket> {
 }
 
 impl Admin {
-    /// Answers the requests of administrators. The caller holds the data directory, so an existing socket is left over.
+    /// Answers the requests of administrators. The caller holds the data directory, so an existing socket is a leftover.
     ///
     /// # Errors
-    /// The tokens, the certificate or the address cannot be used. A server works without the local socket, which is only
-    /// warned of.
+    /// The tokens, the certificate or the address cannot be used. A server works without the local socket: its failure is only
+    /// logged.
     pub(crate) fn start(root: &Path, source: Source, settings: &config::Api) -> Result<Admin, Error> {
         let api = Arc::new(Api::new(source, Tokens::read(root)?, settings.clients.clone()));
         let mut admin = Admin { path: root.join(NAME), listeners: Vec::new() };

@@ -1,7 +1,7 @@
-//! What happened that an operator may want to know: mounts, full volumes, device errors, recoveries, slow operations.
+//! Events that an operator may want to know of: mounts, full volumes, device errors, recoveries, slow operations.
 //!
-//! The newest events are kept in memory, with numbers that grow by one, so that whoever asks again learns what is new and how much
-//! was missed. The log, which bounds and rate-limits its entries, adds those with a field `event`.
+//! The newest events are kept in memory, with numbers that grow by one, so that a reader learns what is new and how much it
+//! missed. The log, which bounds and rate-limits its entries, adds those with a field `event`.
 
 use std::collections::VecDeque;
 use std::time::Instant;

@@ -2,7 +2,7 @@
 //!
 //! Each connection has a thread of its own, which no event loop waits for. A request must have arrived whole
 //! [`REQUEST_MAX`] after its first byte, a connection without a request is closed after [`IDLE_MAX`], and a reply must be
-//! taken within [`REPLY_MAX`]. What is beyond a limit is refused in words (RFC 9457) where that is possible.
+//! taken within [`REPLY_MAX`]. What exceeds a limit is refused with an explanation (RFC 9457) where that is possible.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub const STREAMS_MAX: usize = 56;
 /// Of them, those of one address.
 pub const STREAMS_PER_PEER_MAX: usize = 12;
 
-/// Requests of one connection that come without a valid token, or are refused for want of a role; after the last, it is closed.
+/// Requests without a valid token, or refused for want of a role, after which a connection is closed.
 pub const REFUSALS_MAX: usize = 3;
 
 /// How long content that nobody reads is thrown away, so that the peer sees the reply that refuses it.

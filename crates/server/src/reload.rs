@@ -31,7 +31,7 @@ pub struct Reloader {
     addresses: Vec<SocketAddr>,
 }
 
-/// What reading the configuration again has changed.
+/// What reloading the configuration changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reloaded {
     /// The number of exports in force.

@@ -1,4 +1,4 @@
-//! Volumes of open pools: made, changed, deleted and described, whether a server has the pools open or a command.
+//! Creates, changes, deletes and describes volumes of pools that a server, or a command, has open.
 
 use std::sync::Arc;
 use std::thread;
@@ -39,7 +39,7 @@ const OF_USERS: u64 = 1 << 63;
 /// Most time that a change waits for room in the journal, or to become durable.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Time between two looks at what is waited for.
+/// Interval between checks of what is waited for.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Attributes of the root directory of a volume. Of a change, those that are missing stay; a new volume belongs to the user
@@ -57,13 +57,13 @@ pub struct Root {
     pub mode: Option<u16>,
 }
 
-/// A volume to make.
+/// A volume to create.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewVolume {
     /// Its name, unique among all pools: 1 to 64 letters, digits, `.`, `_` and `-`.
     pub name: String,
-    /// The pool to make it in. Without it, the pool `default`, or the only one.
+    /// The pool to create it in. Without it, the pool `default`, or the only one.
     #[serde(default)]
     pub pool: Option<String>,
     /// Most bytes that its files may use. Without it, or if it is 0, as many as the pool has.
@@ -153,7 +153,7 @@ pub fn find(pools: &[OpenPool], name: &str) -> Result<Volume, Error> {
     })
 }
 
-/// Makes a volume. Returns it, and what must be durable before anybody is told.
+/// Creates a volume. Returns it, and what must be durable before anybody is told.
 ///
 /// # Errors
 /// The name or the pool cannot be used, or the pool takes no changes.
@@ -201,10 +201,10 @@ fn set_root(volume: &Volume, root: Root) -> Result<Durability, EngineError> {
     changed.map(|changed| changed.after).map_err(error_of)
 }
 
-/// Refuses to delete a volume of a pool that refuses changes, before clients see anything of it.
+/// Refuses to delete a volume of a pool that refuses changes, before clients notice.
 ///
 /// # Errors
-/// It is one.
+/// The pool refuses changes.
 pub fn check_deletable(volume: &Volume) -> Result<(), Error> {
     match volume.refuses_changes() {
         Some(_) => Err(failed("delete", &volume.name(), volume.pool(), EngineError::ReadOnly)),
@@ -298,10 +298,10 @@ fn pool_for<'p>(pools: &'p [OpenPool], name: Option<&str>) -> Result<&'p OpenPoo
     }
 }
 
-/// Refuses the name of another volume.
+/// Refuses a name that a volume has.
 ///
 /// # Errors
-/// It is one.
+/// A volume has it.
 pub fn check_free(pools: &[OpenPool], name: &str) -> Result<(), Error> {
     if find(pools, name).is_err() {
         return Ok(());

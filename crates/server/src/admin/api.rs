@@ -41,7 +41,7 @@ use types::Role;
 pub(crate) struct Api {
     source: Arc<Source>,
     tokens: Arc<Tokens>,
-    /// Held while something is changed, from the look at its revision on.
+    /// Held while a resource is changed, from the check of its revision on.
     changes: Mutex<()>,
     /// Where hot files and directories are.
     places: Places,
@@ -81,7 +81,7 @@ struct Caller<'a> {
     secret: Option<&'a str>,
 }
 
-/// A request that found its route, by somebody who may make it.
+/// A request with its route, whose caller may make it.
 struct Admitted<'a> {
     route: &'static Route,
     /// The name in the path.
@@ -178,7 +178,7 @@ impl Handler for Api {
     }
 
     fn handle(&self, request: &Request, peer: Peer) -> Response {
-        // Once more: its content may have taken long, and the token may have been deleted meanwhile.
+        // Checked again: the content may have taken long to arrive, and the token may have been deleted meanwhile.
         let Admitted { route, name, caller } = match self.admit(request, self.caller(request, peer)) {
             Ok(admitted) => admitted,
             Err(response) => return response,

@@ -2,8 +2,9 @@
 //!
 //! A connection that moved much data when it was last served, or whose calls took long, is *heavy* and waits apart from the
 //! others. In each turn of the loop every light connection is served once, unless that takes too long, and then one heavy
-//! one, which is left to the next turn once if the others took long; after that the loop looks for new events. So a small call waits for one portion of data at most, however many
-//! connections stream, and one stream moves in each turn, however many small calls there are.
+//! one, which is left to the next turn once if the others took long; after that the loop looks for new events. So a small call
+//! waits for one portion of data at most, however many connections stream, and one stream moves in each turn, however many
+//! small calls there are.
 //!
 //! Among the light connections origins take turns, and so they do among the heavy ones. So an origin with thousands
 //! of connections delays each connection of another origin by one portion.

@@ -1,5 +1,5 @@
-//! Calls by client, volume and operation, and by file or directory. They are counted only while somebody asks for them, so that an unwatched loop pays only
-//! for one comparison per call.
+//! Calls by client, volume and operation, and by file or directory. They are counted only while somebody asks for them, so that
+//! an unwatched loop pays only for one comparison per call.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) struct Activity {
     pub(crate) operation: OperationId,
 }
 
-/// What an activity came to.
+/// Counters of an activity.
 #[derive(Debug, Default)]
 pub(crate) struct ActivityCounters {
     pub(crate) calls: AtomicU64,

@@ -2,7 +2,7 @@
 //! somebody asks.
 //!
 //! What a loop has no room for, it does not count: a [`Sketch`] keeps the heaviest objects. A loop collects the calls of a turn, and
-//! adds them when the turn ends. It never waits for a reader; while one reads, it collects on.
+//! adds them when the turn ends. It never waits for a reader; while one reads, it goes on collecting.
 
 use nfs::summary::{CallSummary, Class, OperationId};
 use parking_lot::Mutex;
@@ -54,7 +54,7 @@ impl Kind {
     }
 }
 
-/// What the calls about an object came to, since it is counted.
+/// Sums over the calls about an object, since it entered the sketch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ObjectCounters {
     pub(crate) since: Time,

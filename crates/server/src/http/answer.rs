@@ -65,10 +65,7 @@ impl Shared {
     /// Refuses a stream if there are too many: requests that end need places too.
     fn within_streams(&self, response: Response, number: u64) -> Response {
         if matches!(response.body, Body::Stream(_)) && !self.connections.begin_stream(number) {
-            return Response::problem(
-                503,
-                "there are too many streams: end others, or ask again and again instead",
-            );
+            return Response::problem(503, "there are too many streams: close others, or poll instead");
         }
         response
     }

@@ -1,4 +1,4 @@
-//! Sockets of which every read and write ends by a deadline.
+//! Sockets whose reads and writes end by a deadline.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};

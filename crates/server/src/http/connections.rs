@@ -60,7 +60,7 @@ impl Connections {
         }
     }
 
-    /// Notes that a request has arrived as a whole, and is being answered. Until then its connection is idle: whoever sends slowly
+    /// Notes that a request has arrived as a whole, and is being answered. Until then its connection is idle: a slow sender
     /// must not keep others out.
     pub(super) fn set_busy(&self, number: u64) {
         if let Some(open) = self.state.lock().open.get_mut(&number) {
@@ -108,8 +108,8 @@ impl State {
         self.open.values().filter(|open| open.origin == origin).count()
     }
 
-    /// Closes a connection of those that are idle and `may` go: one that is not known if there is any, and the one that has been
-    /// idle longest. Its thread ends by that.
+    /// Closes an idle connection that `may` go: the one idle longest, of those whose caller is unknown if there are any. That
+    /// ends its thread.
     fn close_idlest(&mut self, may: impl Fn(&Open) -> bool) -> Option<()> {
         let idle = self
             .open

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-/// Handshakes that are computed at once. Of one that waits for its peer, nothing is computed.
+/// Handshakes that are computed at once. One that waits for its peer does not count.
 const COMPUTED_MAX: usize = 2;
 
 /// Handshakes of one host in each [`WINDOW`].

@@ -35,9 +35,9 @@ pub(crate) trait Handler: Send + Sync {
     fn handle(&self, request: &Request, peer: Peer) -> Response;
 }
 
-/// What the head of a request tells.
+/// The verdict on the head of a request.
 pub(crate) struct Verdict {
-    /// Whether it is known who makes it: somebody on this machine, or one who shows what others cannot know.
+    /// Whether the caller is known: a process on this machine, or the bearer of a token.
     pub(crate) is_known: bool,
     /// The most content that it may have, bytes, or the response that refuses it.
     pub(crate) admitted: Result<usize, Response>,

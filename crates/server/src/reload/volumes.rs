@@ -1,4 +1,4 @@
-//! Volumes that are made, changed and deleted while the server runs. The exports follow: by default, each volume is exported.
+//! Creates, changes and deletes volumes while the server runs. The exports follow: by default, each volume is exported.
 
 use std::sync::Arc;
 use std::thread;
@@ -18,7 +18,7 @@ use crate::volumes::{NewVolume, VolumeChange, VolumeInfo};
 /// Most time that the deletion of a volume waits for calls that began before. The engine refuses what they do later.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 
-/// Time between two looks at whether they have ended.
+/// Interval between checks of whether they have ended.
 const PAUSE: Duration = Duration::from_millis(1);
 
 impl Reloader {
@@ -41,7 +41,7 @@ impl Reloader {
         self.describe(&volumes::find(&self.pools, name)?)
     }
 
-    /// Makes a volume.
+    /// Creates a volume.
     ///
     /// # Errors
     /// Those of [`volumes::create`].

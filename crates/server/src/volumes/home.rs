@@ -18,10 +18,10 @@ const NAME: &str = ".clients";
 /// Mode of its root directory, which nobody reaches.
 const ROOT_MODE: u16 = 0o700;
 
-/// Returns the home, which is made if there is none. No other thread may commit yet.
+/// Returns the home; creates it if there is none. No other thread may commit yet.
 ///
 /// # Errors
-/// There is none, and its pool takes no changes.
+/// There is none, and its pool takes no changes, so it cannot be created.
 pub(crate) fn open(pools: &[OpenPool]) -> Result<Arc<Volume>, Error> {
     let homes = pools.iter().filter_map(|open| open.pool.volume(NAME));
     // There are several only if the directories of pools were moved.

@@ -1,4 +1,4 @@
-//! Who does what where, and to which files, now.
+//! What clients are doing: activities, and hot files.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use super::{Api, Asked, json};
 
 pub(super) mod objects;
 
-/// Files and directories that are listed unless another number is asked for.
+/// Files and directories that are listed by default.
 const OBJECTS_LISTED: usize = 20;
 
 /// Client, name of the volume, operation.

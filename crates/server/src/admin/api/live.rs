@@ -1,7 +1,7 @@
 //! A stream of events as they happen, and of the status every second, as server-sent events (WHATWG HTML, section 9.2).
 //!
-//! Whoever follows keeps nothing here but the number of the last event that was sent to him. If he is too slow, the oldest events
-//! are gone when he is sent the next ones, and he is told how many he missed.
+//! For a follower, the server keeps nothing but the number of the last event that it sent. If the follower is too slow, the
+//! oldest events are gone when it is sent the next ones, and it is told how many it missed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,10 +19,10 @@ use super::{Api, Asked};
 /// Time between two events that show the status.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The longest stream. Whoever wants more asks again, as browsers do by themselves.
+/// The longest stream. Clients reconnect to get more, as browsers do by themselves.
 const STREAM_MAX: Duration = Duration::from_secs(3600);
 
-/// What is sent to somebody who follows.
+/// A stream to a follower.
 struct Stream {
     source: Arc<Source>,
     /// The number of the last event that was sent.
@@ -39,7 +39,7 @@ pub(super) fn answer(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> 
     let source = Arc::clone(&api.source);
     let newest = source.events.last();
     let seen = asked.request.field("last-event-id").and_then(|number| number.parse().ok());
-    // The numbers of a server that was started since are smaller.
+    // A server that restarted has smaller numbers.
     let last = asked.number("after")?.or(seen).unwrap_or(newest).min(newest);
     let stream = Stream {
         source,

@@ -1,7 +1,7 @@
-//! Revisions of resources, as entity tags (RFC 9110 section 8.8.3): who changes what he has seen sends the revision that he saw,
-//! and is refused if somebody else was faster.
+//! Revisions of resources, as entity tags (RFC 9110 section 8.8.3): a caller sends the revision that it saw with a change,
+//! which is refused if the resource has changed since.
 //!
-//! A revision is a hash of what is shown, unless the resource names another one because it shows what changes by itself.
+//! A revision is a hash of what is shown, unless that changes by itself: then the resource names another one.
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -50,7 +50,7 @@ pub(super) fn add(route: &Route, response: Response) -> Response {
     }
 }
 
-/// Refuses a change if the caller has seen another revision of the resource than there is now. The caller of this function excludes
+/// Refuses a change if the resource no longer has the revision that the caller saw. The caller of this function excludes
 /// other changes meanwhile.
 pub(super) fn check(api: &Api, route: &Route, asked: &Asked<'_>) -> Result<(), Problem> {
     let Some(wanted) = asked.request.field("if-match") else { return Ok(()) };

@@ -84,7 +84,7 @@ impl Route {
         }
     }
 
-    /// Returns the longest content of a request, bytes. What a resource does not take may be empty JSON all the same.
+    /// Returns the longest content of a request, bytes. Even if a resource takes none, it may be empty JSON.
     pub(super) fn content_bytes_max(&self) -> usize {
         if self.content.is_some() { CONTENT_BYTES_MAX } else { UNUSED_CONTENT_BYTES_MAX }
     }
@@ -187,7 +187,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::new(
         "POST",
         "/v1/volumes",
-        "Makes a volume. Without configured exports, it is exported at once.",
+        "Creates a volume. Without configured exports, it is exported at once.",
         schema::<VolumeInfo>,
         volumes::create,
     )
@@ -222,7 +222,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::new(
         "POST",
         "/v1/exports/reload",
-        "Reads the exports of the configuration file again and puts them in force.",
+        "Reloads the exports from the configuration file.",
         schema::<Reloaded>,
         exports::reload,
     )
@@ -269,7 +269,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::new(
         "POST",
         "/v1/tokens",
-        "Makes a token, and shows its secret once.",
+        "Creates a token, and shows its secret once.",
         schema::<CreatedToken>,
         tokens::create,
     )

@@ -52,11 +52,11 @@ pub struct Token {
     pub name: String,
     /// What its bearer may do.
     pub role: Role,
-    /// When it was made: seconds since 1970.
+    /// When it was created: seconds since 1970.
     pub created: u64,
 }
 
-/// A token that was just made.
+/// A token that was just created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CreatedToken {
     /// The token.
@@ -66,7 +66,7 @@ pub struct CreatedToken {
     pub secret: String,
 }
 
-/// A token to make.
+/// A token to create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
@@ -76,7 +76,7 @@ pub struct NewToken {
     pub role: Role,
 }
 
-/// Nothing more to say.
+/// Success, without further content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Done {}
 
@@ -140,7 +140,7 @@ pub struct Export {
     pub anonymous_uid: u32,
     /// The anonymous group.
     pub anonymous_gid: u32,
-    /// Networks whose clients are admitted; none stand for all clients.
+    /// Networks whose clients are admitted; if empty, all clients are.
     pub clients: Vec<String>,
     /// Whether clients must call from a port below 1024.
     pub require_privileged_port: bool,
@@ -148,7 +148,7 @@ pub struct Export {
     pub delegations: bool,
 }
 
-/// What reading the configuration again has changed.
+/// What reloading the configuration changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reloaded {
@@ -198,11 +198,11 @@ pub struct Client {
     pub protocols: Vec<String>,
     /// Its open connections.
     pub connections: u64,
-    /// Calls that came by them.
+    /// Calls received over them.
     pub calls: u64,
-    /// Bytes received and sent by them.
+    /// Bytes received and sent over them.
     pub bytes: u64,
-    /// Seconds since it has moved a byte by them or, if it has none, since it renewed what it holds.
+    /// Seconds since a byte moved over them or, if there are none, since it renewed what it holds.
     pub idle_seconds: u64,
     /// Sessions of NFSv4.1 and 4.2.
     pub sessions: u64,
@@ -260,7 +260,7 @@ impl PhaseTimes {
     }
 }
 
-/// What calls came to.
+/// Sums over calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ActivityCounts {
@@ -387,7 +387,7 @@ pub struct HotObject {
     pub counts: ObjectCounts,
 }
 
-/// Who does what where.
+/// What clients are doing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ActivityList {
@@ -395,7 +395,7 @@ pub struct ActivityList {
     pub activities: Vec<Activity>,
     /// All other calls.
     pub others: ActivityCounts,
-    /// The files and directories to which most is done, the hottest first.
+    /// The hottest files and directories, in order.
     pub objects: Vec<HotObject>,
 }
 
