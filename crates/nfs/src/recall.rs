@@ -3,8 +3,8 @@
 //! The operation is refused until they are gone, and its client tries again. NFSv3 data operations respect share
 //! reservations in the same way. Without delegations and share denials, this costs two loads of counters.
 //!
-//! Whoever may not do something must not cost others their delegations, or the state of clients that are silent, by trying. So the
-//! right to do it is checked first ([`Right`]), and the export.
+//! A caller without the right to do something must not, by trying, cost others their delegations, or silent clients their
+//! state. So the right ([`Right`]) and the export are checked first.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl From<StateError> for Stop {
     }
 }
 
-/// What the caller of an operation needs, or the engine refuses the operation. With it, the engine may still refuse.
+/// The right without which the engine refuses an operation. With it, the engine may still refuse.
 #[derive(Clone, Copy)]
 pub(crate) enum Right<'o, 'a> {
     /// Nothing.

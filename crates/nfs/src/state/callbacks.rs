@@ -39,11 +39,10 @@ use message::{Body, Call};
 
 pub(crate) mod outgoing;
 
-/// How often it is looked whether calls that wait can be sent.
+/// Interval between checks of whether waiting calls can be sent.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How long to wait before a client of NFSv4.0 is probed again that a call did not reach: twice as long after each further
-/// failure.
+/// How long to wait before probing an NFSv4.0 client again that a call did not reach: twice as long after each further failure.
 const PATH_REST_MIN: Duration = Duration::from_secs(1);
 const PATH_REST_MAX: Duration = Duration::from_secs(60);
 
@@ -82,8 +81,8 @@ pub(crate) enum CallbackPath {
     Down,
 }
 
-/// When to probe a client of NFSv4.0 again that a call did not reach. Most that cannot be called never can, behind a firewall for
-/// example, so they are probed less and less often.
+/// When to probe an NFSv4.0 client again that a call did not reach. Most such clients can never be called, for example behind a
+/// firewall, so they are probed less and less often.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PathRest {
     /// Not before this.
@@ -160,7 +159,7 @@ struct Inner {
     late: BTreeSet<(Time, u32)>,
     /// Calls that wait for a backchannel, with their counted memory.
     waiting: BTreeMap<ClientId, VecDeque<(Job, Held)>>,
-    /// When it was last looked whether they can be sent.
+    /// When it was last checked whether they can be sent.
     looked: Time,
     xid: u32,
 }
@@ -645,7 +644,7 @@ impl SharedState {
         })
     }
 
-    /// Gives up late calls, and looks every second whether those that wait can be sent.
+    /// Gives up late calls, and checks every second whether waiting ones can be sent.
     pub(super) fn tick_callbacks(&self, context: &Context<'_>) {
         let mut inner = self.callbacks.inner.lock();
         let lost: Vec<Pending> = std::iter::from_fn(|| inner.take_late(context.now)).collect();

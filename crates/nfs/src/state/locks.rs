@@ -271,7 +271,7 @@ impl SharedState {
         wanted: &LockRequest,
     ) -> Result<(StateId, DurabilityToken), LockError> {
         let (stateid, token, freed) = self.lock_range(context, state, by, wanted)?;
-        // Whoever waited for something that became a shared lock with an earlier part was not woken then.
+        // Waiters for what an earlier part turned into a shared lock were not woken then.
         let merged = state.merging.take_if(|merging| merging.is_of(by.1, wanted.range));
         let freed = Range::cover(freed, merged.map(|_| wanted.range));
         // An exclusive lock may have become a shared one, and others may have waited behind the owner.

@@ -1,4 +1,4 @@
-//! Who may not do something costs others nothing by trying: neither delegations, nor the state of silent clients.
+//! Callers without a right cost others nothing by trying: neither delegations, nor the state of silent clients.
 
 use nfs::exports::Export;
 use wire::nfs3::{self, FileHandle3, NfsStat3, Procedure, Sattr3};
@@ -79,7 +79,7 @@ fn users_without_rights_recall_no_delegations() {
         assert!(matches!(status, NfsStat3::Acces | NfsStat3::Perm), "{status:?}");
     }
     assert_eq!(server.service.take_callbacks(), []);
-    // Whoever has the rights does.
+    // Callers with the right do.
     for operations in changes(&server, file) {
         assert_eq!(compound_as(&server, root(), 0, &operations).status, NfsStat4::Delay, "{operations:?}");
     }

@@ -34,7 +34,7 @@ const CLIENTS_PER_PART: usize = 64;
 /// Why a client is removed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
-    /// It restarted, or says that it leaves.
+    /// It restarted, or asked to be removed.
     Left,
     /// Its lease is over.
     Expired,
@@ -95,7 +95,7 @@ impl SharedState {
         })
     }
 
-    /// Removes clients, and frees one part of what they held. Returns what a reply waits for that says so.
+    /// Removes clients, and frees one part of what they held. Returns what a reply that says so waits for.
     ///
     /// # Errors
     /// Those of the journal; those before are removed.
@@ -147,7 +147,7 @@ impl SharedState {
         Ok(())
     }
 
-    /// Frees what clients hold of a file whose leases are over, or which are gone.
+    /// Frees what clients that are gone, or whose leases are over, hold of a file.
     ///
     /// # Errors
     /// [`StateError::TryLater`] if that is too much work for one call, and those of the journal.
@@ -183,7 +183,7 @@ impl SharedState {
         Ok(true)
     }
 
-    /// Ends a client and its sessions. Returns what a reply waits for that says so; none if the client stays.
+    /// Ends a client and its sessions. Returns what a reply that says so waits for; none if the client stays.
     fn end_client(
         &self,
         context: &Context<'_>,
@@ -213,7 +213,7 @@ impl SharedState {
         Ok(Some(token))
     }
 
-    /// Frees a part of what a client held that is gone, and has [`SharedState::tick`] free the rest.
+    /// Frees a part of what a removed client held, and has [`SharedState::tick`] free the rest.
     fn free_soon(&self, context: &Context<'_>, client: &Arc<Client>, work: &mut Work) {
         // If the journal does not take it now, it will later.
         if !self.free_part(context, client, work).unwrap_or(false) {
@@ -221,7 +221,7 @@ impl SharedState {
         }
     }
 
-    /// Frees a part of what clients held that are gone, and ends some whose leases are over. Returns whether more is to be
+    /// Frees a part of what removed clients held, and ends some whose leases are over. Returns whether more is to be
     /// done soon.
     pub(super) fn tick_removals(&self, context: &Context<'_>) -> bool {
         let mut work = Work::part();
@@ -246,7 +246,7 @@ impl SharedState {
         work.is_done() || !is_full && !self.removals.silent.lock().is_empty()
     }
 
-    /// Frees a part of what a client held that is gone. Returns whether nothing is left.
+    /// Frees a part of what a removed client held. Returns whether nothing is left.
     fn free_part(
         &self,
         context: &Context<'_>,

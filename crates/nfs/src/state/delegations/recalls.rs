@@ -23,7 +23,7 @@ use crate::state::{Context, SharedState};
 /// How many delegations one part looks at, recalls, or revokes.
 pub(in crate::state) const PART: usize = 256;
 
-/// How soon a client is told again that could not be told, or did not understand.
+/// How soon a client that could not be told, or did not understand, is told again.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// What is recalled.

@@ -12,7 +12,7 @@ use crate::state::stateids::entry::StateEntry;
 
 /// Lock states that are looked through one by one. Most files that have any have fewer.
 const FEW_MAX: usize = 8;
-/// As few are a list again.
+/// With so few, tables become a list again.
 const FEW_AGAIN: usize = 6;
 
 /// Lock states, found by their owner and by the open that they depend on, however many there are.

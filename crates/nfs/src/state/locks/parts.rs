@@ -1,8 +1,8 @@
-//! Requests that lock or free very much are done in parts, between which others are served.
+//! Requests that change very many ranges or lock states are done in parts, between which others are served.
 //!
 //! An owner may have tens of thousands of ranges in a file, or lock states under one open. A part changes as many as a millisecond
 //! allows, and is journaled. The request is refused with [`StateError::Unfinished`], and runs again until one part suffices: that
-//! one counts the change of the stateid. What is freed, is free at once; what is locked, stays locked throughout.
+//! one counts the change of the stateid. What is freed is free at once; what is locked stays locked throughout.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl File {
         merging.is_some_and(|merging| merging.conflicts(wanted.range, wanted.kind))
     }
 
-    /// Returns whether the waiter at a place may lock now and does not know.
+    /// Returns whether the waiter at a place may lock now and was not notified.
     pub(super) fn may_lock(&mut self, place: Place, clock: Clock) -> bool {
         let Some(waiter) = self.waiters.at(place).filter(|waiter| !waiter.notified) else { return false };
         let (owner, range, kind) = (Arc::clone(&waiter.owner), waiter.range, waiter.kind);

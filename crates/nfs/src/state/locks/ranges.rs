@@ -120,7 +120,7 @@ pub(crate) trait Owner: Clone {
 /// Locks of a file that are looked through one by one. Most files that have any have fewer, and tables would take a
 /// kilobyte.
 const FEW_MAX: usize = 8;
-/// As few are a list again.
+/// With so few, tables become a list again.
 const FEW_AGAIN: usize = 6;
 
 /// The locks of a file. A search takes time that grows with the logarithm of their number. A change takes as

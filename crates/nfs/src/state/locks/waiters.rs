@@ -30,7 +30,7 @@ pub(crate) struct Waiter {
     pub(in crate::state) place: Arc<Held>,
 }
 
-/// What conflicts are told by.
+/// What decides whether places conflict.
 #[derive(Clone, Copy)]
 struct Claim {
     owner: u64,
@@ -44,7 +44,7 @@ impl Claim {
     }
 }
 
-/// A number of a place, larger than those of all places before.
+/// The number of a place, larger than those of all places before it.
 pub(in crate::state) type Place = u64;
 
 /// A waiter at its place.

@@ -1,5 +1,5 @@
-//! LOCKT (RFC 8881 section 18.11): tests whether a range could be locked. Whoever may not use the file learns nothing about it, and
-//! ends no silent client.
+//! LOCKT (RFC 8881 section 18.11): tests whether a range could be locked. A caller that may not use the file learns nothing
+//! about it, and expires no silent client.
 
 use volume::results::AccessMask;
 use wire::nfs4::{LockFail, LocktArgs, LocktRes, NfsStat4};
