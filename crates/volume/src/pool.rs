@@ -49,8 +49,8 @@ pub(crate) use identity::Identity;
 
 /// An open pool, with its volumes.
 ///
-/// Lock order: `under_way`, `volume_changes`, `directory_moves`, inodes by number, `checkpoints`, `view`, `deferred_state`, the queue of
-/// `committer`, then the locks of single tables. None of them is held across I/O. `index` and the streams belong to the
+/// Lock order: `under_way`, `volume_changes`, `directory_moves`, inodes by number, `checkpoints`, `view`, `deferred_state`, the
+/// queue of `committer`, then the locks of single tables. None of them is held across I/O. `index` and the streams belong to the
 /// background steps.
 pub struct Pool {
     pub(crate) media: Arc<dyn Media>,

@@ -1,6 +1,6 @@
-//! Volumes are made, renamed, resized and deleted while others are served.
+//! Creates, renames, resizes and deletes volumes while others are served.
 //!
-//! Each change is one journal entry. A deleted volume is gone for clients at once; checkpoints then remove its records in
+//! Each change is one journal entry. Clients lose a deleted volume at once; checkpoints then remove its records in
 //! bounded portions, and give the references of its extents back.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::volume::room::limit;
 use crate::volume::{Volume, VolumeState};
 
 impl Pool {
-    /// Makes an empty volume, in memory and with one journal entry.
+    /// Creates an empty volume, in memory and with one journal entry.
     ///
     /// # Errors
     /// `Invalid` for a name that is empty, longer than [`VOLUME_NAME_BYTES_MAX`] or has a `/` or NUL; `Exists` for that of
@@ -106,8 +106,8 @@ impl Pool {
         listed
     }
 
-    /// Deletes a volume. At once all its handles are stale and its name is free; its space is freed by checkpoints. Returns
-    /// what a reply that says so waits for.
+    /// Deletes a volume. All its handles are stale and its name is free at once; checkpoints free its space. Returns what a
+    /// reply that says so waits for.
     ///
     /// # Errors
     /// `Stale` if it was deleted before; `ReadOnly` if the pool refuses changes.

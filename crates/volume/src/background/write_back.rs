@@ -392,8 +392,8 @@ fn superseded(state: &InodeState, planned: &[Planned]) -> Vec<(u64, u64)> {
 }
 
 impl File {
-    /// Notes that its data could not be journaled: nothing is strange about that if its volume was deleted. Why a full journal
-    /// cannot be emptied is logged by the checkpoint that failed.
+    /// Notes that its data could not be journaled, which is no fault if its volume was deleted. The checkpoint that failed logs
+    /// why a full journal cannot be emptied.
     fn note_failure(&mut self, error: Error) {
         if !matches!(error, Error::Stale | Error::Busy) {
             tracing::error!(id = %self.id, %error, "unstable data of a file could not be journaled");
@@ -403,8 +403,8 @@ impl File {
     }
 }
 
-/// Locks a file, unless it was removed: the entry that removed it is queued, so its data is no more to be saved. That its
-/// volume was deleted is seen earlier than an entry says so, and is an error of the change, `Stale`.
+/// Locks a file, unless it was removed: the entry that removed it is queued, so its data need not be saved. The deletion of its
+/// volume shows before its entry is queued, as the change's error `Stale`.
 fn lock_unless_removed(attempt: &Attempt<'_>, id: ObjectId) -> Result<Option<LockedInode>, Stop> {
     match attempt.lock(id) {
         Ok(state) => Ok(Some(state)),

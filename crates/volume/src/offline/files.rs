@@ -70,8 +70,8 @@ pub struct Files {
     problems: Vec<String>,
 }
 
-/// Returns the names of the volumes of users in a pool that were not deleted, as far as they can be read, by their numbers. Reads the
-/// journal and few blocks of the index.
+/// Returns the names of the volumes of users in a pool that were not deleted, as far as they can be read, by their numbers.
+/// Reads the journal and few blocks of the index.
 ///
 /// # Errors
 /// Nothing can be read: the index is missing, or its root is damaged.

@@ -55,8 +55,8 @@ pub(super) enum Unlisted {
 }
 
 impl Loaded {
-    /// Reads the index. Only the records about the pool and its volumes are required. Other records that cannot be read or decoded are left out,
-    /// as `docs/semantics.md` says, and the log reports the consequences.
+    /// Reads the index. Only the records about the pool and its volumes are required. Other records that cannot be read or
+    /// decoded are left out, as `docs/semantics.md` says, and the log reports the consequences.
     ///
     /// # Errors
     /// The record about the pool is missing or damaged, or the index cannot be read at all.

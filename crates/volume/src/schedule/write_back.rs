@@ -203,12 +203,12 @@ impl WriteBack {
         self.advances.load(Ordering::Acquire)
     }
 
-    /// Whether a flush failed for who waits for it, or may have: very many failed since.
+    /// Whether a flush failed for its waiter, or may have: very many failed since.
     pub fn has_failed(&self, flush: FlushWait) -> bool {
         if flush.generation == 0 {
             return false;
         }
-        // Whoever waits for an odd one does not care.
+        // Waiters for an odd one accept a failure.
         if !flush.generation.is_multiple_of(2) {
             return false;
         }

@@ -78,7 +78,7 @@ fn apply_one(shard: &mut Shard, key: Key, slot: Slot, trace: Trace) -> (u64, u64
 fn trace_of(key: &[u8], fresh: bool) -> Trace {
     match key::parse(key) {
         // Whatever replaces a mapping covers its range, so layers hide each other's mappings by range and not by key.
-        // Tombstones would say nothing, and whoever looks for a mapping would have to pass over them.
+        // Tombstones would say nothing, and searches for a mapping would have to pass over them.
         Some((_, key::Table::Map, _)) => Trace::None,
         // A cookie is given to one name only, so no older layer holds one that is put here, and a listing need not skip
         // its tombstone (rule 8 of `docs/design.md`).

@@ -72,7 +72,7 @@ pub struct UsageChanges(Mutex<HashMap<Counter, UsageChange>>);
 impl UsageChanges {
     /// Adds the deltas of an entry, and what memory they take to `memory_bytes`.
     pub fn apply(&self, volume: VolumeNumber, deltas: &[UsageDelta], memory_bytes: &AtomicU64) {
-        /// What has no effect.
+        /// A change without effect.
         const NOTHING: UsageChange = UsageChange::By(0, 0);
         if deltas.is_empty() {
             return;

@@ -45,14 +45,14 @@ struct Account {
 }
 
 impl Account {
-    /// Notes that a caller who needs so many bytes is refused.
+    /// Notes that a caller that needs this many bytes is refused.
     fn refuse(&mut self, bytes: u64) -> Shortage {
         self.short.iter_mut().for_each(|short| short.is_answered |= bytes >= short.bytes);
         Shortage::Full
     }
 }
 
-/// What callers wait for who do not fit with what is reserved.
+/// What callers that do not fit with what is reserved wait for.
 #[derive(Clone, Copy, Debug)]
 struct Short {
     /// The most bytes that one of them needs. Until that one is answered or fits, smaller reservations that succeed do not end this:
@@ -123,8 +123,8 @@ impl Room {
         Err(if account.short.is_some_and(has_waited) { account.refuse(bytes) } else { Shortage::Unflushed })
     }
 
-    /// Notes that a caller who needs so many bytes waits for the flush that `request` requests, or for the one that others wait for;
-    /// `flushed` is the last flush done.
+    /// Notes that a caller that needs this many bytes waits for the flush that `request` requests, or for the one that others
+    /// wait for; `flushed` is the last flush done.
     fn wait_for(&self, bytes: u64, flushed: u64, request: impl FnOnce() -> u64) {
         let mut account = self.account.lock();
         let before = account.short.filter(|short| !short.is_answered);

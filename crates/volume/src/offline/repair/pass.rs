@@ -69,7 +69,8 @@ impl Output<'_, '_> {
 /// Receives the fields of a key, and the value.
 pub(super) type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<(), IndexError>;
 
-/// Visits the records of a table as the old index has them. Those whose keys make no sense are left to the pass that drops such records.
+/// Visits the records of a table as the old index has them. Those whose keys make no sense are left to the pass that drops such
+/// records.
 pub(super) fn each(
     view: &View,
     volume: VolumeNumber,

@@ -5,7 +5,7 @@
 //! does makes the index cold again, so at most one in [`WARM_AFTER`] surprises a caller that must not wait.
 //!
 //! Clients choose what is read. So each surprise doubles the reads that it takes until the index is warm again, and only
-//! many more without one halve them: whoever mixes a cold read into warm ones soon has all of them done by workers.
+//! many more without one halve them: a client that mixes cold reads into warm ones soon has all of them done by workers.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
