@@ -8,7 +8,7 @@ use crate::commands::{
 
 /// Follows the help of every command.
 const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure, faults found, or files not copied whole; 2 the command line or the configuration \
-is wrong; 3 another process uses the data directory or the volume.";
+is wrong; 3 another process uses the data directory or a pool.";
 
 /// A network file server that keeps its promises
 #[derive(Debug, Parser)]

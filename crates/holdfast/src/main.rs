@@ -1,7 +1,7 @@
 //! The program `holdfast`: a network file server and its tools.
 //!
 //! Exit codes: 0 success; 1 failure, faults found by `check`, or files that `dump --files` could not copy whole; 2 the command
-//! line or the configuration is wrong; 3 another process uses the data directory or the volume.
+//! line or the configuration is wrong; 3 another process uses the data directory or a pool.
 
 mod cli;
 mod commands;

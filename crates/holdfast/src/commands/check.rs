@@ -20,7 +20,7 @@ mod repair;
 /// Exit code if there are faults.
 const FAULTS: u8 = 1;
 
-const EXAMPLES: &str = "Reads everything and changes nothing.
+const EXAMPLES: &str = "Reads everything, and changes nothing without --repair.
 
 Examples:
   holdfast check /srv/holdfast
