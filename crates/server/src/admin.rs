@@ -144,7 +144,7 @@ pub fn ask<T: DeserializeOwned>(
     let reply = reply.map_err(|error| cannot_ask(root, &error))?;
     let unreadable = |error: serde_json::Error| {
         Error::failed(format!(
-            "cannot read what the server answers: {error}; use the holdfast of the server's version"
+            "cannot read the server's answer: {error}; use a holdfast of the server's version"
         ))
     };
     if reply.status >= 300 {

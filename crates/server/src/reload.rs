@@ -78,7 +78,7 @@ impl Reloader {
     fn replace(&self) -> Result<Reloaded, Error> {
         let Some(file) = &self.file else {
             return Err(Error::usage(
-                "the server was started without a configuration file, so there is nothing to read again: start it with --config FILE",
+                "the server was started without a configuration file, so there is nothing to reload: start it with --config FILE",
             ));
         };
         let mut in_force = self.config.lock();

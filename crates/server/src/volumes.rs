@@ -277,7 +277,7 @@ pub(crate) fn wait_durable(pool: &Pool, wanted: Durability) -> Result<(), Error>
             }
             Durable::NotYet if start.elapsed() > PATIENCE => {
                 return Err(Error::failed(
-                    "the change is not durable yet, as the device does not answer; look whether it was made",
+                    "the change is not durable yet, as the device does not answer; check later whether it was made",
                 ));
             }
             Durable::NotYet => thread::sleep(PAUSE),
@@ -294,7 +294,7 @@ fn pool_for<'p>(pools: &'p [OpenPool], name: Option<&str>) -> Result<&'p OpenPoo
         }),
         (None, [only]) => Ok(only),
         (None, _) => named(FIRST_POOL)
-            .ok_or_else(|| Error::usage("there are several pools: name the one to make the volume in")),
+            .ok_or_else(|| Error::usage("there are several pools: name the one to create the volume in")),
     }
 }
 

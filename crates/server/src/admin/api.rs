@@ -131,7 +131,7 @@ impl Api {
             }
             (Some(_), None) => Problem::new(
                 401,
-                "this needs a token: `holdfast token create` on the server's machine makes one",
+                "this needs a token: `holdfast token create` on the server's machine creates one",
             ),
             _ => return Ok(Admitted { route, name, caller }),
         };

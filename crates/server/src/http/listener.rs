@@ -128,7 +128,7 @@ impl Shared {
         if !self.handler.admits(peer) {
             tracing::info!(
                 client = client(),
-                "administration refused: [api] does not list this address in `clients`"
+                "administration refused: [api] does not admit this address; list it in `clients`"
             );
             return false;
         }

@@ -20,7 +20,7 @@ pub(super) fn list(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
     let after: Option<IpAddr> = match asked.request.parameter("after") {
         None => None,
         Some(text) => Some(text.parse().map_err(|_| {
-            Problem::new(422, format!("{text:?} is no address for `after`: take what `next` says"))
+            Problem::new(422, format!("`after` is an address, not {text:?}: pass `next` of the page before"))
         })?),
     };
     let measured = &api.source.measured;

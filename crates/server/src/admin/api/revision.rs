@@ -67,5 +67,5 @@ pub(super) fn check(api: &Api, route: &Route, asked: &Asked<'_>) -> Result<(), P
     if current.as_ref().is_some_and(is_wanted) {
         return Ok(());
     }
-    Err(Problem::new(412, "the resource was changed since: read it again, and decide again what to change"))
+    Err(Problem::new(412, "the resource has changed since: read it again, then decide what to change"))
 }
