@@ -48,8 +48,8 @@ struct Short {
 /// How often background work must have been exhausted before a caller gets `NoSpace`.
 const EXHAUSTIONS_MAX: u64 = 3;
 
-/// After how many of them a removal no longer prolongs the wait: whoever makes and removes files all the time would have others wait
-/// for ever.
+/// After how many of them a removal no longer prolongs the wait: a client that creates and removes files all the time would
+/// have others wait for ever.
 const PROLONGED_MAX: u64 = 4 * EXHAUSTIONS_MAX;
 
 /// A shortage ends when this much can be reserved: one of the largest writes, in all the extents that it may touch.
