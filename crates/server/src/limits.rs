@@ -212,7 +212,7 @@ pub const OUTBOUND_ANSWER_BYTES_MAX: usize = 4096;
 /// Events that are kept in memory; a few hundred bytes each.
 pub const EVENTS_MAX: usize = 1024;
 
-/// Events that are sent at once to somebody who follows them.
+/// Events that are sent to a follower at once.
 pub const EVENTS_AT_ONCE_MAX: usize = 64;
 
 /// Events or clients in one page of a list, unless fewer are asked for.

@@ -1,7 +1,7 @@
 //! Metrics: what event loops, volumes and the process count, read at one moment and written as text or JSON.
 //!
 //! Reading stops nobody: a loop writes its counters with plain stores, and the loads here may see a call counted by one of
-//! them and not yet by another. A scrape runs on the thread of whoever asks for it, never on an event loop.
+//! them and not yet by another. A scrape runs on the requester's thread, never on an event loop.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -21,7 +21,7 @@ mod volumes;
 pub struct Reloader {
     /// The configuration file, if the server was started with one.
     file: Option<PathBuf>,
-    /// What it said when the exports in force were read. Held while others are put in force.
+    /// Its content when the exports in force were read. Held while others are put in force.
     config: Mutex<Config>,
     protocol: Arc<Protocol>,
     /// The data directory.

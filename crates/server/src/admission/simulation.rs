@@ -189,7 +189,7 @@ impl World {
         peer.length = self.random.usize(peer.longest / 4..=peer.longest);
     }
 
-    /// Lets those go on for whom there is memory, and returns them.
+    /// Resumes those for which there is memory, and returns them.
     fn go_on(&mut self) -> Vec<ConnectionKey> {
         let (mut goes_on, mut went_on) = (true, Vec::new());
         while std::mem::take(&mut goes_on) {

@@ -1,5 +1,5 @@
-//! Who is connected to an event loop. It is counted when somebody asks, in the pass that the loop makes over its connections once
-//! in a tick anyway, so that frequent requests cost the loop no more.
+//! Who is connected to an event loop. This is counted on request, in the pass that the loop makes over its connections once in
+//! a tick anyway, so that frequent requests cost the loop no more.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// How often is looked whether a loop has counted.
+/// Interval between checks of whether a loop has counted.
 const POLL: Duration = Duration::from_millis(20);
 
 /// The connections of a client to a loop.
@@ -49,7 +49,7 @@ struct Latest {
 }
 
 impl Census {
-    /// Whether somebody has asked since the loop counted.
+    /// Whether a count was requested since the last one.
     pub(crate) fn is_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::Acquire)
     }

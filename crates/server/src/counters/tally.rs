@@ -84,7 +84,7 @@ pub(crate) struct Tallied {
     pub(crate) clients: Arc<Readable<IpAddr, ClientCounters>>,
     /// By the number of the listen address.
     pub(crate) targets: Vec<TargetCounters>,
-    /// Who does what where, while somebody asks.
+    /// Activities, while somebody watches.
     pub(crate) activity: Arc<Watch>,
     /// Calls that took longer than the threshold for an event.
     pub(crate) slow: AtomicU64,

@@ -24,7 +24,7 @@ struct State {
 struct Open {
     /// The host, as limits count it; none for processes of this machine, which have the permissions of the socket.
     origin: Option<IpAddr>,
-    /// Its last request was one of somebody who may make it: a process of this machine, or the bearer of a token.
+    /// Its last request came from a known caller: a process of this machine, or the bearer of a token.
     is_known: bool,
     /// It is sent a stream, which ends with it.
     is_stream: bool,

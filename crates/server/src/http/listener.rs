@@ -67,7 +67,7 @@ pub(super) struct Shared {
 }
 
 impl Listener {
-    /// Starts to answer the requests of those who connect to `socket`.
+    /// Starts to answer requests that arrive at `socket`.
     pub(crate) fn start(socket: Socket, handler: Arc<dyn Handler>) -> io::Result<Listener> {
         let shared = Arc::new(Shared {
             socket,

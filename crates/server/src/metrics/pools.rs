@@ -103,7 +103,7 @@ fn add_gauges(pool: &Arc<str>, of: &Pool, scrape: &mut Scrape) {
     }
 }
 
-/// The gauges of the engine of which the ratio is made.
+/// The engine's gauges from which the ratio is computed.
 pub(super) const LIVE: &str = "segment_bytes_live";
 pub(super) const WRITTEN: &str = "segment_bytes_written";
 

@@ -403,7 +403,7 @@ impl EventLoop {
     }
 
     /// Sends the output of the turn, with one system call for each connection if its socket takes it, until much was sent.
-    /// Connections whose output is not sent yet come first, and those of which only a part was sent last, in the next turn.
+    /// Connections whose output is not sent yet come first in the next turn, and partly sent ones last.
     fn send_touched(&mut self) {
         let mut bytes = 0;
         for _ in 0..self.touched.len().min(SENDS_PER_TURN_MAX) {
