@@ -100,8 +100,8 @@ impl ServiceContext {
         }
     }
 
-    /// Whether the exports in force say about both files what they said when the copy began: it was begun with credentials
-    /// that those rules squashed.
+    /// Whether the exports in force have the same rules for both files as when the copy began: those rules squashed its
+    /// credentials.
     fn is_still_admitted(&self, order: &CopyRequest) -> bool {
         let sides = [&order.from, &order.to].into_iter().zip(&order.rules);
         sides

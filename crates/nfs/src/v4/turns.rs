@@ -68,8 +68,8 @@ impl Compound<'_> {
     }
 }
 
-/// Returns what an operation weighs. Those that only move filehandles weigh nothing: they end no turn, since some of them cannot
-/// fail with NFS4ERR_DELAY, which is what a client is told whose COMPOUND is not continued.
+/// Returns what an operation weighs. Those that only move filehandles weigh nothing: they end no turn, since some of them
+/// cannot fail with NFS4ERR_DELAY, which a client gets if its COMPOUND is not continued.
 fn weight(operation: OpNum4) -> u32 {
     match operation {
         OpNum4::Getfh

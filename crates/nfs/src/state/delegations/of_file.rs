@@ -10,7 +10,7 @@ use crate::state::stateids::entry::{Recall, StateEntry};
 /// The place of a delegation among those of its file.
 pub(in crate::state) type Place = (ClientId, Other);
 
-/// The delegations of a file, in the order of their clients. Whoever conflicts finds the first ones at once.
+/// The delegations of a file, in the order of their clients. A conflict finds the first ones at once.
 #[derive(Debug, Default)]
 pub(crate) struct Delegations {
     /// At most one, unless records are damaged.

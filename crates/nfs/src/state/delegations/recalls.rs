@@ -33,9 +33,9 @@ pub(in crate::state) struct Recalls {
     begun: Mutex<BTreeMap<(Time, Other), Arc<StateEntry>>>,
     /// Those whose clients are to be told again.
     again: Mutex<Again>,
-    /// Files with more read delegations than one part, for whom they are recalled, and how far they are.
+    /// Files with more read delegations than one part recalls, the client that they are recalled for, and how far that is.
     files: Mutex<VecDeque<(FileId, Option<ClientId>, Place)>>,
-    /// Clients all of whose delegations are recalled, with the stateid from which on that is to be done.
+    /// Clients whose delegations are all being recalled, with the stateid to continue from.
     clients: Mutex<VecDeque<(Arc<Client>, Bound<Other>)>>,
     /// How many of those that were recalled were looked at by ticks.
     #[cfg(test)]

@@ -28,7 +28,7 @@ fn exchange_id_distinguishes_all_cases() {
     assert_eq!(refused(update(2, 5)), StateError::PrincipalDiffers);
 }
 
-/// Whoever introduces itself without end uses up all 2^32 numbers within hours.
+/// A client that introduces itself without end uses up all 2^32 numbers within hours.
 #[test]
 fn ids_of_clients_and_sessions_do_not_recur_when_their_numbers_do() {
     let world = World::new();
