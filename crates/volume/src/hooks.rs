@@ -21,7 +21,7 @@ pub(crate) enum Point {
     NamesFollowed,
     /// A step of counting the mappings of a locked file was taken.
     MappingsCounted,
-    /// The journal has what a round of write-back saved, and nobody was told yet.
+    /// The journal has what a round of write-back saved, and no caller was answered yet.
     RoundSaved,
     /// An attempt released its locks to go on with long work.
     LocksReleased,

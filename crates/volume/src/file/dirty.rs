@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::bytes::{Bytes, Slice};
 use crate::limits::{DIRTY_FILE_BYTES, DIRTY_RANGE_BYTES, INLINE_MAPPINGS_MAX, INLINE_WRITE_BYTES_MAX};
 
-/// The effort of writing back a range, besides its bytes: about what so many bytes take.
+/// The effort of writing back a range, besides its bytes: about that of this many bytes.
 const RANGE_EFFORT: u64 = 4096;
 
 /// A range of unstable bytes.

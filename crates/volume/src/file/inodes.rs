@@ -125,7 +125,7 @@ pub struct InodeState {
     pub unsaved: bool,
     /// Whether the last flush could not save its unstable data. It takes no more until a flush can.
     pub is_set_aside: bool,
-    /// What long work found out. Whoever changes it calls [`Inodes::count_notes`].
+    /// What long work found out. Call [`Inodes::count_notes`] after a change.
     pub notes: Option<Box<Notes>>,
     /// The window of its index map that was read last; set by [`Inodes::keep_window`].
     window: Option<Box<MapWindow>>,

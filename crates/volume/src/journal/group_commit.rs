@@ -249,7 +249,7 @@ impl Committer {
             Err(AppendError::Full) => {
                 writer.waiting = Some((first, entries));
                 self.used_bytes.store(self.capacity_bytes, Ordering::Relaxed);
-                // Whoever makes room needs the ring's lock for it, and kicks afterwards.
+                // Making room takes the ring's lock, and a kick follows.
                 let mut queue = self.queue.lock();
                 (queue.kicked, queue.stuck) = (false, true);
                 return false;

@@ -183,7 +183,7 @@ impl Volume {
         });
         self.account_dirty(state);
         state.unsaved = true;
-        // Whoever is shown the new times waits until they are below a durable ceiling.
+        // Replies that show the new times wait until they are below a durable ceiling.
         state.seq = state.seq.max(ceiling);
         let cell = Arc::clone(LockedInode::mutex(state));
         self.write_back.enter(state, &cell, request.now);

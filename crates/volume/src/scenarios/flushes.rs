@@ -58,7 +58,7 @@ impl World {
         portions
     }
 
-    /// Writes so many mebibytes of unstable data.
+    /// Writes this many mebibytes of unstable data.
     fn write_mebibytes(&mut self, file: Ino, count: u64, byte: u8) {
         for number in 0..count {
             with_room(self, |world| {

@@ -99,7 +99,7 @@ impl InodeRecord {
         }
     }
 
-    /// Whether another truncation can be told from all before. After four thousand million of them it cannot.
+    /// Whether another truncation can be told from all before it. After 2^32 - 1 of them it cannot.
     pub fn can_be_truncated(&self) -> bool {
         self.truncations < u32::MAX
     }

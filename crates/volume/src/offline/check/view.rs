@@ -113,7 +113,7 @@ impl View {
         let lost = recorded.iter().map(|range| Lost::recorded(&range.from, &range.to)).collect();
         let mut volumes = BTreeMap::new();
         let (from, to) = key::table_range(POOL, Table::Volume);
-        // What cannot be read is lost, and told when the index is surveyed.
+        // What cannot be read is lost, and reported when the index is surveyed.
         let _ = index.scan(&from, &to, &mut |key, value| {
             let record = VolumeRecord::decode(value).ok();
             volumes.extend(key::volume_number(fields(key)).zip(record));
