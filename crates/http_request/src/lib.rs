@@ -41,7 +41,7 @@ pub struct Head {
     pub keeps_alive: bool,
 }
 
-/// Why a request is refused before anybody looks at what it asks: a status and a sentence.
+/// Why a request is refused before it is interpreted: a status and a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The status code.

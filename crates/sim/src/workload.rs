@@ -39,9 +39,9 @@ pub enum Step {
     Checkpoint(bool),
     /// Runs one step of the cleaner.
     Clean,
-    /// Runs write-back of all data in a thread that halts at a sync, after so many others.
+    /// Runs write-back of all data in a thread that halts at a sync, after this many others.
     SlowWriteBack(u32),
-    /// Runs a checkpoint in a thread that halts at a sync, after so many others.
+    /// Runs a checkpoint in a thread that halts at a sync, after this many others.
     SlowCheckpoint(u32),
     /// Lets the step that has halted go on, and waits until it is done.
     Resume,

@@ -37,7 +37,7 @@ const SIZES: std::ops::Range<u64> = 16_384..65_536;
 const PAUSE_MS_MAX: u64 = 200;
 /// Time limit from a server's first reply until it can be administered.
 const ADMINISTERED: Duration = Duration::from_secs(5);
-/// One change of so many is a kill.
+/// One change in this many is a kill.
 const CHANGES_PER_KILL: usize = 8;
 
 /// A volume as it must be.

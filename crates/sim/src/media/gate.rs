@@ -49,8 +49,8 @@ pub struct Halted {
 }
 
 impl Halted {
-    /// Runs `work` in a thread until it comes to a sync of a segment or the index, past so many of them. Returns `None` if it was
-    /// done before. If `lies`, that sync makes nothing durable.
+    /// Runs `work` in a thread until it comes to a sync of a segment or the index, after this many others. Returns `None` if it
+    /// was done before. If `lies`, that sync makes nothing durable.
     pub fn run(work: impl FnOnce() + Send + 'static, passing: u32, lies: bool) -> Option<Halted> {
         let ((halted, is_halted), (go_on, may_go_on)) = (channel(), channel());
         let thread = spawn(move || {

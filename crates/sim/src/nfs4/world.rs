@@ -96,7 +96,7 @@ pub(super) struct World {
     ending: bool,
     /// The adversary's own draws.
     pub(super) adversary: Random,
-    /// The draws of whoever sets the wall clock.
+    /// Random numbers for setting the wall clock.
     administrator: Random,
 }
 
