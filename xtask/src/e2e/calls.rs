@@ -16,7 +16,7 @@ const LONG_SIZES: [&str; 3] = ["2000", "500", "512"];
 const OFTEN: &str = "read-often";
 /// Calls of a phase about its directories.
 const DIRECTORIES: u64 = 8;
-/// One of so many files may cost a call more. Whether a file is opened again is a guess.
+/// One in this many files may cost a call more. Whether a file is opened again is a guess.
 const FILES_PER_GUESS: u64 = 20;
 
 /// What a phase of `e2e/scenarios/calls.sh` reports.
