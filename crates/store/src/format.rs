@@ -91,7 +91,7 @@ pub fn check_name(name: &str) -> Result<(), Error> {
         ErrorKind::Invalid,
         format!(
             "a pool or a volume cannot be named {name:?}: use 1 to {NAME_BYTES_MAX} letters, digits, '.', '_' or '-', and \
-             begin with a letter or digit"
+             begin with a letter, a digit or '_'"
         ),
     ))
 }
