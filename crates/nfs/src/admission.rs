@@ -126,8 +126,8 @@ impl<'r> Needs<'r> {
         needs.unwrap_or(Needs::SMALL)
     }
 
-    /// Returns the volume whose objects the call changes, and the limit the call may have to wait for; none for other calls. What a
-    /// COMPOUND waits for is known when it has met a limit: see `Outcome::Busy` of the service.
+    /// Returns the volume whose objects the call changes, and the limit the call may have to wait for; none for other calls.
+    /// What a COMPOUND waits for is known when it has met a limit: see `Outcome::Busy` of the service.
     #[must_use]
     pub fn awaited(&self) -> Option<Awaited> {
         let (handle, limit) = self.change?;

@@ -33,8 +33,8 @@ use crate::{attributes, credentials, status};
 pub(crate) enum Stop {
     /// Media must be read: run the call again where that is allowed.
     WouldBlock,
-    /// A limit of a volume is reached, which other changes wait for too: run the call again soon. None stands for the limit that its
-    /// arguments imply.
+    /// A limit of a volume is reached, which other changes wait for too: run the call again soon. None stands for the limit
+    /// that its arguments imply.
     Busy(Option<Awaited>),
     /// Something is in the way of this call, for example the same call that is being executed: run the call again soon.
     Later,
@@ -117,7 +117,8 @@ pub(crate) struct Call<'a> {
     pub(crate) transferred: Cell<Transferred>,
     /// The operations of a COMPOUND.
     pub(crate) evaluated: Cell<Evaluated>,
-    /// The object that it is about: the last one that a handle named; of a COMPOUND, that of its main operation. Zero if there is none.
+    /// The object that it is about: the last one that a handle named; of a COMPOUND, that of its main operation. Zero if there
+    /// is none.
     pub(crate) ino: Cell<Ino>,
 }
 

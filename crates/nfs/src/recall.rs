@@ -104,8 +104,8 @@ impl Right<'_, '_> {
     /// Checks that the caller has the right for `object`.
     ///
     /// # Errors
-    /// [`Error::AccessDenied`] and [`Error::NotPermitted`]; [`Error::WouldBlock`], [`Error::Busy`] and [`Error::ObjectBusy`] if that
-    /// is not known yet.
+    /// [`Error::AccessDenied`] and [`Error::NotPermitted`]; [`Error::WouldBlock`], [`Error::Busy`] and [`Error::ObjectBusy`] if
+    /// that is not known yet.
     fn check(self, object: &Object<'_>) -> Result<(), Error> {
         let at = match self {
             Right::None => return Ok(()),
@@ -141,7 +141,8 @@ pub(crate) struct Recaller<'a, 'c> {
 }
 
 impl<'a> Recaller<'a, '_> {
-    /// Recalls delegations that conflict with an operation on `object`, which needs `right`. Hold the guard until a change is done.
+    /// Recalls delegations that conflict with an operation on `object`, which needs `right`. Hold the guard until a change is
+    /// done.
     ///
     /// # Errors
     /// [`StateError::TryLater`] until they are gone; if there are some, those of [`Right::check`].
@@ -165,8 +166,8 @@ impl<'a> Recaller<'a, '_> {
         Ok(in_flight)
     }
 
-    /// Checks share reservations and recalls delegations that conflict with I/O on `file` without an open: it must respect both (RFC
-    /// 7530 section 9.9). `host` is the address of an NFSv3 caller. Hold the guard until the I/O is done.
+    /// Checks share reservations and recalls delegations that conflict with I/O on `file` without an open: it must respect both
+    /// (RFC 7530 section 9.9). `host` is the address of an NFSv3 caller. Hold the guard until the I/O is done.
     ///
     /// # Errors
     /// Those of [`Recaller::object`] and [`SharedState::check_shares`].

@@ -57,8 +57,8 @@ pub(crate) fn mapped(client: IpAddr) -> [u8; 16] {
 }
 
 /// Makes the checksums in the keys of requests. They are stored in journals, so they never change. Their key is derived from the
-/// secret of a volume: a user of the same host could otherwise search, without asking the server, for arguments with the checksum of
-/// another one's call, and be given the reply to that.
+/// secret of a volume: a user of the same host could otherwise search, without asking the server, for arguments with the
+/// checksum of another one's call, and be given the reply to that.
 pub(crate) struct Checksums(SipHasher24);
 
 impl Checksums {

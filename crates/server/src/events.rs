@@ -59,8 +59,8 @@ impl Events {
         self.recorded.notify_all();
     }
 
-    /// Returns the first `most` events after the one of this number, in order. If the first of them does not follow it, others were
-    /// missed.
+    /// Returns the first `most` events after the one of this number, in order. If the first of them does not follow it, others
+    /// were missed.
     #[must_use]
     pub fn after(&self, number: u64, most: usize) -> Vec<Event> {
         let ring = self.ring.lock();

@@ -15,8 +15,8 @@
 //! | [`media`] | the engine's media in memory, with faults; the fault model |
 //! | [`random`] | random numbers that replay from a seed |
 //!
-//! A seed fixes everything: the simulation has no clock, and one thread at a time. A background step that halts at a sync while other
-//! events go on has a thread of its own, see [`media::Halted`].
+//! A seed fixes everything: the simulation has no clock, and one thread at a time. A background step that halts at a sync while
+//! other events go on has a thread of its own, see [`media::Halted`].
 
 pub mod call;
 pub mod compound;

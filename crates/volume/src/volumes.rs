@@ -74,8 +74,8 @@ impl Pool {
         Ok(seq)
     }
 
-    /// Limits the bytes that the files of a volume may use; `None`, zero or 2^64 - 1 for as many as the pool has. A size below what they
-    /// use refuses growth only. Data that is accepted at the same moment may exceed a limit where there was none.
+    /// Limits the bytes that the files of a volume may use; `None`, zero or 2^64 - 1 for as many as the pool has. A size below
+    /// what they use refuses growth only. Data that is accepted at the same moment may exceed a limit where there was none.
     ///
     /// # Errors
     /// `Stale` if the volume was deleted; and those of every change.

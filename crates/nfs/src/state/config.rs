@@ -79,9 +79,9 @@ pub(crate) struct Config {
     /// How long others may wait for a recalled delegation without cost to its origin: time for the call, to write back little, and
     /// for the return.
     pub(crate) recall_free: Duration,
-    /// How long others may wait beyond that for the delegations of one origin, in all of [`Config::recall_window`]. Enough to write
-    /// back some seconds of data a few times; an origin that needs more is better off without delegations. Linux clients of NFSv4.0
-    /// were seen to take 6 seconds to return one to read of a file that is open.
+    /// How long others may wait beyond that for the delegations of one origin, in all of [`Config::recall_window`]. Enough to
+    /// write back some seconds of data a few times; an origin that needs more is better off without delegations. Linux clients
+    /// of NFSv4.0 were seen to take 6 seconds to return one to read of a file that is open.
     pub(crate) recall_budget: Duration,
     /// The time for which an origin has that budget: as long as one that exceeds it gets no delegations
     /// ([`Config::undelegated_after_loss`]).

@@ -384,9 +384,9 @@ impl SharedState {
         Ok(())
     }
 
-    /// Adds the time that others have waited for an origin's delegations, when one of them is recalled or has just ended. Beyond the
-    /// budget, the origin is not trusted for a while: it may be returning each one just in time. A client that has been silent since
-    /// the recall may have been cut off; its wait is counted when the delegation ends.
+    /// Adds the time that others have waited for an origin's delegations, when one of them is recalled or has just ended.
+    /// Beyond the budget, the origin is not trusted for a while: it may be returning each one just in time. A client that has
+    /// been silent since the recall may have been cut off; its wait is counted when the delegation ends.
     pub(super) fn count_wait(&self, context: &Context<'_>, entry: &StateEntry) {
         let Some(Recall::Recalled(since)) = entry.as_delegation().map(|delegation| delegation.recall())
         else {

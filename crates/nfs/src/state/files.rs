@@ -434,7 +434,8 @@ impl SharedState {
     /// NFSv4.0 the stateid can still be found, so that the request can be repeated.
     ///
     /// # Errors
-    /// [`StateError::BadStateId`] if it is closed already; [`StateError::Unfinished`] while more depends on it than one part frees.
+    /// [`StateError::BadStateId`] if it is closed already; [`StateError::Unfinished`] while more depends on it than one part
+    /// frees.
     pub(crate) fn close(
         &self,
         context: &Context<'_>,

@@ -279,8 +279,8 @@ impl SharedState {
         Ok((stateid, token))
     }
 
-    /// Locks a free range, and gives up the owner's places in the queue for it. Also returns a range that covers the locks that are
-    /// gone, so that waiters may proceed.
+    /// Locks a free range, and gives up the owner's places in the queue for it. Also returns a range that covers the locks that
+    /// are gone, so that waiters may proceed.
     fn lock_range(
         &self,
         context: &Context<'_>,

@@ -1,8 +1,8 @@
 //! Hot files and directories: the objects that most calls and data of a loop are about. Counted, as activities are, only while
 //! somebody asks.
 //!
-//! What a loop has no room for, it does not count: a [`Sketch`] keeps the heaviest objects. A loop collects the calls of a turn, and
-//! adds them when the turn ends. It never waits for a reader; while one reads, it goes on collecting.
+//! What a loop has no room for, it does not count: a [`Sketch`] keeps the heaviest objects. A loop collects the calls of a
+//! turn, and adds them when the turn ends. It never waits for a reader; while one reads, it goes on collecting.
 
 use nfs::summary::{CallSummary, Class, OperationId};
 use parking_lot::Mutex;

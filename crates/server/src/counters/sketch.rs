@@ -1,6 +1,6 @@
-//! The heaviest of very many keys, in bounded memory: the Space-Saving sketch (Metwally, Agrawal, El Abbadi, "Efficient Computation
-//! of Frequent and Top-k Elements in Data Streams", 2005), whose weights are halved from time to time, so that it tells what is
-//! heavy now.
+//! The heaviest of very many keys, in bounded memory: the Space-Saving sketch (Metwally, Agrawal, El Abbadi, "Efficient
+//! Computation of Frequent and Top-k Elements in Data Streams", 2005), whose weights are halved from time to time, so that it
+//! tells what is heavy now.
 //!
 //! A key that is not in a full sketch replaces the lightest one and inherits its weight. So with `n` entries:
 //!

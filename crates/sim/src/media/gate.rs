@@ -22,8 +22,8 @@ struct Gate {
     lies: bool,
 }
 
-/// Halts the thread if it has a gate and comes to it. A sync of the journal passes: other threads commit meanwhile. Returns whether
-/// the sync must lie.
+/// Halts the thread if it has a gate and comes to it. A sync of the journal passes: other threads commit meanwhile. Returns
+/// whether the sync must lie.
 pub(super) fn reach(part: MediaPart) -> bool {
     let gate = GATE.with_borrow_mut(|gate| match gate {
         Some(next) if part != MediaPart::Log && next.passing > 0 => {

@@ -28,8 +28,8 @@ impl Volume {
     /// Returns where objects are; of one with several names, one of them. Those that were removed are left out. What changes
     /// meanwhile may show as it was before.
     ///
-    /// May read media, about `names_max` names at most; a path that is not found within that is not known. Operations never wait for
-    /// this longer than for one another.
+    /// May read media, about `names_max` names at most; a path that is not found within that is not known. Operations never
+    /// wait for this longer than for one another.
     pub fn whereabouts(&self, wanted: &BTreeSet<Ino>, names_max: u64) -> BTreeMap<Ino, Whereabouts> {
         let view = self.view();
         let mut present: BTreeMap<Ino, Whereabouts> = BTreeMap::new();

@@ -112,8 +112,8 @@ impl NameCache {
         }
     }
 
-    /// Visits the cached names of these objects, with the object and the directory. What changes meanwhile may be visited as it was
-    /// before. Looks at each place in the cache, but never keeps others waiting longer than a lookup may.
+    /// Visits the cached names of these objects, with the object and the directory. What changes meanwhile may be visited as it
+    /// was before. Looks at each place in the cache, but never keeps others waiting longer than a lookup may.
     pub fn names_of(
         &self,
         volume: VolumeNumber,

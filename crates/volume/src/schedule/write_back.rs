@@ -23,8 +23,8 @@ const FILES_PER_FLUSH_MAX: usize = 16_384;
 /// Files that are taken at a time, as WRITE, READ and COMMIT need the same lock.
 const FILES_AT_ONCE: usize = 512;
 
-/// Failed flushes that are told apart from others. Replies wait for a flush no longer than a few seconds, but a remembered reply can
-/// be asked for hours later. If more failed, all up to the last that is forgotten count as failed.
+/// Failed flushes that are told apart from others. Replies wait for a flush no longer than a few seconds, but a remembered
+/// reply can be asked for hours later. If more failed, all up to the last that is forgotten count as failed.
 const FAILED_FLUSHES_MAX: usize = 1024;
 
 /// Files of one failed flush that are told apart from those that it saved. If more failed, it counts as failed for all.

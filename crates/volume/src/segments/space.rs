@@ -34,8 +34,8 @@ struct Account {
 /// A shortage of space.
 #[derive(Clone, Copy, Debug)]
 struct Short {
-    /// The most bytes that were not reserved. Until that caller is answered or fits, smaller reservations that succeed do not end the
-    /// shortage: they would have it wait for ever.
+    /// The most bytes that were not reserved. Until that caller is answered or fits, smaller reservations that succeed do not
+    /// end the shortage: they would have it wait for ever.
     bytes: u64,
     /// Whether such a caller got `NoSpace`.
     is_answered: bool,

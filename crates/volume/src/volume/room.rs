@@ -55,8 +55,8 @@ impl Account {
 /// What callers that do not fit with what is reserved wait for.
 #[derive(Clone, Copy, Debug)]
 struct Short {
-    /// The most bytes that one of them needs. Until that one is answered or fits, smaller reservations that succeed do not end this:
-    /// they would have it wait for ever.
+    /// The most bytes that one of them needs. Until that one is answered or fits, smaller reservations that succeed do not end
+    /// this: they would have it wait for ever.
     bytes: u64,
     /// The flush after which they are refused.
     flush: u64,

@@ -2,8 +2,8 @@
 //!
 //! A server decodes operations one at a time with [`CompoundReader`], so that those before a malformed one are executed, and
 //! appends their results with [`CompoundEncoder`]. It may ask for the number of the next operation and then for arguments of
-//! the type that belongs to it, which decodes them where they are used, or iterate. A client appends operations with [`CompoundArgsEncoder`] and decodes
-//! their results with [`CompoundResReader`].
+//! the type that belongs to it, which decodes them where they are used, or iterate. A client appends operations with
+//! [`CompoundArgsEncoder`] and decodes their results with [`CompoundResReader`].
 
 use std::fmt;
 use std::marker::PhantomData;

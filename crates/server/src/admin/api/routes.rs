@@ -294,7 +294,8 @@ pub(super) const ROUTES: &[Route] = &[
     .only_for(Role::Admin),
 ];
 
-/// Returns the route that shows what the routes of a path change: that of the same path or, if nothing shows it, of the path above.
+/// Returns the route that shows what the routes of a path change: that of the same path or, if nothing shows it, of the path
+/// above.
 pub(super) fn resource_of<'r>(routes: &'r [Route], path: &str) -> Option<&'r Route> {
     let shown = routes.iter().find(|route| route.is_read_only() && route.path == path);
     shown.or_else(|| resource_of(routes, path.rsplit_once('/')?.0))

@@ -99,7 +99,8 @@ pub(super) struct Place {
     path: Option<Arc<[u8]>>,
 }
 
-/// The places of objects that were shown lately. Searching for them takes long, so it is done rarely, and by one request at a time.
+/// The places of objects that were shown lately. Searching for them takes long, so it is done rarely, and by one request at a
+/// time.
 #[derive(Debug, Default)]
 pub(in crate::admin::api) struct Places(Mutex<Searched>);
 
