@@ -1,4 +1,4 @@
-//! What a call needs before it is executed: room for its reply, and the limit of a volume it may have to wait for. The
+//! What a call needs before it is executed: room for its reply, and the limit of a pool it may have to wait for. The
 //! caller of the service reserves the former, and keeps the order of calls by the latter.
 
 use volume::handle::Handle;
@@ -19,7 +19,7 @@ use crate::limits::{DIRECTORY_BYTES_MAX, SMALL_REPLY_BYTES_MAX, SMALL_RESULT_BYT
 /// A limit that a call waits for, and a volume whose limit it is.
 pub type Awaited = (VolumeId, AwaitedLimit);
 
-/// The limit of a volume that a change may have to wait for. Changes of one origin that wait for the same are served in the
+/// The limit of a pool that a change may have to wait for. Changes of one origin that wait for the same are served in the
 /// order in which they came, and origins take turns; changes that wait for different ones are independent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AwaitedLimit {

@@ -33,7 +33,7 @@ use crate::{attributes, credentials, status};
 pub(crate) enum Stop {
     /// Media must be read: run the call again where that is allowed.
     WouldBlock,
-    /// A limit of a volume is reached, which other changes wait for too: run the call again soon. None stands for the limit
+    /// A limit of a pool is reached, which other changes wait for too: run the call again soon. None stands for the limit
     /// that its arguments imply.
     Busy(Option<Awaited>),
     /// Something is in the way of this call, for example the same call that is being executed: run the call again soon.

@@ -68,7 +68,7 @@ pub enum Outcome {
     /// [`volume::request::Access::Blocking`], after other calls that wait for such a run, and with its [`Progress`] if there is
     /// one; if there is none, nothing was changed either.
     WouldBlock,
-    /// A limit of a volume is reached, see [`crate::admission::AwaitedLimit`]. Nothing was appended. Run the call again when
+    /// A limit of a pool is reached, see [`crate::admission::AwaitedLimit`]. Nothing was appended. Run the call again when
     /// other changes find room, with its [`Progress`] if there is one. None stands for the limit that was expected
     /// ([`crate::admission::Needs::awaited`]); a COMPOUND may meet others, of other volumes.
     Busy(Option<Awaited>),

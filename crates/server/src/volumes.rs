@@ -61,7 +61,7 @@ pub struct Root {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewVolume {
-    /// Its name, unique among all pools: 1 to 64 letters, digits, `.`, `_` and `-`.
+    /// Its name, unique among all pools: 1 to 64 letters, digits, `.`, `_` and `-`; the first is none of `.` and `-`.
     pub name: String,
     /// The pool to create it in. Without it, the pool `default`, or the only one.
     #[serde(default)]

@@ -36,7 +36,7 @@ pub(crate) enum OpStop {
     Status(NfsStat4),
     /// It needs media, or is long and gives its turn up. Nothing was changed, except by the parts that it noted.
     WouldBlock,
-    /// This limit of the volume is reached. Nothing was changed, except by the parts that it noted; try again soon.
+    /// This limit of the pool is reached. Nothing was changed, except by the parts that it noted; try again soon.
     Busy(AwaitedLimit),
     /// Something else is in its way, for example another request. Nothing was changed, except by the parts that it noted; try
     /// again soon.

@@ -1,4 +1,4 @@
-//! Calls that wait for a limit of a volume, over all event loops: origins take turns, and the calls of an origin are in the
+//! Calls that wait for a limit of a pool, over all event loops: origins take turns, and the calls of an origin are in the
 //! order in which they came.
 //!
 //! A call that finds a limit reached joins the queue of that limit, for example that of a volume's journal. Only the

@@ -67,6 +67,7 @@ fn tokens_do_not_cross_a_network_in_the_clear() {
 fn unknown_keys_are_refused_with_what_was_meant() {
     check_refusal("memory = \"1 GiB\"\n  lisen = []\n", "f:2:3: unknown key `lisen`: did you mean `listen`?");
     check_refusal("[[exports]]\n", "f:1:3: unknown key `exports`: did you mean `[[export]]`?");
+    check_refusal("[metric]\n", "f:1:2: unknown key `metric`: did you mean `[metrics]`?");
     let export = "[[export]]\npath = \"/a\"\nvolume = \"a\"\n";
     check_refusal(&format!("{export}ro = true\n"), "f:4:1: unknown key `ro`: write `read_only = true`");
     let expected = "f:4:1: unknown key `no_root_squash`: did you mean `squash = \"none\"`?";

@@ -7,7 +7,7 @@ use volume::time::Time;
 pub(crate) enum Phase {
     /// It has arrived, and waits for its turn or for memory.
     Queue,
-    /// It waits for a worker, for a limit of the volume, or for something that is in the way of it alone.
+    /// It waits for a worker, for a limit of the pool, or for something that is in the way of it alone.
     Line,
     /// It is executed.
     Engine,

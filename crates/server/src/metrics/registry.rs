@@ -93,7 +93,7 @@ families! {
          operation; for a COMPOUND, of the operation that it was made for.";
     Counter OPERATION_PHASE "holdfast_operation_phase_seconds_total" ["volume", "phase"] ("seconds")
         "What that time was spent on: `queue` (a turn, or memory), `line` (a worker, a limit of the \
-         volume, or something in the way), `engine` (execution), `durability`, `send`.";
+         pool, or something in the way), `engine` (execution), `durability`, `send`.";
     Histogram IO_SIZE "holdfast_io_size_bytes" ["volume", "direction"] ("bytes")
         "File data that one call read or wrote.";
     Counter TRANSFERRED "holdfast_transferred_bytes_total" ["volume", "direction"] ("bytes")
@@ -163,7 +163,7 @@ families! {
         "Connections that were closed to make room for others.";
     Gauge REPLIES_PARKED "holdfast_replies_parked" [] "Replies that wait for durability or for their time.";
     Gauge CALLS_IN_LINE "holdfast_calls_in_line" []
-        "Calls that wait for a limit of a volume, or for something that is in their way.";
+        "Calls that wait for a limit of a pool, or for something that is in their way.";
     Gauge CALLS_QUEUED_FOR_WORKERS "holdfast_calls_queued_for_workers" [] "Calls that wait for a worker.";
     Counter CALLS_BLOCKED "holdfast_calls_blocked_total" [] "Calls that were handed to workers.";
     Counter CALLS_BUSY "holdfast_calls_busy_total" [] "Times that a call found no room in the engine.";

@@ -1,4 +1,4 @@
-//! Calls that were not answered when they arrived: they wait for a worker, for a limit of a volume, or *apart* for something
+//! Calls that were not answered when they arrived: they wait for a worker, for a limit of a pool, or *apart* for something
 //! that blocks only them.
 //!
 //! What is in the way of a call that waits apart says nothing about others, so it has no place in any order, and each call is

@@ -58,7 +58,7 @@ const EVENTS_MAX: usize = 1024;
 pub(crate) struct Shared {
     pub(crate) calls: Arc<dyn Calls>,
     pub(crate) workers: Arc<Workers>,
-    /// The order of calls that wait for a limit of a volume.
+    /// The order of calls that wait for a limit of a pool.
     pub(crate) retry_queues: RetryQueues,
     /// Connections of all loops.
     pub(crate) connections: ConnectionShares,

@@ -230,7 +230,7 @@ pub struct ClientList {
 pub struct PhaseTimes {
     /// They waited for their turn, or for memory.
     pub queue: u64,
-    /// They waited for a worker, for a limit of the volume, or for something that was in their way.
+    /// They waited for a worker, for a limit of the pool, or for something that was in their way.
     pub line: u64,
     /// They were executed.
     pub engine: u64,
