@@ -81,6 +81,9 @@ pub fn parse_head(bytes: &[u8]) -> Result<Option<Head>, Refusal> {
         Err(httparse::Error::Version) => {
             return Err(refused(505, "only HTTP/1.0 and HTTP/1.1 are supported"));
         }
+        Err(httparse::Error::HeaderName | httparse::Error::HeaderValue) => {
+            return Err(refused(400, "a header field of the request is malformed"));
+        }
         Err(_) => return Err(refused(400, "the request is not HTTP")),
     };
     let (Some(method), Some(target), Some(version)) = (parsed.method, parsed.path, parsed.version) else {

@@ -22,6 +22,22 @@ fn refused(head: &str) -> Option<u16> {
 }
 
 #[test]
+fn a_malformed_field_is_named_if_the_request_line_is_good() {
+    let sentence = |head: &str| parse_head(head.as_bytes()).err().map(|refusal| (refusal.status, refusal.sentence));
+    for fields in ["If-Match: \"a\"\r\r\n", "If-Match: \"a\"\r \r\n", "If-Match: \0\r\n", "If Match: a\r\n", ": a\r\n", " a\r\n"] {
+        assert_eq!(
+            sentence(&format!("POST /v1/exports/reload HTTP/1.1\r\nHost: a\r\n{fields}\r\n")),
+            Some((400, "a header field of the request is malformed")),
+            "{fields:?}"
+        );
+    }
+    for line in ["\x16\x03\x01", "POST", "POST /\r", "POST / HTTP/1.1\rx", "P\0ST / HTTP/1.1"] {
+        let head = format!("{line}\r\nHost: a\r\n\r\n");
+        assert_eq!(sentence(&head), Some((400, "the request is not HTTP")), "{line:?}");
+    }
+}
+
+#[test]
 fn heads_beyond_the_limits_are_refused() {
     assert_eq!(refused("GET / HTTP/1.1\r\n\r\n"), None);
     assert_eq!(refused("GET / HTTP/2.0\r\n\r\n"), Some(505));
