@@ -9,6 +9,7 @@ use volume::Volume;
 
 use crate::config;
 use crate::error::Error;
+use crate::names;
 
 pub(crate) mod writable;
 
@@ -21,12 +22,12 @@ pub(crate) fn check_volumes(
     let is_missing = |export: &&config::Export| !names.iter().any(|name| **name == *export.volume);
     let Some(export) = configured.iter().find(is_missing) else { return Ok(()) };
     Err(Error::usage(format!(
-        "the export {:?} is of the volume {:?}, but {} has only {}: create it with `holdfast volume create`, or \
-         correct the configuration",
+        "the export {:?} is of the volume {:?}, which {} does not have{}: create it with `holdfast volume create`, \
+         or correct the configuration",
         export.path,
         export.volume,
         root.display(),
-        names.join(", ")
+        names::others(names, &export.volume)
     )))
 }
 

@@ -12,6 +12,7 @@
 //! | `protocol` | the NFS service, its clock and its commits |
 //! | [`volumes`], [`pools`], `exports` | makes, opens, changes and deletes pools and volumes; resolves exports |
 //! | [`config`] | the configuration file and the shares of memory |
+//! | [`names`] | names in sentences, few of however many there are |
 //! | [`limits`] | limits that documents or several modules use, with their reasons |
 //!
 //! It leaves the protocols to `nfs`, except for its own calls to rpcbind, and knows nothing of what volumes store.
@@ -28,6 +29,7 @@ mod exports;
 pub mod http;
 pub mod limits;
 pub mod metrics;
+pub mod names;
 mod net;
 pub mod pools;
 mod protocol;

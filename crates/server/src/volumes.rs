@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use volume::attributes::SetAttributes;
 use volume::ids::{Ino, VolumeId};
 use volume::request::{
@@ -14,7 +14,9 @@ use volume::request::{
 use volume::{Pool, Volume, VolumeOptions};
 
 use crate::clock::now;
+use crate::config::size::Size;
 use crate::error::{Error, ErrorKind};
+use crate::names;
 use crate::pools::{FIRST_POOL, OpenPool, random, volumes_of};
 
 pub use unserved::{Unserved, in_pool};
@@ -35,6 +37,9 @@ pub(crate) const FIRST_ROOT_MODE: u16 = 0o1777;
 
 /// The bit that the ids of volumes of users have: the volume with the lowest id keeps the clients (`home.rs`).
 const OF_USERS: u64 = 1 << 63;
+
+/// The smallest limit of what the files of a volume use, bytes. It is larger than any number that lacks its unit.
+const SIZE_MIN: u64 = 1 << 20;
 
 /// Most time that a change waits for room in the journal, or to become durable.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -66,7 +71,7 @@ pub struct NewVolume {
     /// The pool to create it in. Without it, the pool `default`, or the only one.
     #[serde(default)]
     pub pool: Option<String>,
-    /// Most bytes that its files may use. Without it, or if it is 0, as many as the pool has.
+    /// Most bytes that its files may use, at least 1048576. Without it, or if it is 0, as many as the pool has.
     #[serde(default)]
     pub size_bytes: Option<u64>,
     /// Its root directory.
@@ -80,8 +85,11 @@ pub struct NewVolume {
 pub struct VolumeChange {
     /// Its new name. What clients have mounted stays mounted.
     pub name: Option<String>,
-    /// Most bytes that its files may use; 0 for as many as the pool has. If they use more already, they cannot grow.
-    pub size_bytes: Option<u64>,
+    /// Most bytes that its files may use, at least 1048576; null or 0 for as many as the pool has. If they use more already,
+    /// they cannot grow.
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<u64>")]
+    pub size_bytes: Option<Option<u64>>,
     /// Its root directory.
     pub root: Root,
 }
@@ -116,14 +124,27 @@ impl Root {
     pub fn is_empty(&self) -> bool {
         *self == Root::default()
     }
+
+    /// Whether what is given is so in `other` already.
+    fn is_in(&self, other: Root) -> bool {
+        let Root { uid, gid, mode } = other;
+        let new = Root { uid: self.uid.or(uid), gid: self.gid.or(gid), mode: self.mode.or(mode) };
+        new == other
+    }
+}
+
+/// Reads a field that is present, though it may be null.
+fn present<'d, D: Deserializer<'d>>(deserializer: D) -> Result<Option<Option<u64>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
 }
 
 /// Returns the options of a new volume.
 ///
 /// # Errors
-/// The name cannot be used.
+/// The name or the size cannot be used.
 pub fn options(new: &NewVolume) -> Result<VolumeOptions, Error> {
     store::check_name(&new.name)?;
+    check_size(new.size_bytes)?;
     let root = new.root;
     Ok(VolumeOptions {
         id: VolumeId(u64::from_le_bytes(random()?) | OF_USERS),
@@ -145,12 +166,19 @@ pub fn options(new: &NewVolume) -> Result<VolumeOptions, Error> {
 pub fn find(pools: &[OpenPool], name: &str) -> Result<Volume, Error> {
     let mut volumes = pools.iter().flat_map(|open| open.pool.volumes());
     volumes.find(|volume| *volume.name() == *name).ok_or_else(|| {
-        let mut names: Vec<String> =
-            volumes_of(pools).iter().map(|volume| volume.name().to_string()).collect();
-        names.sort();
-        let others = if names.is_empty() { String::new() } else { format!(", only {}", names.join(", ")) };
-        Error { kind: ErrorKind::NotFound, sentence: format!("there is no volume {name:?}{others}") }
+        let names: Vec<Arc<str>> = volumes_of(pools).iter().map(|volume| volume.name()).collect();
+        let sentence = format!("there is no volume {name:?}{}", names::others(&names, name));
+        Error { kind: ErrorKind::NotFound, sentence }
     })
+}
+
+/// Refuses sizes in which nothing can be kept: most of them lack their unit. 0 is no limit.
+fn check_size(bytes: Option<u64>) -> Result<(), Error> {
+    let Some(bytes) = bytes.filter(|bytes| (1..SIZE_MIN).contains(bytes)) else { return Ok(()) };
+    let meant =
+        if bytes < 1 << 10 { format!("did you mean \"{bytes} GiB\"? Write") } else { "write".to_owned() };
+    let (size, least) = (Size(bytes), Size(SIZE_MIN));
+    Err(Error::usage(format!("a volume cannot be {size}: {meant} at least \"{least}\", or 0 for no limit")))
 }
 
 /// Creates a volume. Returns it, and what must be durable before anybody is told.
@@ -166,26 +194,36 @@ pub fn create(pools: &[OpenPool], new: &NewVolume) -> Result<(Volume, Durability
     Ok((value, after))
 }
 
-/// Changes a volume. Returns what must be durable before anybody is told.
+/// Changes a volume. Returns what must be durable before anybody is told; nothing, if the volume is so already.
 ///
 /// # Errors
-/// The new name cannot be used, or the pool takes no changes. A new name is not taken then.
+/// The new name or the size cannot be used, or the pool takes no changes. A new name is not taken then.
 pub fn change(pools: &[OpenPool], volume: &Volume, change: &VolumeChange) -> Result<Vec<Durability>, Error> {
     let old = volume.name();
     let mut after = Vec::new();
     let cannot = |error| failed("change", &old, volume.pool(), error);
+    check_size(change.size_bytes.flatten())?;
     if let Some(name) = change.name.as_deref().filter(|name| **name != *old) {
         store::check_name(name)?;
         check_free(pools, name)?;
         after.push(with_room(|| volume.rename_volume(volume, name)).map_err(cannot)?);
     }
-    if let Some(size) = change.size_bytes {
-        after.push(with_room(|| volume.resize_volume(volume, Some(size))).map_err(cannot)?);
+    let size = change.size_bytes.map(|size| size.filter(|bytes| *bytes > 0));
+    if let Some(size) = size.filter(|size| *size != volume.size()) {
+        after.push(with_room(|| volume.resize_volume(volume, size)).map_err(cannot)?);
     }
-    if !change.root.is_empty() {
+    if !change.root.is_in(root_of(volume).map_err(cannot)?) {
         after.push(with_room(|| set_root(volume, change.root)).map_err(cannot)?);
     }
     Ok(after)
+}
+
+/// Returns the attributes of the root directory of a volume.
+fn root_of(volume: &Volume) -> Result<Root, EngineError> {
+    let superuser = Credentials::root();
+    let request = Request { credentials: &superuser, now: now(), access: Access::Blocking, key: None };
+    let root = volume.attributes(&request, Ino::ROOT).map_err(error_of)?.value;
+    Ok(Root { uid: Some(root.uid), gid: Some(root.gid), mode: Some(root.mode) })
 }
 
 fn set_root(volume: &Volume, root: Root) -> Result<Durability, EngineError> {
@@ -230,9 +268,8 @@ pub fn describe(pools: &[OpenPool], volume: &Volume, exports: Vec<String>) -> Re
     let name = volume.name();
     let superuser = Credentials::root();
     let request = Request { credentials: &superuser, now: now(), access: Access::Blocking, key: None };
-    let cannot = |failure| failed("examine", &name, volume.pool(), error_of(failure));
-    let status = volume.status(&request).map_err(cannot)?.value;
-    let root = volume.attributes(&request, Ino::ROOT).map_err(cannot)?.value;
+    let cannot = |error| failed("examine", &name, volume.pool(), error);
+    let status = volume.status(&request).map_err(|failure| cannot(error_of(failure)))?.value;
     let pool = pools.iter().find(|open| Arc::ptr_eq(&open.pool, volume.pool()));
     Ok(VolumeInfo {
         name: name.to_string(),
@@ -242,7 +279,7 @@ pub fn describe(pools: &[OpenPool], volume: &Volume, exports: Vec<String>) -> Re
         used_bytes: status.bytes_used,
         free_bytes: status.bytes_free,
         inodes: status.inodes_used,
-        root: Root { uid: Some(root.uid), gid: Some(root.gid), mode: Some(root.mode) },
+        root: root_of(volume).map_err(cannot)?,
         exports,
     })
 }

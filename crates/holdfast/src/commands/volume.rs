@@ -126,7 +126,7 @@ fn act(action: &Action) -> Result<(), Error> {
             show(&self::change(volume, &change)?, volume.json);
         }
         Action::Resize { volume, size } => {
-            let change = VolumeChange { size_bytes: Some(size.0), ..VolumeChange::default() };
+            let change = VolumeChange { size_bytes: Some(Some(size.0)), ..VolumeChange::default() };
             show(&self::change(volume, &change)?, volume.json);
         }
         Action::Rename { volume, new } => {

@@ -170,6 +170,29 @@ fn a_change_of_what_was_changed_since_is_refused() {
     server.stop();
 }
 
+#[test]
+fn a_limit_is_removed_by_null_and_a_change_of_nothing_is_not_logged() {
+    let scratch = Scratch::new();
+    let (server, address, _) = start(&scratch, "");
+    let token = succeed(&["token", "create", text(&scratch.path("data")), "ci", "--role", "operator"]);
+    let change = |json: &str| -> (u16, Value) {
+        let fields = format!("{}\r\nContent-Length: {}\r\n\r\n{json}", token.trim(), json.len());
+        let (status, reply) = ask(address, "PATCH /v1/volumes/main", &fields);
+        (status, content(&reply))
+    };
+    let size = |json: &str| change(json).1["size_bytes"].clone();
+    assert_eq!(size("{\"size_bytes\": 8388608}"), 8 << 20);
+    assert_eq!(size("{\"root\": {\"mode\": \"0700\"}}"), 8 << 20, "what is missing stays");
+    assert_eq!(size("{\"size_bytes\": null}"), Value::Null);
+    for nothing in ["{}", "{\"size_bytes\": 0, \"name\": \"main\"}", "{\"root\": {\"mode\": \"0700\"}}"] {
+        assert_eq!(change(nothing).0, 200, "{nothing}");
+    }
+    let (status, refused) = change("{\"size_bytes\": 10}");
+    assert!(status == 422 && refused["detail"].as_str().unwrap().contains("\"10 GiB\""), "{refused}");
+    let log = server.stop();
+    assert_eq!(log.matches("volume changed").count(), 3, "{log}");
+}
+
 /// Makes a request for a revision, and returns the status.
 fn if_match(address: SocketAddr, request: &str, revision: &str, token: &str) -> u16 {
     ask(address, request, &format!("{token}\r\nIf-Match: {revision}")).0

@@ -152,7 +152,7 @@ fn errors_in_the_configuration_name_their_position() {
     let sentence = refuse("[[export]]\npath = \"/a\"\nvolume = \"a\"\nsquash = 1\n");
     assert!(sentence.contains("holdfast.toml:7:10: squash is one of"), "{sentence}");
     let sentence = refuse("[[export]]\npath = \"/a\"\nvolume = \"other\"\n");
-    assert!(sentence.contains("has only main") && sentence.contains("\"other\""), "{sentence}");
+    assert!(sentence.contains("does not have, only main") && sentence.contains("\"other\""), "{sentence}");
     let sentence = fail(&["serve", text(&data), "--config", text(&scratch.path("none.toml"))], 2);
     assert!(sentence.contains("none.toml"), "{sentence}");
     let sentence = fail(&["serve"], 2);

@@ -1,5 +1,7 @@
 //! Suggestions for words that the configuration does not know.
 
+use crate::names;
+
 /// The keys outside any table.
 pub(crate) const TOP: &[&str] = &[
     "listen",
@@ -104,29 +106,9 @@ pub(crate) fn advice(table: &str, known: &[&str], key: &str) -> String {
     format!("the keys here are {}", known.join(", "))
 }
 
-/// Returns the word of `known` that `word` probably is, if it is a few letters away from one.
+/// Returns the word of `known` that `word` probably is. Hyphens stand for underscores.
 pub(crate) fn closest<'k>(known: &[&'k str], word: &str) -> Option<&'k str> {
-    let word = word.to_lowercase().replace('-', "_");
-    let best = known.iter().min_by_key(|known| distance(known, &word))?;
-    let is_beginning = word.len() >= 3 && (best.starts_with(&*word) || word.starts_with(best));
-    let errors_max = (best.len() / 3).clamp(1, 3);
-    (is_beginning || distance(best, &word) <= errors_max).then_some(*best)
-}
-
-/// Returns how many letters must be inserted, removed or replaced to turn `a` into `b` (Levenshtein's distance).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+    names::closest(known, &word.replace('-', "_"))
 }
 
 #[cfg(test)]
@@ -157,6 +139,5 @@ mod tests {
         for (table, known, key, expected) in cases {
             assert_eq!(advice(table, known, key), expected, "{key}");
         }
-        assert_eq!((distance("kitten", "sitting"), distance("", "abc")), (3, 3));
     }
 }

@@ -1,6 +1,7 @@
 //! Pools while they are served.
 
 use crate::error::{Error, ErrorKind};
+use crate::names;
 use crate::pools::PoolInfo;
 use crate::reload::Reloader;
 
@@ -20,7 +21,7 @@ impl Reloader {
     pub(crate) fn pool(&self, name: &str) -> Result<PoolInfo, Error> {
         let Some(open) = self.pools.iter().find(|open| *open.name == *name) else {
             let names: Vec<&str> = self.pools.iter().map(|open| &*open.name).collect();
-            let sentence = format!("there is no pool {name:?}, only {}", names.join(", "));
+            let sentence = format!("there is no pool {name:?}{}", names::others(&names, name));
             return Err(Error { kind: ErrorKind::NotFound, sentence });
         };
         open.describe(&self.root)

@@ -64,7 +64,11 @@ impl Reloader {
         if change.name.as_ref().is_some_and(|new| new != name) {
             self.check_not_configured(&in_force.export, name, "renamed")?;
         }
-        for after in volumes::change(&self.pools, &volume, change)? {
+        let changes = volumes::change(&self.pools, &volume, change)?;
+        if changes.is_empty() {
+            return self.describe(&volume);
+        }
+        for after in changes {
             volumes::wait_durable(&volume, after)?;
         }
         self.serve(&in_force.export, volumes_of(&self.pools))?;
