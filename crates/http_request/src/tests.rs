@@ -23,8 +23,16 @@ fn refused(head: &str) -> Option<u16> {
 
 #[test]
 fn a_malformed_field_is_named_if_the_request_line_is_good() {
-    let sentence = |head: &str| parse_head(head.as_bytes()).err().map(|refusal| (refusal.status, refusal.sentence));
-    for fields in ["If-Match: \"a\"\r\r\n", "If-Match: \"a\"\r \r\n", "If-Match: \0\r\n", "If Match: a\r\n", ": a\r\n", " a\r\n"] {
+    let sentence =
+        |head: &str| parse_head(head.as_bytes()).err().map(|refusal| (refusal.status, refusal.sentence));
+    for fields in [
+        "If-Match: \"a\"\r\r\n",
+        "If-Match: \"a\"\r \r\n",
+        "If-Match: \0\r\n",
+        "If Match: a\r\n",
+        ": a\r\n",
+        " a\r\n",
+    ] {
         assert_eq!(
             sentence(&format!("POST /v1/exports/reload HTTP/1.1\r\nHost: a\r\n{fields}\r\n")),
             Some((400, "a header field of the request is malformed")),

@@ -13,7 +13,8 @@ use crate::clock::now;
 use crate::config::size::Size;
 use crate::error::Error;
 
-pub use info::{PoolInfo, describe, list};
+pub(crate) use info::volume_names;
+pub use info::{PoolInfo, describe, list, read};
 pub use repair::repair;
 
 mod info;

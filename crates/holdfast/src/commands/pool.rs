@@ -10,6 +10,7 @@ use server::admin::api::types::{NewVolume, PoolInfo, VolumeInfo};
 use server::config::size::Size;
 use server::config::{JOURNAL_BYTES_DEFAULT, values};
 use server::error::{Error, ErrorKind};
+use server::names;
 use server::pools::{self, creation_notice};
 use server::volumes::{self, Unserved};
 use store::Directory;
@@ -22,6 +23,9 @@ other. It begins with one volume; `holdfast volume create --pool` makes others.
 
 Example:
   holdfast pool create /srv/holdfast fast --volume scratch --path /mnt/nvme";
+
+/// Most volumes that text names for a pool; JSON has all.
+const VOLUMES_SHOWN_MAX: usize = 20;
 
 #[derive(Debug, Args)]
 pub(crate) struct Pool {
@@ -83,13 +87,12 @@ fn act(action: &Action) -> Result<(), Error> {
             let first = volumes::options(&new)?;
             eprintln!("holdfast: {}", creation_notice(&directory, name, journal, bytes));
             pools::create(&directory, name, (path, journal), bytes, first)?;
-            show(&pools::describe(data, name)?, *json);
+            let volumes = Some(vec![volume.clone()]);
+            show(&PoolInfo { volumes, ..pools::describe(data, name)? }, *json);
         }
         Action::List(All { data, json }) => {
             let pools = list(data)?;
-            print_either(*json, &as_json(&pools), || {
-                pools.iter().map(|pool| format!("{}  {}  {}\n", pool.name, pool.id, state(pool))).collect()
-            });
+            print_either(*json, &as_json(&pools), || lines(&pools));
         }
         Action::Show(Named { data, name, json }) => show(&find(data, name)?, *json),
         Action::Delete { pool, with_volumes } => delete(pool, *with_volumes)?,
@@ -150,12 +153,33 @@ fn find(data: &Path, name: &str) -> Result<PoolInfo, Error> {
     if admin::is_served(data) {
         return admin::get(data, &format!("/v1/pools/{}", admin::escaped(name)));
     }
-    pools::describe(data, name)
+    pools::read(data, name)
+}
+
+/// Shows each pool in a line, in columns.
+fn lines(pools: &[PoolInfo]) -> String {
+    let states: Vec<String> = pools.iter().map(state).collect();
+    let name_width = pools.iter().map(|pool| pool.name.len()).max().unwrap_or(0);
+    let state_width = states.iter().map(String::len).max().unwrap_or(0);
+    let line = |(pool, state): (&PoolInfo, &String)| {
+        let PoolInfo { name, id, .. } = pool;
+        format!("{name:name_width$}  {id}  {state:state_width$}  volumes {}\n", volume_names(pool))
+    };
+    pools.iter().zip(&states).map(line).collect()
+}
+
+/// Names the volumes of a pool, at most [`VOLUMES_SHOWN_MAX`] of them.
+fn volume_names(pool: &PoolInfo) -> String {
+    match pool.volumes.as_deref() {
+        None => "unknown".to_owned(),
+        Some([]) => "none".to_owned(),
+        Some(volumes) => names::list(volumes, VOLUMES_SHOWN_MAX),
+    }
 }
 
 fn show(pool: &PoolInfo, json: bool) {
     print_either(json, &as_json(pool), || {
-        let mut rows = vec![
+        table(&[
             ("name", pool.name.clone()),
             ("id", pool.id.clone()),
             ("path", pool.path.clone()),
@@ -163,11 +187,8 @@ fn show(pool: &PoolInfo, json: bool) {
             ("index", Size(pool.index_bytes).to_string()),
             ("segments", format!("{} ({})", pool.segments, Size(pool.segment_bytes))),
             ("state", state(pool)),
-        ];
-        if let Some(volumes) = &pool.volumes {
-            rows.push(("volumes", if volumes.is_empty() { "none".to_owned() } else { volumes.join(", ") }));
-        }
-        table(&rows)
+            ("volumes", volume_names(pool)),
+        ])
     });
 }
 

@@ -19,7 +19,7 @@ fn a_start_and_config_check_refuse_the_same_and_create_nothing() {
         ("memory = \"16 MiB\"", 2, ":1:10: memory is 16 MiB, which is too little"),
         ("memory = \"1024 TiB\"", 2, ":1:10: memory is 1024 TiB, but this machine"),
         ("lease = 1", 2, ":1:9: lease is a number of seconds from 5 to 3600"),
-        ("[[export]]\npath = \"/a\"\nvolume = \"other\"", 2, "the volume \"other\", but "),
+        ("[[export]]\npath = \"/a\"\nvolume = \"other\"", 2, "the volume \"other\", which "),
         // An address for documentation (RFC 5737).
         ("listen = [\"192.0.2.1:2049\"]", 1, "this machine has no such address"),
     ];
@@ -57,7 +57,7 @@ fn config_check_knows_the_volumes_while_a_server_runs() {
     let checks = |what: &str| {
         let sentence = fail(&named(&["main", "none"]).each_ref().map(String::as_str), 2);
         assert!(
-            sentence.contains("the volume \"none\", but ") && sentence.contains("main"),
+            sentence.contains("the volume \"none\", which ") && sentence.contains("main"),
             "{what}: {sentence}"
         );
         succeed(&named(&["main", "new"]).each_ref().map(String::as_str));

@@ -30,6 +30,15 @@ fn without_a_server_volumes_are_created_shown_renamed_and_deleted() {
     assert!(sentence.contains("cannot be named"), "{sentence}");
     let sentence = fail(&["volume", "create", directory, "other", "--pool", "none"], 1);
     assert!(sentence.contains("there is no pool"), "{sentence}");
+    for forgotten in [
+        &["volume", "create", directory, "tiny", "--size", "10"][..],
+        &["volume", "resize", directory, "home", "10"],
+    ] {
+        let sentence = fail(forgotten, 2);
+        assert!(sentence.contains("did you mean \"10 GiB\"? Write at least \"1 MiB\", or 0"), "{sentence}");
+    }
+    let sentence = fail(&["volume", "resize", directory, "home", "1023 KiB"], 2);
+    assert!(sentence.contains("cannot be 1023 KiB: write at least \"1 MiB\""), "{sentence}");
     let resized = json(&["volume", "resize", directory, "temporary", "8 MiB", "--json"]);
     assert_eq!(resized["size_bytes"], 8 << 20);
     let resized = json(&["volume", "resize", directory, "temporary", "0", "--json"]);
@@ -199,7 +208,16 @@ fn pools_are_created_elsewhere_shown_served_and_deleted() {
         let refused = fail(&[&["pool", "delete", directory, "fast"], served].concat(), 3);
         assert!(refused.contains("stop it"), "{refused}");
     }
+    let served = succeed(&["pool", "list", directory]);
     server.stop();
+    for text in [served, succeed(&["pool", "list", directory])] {
+        let (first, second) = text.trim_end().split_once('\n').unwrap();
+        assert!(first.ends_with("  volumes main") && second.ends_with("  volumes more, scratch"), "{text}");
+        assert_eq!(first.find("volumes"), second.find("volumes"), "{text}");
+    }
+    assert!(succeed(&["pool", "show", directory, "fast"]).contains("volumes   more, scratch"));
+    let list = json(&["pool", "list", directory, "--json"]);
+    assert_eq!(list[1]["volumes"], serde_json::json!(["more", "scratch"]));
 
     let refused = fail(&["pool", "delete", directory, "fast", "--yes"], 2);
     for said in ["more (", "scratch (", " objects)", "--with-volumes"] {
@@ -218,6 +236,27 @@ fn pools_are_created_elsewhere_shown_served_and_deleted() {
     assert!(!elsewhere.join("fast").exists());
     assert!(succeed(&["pool", "show", directory, "default"]).contains("not in use"));
     assert_eq!(json(&["volume", "list", directory, "--json"]).as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn many_names_are_listed_in_part() {
+    let scratch = Scratch::new();
+    let data = scratch.path("data");
+    let directory = text(&data);
+    let server = Server::start(&data, &scratch.config(""), &[]);
+    for number in 10..40 {
+        succeed(&["volume", "create", directory, &format!("volume-{number}")]);
+    }
+    let sentence = fail(&["volume", "show", directory, "volum-30"], 1);
+    assert!(
+        sentence.contains(", only volume-30, main, ") && sentence.ends_with(" and 21 more"),
+        "{sentence}"
+    );
+    let pool = succeed(&["pool", "show", directory, "default"]);
+    assert!(pool.contains("main, volume-10, ") && pool.contains("volume-28 and 11 more\n"), "{pool}");
+    server.stop();
+    let list = json(&["pool", "list", directory, "--json"]);
+    assert_eq!(list[0]["volumes"].as_array().unwrap().len(), 31);
 }
 
 #[test]

@@ -1,10 +1,11 @@
-//! Pools, as administrators see them. Their directories are read without a lock; only the process that has a pool open knows its
-//! volumes.
+//! Pools, as administrators see them. Their directories are read without a lock; while a process has a pool open, only that
+//! process knows its volumes.
 
 use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use store::Directory;
 
 use super::OpenPool;
 use crate::error::{Error, ErrorKind};
@@ -31,17 +32,43 @@ pub struct PoolInfo {
     pub segment_bytes: u64,
     /// The process that has it open; 0 if that is unknown, none if no process has.
     pub in_use_by: Option<u32>,
-    /// The names of its volumes, sorted; none of a pool that no server has open.
+    /// The names of its volumes, sorted; none if they cannot be read.
     #[serde(default)]
     pub volumes: Option<Vec<String>>,
 }
 
-/// Returns the pools of the data directory at `root`, sorted by name, without their volumes.
+/// Returns the pools of the data directory at `root`, sorted by name, with the names of their volumes as [`read`] finds them.
 ///
 /// # Errors
 /// It is no data directory, or a pool cannot be examined.
 pub fn list(root: &Path) -> Result<Vec<PoolInfo>, Error> {
-    store::list(root)?.iter().map(|name| describe(root, name)).collect()
+    store::list(root)?.iter().map(|name| read(root, name)).collect()
+}
+
+/// Returns the pool with this name of the data directory at `root`, which no server has open, with the names of its volumes. That
+/// takes time in proportion to its journal. If the names cannot be read, that is logged, and there are none.
+///
+/// # Errors
+/// There is none, or it cannot be examined.
+pub fn read(root: &Path, name: &str) -> Result<PoolInfo, Error> {
+    let info = describe(root, name)?;
+    let names = Directory::open_to_read(root)
+        .map_err(Error::from)
+        .and_then(|directory| volume_names(&directory, name))
+        .inspect_err(|error| tracing::warn!(%error, "cannot list the volumes of the pool {name:?}"));
+    Ok(PoolInfo { volumes: names.ok(), ..info })
+}
+
+/// Reads the names of the volumes of a pool that no process has open, sorted.
+///
+/// # Errors
+/// They cannot be read.
+pub(crate) fn volume_names(directory: &Directory, pool: &str) -> Result<Vec<String>, Error> {
+    let media = directory.open_pool(pool, None)?;
+    let mut names = volume::files::volume_names(&media)
+        .map_err(|error| Error::failed(format!("cannot read the pool {pool:?}: {error}")))?;
+    names.sort();
+    Ok(names)
 }
 
 /// Returns the pool with this name of the data directory at `root`, without its volumes.

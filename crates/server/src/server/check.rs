@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use store::Directory;
-use volume::files::volume_names as volumes_in;
 
 use crate::admin;
 use crate::admin::api::types::VolumeInfo;
@@ -67,9 +66,7 @@ pub fn volume_names(root: &Path) -> Result<Vec<Arc<str>>, Error> {
     let directory = Directory::open_to_read(root)?;
     let mut names = Vec::new();
     for pool in directory.pools()? {
-        let media = directory.open_pool(&pool, None)?;
-        let found = volumes_in(&media)
-            .map_err(|error| Error::failed(format!("cannot read the pool {pool:?}: {error}")))?;
+        let found = pools::volume_names(&directory, &pool)?;
         names.extend(found.into_iter().map(Arc::<str>::from));
     }
     Ok(names)
