@@ -14,7 +14,7 @@ pub(crate) type Outcome = Result<ExitCode, Error>;
 /// Returns the exit code for a kind of error.
 pub(crate) fn exit_code(kind: ErrorKind) -> ExitCode {
     match kind {
-        ErrorKind::Failed | ErrorKind::NotFound => ExitCode::from(1),
+        ErrorKind::Failed | ErrorKind::NotFound | ErrorKind::Conflict => ExitCode::from(1),
         ErrorKind::Usage => ExitCode::from(2),
         ErrorKind::InUse => ExitCode::from(3),
     }

@@ -4,12 +4,13 @@ pub mod api;
 mod tokens;
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -45,6 +46,49 @@ pub(crate) struct Admin {
     listeners: Vec<Listener>,
 }
 
+/// The address for other hosts, bound.
+pub(crate) struct Remote {
+    socket: TcpListener,
+    tls: Option<Tls>,
+    address: SocketAddr,
+}
+
+impl Remote {
+    /// Binds the address, if one is configured. Nobody is answered before [`Admin::start`].
+    ///
+    /// # Errors
+    /// The certificate or the address cannot be used.
+    pub(crate) fn bind(settings: &config::Api) -> Result<Option<Remote>, Error> {
+        let tls = read_certificate(settings)?;
+        let Some(wanted) = settings.listen else { return Ok(None) };
+        let bound = TcpListener::bind(wanted).and_then(|socket| Ok((socket.local_addr()?, socket)));
+        let (address, socket) = bound.map_err(|error| cannot_listen(wanted, &error))?;
+        Ok(Some(Remote { socket, tls, address }))
+    }
+}
+
+/// Reads the certificate, if one is configured.
+///
+/// # Errors
+/// It cannot be used.
+pub(crate) fn read_certificate(settings: &config::Api) -> Result<Option<Tls>, Error> {
+    let files = settings.certificate.as_deref().zip(settings.key.as_deref());
+    files.map(|(certificate, key)| Tls::read(certificate, key)).transpose().map_err(Error::usage)
+}
+
+/// Tests whether this machine has the address, without taking its port.
+///
+/// # Errors
+/// It does not have it.
+pub(crate) fn check_address(settings: &config::Api) -> Result<(), Error> {
+    let Some(address) = settings.listen else { return Ok(()) };
+    TcpListener::bind((address.ip(), 0)).map(drop).map_err(|error| cannot_listen(address, &error))
+}
+
+fn cannot_listen(address: SocketAddr, error: &io::Error) -> Error {
+    Error::failed(format!("cannot listen on {address} for administration: {error}; change `listen` of [api]"))
+}
+
 fn socket_path(root: &Path) -> io::Result<PathBuf> {
     let path = root.join(NAME);
     if path.as_os_str().len() > PATH_BYTES_MAX {
@@ -66,10 +110,14 @@ impl Admin {
     /// Answers the requests of administrators. The caller holds the data directory, so an existing socket is a leftover.
     ///
     /// # Errors
-    /// The tokens, the certificate or the address cannot be used. A server works without the local socket: its failure is only
-    /// logged.
-    pub(crate) fn start(root: &Path, source: Source, settings: &config::Api) -> Result<Admin, Error> {
-        let api = Arc::new(Api::new(source, Tokens::read(root)?, settings.clients.clone()));
+    /// The tokens cannot be used, or there is no thread. A server works without the local socket: its failure is only logged.
+    pub(crate) fn start(
+        root: &Path,
+        source: Source,
+        remote: Option<Remote>,
+        clients: Option<Vec<IpNet>>,
+    ) -> Result<Admin, Error> {
+        let api = Arc::new(Api::new(source, Tokens::read(root)?, clients));
         let mut admin = Admin { path: root.join(NAME), listeners: Vec::new() };
         match local_socket(root).and_then(|socket| Listener::start(socket, Arc::<Api>::clone(&api))) {
             Ok(listener) => admin.listeners.push(listener),
@@ -77,23 +125,10 @@ impl Admin {
                 tracing::warn!(%error, "cannot make the administrator's socket; no command can reach the server");
             }
         }
-        if let Some(address) = settings.listen {
-            let tls = settings.certificate.as_deref().zip(settings.key.as_deref());
-            let tls = tls
-                .map(|(certificate, key)| Tls::read(certificate, key))
-                .transpose()
-                .map_err(Error::usage)?;
-            let listening = TcpListener::bind(address).and_then(|socket| {
-                let address = socket.local_addr()?;
-                Ok((Listener::start(Socket::Tcp(socket, tls), api)?, address))
-            });
-            let (listener, address) = listening.map_err(|error| {
-                Error::failed(format!(
-                    "cannot listen on {address} for administration: {error}; change `listen` of [api]"
-                ))
-            })?;
+        if let Some(Remote { socket, tls, address }) = remote {
+            let listener = Listener::start(Socket::Tcp(socket, tls), api);
+            admin.listeners.push(listener.map_err(|error| cannot_listen(address, &error))?);
             tracing::info!(%address, "administration");
-            admin.listeners.push(listener);
         }
         Ok(admin)
     }
@@ -151,7 +186,7 @@ pub fn ask<T: DeserializeOwned>(
         let problem: ProblemDetails = serde_json::from_slice(&reply.content).map_err(unreadable)?;
         let kind = match problem.status {
             404 => ErrorKind::NotFound,
-            409 => ErrorKind::InUse,
+            409 => ErrorKind::Conflict,
             400..=499 => ErrorKind::Usage,
             _ => ErrorKind::Failed,
         };

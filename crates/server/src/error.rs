@@ -7,8 +7,10 @@ use std::fmt;
 pub enum ErrorKind {
     /// The command line or the configuration must be corrected.
     Usage,
-    /// Another process uses the data directory or a volume.
+    /// Another process uses the data directory or a pool.
     InUse,
+    /// What exists stands in the way: the name is taken, or the configuration exports the volume.
+    Conflict,
     /// There is nothing of that name.
     NotFound,
     /// Any other error.
@@ -48,6 +50,7 @@ impl From<store::Error> for Error {
     fn from(error: store::Error) -> Error {
         let kind = match error.kind() {
             store::ErrorKind::InUse => ErrorKind::InUse,
+            store::ErrorKind::Exists => ErrorKind::Conflict,
             store::ErrorKind::Invalid | store::ErrorKind::Foreign | store::ErrorKind::Owner => {
                 ErrorKind::Usage
             }

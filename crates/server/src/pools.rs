@@ -55,15 +55,16 @@ fn effective_journal_bytes(requested: u64) -> u64 {
     requested.checked_next_multiple_of(LOG_FILE_BYTES).unwrap_or(requested)
 }
 
-/// Returns a notice, shown before a pool is created, of the space that it takes with a journal of `journal_bytes`.
+/// Returns a notice, shown before a pool is created in `path` or the data directory, of the space that it takes with a journal of
+/// `journal_bytes`.
 pub fn creation_notice(
     directory: &Directory,
     name: &str,
-    journal: Option<&Path>,
+    (path, journal): (Option<&Path>, Option<&Path>),
     journal_bytes: u64,
 ) -> String {
     let bytes = effective_journal_bytes(journal_bytes);
-    let (root, ahead) = (directory.root().display(), ahead_bytes(bytes));
+    let (root, ahead) = (path.unwrap_or(directory.root()).display(), ahead_bytes(bytes));
     let reserves = match journal {
         None => format!(
             "about {} in {root}, {} of it for its journal",
@@ -75,18 +76,22 @@ pub fn creation_notice(
             format!("{} for its journal in {place}, and about {} in {root}", Size(bytes), Size(ahead))
         }
     };
-    format!("creating pool {name}: reserves {reserves}; --journal-size makes it smaller")
+    let advice = if bytes > LOG_FILE_BYTES { "; --journal-size makes it smaller" } else { "" };
+    format!("creating pool {name}: reserves {reserves}{advice}")
 }
 
 /// Checks whether the data directory at `root`, which need not exist yet, can have the pool that [`create`] would create.
-pub(crate) fn check_new(
+///
+/// # Errors
+/// It cannot.
+pub fn check_new(
     root: &Path,
     name: &str,
-    journal: Option<&Path>,
+    (path, journal): (Option<&Path>, Option<&Path>),
     journal_bytes: u64,
 ) -> Result<(), Error> {
     let journal_bytes = effective_journal_bytes(journal_bytes);
-    store::check_new(root, &NewPool { name, id: 0, journal, path: None, journal_bytes })?;
+    store::check_new(root, &NewPool { name, id: 0, journal, path, journal_bytes })?;
     Ok(())
 }
 

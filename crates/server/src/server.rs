@@ -10,7 +10,7 @@ use nfs::service::{LostRecords, Service};
 use store::Directory;
 use volume::time::Time;
 
-use crate::admin::{Admin, Source};
+use crate::admin::{Admin, Remote, Source};
 use crate::background::copies::Copies;
 use crate::background::driver::Drivers;
 use crate::clock::{self, now};
@@ -38,7 +38,7 @@ use crate::protocol::calls::Calls;
 use crate::reload::Reloader;
 use crate::volumes::{self, FIRST_ROOT_MODE, FIRST_VOLUME, NewVolume, Root};
 
-pub use check::{check, check_exports, volume_names};
+pub use check::{check, check_certificate, check_exports, volume_names};
 
 /// Settings of a server.
 #[derive(Clone, Debug)]
@@ -106,9 +106,8 @@ impl Server {
         let start = Instant::now();
         let connections = connections_max(raise_descriptor_limit());
         check(settings)?;
-        let directory = Directory::open_or_create(&settings.data)?;
-        let listeners = listen(&settings.listen)?;
-        let addresses = local_addresses(&listeners)?;
+        let (directory, sockets) = take(settings)?;
+        let addresses = local_addresses(&sockets.listeners)?;
         let pools = open_pools(&directory, settings)?;
         let mut volumes = volumes_of(&pools);
         for warning in audience::warnings(&settings.exports, &addresses) {
@@ -148,7 +147,7 @@ impl Server {
         );
         let mut server = Server {
             reloader: Arc::new(reloader),
-            loops: Loops::start(loop_settings, listeners, calls)?,
+            loops: Loops::start(loop_settings, sockets.listeners, calls)?,
             drivers: Vec::new(),
             protocol,
             callbacks: None,
@@ -163,7 +162,7 @@ impl Server {
             mount_points,
             pools,
         };
-        match server.start_rest(settings) {
+        match server.start_rest(settings, sockets.remote) {
             Ok(()) => {
                 tracing::info!(milliseconds = milliseconds_since(start), "serving");
                 Ok(server)
@@ -177,7 +176,7 @@ impl Server {
     }
 
     /// Starts what needs the whole server: the threads of pools, callbacks, copies, the administrator's socket.
-    fn start_rest(&mut self, settings: &Settings) -> Result<(), Error> {
+    fn start_rest(&mut self, settings: &Settings, remote: Option<Remote>) -> Result<(), Error> {
         for (served, commits) in self.pools.iter().zip(&self.protocol.commits) {
             let mailboxes = self.loops.mailboxes.clone();
             served.pool.on_progress(Box::new(move || {
@@ -190,7 +189,7 @@ impl Server {
         let callbacks = Callbacks::start(Arc::clone(&self.protocol), self.loops.mailboxes.clone());
         self.callbacks = Some(callbacks.map_err(|error| no_thread(&error))?);
         self.copies = Some(Copies::start(&self.protocol).map_err(|error| no_thread(&error))?);
-        self.admin = Some(self.start_admin(&settings.config.1.api)?);
+        self.admin = Some(self.start_admin(remote, &settings.config.1.api)?);
         if settings.rpcbind {
             rpcbind::register(&self.addresses)?;
             self.registered = true;
@@ -221,13 +220,13 @@ impl Server {
         self.metrics_source().scrape()
     }
 
-    fn start_admin(&self, settings: &config::Api) -> Result<Admin, Error> {
+    fn start_admin(&self, remote: Option<Remote>, settings: &config::Api) -> Result<Admin, Error> {
         let source = Source {
             measured: self.metrics_source(),
             reloader: Arc::clone(&self.reloader),
             events: Arc::clone(&self.events),
         };
-        Admin::start(self.directory.root(), source, settings)
+        Admin::start(self.directory.root(), source, remote, settings.clients.clone())
     }
 
     /// Returns what puts other exports in force.
@@ -293,6 +292,30 @@ impl Server {
     }
 }
 
+/// The sockets of a server, bound.
+struct Sockets {
+    listeners: Vec<TcpListener>,
+    remote: Option<Remote>,
+}
+
+impl Sockets {
+    fn bind(settings: &Settings) -> Result<Sockets, Error> {
+        let listeners = listen(&settings.listen)?;
+        Ok(Sockets { listeners, remote: Remote::bind(&settings.config.1.api)? })
+    }
+}
+
+/// Takes the data directory and the addresses. A new directory is created last, so that nothing is for a server that cannot
+/// listen; who uses an existing one is said before who has the port, since that is usually the same server.
+fn take(settings: &Settings) -> Result<(Directory, Sockets), Error> {
+    if store::list_or_none(&settings.data)?.is_empty() {
+        let sockets = Sockets::bind(settings)?;
+        return Ok((Directory::open_or_create(&settings.data)?, sockets));
+    }
+    let directory = Directory::open_or_create(&settings.data)?;
+    Ok((directory, Sockets::bind(settings)?))
+}
+
 fn listen(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, Error> {
     addresses
         .iter()
@@ -320,7 +343,7 @@ fn open_pools(directory: &Directory, settings: &Settings) -> Result<Vec<OpenPool
     let journal = settings.journal.as_deref();
     if names.is_empty() {
         let bytes = settings.journal_bytes;
-        tracing::info!("{}", pools::creation_notice(directory, FIRST_POOL, journal, bytes));
+        tracing::info!("{}", pools::creation_notice(directory, FIRST_POOL, (None, journal), bytes));
         let root = Root { mode: Some(FIRST_ROOT_MODE), ..Root::default() };
         let first = NewVolume { name: FIRST_VOLUME.to_owned(), root, ..NewVolume::default() };
         pools::create(directory, FIRST_POOL, (None, journal), bytes, volumes::options(&first)?)?;

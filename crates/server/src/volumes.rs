@@ -344,7 +344,7 @@ pub fn check_free(pools: &[OpenPool], name: &str) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error {
-        kind: ErrorKind::InUse,
+        kind: ErrorKind::Conflict,
         sentence: format!("there is a volume {name:?} already; choose another name, or delete it first"),
     })
 }

@@ -304,6 +304,9 @@ pub fn check_new(root: &Path, new: &NewPool<'_>) -> Result<(), Error> {
         };
         return Err(Error::new(ErrorKind::Exists, sentence));
     }
+    if let Some(elsewhere) = new.path {
+        place_below(elsewhere, new.name)?;
+    }
     let files = new.journal_bytes / LOG_FILE_BYTES;
     if !JOURNAL_FILES.contains(&files) || !new.journal_bytes.is_multiple_of(LOG_FILE_BYTES) {
         let sentence = format!(
@@ -446,8 +449,8 @@ fn build(
     sync_directory(&path).and_then(|()| sync_directory(fresh)).map_err(at(fresh))
 }
 
-/// Makes `fresh` a link to the directory of a pool below `elsewhere`, which does not exist yet.
-fn link(fresh: &Path, elsewhere: &Path, name: &str) -> Result<(), Error> {
+/// Returns the place of a new pool below `elsewhere`, where nothing may be.
+fn place_below(elsewhere: &Path, name: &str) -> Result<PathBuf, Error> {
     let elsewhere =
         fs::canonicalize(elsewhere).map_err(|error| Error::io("find the directory", elsewhere, &error))?;
     let place = elsewhere.join(name);
@@ -455,7 +458,12 @@ fn link(fresh: &Path, elsewhere: &Path, name: &str) -> Result<(), Error> {
         let sentence = format!("{} exists; choose another directory, or remove it", place.display());
         return Err(Error::new(ErrorKind::Exists, sentence));
     }
-    std::os::unix::fs::symlink(&place, fresh)
+    Ok(place)
+}
+
+/// Makes `fresh` a link to the directory of a pool below `elsewhere`, which does not exist yet.
+fn link(fresh: &Path, elsewhere: &Path, name: &str) -> Result<(), Error> {
+    std::os::unix::fs::symlink(place_below(elsewhere, name)?, fresh)
         .and_then(|()| sync_directory(parent(fresh)))
         .map_err(|error| Error::io("link", fresh, &error))
 }

@@ -50,6 +50,7 @@ fn check(file: &Path, data: Option<PathBuf>) -> Result<String, Error> {
     for warning in audience::warnings(&config.export, &listen) {
         eprintln!("holdfast: warning: {warning}");
     }
+    server::server::check_certificate(&config.api)?;
     let Some(data) = data.or_else(|| config.data.clone()) else {
         return Ok(format!(
             "{shown} is valid; to check it against the volumes too: holdfast config check {shown} DATA\n"

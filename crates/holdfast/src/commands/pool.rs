@@ -81,12 +81,13 @@ fn act(action: &Action) -> Result<(), Error> {
             let free = volumes::check_free(unserved.pools(), volume);
             let directory = unserved.close()?;
             free?;
-            let (path, journal) = (path.as_deref(), journal.as_deref());
             let bytes = journal_size.map_or(JOURNAL_BYTES_DEFAULT, |size| size.0);
             let new = NewVolume { name: volume.clone(), ..NewVolume::default() };
             let first = volumes::options(&new)?;
-            eprintln!("holdfast: {}", creation_notice(&directory, name, journal, bytes));
-            pools::create(&directory, name, (path, journal), bytes, first)?;
+            let places = (path.as_deref(), journal.as_deref());
+            pools::check_new(directory.root(), name, places, bytes)?;
+            eprintln!("holdfast: {}", creation_notice(&directory, name, places, bytes));
+            pools::create(&directory, name, places, bytes, first)?;
             let volumes = Some(vec![volume.clone()]);
             show(&PoolInfo { volumes, ..pools::describe(data, name)? }, *json);
         }

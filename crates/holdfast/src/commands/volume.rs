@@ -180,7 +180,8 @@ fn create(data: &Path, new: &NewVolume, first: &FirstPool) -> Result<VolumeInfo,
     let (journal, bytes) =
         (first.journal.as_deref(), first.journal_size.map_or(JOURNAL_BYTES_DEFAULT, |size| size.0));
     let options = volumes::options(new)?;
-    eprintln!("holdfast: {}", creation_notice(&directory, pool, journal, bytes));
+    pools::check_new(directory.root(), pool, (None, journal), bytes)?;
+    eprintln!("holdfast: {}", creation_notice(&directory, pool, (None, journal), bytes));
     pools::create(&directory, pool, (None, journal), bytes, options)?;
     offline(Unserved::open(directory)?, |pools| describe(pools, &new.name))
 }

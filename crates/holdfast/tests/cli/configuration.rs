@@ -30,6 +30,28 @@ fn a_start_and_config_check_refuse_the_same_and_create_nothing() {
         assert_eq!(fail(&["serve", text(&data), "--config", text(&file)], code), checked);
         assert!(!data.exists());
     }
+    let (certificate, key) = (scratch.path("tls.crt"), scratch.path("tls.key"));
+    std::fs::write(&file, format!("[api]\ncertificate = {certificate:?}\nkey = {key:?}\n")).unwrap();
+    for content in [None, Some("no PEM")] {
+        if let Some(content) = content {
+            std::fs::write(&certificate, content).unwrap();
+        }
+        let checked = fail(&["config", "check", text(&file)], 2);
+        assert!(checked.contains("tls.crt as `certificate` of [api]"), "{checked}");
+        assert_eq!(fail(&["config", "check", text(&file), text(&data)], 2), checked);
+        assert_eq!(fail(&["serve", text(&data), "--config", text(&file)], 2), checked);
+        assert!(!data.exists());
+    }
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = other.local_addr().unwrap();
+    for configuration in [format!("listen = [\"{taken}\"]"), format!("[api]\nlisten = \"{taken}\"")] {
+        std::fs::write(&file, configuration).unwrap();
+        let serve = ["serve", text(&data), "--config", text(&file), "--listen", "127.0.0.1:0"];
+        let is_api = std::fs::read_to_string(&file).unwrap().contains("api");
+        let sentence = fail(&serve[..if is_api { 6 } else { 4 }], 1);
+        assert!(sentence.contains(&format!("cannot listen on {taken}")), "{sentence}");
+        assert!(!data.exists());
+    }
     let overlapping = ["serve", text(&data), "--listen", "0.0.0.0:2049", "--listen", "127.0.0.1:2049"];
     assert!(fail(&overlapping, 2).contains("includes 127.0.0.1:2049: remove"));
     assert!(!data.exists());

@@ -83,7 +83,7 @@ impl Tokens {
         let mut known = self.known.lock();
         if known.iter().any(|other| other.token.name == name) {
             let sentence = format!("there is a token {name:?}: delete it first, or choose another name");
-            return Err(Error { kind: ErrorKind::InUse, sentence });
+            return Err(Error { kind: ErrorKind::Conflict, sentence });
         }
         if known.len() >= TOKENS_MAX {
             return Err(Error::usage(format!("there are {TOKENS_MAX} tokens: delete some first")));
@@ -149,7 +149,7 @@ mod tests {
         std::fs::create_dir_all(&root).unwrap();
         let tokens = Tokens::read(&root).unwrap();
         let created = tokens.create("prometheus", Role::Viewer).unwrap();
-        assert_eq!(tokens.create("prometheus", Role::Admin).unwrap_err().kind, ErrorKind::InUse);
+        assert_eq!(tokens.create("prometheus", Role::Admin).unwrap_err().kind, ErrorKind::Conflict);
         assert_eq!(tokens.create("a b", Role::Admin).unwrap_err().kind, ErrorKind::Usage);
         let file = std::fs::read_to_string(root.join(NAME)).unwrap();
         assert!(!file.contains(&created.secret), "only its hash is kept");

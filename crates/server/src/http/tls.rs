@@ -21,17 +21,24 @@ impl Tls {
     /// # Errors
     /// A sentence that says which file cannot be used, and why.
     pub(crate) fn read(certificate: &Path, key: &Path) -> Result<Tls, String> {
-        let cannot =
-            |path: &Path, error: &dyn std::fmt::Display| format!("cannot use {}: {error}", path.display());
+        let cannot = |what: &str, path: &Path, error: &dyn std::fmt::Display| {
+            format!(
+                "cannot use {} as `{what}` of [api]: {error}; name a file in PEM that this user can read",
+                path.display()
+            )
+        };
         let chain: Result<Vec<_>, PemError> =
             CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);
-        let chain = chain.map_err(|error| cannot(certificate, &error))?;
-        let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| cannot(key, &error))?;
+        let chain = chain.map_err(|error| cannot("certificate", certificate, &error))?;
+        if chain.is_empty() {
+            return Err(cannot("certificate", certificate, &"it holds no certificate"));
+        }
+        let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| cannot("key", key, &error))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, secret));
-        Ok(Tls(Arc::new(config.map_err(|error| cannot(certificate, &error))?)))
+        Ok(Tls(Arc::new(config.map_err(|error| cannot("certificate", certificate, &error))?)))
     }
 
     /// Encrypts a connection. The handshake is part of its first request.

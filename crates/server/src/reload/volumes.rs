@@ -118,7 +118,7 @@ impl Reloader {
         let Some(export) = exports.iter().find(|export| export.volume == name) else { return Ok(()) };
         let file = self.file.as_ref().map_or_else(String::new, |file| format!(" of {}", file.display()));
         Err(Error {
-            kind: ErrorKind::InUse,
+            kind: ErrorKind::Conflict,
             sentence: format!(
                 "the section [[export]] with path = {:?}{file} exports the volume {name:?}, so it cannot be {change}: remove \
                  that section first, and reload the exports",

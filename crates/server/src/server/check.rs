@@ -7,7 +7,7 @@ use store::Directory;
 
 use crate::admin;
 use crate::admin::api::types::VolumeInfo;
-use crate::config::values;
+use crate::config::{self, values};
 use crate::error::Error;
 use crate::exports::check_volumes;
 use crate::net::listener::check_address;
@@ -26,6 +26,9 @@ pub fn check(settings: &Settings) -> Result<(), Error> {
     for address in &settings.listen {
         check_address(*address).map_err(Error::failed)?;
     }
+    let api = &settings.config.1.api;
+    check_certificate(api)?;
+    admin::check_address(api)?;
     let (root, journal) = (&settings.data, settings.journal.as_deref());
     let names = store::list_or_none(root)?;
     if names.is_empty() {
@@ -33,13 +36,21 @@ pub fn check(settings: &Settings) -> Result<(), Error> {
         if let Some(journal) = journal {
             values::check_journal(journal).map_err(Error::usage)?;
         }
-        return pools::check_new(root, FIRST_POOL, journal, settings.journal_bytes);
+        return pools::check_new(root, FIRST_POOL, (None, journal), settings.journal_bytes);
     }
     // The names of volumes are in the pools: see `check_exports`.
     for name in names {
         store::check_pool(root, &name, journal)?;
     }
     Ok(())
+}
+
+/// Tests whether the certificate of the API and its key can be used, if they are configured.
+///
+/// # Errors
+/// They cannot be used.
+pub fn check_certificate(api: &config::Api) -> Result<(), Error> {
+    admin::read_certificate(api).map(drop)
 }
 
 /// Tests whether each export is of one of the volumes with these names.

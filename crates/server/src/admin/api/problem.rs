@@ -27,7 +27,7 @@ impl From<Error> for Problem {
         let status = match error.kind {
             ErrorKind::Usage => 422,
             ErrorKind::NotFound => 404,
-            ErrorKind::InUse => 409,
+            ErrorKind::InUse | ErrorKind::Conflict => 409,
             ErrorKind::Failed => 500,
         };
         Problem { status, sentence: error.sentence }
