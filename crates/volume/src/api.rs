@@ -3,6 +3,7 @@
 pub mod attributes;
 pub mod handle;
 pub mod ids;
+pub mod quotas;
 pub mod request;
 pub mod results;
 pub mod state;

@@ -102,3 +102,9 @@ pub const INTERNAL_NAME: char = '.';
 
 /// Most volumes of a pool: each freeze of a memtable looks at all of them.
 pub const VOLUMES_MAX: usize = 4096;
+
+/// Most quotas of a volume, those that note that a soft limit is exceeded included: all are in memory, in some hundred bytes each.
+pub const QUOTAS_MAX: usize = 100_000;
+
+/// Accounts of a volume that are open at the same time, apart from those that something is reserved in.
+pub const ACCOUNTS_MAX: usize = 16_384;

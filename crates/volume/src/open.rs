@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use parking_lot::{Mutex, RwLock};
 
 use crate::api::attributes::{Device, FileType};
 use crate::api::ids::{Cookie, ExtentId, Generation, Ino, PoolId, SegmentId, VolumeId, VolumeNumber};
+use crate::api::quotas::QuotaKind;
 use crate::api::time::Time;
 use crate::background::Progress;
 use crate::background::rebuild::rebuild;
@@ -19,7 +20,7 @@ use crate::encoding::codec::Malformed;
 use crate::encoding::entry::Entry;
 use crate::encoding::key;
 use crate::encoding::key::FIRST;
-use crate::encoding::record::{InodeRecord, MetaRecord, UsageKind, UsageRecord, VolumeRecord};
+use crate::encoding::record::{InodeRecord, MetaRecord, UsageRecord, VolumeRecord};
 use crate::file::inodes::Inodes;
 use crate::journal::group_commit::Committer;
 use crate::journal::{RecoverError, Recovered, Ring};
@@ -27,6 +28,7 @@ use crate::limits::{ENTRY_BYTES_MAX, SEGMENT_BYTES_MIN};
 use crate::media::{BLOCK_BYTES, Media};
 use crate::options::{MemoryLimits, Options};
 use crate::pool::{DamagedObjects, Deletions, Identity, Pool};
+use crate::quotas::size_limit;
 use crate::schedule::checkpoints::Checkpoints;
 use crate::schedule::cleaner::Cleaner;
 use crate::schedule::deferred_state::DeferredState;
@@ -36,7 +38,6 @@ use crate::segments::Segments;
 use crate::segments::space::SpaceLedger;
 use crate::tables::index::{Index, IndexError, LostRanges, Salvage, Snapshot};
 use crate::tables::read_view::ReadView;
-use crate::volume::room::limit;
 use crate::volume::{Volume, VolumeState};
 
 mod loaded;
@@ -153,7 +154,7 @@ impl Pool {
             id: options.volume.id,
             handle_secret: options.volume.handle_secret,
             next_ino: Ino(Ino::ROOT.0 + 1),
-            size: limit(options.volume.size),
+            size: size_limit(options.volume.size),
             is_deleted: false,
             name: options.volume.name.clone(),
         };
@@ -173,7 +174,7 @@ impl Pool {
         let one = UsageRecord { bytes: 0, inodes: 1 };
         let (uid, gid) = options.volume.root_owner;
         for (kind, id) in
-            [(UsageKind::Volume, 0), (UsageKind::User, uid.into()), (UsageKind::Group, gid.into())]
+            [(QuotaKind::Volume, 0), (QuotaKind::User, uid.into()), (QuotaKind::Group, gid.into())]
         {
             records.put(&key::usage(FIRST, kind.byte(), id), &one.encode())?;
         }
@@ -403,11 +404,16 @@ fn assemble(
         loaded.usage.clear(*number);
         loaded.duplicate_requests.forget_volume(*number);
     }
-    let volumes =
-        live.into_iter().map(|(number, record)| (*number, Arc::new(VolumeState::new(*number, record))));
+    let mut quotas = loaded.quotas;
+    let volumes = live.into_iter().map(|(number, record)| {
+        let quotas = quotas.remove(number).unwrap_or_default();
+        (*number, Arc::new(VolumeState::new(*number, record, quotas)))
+    });
+    let volumes: BTreeMap<_, Arc<VolumeState>> = volumes.collect();
+    let has_limits = volumes.values().any(|own| own.ledger.is_limited());
     Pool {
         identity: Identity::new(&loaded.meta, loaded.next_extent),
-        volumes: RwLock::new(volumes.collect()),
+        volumes: RwLock::new(volumes),
         volume_changes: Mutex::new(()),
         next_volume: AtomicU32::new(loaded.next_volume),
         limits,
@@ -423,6 +429,7 @@ fn assemble(
         segments,
         space,
         usage: loaded.usage,
+        has_limits: AtomicBool::new(has_limits),
         duplicate_requests: loaded.duplicate_requests,
         deferred_state: DeferredState::default(),
         orphans: Orphans::new(loaded.orphans),

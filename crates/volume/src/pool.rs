@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -69,6 +69,8 @@ pub struct Pool {
     pub(crate) segments: Segments,
     pub(crate) space: SpaceLedger,
     pub(crate) usage: VolumeUsage,
+    /// Whether a volume was limited since the pool was opened.
+    pub(crate) has_limits: AtomicBool,
     pub(crate) duplicate_requests: DuplicateRequestCache,
     pub(crate) deferred_state: DeferredState,
     pub(crate) orphans: Orphans,

@@ -19,6 +19,7 @@ mod mixed_copies;
 mod moves;
 mod names;
 mod orphans;
+mod quotas;
 mod reaping;
 mod received;
 mod recovery;

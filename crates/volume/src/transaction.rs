@@ -3,6 +3,7 @@
 pub(crate) mod apply;
 pub(crate) mod attempt;
 pub(crate) mod change;
+pub(crate) mod growth;
 pub(crate) mod map_update;
 mod name_caches;
 pub(crate) mod objects;

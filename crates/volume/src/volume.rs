@@ -1,5 +1,6 @@
 //! A volume: a file system in a pool. `ops/` holds its operations.
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,16 +10,14 @@ use siphasher::sip::SipHasher24;
 
 use crate::api::handle::Handle;
 use crate::api::ids::{Ino, ObjectId, SnapshotId, VolumeId, VolumeNumber};
+use crate::api::quotas::Owner;
 use crate::api::request::{Durability, Error, RequestKey};
 use crate::api::results::WriteVerifier;
 use crate::api::time::Time;
-use crate::encoding::record::VolumeRecord;
+use crate::encoding::record::{QuotaRecord, VolumeRecord};
 use crate::limits;
 use crate::pool::Pool;
-
-pub(crate) mod room;
-
-pub(crate) use room::{Growth, Room};
+use crate::quotas::Ledger;
 
 /// A volume of an open pool. Cheap to clone: all clones are the same volume.
 ///
@@ -37,8 +36,8 @@ pub(crate) struct VolumeState {
     handle_secret: [u8; 16],
     name: RwLock<Arc<str>>,
     is_deleted: AtomicBool,
-    /// Its size, and what is reserved of it.
-    pub(crate) room: Room,
+    /// Its size and quotas, and what is reserved of them.
+    pub(crate) ledger: Ledger,
     next_ino: AtomicU64,
     /// Held by a rename that changes the parent of a directory.
     pub(crate) directory_moves: Mutex<()>,
@@ -47,15 +46,19 @@ pub(crate) struct VolumeState {
 }
 
 impl VolumeState {
-    /// Returns the state of a volume with this record.
-    pub(crate) fn new(number: VolumeNumber, record: &VolumeRecord) -> VolumeState {
+    /// Returns the state of a volume with this record and these quotas.
+    pub(crate) fn new(
+        number: VolumeNumber,
+        record: &VolumeRecord,
+        quotas: BTreeMap<Owner, QuotaRecord>,
+    ) -> VolumeState {
         VolumeState {
             number,
             id: record.id,
             handle_secret: record.handle_secret,
             name: RwLock::new(Arc::from(record.name.as_str())),
             is_deleted: AtomicBool::new(record.is_deleted),
-            room: Room::new(record.size),
+            ledger: Ledger::new(record.size, quotas),
             next_ino: AtomicU64::new(record.next_ino.0),
             directory_moves: Mutex::new(()),
             is_state_settled: AtomicBool::new(false),
@@ -85,7 +88,7 @@ impl VolumeState {
             id: self.id,
             handle_secret: self.handle_secret,
             next_ino: Ino(self.next_ino.load(Ordering::Relaxed)),
-            size: self.room.size(),
+            size: self.ledger.lock().size(),
             is_deleted: false,
             name: String::from(&**self.name.read()),
         }
@@ -139,6 +142,11 @@ impl Volume {
     /// Returns its name, which is unique in the pool.
     pub fn name(&self) -> Arc<str> {
         self.own.name()
+    }
+
+    /// Returns the limit on the bytes that its files use, if there is one.
+    pub fn size(&self) -> Option<u64> {
+        self.own.ledger.lock().size()
     }
 
     /// Returns an object of this volume.

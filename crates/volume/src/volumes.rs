@@ -3,8 +3,11 @@
 //! Each change is one journal entry. Clients lose a deleted volume at once; checkpoints then remove its records in
 //! bounded portions, and give the references of its extents back.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+mod quotas;
 
 use crate::api::ids::{Ino, VolumeNumber};
 use crate::api::request::{Answer, Durability, Error, Promised};
@@ -16,7 +19,7 @@ use crate::encoding::record::{UsageRecord, VolumeRecord};
 use crate::limits::{VOLUME_NAME_BYTES_MAX, VOLUMES_MAX};
 use crate::open::{VolumeOptions, root_record};
 use crate::pool::Pool;
-use crate::volume::room::limit;
+use crate::quotas::size_limit;
 use crate::volume::{Volume, VolumeState};
 
 impl Pool {
@@ -37,7 +40,7 @@ impl Pool {
             id: options.id,
             handle_secret: options.handle_secret,
             next_ino: Ino(Ino::ROOT.0 + 1),
-            size: limit(options.size),
+            size: size_limit(options.size),
             is_deleted: false,
             name: options.name.clone(),
         };
@@ -52,7 +55,8 @@ impl Pool {
         self.next_volume.store(number.0 + 1, Ordering::Relaxed);
         let seq = change.commit();
         self.negative_lookups.directory_created(root_id);
-        let own = Arc::new(VolumeState::new(number, &record));
+        let own = Arc::new(VolumeState::new(number, &record, BTreeMap::new()));
+        self.note_limits(&own);
         self.volumes.write().insert(number, Arc::clone(&own));
         let after = Durability::of(seq);
         Ok(Promised { value: Volume::new(Arc::clone(self), own), after })
@@ -81,13 +85,14 @@ impl Pool {
     /// `Stale` if the volume was deleted; and those of every change.
     pub fn resize_volume(&self, volume: &Volume, size: Option<u64>) -> Result<Durability, Error> {
         let _one_at_a_time = self.volume_changes.lock();
-        let size = limit(size);
+        let size = size_limit(size);
         if volume.size() == size {
             return Ok(Durability::NOW);
         }
         let record = VolumeRecord { size, ..volume.own.record() };
         let after = self.put_volume(volume.number(), &record)?;
-        volume.own.room.resize(size, self.write_back.pace());
+        volume.own.ledger.resize(size, self.write_back.pace());
+        self.note_limits(&volume.own);
         Ok(after)
     }
 
@@ -144,6 +149,13 @@ impl Pool {
         self.write_back.press();
         self.checkpoints.kick();
         Ok(Durability::of(seq))
+    }
+
+    /// Has transactions look at limits from now on, if the volume has any.
+    fn note_limits(&self, own: &VolumeState) {
+        if own.ledger.is_limited() {
+            self.has_limits.store(true, Ordering::Release);
+        }
     }
 
     fn put_volume(&self, number: VolumeNumber, record: &VolumeRecord) -> Result<Durability, Error> {

@@ -5,7 +5,7 @@ use volume::ids::{Generation, Ino, Seq};
 use volume::journal::format::{BatchHeader, HEADER_BYTES, RingHeader, decode_batch, encode_batch};
 use volume::key;
 use volume::key::FIRST;
-use volume::record::UsageKind;
+use volume::quota::QuotaKind;
 use volume::time::Time;
 
 use super::{Kind, survives_storage};
@@ -16,7 +16,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         (key::name(FIRST.object(Ino(1)), b"a name"), None),
     ];
     let usage =
-        UsageKind::from_byte(0).into_iter().map(|kind| UsageDelta { kind, id: 7, bytes: -5, inodes: 1 });
+        QuotaKind::from_byte(0).into_iter().map(|kind| UsageDelta { kind, id: 7, bytes: -5, inodes: 1 });
     let entry = Entry { records, usage: usage.collect(), ..Entry::default() }.encode();
     vec![
         vec![0],

@@ -272,6 +272,8 @@ pub enum Error {
     FileTooLarge,
     /// No space left.
     NoSpace,
+    /// A quota of the volume, a tree, the owner or the group is used up.
+    QuotaExceeded,
     /// The volume refuses changes: read-only, or after a failure of its journal.
     ReadOnly,
     /// Too many links.
@@ -325,6 +327,7 @@ impl fmt::Display for Error {
             Error::Invalid => "invalid argument",
             Error::FileTooLarge => "file too large",
             Error::NoSpace => "no space left",
+            Error::QuotaExceeded => "a quota is used up",
             Error::ReadOnly => "the volume refuses changes",
             Error::TooManyLinks => "too many links",
             Error::TooManyVolumes => "the pool has as many volumes as there may be, 4096",

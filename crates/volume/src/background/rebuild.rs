@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use crate::api::ids::{Ino, VolumeNumber};
+use crate::api::quotas::QuotaKind;
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Key, POOL, Table};
-use crate::encoding::record::{InodeRecord, MetaRecord, UsageKind, UsageRecord, VolumeRecord};
+use crate::encoding::record::{InodeRecord, MetaRecord, UsageRecord, VolumeRecord};
 use crate::media::Media;
 use crate::tables::index::{Contents, Copied, Index, IndexError, LostRanges, Records, Salvage};
 use crate::tables::lost_words::Words;
@@ -158,7 +159,7 @@ struct Survivors<'m> {
     /// Records about volumes that were found; then those of the copy.
     volumes: BTreeMap<VolumeNumber, VolumeRecord>,
     /// The usage of all inodes that were found.
-    usage: BTreeMap<(VolumeNumber, UsageKind, u64), UsageRecord>,
+    usage: BTreeMap<(VolumeNumber, QuotaKind, u64), UsageRecord>,
 }
 
 impl Contents for Survivors<'_> {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::api::ids::VolumeNumber;
+use crate::api::quotas::QuotaKind;
 use crate::api::request::RequestKey;
 use crate::api::time::Time;
 use crate::bytes::Value;
 use crate::encoding::codec::{Malformed, Reader, Write};
 use crate::encoding::key::Key;
-use crate::encoding::record::UsageKind;
 
 mod draft;
 
@@ -21,7 +21,7 @@ pub type Slot = Option<Value>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UsageDelta {
     /// Whose.
-    pub kind: UsageKind,
+    pub kind: QuotaKind,
     /// Which one of that kind.
     pub id: u64,
     /// Change in bytes.
@@ -126,7 +126,7 @@ impl Entry {
         }
         entry.volume = VolumeNumber(r.u32()?);
         for _ in 0..r.u16()? {
-            let kind = UsageKind::from_byte(r.u8()?).ok_or(r.malformed())?;
+            let kind = QuotaKind::from_byte(r.u8()?).ok_or(r.malformed())?;
             entry.usage.push(UsageDelta { kind, id: r.u64()?, bytes: r.i64()?, inodes: r.i64()? });
         }
         entry.remembered = match r.u8()? {

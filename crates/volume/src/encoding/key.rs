@@ -5,6 +5,7 @@
 //! tables.
 
 use crate::api::ids::{Cookie, ExtentId, Ino, ObjectId, SegmentId, VolumeNumber};
+use crate::api::quotas::{Owner, QuotaKind};
 use crate::encoding::codec::Reader;
 
 mod owned;
@@ -44,6 +45,8 @@ pub enum Table {
     State = 0x09,
     /// `ino` → a held file without a name.
     Orphan = 0x0a,
+    /// `kind, id` → the limits of an owner, and since when it exceeds soft ones.
+    Quota = 0x0b,
     /// `extent` → place, checksums and reference count.
     Extent = 0x10,
     /// `segment` → size and live bytes.
@@ -58,7 +61,7 @@ pub enum Table {
 
 impl Table {
     /// All tables, in key order.
-    pub const ALL: [Table; 15] = [
+    pub const ALL: [Table; 16] = [
         Table::Inode,
         Table::Name,
         Table::Cookie,
@@ -69,6 +72,7 @@ impl Table {
         Table::Xattr,
         Table::State,
         Table::Orphan,
+        Table::Quota,
         Table::Extent,
         Table::Segment,
         Table::Reply,
@@ -124,6 +128,17 @@ pub fn reap(object: ObjectId) -> Key {
 /// Key of a usage counter.
 pub fn usage(volume: VolumeNumber, kind: u8, id: u64) -> Key {
     build(volume, Table::Usage, &[&[kind], &id.to_be_bytes()])
+}
+
+/// Key of a quota.
+pub fn quota(volume: VolumeNumber, owner: Owner) -> Key {
+    build(volume, Table::Quota, &[&[owner.kind.byte()], &owner.id.to_be_bytes()])
+}
+
+/// Returns whose usage or quota the fields of a record's key name.
+pub fn owner(fields: &[u8]) -> Option<Owner> {
+    let (kind, id) = fields.split_first()?;
+    Some(Owner::new(QuotaKind::from_byte(*kind)?, u64::from_be_bytes(id.try_into().ok()?)))
 }
 
 /// Key of a symlink's target.

@@ -9,6 +9,7 @@ mod extent;
 mod inode;
 mod map;
 mod meta;
+mod quota;
 #[cfg(test)]
 pub(crate) mod tests;
 mod volume;
@@ -18,7 +19,8 @@ pub use extent::{BLOCK, ExtentHeader, ExtentRecord, SegmentRecord};
 pub use inode::{InodeRecord, PendingTruncation, ReapRecord};
 pub(crate) use inode::{type_byte, type_from_byte};
 pub use map::{ExtentMapping, Source};
-pub use meta::{MetaRecord, ReplyRecord, UsageKind, UsageRecord};
+pub use meta::{MetaRecord, ReplyRecord, UsageRecord};
+pub use quota::QuotaRecord;
 pub use volume::VolumeRecord;
 
 use crate::encoding::codec::Malformed;
@@ -38,6 +40,7 @@ pub fn check(table: crate::encoding::key::Table, bytes: &[u8]) -> Result<(), Mal
         Table::Orphan | Table::Symlink => Ok(()),
         Table::Reap => ReapRecord::decode(bytes).map(|_| ()),
         Table::Usage => UsageRecord::decode(bytes).map(|_| ()),
+        Table::Quota => QuotaRecord::decode(bytes).map(|_| ()),
         Table::Xattr => decode_xattr(bytes).map(|_| ()),
         Table::State if bytes.len() > STATE_VALUE_BYTES_MAX => Err(Malformed("state record")),
         Table::State => Ok(()),
@@ -60,6 +63,7 @@ pub fn describe(table: crate::encoding::key::Table, bytes: &[u8]) -> Result<Stri
         Table::Reap => "removed".to_owned(),
         Table::Orphan => "without a name".to_owned(),
         Table::Usage => format!("{:?}", UsageRecord::decode(bytes)?),
+        Table::Quota => format!("{:?}", QuotaRecord::decode(bytes)?),
         Table::Symlink => format!("{:?}", String::from_utf8_lossy(bytes)),
         Table::Xattr => format!("{:?}", String::from_utf8_lossy(decode_xattr(bytes)?)),
         Table::State => format!("{} bytes", bytes.len()),

@@ -14,6 +14,7 @@ use crate::api::request::{Durability, FlushWait};
 use crate::encoding::record::InodeRecord;
 use crate::file::dirty::Dirty;
 use crate::file::notes::Notes;
+use crate::quotas::Kinds;
 
 /// Number of shards, each with a lock of its own; a power of two.
 const SHARDS: usize = 16;
@@ -99,6 +100,15 @@ impl MapWindow {
     }
 }
 
+/// What is reserved of the limits of a file's owners for its unstable data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeldGrowth {
+    /// Bytes.
+    pub bytes: u64,
+    /// The kinds of owners in whose accounts they are reserved.
+    pub kinds: Kinds,
+}
+
 /// An inode in memory. Its lock is held for short pieces of work, never across I/O. Several are locked in the order
 /// of their numbers.
 #[derive(Debug)]
@@ -119,8 +129,8 @@ pub struct InodeState {
     pub counted_bytes: u64,
     /// Segment space reserved for it, bytes.
     pub reserved_bytes: u64,
-    /// Bytes of the size of the volume reserved for its unstable data.
-    pub reserved_growth: u64,
+    /// What is reserved of limits for its unstable data.
+    pub growth: HeldGrowth,
     /// Whether the record holds times that are not in the journal yet.
     pub unsaved: bool,
     /// Whether the last flush could not save its unstable data. It takes no more until a flush can.
@@ -143,7 +153,7 @@ impl InodeState {
             dirty: Dirty::default(),
             counted_bytes: 0,
             reserved_bytes: 0,
-            reserved_growth: 0,
+            growth: HeldGrowth::default(),
             unsaved: false,
             is_set_aside: false,
             notes: None,

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
 use crate::api::ids::{Ino, Layer, ObjectId, SegmentId, Seq, VolumeNumber};
+use crate::api::quotas::Owner;
+use crate::api::quotas::QuotaKind;
 use crate::api::request::{Durability, RequestKey};
 use crate::cache::duplicate_requests::DuplicateRequestCache;
 use crate::encoding::codec::Malformed;
@@ -11,14 +13,13 @@ use crate::encoding::entry::{Entry, Slot};
 use crate::encoding::key;
 use crate::encoding::key::{POOL, Table};
 use crate::encoding::record::{
-    ExtentMapping, ExtentRecord, MetaRecord, ReplyRecord, SegmentRecord, Source, UsageKind, UsageRecord,
+    ExtentMapping, ExtentRecord, MetaRecord, QuotaRecord, ReplyRecord, SegmentRecord, Source, UsageRecord,
     VolumeRecord,
 };
 use crate::segments::SegmentInfo;
 use crate::segments::space::EXTENT_OVERHEAD_BYTES;
 use crate::tables::index::{Index, IndexError, Snapshot};
 use crate::tables::memtable::Memtable;
-use crate::tables::usage;
 use crate::tables::usage::VolumeUsage;
 use crate::transaction::apply;
 
@@ -38,6 +39,8 @@ pub(super) struct Loaded {
     pub orphans: BTreeSet<ObjectId>,
     /// The volumes, with the highest of their next inode numbers.
     pub volumes: BTreeMap<VolumeNumber, VolumeRecord>,
+    /// Their quotas.
+    pub quotas: BTreeMap<VolumeNumber, BTreeMap<Owner, QuotaRecord>>,
     pub next_volume: u32,
     pub next_extent: u64,
     pub next_segment: u64,
@@ -74,6 +77,7 @@ impl Loaded {
             unlisted: Unlisted::Unused,
             orphans: BTreeSet::new(),
             volumes: BTreeMap::new(),
+            quotas: BTreeMap::new(),
             next_volume: meta.next_volume.0,
             next_extent: meta.next_extent.0,
             next_segment: meta.next_segment.0,
@@ -83,6 +87,7 @@ impl Loaded {
         loaded.load_volumes(&mut tables)?;
         loaded.load_removed(&mut tables)?;
         loaded.load_usage(&mut tables)?;
+        loaded.load_quotas(&mut tables)?;
         loaded.load_segments(&mut tables)?;
         loaded.load_replies(&mut tables)?;
         // The next checkpoint deletes the unreadable records.
@@ -133,9 +138,9 @@ impl Loaded {
         for volume in self.volumes.keys().copied() {
             let mut of_volume = UsageRecord::default();
             let read = tables.each(volume, Table::Usage, &mut |fields, value| {
-                let (kind, _) = usage::parse(fields).ok_or(Malformed("usage key"))?;
+                let kind = key::owner(fields).ok_or(Malformed("usage key"))?.kind;
                 let record = UsageRecord::decode(value)?;
-                if kind == UsageKind::Volume {
+                if kind == QuotaKind::Volume {
                     of_volume = record;
                 }
                 Ok(ControlFlow::Continue(()))
@@ -144,12 +149,26 @@ impl Loaded {
                 read.warn("usage is counted anew from all inodes");
                 let (counted, inodes) = tables.count_usage(volume, &self.memtable)?;
                 inodes.warn("usage counters are too low by what these objects use; run `holdfast check`");
-                of_volume = counted.get(&(UsageKind::Volume, 0)).copied().unwrap_or_default();
+                of_volume = counted.get(&(QuotaKind::Volume, 0)).copied().unwrap_or_default();
                 for ((kind, id), record) in counted {
                     self.memtable.usage.set((volume, kind, id), record);
                 }
             }
             self.usage.load(volume, of_volume);
+        }
+        Ok(())
+    }
+
+    /// Loads the quotas.
+    fn load_quotas(&mut self, tables: &mut Tables<'_>) -> Result<(), OpenError> {
+        for volume in self.volumes.keys().copied() {
+            let quotas = self.quotas.entry(volume).or_default();
+            let read = tables.each(volume, Table::Quota, &mut |fields, value| {
+                let owner = key::owner(fields).ok_or(Malformed("quota key"))?;
+                quotas.insert(owner, QuotaRecord::decode(value)?);
+                Ok(ControlFlow::Continue(()))
+            })?;
+            read.warn("some quotas are gone; compare `holdfast quota report` with what you set");
         }
         Ok(())
     }
@@ -238,6 +257,17 @@ impl Loaded {
         Ok(())
     }
 
+    /// Follows a change of a quota.
+    fn count_quota(&mut self, volume: VolumeNumber, fields: &[u8], slot: &Slot) -> Result<(), Malformed> {
+        let owner = key::owner(fields).ok_or(Malformed("quota key"))?;
+        let quotas = self.quotas.entry(volume).or_default();
+        match slot {
+            Some(value) => drop(quotas.insert(owner, QuotaRecord::decode(value)?)),
+            None => drop(quotas.remove(&owner)),
+        }
+        Ok(())
+    }
+
     /// Keeps numbers from being reused, and collects other facts about the whole volume.
     fn count_record(&mut self, key: &[u8], slot: &Slot) -> Result<(), Malformed> {
         let Some((volume, table, fields)) = key::parse(key) else { return Ok(()) };
@@ -249,6 +279,7 @@ impl Loaded {
                 }
             }
             (Table::Volume, slot) => self.count_volume(fields, slot)?,
+            (Table::Quota, slot) => self.count_quota(volume, fields, slot)?,
             (Table::Orphan, Some(_)) => drop(self.orphans.insert(volume.object(Ino(number)))),
             (Table::Orphan, None) => drop(self.orphans.remove(&volume.object(Ino(number)))),
             (Table::Extent, None) => self.next_extent = self.next_extent.max(number.saturating_add(1)),

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
 use crate::api::ids::{Ino, SegmentId, VolumeNumber};
+use crate::api::quotas::QuotaKind;
 use crate::encoding::codec::Malformed;
 use crate::encoding::key;
 use crate::encoding::key::{Key, POOL, Table};
-use crate::encoding::record::{ExtentRecord, InodeRecord, UsageKind, UsageRecord};
+use crate::encoding::record::{ExtentRecord, InodeRecord, UsageRecord};
 use crate::media::BLOCK_BYTES;
 use crate::tables::index::{Found, Index, IndexError, Snapshot};
 use crate::tables::memtable::Memtable;
@@ -122,10 +123,10 @@ impl<'i> Tables<'i> {
         &mut self,
         volume: VolumeNumber,
         newer: &Memtable,
-    ) -> Result<(BTreeMap<(UsageKind, u64), UsageRecord>, Read), OpenError> {
-        let mut counters: BTreeMap<(UsageKind, u64), UsageRecord> = BTreeMap::new();
+    ) -> Result<(BTreeMap<(QuotaKind, u64), UsageRecord>, Read), OpenError> {
+        let mut counters: BTreeMap<(QuotaKind, u64), UsageRecord> = BTreeMap::new();
         let known = self.each_needed(volume, Table::Usage, &mut |fields, _| {
-            counters.extend(usage::parse(fields).map(|counter| (counter, UsageRecord::default())));
+            counters.extend(key::owner(fields).map(|of| ((of.kind, of.id), UsageRecord::default())));
             Ok(ControlFlow::Continue(()))
         });
         drop(known?);

@@ -11,8 +11,10 @@ use crate::encoding::key;
 use crate::encoding::record::{InodeRecord, NameRecord};
 use crate::file::inodes::Presence;
 use crate::limits::{FILE_BYTES_MAX, LINKS_MAX, SYMLINK_BYTES_MAX};
+use crate::quotas::Owners;
 use crate::transaction::attempt::{Attempt, LockedInodes, Stop};
 use crate::transaction::change::Change;
+use crate::transaction::growth::ONE_OBJECT;
 use crate::transaction::permission;
 use crate::transaction::permission::{EXECUTE, SETGID};
 use crate::volume::{Volume, check_name};
@@ -266,15 +268,16 @@ impl Volume {
         if let Err(error) = check_new(request, &old, new) {
             return Err(held.fail(error));
         }
-        if let Err(error) = self.check_room_for_object() {
-            return Err(held.fail(error));
-        }
         // The new number is the highest of all, so locking it last keeps the lock order; no other thread can know it
         // yet.
         let id = self.object(self.own.new_ino());
         let cell = self.inodes.get(id, self.committer.durable(), self.flushed_generation());
         let mut state = cell.lock_arc();
+        let (uid, gid) = new_owners(request, &old, new);
+        let owners = Owners::new(old.tree, uid, gid);
+        let growth = self.reserve_growth(request, owners, ONE_OBJECT).map_err(|stop| held.or_fail(stop))?;
         let mut change = self.begin(self.number())?;
+        change.add_growth(growth.keep());
         let (stamp, _) = self.committer.stamp(request.now);
         let record = self.new_record(request, directory, &old, new, stamp);
         let mut parent_record =
@@ -327,18 +330,17 @@ impl Volume {
     ) -> InodeRecord {
         let who = request.credentials;
         let is_directory = new.file_type == FileType::Directory;
-        let inherits_group = parent.mode & SETGID != 0;
-        let gid = new.set.gid.unwrap_or(if inherits_group { parent.gid } else { who.gid });
+        let (uid, gid) = new_owners(request, parent, new);
         let default_mode = if is_directory { DEFAULT_DIRECTORY_MODE } else { DEFAULT_FILE_MODE };
         let mut mode = permitted_mode(who, gid, new.set.mode.unwrap_or(default_mode));
-        if is_directory && inherits_group {
+        if is_directory && parent.mode & SETGID != 0 {
             mode |= SETGID;
         }
         InodeRecord {
             file_type: new.file_type,
             mode,
             links: if is_directory { 2 } else { 1 },
-            uid: new.set.uid.unwrap_or(who.uid),
+            uid,
             gid,
             size: new.set.size.unwrap_or(new.target.len() as u64),
             used: 0,
@@ -359,6 +361,13 @@ impl Volume {
             xattr_bytes: 0,
         }
     }
+}
+
+/// Returns the owner and the group of an object to be made: in a set-group-ID directory that of the directory.
+fn new_owners(request: &Request<'_>, directory: &InodeRecord, new: &New<'_>) -> (u32, u32) {
+    let who = request.credentials;
+    let usual = if directory.mode & SETGID != 0 { directory.gid } else { who.gid };
+    (new.set.uid.unwrap_or(who.uid), new.set.gid.unwrap_or(usual))
 }
 
 /// Checks whether the caller may create this object in this directory.

@@ -8,8 +8,10 @@ use crate::encoding::record::{ExtentMapping, Source};
 use crate::file::extent_map::replaceable;
 use crate::file::inodes::LockedInode;
 use crate::limits::{FILE_BYTES_MAX, HOLE_BYTES_MAX, MAP_BYTES_PER_ENTRY_MAX, PENDING_TRUNCATIONS_MAX};
+use crate::quotas::Owners;
 use crate::transaction::attempt::{Attempt, Stop};
 use crate::transaction::change::Change;
+use crate::transaction::growth::of_bytes;
 use crate::transaction::objects::signed;
 use crate::volume::Volume;
 
@@ -31,6 +33,11 @@ impl Volume {
                     && length - attempt.mapped_bytes(&mut state, offset, end)? <= free;
             if !is_room {
                 return Err(fail(Error::NoSpace));
+            }
+            if self.own.ledger.is_limited() {
+                let holes = length - attempt.mapped_bytes(&mut state, offset, end)?;
+                // As for the device, the room of limits is there, but not reserved.
+                drop(self.reserve_growth(request, Owners::of(state.record()), of_bytes(holes))?);
             }
             let before = state.attributes().before();
             let mut change = self.begin(self.number())?;

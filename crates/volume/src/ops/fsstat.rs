@@ -1,9 +1,14 @@
 //! FSSTAT (RFC 1813 section 3.3.18).
 
+use crate::api::ids::Ino;
+use crate::api::quotas::{Limits, Owner, QuotaRoom};
 use crate::api::request::{Answer, Promised, Request};
 use crate::api::results::VolumeStatus;
+use crate::encoding::record::UsageRecord;
 use crate::pool::Pool;
+use crate::quotas::Owners;
 use crate::segments::space::SPARES_SET_ASIDE;
+use crate::transaction::attempt::{Missing, Stop};
 use crate::volume::Volume;
 
 /// Least bytes of an object: its records in the index, doubled for what a tree leaves unused.
@@ -29,15 +34,9 @@ impl Volume {
         let bytes_free = room.saturating_sub(taken).saturating_sub(self.space.reserved()).min(device.total);
         let inodes_free = bytes_free / BYTES_PER_OBJECT;
         let total = usage.bytes.saturating_add(bytes_free);
-        let inodes_free =
-            self.objects_max().map_or(inodes_free, |most| most.saturating_sub(usage.inodes).min(inodes_free));
-        let (bytes_total, bytes_free) = match self.size() {
-            Some(size) => {
-                let left = size.saturating_sub(usage.bytes).saturating_sub(self.own.room.reserved());
-                (total.min(size), bytes_free.min(left))
-            }
-            None => (total, bytes_free),
-        };
+        let Room { size, bytes, inodes } = self.room_within_limits(usage);
+        let (bytes_total, bytes_free) = (total.min(size), bytes_free.min(bytes));
+        let inodes_free = inodes_free.min(inodes);
         let status = VolumeStatus {
             bytes_total,
             bytes_free,
@@ -47,6 +46,43 @@ impl Volume {
             inodes_used: usage.inodes,
         };
         Ok(Promised { value: status, after: self.everything_so_far() })
+    }
+}
+
+/// What limits leave of a volume.
+struct Room {
+    /// The most bytes that files may use.
+    size: u64,
+    /// Bytes that they may use in addition.
+    bytes: u64,
+    /// Objects that may be made in addition.
+    inodes: u64,
+}
+
+impl Volume {
+    /// Returns what limits leave to the owners of an object.
+    pub fn quota_room(&self, request: &Request<'_>, ino: Ino) -> Answer<QuotaRoom> {
+        let id = self.object(ino);
+        self.run(request.access, |attempt| {
+            let state = attempt.lock(id)?;
+            let room = self.own.ledger.lock().room(Owners::of(state.record()));
+            let missing = |owner| Stop::Missing(Missing::Account(self.number(), owner));
+            Ok(Promised { value: room.map_err(missing)?, after: self.everything_so_far() })
+        })
+    }
+
+    /// Returns what the size and the quota of the volume leave.
+    fn room_within_limits(&self, used: UsageRecord) -> Room {
+        let accounts = self.own.ledger.lock();
+        let Limits { bytes, inodes } = accounts.limits_of(Owner::VOLUME).unwrap_or_default();
+        let reserved = accounts.reserved(Owner::VOLUME);
+        let size = bytes.hard.unwrap_or(u64::MAX);
+        let left = |most: u64, used: u64, reserved: u64| most.saturating_sub(used).saturating_sub(reserved);
+        Room {
+            size,
+            bytes: left(size, used.bytes, reserved.bytes),
+            inodes: left(inodes.hard.unwrap_or(u64::MAX), used.inodes, reserved.inodes),
+        }
     }
 }
 

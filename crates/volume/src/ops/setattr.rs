@@ -8,8 +8,10 @@ use crate::api::time::Time;
 use crate::encoding::record::InodeRecord;
 use crate::file::inodes::InodeState;
 use crate::limits::{FILE_BYTES_MAX, PENDING_TRUNCATIONS_MAX};
+use crate::quotas::Owners;
 use crate::transaction::attempt::{Attempt, Stop};
 use crate::transaction::change::Change;
+use crate::transaction::growth::move_growth;
 use crate::transaction::objects::signed;
 use crate::transaction::permission;
 use crate::transaction::permission::{SETGID, WRITE, owns, without_privilege_bits};
@@ -33,6 +35,9 @@ impl Volume {
                 .map_err(|error| Stop::Failed(Failure { error, after }))?;
             let before = state.attributes().before();
             let old = state.record().clone();
+            let owners = Owners::new(old.tree, set.uid.unwrap_or(old.uid), set.gid.unwrap_or(old.gid));
+            // With the size that it has now, as a truncation may be left for later.
+            let growth = self.reserve_for_new_owners(&state, owners, request.now)?;
             let mut change = match set.size {
                 Some(size) => self.resize(request, attempt, &mut state, size)?,
                 None => self.begin_freeing(self.number())?,
@@ -48,6 +53,7 @@ impl Volume {
                 let bytes = signed(record.usage_bytes());
                 change.add_usage(&old, -bytes, -1);
                 change.add_usage(&record, bytes, 1);
+                move_growth(&mut change, &mut state, owners, growth);
             }
             change.put_inode(ino, &record);
             *state.record_mut() = record;

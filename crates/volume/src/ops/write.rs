@@ -16,11 +16,13 @@ use crate::limits::{
     DIRTY_RANGES_PER_FILE_MAX, EXTENT_BYTES_MAX, FILE_BYTES_MAX, INLINE_MAPPING_BYTES,
     INLINE_WRITE_BYTES_MAX, MAP_BYTES_PER_ENTRY_MAX, PORTION_BYTES, TRANSFER_BYTES_MAX,
 };
+use crate::quotas::Owners;
 use crate::segments::space::{EXTENT_OVERHEAD_BYTES, SPARES_SET_ASIDE, footprint};
 use crate::transaction::attempt::{Attempt, Stop};
+use crate::transaction::growth::{Growth, of_bytes};
 use crate::transaction::map_update::{Filled, inline_mappings, is_dense};
 use crate::transaction::permission::{check_write, without_privilege_bits};
-use crate::volume::{Growth, Volume};
+use crate::volume::Volume;
 
 const _: () = assert!(REPLACED_ENTRY_BYTES_MAX <= MAP_BYTES_PER_ENTRY_MAX);
 
@@ -121,16 +123,16 @@ impl Volume {
         let end = offset + data.len() as u64;
         let new_bytes = end - offset - attempt.mapped_bytes(state, offset, end)?;
         let filled = [Filled { start: offset, end, new_bytes }];
-        let growth = self.reserve_growth(new_bytes)?;
+        let growth = self.reserve_held_growth(request, state, new_bytes)?;
         let mut pieces = Vec::new();
         inline_mappings(state.record(), offset, data, &mut pieces);
         let reserved = data.len() as u64 + pieces.len() as u64 * EXTENT_OVERHEAD_BYTES;
         self.reserve(reserved)?;
         let mut change = self.begin(self.number()).inspect_err(|_| self.space.release(reserved))?;
         change.add_inline(reserved);
+        growth.hold(state);
         let (stamp, _) = self.committer.stamp(request.now);
         *state.record_mut() = self.written_record(request, state.record(), stamp);
-        state.reserved_growth += growth.keep();
         self.put_mappings(&mut change, state, &pieces, &filled);
         state.dirty.remove(offset, end);
         self.account_dirty(state);
@@ -168,9 +170,9 @@ impl Volume {
         let end = offset + data.len() as u64;
         let pieces = (end - 1) / EXTENT_BYTES_MAX as u64 - offset / EXTENT_BYTES_MAX as u64 + 1;
         let reserved = footprint(data.len() as u64, pieces);
-        let growth = self.reserve_unstable_growth(attempt, state, (offset, end))?;
+        let growth = self.reserve_unstable_growth(request, attempt, state, (offset, end))?;
         self.reserve(reserved)?;
-        state.reserved_growth += growth.keep();
+        growth.hold(state);
         let (stamp, ceiling) = self.committer.stamp(request.now);
         let record = self.written_record(request, state.record(), stamp);
         let mode_changed = record.mode != state.record().mode;
@@ -220,17 +222,21 @@ impl Volume {
     /// it if that is not known at once and there is room.
     fn reserve_unstable_growth(
         &self,
+        request: &Request<'_>,
         attempt: &Attempt<'_>,
         state: &mut InodeState,
         (offset, end): (u64, u64),
     ) -> Result<Growth<'_>, Stop> {
-        if self.size().is_none() {
-            return Ok(self.reserve_growth(0)?);
+        if !self.own.ledger.is_limited() {
+            return self.reserve_held_growth(request, state, 0);
         }
         let fresh = state.dirty.gaps(offset, end);
         if !is_dense(state.record()) {
             let most = fresh.iter().map(|(from, to)| to - from).sum();
-            if let Ok(growth) = self.try_reserve_growth(most) {
+            let owners = Owners::of(state.record());
+            if let Ok(growth) = self.try_reserve_growth(request, owners, of_bytes(most))
+                && growth.fits_with(state.growth)
+            {
                 return Ok(growth);
             }
         }
@@ -238,7 +244,7 @@ impl Volume {
         for (from, to) in fresh {
             holes += to - from - attempt.mapped_bytes(state, from, to)?;
         }
-        Ok(self.reserve_growth(holes)?)
+        self.reserve_held_growth(request, state, holes)
     }
 
     /// Journals a file's record by itself: a change of its mode is stable, even if unstable data caused it.

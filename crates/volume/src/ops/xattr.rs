@@ -11,8 +11,10 @@ use crate::encoding::record::{InodeRecord, decode_xattr};
 use crate::file::inodes::LockedInode;
 use crate::limits::{NAME_BYTES_MAX, XATTR_BYTES_PER_FILE_MAX, XATTR_OVERHEAD_BYTES, XATTR_VALUE_BYTES_MAX};
 use crate::pool::Subject;
+use crate::quotas::Owners;
 use crate::transaction::attempt::{Attempt, Stop};
 use crate::transaction::change::Change;
+use crate::transaction::growth::of_bytes;
 use crate::transaction::permission;
 use crate::transaction::permission::{READ, WRITE};
 use crate::volume::Volume;
@@ -84,7 +86,7 @@ impl Volume {
                 return Err(fail(Error::NoSpace));
             }
             let more = u64::from(record.xattr_bytes.saturating_sub(state.record().xattr_bytes));
-            let growth = self.reserve_growth(more).map_err(fail)?;
+            let growth = self.reserve_growth(request, Owners::of(state.record()), of_bytes(more))?;
             let mut change = self.begin(self.number())?;
             change.add_growth(growth.keep());
             let key = key::xattr(ino, name);

@@ -69,7 +69,7 @@ fn random_writes_and_truncations_agree_with_an_array() {
         world.reopen();
         assert!(world.read_at(file, base, 1 << 20).unwrap() == model);
         let used = world.attributes(file).unwrap().used;
-        assert_eq!(world.usage(crate::encoding::record::UsageKind::Volume, 0).bytes, used);
+        assert_eq!(world.usage(crate::api::quotas::QuotaKind::Volume, 0).bytes, used);
     }
 }
 

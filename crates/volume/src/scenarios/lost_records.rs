@@ -8,13 +8,14 @@ use std::sync::Arc;
 use super::world::{OPTIONS, World, nothing};
 use crate::api::attributes::SetAttributes;
 use crate::api::ids::{Ino, SegmentId};
+use crate::api::quotas::QuotaKind;
 use crate::api::request::{Error, RequestKey};
 use crate::api::state::StateChange;
 use crate::api::time::Time;
 use crate::background::Progress;
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Key, Table};
-use crate::encoding::record::{ExtentMapping, Source, UsageKind};
+use crate::encoding::record::{ExtentMapping, Source};
 use crate::media::Media;
 use crate::media::memory::{MemoryMedia, Random};
 use crate::offline::check::{CheckOptions, Report, check};
@@ -165,7 +166,7 @@ fn usage_is_counted_anew_if_a_counter_does_not_decode() {
     for garbage in [b"".as_slice(), &[0xff; 19], &[0; 21]] {
         for key in stored.keys(Table::Usage) {
             let report = serve_and_check(stored.garbled(&[key], garbage), &stored, |world| {
-                for kind in [UsageKind::Volume, UsageKind::User, UsageKind::Group] {
+                for kind in [QuotaKind::Volume, QuotaKind::User, QuotaKind::Group] {
                     assert_eq!(world.usage(kind, 0), known.usage(kind, 0));
                 }
             });

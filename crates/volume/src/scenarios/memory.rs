@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::world::World;
 use crate::api::attributes::SetAttributes;
 use crate::api::ids::{Cookie, Ino};
+use crate::api::quotas::QuotaKind;
 use crate::api::request::{Access, Durable, Error, Request};
 use crate::api::results::{CreateHow, Stability};
 use crate::background::Progress;
 use crate::cache::blocks::GROUP_BYTES;
 use crate::encoding::key;
 use crate::encoding::key::FIRST;
-use crate::encoding::record::UsageKind;
 use crate::hooks::Point;
 use crate::limits::{DIRTY_RANGES_PER_FILE_MAX, EXTENT_BYTES_MAX, READ_RUNS_MAX, RECENT_VERSIONS_INODES_MAX};
 
@@ -220,7 +220,7 @@ fn files_of_many_users(world: &mut World, first: u32, users: u32) {
 fn the_counters_of_many_users_are_not_in_memory() {
     let changed = |world: &World| world.volume.view().active.usage.sorted().len();
     let of =
-        |world: &World, user| [UsageKind::User, UsageKind::Group].map(|kind| world.usage(kind, user).inodes);
+        |world: &World, user| [QuotaKind::User, QuotaKind::Group].map(|kind| world.usage(kind, user).inodes);
     let mut world = World::roomy();
     files_of_many_users(&mut world, 1, 1000);
     assert_eq!(changed(&world), 2 * 1000 + 1, "and the volume's");
@@ -268,7 +268,7 @@ fn usage_is_exact_though_a_checkpoint_is_made_twice() {
     files_of_many_users(&mut world, 6000, 10);
     assert_eq!(world.checkpoint(), Progress::Worked);
     for (user, inodes) in [(2, 1), (3, 0), (5000, 1), (5009, 1), (5010, 0), (6000, 1)] {
-        assert_eq!(world.usage(UsageKind::User, user).inodes, inodes, "{user}");
+        assert_eq!(world.usage(QuotaKind::User, user).inodes, inodes, "{user}");
     }
     world.check();
     world.checkpoint();

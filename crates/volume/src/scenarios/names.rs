@@ -109,7 +109,7 @@ fn only_the_superuser_changes_the_owner_of_a_file() {
     assert_eq!(world.set(file, &owner(None, Some(20))), Err(Error::NotPermitted));
     world.who = Credentials::root();
     world.set(file, &owner(Some(11), None)).unwrap();
-    let of = |world: &World, uid| world.usage(crate::encoding::record::UsageKind::User, uid);
+    let of = |world: &World, uid| world.usage(crate::api::quotas::QuotaKind::User, uid);
     assert_eq!((of(&world, 10).bytes, of(&world, 10).inodes), (0, 0));
     assert_eq!((of(&world, 11).bytes, of(&world, 11).inodes), (100, 1), "usage moves to the new owner");
     world.reopen();
@@ -221,7 +221,7 @@ fn hard_links_share_one_file_until_the_last_is_removed() {
     assert_eq!(world.attributes(file), Err(Error::Stale));
     assert_eq!(world.link(file, a, "again"), Err(Error::Stale));
     world.checkpoint();
-    assert_eq!(world.usage(crate::encoding::record::UsageKind::Volume, 0).bytes, 0);
+    assert_eq!(world.usage(crate::api::quotas::QuotaKind::Volume, 0).bytes, 0);
     world.reopen();
 }
 

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use super::world::World;
 use crate::api::ids::Ino;
+use crate::api::quotas::QuotaKind;
 use crate::api::time::Time;
 use crate::background::Progress;
 use crate::encoding::key;
 use crate::encoding::key::FIRST;
-use crate::encoding::record::{
-    ExtentMapping, ExtentRecord, InodeRecord, SegmentRecord, Source, UsageKind, UsageRecord,
-};
+use crate::encoding::record::{ExtentMapping, ExtentRecord, InodeRecord, SegmentRecord, Source, UsageRecord};
 use crate::limits::REAPED_MAPPINGS_MAX;
 use crate::media::Media;
 use crate::media::memory::MemoryMedia;
@@ -77,7 +76,7 @@ pub(super) fn disk_with_a_file_in_pieces(apart: u64) -> (Arc<MemoryMedia>, Ino, 
     update.records().unwrap().put(&key::extent(id), &extent.encode()).unwrap();
     let segment = SegmentRecord { capacity: 1 << 20, live: u64::from(extent.stored) };
     update.records().unwrap().put(&key::segment(extent.segment), &segment.encode()).unwrap();
-    for kind in [UsageKind::Volume, UsageKind::User, UsageKind::Group] {
+    for kind in [QuotaKind::Volume, QuotaKind::User, QuotaKind::Group] {
         let usage = UsageRecord { bytes: PIECES, inodes: 2 };
         update.records().unwrap().put(&key::usage(FIRST, kind.byte(), 0), &usage.encode()).unwrap();
     }
@@ -121,7 +120,7 @@ fn a_removed_file_is_freed_in_portions_that_survive_a_crash() {
     }
     assert!(checkpoints >= 3);
     world.background();
-    assert_eq!(world.usage(UsageKind::Volume, 0).bytes, 0);
+    assert_eq!(world.usage(QuotaKind::Volume, 0).bytes, 0);
     world.reopen();
 }
 
@@ -179,7 +178,7 @@ fn mappings_that_stay_count_too_and_are_looked_at_once() {
         }
         put(&key, &record.encode());
         put(&key::reap(FIRST.object(file)), &[]);
-        for kind in [UsageKind::Volume, UsageKind::User, UsageKind::Group] {
+        for kind in [QuotaKind::Volume, QuotaKind::User, QuotaKind::Group] {
             let usage = UsageRecord { bytes: record.used, inodes: 2 };
             put(&key::usage(FIRST, kind.byte(), 0), &usage.encode());
         }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::volumes::{NOW, assert_clean, content, fill, make, open, work};
 use super::world::{OPTIONS, World};
 use crate::api::ids::{Cookie, Ino, VolumeNumber};
+use crate::api::quotas::QuotaKind;
 use crate::encoding::key;
 use crate::encoding::key::Key;
-use crate::encoding::record::{NameRecord, UsageKind, UsageRecord};
+use crate::encoding::record::{NameRecord, UsageRecord};
 use crate::media::Media;
 use crate::media::memory::MemoryMedia;
 use crate::offline::check::{CheckOptions, check};
@@ -57,7 +58,7 @@ fn each_volume_of_a_pool_is_repaired() {
             (key::cookie(root, cookie(b"f")), None),
             (key::name(root, b"g"), None),
             (key::cookie(root, cookie(b"g")), None),
-            (key::usage(one.number(), UsageKind::Volume.byte(), 0), Some(wrong.encode().to_vec())),
+            (key::usage(one.number(), QuotaKind::Volume.byte(), 0), Some(wrong.encode().to_vec())),
             (key::inode(VolumeNumber(99).object(Ino(5))), Some(vec![0; 10])),
         ],
     );

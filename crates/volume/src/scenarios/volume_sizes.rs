@@ -6,6 +6,7 @@ use super::volumes::{NOW, assert_clean, content, fill, make, open, options, pati
 use super::world::{World, nothing};
 use crate::api::attributes::SetAttributes;
 use crate::api::ids::Ino;
+use crate::api::quotas::Owner;
 use crate::api::request::{Access, Answer, Credentials, Error, Request};
 use crate::api::results::{CreateHow, SetXattr, Stability, VolumeStatus};
 use crate::background::Progress;
@@ -83,7 +84,7 @@ fn files_grow_to_the_size_of_the_volume_and_no_further() {
         .unwrap();
         assert_eq!(status(&volume).bytes_free, MIB);
         work(&pool);
-        assert_eq!(volume.own.room.reserved(), 0);
+        assert_eq!(volume.own.ledger.lock().reserved(Owner::VOLUME).bytes, 0);
     }
     assert_clean(&world.disk);
 }
@@ -98,7 +99,7 @@ fn a_copy_counts_in_full() {
     assert_eq!(copy(40_001).map(drop), Err(Error::NoSpace));
     assert_eq!(copy(40_000).map(|copied| copied.count), Ok(40_000));
     assert_eq!(copy(40_000).map(|copied| copied.count), Ok(40_000), "over itself");
-    assert_eq!((status(&volume).bytes_free, volume.own.room.reserved()), (0, 0));
+    assert_eq!((status(&volume).bytes_free, volume.own.ledger.lock().reserved(Owner::VOLUME).bytes), (0, 0));
 }
 
 #[test]
@@ -257,7 +258,7 @@ fn random_writes_are_refused_exactly_when_they_do_not_fit() {
             }
         }
         work(&pool);
-        assert_eq!(volume.own.room.reserved(), 0, "seed {seed}");
+        assert_eq!(volume.own.ledger.lock().reserved(Owner::VOLUME).bytes, 0, "seed {seed}");
         assert_clean(&world.disk);
     }
 }
@@ -297,5 +298,5 @@ fn many_writers_at_once_do_not_exceed_the_size() {
     work(&pool);
     assert_eq!(status(&volume).bytes_used, accepted);
     assert!((SIZE - 777..=SIZE).contains(&accepted), "{accepted}");
-    assert_eq!(volume.own.room.reserved(), 0);
+    assert_eq!(volume.own.ledger.lock().reserved(Owner::VOLUME).bytes, 0);
 }

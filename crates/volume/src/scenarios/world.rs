@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::api::attributes::{Attributes, SetAttributes};
 use crate::api::ids::{Cookie, Ino};
+use crate::api::quotas::QuotaKind;
 use crate::api::request::{
     Access, Answer, Credentials, Durability, Durable, Error, Journaled, Promised, Request, RequestKey,
 };
@@ -11,7 +12,7 @@ use crate::api::results::{CreateHow, Created, Entry, Piece, Stability, WriteVeri
 use crate::api::time::Time;
 use crate::background::Progress;
 use crate::encoding::key::FIRST;
-use crate::encoding::record::{UsageKind, UsageRecord};
+use crate::encoding::record::UsageRecord;
 use crate::media::Media;
 use crate::media::memory::{MemoryMedia, Random};
 use crate::offline::check::{CheckOptions, check};
@@ -236,7 +237,7 @@ impl World {
     }
 
     /// Returns a usage counter.
-    pub(super) fn usage(&self, kind: UsageKind, id: u64) -> UsageRecord {
+    pub(super) fn usage(&self, kind: QuotaKind, id: u64) -> UsageRecord {
         let view = self.volume.view();
         let counter = (FIRST, kind, id);
         let stored = view.index.get(&usage::key_of(counter)).unwrap();
@@ -244,7 +245,7 @@ impl World {
         let changes = view.frozen.iter().chain([&view.active]).flat_map(|memtable| memtable.usage.sorted());
         let of_it = changes.filter(|(of, _)| *of == counter);
         let record = of_it.fold(stored, |record, (_, change)| change.of(record));
-        assert!(kind != UsageKind::Volume || self.volume.usage.of(FIRST) == record, "that of the volume");
+        assert!(kind != QuotaKind::Volume || self.volume.usage.of(FIRST) == record, "that of the volume");
         record
     }
 

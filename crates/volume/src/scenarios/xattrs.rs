@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::world::{World, nothing};
 use crate::api::attributes::SetAttributes;
 use crate::api::ids::Ino;
+use crate::api::quotas::QuotaKind;
 use crate::api::request::{Access, Credentials, Error, Journaled, Request, RequestKey};
 use crate::api::results::SetXattr;
 use crate::api::time::Time;
 use crate::encoding::key;
 use crate::encoding::key::FIRST;
-use crate::encoding::record::UsageKind;
 use crate::limits::{XATTR_BYTES_PER_FILE_MAX, XATTR_OVERHEAD_BYTES, XATTR_VALUE_BYTES_MAX};
 use crate::media::memory::{MemoryMedia, Random};
 
@@ -232,7 +232,7 @@ fn random_attributes_agree_with_a_map() {
 /// The usage counters of the volume, of user 0 and of user 5.
 fn usage(world: &World) -> [u64; 3] {
     let of = |kind, id| world.usage(kind, id).bytes;
-    [of(UsageKind::Volume, 0), of(UsageKind::User, 0), of(UsageKind::User, 5)]
+    [of(QuotaKind::Volume, 0), of(QuotaKind::User, 0), of(QuotaKind::User, 5)]
 }
 
 #[test]

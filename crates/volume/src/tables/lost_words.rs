@@ -76,6 +76,7 @@ fn name_of(table: Table) -> (&'static str, bool) {
         Table::Map => ("places of the data of files (inodes)", true),
         Table::Reap => ("removed files to be freed", false),
         Table::Usage => ("usage counters", false),
+        Table::Quota => ("quotas", false),
         Table::Symlink => ("targets of symbolic links (inodes)", true),
         Table::Xattr => ("extended attributes of inodes", true),
         Table::State => ("opens, locks and other state of clients", false),

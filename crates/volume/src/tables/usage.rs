@@ -11,26 +11,21 @@ use foldhash::HashMap;
 use parking_lot::Mutex;
 
 use crate::api::ids::VolumeNumber;
+use crate::api::quotas::QuotaKind;
 use crate::encoding::entry::UsageDelta;
 use crate::encoding::key;
 use crate::encoding::key::Key;
-use crate::encoding::record::{InodeRecord, UsageKind, UsageRecord};
+use crate::encoding::record::{InodeRecord, UsageRecord};
 
 /// Memory of a changed counter, bytes.
 const CHANGE_BYTES: u64 = 80;
 
 /// Whose usage: that of which kind, and which one.
-pub type Counter = (VolumeNumber, UsageKind, u64);
+pub type Counter = (VolumeNumber, QuotaKind, u64);
 
 /// Returns the key of a counter's record.
 pub fn key_of(counter: Counter) -> Key {
     key::usage(counter.0, counter.1.byte(), counter.2)
-}
-
-/// Returns which counter the fields of a record's key name.
-pub fn parse(fields: &[u8]) -> Option<(UsageKind, u64)> {
-    let (kind, id) = fields.split_first()?;
-    Some((UsageKind::from_byte(*kind)?, key::number(id)?))
 }
 
 /// How a counter changed.
@@ -99,6 +94,11 @@ impl UsageChanges {
         self.0.lock().insert(counter, UsageChange::To(record));
     }
 
+    /// Returns how a counter changed, if it did.
+    pub fn of(&self, counter: Counter) -> Option<UsageChange> {
+        self.0.lock().get(&counter).copied()
+    }
+
     /// Returns all of them in the order of their keys.
     pub fn sorted(&self) -> Vec<(Counter, UsageChange)> {
         let mut changes: Vec<_> = self.0.lock().iter().map(|(counter, change)| (*counter, *change)).collect();
@@ -119,7 +119,7 @@ impl VolumeUsage {
 
     /// Adds the deltas of an entry.
     pub fn apply(&self, volume: VolumeNumber, deltas: &[UsageDelta]) {
-        let mut of_volume = deltas.iter().filter(|delta| delta.kind == UsageKind::Volume).peekable();
+        let mut of_volume = deltas.iter().filter(|delta| delta.kind == QuotaKind::Volume).peekable();
         if of_volume.peek().is_some() {
             let mut counters = self.0.lock();
             let record = counters.entry(volume).or_default();
@@ -145,7 +145,7 @@ impl VolumeUsage {
     /// Has the next checkpoint write them all, as those in the index may be wrong. No transaction may be in progress.
     pub fn write_all_again(&self, changes: &UsageChanges) {
         for (volume, record) in self.0.lock().iter() {
-            changes.set((*volume, UsageKind::Volume, 0), *record);
+            changes.set((*volume, QuotaKind::Volume, 0), *record);
         }
     }
 }
@@ -153,12 +153,12 @@ impl VolumeUsage {
 /// Returns the changes to the counters of an inode's volume, owner, group and tree.
 pub fn deltas(inode: &InodeRecord, bytes: i64, inodes: i64) -> Vec<UsageDelta> {
     let mut deltas = vec![
-        UsageDelta { kind: UsageKind::Volume, id: 0, bytes, inodes },
-        UsageDelta { kind: UsageKind::User, id: u64::from(inode.uid), bytes, inodes },
-        UsageDelta { kind: UsageKind::Group, id: u64::from(inode.gid), bytes, inodes },
+        UsageDelta { kind: QuotaKind::Volume, id: 0, bytes, inodes },
+        UsageDelta { kind: QuotaKind::User, id: u64::from(inode.uid), bytes, inodes },
+        UsageDelta { kind: QuotaKind::Group, id: u64::from(inode.gid), bytes, inodes },
     ];
     if inode.tree != 0 {
-        deltas.push(UsageDelta { kind: UsageKind::Tree, id: inode.tree, bytes, inodes });
+        deltas.push(UsageDelta { kind: QuotaKind::Tree, id: inode.tree, bytes, inodes });
     }
     deltas
 }

@@ -80,12 +80,13 @@ pub fn check_record(key: &[u8], slot: &Slot) -> Result<(), Malformed> {
     let (_, table, fields) = key::parse(key).ok_or(Malformed("key in a journal entry"))?;
     let numbers = match table {
         Table::Meta | Table::Reply | Table::State | Table::Volume => 0,
-        Table::Usage => 0,
+        Table::Usage | Table::Quota => 0,
         Table::Map | Table::Cookie => 2,
         _ => 1,
     };
     if fields.len() < numbers * 8
         || (table == Table::Reap && key::reaped(fields).is_none())
+        || (table == Table::Quota && key::owner(fields).is_none())
         || (table == Table::Volume && key::volume_number(fields).is_none())
         || (table == Table::State && fields.len() > STATE_KEY_BYTES_MAX)
     {

@@ -6,7 +6,8 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use crate::api::ids::{ExtentId, ObjectId, Seq};
+use crate::api::ids::{ExtentId, ObjectId, Seq, VolumeNumber};
+use crate::api::quotas::Owner;
 use crate::api::request::{Access, Answer, Durability, Error, Failure, Promised};
 use crate::bytes::Bytes;
 use crate::bytes::Value;
@@ -48,6 +49,8 @@ pub enum Missing {
     Blocks(Vec<((ExtentId, u32), Subject)>),
     /// Mappings of a file in the index, from an offset on, to be counted.
     Count(ObjectId, u64),
+    /// The account of an owner in a volume, for which its usage counter is read.
+    Account(VolumeNumber, Owner),
 }
 
 /// Why an attempt stopped.
@@ -123,6 +126,14 @@ impl LockedInodes {
     /// Returns what a reply that shows all of them waits for.
     pub fn durability(&self) -> Durability {
         self.guards.iter().fold(Durability::NOW, |sum, guard| sum.and(guard.durability()))
+    }
+
+    /// Returns why an attempt stops; a failure may reveal the state of all of them.
+    pub fn or_fail(&self, stop: Stop) -> Stop {
+        match stop {
+            Stop::Failed(failure) => self.fail(failure.error),
+            stop => stop,
+        }
     }
 
     /// Returns a failure that may reveal the state of all of them.
@@ -233,6 +244,7 @@ impl Attempt<'_> {
                 self.follow(&view);
                 self.load_window(&view, *ino, (*from, *to))?;
             }
+            Missing::Account(volume, owner) => self.pool.open_account(*volume, *owner)?,
             Missing::Blocks(_) | Missing::Count(..) => return Ok(false),
         }
         Ok(true)
@@ -291,6 +303,11 @@ impl Attempt<'_> {
                 self.count_windows.push((*ino, window));
                 // What was counted is kept, even if the index was replaced.
                 return Ok(true);
+            }
+            Missing::Account(volume, owner) => {
+                self.pool.open_account(*volume, *owner)?;
+                // It may be closed again before the next attempt, by others that open theirs.
+                return Ok(false);
             }
         };
         Ok(is_new && !is_replaced)

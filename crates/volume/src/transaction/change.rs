@@ -2,21 +2,25 @@
 //! the active memtable.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use parking_lot::RwLockReadGuard;
 
 use crate::api::ids::{ObjectId, Seq, VolumeNumber};
+use crate::api::quotas::Owner;
 use crate::api::request::{Durability, Encode, Error, FlushWait, Journaled, Request};
 use crate::api::state;
 use crate::api::state::StateChange;
+use crate::api::time::Time;
 use crate::bytes::Value;
 use crate::encoding::entry::{Draft, Remembered};
 use crate::encoding::key;
 use crate::encoding::key::Key;
-use crate::encoding::record::{ExtentMapping, InodeRecord, Source};
+use crate::encoding::record::{ExtentMapping, InodeRecord, QuotaRecord, Source};
 use crate::file::extent_map::{decode_verified, memtable_mappings};
 use crate::limits::REQUEST_ANSWER_BYTES_MAX;
 use crate::pool::Pool;
+use crate::quotas::{Accounts, Ledger, Reservation};
 use crate::tables::read_view::ReadView;
 use crate::tables::usage;
 use crate::transaction::apply;
@@ -31,10 +35,25 @@ pub struct Change<'v> {
     view: RwLockReadGuard<'v, Arc<ReadView>>,
     draft: Draft,
     inline_bytes: u64,
-    /// Bytes reserved of the volume's size, which the usage that it adds replaces.
-    growth: u64,
+    /// What is reserved of limits, which the usage that it adds replaces.
+    growth: Vec<Reservation>,
+    /// The quota that it sets, with the flush that writes back everything accepted so far.
+    quota: Option<NewQuota>,
     /// The flush that the cached reply waits for.
     flush: FlushWait,
+}
+
+/// A quota to be set.
+#[derive(Debug)]
+pub struct NewQuota {
+    /// Whose.
+    pub owner: Owner,
+    /// Its record; an empty one removes it.
+    pub record: QuotaRecord,
+    /// A flush that writes back everything accepted so far.
+    pub flush: u64,
+    /// The time, from which on soft limits that are below what is used are exceeded.
+    pub now: Time,
 }
 
 impl Pool {
@@ -105,7 +124,8 @@ impl Pool {
             view,
             draft: Draft::new(volume),
             inline_bytes: 0,
-            growth: 0,
+            growth: Vec::new(),
+            quota: None,
             flush: FlushWait::default(),
         })
     }
@@ -164,9 +184,32 @@ impl Change<'_> {
         self.inline_bytes += reserved;
     }
 
-    /// Records room reserved for what this transaction adds to the usage; its commit releases it.
-    pub fn add_growth(&mut self, reserved: u64) {
-        self.growth += reserved;
+    /// Records what is reserved for what this transaction adds to the usage; its commit releases it.
+    pub fn add_growth(&mut self, reserved: Option<Reservation>) {
+        self.growth.extend(reserved);
+    }
+
+    /// Sets a quota of the volume.
+    pub fn set_quota(&mut self, quota: NewQuota) {
+        self.quota = Some(quota);
+    }
+
+    /// Puts the record of a quota, or deletes an empty one.
+    fn put_quota(&mut self, owner: Owner, record: &QuotaRecord) {
+        let key = key::quota(self.draft.volume(), owner);
+        if record.is_empty() { self.delete(key) } else { self.put(key, record.encode()) }
+    }
+
+    /// Counts the usage in the accounts of the volume, and puts the records of quotas that change with it.
+    fn settle(&mut self, ledger: &Ledger, accounts: &mut Accounts) {
+        if let Some(NewQuota { owner, record, flush, now }) = self.quota.take() {
+            ledger.set(accounts, owner, record, flush);
+            let record = accounts.note_exceeded(owner, now).map_or(record, |(_, record)| record);
+            self.put_quota(owner, &record);
+        }
+        for (owner, record) in accounts.settle(self.draft.usage(), &self.growth) {
+            self.put_quota(owner, &record);
+        }
     }
 
     /// Puts mappings of a file: `(end, mapping)` in file order, not overlapping. Clips the mappings in the active
@@ -246,9 +289,18 @@ impl Change<'_> {
     }
 
     /// Journals the transaction and makes it visible. The caller holds the locks of everything it changes.
-    pub fn commit(self) -> Seq {
+    pub fn commit(mut self) -> Seq {
         self.journal_deferred_state();
-        let volume = self.draft.volume();
+        let own = if self.is_limited() {
+            self.pool.volumes.read().get(&self.draft.volume()).cloned()
+        } else {
+            None
+        };
+        let accounts = own.as_ref().map(|own| {
+            let mut accounts = own.ledger.lock();
+            self.settle(&own.ledger, &mut accounts);
+            accounts
+        });
         let (bytes, entry) = self.draft.finish();
         let seq = self.pool.committer.push(bytes);
         let active = &self.view.active;
@@ -260,7 +312,8 @@ impl Change<'_> {
         #[cfg(test)]
         self.pool.hooks.reach(crate::hooks::Point::NamesFollowed);
         apply::apply(entry, after, active, &self.pool.usage, &self.pool.duplicate_requests);
-        self.pool.release_growth(volume, self.growth);
+        // Until the records of quotas are in the memtable, so that of two that change the same one the last one holds.
+        drop(accounts);
         self.pool.negative_lookups.note(&names);
         let full = active.bytes() >= self.pool.limits.memtable_bytes;
         drop(self.view);
@@ -268,6 +321,12 @@ impl Change<'_> {
             self.pool.checkpoints.kick();
         }
         seq
+    }
+
+    /// Whether limits matter to it.
+    fn is_limited(&self) -> bool {
+        let changes_usage = !self.draft.usage().is_empty() && self.pool.has_limits.load(Ordering::Acquire);
+        changes_usage || !self.growth.is_empty() || self.quota.is_some()
     }
 
     /// Puts and deletes protocol state records, which the caller checked against their limits.

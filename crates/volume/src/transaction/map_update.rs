@@ -10,6 +10,7 @@ use crate::pool::Pool;
 use crate::tables::read_view::ReadView;
 use crate::transaction::attempt::{Attempt, Stop};
 use crate::transaction::change::Change;
+use crate::transaction::growth::take_growth;
 use crate::transaction::objects::signed;
 
 /// Whether a file has no holes before the end of its map.
@@ -164,9 +165,10 @@ impl Pool {
             self.space.release(state.reserved_bytes - footprint);
         }
         state.reserved_bytes = footprint;
-        let growth = state.reserved_growth.min(state.dirty.bytes());
-        self.release_growth(state.id.volume, state.reserved_growth - growth);
-        state.reserved_growth = growth;
+        if state.growth.bytes > state.dirty.bytes() {
+            let unneeded = state.growth.bytes - state.dirty.bytes();
+            self.release_growth(state, unneeded);
+        }
         if state.dirty.is_empty() {
             let size = state.size();
             state.record_mut().size = size;
@@ -216,9 +218,7 @@ impl Pool {
             state.note_mapped(range.start, range.end, signed(range.new_bytes));
         }
         let new_bytes = new_bytes(filled);
-        let growth = state.reserved_growth.min(new_bytes);
-        state.reserved_growth -= growth;
-        change.add_growth(growth);
+        change.add_growth(take_growth(state, new_bytes));
         let record = state.record_mut();
         record.size = record.size.max(*end);
         record.mapped_end = record.mapped_end.max(*end);

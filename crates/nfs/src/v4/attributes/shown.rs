@@ -3,6 +3,7 @@
 use volume::attributes::{Attributes, FileType};
 use volume::ids::Ino;
 use volume::limits::{CLONE_BLOCK_BYTES, FILE_BYTES_MAX, LINKS_MAX, NAME_BYTES_MAX, TRANSFER_BYTES_MAX};
+use volume::quota::QuotaRoom;
 use volume::results::VolumeStatus;
 use volume::time::Time;
 use wire::array::Array;
@@ -23,10 +24,16 @@ const OF_VOLUME: AttrMask = AttrMask::of(&[
     Attr4::FilesAvail,
     Attr4::FilesFree,
     Attr4::FilesTotal,
+    Attr4::QuotaAvailHard,
+    Attr4::QuotaAvailSoft,
+    Attr4::QuotaUsed,
     Attr4::SpaceAvail,
     Attr4::SpaceFree,
     Attr4::SpaceTotal,
 ]);
+
+/// Attributes about the limits of an object's owners.
+const OF_QUOTA: AttrMask = AttrMask::of(&[Attr4::QuotaAvailHard, Attr4::QuotaAvailSoft, Attr4::QuotaUsed]);
 
 /// Expands to [`USUAL`], and to the function that encodes them.
 macro_rules! usual {
@@ -67,6 +74,8 @@ pub(crate) struct Shown<'a> {
     handle: Option<HandleBytes>,
     /// Present if any of [`OF_VOLUME`] is requested.
     status: VolumeStatus,
+    /// Present if any of [`OF_QUOTA`] is requested.
+    quota: QuotaRoom,
     minor: u32,
     lease_time: u32,
 }
@@ -119,6 +128,11 @@ impl<'a> Shown<'a> {
         } else {
             compound.answered(volume, volume.status(&beside.request()))?
         };
+        let quota = if (request & OF_QUOTA).is_empty() {
+            QuotaRoom::default()
+        } else {
+            compound.answered(volume, volume.quota_room(&beside.request(), attributes.ino))?
+        };
         let covered = compound.covered(volume.id(), attributes.ino);
         let handle = || HandleBytes::new(&beside.handle_bytes(attributes.ino));
         Ok(Shown {
@@ -128,6 +142,7 @@ impl<'a> Shown<'a> {
             mounted_on: covered.map_or(attributes.ino.0, |node| node.fileid),
             handle: request.contains(Attr4::Filehandle).then(handle),
             status,
+            quota,
             minor: compound.minor,
             lease_time: compound.service.shared.state.lease_time(),
         })
@@ -147,6 +162,7 @@ impl<'a> Shown<'a> {
             mounted_on: node.fileid,
             handle: Some(Target::Pseudo(node).handle()),
             status: VolumeStatus::default(),
+            quota: QuotaRoom::default(),
             minor: compound.minor,
             lease_time: compound.service.shared.state.lease_time(),
         }
@@ -198,6 +214,11 @@ impl<'a> Shown<'a> {
         }
     }
 
+    /// Returns what a limit leaves, which is no more than is free.
+    fn within_free(&self, left: Option<u64>) -> u64 {
+        left.unwrap_or(u64::MAX).min(self.status.bytes_free)
+    }
+
     /// Encodes the value of another attribute, which most objects of a file system share.
     fn encode_unusual(&self, attribute: Attr4, out: &mut Encoder<'_>) {
         match attribute {
@@ -219,6 +240,9 @@ impl<'a> Shown<'a> {
             Attr4::Maxlink => out.u32(LINKS_MAX),
             Attr4::Maxname => out.u32(u32::try_from(NAME_BYTES_MAX).expect("a name is short")),
             Attr4::Maxread | Attr4::Maxwrite => out.u64(u64::from(TRANSFER_BYTES_MAX)),
+            Attr4::QuotaAvailHard => out.u64(self.within_free(self.quota.hard)),
+            Attr4::QuotaAvailSoft => out.u64(self.within_free(self.quota.soft.or(self.quota.hard))),
+            Attr4::QuotaUsed => out.u64(self.quota.hard.map_or(self.status.bytes_used, |_| self.quota.used)),
             Attr4::SpaceAvail | Attr4::SpaceFree => out.u64(self.status.bytes_free),
             Attr4::SpaceTotal => out.u64(self.status.bytes_total),
             Attr4::TimeDelta => NfsTime4 { seconds: 0, nseconds: 1 }.encode(out),
@@ -340,6 +364,7 @@ mod tests {
                     mounted_on: 17,
                     handle: Some(handle),
                     status: VolumeStatus::default(),
+                    quota: QuotaRoom::default(),
                     minor: 2,
                     lease_time: 90,
                 };

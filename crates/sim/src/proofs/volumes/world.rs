@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use volume::attributes::SetAttributes;
 use volume::ids::{Ino, VolumeId};
+use volume::quota::{Limit, Limits, Owner};
 use volume::request::{
     Access, Answer, Credentials, Durability, Durable, Error, Journaled, Promised, Request,
 };
@@ -37,6 +38,8 @@ pub(super) struct State {
 pub(super) struct Known {
     name: String,
     size: Option<u64>,
+    /// The quota of its bytes.
+    quota: Option<u64>,
     files: BTreeMap<Vec<u8>, File>,
 }
 
@@ -57,7 +60,8 @@ impl State {
                 let bytes = read_all(&volume, entry.ino, now)?;
                 files.insert(entry.name, File { ino: entry.ino, bytes });
             }
-            let known = Known { name: volume.name().to_string(), size: volume.size(), files };
+            let (name, size, quota) = (volume.name().to_string(), volume.size(), quota_of(&volume)?);
+            let known = Known { name, size, quota, files };
             state.volumes.insert(volume.number().0, known);
         }
         Ok(state)
@@ -71,9 +75,9 @@ impl State {
         }
         for (number, known) in &self.volumes {
             let found = &seen.volumes[number];
-            if (&known.name, known.size) != (&found.name, found.size) {
-                let found = (&found.name, found.size);
-                return Err(format!("volume {number}, {:?} of {:?}, is {found:?}", known.name, known.size));
+            let shown = |known: &Known| (known.name.clone(), known.size, known.quota);
+            if shown(known) != shown(found) {
+                return Err(format!("volume {number}, {:?}, is {:?}", shown(known), shown(found)));
             }
             known.compare(found).map_err(|wrong| format!("volume {number}: {wrong}"))?;
         }
@@ -123,6 +127,7 @@ enum Step {
     Create,
     Rename,
     Resize,
+    Limit,
     Delete,
     NewFile,
     Write,
@@ -136,10 +141,11 @@ enum Step {
     Clean,
 }
 
-const STEPS: [(u64, Step); 14] = [
+const STEPS: [(u64, Step); 15] = [
     (4, Step::Create),
     (2, Step::Rename),
     (2, Step::Resize),
+    (2, Step::Limit),
     (3, Step::Delete),
     (8, Step::NewFile),
     (10, Step::Write),
@@ -195,7 +201,8 @@ impl World {
         let mut most = BTreeMap::new();
         for volume in pool.volumes() {
             let used = used_bytes(&volume, now)?;
-            most.insert(volume.number().0, volume.size().map_or(u64::MAX, |size| size.max(used)));
+            let most_of_it = least(volume.size(), quota_of(&volume)?);
+            most.insert(volume.number().0, most_of_it.max(used));
         }
         let history = vec![state];
         let after = vec![Durability::NOW];
@@ -244,7 +251,9 @@ impl World {
                 }
                 let volume = random.pick(&volumes).clone();
                 return match step {
-                    Step::Rename | Step::Resize | Step::Delete => self.change_volume(step, &volume, random),
+                    Step::Rename | Step::Resize | Step::Limit | Step::Delete => {
+                        self.change_volume(step, &volume, random)
+                    }
                     _ => self.change_file(step, &volume, random),
                 };
             }
@@ -276,7 +285,7 @@ impl World {
         if !state.ever.insert(number) {
             return Err(format!("the number {number} of a new volume was used before"));
         }
-        state.volumes.insert(number, Known { name: options.name, size, files: BTreeMap::new() });
+        state.volumes.insert(number, Known { name: options.name, size, quota: None, files: BTreeMap::new() });
         self.push(state, after);
         Ok(())
     }
@@ -296,8 +305,17 @@ impl World {
                 self.pool.step_write_back(Time::from_nanos(self.now), true, true);
                 known.size = random.chance(2, 3).then(|| 1 + random.below(150_000));
                 let used = used_bytes(volume, self.now)?;
-                self.most.insert(number, known.size.map_or(u64::MAX, |size| size.max(used)));
+                self.most.insert(number, least(known.size, known.quota).max(used));
                 self.pool.resize_volume(volume, known.size)
+            }
+            Step::Limit => {
+                self.pool.step_write_back(Time::from_nanos(self.now), true, true);
+                known.quota = random.chance(2, 3).then(|| 1 + random.below(150_000));
+                let used = used_bytes(volume, self.now)?;
+                self.most.insert(number, least(known.size, known.quota).max(used));
+                let limits = Limits { bytes: Limit { soft: None, hard: known.quota }, ..Limits::default() };
+                let limits = known.quota.map(|_| limits);
+                volume.set_quota(Owner::VOLUME, limits, Time::from_nanos(self.now))
             }
             _ => {
                 state.volumes.remove(&number);
@@ -306,7 +324,7 @@ impl World {
         };
         if let Some(after) = self.unless_busy(changed)? {
             self.push(state, after);
-        } else if let Step::Resize = step {
+        } else if let Step::Resize | Step::Limit = step {
             self.most.insert(number, u64::MAX);
         }
         Ok(())
@@ -360,7 +378,7 @@ impl World {
                 (made.map(|(_, after)| after), 0)
             }
         };
-        if let Err(Error::NoSpace) = done {
+        if let Err(Error::NoSpace | Error::QuotaExceeded) = done {
             return self.check_full(volume, needs as u64);
         }
         if let Some(after) = self.unless_busy(done)? {
@@ -405,7 +423,7 @@ impl World {
         let bytes = vec![9; length];
         let written = self.ask(|r| volume.write(r, Ino(file.ino), offset, &bytes[..], Stability::Unstable));
         match written {
-            Err(Error::NoSpace) => self.check_full(volume, length as u64),
+            Err(Error::NoSpace | Error::QuotaExceeded) => self.check_full(volume, length as u64),
             written => self.unless_busy(written).map(drop),
         }
     }
@@ -421,13 +439,13 @@ impl World {
         Ok((ino, after))
     }
 
-    /// Checks that a volume whose size refused some bytes has no room for them.
+    /// Checks that a volume whose size or quota refused some bytes has no room for them.
     fn check_full(&self, volume: &Volume, bytes: u64) -> Result<(), String> {
         self.pool.step_write_back(Time::from_nanos(self.now), true, true);
         let used = used_bytes(volume, self.now)?;
-        match volume.size() {
-            Some(size) if used.saturating_add(bytes) > size => Ok(()),
-            size => Err(format!("{bytes} bytes were refused where {used} of {size:?} are used")),
+        match least(volume.size(), quota_of(volume)?) {
+            most if used.saturating_add(bytes) > most => Ok(()),
+            most => Err(format!("{bytes} bytes were refused where {used} of {most} are used")),
         }
     }
 
@@ -461,6 +479,17 @@ impl World {
         self.history.push(state);
         self.after.push(after);
     }
+}
+
+/// Returns the quota of the bytes of a volume.
+fn quota_of(volume: &Volume) -> Result<Option<u64>, String> {
+    let quota = volume.quota(Owner::VOLUME).map_err(|error| format!("quota: {error:?}"))?;
+    Ok(quota.limits.bytes.hard)
+}
+
+/// Returns the smaller of two limits.
+fn least(size: Option<u64>, quota: Option<u64>) -> u64 {
+    size.into_iter().chain(quota).min().unwrap_or(u64::MAX)
 }
 
 fn nothing<T>(_: &T) -> Journaled {

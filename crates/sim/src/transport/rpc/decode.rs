@@ -56,6 +56,7 @@ fn error(status: NfsStat3) -> Result<Error, String> {
         NfsStat3::Inval => Error::Invalid,
         NfsStat3::Fbig => Error::FileTooLarge,
         NfsStat3::NoSpc => Error::NoSpace,
+        NfsStat3::Dquot => Error::QuotaExceeded,
         NfsStat3::Rofs => Error::ReadOnly,
         NfsStat3::NameTooLong => Error::NameTooLong,
         NfsStat3::NotEmpty => Error::NotEmpty,

@@ -151,6 +151,7 @@ impl Merge<'_> {
                         | Table::Orphan
                         | Table::Reap
                         | Table::Usage
+                        | Table::Quota
                         | Table::Volume
                         | Table::Reply,
                     _

@@ -67,6 +67,11 @@ impl Draft {
         self.entry.usage.extend(deltas);
     }
 
+    /// Returns the usage that it adds.
+    pub fn usage(&self) -> &[UsageDelta] {
+        &self.entry.usage
+    }
+
     /// Caches the request that caused the entry.
     pub fn remember(&mut self, remembered: Remembered) {
         self.entry.remembered = Some(remembered);

@@ -28,7 +28,7 @@ pub struct MetaRecord {
 
 impl MetaRecord {
     /// The format of records that this release reads and writes.
-    pub const FORMAT: u32 = 6;
+    pub const FORMAT: u32 = 7;
 
     /// Returns the format of a stored record, whatever follows; `None` if it is too short.
     pub fn format_of(bytes: &[u8]) -> Option<u32> {
@@ -67,39 +67,7 @@ impl MetaRecord {
     }
 }
 
-/// Whose usage is counted. The numbers are part of the format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum UsageKind {
-    /// The volume; its id is 0.
-    Volume,
-    /// A quota tree.
-    Tree,
-    /// A user.
-    User,
-    /// A group.
-    Group,
-}
-
-impl UsageKind {
-    /// Returns the number of the kind.
-    pub fn byte(self) -> u8 {
-        match self {
-            UsageKind::Volume => 0,
-            UsageKind::Tree => 1,
-            UsageKind::User => 2,
-            UsageKind::Group => 3,
-        }
-    }
-
-    /// Returns the kind of a number.
-    pub fn from_byte(byte: u8) -> Option<UsageKind> {
-        [UsageKind::Volume, UsageKind::Tree, UsageKind::User, UsageKind::Group]
-            .get(usize::from(byte))
-            .copied()
-    }
-}
-
-/// The usage of one owner of a [`UsageKind`].
+/// The usage of one owner of a [`QuotaKind`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsageRecord {
     /// Bytes of file data, not counting holes, and of extended attributes.

@@ -9,14 +9,15 @@ use super::view::View;
 use super::{FaultKind, Summary};
 use crate::api::attributes::FileType;
 use crate::api::ids::{Ino, ObjectId};
+use crate::api::quotas::QuotaKind;
 use crate::encoding::key;
 use crate::encoding::key::{Key, Table};
-use crate::encoding::record::{InodeRecord, UsageKind, UsageRecord, decode_xattr};
+use crate::encoding::record::{InodeRecord, UsageRecord, decode_xattr};
 use crate::limits::{FILE_BYTES_MAX, LINKS_MAX, SYMLINK_BYTES_MAX, XATTR_OVERHEAD_BYTES};
 use crate::tables::index::IndexError;
 
 /// Usage of all inodes, by owner.
-pub(super) type Totals = BTreeMap<(UsageKind, u64), UsageRecord>;
+pub(super) type Totals = BTreeMap<(QuotaKind, u64), UsageRecord>;
 
 /// Checks all inodes, and sums up their usage.
 pub(super) fn check_inodes(
@@ -96,12 +97,12 @@ impl Faults<'_> {
 
 fn count(totals: &mut Totals, record: &InodeRecord) {
     let mut counters = vec![
-        (UsageKind::Volume, 0),
-        (UsageKind::User, u64::from(record.uid)),
-        (UsageKind::Group, u64::from(record.gid)),
+        (QuotaKind::Volume, 0),
+        (QuotaKind::User, u64::from(record.uid)),
+        (QuotaKind::Group, u64::from(record.gid)),
     ];
     if record.tree != 0 {
-        counters.push((UsageKind::Tree, record.tree));
+        counters.push((QuotaKind::Tree, record.tree));
     }
     for counter in counters {
         let total = totals.entry(counter).or_default();

@@ -13,7 +13,6 @@ use crate::encoding::entry::Slot;
 use crate::encoding::key;
 use crate::encoding::key::{Key, POOL, Table};
 use crate::encoding::record;
-use crate::encoding::record::UsageKind;
 use crate::limits::{NAME_BYTES_MAX, REQUEST_KEY_BYTES_MAX, STATE_KEY_BYTES_MAX};
 use crate::tables::index::{IndexError, LostRanges};
 use crate::tables::lost_words::Words;
@@ -132,7 +131,7 @@ pub(in crate::offline) fn check_key(table: Table, fields: &[u8]) -> Result<(), M
         Table::Name => fields.len() > 8,
         Table::Xattr => (9..=8 + NAME_BYTES_MAX).contains(&fields.len()),
         Table::Cookie | Table::Map => fields.len() == 16,
-        Table::Usage => fields.len() == 9 && UsageKind::from_byte(fields[0]).is_some(),
+        Table::Usage | Table::Quota => key::owner(fields).is_some(),
         Table::Reply => (4..=4 + REQUEST_KEY_BYTES_MAX).contains(&fields.len()),
         Table::State => fields.len() <= STATE_KEY_BYTES_MAX,
         Table::Volume => fields.len() == 4,

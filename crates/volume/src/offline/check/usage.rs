@@ -7,10 +7,11 @@ use super::findings::Findings;
 use super::inodes::Totals;
 use super::view::View;
 use crate::api::ids::VolumeNumber;
+use crate::api::quotas::QuotaKind;
 use crate::encoding::entry::UsageDelta;
 use crate::encoding::key;
 use crate::encoding::key::Table;
-use crate::encoding::record::{UsageKind, UsageRecord};
+use crate::encoding::record::UsageRecord;
 use crate::tables::index::IndexError;
 
 /// Compares the index's counters, with the journal's changes added, with `totals`.
@@ -32,7 +33,7 @@ pub(super) fn check_usage(
     view.each_of_index(view.volume, Table::Usage, &mut |fields, value| {
         let Some((kind, id)) = fields.split_first() else { return };
         if let (Some(kind), Some(id), Ok(record)) =
-            (UsageKind::from_byte(*kind), key::number(id), UsageRecord::decode(value))
+            (QuotaKind::from_byte(*kind), key::number(id), UsageRecord::decode(value))
         {
             counters.insert((kind, id), record);
         }
@@ -42,16 +43,16 @@ pub(super) fn check_usage(
         counter.bytes = counter.bytes.wrapping_add_signed(delta.bytes);
         counter.inodes = counter.inodes.wrapping_add_signed(delta.inodes);
     }
-    let all: BTreeSet<(UsageKind, u64)> = counters.keys().chain(totals.keys()).copied().collect();
+    let all: BTreeSet<(QuotaKind, u64)> = counters.keys().chain(totals.keys()).copied().collect();
     for of in all {
         let counted = counters.get(&of).copied().unwrap_or_default();
         let found = totals.get(&of).copied().unwrap_or_default();
         if counted != found {
             let whose = match of {
-                (UsageKind::Volume, _) => "the volume".to_owned(),
-                (UsageKind::Tree, id) => format!("quota tree {id}"),
-                (UsageKind::User, id) => format!("user {id}"),
-                (UsageKind::Group, id) => format!("group {id}"),
+                (QuotaKind::Volume, _) => "the volume".to_owned(),
+                (QuotaKind::Tree, id) => format!("quota tree {id}"),
+                (QuotaKind::User, id) => format!("user {id}"),
+                (QuotaKind::Group, id) => format!("group {id}"),
             };
             let what = format!(
                 "the usage counter of {whose} says {} bytes in {} objects, but there are {} bytes in {}",

@@ -1,12 +1,11 @@
 //! Keys and values of records as text.
 
 use super::{Line, Value};
+use crate::api::quotas::QuotaKind;
 use crate::encoding::codec::Malformed;
 use crate::encoding::key;
 use crate::encoding::key::Table;
-use crate::encoding::record::{
-    ExtentMapping, ExtentRecord, ReplyRecord, Source, UsageKind, decode_xattr, describe,
-};
+use crate::encoding::record::{ExtentMapping, ExtentRecord, ReplyRecord, Source, decode_xattr, describe};
 use crate::offline::check::records::hex;
 
 /// Most bytes shown of keys and answers.
@@ -34,7 +33,13 @@ pub(super) fn describe_key(line: Line, key: &[u8]) -> Line {
         Table::Map => &["inode", "end"],
         Table::Extent => &["extent"],
         Table::Segment => &["segment"],
-        Table::Reap | Table::Usage | Table::State | Table::Reply | Table::Meta | Table::Volume => &[],
+        Table::Reap
+        | Table::Usage
+        | Table::Quota
+        | Table::State
+        | Table::Reply
+        | Table::Meta
+        | Table::Volume => &[],
     };
     let mut rest = fields;
     for name in names {
@@ -46,8 +51,8 @@ pub(super) fn describe_key(line: Line, key: &[u8]) -> Line {
         (Table::Xattr, name) | (Table::Name, name) => {
             line.text("name", format!("{:?}", String::from_utf8_lossy(name)))
         }
-        (Table::Usage, [kind, id @ ..]) => {
-            let of = UsageKind::from_byte(*kind).map_or_else(|| kind.to_string(), |kind| format!("{kind:?}"));
+        (Table::Usage | Table::Quota, [kind, id @ ..]) => {
+            let of = QuotaKind::from_byte(*kind).map_or_else(|| kind.to_string(), |kind| format!("{kind:?}"));
             line.text("of", of).number("id", key::number(id).unwrap_or_default())
         }
         (Table::Reap, fields) if let Some(id) = key::reaped(fields) => {

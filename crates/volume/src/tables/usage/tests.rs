@@ -2,7 +2,7 @@ use super::*;
 use crate::encoding::key::FIRST;
 
 fn delta(id: u64, bytes: i64, inodes: i64) -> UsageDelta {
-    UsageDelta { kind: UsageKind::User, id, bytes, inodes }
+    UsageDelta { kind: QuotaKind::User, id, bytes, inodes }
 }
 
 fn record(bytes: u64, inodes: u64) -> UsageRecord {
@@ -10,7 +10,7 @@ fn record(bytes: u64, inodes: u64) -> UsageRecord {
 }
 
 fn of_user(id: u64) -> Counter {
-    (FIRST, UsageKind::User, id)
+    (FIRST, QuotaKind::User, id)
 }
 
 #[test]
@@ -18,12 +18,12 @@ fn changes_are_summed_and_those_without_effect_are_forgotten() {
     let (changes, memory) = (UsageChanges::default(), AtomicU64::new(0));
     changes.apply(FIRST, &[delta(3, 10, 1), delta(1, 50, 1), delta(2, 7, 1), delta(1, -150, -3)], &memory);
     changes.apply(FIRST, &[delta(2, -7, -1)], &memory);
-    let group = UsageDelta { kind: UsageKind::Group, ..delta(3, 4, 0) };
+    let group = UsageDelta { kind: QuotaKind::Group, ..delta(3, 4, 0) };
     changes.apply(FIRST, &[group], &memory);
     let expected = [
         (of_user(1), UsageChange::By(-100, -2)),
         (of_user(3), UsageChange::By(10, 1)),
-        ((FIRST, UsageKind::Group, 3), UsageChange::By(4, 0)),
+        ((FIRST, QuotaKind::Group, 3), UsageChange::By(4, 0)),
     ];
     assert_eq!(changes.sorted(), expected);
     assert_eq!(memory.load(Ordering::Relaxed), 3 * CHANGE_BYTES);
@@ -53,7 +53,7 @@ fn what_was_counted_anew_replaces_what_is_stored() {
 #[test]
 fn counters_of_volumes_are_whole() {
     let usage = VolumeUsage::default();
-    let of_volume = |bytes, inodes| UsageDelta { kind: UsageKind::Volume, id: 0, bytes, inodes };
+    let of_volume = |bytes, inodes| UsageDelta { kind: QuotaKind::Volume, id: 0, bytes, inodes };
     let other = VolumeNumber(9);
     usage.load(FIRST, record(100, 2));
     usage.apply(FIRST, &[of_volume(50, 1), delta(1, 50, 1)]);
@@ -64,6 +64,6 @@ fn counters_of_volumes_are_whole() {
     usage.load(other, record(1, 5));
     let changes = UsageChanges::default();
     usage.write_all_again(&changes);
-    let of = |volume| ((volume, UsageKind::Volume, 0), UsageChange::To(usage.of(volume)));
+    let of = |volume| ((volume, QuotaKind::Volume, 0), UsageChange::To(usage.of(volume)));
     assert_eq!(changes.sorted(), [of(FIRST), of(other)]);
 }

@@ -1,8 +1,9 @@
 use super::*;
 use crate::api::ids::Ino;
+use crate::api::quotas::QuotaKind;
 use crate::encoding::key;
 use crate::encoding::key::FIRST;
-use crate::encoding::record::{Source, UsageKind};
+use crate::encoding::record::Source;
 
 fn mapping(start: u64, source: Source<&[u8]>) -> ExtentMapping<&[u8]> {
     ExtentMapping { start, birth: 3, source }
@@ -21,7 +22,7 @@ fn drafted(lengths: &[u64]) -> (Bytes, Entry) {
     }
     draft.mark_next_fresh();
     draft.push(key::inode(FIRST.object(Ino(7))), Some(Value::from(&[1, 2, 3][..])));
-    draft.add_usage([UsageDelta { kind: UsageKind::Volume, id: 0, bytes: 1, inodes: -1 }]);
+    draft.add_usage([UsageDelta { kind: QuotaKind::Volume, id: 0, bytes: 1, inodes: -1 }]);
     let (bytes, entry) = draft.finish();
     assert_eq!(entry.records.len(), lengths.len() + 2);
     assert_eq!(entry.fresh, [lengths.len() + 1]);

@@ -1,0 +1,11 @@
+//! Limits on what files use: the size of a volume, and quotas of volumes, trees, users and groups.
+
+pub(crate) mod account;
+pub(crate) mod ledger;
+
+/// Returns a size as it is stored: zero is none, and so is the largest number.
+pub(crate) fn size_limit(size: Option<u64>) -> Option<u64> {
+    size.filter(|size| !matches!(*size, 0 | u64::MAX))
+}
+
+pub(crate) use ledger::{Accounts, Claim, Kinds, Ledger, Owners, Refusal, Reservation};

@@ -1,0 +1,181 @@
+//! What one owner uses, what is reserved for it, and what it may use.
+//!
+//! Data that fills holes counts when it is accepted, so that writing it back never exceeds a limit. What is reserved for unstable
+//! data may be more than it fills; before a caller is refused for that, a flush finds out.
+
+use crate::api::quotas::{Exceeded, Grace, Limit, Limits};
+use crate::api::time::Time;
+use crate::encoding::record::UsageRecord;
+
+/// Stands for no limit.
+const UNLIMITED: u64 = u64::MAX;
+
+/// Why nothing was reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shortage {
+    /// What is used takes all there may be.
+    Full,
+    /// A flush may leave less reserved.
+    Unflushed,
+}
+
+/// What callers wait for who do not fit with what is reserved.
+#[derive(Clone, Copy, Debug)]
+struct Short {
+    /// The most bytes that one of them needs. Until that one is answered or fits, smaller reservations that succeed do not end this:
+    /// they would have it wait for ever.
+    bytes: u64,
+    /// The flush after which they are refused.
+    flush: u64,
+    /// Whether less was reserved since, so that only a caller who needs the most is refused without another flush.
+    is_stale: bool,
+    /// Whether a caller who needs the most was refused.
+    is_answered: bool,
+}
+
+/// The account of an owner.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    /// What the usage counter says.
+    used: UsageRecord,
+    /// What unstable data, and transactions being made, may add to that.
+    reserved: UsageRecord,
+    limits: Limits,
+    grace: Grace,
+    exceeded: Exceeded,
+    /// Set while callers do not fit with what is reserved.
+    short: Option<Short>,
+}
+
+impl Account {
+    pub(super) fn new(used: UsageRecord) -> Account {
+        Account { used, ..Account::default() }
+    }
+
+    /// Sets the limits. Whoever waits for room begins anew.
+    pub(super) fn limit(&mut self, limits: Limits, grace: Grace, exceeded: Exceeded) {
+        (self.limits, self.grace) = (limits, grace);
+        self.exceeded = still_exceeded(&limits, self.used, exceeded);
+        self.short = None;
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    pub(super) fn used(&self) -> UsageRecord {
+        self.used
+    }
+
+    pub(super) fn reserved(&self) -> UsageRecord {
+        self.reserved
+    }
+
+    /// Whether nothing is lost if it is read anew at its next use.
+    pub(super) fn is_idle(&self) -> bool {
+        self.reserved == UsageRecord::default() && self.short.is_none()
+    }
+
+    /// Checks whether so much fits with what is used and reserved; `flushed` is the last flush done.
+    pub(super) fn check(&mut self, more: UsageRecord, flushed: u64, now: Time) -> Result<(), Shortage> {
+        let most = in_force(self.limits.inodes, self.exceeded.inodes, self.grace.inodes, now);
+        if more.inodes > 0 && sum([self.used.inodes, self.reserved.inodes, more.inodes]) > most {
+            return Err(Shortage::Full);
+        }
+        let most = in_force(self.limits.bytes, self.exceeded.bytes, self.grace.bytes, now);
+        if more.bytes == 0 || sum([self.used.bytes, self.reserved.bytes, more.bytes]) <= most {
+            return Ok(());
+        }
+        if sum([self.used.bytes, more.bytes]) > most {
+            return Err(self.refuse(more.bytes));
+        }
+        let has_waited =
+            |short: Short| flushed >= short.flush && (!short.is_stale || more.bytes >= short.bytes);
+        Err(if self.short.is_some_and(has_waited) { self.refuse(more.bytes) } else { Shortage::Unflushed })
+    }
+
+    /// Notes that a caller who needs so many bytes is refused.
+    fn refuse(&mut self, bytes: u64) -> Shortage {
+        self.short.iter_mut().for_each(|short| short.is_answered |= bytes >= short.bytes);
+        Shortage::Full
+    }
+
+    /// Reserves what was checked.
+    pub(super) fn reserve(&mut self, more: UsageRecord) {
+        self.reserved = plus(self.reserved, more);
+        if let Some(short) = &mut self.short {
+            let taken = sum([self.used.bytes, self.reserved.bytes]);
+            let left = self.limits.bytes.hard.unwrap_or(UNLIMITED).saturating_sub(taken);
+            short.is_stale = true;
+            if short.bytes <= left || short.is_answered {
+                self.short = None;
+            }
+        }
+    }
+
+    pub(super) fn release(&mut self, less: UsageRecord) {
+        self.reserved.bytes = self.reserved.bytes.saturating_sub(less.bytes);
+        self.reserved.inodes = self.reserved.inodes.saturating_sub(less.inodes);
+    }
+
+    /// Notes that a caller who needs so many bytes waits for the flush that `request` requests, or for the one that others wait for;
+    /// `flushed` is the last flush done.
+    pub(super) fn wait_for(&mut self, bytes: u64, flushed: u64, request: impl FnOnce() -> u64) {
+        let before = self.short.filter(|short| !short.is_answered);
+        let bytes = before.map_or(bytes, |short| short.bytes.max(bytes));
+        self.short = Some(match before.filter(|short| flushed < short.flush) {
+            Some(short) => Short { bytes, ..short },
+            None => Short { bytes, flush: request(), is_stale: false, is_answered: false },
+        });
+    }
+
+    /// Adds to the usage.
+    pub(super) fn change(&mut self, bytes: i64, inodes: i64) {
+        self.used = self.used.changed(bytes, inodes);
+    }
+
+    /// Notes which soft limits are exceeded `now`. Returns since when, if that changed.
+    pub(super) fn note_exceeded(&mut self, now: Time) -> Option<Exceeded> {
+        let since = |limit: Limit, used: u64, before: Option<Time>| {
+            limit.soft.filter(|soft| used > *soft).map(|_| before.unwrap_or(now))
+        };
+        let exceeded = Exceeded {
+            bytes: since(self.limits.bytes, self.used.bytes, self.exceeded.bytes),
+            inodes: since(self.limits.inodes, self.used.inodes, self.exceeded.inodes),
+        };
+        (exceeded != self.exceeded).then(|| {
+            self.exceeded = exceeded;
+            exceeded
+        })
+    }
+}
+
+/// Returns which soft limits are exceeded still. What is removed while an account is not open is noted when it is opened.
+pub(crate) fn still_exceeded(limits: &Limits, used: UsageRecord, exceeded: Exceeded) -> Exceeded {
+    let is_above = |limit: Limit, used: u64| limit.soft.is_some_and(|soft| used > soft);
+    Exceeded {
+        bytes: exceeded.bytes.filter(|_| is_above(limits.bytes, used.bytes)),
+        inodes: exceeded.inodes.filter(|_| is_above(limits.inodes, used.inodes)),
+    }
+}
+
+/// Returns the limit in force: the soft one if it is exceeded since longer than the grace period.
+fn in_force(limit: Limit, exceeded: Option<Time>, grace: std::time::Duration, now: Time) -> u64 {
+    let hard = limit.hard.unwrap_or(UNLIMITED);
+    match (limit.soft, exceeded) {
+        (Some(soft), Some(since)) if now >= since.plus(grace) => hard.min(soft),
+        _ => hard,
+    }
+}
+
+fn sum<const N: usize>(parts: [u64; N]) -> u64 {
+    parts.into_iter().fold(0, u64::saturating_add)
+}
+
+/// Adds two amounts.
+pub(super) fn plus(a: UsageRecord, b: UsageRecord) -> UsageRecord {
+    UsageRecord { bytes: a.bytes.saturating_add(b.bytes), inodes: a.inodes.saturating_add(b.inodes) }
+}
+
+#[cfg(test)]
+mod tests;

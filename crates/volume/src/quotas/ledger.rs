@@ -1,0 +1,416 @@
+//! The accounts of a volume: what is used of each limit, and what is reserved.
+//!
+//! A limit is checked and room is reserved under one lock for all owners of an object, so that calls on many connections never exceed
+//! it together. Accounts are opened at their first use: only then is the usage counter read.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use foldhash::HashMap;
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::api::quotas::{Grace, Limits, Owner, QuotaKind, QuotaRoom};
+use crate::api::time::Time;
+use crate::encoding::entry::UsageDelta;
+use crate::encoding::record::{InodeRecord, QuotaRecord, UsageRecord};
+use crate::limits::ACCOUNTS_MAX;
+
+use super::account::{Account, Shortage, plus};
+
+/// The part of a volume's size that stands for one object. Names, symbolic links and attributes use no bytes of the size, but
+/// space of the pool: for the longest ones about as much as this.
+const SIZE_PER_OBJECT: u64 = 4096;
+
+/// The least number of objects that a volume with a size may hold.
+const OBJECTS_MIN: u64 = 1024;
+
+/// Returns the most objects that a volume with a size may hold: one for each [`SIZE_PER_OBJECT`], at least [`OBJECTS_MIN`].
+pub(crate) fn objects_max(size: u64) -> u64 {
+    (size / SIZE_PER_OBJECT).max(OBJECTS_MIN)
+}
+
+/// The owners of an object, as far as they may be limited: the volume first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owners {
+    tree: u64,
+    uid: u32,
+    gid: u32,
+}
+
+impl Owners {
+    pub(crate) fn new(tree: u64, uid: u32, gid: u32) -> Owners {
+        Owners { tree, uid, gid }
+    }
+
+    pub(crate) fn of(record: &InodeRecord) -> Owners {
+        Owners { tree: record.tree, uid: record.uid, gid: record.gid }
+    }
+
+    /// Returns the owner of a kind.
+    fn of_kind(self, kind: QuotaKind) -> Owner {
+        let id = match kind {
+            QuotaKind::Volume => 0,
+            QuotaKind::Tree => self.tree,
+            QuotaKind::User => u64::from(self.uid),
+            QuotaKind::Group => u64::from(self.gid),
+        };
+        Owner::new(kind, id)
+    }
+
+    /// Returns the kinds of which both have different owners.
+    pub(crate) fn differing(self, other: Owners) -> Kinds {
+        let differs = |kind: &QuotaKind| self.of_kind(*kind) != other.of_kind(*kind);
+        QuotaKind::ALL.into_iter().filter(differs).fold(Kinds::NONE, Kinds::with)
+    }
+}
+
+/// A set of kinds of owners.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kinds(u8);
+
+impl Kinds {
+    pub(crate) const NONE: Kinds = Kinds(0);
+    pub(crate) const ALL: Kinds = Kinds(15);
+    /// Those whose limits do not bind the superuser.
+    pub(crate) const PERSONS: Kinds = Kinds(12);
+
+    fn with(self, kind: QuotaKind) -> Kinds {
+        Kinds(self.0 | kind.bit())
+    }
+
+    /// Returns the kinds that are in both.
+    pub(crate) fn both(self, other: Kinds) -> Kinds {
+        Kinds(self.0 & other.0)
+    }
+
+    pub(crate) fn and(self, other: Kinds) -> Kinds {
+        Kinds(self.0 | other.0)
+    }
+
+    pub(crate) fn without(self, other: Kinds) -> Kinds {
+        Kinds(self.0 & !other.0)
+    }
+
+    fn has(self, kind: QuotaKind) -> bool {
+        self.0 & kind.bit() != 0
+    }
+
+    fn each(self) -> impl Iterator<Item = QuotaKind> {
+        QuotaKind::ALL.into_iter().filter(move |kind| self.has(*kind))
+    }
+}
+
+/// What is reserved, and in the accounts of which owners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reservation {
+    pub(crate) owners: Owners,
+    /// The kinds of owners in whose accounts it is.
+    pub(crate) kinds: Kinds,
+    pub(crate) amount: UsageRecord,
+}
+
+/// Who wants to reserve, and when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    pub(crate) owners: Owners,
+    /// The kinds of owners whose usage grows.
+    pub(crate) kinds: Kinds,
+    /// Those of them whose limits do not matter.
+    pub(crate) exempt: Kinds,
+    pub(crate) amount: UsageRecord,
+    pub(crate) now: Time,
+}
+
+/// Why nothing was reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The account of this owner must be opened first.
+    Unopened(Owner),
+    /// A flush may leave less reserved for this owner.
+    Unflushed(Owner),
+    /// The size of the volume is used up.
+    NoSpace,
+    /// A quota is used up.
+    Quota,
+}
+
+/// The accounts of a volume.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    /// Whether anything is limited. Read without the lock, so that no limits cost nothing.
+    is_limited: AtomicBool,
+    accounts: Mutex<Accounts>,
+}
+
+/// The accounts, locked.
+#[derive(Debug, Default)]
+pub(crate) struct Accounts {
+    /// The size of the volume, if there is a limit.
+    size: Option<u64>,
+    /// The quotas, by owner. One that stands for all others of a kind has their limits and the grace period.
+    quotas: BTreeMap<Owner, QuotaRecord>,
+    /// The kinds of which any owner has a limit.
+    limited: Kinds,
+    /// The flush after which all unstable data is reserved for: what was accepted before the newest limit may not be.
+    complete_after: u64,
+    open: HashMap<Owner, Account>,
+    /// The time of the newest call that reserved something.
+    now: Time,
+}
+
+impl Ledger {
+    /// Opens the ledger of a volume with this size and these quotas.
+    pub(crate) fn new(size: Option<u64>, quotas: BTreeMap<Owner, QuotaRecord>) -> Ledger {
+        let ledger = Ledger::default();
+        {
+            let mut accounts = ledger.accounts.lock();
+            (accounts.size, accounts.quotas) = (size, quotas);
+            ledger.note_limited(&mut accounts);
+        }
+        ledger
+    }
+
+    /// Whether anything is limited.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.is_limited.load(Ordering::Acquire)
+    }
+
+    /// Locks the accounts.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Accounts> {
+        self.accounts.lock()
+    }
+
+    fn note_limited(&self, accounts: &mut Accounts) {
+        accounts.limited =
+            if accounts.size.is_some() { Kinds::NONE.with(QuotaKind::Volume) } else { Kinds::NONE };
+        for (owner, record) in &accounts.quotas {
+            if record.limits.is_some() {
+                accounts.limited = accounts.limited.with(owner.kind);
+            }
+        }
+        self.is_limited.store(accounts.limited != Kinds::NONE, Ordering::Release);
+    }
+
+    /// Sets the size of the volume. `flush` is one that writes back everything accepted so far.
+    pub(crate) fn resize(&self, size: Option<u64>, flush: u64) {
+        let mut accounts = self.accounts.lock();
+        if accounts.size.is_none() {
+            accounts.complete_after = flush;
+        }
+        accounts.size = size;
+        self.limits_changed(&mut accounts);
+    }
+
+    /// Sets or removes a quota. `flush` is one that writes back everything accepted so far.
+    pub(crate) fn set(&self, accounts: &mut Accounts, owner: Owner, record: QuotaRecord, flush: u64) {
+        if accounts.limits_of(owner).is_none() && record.limits.is_some() {
+            accounts.complete_after = flush;
+        }
+        accounts.put(owner, record);
+        self.limits_changed(accounts);
+    }
+
+    fn limits_changed(&self, accounts: &mut Accounts) {
+        self.note_limited(accounts);
+        let owners: Vec<Owner> = accounts.open.keys().copied().collect();
+        for owner in owners {
+            accounts.apply_limits(owner);
+        }
+    }
+}
+
+impl Accounts {
+    /// Returns the size of the volume, if there is a limit.
+    pub(crate) fn size(&self) -> Option<u64> {
+        self.size
+    }
+
+    /// Returns the quotas by owner.
+    pub(crate) fn quotas(&self) -> &BTreeMap<Owner, QuotaRecord> {
+        &self.quotas
+    }
+
+    /// Returns the record of a quota.
+    pub(crate) fn record(&self, owner: Owner) -> QuotaRecord {
+        self.quotas.get(&owner).copied().unwrap_or_default()
+    }
+
+    fn put(&mut self, owner: Owner, record: QuotaRecord) {
+        if record.is_empty() {
+            self.quotas.remove(&owner);
+        } else {
+            self.quotas.insert(owner, record);
+        }
+    }
+
+    /// Returns the limits of an owner, unless nothing limits it, and whether they are those of all others of its kind.
+    pub(crate) fn quota_of(&self, owner: Owner) -> Option<(Limits, bool)> {
+        if !owner.may_be_limited() {
+            return None;
+        }
+        let own = self.record(owner).limits.map(|limits| (limits, false));
+        let has_others = owner.kind != QuotaKind::Volume;
+        let limits = own.or_else(|| {
+            self.record(Owner::others(owner.kind)).limits.filter(|_| has_others).map(|limits| (limits, true))
+        });
+        limits.filter(|(limits, _)| !limits.is_none())
+    }
+
+    /// Returns how long owners of a kind may exceed their soft limits.
+    pub(crate) fn grace(&self, kind: QuotaKind) -> Grace {
+        self.record(Owner::others(kind)).grace.unwrap_or_default()
+    }
+
+    /// Returns what limits an owner, the size of the volume included.
+    pub(crate) fn limits_of(&self, owner: Owner) -> Option<Limits> {
+        let quota = self.quota_of(owner).map(|(limits, _)| limits);
+        let Some(size) = self.size.filter(|_| owner == Owner::VOLUME) else { return quota };
+        let mut limits = quota.unwrap_or_default();
+        let least = |limit: Option<u64>, most: u64| Some(limit.map_or(most, |limit| limit.min(most)));
+        limits.bytes.hard = least(limits.bytes.hard, size);
+        limits.inodes.hard = least(limits.inodes.hard, objects_max(size));
+        Some(limits)
+    }
+
+    fn apply_limits(&mut self, owner: Owner) {
+        let (limits, grace) = (self.limits_of(owner), self.grace(owner.kind));
+        let exceeded = self.record(owner).exceeded;
+        if let Some(account) = self.open.get_mut(&owner) {
+            account.limit(limits.unwrap_or_default(), grace, exceeded);
+        }
+    }
+
+    /// Opens the account of an owner that uses so much now. No transaction may be in progress.
+    pub(crate) fn open(&mut self, owner: Owner, used: UsageRecord) {
+        if self.open.len() >= ACCOUNTS_MAX {
+            self.open.retain(|_, account| !account.is_idle());
+        }
+        self.open.entry(owner).or_insert_with(|| Account::new(used));
+        self.apply_limits(owner);
+    }
+
+    /// Returns everything that is reserved of an owner's limits.
+    pub(crate) fn reserved(&self, owner: Owner) -> UsageRecord {
+        self.open.get(&owner).map_or(UsageRecord::default(), Account::reserved)
+    }
+
+    /// Reserves for all owners, or for none; `flushed` is the last flush done.
+    pub(crate) fn reserve(&mut self, claim: &Claim, flushed: u64) -> Result<Reservation, Refusal> {
+        self.now = self.now.max(claim.now);
+        let mut kinds = Kinds::NONE;
+        for kind in claim.kinds.both(self.limited).each() {
+            let owner = claim.owners.of_kind(kind);
+            let Some(account) = self.open.get_mut(&owner) else {
+                if self.limits_of(owner).is_some() {
+                    return Err(Refusal::Unopened(owner));
+                }
+                continue;
+            };
+            kinds = kinds.with(kind);
+            if claim.exempt.has(kind) {
+                continue;
+            }
+            let mut checked = account.check(claim.amount, flushed, claim.now);
+            if checked.is_ok() && claim.amount.bytes > 0 && flushed < self.complete_after {
+                checked = Err(Shortage::Unflushed);
+            }
+            match checked {
+                Ok(()) => {}
+                Err(Shortage::Unflushed) => return Err(Refusal::Unflushed(owner)),
+                Err(Shortage::Full) => return Err(self.refusal(owner, claim.amount)),
+            }
+        }
+        for kind in kinds.each() {
+            if let Some(account) = self.open.get_mut(&claim.owners.of_kind(kind)) {
+                account.reserve(claim.amount);
+            }
+        }
+        Ok(Reservation { owners: claim.owners, kinds, amount: claim.amount })
+    }
+
+    /// Returns whether the size of the volume or a quota refuses this.
+    fn refusal(&self, owner: Owner, amount: UsageRecord) -> Refusal {
+        let (Some(size), Some(account)) =
+            (self.size.filter(|_| owner == Owner::VOLUME), self.open.get(&owner))
+        else {
+            return Refusal::Quota;
+        };
+        let used = account.used();
+        let over_size = amount.bytes > 0
+            && used.bytes.saturating_add(amount.bytes) > size.saturating_sub(account.reserved().bytes);
+        let over_objects =
+            amount.inodes > 0 && used.inodes + account.reserved().inodes + amount.inodes > objects_max(size);
+        if over_size || over_objects { Refusal::NoSpace } else { Refusal::Quota }
+    }
+
+    /// Returns what limits leave to the owners of an object, and what is used of the hard one that leaves least.
+    ///
+    /// # Errors
+    /// The owner whose account must be opened first.
+    pub(crate) fn room(&self, owners: Owners) -> Result<QuotaRoom, Owner> {
+        let mut room = QuotaRoom::default();
+        for kind in self.limited.each() {
+            let owner = owners.of_kind(kind);
+            let Some(Limits { bytes, .. }) = self.limits_of(owner) else { continue };
+            let account = self.open.get(&owner).ok_or(owner)?;
+            let taken = plus(account.used(), account.reserved()).bytes;
+            let left = |most: Option<u64>| most.map(|most| most.saturating_sub(taken));
+            let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+            if let Some(hard) = left(bytes.hard)
+                && room.hard.is_none_or(|least| hard < least)
+            {
+                room.used = account.used().bytes;
+            }
+            room.hard = least(room.hard, left(bytes.hard));
+            room.soft = least(room.soft, left(bytes.soft));
+        }
+        Ok(room)
+    }
+
+    /// Notes that a caller who needs so many bytes of an owner's limit waits for a flush.
+    pub(crate) fn wait_for(&mut self, owner: Owner, bytes: u64, flushed: u64, request: impl FnOnce() -> u64) {
+        if let Some(account) = self.open.get_mut(&owner) {
+            account.wait_for(bytes, flushed, request);
+        }
+    }
+
+    /// Releases a reservation.
+    pub(crate) fn release(&mut self, reservation: &Reservation) {
+        for kind in reservation.kinds.each() {
+            if let Some(account) = self.open.get_mut(&reservation.owners.of_kind(kind)) {
+                account.release(reservation.amount);
+            }
+        }
+    }
+
+    /// Counts what a transaction changes, and releases what was reserved for it. Returns the quotas whose soft limits begin or cease
+    /// to be exceeded by it.
+    pub(crate) fn settle(
+        &mut self,
+        deltas: &[UsageDelta],
+        reservations: &[Reservation],
+    ) -> Vec<(Owner, QuotaRecord)> {
+        for delta in deltas {
+            if let Some(account) = self.open.get_mut(&Owner::new(delta.kind, delta.id)) {
+                account.change(delta.bytes, delta.inodes);
+            }
+        }
+        for reservation in reservations {
+            self.release(reservation);
+        }
+        let mut changed = Vec::new();
+        for delta in deltas {
+            changed.extend(self.note_exceeded(Owner::new(delta.kind, delta.id), self.now));
+        }
+        changed
+    }
+
+    /// Notes which soft limits of an owner are exceeded. Returns its quota if that changed.
+    pub(crate) fn note_exceeded(&mut self, owner: Owner, now: Time) -> Option<(Owner, QuotaRecord)> {
+        let account = self.open.get_mut(&owner).filter(|account| account.limits().has_soft())?;
+        let exceeded = account.note_exceeded(now)?;
+        let record = QuotaRecord { exceeded, ..self.record(owner) };
+        self.put(owner, record);
+        Some((owner, record))
+    }
+}

@@ -1,0 +1,235 @@
+//! Reserving what an operation adds to the usage of an object's owners, before it begins its transaction.
+
+use std::sync::Arc;
+
+use crate::api::ids::VolumeNumber;
+use crate::api::quotas::Owner;
+use crate::api::request::{Credentials, Error, Request};
+use crate::api::time::Time;
+use crate::encoding::record::UsageRecord;
+use crate::file::inodes::{HeldGrowth, InodeState};
+use crate::pool::{Pool, Subject};
+use crate::quotas::{Claim, Kinds, Ledger, Owners, Refusal, Reservation};
+use crate::tables::usage;
+use crate::transaction::attempt::{Missing, Stop};
+use crate::transaction::change::Change;
+use crate::volume::Volume;
+
+/// What is reserved until it is kept.
+#[derive(Debug)]
+pub(crate) struct Growth<'v> {
+    /// None if nothing is limited.
+    reserved: Option<(&'v Ledger, Reservation)>,
+}
+
+impl Growth<'_> {
+    /// Returns what is reserved, for [`crate::transaction::change::Change::add_growth`] or [`Growth::hold`].
+    pub(crate) fn keep(mut self) -> Option<Reservation> {
+        self.reserved.take().map(|(_, reservation)| reservation)
+    }
+
+    /// Whether [`Growth::hold`] may keep it with a file: not if other kinds of owners are limited since the file's older unstable data
+    /// was accepted.
+    pub(crate) fn fits_with(&self, held: HeldGrowth) -> bool {
+        let fits = |(_, reservation): &(_, Reservation)| held.bytes == 0 || held.kinds == reservation.kinds;
+        self.reserved.as_ref().is_none_or(fits)
+    }
+
+    /// Keeps bytes with a file until its unstable data is written back.
+    pub(crate) fn hold(self, state: &mut InodeState) {
+        debug_assert!(self.fits_with(state.growth));
+        if let Some(Reservation { kinds, amount, .. }) = self.keep() {
+            state.growth = HeldGrowth { bytes: state.growth.bytes + amount.bytes, kinds };
+        }
+    }
+}
+
+impl Drop for Growth<'_> {
+    fn drop(&mut self) {
+        if let Some((ledger, reservation)) = &self.reserved {
+            ledger.lock().release(reservation);
+        }
+    }
+}
+
+/// Returns bytes that files use.
+pub(crate) fn of_bytes(bytes: u64) -> UsageRecord {
+    UsageRecord { bytes, inodes: 0 }
+}
+
+/// One object without data.
+pub(crate) const ONE_OBJECT: UsageRecord = UsageRecord { bytes: 0, inodes: 1 };
+
+/// Returns the kinds of owners whose limits do not bind the caller. The superuser may exceed those of persons, as everywhere, but not
+/// those of trees and volumes.
+fn exempt(who: &Credentials) -> Kinds {
+    if who.uid == 0 { Kinds::PERSONS } else { Kinds::NONE }
+}
+
+fn claim(request: &Request<'_>, owners: Owners, amount: UsageRecord) -> Claim {
+    Claim { owners, kinds: Kinds::ALL, exempt: exempt(request.credentials), amount, now: request.now }
+}
+
+impl Volume {
+    /// Reserves what an object of these owners will use.
+    ///
+    /// # Errors
+    /// `NoSpace` if it exceeds the size of the volume, and `QuotaExceeded` if it exceeds a quota; `ObjectBusy` if that is known only
+    /// after a flush, which was requested, or once removed files are freed. A caller that waits for one limit delays no caller that
+    /// needs others.
+    pub(crate) fn reserve_growth(
+        &self,
+        request: &Request<'_>,
+        owners: Owners,
+        amount: UsageRecord,
+    ) -> Result<Growth<'_>, Stop> {
+        self.reserve_claim(&claim(request, owners, amount))
+    }
+
+    /// Reserves what the new owner or group of an object will use: all that the object does, and what its unstable data may. The
+    /// superuser, who gives objects away, does so within the limits of whom he gives them to.
+    pub(crate) fn reserve_for_new_owners(
+        &self,
+        state: &InodeState,
+        owners: Owners,
+        now: Time,
+    ) -> Result<Growth<'_>, Stop> {
+        let record = state.record();
+        let amount = UsageRecord { bytes: record.usage_bytes() + state.growth.bytes, inodes: 1 };
+        let kinds = owners.differing(Owners::of(record));
+        if kinds == Kinds::NONE {
+            return Ok(Growth { reserved: None });
+        }
+        self.reserve_claim(&Claim { owners, kinds, exempt: Kinds::NONE, amount, now })
+    }
+
+    fn reserve_claim(&self, claim: &Claim) -> Result<Growth<'_>, Stop> {
+        let error = match self.try_reserve(claim) {
+            Ok(growth) => return Ok(growth),
+            Err(Refusal::Unopened(owner)) => {
+                return Err(Stop::Missing(Missing::Account(self.number(), owner)));
+            }
+            Err(Refusal::Unflushed(owner)) => {
+                let mut accounts = self.own.ledger.lock();
+                accounts.wait_for(owner, claim.amount.bytes, self.flushed_generation(), || {
+                    self.write_back.pace()
+                });
+                Error::ObjectBusy
+            }
+            // A file that was removed while it was open counts until a background step has freed it.
+            Err(_) if self.orphans.are_leaving(self.number()) => Error::ObjectBusy,
+            Err(Refusal::NoSpace) => Error::NoSpace,
+            Err(Refusal::Quota) => Error::QuotaExceeded,
+        };
+        Err(error.into())
+    }
+
+    /// Like [`Volume::reserve_growth`], but requests nothing.
+    pub(crate) fn try_reserve_growth(
+        &self,
+        request: &Request<'_>,
+        owners: Owners,
+        amount: UsageRecord,
+    ) -> Result<Growth<'_>, Refusal> {
+        self.try_reserve(&claim(request, owners, amount))
+    }
+
+    /// Reserves what data of a file will use, to be held with it.
+    ///
+    /// # Errors
+    /// Those of [`Volume::reserve_growth`]; `ObjectBusy` if older unstable data of the file must be written back first.
+    pub(crate) fn reserve_held_growth(
+        &self,
+        request: &Request<'_>,
+        state: &InodeState,
+        bytes: u64,
+    ) -> Result<Growth<'_>, Stop> {
+        let growth = self.reserve_growth(request, Owners::of(state.record()), of_bytes(bytes))?;
+        if growth.fits_with(state.growth) {
+            return Ok(growth);
+        }
+        self.write_back.request(state.id);
+        Err(Error::ObjectBusy.into())
+    }
+
+    fn try_reserve(&self, claim: &Claim) -> Result<Growth<'_>, Refusal> {
+        let ledger = &self.own.ledger;
+        if !ledger.is_limited() || claim.amount == UsageRecord::default() {
+            return Ok(Growth { reserved: None });
+        }
+        let reservation = ledger.lock().reserve(claim, self.flushed_generation())?;
+        Ok(Growth { reserved: Some((ledger, reservation)) })
+    }
+}
+
+impl Pool {
+    /// Opens the account of an owner. Reads the usage counter; no lock is held.
+    pub(crate) fn open_account(&self, volume: VolumeNumber, owner: Owner) -> Result<(), Error> {
+        let counter = (volume, owner.kind, owner.id);
+        let Some(own) = self.volumes.read().get(&volume).cloned() else { return Err(Error::Stale) };
+        loop {
+            let view = self.view();
+            let stored = view
+                .index
+                .get(&usage::key_of(counter))
+                .map_err(|error| self.index_failed(Subject::Pool, &error))?;
+            let stored = stored.map_or(Ok(UsageRecord::default()), |value| {
+                self.decode(Subject::Pool, UsageRecord::decode(&value))
+            })?;
+            // No transaction is in progress while this is held, so no change is missed or counted twice.
+            let quiet = self.view.write();
+            if !Arc::ptr_eq(&quiet, &view) {
+                continue;
+            }
+            let layers = quiet.frozen.iter().chain([&quiet.active]);
+            let used = layers
+                .filter_map(|layer| layer.usage.of(counter))
+                .fold(stored, |used, change| change.of(used));
+            own.ledger.lock().open(owner, used);
+            return Ok(());
+        }
+    }
+
+    /// Releases a part of what is reserved for a file's unstable data.
+    pub(crate) fn release_growth(&self, state: &mut InodeState, bytes: u64) {
+        if let Some(reservation) = take_growth(state, bytes)
+            && let Some(own) = self.volumes.read().get(&state.id.volume)
+        {
+            own.ledger.lock().release(&reservation);
+        }
+    }
+}
+
+/// Takes a part of what is reserved for a file's unstable data, if it is not nothing.
+pub(crate) fn take_growth(state: &mut InodeState, bytes: u64) -> Option<Reservation> {
+    let taken = state.growth.bytes.min(bytes);
+    state.growth.bytes -= taken;
+    let (owners, kinds) = (Owners::of(state.record()), state.growth.kinds);
+    (taken > 0).then(|| Reservation { owners, kinds, amount: of_bytes(taken) })
+}
+
+/// Has new owners hold what is reserved for a file's unstable data, when its usage moves to them. `growth` is what
+/// [`Volume::reserve_for_new_owners`] returned for them; the record still names the old ones.
+pub(crate) fn move_growth(
+    change: &mut Change<'_>,
+    state: &mut InodeState,
+    owners: Owners,
+    growth: Growth<'_>,
+) {
+    let before = Owners::of(state.record());
+    let differing = owners.differing(before);
+    let HeldGrowth { bytes, kinds } = state.growth;
+    if bytes > 0 {
+        change.add_growth(Some(Reservation {
+            owners: before,
+            kinds: kinds.both(differing),
+            amount: of_bytes(bytes),
+        }));
+    }
+    let mut reservation = growth.keep();
+    let kept = reservation.map_or(Kinds::NONE, |reservation| reservation.kinds);
+    // What the file uses is counted with this change.
+    reservation.iter_mut().for_each(|reservation| reservation.amount.bytes -= bytes);
+    change.add_growth(reservation);
+    state.growth.kinds = kinds.without(differing).and(kept);
+}
