@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, check, completions, config, dump, man, pool, serve, status, token, top, volume,
+    bench, check, completions, config, dump, man, pool, quota, serve, status, token, top, volume,
 };
 
 /// Follows the help of every command.
@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Volume(volume::Volume),
     /// Create, list, show and delete pools, which hold volumes
     Pool(pool::Pool),
+    /// Limit what users, groups and volumes use, and show it, also while a server runs
+    Quota(quota::Quota),
     /// Check volumes for faults; no server may be running on the data directory
     Check(check::Check),
     /// Copy the files of a volume, damaged or not, or print its records; no server may be running on the data directory

@@ -1,5 +1,6 @@
 //! The commands, one file each: arguments and execution.
 
+mod accounts;
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;
@@ -8,6 +9,7 @@ pub(crate) mod dump;
 pub(crate) mod man;
 mod named;
 pub(crate) mod pool;
+pub(crate) mod quota;
 pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod token;

@@ -20,6 +20,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Serve(serve) => commands::serve::run(&serve),
         Command::Volume(volume) => commands::volume::run(&volume),
+        Command::Quota(quota) => commands::quota::run(&quota),
         Command::Pool(pool) => commands::pool::run(&pool),
         Command::Check(check) => commands::check::run(&check),
         Command::Dump(dump) => commands::dump::run(&dump),

@@ -25,6 +25,8 @@ mod log;
 #[cfg(target_os = "linux")]
 #[path = "cli/memory.rs"]
 mod memory;
+#[path = "cli/quotas.rs"]
+mod quotas;
 #[path = "cli/repair.rs"]
 mod repair;
 #[path = "cli/running.rs"]

@@ -23,6 +23,7 @@ pub use unserved::{Unserved, in_pool};
 
 pub(crate) mod home;
 mod octal;
+pub mod quotas;
 mod unserved;
 
 /// The volume of a new data directory.

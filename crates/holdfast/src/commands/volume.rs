@@ -144,7 +144,7 @@ fn resource(name: &str) -> String {
 }
 
 /// Opens the pools of a data directory that no server has open, and closes them after `act`.
-fn offline<T>(
+pub(super) fn offline<T>(
     unserved: Unserved,
     act: impl FnOnce(&[pools::OpenPool]) -> Result<T, Error>,
 ) -> Result<T, Error> {

@@ -10,6 +10,7 @@ mod metrics;
 mod openapi;
 mod pools;
 mod problem;
+mod quotas;
 mod revision;
 mod routes;
 mod status;

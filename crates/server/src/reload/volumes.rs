@@ -13,6 +13,8 @@ use crate::error::{Error, ErrorKind};
 use crate::pools::volumes_of;
 use crate::reload::Reloader;
 use crate::volumes;
+use crate::volumes::quotas;
+use crate::volumes::quotas::{QuotaChange, QuotaInfo, QuotaKind, QuotaList};
 use crate::volumes::{NewVolume, VolumeChange, VolumeInfo};
 
 /// Most time that the deletion of a volume waits for calls that began before. The engine refuses what they do later.
@@ -100,6 +102,32 @@ impl Reloader {
         volumes::wait_durable(&volume, after)?;
         tracing::info!(volume = name, volume_id = %volume.id(), "volume deleted");
         Ok(())
+    }
+
+    /// Returns a page of quotas.
+    ///
+    /// # Errors
+    /// There is no such volume, or what is used cannot be read.
+    pub(crate) fn quotas(
+        &self,
+        name: &str,
+        kind: QuotaKind,
+        from: Option<u32>,
+        max: usize,
+    ) -> Result<QuotaList, Error> {
+        quotas::quotas(&volumes::find(&self.pools, name)?, kind, from, max)
+    }
+
+    /// Changes a quota, and returns it.
+    ///
+    /// # Errors
+    /// There is no such volume, and those of [`quotas::set_quota`].
+    pub(crate) fn change_quota(&self, name: &str, change: &QuotaChange) -> Result<QuotaInfo, Error> {
+        let volume = volumes::find(&self.pools, name)?;
+        for after in quotas::set_quota(&volume, change)? {
+            volumes::wait_durable(&volume, after)?;
+        }
+        quotas::quota(&volume, change.kind, change.id)
     }
 
     fn describe(&self, volume: &Volume) -> Result<VolumeInfo, Error> {

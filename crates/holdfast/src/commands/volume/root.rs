@@ -1,10 +1,10 @@
 //! `--owner` and `--mode`: the owner and the permission bits of a volume's root directory.
 
-use std::process::Command;
-
 use clap::Args;
 use server::admin::api::types::Root;
 use server::error::Error;
+
+use crate::commands::accounts::number;
 
 /// Permission bits, with setuid, setgid and sticky.
 const MODE_MAX: u16 = 0o7777;
@@ -47,29 +47,6 @@ fn mode(text: &str) -> Result<u16, String> {
         .ok()
         .filter(|mode| *mode <= MODE_MAX)
         .ok_or_else(|| format!("{text:?} is not a mode: write up to four octal digits, such as 0755 or 1777"))
-}
-
-/// Returns the number of a user or a group; none for the empty name. Names are looked up in `database`, which includes
-/// directory services.
-fn number(name: &str, kind: &str, database: &str) -> Result<Option<u32>, Error> {
-    if name.is_empty() {
-        return Ok(None);
-    }
-    if let Ok(number) = name.parse() {
-        // chown(2) takes -1 for "no change", so it is not a valid number.
-        return if number == u32::MAX { Err(unknown(name, kind)) } else { Ok(Some(number)) };
-    }
-    let output = Command::new("getent").args(["--", database, name]).output().map_err(|error| {
-        Error::failed(format!("cannot look up the {kind} {name:?}: getent: {error}; give its number"))
-    })?;
-    // NAME:PASSWORD:NUMBER:...
-    let entry = String::from_utf8_lossy(&output.stdout);
-    let found = entry.split(':').nth(2).and_then(|number| number.trim().parse().ok());
-    found.map(Some).ok_or_else(|| unknown(name, kind))
-}
-
-fn unknown(name: &str, kind: &str) -> Error {
-    Error::usage(format!("this machine knows no {kind} {name:?}: give the number that clients use"))
 }
 
 #[cfg(test)]

@@ -7,11 +7,11 @@ use crate::http::{CONTENT_BYTES_MAX, Response};
 use super::problem::Problem;
 use super::types::{
     ActivityList, ClientList, CreatedToken, Done, Event, EventList, Export, Health, NewToken, NewVolume,
-    PoolInfo, Reloaded, Role, Status, Token, VolumeChange, VolumeInfo,
+    PoolInfo, QuotaChange, QuotaInfo, QuotaList, Reloaded, Role, Status, Token, VolumeChange, VolumeInfo,
 };
 use super::{
-    Api, Asked, activity, clients, events, exports, health, live, metrics, openapi, pools, status, tokens,
-    volumes,
+    Api, Asked, activity, clients, events, exports, health, live, metrics, openapi, pools, quotas, status,
+    tokens, volumes,
 };
 
 /// The longest content of a request whose resource ignores it, bytes.
@@ -106,7 +106,12 @@ impl Route {
             ("after", "string", "The address after which to begin: `next` of the page before.");
         const OBJECTS: (&str, &str, &str) =
             ("objects", "integer", "The most files and directories to list, up to 100; 20 unless given.");
+        const KIND: (&str, &str, &str) =
+            ("kind", "string", "`user`, which is meant without it, `group` or `volume`.");
+        const FROM: (&str, &str, &str) =
+            ("from", "integer", "The number of the user or group to begin with: `next` of the page before.");
         match self.path {
+            "/v1/volumes/{name}/quotas" if self.is_read_only() => &[KIND, FROM, LIMIT],
             "/v1/events" => &[EVENT, LIMIT],
             "/v1/live" => &[EVENT],
             "/v1/clients" => &[CLIENT, LIMIT],
@@ -212,6 +217,22 @@ pub(super) const ROUTES: &[Route] = &[
         volumes::delete,
     )
     .only_for(Role::Admin),
+    Route::new(
+        "GET",
+        "/v1/volumes/{name}/quotas",
+        "Lists what users or groups use of a volume with their limits, or what all its files use, sorted by number.",
+        schema::<QuotaList>,
+        quotas::list,
+    ),
+    Route::new(
+        "PATCH",
+        "/v1/volumes/{name}/quotas",
+        "Changes a quota: the limits of a user, a group, all others or the volume, or how long they may be exceeded.",
+        schema::<QuotaInfo>,
+        quotas::change,
+    )
+    .only_for(Role::Operator)
+    .with_content(schema::<QuotaChange>),
     Route::new(
         "GET",
         "/v1/exports",

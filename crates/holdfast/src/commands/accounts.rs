@@ -1,0 +1,28 @@
+//! Users and groups of this machine.
+
+use std::process::Command;
+
+use server::error::Error;
+
+/// Returns the number of a user or a group; none for the empty name. Names are looked up in `database`, which includes
+/// directory services.
+pub(super) fn number(name: &str, kind: &str, database: &str) -> Result<Option<u32>, Error> {
+    if name.is_empty() {
+        return Ok(None);
+    }
+    if let Ok(number) = name.parse() {
+        // chown(2) takes -1 for "no change", so it is not a valid number.
+        return if number == u32::MAX { Err(unknown(name, kind)) } else { Ok(Some(number)) };
+    }
+    let output = Command::new("getent").args(["--", database, name]).output().map_err(|error| {
+        Error::failed(format!("cannot look up the {kind} {name:?}: getent: {error}; give its number"))
+    })?;
+    // NAME:PASSWORD:NUMBER:...
+    let entry = String::from_utf8_lossy(&output.stdout);
+    let found = entry.split(':').nth(2).and_then(|number| number.trim().parse().ok());
+    found.map(Some).ok_or_else(|| unknown(name, kind))
+}
+
+fn unknown(name: &str, kind: &str) -> Error {
+    Error::usage(format!("this machine knows no {kind} {name:?}: give the number that clients use"))
+}

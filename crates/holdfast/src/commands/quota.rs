@@ -1,0 +1,214 @@
+//! `holdfast quota`: limits what users, groups and whole volumes use. If a server runs on the data directory, the command asks it;
+//! otherwise it opens the data directory itself.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use server::admin;
+use server::admin::api::types::{GracePeriods, QuotaChange, QuotaInfo, QuotaKind, QuotaList};
+use server::error::Error;
+use server::volumes::{self, Unserved, quotas};
+use volume::Volume;
+
+use super::named::with_warnings;
+use super::volume::offline;
+use crate::report::{Outcome, as_json, print, print_either};
+
+use arguments::{Inodes, Limited, OneKind, Owner, Period};
+use table::{page, rows};
+
+mod arguments;
+mod table;
+
+/// Quotas in a page of a list.
+const PAGE: usize = 1000;
+
+const SET_EXAMPLES: &str = "A limit is written HARD, or SOFT:HARD. The soft one may be exceeded for the grace period (`holdfast quota grace`), the hard one \
+never. What a limit does not name stays; `none` removes it. The superuser is bound by the limits of volumes only.
+
+Examples:
+  holdfast quota set /srv/holdfast home --user alice --bytes 8GiB:10GiB
+  holdfast quota set /srv/holdfast home --all-users --bytes 5GiB --inodes 100000
+  holdfast quota set /srv/holdfast home --group students --bytes none
+  holdfast quota set /srv/holdfast home --user alice --reset";
+
+const GRACE_EXAMPLES: &str = "Examples:
+  holdfast quota grace /srv/holdfast home --users --bytes 7d --inodes 36h";
+
+#[derive(Debug, Args)]
+pub(crate) struct Quota {
+    #[command(subcommand)]
+    action: Action,
+}
+
+/// A volume, and the format of the output.
+#[derive(Debug, Args)]
+struct Of {
+    /// The data directory
+    #[arg(value_name = "DATA")]
+    data: PathBuf,
+    /// The volume
+    #[arg(value_name = "VOLUME")]
+    name: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Limit what a user, a group, all others or the whole volume may use
+    #[command(after_help = SET_EXAMPLES)]
+    Set {
+        #[command(flatten)]
+        of: Of,
+        #[command(flatten)]
+        owner: Owner,
+        /// The limits on bytes of file data and extended attributes, such as 10GiB or 8GiB:10GiB
+        #[arg(long, value_name = "LIMIT")]
+        bytes: Option<Limited<server::config::size::Size>>,
+        /// The limits on inodes: files, directories and others
+        #[arg(long, value_name = "LIMIT")]
+        inodes: Option<Limited<Inodes>>,
+        /// Remove the limits first: a user or a group then has those of all others
+        #[arg(long)]
+        reset: bool,
+    },
+    /// Show what a user, a group or the whole volume uses, and the limits
+    Show {
+        #[command(flatten)]
+        of: Of,
+        #[command(flatten)]
+        owner: Owner,
+    },
+    /// List what all users or groups use, and the limits
+    Report {
+        #[command(flatten)]
+        of: Of,
+        #[command(flatten)]
+        kind: OneKind,
+    },
+    /// Set how long soft limits may be exceeded
+    #[command(after_help = GRACE_EXAMPLES)]
+    Grace {
+        #[command(flatten)]
+        of: Of,
+        #[command(flatten)]
+        kind: OneKind,
+        /// Soft limits on bytes, such as 7d, 36h, 30min or 90s
+        #[arg(long, value_name = "TIME")]
+        bytes: Option<Period>,
+        /// Soft limits on inodes
+        #[arg(long, value_name = "TIME")]
+        inodes: Option<Period>,
+    },
+}
+
+pub(crate) fn run(quota: &Quota) -> Outcome {
+    with_warnings(|| act(&quota.action)).map(|()| ExitCode::SUCCESS)
+}
+
+fn act(action: &Action) -> Result<(), Error> {
+    match action {
+        Action::Set { of, owner, bytes, inodes, reset } => {
+            let (kind, id) = owner.resolve()?;
+            let (bytes, inodes) = (bytes.map(Limited::limit), inodes.map(Limited::limit));
+            let change = QuotaChange { kind, id, bytes, inodes, reset: *reset, grace: None };
+            show(&set(of, &change)?, of.json);
+        }
+        Action::Show { of, owner } => {
+            let (kind, id) = owner.resolve()?;
+            show(&find(of, kind, id)?, of.json);
+        }
+        Action::Report { of, kind } => report(of, kind.kind())?,
+        Action::Grace { of, kind, bytes, inodes } => {
+            let kind = kind.kind();
+            let before = find(of, kind, None)?.grace;
+            let seconds = |period: Option<Period>, before| period.map_or(before, |period| period.0.as_secs());
+            let grace = GracePeriods {
+                bytes_seconds: seconds(*bytes, before.bytes_seconds),
+                inodes_seconds: seconds(*inodes, before.inodes_seconds),
+            };
+            let change =
+                QuotaChange { kind, id: None, bytes: None, inodes: None, reset: false, grace: Some(grace) };
+            let set = set(of, &change)?.grace;
+            print_either(of.json, &as_json(&set), || {
+                let time = |seconds| crate::report::duration(Duration::from_secs(seconds));
+                format!("bytes   {}\ninodes  {}\n", time(set.bytes_seconds), time(set.inodes_seconds))
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Returns the path of a volume's quotas in the interface of the server.
+fn resource(name: &str) -> String {
+    format!("/v1/volumes/{}/quotas", admin::escaped(name))
+}
+
+/// Does something with a volume of a data directory that no server has open.
+fn with_volume<T>(of: &Of, act: impl FnOnce(&Volume) -> Result<T, Error>) -> Result<T, Error> {
+    offline(Unserved::at(&of.data)?, |pools| act(&volumes::find(pools, &of.name)?))
+}
+
+fn set(of: &Of, change: &QuotaChange) -> Result<QuotaInfo, Error> {
+    if admin::is_served(&of.data) {
+        return admin::ask(&of.data, "PATCH", &resource(&of.name), Some(change));
+    }
+    with_volume(of, |volume| {
+        quotas::set_quota(volume, change)?;
+        quotas::quota(volume, change.kind, change.id)
+    })
+}
+
+fn find(of: &Of, kind: QuotaKind, id: Option<u32>) -> Result<QuotaInfo, Error> {
+    if !admin::is_served(&of.data) {
+        return with_volume(of, |volume| quotas::quota(volume, kind, id));
+    }
+    let from = id.map_or_else(String::new, |id| format!("&from={id}"));
+    let target = format!("{}?kind={}&limit=1{from}", resource(&of.name), kind.name());
+    let list: QuotaList = admin::get(&of.data, &target)?;
+    let found = list.quotas.into_iter().find(|quota| quota.id == id);
+    found.map_or_else(|| unused(&of.data, &of.name, kind, id), Ok)
+}
+
+/// Returns the quota of one who uses nothing, and so is not listed: that of all others.
+fn unused(data: &Path, name: &str, kind: QuotaKind, id: Option<u32>) -> Result<QuotaInfo, Error> {
+    let target = format!("{}?kind={}&limit=1", resource(name), kind.name());
+    let list: QuotaList = admin::get(data, &target)?;
+    let others = list.quotas.into_iter().find(|quota| quota.id.is_none());
+    let others = others.ok_or_else(|| Error::failed("the server does not say what holds for all others"))?;
+    Ok(QuotaInfo { id, is_default: true, ..others })
+}
+
+fn show(quota: &QuotaInfo, json: bool) {
+    print_either(json, &as_json(quota), || rows(quota));
+}
+
+/// Lists all quotas of a kind, page by page.
+fn report(of: &Of, kind: QuotaKind) -> Result<(), Error> {
+    let mut listed = Vec::new();
+    let mut from: Option<u32> = None;
+    loop {
+        let list = if admin::is_served(&of.data) {
+            let from = from.map_or_else(String::new, |from| format!("&from={from}"));
+            admin::get(&of.data, &format!("{}?kind={}&limit={PAGE}{from}", resource(&of.name), kind.name()))?
+        } else {
+            with_volume(of, |volume| quotas::quotas(volume, kind, from, PAGE))?
+        };
+        let QuotaList { quotas, next } = list;
+        listed.extend(quotas);
+        if next.is_none() {
+            break;
+        }
+        from = next;
+    }
+    if of.json {
+        print(&format!("{}\n", as_json(&listed)));
+    } else {
+        print(&page(&listed));
+    }
+    Ok(())
+}
