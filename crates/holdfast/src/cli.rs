@@ -1,6 +1,9 @@
 //! The command line: each command's arguments are in its own file.
 
-use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Error, Parser, Subcommand};
 
 use crate::commands::{
     bench, check, completions, config, dump, man, pool, quota, serve, status, token, top, volume,
@@ -48,9 +51,31 @@ pub(crate) enum Command {
     Man(man::Man),
 }
 
+/// Adds to an error what to write instead of `--watch 5`: the number is optional, so it follows an equals sign.
+pub(crate) fn with_tip(mut error: Error, arguments: impl Iterator<Item = OsString>) -> Error {
+    let words: Vec<String> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut pairs = words.iter().zip(words.iter().skip(1));
+    let watched = pairs.find(|(option, value)| *option == "--watch" && value.parse::<u64>().is_ok());
+    if let (ErrorKind::UnknownArgument, Some((option, seconds))) = (error.kind(), watched) {
+        let tip = format!("to repeat every {seconds} seconds, write '{option}={seconds}'");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
+
+    #[test]
+    fn a_number_after_watch_gets_a_tip() {
+        for words in [["status", "data", "--watch", "5"], ["status", "--watch", "5", "data"]] {
+            let words = || ["holdfast"].into_iter().chain(words);
+            let error = super::Cli::command().try_get_matches_from(words()).unwrap_err();
+            let said = super::with_tip(error, words().map(Into::into)).to_string();
+            assert!(said.contains("write '--watch=5'"), "{said}");
+        }
+    }
 
     #[test]
     fn arguments_are_consistent() {

@@ -16,7 +16,7 @@ use clap::{CommandFactory as _, Parser as _};
 use crate::cli::{Cli, Command};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| cli::with_tip(error, std::env::args_os()).exit());
     let result = match cli.command {
         Command::Serve(serve) => commands::serve::run(&serve),
         Command::Volume(volume) => commands::volume::run(&volume),

@@ -36,6 +36,11 @@ pub(crate) fn as_json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).expect("its keys are text")
 }
 
+/// Writes a number of things: `1 object`, `2 objects`.
+pub(crate) fn count(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Formats rows of two columns.
 pub(crate) fn table(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);

@@ -16,7 +16,7 @@ use server::volumes::{self, Unserved};
 use store::Directory;
 
 use super::named::{All, Deleted, Named, with_warnings};
-use crate::report::{Outcome, as_json, print_either, table};
+use crate::report::{Outcome, as_json, count, print_either, table};
 
 const CREATE_EXAMPLES: &str = "A pool has a journal, an index and data files of its own, so that pools on different devices do not wait for each \
 other. It begins with one volume; `holdfast volume create --pool` makes others.
@@ -125,7 +125,7 @@ fn delete(pool: &Deleted, with_volumes: bool) -> Result<(), Error> {
 
 /// Describes a volume by its name and what it holds.
 fn contents(volume: &VolumeInfo) -> String {
-    format!("{} ({} in {} objects)", volume.name, Size(volume.used_bytes), volume.inodes)
+    format!("{} ({} in {})", volume.name, Size(volume.used_bytes), count(volume.inodes, "object"))
 }
 
 /// Refuses to create or delete a pool while a server has the others open.

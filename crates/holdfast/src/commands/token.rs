@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use serde_json::json;
 use server::admin;
 use server::admin::api::types::{CreatedToken, Done, NewToken, Role, Token as Listed};
 
@@ -50,6 +51,9 @@ enum Command {
         data: PathBuf,
         /// Name of the token
         name: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -65,9 +69,10 @@ pub(crate) fn run(token: &Token) -> Outcome {
             let lines = tokens.iter().map(|token| format!("{:24} {}\n", token.name, token.role));
             print_either(*json, &as_json(&tokens), || lines.collect());
         }
-        Command::Delete { data, name } => {
+        Command::Delete { data, name, json } => {
             let _: Done =
                 admin::ask(data, "DELETE", &format!("/v1/tokens/{}", admin::escaped(name)), None::<&Done>)?;
+            print_either(*json, &json!({ "deleted": name }), || format!("deleted the token {name:?}\n"));
         }
     }
     Ok(ExitCode::SUCCESS)

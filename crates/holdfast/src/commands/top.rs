@@ -41,7 +41,7 @@ pub(crate) struct Top {
     /// The data directory
     #[arg(value_name = "DATA")]
     data: PathBuf,
-    /// Time between two screens or tables, in seconds
+    /// Time between two screens or tables, in seconds, from 1 to 25
     #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=25))]
     interval: u64,
     /// What each line stands for

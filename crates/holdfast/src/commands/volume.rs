@@ -16,7 +16,7 @@ use server::volumes::{self, Unserved};
 use store::Directory;
 
 use super::named::{All, Deleted, Named, with_warnings};
-use crate::report::{Outcome, as_json, print_either, table};
+use crate::report::{Outcome, as_json, count, print_either, table};
 
 use root::RootArgs;
 
@@ -114,7 +114,15 @@ fn act(action: &Action) -> Result<(), Error> {
                 size_bytes: size.map(|size| size.0),
                 root: root.root()?,
             };
-            show(&create(&volume.data, &new, first)?, volume.json);
+            let created = create(&volume.data, &new, first)?;
+            show(&created, volume.json);
+            if created.exports.is_empty() && admin::is_served(&volume.data) {
+                eprintln!(
+                    "holdfast: clients cannot mount it yet: add an [[export]] with volume = {:?} to the configuration, and \
+                     reload the exports by sending SIGHUP to the server",
+                    created.name
+                );
+            }
         }
         Action::List(All { data, json }) => show_list(data, *json)?,
         Action::Show(Named { data, name, json }) => show(&find(data, name)?, *json),
@@ -213,7 +221,7 @@ fn delete(volume: &Deleted) -> Result<(), Error> {
     let Named { data, name, .. } = &volume.named;
     let holds = || {
         let found = find(data, name)?;
-        Ok(format!("all its data ({} in {} objects)", Size(found.used_bytes), found.inodes))
+        Ok(format!("all its data ({} in {})", Size(found.used_bytes), count(found.inodes, "object")))
     };
     volume.run("volume", holds, || {
         if admin::is_served(data) {
@@ -266,7 +274,7 @@ fn show(volume: &VolumeInfo, json: bool) {
                     .size_bytes
                     .map_or_else(|| "that of the pool".to_owned(), |size| Size(size).to_string()),
             ),
-            ("used", format!("{} in {} objects", Size(volume.used_bytes), volume.inodes)),
+            ("used", format!("{} in {}", Size(volume.used_bytes), count(volume.inodes, "object"))),
             ("free", Size(volume.free_bytes).to_string()),
             ("root", format!("belongs to {}:{}, mode {mode}", number(root.uid), number(root.gid))),
             (

@@ -57,7 +57,8 @@ fn tokens_have_roles() {
     let (status, reply) = ask(address, "GET /v1/tokens", admin);
     assert!(status == 200 && content(&reply)[1]["name"] == "ci" && !reply.contains(admin), "{reply}");
     assert_eq!(ask(address, "DELETE /v1/tokens/prometheus", &viewer).0, 403);
-    succeed(&["token", "delete", text(&data), "prometheus"]);
+    let deleted = succeed(&["token", "delete", text(&data), "prometheus"]);
+    assert_eq!(deleted, "deleted the token \"prometheus\"\n");
     assert_eq!(ask(address, "GET /v1/status", &viewer).0, 401);
     assert!(succeed(&["token", "list", text(&data)]).starts_with("ci "));
     let log = server.stop();

@@ -34,7 +34,7 @@ fn tables_and_json_show_who_does_what_where() {
     let tables = watched(&mut client, &data, &["--count", "2"]);
     assert_eq!(tables.matches("CLIENT").count(), 2, "{tables}");
     let (_, second) = tables.trim_end().rsplit_once("\n\n").unwrap();
-    for expected in ["holdfast ", " connections\n", " calls/s, ", " a call, ", "DURAB."] {
+    for expected in ["holdfast ", " 1 connection\n", " calls/s, ", " a call, ", "DURAB."] {
         assert!(second.contains(expected), "no {expected:?} in {tables}");
     }
     for operation in ["nfs3 WRITE", "nfs3 READ "] {

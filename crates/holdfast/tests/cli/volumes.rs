@@ -172,6 +172,9 @@ fn a_volume_that_the_configuration_exports_keeps_its_name() {
     }
     let made = json(&["volume", "create", directory, "new", "--json"]);
     assert_eq!(made["exports"].as_array().unwrap().len(), 0, "the configuration says what is exported");
+    let said = String::from_utf8(run(&["volume", "create", directory, "more"]).stderr).unwrap();
+    assert!(said.contains("add an [[export]] with volume = \"more\""), "{said}");
+    assert!(succeed(&["volume", "show", directory, "more"]).contains(" in 1 object\n"));
     Client::mount(server.address, "/a").write_file("x", b"y");
     server.stop();
 }

@@ -41,21 +41,32 @@ fn integer(value: &DeValue<'_>) -> Option<i64> {
     i64::from_str_radix(integer.as_str(), integer.radix()).ok()
 }
 
-pub(super) fn number(key: &str, value: &DeValue<'_>, range: RangeInclusive<usize>) -> Converted<usize> {
+/// Reads a number. The error proposes the `usual` one.
+pub(super) fn number(
+    key: &str,
+    value: &DeValue<'_>,
+    range: RangeInclusive<usize>,
+    usual: usize,
+) -> Converted<usize> {
     let number = integer(value).and_then(|number| usize::try_from(number).ok());
     number.filter(|number| range.contains(number)).ok_or_else(|| {
-        format!(
-            "{key} is a whole number from {} to {}: write {key} = {0}, without quotes",
-            range.start(),
-            range.end()
-        )
+        let (least, most, how) = (range.start(), range.end(), unquoted(value));
+        format!("{key} is a whole number from {least} to {most}: write {key} = {usual}{how}")
     })
 }
 
+/// Says that a number has no quotes, if the value has some.
+fn unquoted(value: &DeValue<'_>) -> &'static str {
+    if value.is_str() { ", without quotes" } else { "" }
+}
+
 pub(super) fn id(key: &str, value: &DeValue<'_>) -> Converted<u32> {
-    integer(value)
-        .and_then(|number| u32::try_from(number).ok())
-        .ok_or_else(|| format!("{key} is a number, not a name: write {key} = {NOBODY}, without quotes"))
+    integer(value).and_then(|number| u32::try_from(number).ok()).ok_or_else(|| match value {
+        DeValue::String(_) => {
+            format!("{key} is a number, not a name: write {key} = {NOBODY}, without quotes")
+        }
+        _ => format!("{key} is a whole number from 0 to {}: write {key} = {NOBODY}", u32::MAX),
+    })
 }
 
 pub(super) fn size(key: &str, value: &DeValue<'_>) -> Converted<Size> {
@@ -80,9 +91,8 @@ pub(super) fn seconds(key: &str, value: &DeValue<'_>) -> Converted<u32> {
     let meant =
         value.as_str().and_then(seconds_of).filter(|seconds| LEASE_SECONDS.contains(seconds)).unwrap_or(60);
     let (least, most) = (LEASE_SECONDS.start(), LEASE_SECONDS.end());
-    Err(format!(
-        "{key} is a number of seconds from {least} to {most}: write {key} = {meant}, without quotes or unit"
-    ))
+    let how = if value.is_str() { ", without quotes or unit" } else { "" };
+    Err(format!("{key} is a number of seconds from {least} to {most}: write {key} = {meant}{how}"))
 }
 
 fn seconds_of(text: &str) -> Option<u32> {

@@ -16,8 +16,12 @@ use crate::config::keys;
 use crate::config::mistake::{Mistake, boundary};
 use crate::config::size::Size;
 use crate::config::values;
-use crate::config::{Api, Config, Export, Log, LogFormat, LogLevel, Metrics};
-use crate::limits::{COUNTED_CLIENTS_MAX, SLOW_OPERATION_MILLISECONDS_MAX, THREADS_MAX, WORKERS_MAX};
+use crate::config::{
+    Api, Config, Export, Log, LogFormat, LogLevel, Metrics, SLOW_OPERATION_MILLISECONDS_DEFAULT,
+};
+use crate::limits::{
+    COUNTED_CLIENTS_MAX, SLOW_OPERATION_MILLISECONDS_MAX, THREADS_MAX, WORKERS_DEFAULT, WORKERS_MAX,
+};
 
 /// Returns the configuration that `text` describes on a machine with `machine` bytes of memory, or all mistakes in it. If it
 /// is not TOML, only syntax errors are reported, because what follows them cannot be trusted.
@@ -129,8 +133,9 @@ impl Reader {
             journal_size: self
                 .value(root, "journal_size", |key, value| values::check_journal_size(size(key, value)?)),
             memory: self.memory(root),
-            threads: self.value(root, "threads", |key, value| number(key, value, 1..=THREADS_MAX)),
-            workers: self.value(root, "workers", |key, value| number(key, value, 1..=WORKERS_MAX)),
+            threads: self.value(root, "threads", |key, value| number(key, value, 1..=THREADS_MAX, 1)),
+            workers: self
+                .value(root, "workers", |key, value| number(key, value, 1..=WORKERS_MAX, WORKERS_DEFAULT)),
             rpcbind: self.value(root, "rpcbind", flag),
             lease: self.value(root, "lease", seconds),
             log: self.log(root),
@@ -183,9 +188,12 @@ impl Reader {
         };
         self.refuse_unknown("metrics", metrics, keys::METRICS);
         Metrics {
-            clients: self.value(metrics, "clients", |key, value| number(key, value, 0..=COUNTED_CLIENTS_MAX)),
+            clients: self.value(metrics, "clients", |key, value| {
+                number(key, value, 0..=COUNTED_CLIENTS_MAX, COUNTED_CLIENTS_MAX)
+            }),
             slow_operation: self.value(metrics, "slow_operation", |key, value| {
-                let milliseconds = number(key, value, 1..=SLOW_OPERATION_MILLISECONDS_MAX)?;
+                let usual = SLOW_OPERATION_MILLISECONDS_DEFAULT as usize;
+                let milliseconds = number(key, value, 1..=SLOW_OPERATION_MILLISECONDS_MAX, usual)?;
                 Ok(u32::try_from(milliseconds).unwrap_or(u32::MAX))
             }),
         }

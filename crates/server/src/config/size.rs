@@ -28,7 +28,7 @@ impl fmt::Display for Size {
                 let tenths = u128::from(self.0) * 10 / u128::from(*bytes);
                 write!(f, "{}.{} {unit}", tenths / 10, tenths % 10)
             }
-            None => write!(f, "{} bytes", self.0),
+            None => write!(f, "{} byte{}", self.0, if self.0 == 1 { "" } else { "s" }),
         }
     }
 }
@@ -76,6 +76,7 @@ mod tests {
             (" 1048576 ", 1 << 20, "1 MiB"),
             ("10 MB", 10_000_000, "9.5 MiB"),
             ("7", 7, "7 bytes"),
+            ("1", 1, "1 byte"),
             ("2 tib", 2 << 40, "2 TiB"),
         ];
         for (text, bytes, shown) in cases {

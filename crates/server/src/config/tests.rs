@@ -107,8 +107,11 @@ fn wrong_values_are_refused_with_what_to_write() {
         ("listen = [\"10.0.0.1:1\", \"0.0.0.0:1\"]", "f:1:11: 0.0.0.0:1 includes 10.0.0.1:1: remove"),
         ("listen = []", "f:1:10: listen is empty"),
         ("threads = 0", "f:1:11: threads is a whole number from 1 to 64"),
-        ("workers = \"2\"", "f:1:11: workers is a whole number from 1 to 256"),
-        ("lease = 1", "f:1:9: lease is a number of seconds from 5 to 3600: write lease = 60"),
+        (
+            "workers = \"2\"",
+            "f:1:11: workers is a whole number from 1 to 256: write workers = 16, without quotes",
+        ),
+        ("[metrics]\nslow_operation = 0", "f:2:18: slow_operation is a whole number from 1 to"),
         ("lease = \"2 min\"", "f:1:9: lease is a number of seconds from 5 to 3600: write lease = 120"),
         ("rpcbind = \"yes\"", "f:1:11: rpcbind is true or false"),
         ("log = \"debug\"", "f:1:7: log is a table: write [log]"),
@@ -122,6 +125,19 @@ fn wrong_values_are_refused_with_what_to_write() {
     for (text, expected) in cases {
         check_refusal(text, expected);
     }
+}
+
+#[test]
+fn advice_fits_the_value_that_is_wrong() {
+    let ends = |text: &str, advice: &str| {
+        let refused = refusal(text);
+        assert!(refused[0].ends_with(advice), "{refused:?}");
+    };
+    ends("[metrics]\nslow_operation = 0", ": write slow_operation = 1000");
+    ends("lease = 1", ": write lease = 60");
+    ends("lease = \"1 h\"", ": write lease = 3600, without quotes or unit");
+    let export = "[[export]]\npath = \"/a\"\nvolume = \"a\"\n";
+    ends(&format!("{export}anonymous_uid = -1"), " 0 to 4294967295: write anonymous_uid = 65534");
 }
 
 #[test]

@@ -146,7 +146,7 @@ pub(super) fn plain(interval: &Interval, view: &View) -> String {
 
 fn title(interval: &Interval) -> String {
     let up = report::duration(interval.uptime);
-    format!("holdfast {}, up {up}, {} connections", interval.version, interval.connections)
+    format!("holdfast {}, up {up}, {}", interval.version, report::count(interval.connections, "connection"))
 }
 
 /// Sums up all calls, and says what they mostly waited for.
