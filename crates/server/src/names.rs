@@ -28,10 +28,12 @@ pub(crate) fn others<S: AsRef<str>>(names: &[S], wanted: &str) -> String {
 /// Returns the word of `known` that `word` probably is, if it is a few letters away from one.
 pub(crate) fn closest<'k>(known: &[&'k str], word: &str) -> Option<&'k str> {
     let word = word.to_lowercase();
-    let best = known.iter().min_by_key(|known| distance(known, &word))?;
-    let is_beginning = word.len() >= 3 && (best.starts_with(&*word) || word.starts_with(best));
+    let is_beginning = |known: &str| {
+        known.len().min(word.len()) >= 3 && (known.starts_with(&*word) || word.starts_with(known))
+    };
+    let best = known.iter().min_by_key(|known| (!is_beginning(known), distance(known, &word)))?;
     let errors_max = (best.len() / 3).clamp(1, 3);
-    (is_beginning || distance(best, &word) <= errors_max).then_some(*best)
+    (is_beginning(best) || distance(best, &word) <= errors_max).then_some(*best)
 }
 
 /// Returns how many letters must be inserted, removed or replaced to turn `a` into `b` (Levenshtein's distance).

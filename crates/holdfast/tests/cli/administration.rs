@@ -125,6 +125,10 @@ fn clients_and_events_are_listed() {
     let (_, reply) = ask(address, "GET /v1/clients?after=127.0.0.1&limit=1", &token);
     assert_eq!(content(&reply)["clients"], serde_json::json!([]));
     assert_eq!(ask(address, "GET /v1/clients?after=x", &token).0, 422);
+    assert_eq!(ask(address, "GET /v1/clients?limit=0", &token).0, 422);
+    let (status, reply) = ask(address, "GET /v1/clients?limt=1", &token);
+    assert!(status == 400 && reply.contains("no parameter `limt`: it takes after, limit"), "{reply}");
+    assert_eq!(ask(address, "GET /v1/status?all", &token).0, 400);
 
     let (_, reply) = ask(address, "GET /v1/events", &token);
     let list = content(&reply);

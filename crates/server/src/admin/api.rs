@@ -2,6 +2,7 @@
 
 mod activity;
 mod clients;
+mod content;
 mod events;
 mod exports;
 mod health;
@@ -26,6 +27,7 @@ use std::sync::Arc;
 use http_request::Request;
 use ipnet::IpNet;
 use parking_lot::Mutex;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -66,10 +68,8 @@ impl<'a> Asked<'a> {
     }
 
     /// Returns the content, which is JSON.
-    fn content<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        serde_json::from_slice(&self.request.content).map_err(|error| {
-            Problem::new(422, format!("the content of the request is not what this resource takes: {error}"))
-        })
+    fn content<T: DeserializeOwned + JsonSchema>(&self) -> Result<T, Problem> {
+        content::parse(&self.request.content).map_err(|sentence| Problem::new(422, sentence))
     }
 }
 
@@ -142,6 +142,9 @@ impl Api {
 
 impl Api {
     fn answer(&self, route: &Route, asked: &Asked<'_>) -> Result<Response, Problem> {
+        if let Some(sentence) = route.parameter_mistake(&asked.request.query) {
+            return Err(Problem::new(400, sentence));
+        }
         if route.is_read_only() {
             return Ok(revision::add(route, (route.answer)(self, asked)?));
         }

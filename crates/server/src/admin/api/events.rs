@@ -41,7 +41,12 @@ impl Asked<'_> {
 
     /// Returns how long a page of a list may be.
     pub(super) fn page_length(&self) -> Result<usize, Problem> {
-        Ok(self.number("limit")?.unwrap_or(PAGE_LENGTH_MAX).clamp(1, PAGE_LENGTH_MAX))
+        match self.number("limit")? {
+            Some(0) => {
+                Err(Problem::new(422, format!("`limit` is a number from 1 to {PAGE_LENGTH_MAX}, not 0")))
+            }
+            limit => Ok(limit.unwrap_or(PAGE_LENGTH_MAX).min(PAGE_LENGTH_MAX)),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use crate::http::{CONTENT_BYTES_MAX, Response};
+use crate::names;
 
 use super::problem::Problem;
 use super::types::{
@@ -96,7 +97,8 @@ impl Route {
 
     /// Returns the parameters of its query, with their types in OpenAPI and what they mean.
     pub(super) fn parameters(&self) -> &'static [(&'static str, &'static str, &'static str)] {
-        const LIMIT: (&str, &str, &str) = ("limit", "integer", "The most entries to list, up to 1000.");
+        const LIMIT: (&str, &str, &str) =
+            ("limit", "integer", "The most entries to list, 1 to 1000; 1000 unless given.");
         const EVENT: (&str, &str, &str) = (
             "after",
             "integer",
@@ -118,6 +120,17 @@ impl Route {
             "/v1/activity" => &[LIMIT, OBJECTS],
             _ => &[],
         }
+    }
+
+    /// Describes a parameter that the resource does not take. A misspelt one, if it were ignored, would seem to have worked.
+    pub(super) fn parameter_mistake(&self, query: &[(String, String)]) -> Option<String> {
+        let known: Vec<&str> = self.parameters().iter().map(|(name, ..)| *name).collect();
+        let (unknown, _) = query.iter().find(|(name, _)| !known.contains(&name.as_str()))?;
+        let advice = match &known[..] {
+            [] => "it takes none".to_owned(),
+            _ => format!("it takes {}", names::list(&known, known.len())),
+        };
+        Some(format!("this resource has no parameter `{unknown}`: {advice}"))
     }
 
     /// Whether it shows a resource that another route changes.
