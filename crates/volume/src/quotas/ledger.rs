@@ -6,16 +6,15 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use foldhash::HashMap;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::api::quotas::{Grace, Limits, Owner, QuotaKind, QuotaRoom};
 use crate::api::time::Time;
 use crate::encoding::entry::UsageDelta;
 use crate::encoding::record::{InodeRecord, QuotaRecord, UsageRecord};
-use crate::limits::ACCOUNTS_MAX;
 
 use super::account::{Account, Shortage, plus};
+use super::open::{OpenAccounts, Place};
 
 /// The part of a volume's size that stands for one object. Names, symbolic links and attributes use no bytes of the size, but
 /// space of the pool: for the longest ones about as much as this.
@@ -107,6 +106,15 @@ pub(crate) struct Reservation {
     /// The kinds of owners in whose accounts it is.
     pub(crate) kinds: Kinds,
     pub(crate) amount: UsageRecord,
+    /// Where these accounts are, by kind, if that is known.
+    pub(crate) places: Option<[Place; 4]>,
+}
+
+impl Reservation {
+    /// Returns where the account of a kind is, if that is known.
+    fn place(&self, kind: QuotaKind) -> Option<Place> {
+        self.places.filter(|_| self.kinds.has(kind)).map(|places| places[usize::from(kind.byte())])
+    }
 }
 
 /// Who wants to reserve, and when.
@@ -153,7 +161,9 @@ pub(crate) struct Accounts {
     limited: Kinds,
     /// The flush after which all unstable data is reserved for: what was accepted before the newest limit may not be.
     complete_after: u64,
-    open: HashMap<Owner, Account>,
+    /// Whether any of them is a soft limit.
+    has_soft: bool,
+    open: OpenAccounts,
     /// The time of the newest call that reserved something.
     now: Time,
 }
@@ -183,9 +193,11 @@ impl Ledger {
     fn note_limited(&self, accounts: &mut Accounts) {
         accounts.limited =
             if accounts.size.is_some() { Kinds::NONE.with(QuotaKind::Volume) } else { Kinds::NONE };
+        accounts.has_soft = false;
         for (owner, record) in &accounts.quotas {
-            if record.limits.is_some() {
+            if let Some(limits) = record.limits {
                 accounts.limited = accounts.limited.with(owner.kind);
+                accounts.has_soft |= limits.has_soft();
             }
         }
         self.is_limited.store(accounts.limited != Kinds::NONE, Ordering::Release);
@@ -212,7 +224,7 @@ impl Ledger {
 
     fn limits_changed(&self, accounts: &mut Accounts) {
         self.note_limited(accounts);
-        let owners: Vec<Owner> = accounts.open.keys().copied().collect();
+        let owners: Vec<Owner> = accounts.open.owners().collect();
         for owner in owners {
             accounts.apply_limits(owner);
         }
@@ -275,42 +287,40 @@ impl Accounts {
     fn apply_limits(&mut self, owner: Owner) {
         let (limits, grace) = (self.limits_of(owner), self.grace(owner.kind));
         let exceeded = self.record(owner).exceeded;
-        if let Some(account) = self.open.get_mut(&owner) {
+        if let Some(account) = self.open.get_mut(owner) {
             account.limit(limits.unwrap_or_default(), grace, exceeded);
         }
     }
 
     /// Opens the account of an owner that uses so much now. No transaction may be in progress.
     pub(crate) fn open(&mut self, owner: Owner, used: UsageRecord) {
-        if self.open.len() >= ACCOUNTS_MAX {
-            self.open.retain(|_, account| !account.is_idle());
-        }
-        self.open.entry(owner).or_insert_with(|| Account::new(used));
+        self.open.add(owner, Account::new(used));
         self.apply_limits(owner);
     }
 
     /// Returns everything that is reserved of an owner's limits.
     pub(crate) fn reserved(&self, owner: Owner) -> UsageRecord {
-        self.open.get(&owner).map_or(UsageRecord::default(), Account::reserved)
+        self.open.get(owner).map_or(UsageRecord::default(), Account::reserved)
     }
 
     /// Reserves for all owners, or for none; `flushed` is the last flush done.
     pub(crate) fn reserve(&mut self, claim: &Claim, flushed: u64) -> Result<Reservation, Refusal> {
         self.now = self.now.max(claim.now);
-        let mut kinds = Kinds::NONE;
+        let (mut kinds, mut places) = (Kinds::NONE, [Place::NONE; 4]);
         for kind in claim.kinds.both(self.limited).each() {
             let owner = claim.owners.of_kind(kind);
-            let Some(account) = self.open.get_mut(&owner) else {
+            let Some(place) = self.open.place(owner) else {
                 if self.limits_of(owner).is_some() {
                     return Err(Refusal::Unopened(owner));
                 }
                 continue;
             };
             kinds = kinds.with(kind);
+            places[usize::from(kind.byte())] = place;
             if claim.exempt.has(kind) {
                 continue;
             }
-            let mut checked = account.check(claim.amount, flushed, claim.now);
+            let mut checked = self.open.at(place).check(claim.amount, flushed, claim.now);
             if checked.is_ok() && claim.amount.bytes > 0 && flushed < self.complete_after {
                 checked = Err(Shortage::Unflushed);
             }
@@ -321,17 +331,15 @@ impl Accounts {
             }
         }
         for kind in kinds.each() {
-            if let Some(account) = self.open.get_mut(&claim.owners.of_kind(kind)) {
-                account.reserve(claim.amount);
-            }
+            self.open.at(places[usize::from(kind.byte())]).reserve(claim.amount);
         }
-        Ok(Reservation { owners: claim.owners, kinds, amount: claim.amount })
+        Ok(Reservation { owners: claim.owners, kinds, amount: claim.amount, places: Some(places) })
     }
 
     /// Returns whether the size of the volume or a quota refuses this.
     fn refusal(&self, owner: Owner, amount: UsageRecord) -> Refusal {
         let (Some(size), Some(account)) =
-            (self.size.filter(|_| owner == Owner::VOLUME), self.open.get(&owner))
+            (self.size.filter(|_| owner == Owner::VOLUME), self.open.get(owner))
         else {
             return Refusal::Quota;
         };
@@ -352,7 +360,7 @@ impl Accounts {
         for kind in self.limited.each() {
             let owner = owners.of_kind(kind);
             let Some(Limits { bytes, .. }) = self.limits_of(owner) else { continue };
-            let account = self.open.get(&owner).ok_or(owner)?;
+            let account = self.open.get(owner).ok_or(owner)?;
             let taken = plus(account.used(), account.reserved()).bytes;
             let left = |most: Option<u64>| most.map(|most| most.saturating_sub(taken));
             let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
@@ -369,7 +377,7 @@ impl Accounts {
 
     /// Notes that a caller who needs so many bytes of an owner's limit waits for a flush.
     pub(crate) fn wait_for(&mut self, owner: Owner, bytes: u64, flushed: u64, request: impl FnOnce() -> u64) {
-        if let Some(account) = self.open.get_mut(&owner) {
+        if let Some(account) = self.open.get_mut(owner) {
             account.wait_for(bytes, flushed, request);
         }
     }
@@ -377,8 +385,9 @@ impl Accounts {
     /// Releases a reservation.
     pub(crate) fn release(&mut self, reservation: &Reservation) {
         for kind in reservation.kinds.each() {
-            if let Some(account) = self.open.get_mut(&reservation.owners.of_kind(kind)) {
-                account.release(reservation.amount);
+            let place = reservation.place(kind).or_else(|| self.open.place(reservation.owners.of_kind(kind)));
+            if let Some(place) = place {
+                self.open.at(place).release(reservation.amount);
             }
         }
     }
@@ -391,23 +400,30 @@ impl Accounts {
         reservations: &[Reservation],
     ) -> Vec<(Owner, QuotaRecord)> {
         for delta in deltas {
-            if let Some(account) = self.open.get_mut(&Owner::new(delta.kind, delta.id)) {
-                account.change(delta.bytes, delta.inodes);
+            let owner = Owner::new(delta.kind, delta.id);
+            let reserved =
+                reservations.iter().find(|reservation| reservation.owners.of_kind(delta.kind) == owner);
+            let place = reserved.and_then(|reservation| reservation.place(delta.kind));
+            if let Some(place) = place.or_else(|| self.open.place(owner)) {
+                self.open.at(place).change(delta.bytes, delta.inodes);
             }
         }
+        let mut changed = Vec::new();
+        if self.has_soft {
+            for delta in deltas {
+                changed.extend(self.note_exceeded(Owner::new(delta.kind, delta.id), self.now));
+            }
+        }
+        // Last, as an account stays in its place while something is reserved in it.
         for reservation in reservations {
             self.release(reservation);
-        }
-        let mut changed = Vec::new();
-        for delta in deltas {
-            changed.extend(self.note_exceeded(Owner::new(delta.kind, delta.id), self.now));
         }
         changed
     }
 
     /// Notes which soft limits of an owner are exceeded. Returns its quota if that changed.
     pub(crate) fn note_exceeded(&mut self, owner: Owner, now: Time) -> Option<(Owner, QuotaRecord)> {
-        let account = self.open.get_mut(&owner).filter(|account| account.limits().has_soft())?;
+        let account = self.open.get_mut(owner).filter(|account| account.limits().has_soft())?;
         let exceeded = account.note_exceeded(now)?;
         let record = QuotaRecord { exceeded, ..self.record(owner) };
         self.put(owner, record);

@@ -38,7 +38,7 @@ pub struct Change<'v> {
     /// What is reserved of limits, which the usage that it adds replaces.
     growth: Vec<Reservation>,
     /// The quota that it sets, with the flush that writes back everything accepted so far.
-    quota: Option<NewQuota>,
+    quota: Option<Box<NewQuota>>,
     /// The flush that the cached reply waits for.
     flush: FlushWait,
 }
@@ -191,7 +191,7 @@ impl Change<'_> {
 
     /// Sets a quota of the volume.
     pub fn set_quota(&mut self, quota: NewQuota) {
-        self.quota = Some(quota);
+        self.quota = Some(Box::new(quota));
     }
 
     /// Puts the record of a quota, or deletes an empty one.
@@ -202,7 +202,8 @@ impl Change<'_> {
 
     /// Counts the usage in the accounts of the volume, and puts the records of quotas that change with it.
     fn settle(&mut self, ledger: &Ledger, accounts: &mut Accounts) {
-        if let Some(NewQuota { owner, record, flush, now }) = self.quota.take() {
+        if let Some(quota) = self.quota.take() {
+            let NewQuota { owner, record, flush, now } = *quota;
             ledger.set(accounts, owner, record, flush);
             let record = accounts.note_exceeded(owner, now).map_or(record, |(_, record)| record);
             self.put_quota(owner, &record);

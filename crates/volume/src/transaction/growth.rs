@@ -205,7 +205,7 @@ pub(crate) fn take_growth(state: &mut InodeState, bytes: u64) -> Option<Reservat
     let taken = state.growth.bytes.min(bytes);
     state.growth.bytes -= taken;
     let (owners, kinds) = (Owners::of(state.record()), state.growth.kinds);
-    (taken > 0).then(|| Reservation { owners, kinds, amount: of_bytes(taken) })
+    (taken > 0).then(|| Reservation { owners, kinds, amount: of_bytes(taken), places: None })
 }
 
 /// Has new owners hold what is reserved for a file's unstable data, when its usage moves to them. `growth` is what
@@ -220,11 +220,8 @@ pub(crate) fn move_growth(
     let differing = owners.differing(before);
     let HeldGrowth { bytes, kinds } = state.growth;
     if bytes > 0 {
-        change.add_growth(Some(Reservation {
-            owners: before,
-            kinds: kinds.both(differing),
-            amount: of_bytes(bytes),
-        }));
+        let (kinds, amount) = (kinds.both(differing), of_bytes(bytes));
+        change.add_growth(Some(Reservation { owners: before, kinds, amount, places: None }));
     }
     let mut reservation = growth.keep();
     let kept = reservation.map_or(Kinds::NONE, |reservation| reservation.kinds);

@@ -8,6 +8,7 @@ use nfs::service::{Connection, ConnectionId, Incoming, IncomingRecord, Outcome, 
 use sim::{compound, rpc};
 use volume::ids::VolumeId;
 use volume::media::memory::MemoryMedia;
+use volume::quota::{Limit, Limits, Owner, QuotaKind};
 use volume::request::{Access, Durable};
 use volume::time::Time;
 use volume::{CreateOptions, Options, Pool, Progress, Volume, VolumeOptions};
@@ -33,6 +34,8 @@ pub(crate) struct Server {
     volume: Arc<Volume>,
     service: Service,
     connection: Connection,
+    /// The user and the group that call.
+    caller: u32,
     now: Time,
     xid: u32,
     reply: ReplyBuffer,
@@ -71,16 +74,32 @@ impl Server {
         let address = |last| SocketAddr::from(([192, 0, 2, last], 900));
         let connection = Connection { peer: address(1), local: address(2), id: ConnectionId(1) };
         let (reply, waits) = (ReplyBuffer::default(), Vec::new());
-        Ok(Server { media, volume, service, connection, now, xid: 0, reply, waits })
+        Ok(Server { media, volume, service, connection, caller: 0, now, xid: 0, reply, waits })
     }
 
     /// Reopens the volume: nothing is in memory.
     pub(crate) fn reopened(self) -> Result<Server, String> {
         self.volume.close(self.now).map_err(|error| error.to_string())?;
-        let Server { media, volume, service, connection, now, xid, reply, waits } = self;
+        let Server { media, volume, service, connection, caller, now, xid, reply, waits } = self;
         drop((volume, service));
         let (volume, service) = open(&media, now)?;
-        Ok(Server { media, volume, service, connection, now, xid, reply, waits })
+        Ok(Server { media, volume, service, connection, caller, now, xid, reply, waits })
+    }
+
+    /// Has another user and group make the calls.
+    pub(crate) fn set_caller(&mut self, caller: u32) {
+        self.caller = caller;
+    }
+
+    /// Limits what the caller, its group and the volume use, to more than they ever will.
+    pub(crate) fn limit(&mut self) -> Result<(), String> {
+        let most = Limit { soft: Some(1 << 50), hard: Some(1 << 60) };
+        let limits = Some(Limits { bytes: most, inodes: most });
+        let of = |kind| Owner::new(kind, self.caller.into());
+        for owner in [of(QuotaKind::User), of(QuotaKind::Group), Owner::VOLUME] {
+            self.volume.set_quota(owner, limits, self.now).map_err(|error| error.to_string())?;
+        }
+        Ok(())
     }
 
     /// Returns the record of an NFSv3 call.
@@ -104,7 +123,8 @@ impl Server {
     ) -> Record {
         self.xid += 1;
         let groups = Groups::default();
-        let caller = AuthSys { stamp: 1, machine_name: b"client", uid: 0, gid: 0, groups };
+        let (uid, gid) = (self.caller, self.caller);
+        let caller = AuthSys { stamp: 1, machine_name: b"client", uid, gid, groups };
         let mut record = rpc::call_header(self.xid, program, version, procedure, caller);
         let mut encoder = Encoder::new(&mut record);
         arguments(&mut encoder);

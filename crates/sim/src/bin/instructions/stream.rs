@@ -60,6 +60,8 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     warm("a checkpoint of created files, a file", checkpoint_of_files),
     warm("a checkpoint of random writes, a write", checkpoint_of_writes),
     warm("READ 4 KiB, cached, after random writes", read_small),
+    warm("CREATE of a user", create_as_user),
+    warm("CREATE of a user, with limits on user, group and volume", create_within_limits),
     Operation { name: "LOOKUP, from the index", is_cold: true, prepare: lookup_cold },
 ];
 
@@ -95,7 +97,11 @@ fn place<'a>(directory: &'a [u8], name: &'a str) -> DirOpArgs3<'a> {
 }
 
 fn mkdir(server: &mut Server, parent: &[u8], name: &str) -> Result<Vec<u8>, String> {
-    let arguments = MkdirArgs { place: place(parent, name), attributes: Sattr3::default() };
+    mkdir_with(server, parent, name, Sattr3::default())
+}
+
+fn mkdir_with(server: &mut Server, parent: &[u8], name: &str, attributes: Sattr3) -> Result<Vec<u8>, String> {
+    let arguments = MkdirArgs { place: place(parent, name), attributes };
     let record = server.record(Procedure::Mkdir, &arguments);
     let results = server.call(&record)?;
     let made: MkdirRes<'_> = decode_all(&results).map_err(|error| error.to_string())?;
@@ -224,6 +230,30 @@ fn read_large(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {
 
 fn create(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {
     calls(server, SOME, |server, number| create_record(server, &tree.empty, &name(number)))
+}
+
+/// The user and group of calls that are not the superuser's.
+const USER: u32 = 1000;
+
+fn create_as_user(server: &mut Server, _: &Tree) -> Result<Prepared, String> {
+    create_in_new_directory(server, "of-a-user")
+}
+
+fn create_within_limits(server: &mut Server, _: &Tree) -> Result<Prepared, String> {
+    server.set_caller(USER);
+    server.limit()?;
+    create_in_new_directory(server, "within-limits")
+}
+
+fn create_in_new_directory(server: &mut Server, directory: &str) -> Result<Prepared, String> {
+    server.set_caller(0);
+    let root = server.mount()?;
+    let attributes = Sattr3 { mode: Some(0o777), ..Sattr3::default() };
+    let made = mkdir_with(server, &root, directory, attributes)?;
+    server.set_caller(USER);
+    let prepared = calls(server, SOME, |server, number| create_record(server, &made, &name(number)));
+    server.set_caller(0);
+    prepared
 }
 
 fn remove(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {

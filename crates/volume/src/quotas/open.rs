@@ -1,0 +1,101 @@
+//! The accounts that are open.
+
+use foldhash::HashMap;
+
+use crate::api::quotas::Owner;
+use crate::limits::ACCOUNTS_MAX;
+
+use super::account::Account;
+
+/// Where an account is, for as long as something is reserved in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place(u32);
+
+impl Place {
+    /// Stands for no place.
+    pub(super) const NONE: Place = Place(u32::MAX);
+}
+
+/// The open accounts, found by their owners, or without a search by their places.
+#[derive(Debug, Default)]
+pub(super) struct OpenAccounts {
+    /// By the number that stands for an owner.
+    places: HashMap<u64, Place>,
+    accounts: Vec<(Owner, Account)>,
+}
+
+/// Returns a number that no other owner has: ids of users and groups have 32 bits, and trees are numbered from 1.
+fn number(owner: Owner) -> u64 {
+    owner.id << 2 | u64::from(owner.kind.byte())
+}
+
+impl OpenAccounts {
+    /// Returns where the account of an owner is, if it is open.
+    pub(super) fn place(&self, owner: Owner) -> Option<Place> {
+        self.places.get(&number(owner)).copied()
+    }
+
+    pub(super) fn at(&mut self, place: Place) -> &mut Account {
+        &mut self.accounts[place.0 as usize].1
+    }
+
+    pub(super) fn get(&self, owner: Owner) -> Option<&Account> {
+        self.place(owner).map(|place| &self.accounts[place.0 as usize].1)
+    }
+
+    pub(super) fn get_mut(&mut self, owner: Owner) -> Option<&mut Account> {
+        self.place(owner).map(|place| self.at(place))
+    }
+
+    /// Returns the owners.
+    pub(super) fn owners(&self) -> impl Iterator<Item = Owner> {
+        self.accounts.iter().map(|(owner, _)| *owner)
+    }
+
+    /// Adds an account, unless it is open already. Of too many, one that is idle is closed.
+    pub(super) fn add(&mut self, owner: Owner, account: Account) {
+        if self.places.contains_key(&number(owner)) {
+            return;
+        }
+        let idle = (self.accounts.len() >= ACCOUNTS_MAX)
+            .then(|| self.accounts.iter().position(|(_, account)| account.is_idle()))
+            .flatten();
+        let place = idle.unwrap_or(self.accounts.len());
+        if let Some((before, closed)) = self.accounts.get_mut(place) {
+            self.places.remove(&number(*before));
+            (*before, *closed) = (owner, account);
+        } else {
+            self.accounts.push((owner, account));
+        }
+        let place = Place(u32::try_from(place).expect("accounts are bounded by what is in memory"));
+        self.places.insert(number(owner), place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::quotas::QuotaKind;
+    use crate::encoding::record::UsageRecord;
+
+    #[test]
+    fn idle_accounts_give_way_and_others_stay_where_they_are() {
+        let user = |id| Owner::new(QuotaKind::User, id);
+        let mut open = OpenAccounts::default();
+        for id in 1..=ACCOUNTS_MAX as u64 {
+            open.add(user(id), Account::new(UsageRecord::default()));
+            open.get_mut(user(id)).unwrap().reserve(UsageRecord { bytes: 1, inodes: 0 });
+        }
+        let place = open.place(user(5)).unwrap();
+        open.get_mut(user(7)).unwrap().release(UsageRecord { bytes: 1, inodes: 0 });
+        open.add(user(1 << 20), Account::new(UsageRecord::default()));
+        assert!(open.get(user(7)).is_none() && open.get(user(1 << 20)).is_some());
+        assert_eq!((open.owners().count(), open.place(user(5))), (ACCOUNTS_MAX, Some(place)));
+        // None is idle but the last, which gives way to the next.
+        open.add(Owner::new(QuotaKind::Group, 7), Account::new(UsageRecord::default()));
+        assert!(open.get(user(1 << 20)).is_none());
+        open.get_mut(Owner::new(QuotaKind::Group, 7)).unwrap().reserve(UsageRecord { bytes: 1, inodes: 0 });
+        open.add(user(9999999), Account::new(UsageRecord::default()));
+        assert_eq!(open.owners().count(), ACCOUNTS_MAX + 1, "what is reserved is never lost");
+    }
+}
