@@ -13,6 +13,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("store", &["volume"]),
     ("nfs", &["wire", "volume"]),
     ("http_request", &[]),
+    ("qos", &[]),
     ("server", &["wire", "volume", "store", "nfs", "http_request"]),
     ("load", &["wire"]),
     ("sim", &["wire", "volume", "nfs"]),
@@ -28,7 +29,7 @@ const RUNTIMES: &[&str] =
 const SOCKETS: &[&str] = &["mio", "socket2", "polling", "tokio", "async-io", "hyper", "quinn"];
 
 /// Members that may not depend on [`SOCKETS`].
-const WITHOUT_SOCKETS: &[&str] = &["wire", "volume", "nfs", "store", "sim", "http_request"];
+const WITHOUT_SOCKETS: &[&str] = &["wire", "volume", "nfs", "store", "sim", "http_request", "qos"];
 
 /// Permissive licences. `deny.toml` has the same list.
 const LICENCES: &[&str] = &[

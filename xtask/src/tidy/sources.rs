@@ -9,7 +9,7 @@ const LINES_MAX: usize = 800;
 const ODDS_AND_ENDS: &[&str] = &["util", "utils", "helper", "helpers", "common", "misc"];
 
 /// Crates without I/O.
-const SANS_IO: &[&str] = &["crates/wire/src/", "crates/nfs/src/", "crates/volume/src/"];
+const SANS_IO: &[&str] = &["crates/wire/src/", "crates/nfs/src/", "crates/volume/src/", "crates/qos/src/"];
 
 /// Names whose use is I/O.
 const IO: &[&str] = &[

@@ -1,0 +1,44 @@
+//! Faults that tests plant, to prove that the simulation finds them. None exists outside of tests.
+
+#[cfg(test)]
+use std::cell::Cell;
+
+/// A fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The next deadline is counted from the release of a call, not from its own deadline.
+    CountFromRelease,
+    /// What one gate charged stays charged when another refuses.
+    ForgetRollback,
+    /// A refund does nothing.
+    ForgetRefund,
+    /// Calls are released in the order of their arrival, whoever sent them.
+    FirstComeFirstServed,
+    /// Calls of connections that went away stay counted.
+    ForgetForgets,
+    /// A limit that is changed does not move deadlines.
+    IgnoreChanges,
+    /// A flow whose turn it is at one gate passes others whatever their debt.
+    PassOthers,
+}
+
+#[cfg(test)]
+thread_local! {
+    static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
+}
+
+/// Plants a fault into all limiters that this thread uses, or removes it.
+#[cfg(test)]
+pub(crate) fn plant(fault: Option<Fault>) {
+    PLANTED.set(fault);
+}
+
+#[cfg(test)]
+pub(crate) fn is_planted(fault: Fault) -> bool {
+    PLANTED.get() == Some(fault)
+}
+
+#[cfg(not(test))]
+pub(crate) const fn is_planted(_: Fault) -> bool {
+    false
+}

@@ -1,0 +1,73 @@
+//! Limits on bytes and operations a second, for targets, volumes and clients; and the order in which calls wait for them. No
+//! I/O, no clock: time comes with each call.
+//!
+//! A [`Limiter`] has a *gate* for each dimension that is limited. While nothing waits, a call costs a compare-and-swap at each
+//! of its gates ([`gate`]). A call that a gate refuses waits there, and clients go on in the order of start-time fair queueing
+//! ([`queue`]). How a call passes several gates, charged at all of them or at none, is told in [`backlog`].
+//!
+//! # What holds
+//!
+//! - In any time `t`, at most `rate x t + burst + call` passes a gate, where `call` is the largest one. Calls that are never held
+//!   are charged, but no limit can bound them.
+//! - While calls wait at a gate, it lets through what its rate allows, though each release is up to half a burst late.
+//! - Clients that have calls waiting get equal shares at each gate, in its own units.
+//! - Nothing waits for ever, and at most [`HELD_MAX`] of calls waits at a gate.
+//! - A call waits in one queue at a time, with nothing charged and no lock held.
+//!
+//! # One lock for all that waits
+//!
+//! All queues are under one mutex, which is taken only for calls whose gates are busy. A queue per loop with a part of the rate
+//! each would need no lock, but the parts would have to follow the load: a client whose connections are all in one loop would
+//! get that loop's part only, and a rebalancing of parts is another control loop that is wrong for as long as it lags. One queue
+//! is exact. A lock per limiter would not do, since a call passes several limiters. The lock is held for about a microsecond
+//! per call, and a call takes it twice; loops wait for it when more than some hundred thousand calls a second are *held*, which is
+//! not what a limit that holds calls back lets through. Calls that meet no busy gate never take it.
+//!
+//! # How a loop uses it
+//!
+//! ```
+//! use qos::{Call, ClientId, Cost, Dimension, Limits, LoopId, Released, Scheduler, Time, Token, Verdict};
+//!
+//! let scheduler = Scheduler::default();
+//! let limits = Limits::NONE.with(Dimension::TotalBytes, 16 << 20)?;
+//! let volume = [scheduler.limiter(Time::ORIGIN, &limits)];
+//! let call = |number| Call {
+//!     limiters: &volume,
+//!     client: ClientId(1),
+//!     cost: Cost::write(1 << 20),
+//!     token: Token { event_loop: LoopId(0), call: number },
+//! };
+//! assert_eq!(scheduler.admit(Time::ORIGIN, &call(1)), Verdict::Admitted);
+//! assert_eq!(scheduler.admit(Time::ORIGIN, &call(2)), Verdict::Held);
+//!
+//! let deadline = scheduler.next_deadline().expect("a call waits");
+//! let mut released = Vec::new();
+//! scheduler.release(deadline, &mut released);
+//! assert!(matches!(released[..], [Released::Call { token, .. }] if token.call == 2));
+//! # Ok::<(), qos::LimitsError>(())
+//! ```
+
+mod backlog;
+mod call;
+mod charges;
+mod cost;
+mod fault;
+mod flow;
+mod gate;
+mod limiter;
+mod limits;
+mod queue;
+mod scheduler;
+mod time;
+
+pub use backlog::RELEASED_MAX;
+pub use call::{Call, ClientId, Counters, LIMITERS_MAX, LoopId, Released, Token, Verdict};
+pub use cost::{Class, Cost};
+pub use limiter::Limiter;
+pub use limits::{
+    BURST_DEFAULT, BURST_MAX, BURST_MIN, BYTES_PER_S_MIN, Dimension, Limits, LimitsError, OPS_PER_S_MIN,
+    RATE_MAX,
+};
+pub use queue::HELD_MAX;
+pub use scheduler::Scheduler;
+pub use time::Time;

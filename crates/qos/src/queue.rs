@@ -1,0 +1,222 @@
+//! The queue before a gate: clients in the order of start-time fair queueing (Goyal, Vin and Cheng, 1996).
+//!
+//! Each client has a *finish tag*: the units that it was served here. Its next call starts at this tag, or at the queue's
+//! virtual time, the start tag of the call served last, if that is later: who asks for nothing saves nothing up. The lowest
+//! start tag goes first, so clients get equal shares whatever the number of their connections and the size of their calls.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::call::{ClientId, LoopId};
+use crate::fault::{Fault, is_planted};
+use crate::flow::{FlowKey, Place};
+use crate::gate::{Gate, Ticks};
+use crate::limiter::Limiter;
+use crate::limits::Dimension;
+use crate::time::Time;
+
+/// What may wait at a gate, as time that it takes to pass. Clients share it evenly, but each may have one call. A client must
+/// neither wait until it sends its calls again, nor find the queue full of other clients' calls.
+pub const HELD_MAX: Duration = Duration::from_secs(4);
+
+/// Accounts that are kept before those without meaning are looked for.
+const ACCOUNTS_MIN: usize = 64;
+
+/// What refused calls wait for: that this client has room here, for connections of this loop.
+pub(crate) type Room = (LoopId, ClientId);
+
+/// What a queue knows of a client.
+#[derive(Debug, Default)]
+struct Account {
+    /// The finish tag of its last call, units.
+    finish: u64,
+    held_units: u64,
+    /// Loops whose calls were refused.
+    refused: Vec<LoopId>,
+}
+
+/// The flows that wait at a gate.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) limiter: Arc<Limiter>,
+    pub(crate) dimension: Dimension,
+    waiting: BTreeMap<Place, FlowKey>,
+    accounts: BTreeMap<ClientId, Account>,
+    /// Clients with held units.
+    holders: u64,
+    held_units: u64,
+    held_calls: u64,
+    virtual_time: u64,
+    /// Accounts at which the next search for those without meaning begins.
+    accounts_max: usize,
+    /// What calls that are never held have added to the debt since the last release: it delays the next call, not the first
+    /// one of the queue, or calls that nobody can hold would hold all others for ever.
+    pub(crate) excused: Ticks,
+    /// When something is to be done here.
+    pub(crate) turn: Option<Time>,
+    /// When the queue was last found empty, or not empty.
+    changed: Time,
+}
+
+impl Queue {
+    /// Makes the queue of a gate that is busy from now on.
+    pub(crate) fn new(limiter: Arc<Limiter>, dimension: Dimension, now: Time) -> Queue {
+        limiter.gate(dimension).set_busy(true);
+        Queue {
+            limiter,
+            dimension,
+            waiting: BTreeMap::new(),
+            accounts: BTreeMap::new(),
+            holders: 0,
+            held_units: 0,
+            held_calls: 0,
+            virtual_time: 0,
+            accounts_max: ACCOUNTS_MIN,
+            excused: Ticks(0),
+            turn: None,
+            changed: now,
+        }
+    }
+
+    pub(crate) fn gate(&self) -> &Gate {
+        self.limiter.gate(self.dimension)
+    }
+
+    pub(crate) fn first(&self) -> Option<(Place, FlowKey)> {
+        self.waiting.first_key_value().map(|(place, key)| (*place, *key))
+    }
+
+    pub(crate) fn held_calls(&self) -> u64 {
+        self.held_calls
+    }
+
+    /// Returns since when nothing waits.
+    pub(crate) fn empty_since(&self) -> Option<Time> {
+        self.waiting.is_empty().then_some(self.changed)
+    }
+
+    /// Returns for how long calls have been waiting.
+    pub(crate) fn throttled(&self, now: Time) -> Duration {
+        if self.waiting.is_empty() { Duration::ZERO } else { now.since(self.changed) }
+    }
+
+    /// Returns the start tag of a client's next call.
+    pub(crate) fn next_tag(&self, client: ClientId) -> u64 {
+        let finish = self.accounts.get(&client).map_or(0, |account| account.finish);
+        if is_planted(Fault::FirstComeFirstServed) { 0 } else { finish.max(self.virtual_time) }
+    }
+
+    /// Gives a call of the client its place, and advances the client's finish tag.
+    pub(crate) fn take_place(&mut self, client: ClientId, units: u32, number: u64) -> Place {
+        let tag = self.next_tag(client);
+        self.accounts.entry(client).or_default().finish = tag.saturating_add(u64::from(units));
+        Place { tag, number }
+    }
+
+    /// Takes units back from a client's finish tag, that it was charged and did not use.
+    pub(crate) fn give_back(&mut self, client: ClientId, units: u32) {
+        if let Some(account) = self.accounts.get_mut(&client) {
+            account.finish = account.finish.saturating_sub(u64::from(units));
+        }
+    }
+
+    /// Charges a client for a call that is never held.
+    pub(crate) fn add_debt(&mut self, client: ClientId, units: u32, most: u64, ticks: Ticks) {
+        let tag = self.next_tag(client);
+        let most = tag.max(self.virtual_time.saturating_add(most));
+        self.accounts.entry(client).or_default().finish = tag.saturating_add(u64::from(units)).min(most);
+        self.excused = Ticks(self.excused.0.saturating_add(ticks.0));
+    }
+
+    /// Moves the virtual time to the start tag of a call that is served.
+    pub(crate) fn serve(&mut self, tag: u64) {
+        self.virtual_time = self.virtual_time.max(tag);
+    }
+
+    /// Whether a client may not have another call wait here. If so, the loop will be told when it may.
+    pub(crate) fn refuses(&mut self, client: ClientId, units: u64, event_loop: LoopId) -> bool {
+        let held = self.accounts.get(&client).map_or(0, |account| account.held_units);
+        let is_full = held > 0 && self.gate().ticks(held.saturating_add(units)) > self.share();
+        if is_full {
+            let refused = &mut self.accounts.entry(client).or_default().refused;
+            if !refused.contains(&event_loop) {
+                refused.push(event_loop);
+            }
+        }
+        is_full
+    }
+
+    /// Returns the cost of the calls that a client may have waiting here.
+    fn share(&self) -> Ticks {
+        Ticks(Ticks::of(HELD_MAX).0 / self.holders.max(1))
+    }
+
+    /// Lets a flow wait.
+    pub(crate) fn insert(&mut self, now: Time, place: Place, key: FlowKey) {
+        if self.waiting.is_empty() {
+            self.changed = now;
+        }
+        self.waiting.insert(place, key);
+    }
+
+    /// Lets a flow wait no more.
+    pub(crate) fn remove(&mut self, now: Time, place: Place) {
+        self.waiting.remove(&place);
+        if self.waiting.is_empty() {
+            self.limiter.add_throttled(self.dimension, now.since(self.changed));
+            self.changed = now;
+        }
+    }
+
+    /// Counts calls that a client has waiting here from now on.
+    pub(crate) fn hold(&mut self, client: ClientId, units: u64, calls: u64) {
+        let account = self.accounts.entry(client).or_default();
+        self.holders += u64::from(account.held_units == 0);
+        account.held_units += units;
+        self.held_units += units;
+        self.held_calls += calls;
+    }
+
+    /// Counts calls that wait here no more, and adds whom to tell that there is room again.
+    pub(crate) fn let_go(&mut self, client: ClientId, units: u64, calls: u64, rooms: &mut Vec<Room>) {
+        self.held_units -= units;
+        self.held_calls -= calls;
+        let share = self.share();
+        let account = self.accounts.get_mut(&client).expect("held units have an account");
+        account.held_units -= units;
+        let has_room = self.limiter.gate(self.dimension).ticks(account.held_units).0 <= share.0 / 2;
+        if has_room {
+            rooms.extend(account.refused.drain(..).map(|event_loop| (event_loop, client)));
+        }
+        self.holders -= u64::from(account.held_units == 0);
+        self.drop_accounts();
+    }
+
+    /// Drops accounts that say nothing, once there are many.
+    fn drop_accounts(&mut self) {
+        if self.accounts.len() > self.accounts_max {
+            let virtual_time = self.virtual_time;
+            self.accounts.retain(|_, account| account.held_units > 0 || account.finish > virtual_time);
+            self.accounts_max = ACCOUNTS_MIN.max(2 * self.accounts.len());
+        }
+    }
+
+    /// Whether nothing of the queue would be missed.
+    #[cfg(test)]
+    pub(crate) fn is_consistent(&self) -> bool {
+        let held: u64 = self.accounts.values().map(|account| account.held_units).sum();
+        let holders = self.accounts.values().filter(|account| account.held_units > 0).count();
+        let empty = self.waiting.is_empty();
+        held == self.held_units
+            && u64::try_from(holders) == Ok(self.holders)
+            && empty == (self.held_calls == 0)
+            && self.accounts.values().all(|account| account.held_units > 0 || account.refused.is_empty())
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.gate().set_busy(false);
+    }
+}

@@ -1,0 +1,175 @@
+use std::time::Duration;
+
+use super::*;
+use crate::call::{ClientId, LoopId};
+use crate::cost::Cost;
+use crate::limits::Dimension;
+
+const MIB: u32 = 1 << 20;
+
+fn millis(millis: u64) -> Time {
+    Time::from_nanos(millis * 1_000_000)
+}
+
+fn limit(dimension: Dimension, rate: u64) -> Limits {
+    Limits::NONE.with(dimension, rate).unwrap()
+}
+
+fn token(call: u64) -> Token {
+    Token { event_loop: LoopId(0), call }
+}
+
+fn call(limiters: &[Arc<Limiter>], client: u64, cost: Cost, number: u64) -> Call<'_> {
+    Call { limiters, client: ClientId(client), cost, token: token(number) }
+}
+
+/// Releases everything until a time, and returns the calls with the times of their release.
+fn release_until(scheduler: &Scheduler, end: Time) -> Vec<(u64, Time)> {
+    let mut calls = Vec::new();
+    let mut out = Vec::new();
+    while let Some(deadline) = scheduler.next_deadline().filter(|deadline| *deadline <= end) {
+        scheduler.release(deadline, &mut out);
+        for released in out.drain(..) {
+            if let Released::Call { token, .. } = released {
+                calls.push((token.call, deadline));
+            }
+        }
+    }
+    calls
+}
+
+#[test]
+fn nothing_is_held_without_limits() {
+    let scheduler = Scheduler::default();
+    let limiters = [scheduler.limiter(millis(0), &Limits::NONE)];
+    for number in 0..10_000 {
+        let verdict = scheduler.admit(millis(0), &call(&limiters, 1, Cost::read(MIB), number));
+        assert_eq!(verdict, Verdict::Admitted);
+    }
+    assert_eq!(scheduler.next_deadline(), None);
+}
+
+#[test]
+fn other_classes_pass_while_writes_are_held() {
+    let scheduler = Scheduler::default();
+    let limiters = [scheduler.limiter(millis(0), &limit(Dimension::WriteBytes, 1 << 20))];
+    assert_eq!(scheduler.admit(millis(0), &call(&limiters, 1, Cost::write(MIB), 1)), Verdict::Admitted);
+    assert_eq!(scheduler.admit(millis(0), &call(&limiters, 1, Cost::write(1), 2)), Verdict::Held);
+    assert_eq!(scheduler.admit(millis(0), &call(&limiters, 1, Cost::metadata(), 3)), Verdict::Admitted);
+    assert_eq!(scheduler.admit(millis(0), &call(&limiters, 1, Cost::read(MIB), 4)), Verdict::Admitted);
+    let commit = Cost::write(MIB).debt_only();
+    assert_eq!(scheduler.admit(millis(0), &call(&limiters, 1, commit, 5)), Verdict::Admitted);
+    assert_eq!(scheduler.check(), Ok(1));
+}
+
+#[test]
+fn a_refusal_leaves_nothing_charged() {
+    let scheduler = Scheduler::default();
+    let wide = scheduler.limiter(millis(0), &limit(Dimension::ReadOps, 1000));
+    let narrow = scheduler.limiter(millis(0), &limit(Dimension::ReadBytes, 1 << 20));
+    let both = [Arc::clone(&wide), narrow];
+    assert_eq!(scheduler.admit(millis(0), &call(&both, 1, Cost::read(MIB), 0)), Verdict::Admitted);
+    for number in 1..4 {
+        assert_eq!(scheduler.admit(millis(0), &call(&both, 1, Cost::read(MIB), number)), Verdict::Held);
+    }
+    let wide = [wide];
+    let admitted = (10..).take_while(|number| {
+        scheduler.admit(millis(0), &call(&wide, 2, Cost::read(1), *number)) == Verdict::Admitted
+    });
+    assert_eq!(admitted.count(), 99, "a burst of 100 but for the one that passed both");
+}
+
+#[test]
+fn clients_get_equal_shares_whatever_the_size_and_number_of_their_calls() {
+    let scheduler = Scheduler::default();
+    let limiters = [scheduler.limiter(millis(0), &limit(Dimension::ReadBytes, 100 << 20))];
+    for number in 0..300 {
+        scheduler.admit(millis(0), &call(&limiters, 1, Cost::read(MIB), number));
+    }
+    for number in 1000..20_000 {
+        scheduler.admit(millis(0), &call(&limiters, 2, Cost::read(4096), number));
+    }
+    let calls = release_until(&scheduler, millis(1000));
+    let large = calls.iter().filter(|(number, _)| *number < 1000).count() * 256;
+    let small = calls.iter().filter(|(number, _)| *number >= 1000).count();
+    assert!(large.abs_diff(small) <= 256, "{large} and {small} blocks");
+}
+
+#[test]
+fn a_queue_takes_four_seconds_of_calls_and_tells_of_room() {
+    let scheduler = Scheduler::default();
+    let limiters = [scheduler.limiter(millis(0), &limit(Dimension::WriteOps, 100))];
+    let verdicts: Vec<Verdict> = (0..1000)
+        .map(|number| scheduler.admit(millis(0), &call(&limiters, 1, Cost::write(1), number)))
+        .collect();
+    let count = |verdict| verdicts.iter().filter(|other| **other == verdict).count();
+    assert_eq!((count(Verdict::Admitted), count(Verdict::Held)), (10, 400));
+    assert_eq!(scheduler.admit(millis(0), &call(&limiters, 2, Cost::write(1), 2000)), Verdict::Held);
+    let mut out = Vec::new();
+    let mut now = millis(0);
+    while !out.contains(&Released::Room { event_loop: LoopId(0), client: ClientId(1) }) {
+        now = scheduler.next_deadline().unwrap();
+        scheduler.release(now, &mut out);
+    }
+    assert!((millis(1900)..=millis(3100)).contains(&now), "{now:?}");
+}
+
+#[test]
+fn a_removed_limit_releases_what_it_held_and_a_new_one_holds() {
+    let scheduler = Scheduler::default();
+    let volume = scheduler.limiter(millis(0), &limit(Dimension::WriteOps, 100));
+    let limiters = [Arc::clone(&volume)];
+    for number in 0..110 {
+        scheduler.admit(millis(0), &call(&limiters, 1, Cost::write(1), number));
+    }
+    scheduler.change(millis(1), &volume, &Limits::NONE);
+    assert_eq!(release_until(&scheduler, millis(1)).len(), 100);
+    assert_eq!(scheduler.check(), Ok(0));
+    scheduler.change(millis(2), &volume, &limit(Dimension::WriteOps, 1000));
+    let admitted = (200..1000).take_while(|number| {
+        scheduler.admit(millis(2), &call(&limiters, 1, Cost::write(1), *number)) == Verdict::Admitted
+    });
+    assert_eq!(admitted.count(), 100);
+}
+
+#[test]
+fn forgotten_calls_leave_no_trace() {
+    let scheduler = Scheduler::default();
+    let limiters = [scheduler.limiter(millis(0), &limit(Dimension::WriteOps, 100))];
+    for number in 0..60 {
+        scheduler.admit(millis(0), &call(&limiters, number % 3, Cost::write(1), number));
+    }
+    for number in (10..60).rev() {
+        assert!(scheduler.forget(millis(1), token(number)));
+    }
+    assert!(!scheduler.forget(millis(1), token(11)));
+    assert_eq!(scheduler.check(), Ok(0));
+    assert_eq!(release_until(&scheduler, millis(1000)), []);
+    assert_eq!(scheduler.next_deadline(), None, "the queue was dropped");
+}
+
+#[test]
+fn short_reads_give_back_what_they_did_not_read() {
+    let scheduler = Scheduler::default();
+    let limiters = [scheduler.limiter(millis(0), &limit(Dimension::ReadBytes, 10 << 20))];
+    assert_eq!(scheduler.admit(millis(0), &call(&limiters, 1, Cost::read(MIB), 1)), Verdict::Admitted);
+    assert_eq!(scheduler.admit(millis(0), &call(&limiters, 1, Cost::read(MIB), 2)), Verdict::Held);
+    scheduler.refund(millis(1), &call(&limiters, 1, Cost::read(MIB), 1));
+    assert_eq!(release_until(&scheduler, millis(1)), [(2, millis(1))]);
+}
+
+#[test]
+fn counters_tell_what_waits_and_for_how_long() {
+    let scheduler = Scheduler::default();
+    let volume = scheduler.limiter(millis(0), &limit(Dimension::MetadataOps, 10));
+    let limiters = [Arc::clone(&volume)];
+    for number in 0..3 {
+        scheduler.admit(millis(0), &call(&limiters, 1, Cost::metadata(), number));
+    }
+    let index = Dimension::MetadataOps.index();
+    assert_eq!(scheduler.counters(millis(50), &volume).held[index], 2);
+    assert_eq!(scheduler.counters(millis(50), &volume).throttled[index], Duration::from_millis(50));
+    release_until(&scheduler, millis(5000));
+    assert_eq!(scheduler.counters(millis(5000), &volume).held[index], 0);
+    assert_eq!(scheduler.counters(millis(5000), &volume).throttled[index], Duration::from_millis(150));
+}
