@@ -58,6 +58,7 @@ mod limiter;
 mod limits;
 mod queue;
 mod scheduler;
+pub mod tiers;
 mod time;
 
 pub use backlog::RELEASED_MAX;
