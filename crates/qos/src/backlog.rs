@@ -67,6 +67,9 @@ pub(crate) struct Backlog {
     turns: BTreeSet<(Time, GateId)>,
     /// Places that were ever taken.
     places: u64,
+    /// No place in a queue that was dropped has a higher tag. Calls that wait elsewhere may still have such places, which must
+    /// not be behind those in a new queue of that gate.
+    tags: u64,
     /// Whom to tell that there is room.
     rooms: Vec<Room>,
 }
@@ -119,13 +122,13 @@ impl Backlog {
         }
     }
 
-    /// Gives back bytes that a call was charged for and did not move.
+    /// Gives back bytes that a call was charged for and did not move. They keep their part in the client's share: with it, a
+    /// client whose calls give back everything would always be first.
     pub(crate) fn refund(&mut self, now: Time, call: &Call<'_>) {
         for passage in passages(call.limiters, call.cost).filter(|passage| passage.dimension.is_bytes()) {
             let gate = passage.gate();
             gate.refund(gate.ticks(u64::from(passage.units)));
-            if let Some(queue) = self.queues.get_mut(&passage.id()) {
-                queue.give_back(call.client, passage.units);
+            if self.queues.contains_key(&passage.id()) {
                 self.reschedule(now, passage.id(), now);
             }
         }
@@ -219,8 +222,11 @@ impl Backlog {
         if end > now {
             return self.set_turn(id, end);
         }
-        if let Some(time) = self.queues.remove(&id).and_then(|queue| queue.turn) {
-            self.turns.remove(&(time, id));
+        if let Some(queue) = self.queues.remove(&id) {
+            self.tags = self.tags.max(queue.last_tag());
+            if let Some(time) = queue.turn {
+                self.turns.remove(&(time, id));
+            }
         }
     }
 
@@ -268,7 +274,7 @@ impl Backlog {
 
     /// Returns how a gate judges the first call of a flow; `None` if others come first there.
     fn terms(&self, flow: &Flow, turn: Option<GateId>, id: GateId) -> Option<Terms> {
-        if turn.is_some() && turn != Some(id) && is_planted(Fault::PassOthers) {
+        if turn.is_some() && turn != Some(id) && is_planted(Fault::PassClosedGates) {
             return Some(Terms::Fits(Ticks(u64::MAX)));
         }
         let Some(queue) = self.queues.get(&id) else { return Some(Terms::Fits(Ticks(0))) };
@@ -369,7 +375,8 @@ impl Backlog {
     }
 
     fn queue(&mut self, now: Time, refused: &Refused) -> &mut Queue {
-        let queue = || Queue::new(Arc::clone(&refused.limiter), refused.id.dimension, now);
+        let tags = self.tags;
+        let queue = || Queue::new(Arc::clone(&refused.limiter), refused.id.dimension, tags, now);
         self.queues.entry(refused.id).or_insert_with(queue)
     }
 
@@ -397,6 +404,11 @@ impl Backlog {
 
 #[cfg(test)]
 impl Backlog {
+    /// Returns whose calls wait at which gates.
+    pub(crate) fn held(&self) -> BTreeMap<GateId, Vec<crate::call::ClientId>> {
+        self.queues.iter().map(|(id, queue)| (*id, queue.holders().collect())).collect()
+    }
+
     /// Returns the number of calls that wait, or what is inconsistent.
     pub(crate) fn check(&self) -> Result<usize, String> {
         let in_flows: usize = self.flows.values().map(|flow| flow.calls.len()).sum();

@@ -19,7 +19,9 @@ pub(crate) enum Fault {
     /// A limit that is changed does not move deadlines.
     IgnoreChanges,
     /// A flow whose turn it is at one gate passes others whatever their debt.
-    PassOthers,
+    PassClosedGates,
+    /// Calls that were refused are not told when there is room.
+    KeepRoomSecret,
 }
 
 #[cfg(test)]

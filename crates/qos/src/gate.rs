@@ -141,6 +141,13 @@ impl Gate {
         before.map_or(Ticks(0), |before| Ticks(charged(before) - before.max(now)))
     }
 
+    /// Returns how far the theoretical arrival time lies ahead.
+    #[cfg(test)]
+    pub(crate) fn debt(&self, now: Time) -> Duration {
+        let ticks = self.arrival.load(Relaxed).saturating_sub(Ticks::at(now));
+        Duration::from_nanos(ticks / TICKS_PER_NANO)
+    }
+
     /// Takes back what was charged.
     pub(crate) fn refund(&self, cost: Ticks) {
         let less = |arrival: u64| Some(arrival.saturating_sub(cost.0));

@@ -58,6 +58,8 @@ mod limiter;
 mod limits;
 mod queue;
 mod scheduler;
+#[cfg(test)]
+mod simulation;
 pub mod tiers;
 mod time;
 

@@ -32,6 +32,7 @@ struct Account {
     /// The finish tag of its last call, units.
     finish: u64,
     held_units: u64,
+    held_calls: u64,
     /// Loops whose calls were refused.
     refused: Vec<LoopId>,
 }
@@ -43,9 +44,8 @@ pub(crate) struct Queue {
     pub(crate) dimension: Dimension,
     waiting: BTreeMap<Place, FlowKey>,
     accounts: BTreeMap<ClientId, Account>,
-    /// Clients with held units.
+    /// Clients with held calls.
     holders: u64,
-    held_units: u64,
     held_calls: u64,
     virtual_time: u64,
     /// Accounts at which the next search for those without meaning begins.
@@ -60,8 +60,8 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Makes the queue of a gate that is busy from now on.
-    pub(crate) fn new(limiter: Arc<Limiter>, dimension: Dimension, now: Time) -> Queue {
+    /// Makes the queue of a gate that is busy from now on. Its places have this tag, or higher ones.
+    pub(crate) fn new(limiter: Arc<Limiter>, dimension: Dimension, virtual_time: u64, now: Time) -> Queue {
         limiter.gate(dimension).set_busy(true);
         Queue {
             limiter,
@@ -69,9 +69,8 @@ impl Queue {
             waiting: BTreeMap::new(),
             accounts: BTreeMap::new(),
             holders: 0,
-            held_units: 0,
             held_calls: 0,
-            virtual_time: 0,
+            virtual_time,
             accounts_max: ACCOUNTS_MIN,
             excused: Ticks(0),
             turn: None,
@@ -85,6 +84,11 @@ impl Queue {
 
     pub(crate) fn first(&self) -> Option<(Place, FlowKey)> {
         self.waiting.first_key_value().map(|(place, key)| (*place, *key))
+    }
+
+    /// Returns a tag that no place here exceeds.
+    pub(crate) fn last_tag(&self) -> u64 {
+        self.accounts.values().map(|account| account.finish).fold(self.virtual_time, u64::max)
     }
 
     pub(crate) fn held_calls(&self) -> u64 {
@@ -114,7 +118,7 @@ impl Queue {
         Place { tag, number }
     }
 
-    /// Takes units back from a client's finish tag, that it was charged and did not use.
+    /// Takes a call that will not be served off a client's finish tag.
     pub(crate) fn give_back(&mut self, client: ClientId, units: u32) {
         if let Some(account) = self.accounts.get_mut(&client) {
             account.finish = account.finish.saturating_sub(u64::from(units));
@@ -136,8 +140,9 @@ impl Queue {
 
     /// Whether a client may not have another call wait here. If so, the loop will be told when it may.
     pub(crate) fn refuses(&mut self, client: ClientId, units: u64, event_loop: LoopId) -> bool {
-        let held = self.accounts.get(&client).map_or(0, |account| account.held_units);
-        let is_full = held > 0 && self.gate().ticks(held.saturating_add(units)) > self.share();
+        let held = self.accounts.get(&client).filter(|account| account.held_calls > 0);
+        let is_full =
+            held.is_some_and(|held| self.gate().ticks(held.held_units.saturating_add(units)) > self.share());
         if is_full {
             let refused = &mut self.accounts.entry(client).or_default().refused;
             if !refused.contains(&event_loop) {
@@ -172,24 +177,24 @@ impl Queue {
     /// Counts calls that a client has waiting here from now on.
     pub(crate) fn hold(&mut self, client: ClientId, units: u64, calls: u64) {
         let account = self.accounts.entry(client).or_default();
-        self.holders += u64::from(account.held_units == 0);
+        self.holders += u64::from(account.held_calls == 0);
         account.held_units += units;
-        self.held_units += units;
+        account.held_calls += calls;
         self.held_calls += calls;
     }
 
     /// Counts calls that wait here no more, and adds whom to tell that there is room again.
     pub(crate) fn let_go(&mut self, client: ClientId, units: u64, calls: u64, rooms: &mut Vec<Room>) {
-        self.held_units -= units;
         self.held_calls -= calls;
         let share = self.share();
-        let account = self.accounts.get_mut(&client).expect("held units have an account");
+        let account = self.accounts.get_mut(&client).expect("held calls have an account");
         account.held_units -= units;
+        account.held_calls -= calls;
         let has_room = self.limiter.gate(self.dimension).ticks(account.held_units).0 <= share.0 / 2;
-        if has_room {
+        if has_room && !is_planted(Fault::KeepRoomSecret) {
             rooms.extend(account.refused.drain(..).map(|event_loop| (event_loop, client)));
         }
-        self.holders -= u64::from(account.held_units == 0);
+        self.holders -= u64::from(account.held_calls == 0);
         self.drop_accounts();
     }
 
@@ -197,21 +202,31 @@ impl Queue {
     fn drop_accounts(&mut self) {
         if self.accounts.len() > self.accounts_max {
             let virtual_time = self.virtual_time;
-            self.accounts.retain(|_, account| account.held_units > 0 || account.finish > virtual_time);
+            self.accounts.retain(|_, account| account.held_calls > 0 || account.finish > virtual_time);
             self.accounts_max = ACCOUNTS_MIN.max(2 * self.accounts.len());
         }
     }
 
-    /// Whether nothing of the queue would be missed.
+    /// Returns the clients with calls that wait here.
+    #[cfg(test)]
+    pub(crate) fn holders(&self) -> impl Iterator<Item = ClientId> {
+        self.accounts.iter().filter(|(_, account)| account.held_calls > 0).map(|(client, _)| *client)
+    }
+
+    /// Whether the counts agree with each other.
     #[cfg(test)]
     pub(crate) fn is_consistent(&self) -> bool {
-        let held: u64 = self.accounts.values().map(|account| account.held_units).sum();
-        let holders = self.accounts.values().filter(|account| account.held_units > 0).count();
-        let empty = self.waiting.is_empty();
-        held == self.held_units
-            && u64::try_from(holders) == Ok(self.holders)
-            && empty == (self.held_calls == 0)
-            && self.accounts.values().all(|account| account.held_units > 0 || account.refused.is_empty())
+        let held: u64 = self.accounts.values().map(|account| account.held_calls).sum();
+        let holders = u64::try_from(self.holders().count());
+        let is_idle = |account: &Account| account.held_calls == 0;
+        held == self.held_calls
+            && holders == Ok(self.holders)
+            && self.waiting.is_empty() == (held == 0)
+            && self
+                .accounts
+                .values()
+                .filter(|account| is_idle(account))
+                .all(|account| account.held_units == 0 && account.refused.is_empty())
     }
 }
 

@@ -148,6 +148,14 @@ impl Scheduler {
     pub(crate) fn check(&self) -> Result<usize, String> {
         self.lock().check()
     }
+
+    /// Returns whose calls wait at which gates.
+    #[cfg(test)]
+    pub(crate) fn held(
+        &self,
+    ) -> std::collections::BTreeMap<crate::limiter::GateId, Vec<crate::call::ClientId>> {
+        self.lock().held()
+    }
 }
 
 /// Charges a call at all gates if nothing waits at them and all admit it.

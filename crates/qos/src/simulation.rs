@@ -1,0 +1,103 @@
+//! Random schedules by a virtual clock: rates, bursts, sizes, clients that come and go, limits that change, several loops
+//! whose timers fire late. Each schedule follows from a seed, which a failure prints.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use crate::fault::{Fault, plant};
+use plan::Plan;
+use world::World;
+
+mod accuracy;
+mod judge;
+mod plan;
+mod reference;
+mod world;
+
+/// Runs the schedule of a seed.
+fn run(seed: u64) -> Result<Duration, String> {
+    let mut rng = Rng::with_seed(seed);
+    let plan = Plan::random(&mut rng);
+    let mut world = World::new(&plan, rng);
+    world.run().map_err(|wrong| format!("seed {seed}: {wrong}"))?;
+    Ok(world.longest_wait)
+}
+
+/// Runs schedules from a fresh seed on.
+fn run_many(count: u64) {
+    let first = fastrand::u64(..1 << 48);
+    let mut longest = Duration::ZERO;
+    for seed in first..first + count {
+        match run(seed) {
+            Ok(wait) => longest = longest.max(wait),
+            Err(wrong) => panic!("{wrong}"),
+        }
+    }
+    println!("{count} schedules from seed {first}: the longest wait was {longest:?}");
+}
+
+#[test]
+fn limits_hold_in_random_schedules() {
+    run_many(500);
+}
+
+/// Set `HOLDFAST_QOS_SCHEDULES` to run another number than a million.
+#[test]
+#[ignore = "takes long"]
+fn limits_hold_in_a_million_random_schedules() {
+    let count = std::env::var("HOLDFAST_QOS_SCHEDULES").ok().and_then(|count| count.parse().ok());
+    run_many(count.unwrap_or(1_000_000));
+}
+
+/// Schedules in which a planted fault must show.
+const FAULTY_SCHEDULES: u64 = 500;
+
+/// Whether the simulation finds a planted fault.
+fn is_found(fault: Fault) -> bool {
+    plant(Some(fault));
+    let found = (0..FAULTY_SCHEDULES).find_map(|seed| run(seed).err());
+    plant(None);
+    println!("{fault:?}: {found:?}");
+    found.is_some()
+}
+
+#[test]
+fn a_deadline_counted_from_the_release_is_found() {
+    assert!(is_found(Fault::CountFromRelease));
+}
+
+#[test]
+fn a_charge_that_is_not_undone_is_found() {
+    assert!(is_found(Fault::ForgetRollback));
+}
+
+#[test]
+fn a_forgotten_refund_is_found() {
+    assert!(is_found(Fault::ForgetRefund));
+}
+
+#[test]
+fn an_unfair_order_is_found() {
+    assert!(is_found(Fault::FirstComeFirstServed));
+}
+
+#[test]
+fn calls_that_are_not_forgotten_are_found() {
+    assert!(is_found(Fault::ForgetForgets));
+}
+
+#[test]
+fn changes_without_effect_on_what_waits_are_found() {
+    assert!(is_found(Fault::IgnoreChanges));
+}
+
+#[test]
+fn calls_that_pass_a_closed_gate_are_found() {
+    assert!(is_found(Fault::PassClosedGates));
+}
+
+#[test]
+fn room_that_nobody_hears_of_is_found() {
+    assert!(is_found(Fault::KeepRoomSecret));
+}

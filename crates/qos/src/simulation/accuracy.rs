@@ -1,0 +1,132 @@
+//! How exactly a limit is reached, and how evenly clients share it, in ten seconds of load after the burst is used up.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::plan::{Client, MIB, Mix, Plan, Size};
+use super::world::World;
+use crate::limits::{Dimension, Limits};
+
+const KIB: u32 = 1 << 10;
+
+/// For how long the load runs before it is measured.
+const WARM_UP: Duration = Duration::from_secs(1);
+
+/// For how long it is measured.
+const MEASURED: Duration = Duration::from_secs(10);
+
+/// A client that always has as many calls outstanding as it can.
+fn client(connections: usize, depth: usize, size: u32, writes: u8) -> Client {
+    Client {
+        comes: Duration::ZERO,
+        goes: Duration::MAX,
+        limiters: vec![vec![0]],
+        connections,
+        depth,
+        mix: Mix { writes, ..Mix::READS },
+        size: Size::Fixed(size),
+        latency: Duration::from_micros(500),
+        pause: Duration::ZERO,
+    }
+}
+
+fn plan(limits: &[Limits], clients: Vec<Client>) -> Plan {
+    Plan {
+        loops: 2,
+        lateness: Duration::from_millis(4),
+        duration: WARM_UP + MEASURED,
+        events_max: usize::MAX,
+        limiters: limits.to_vec(),
+        clients,
+        changes: Vec::new(),
+    }
+}
+
+/// Runs a plan, and returns what each client got a second, bytes.
+fn rates(plan: &Plan) -> Vec<f64> {
+    let mut world = World::new(plan, Rng::with_seed(1));
+    let measured = world.run_until(WARM_UP).and_then(|()| {
+        let before = world.got.clone();
+        world.run_until(WARM_UP + MEASURED)?;
+        let got = world.got.iter().zip(&before).map(|(after, before)| after - before);
+        Ok(got.map(|bytes| f64::from(u32::try_from(bytes).expect("few")) / MEASURED.as_secs_f64()).collect())
+    });
+    measured.unwrap_or_else(|wrong| panic!("{wrong}"))
+}
+
+/// Jain's index: 1 if all have the same.
+fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    sum * sum / (squares * f64::from(u32::try_from(shares.len()).expect("few")))
+}
+
+fn total_bytes(rate: u64) -> Limits {
+    Limits::NONE.with(Dimension::TotalBytes, rate).expect("within bounds")
+}
+
+/// The rate of a limit that takes this many calls a second.
+fn rate(size: u32, calls: u64) -> u64 {
+    (u64::from(size) * calls).max(MIB)
+}
+
+#[test]
+fn a_backlogged_load_gets_its_cap() {
+    for size in [4 * KIB, 64 * KIB, 1024 * KIB] {
+        for (connections, clients) in [(1, 1), (4, 1), (16, 1), (1, 4), (16, 4)] {
+            for writes in [0, 50, 100] {
+                let rate = rate(size, 300);
+                let load = vec![client(connections, 4, size, writes); clients];
+                let shares = rates(&plan(&[total_bytes(rate)], load));
+                let part = shares.iter().sum::<f64>() / rate as f64;
+                let case =
+                    format!("{clients} clients, {connections} connections, {size} bytes, {writes} % writes");
+                assert!((0.99..=1.005).contains(&part), "{case}: {part}");
+                assert!(jain(&shares) >= 0.99, "{case}: {shares:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn clients_share_a_cap_whatever_their_connections_and_sizes() {
+    for (connections, size) in [(1, 64 * KIB), (16, 4 * KIB), (16, 64 * KIB), (4, 1024 * KIB)] {
+        for (others, other_size) in [(1, 1024 * KIB), (16, 1024 * KIB), (16, 4 * KIB)] {
+            let load = vec![client(connections, 4, size, 0), client(others, 4, other_size, 100)];
+            let shares = rates(&plan(&[total_bytes(24 * MIB)], load));
+            let case = format!("{connections} x {size} and {others} x {other_size}");
+            assert!(jain(&shares) >= 0.99, "{case}: {shares:?}");
+        }
+    }
+}
+
+#[test]
+fn a_client_with_one_small_call_at_a_time_gets_its_share_beside_large_ones() {
+    let load = vec![client(1, 1, 4 * KIB, 0), client(16, 4, 1024 * KIB, 100)];
+    let shares = rates(&plan(&[total_bytes(8 * MIB)], load));
+    assert!(jain(&shares) >= 0.99, "{shares:?}");
+}
+
+#[test]
+fn several_limits_are_each_reached() {
+    // Both clients share a target; the second has a volume of its own with a lower limit.
+    let small = Client { limiters: vec![vec![0, 1]], ..client(4, 4, 64 * KIB, 50) };
+    let load = vec![client(4, 4, 64 * KIB, 50), small];
+    for part in [2, 8] {
+        let shares = rates(&plan(&[total_bytes(32 * MIB), total_bytes(32 * MIB / part)], load.clone()));
+        let (cap, second) = ((32 * MIB) as f64, shares[1] * part as f64);
+        assert!((0.99..=1.005).contains(&(shares.iter().sum::<f64>() / cap)), "{shares:?}");
+        assert!((0.985..=1.005).contains(&(second / cap)), "{shares:?}");
+    }
+}
+
+#[test]
+fn a_burst_comes_on_top_of_the_first_seconds_once() {
+    let rate = 32 * MIB;
+    let plan = plan(&[total_bytes(rate)], vec![client(4, 4, 64 * KIB, 100)]);
+    let mut world = World::new(&plan, Rng::with_seed(2));
+    world.run_until(MEASURED).expect("all bounds hold");
+    let part = world.got[0] as f64 / (rate as f64 * MEASURED.as_secs_f64());
+    assert!((1.009..=1.011).contains(&part), "{part}");
+}

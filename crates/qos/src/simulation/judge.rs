@@ -1,0 +1,143 @@
+//! Judges what a gate does with calls that wait: that it is not idle, that clients get equal shares.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::call::ClientId;
+use crate::limits::Dimension;
+use crate::time::Time;
+
+/// The part of its rate, in a thousand, that a gate must let through while calls wait.
+const USED_MIN: u128 = 995;
+
+/// By how many calls, of the largest size, the shares of clients may differ; and one more for each of their flows, each of
+/// which may keep a place while it waits elsewhere.
+const CALLS_APART_MAX: i128 = 2;
+
+/// A gate, while calls wait there without a break.
+#[derive(Clone, Debug)]
+pub(super) struct Judge {
+    is_bytes: bool,
+    since: Option<Time>,
+    /// Units that were served since then.
+    served: i128,
+    /// The debt of the gate at that time.
+    debt: Duration,
+    /// Units that clients were ever served.
+    clients: BTreeMap<ClientId, i128>,
+    /// By how much the first client of a pair was ahead of the second when both had calls waiting.
+    pairs: BTreeMap<(ClientId, ClientId), i128>,
+    largest: i128,
+}
+
+/// What a client's share may depend on.
+#[derive(Clone, Debug)]
+pub(super) struct Fair {
+    /// Flows that its calls can form.
+    pub(super) flows: i128,
+    /// Its largest call, bytes.
+    pub(super) largest: i128,
+    /// Whether all its calls can be held: those that cannot are beyond its share.
+    pub(super) is_held: bool,
+}
+
+impl Judge {
+    pub(super) fn new(dimension: Dimension) -> Judge {
+        Judge {
+            is_bytes: dimension.is_bytes(),
+            since: None,
+            served: 0,
+            debt: Duration::ZERO,
+            clients: BTreeMap::new(),
+            pairs: BTreeMap::new(),
+            largest: 0,
+        }
+    }
+
+    /// Counts units that a client was served.
+    pub(super) fn serve(&mut self, client: ClientId, units: i128) {
+        self.served += units;
+        self.largest = self.largest.max(units);
+        *self.clients.entry(client).or_default() += units;
+    }
+
+    /// Counts units that were given back from a call charged at this time. Shares are of what calls ask for.
+    pub(super) fn give_back(&mut self, units: i128, charged: Time) {
+        if self.since.is_some_and(|since| charged > since) {
+            self.served -= units;
+        }
+    }
+
+    /// Judges the time until now, and whose calls wait from now on.
+    pub(super) fn observe(
+        &mut self,
+        now: Time,
+        debt: Duration,
+        held: &[ClientId],
+        clients: &[Fair],
+    ) -> Result<(), String> {
+        self.judge_pairs(held, clients)?;
+        if held.is_empty() {
+            self.since = None;
+        } else if self.since.is_none() {
+            (self.since, self.served, self.debt) = (Some(now), 0, debt);
+        }
+        Ok(())
+    }
+
+    /// Begins anew, because limits have changed.
+    pub(super) fn restart(&mut self, now: Time, debt: Duration) {
+        self.since = self.since.map(|_| now);
+        (self.served, self.debt) = (0, debt);
+    }
+
+    /// Judges after a release whether calls wait that could have gone on. `rate` is in force.
+    pub(super) fn judge_use(&self, now: Time, rate: Option<u64>) -> Result<(), String> {
+        let Some(since) = self.since else { return Ok(()) };
+        let time = now.since(since);
+        let Some(rate) = rate else {
+            let is_late = time > Duration::from_millis(100);
+            return if is_late { Err(format!("calls wait for {time:?} without a limit")) } else { Ok(()) };
+        };
+        let due = time.as_nanos() * u128::from(rate) * USED_MIN / 1000;
+        let slack = self.debt.as_nanos() * u128::from(rate);
+        let due = i128::try_from(due.saturating_sub(slack) / 1_000_000_000).unwrap_or(i128::MAX);
+        if self.served + self.largest + 1 < due {
+            return Err(format!(
+                "{} units passed in {time:?} with calls waiting, {due} were due",
+                self.served
+            ));
+        }
+        Ok(())
+    }
+
+    fn judge_pairs(&mut self, held: &[ClientId], clients: &[Fair]) -> Result<(), String> {
+        let is_bytes = self.is_bytes;
+        let is_fair = |client: &&ClientId| clients[index_of(**client)].is_held;
+        self.pairs.retain(|(one, other), _| held.contains(one) && held.contains(other));
+        for (index, one) in held.iter().enumerate().filter(|(_, one)| is_fair(one)) {
+            for other in held[index + 1..].iter().filter(is_fair) {
+                let ahead = self.units(*one) - self.units(*other);
+                let before = *self.pairs.entry((*one, *other)).or_insert(ahead);
+                let (a, b) = (&clients[index_of(*one)], &clients[index_of(*other)]);
+                let largest = if is_bytes { a.largest.max(b.largest) } else { 1 };
+                let most = (CALLS_APART_MAX + 2 * (a.flows + b.flows)) * largest;
+                if (ahead - before).abs() > most {
+                    return Err(format!(
+                        "{one:?} got {} units more than {other:?}, over {most}",
+                        ahead - before
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn units(&self, client: ClientId) -> i128 {
+        self.clients.get(&client).copied().unwrap_or(0)
+    }
+}
+
+fn index_of(client: ClientId) -> usize {
+    usize::try_from(client.0).expect("few clients")
+}
