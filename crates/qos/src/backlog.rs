@@ -6,8 +6,8 @@
 //! the next flow, so that none is idle because its first flow waits elsewhere.
 //!
 //! Two gates that are both busy could refuse a flow in turn for ever, as each is open only for the moment in which it serves
-//! another. So a flow whose turn it is at one gate, and that is first at another one too, passes there as an overdraft: one
-//! call more than the burst, which is what the bound `rate x t + burst + call` leaves room for.
+//! another. So a flow whose turn it is at one gate, and that is first at another one too, passes there as an overdraft, if the
+//! call before was none. That shifts calls and adds nothing to the rate: it is one call more than the burst, at any time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -263,8 +263,8 @@ impl Backlog {
         }
         let mut charges = Charges::default();
         for passage in passages {
-            let terms = self.terms(flow, turn, passage.id()).unwrap_or(Terms::Overdraft);
-            if !charges.add(now, &passage, terms) {
+            let terms = self.terms(flow, turn, passage.id());
+            if !terms.is_some_and(|terms| charges.add(now, &passage, terms)) {
                 charges.undo();
                 return Err(Refused::by(&passage));
             }
@@ -286,13 +286,16 @@ impl Backlog {
         if first < flow.place(id).unwrap_or(next) {
             return None;
         }
-        Some(if turn.is_some() { Terms::Overdraft } else { Terms::Fits(Ticks(0)) })
+        let is_overdraft = turn.is_some() && !queue.is_overdrawn;
+        Some(if is_overdraft { Terms::Overdraft } else { Terms::Fits(Ticks(0)) })
     }
 
     /// Notes at a gate that the first call of a flow was served.
     fn serve(&mut self, flow: &Flow, turn: Option<GateId>, passage: &Passage<'_>) {
         let id = passage.id();
+        let terms = self.terms(flow, turn, id);
         let Some(queue) = self.queues.get_mut(&id) else { return };
+        queue.is_overdrawn = terms == Some(Terms::Overdraft);
         let taken = flow.place(id);
         let place = taken.unwrap_or_else(|| queue.take_place(flow.key.client, passage.units, 0));
         queue.serve(place.tag);

@@ -5,8 +5,8 @@
 //! still fits below the burst, so small calls go on while a large one waits until it fits; a call of more than half a burst
 //! passes when half a burst is free. The debt is therefore at most `burst`, or `burst / 2 + call`.
 //!
-//! An overdraft passes whenever the debt is not above the burst, and leaves at most `burst + call`. In any time `t`, at most
-//! `rate x t + burst + call` passes.
+//! An overdraft passes whatever the debt, but no two of them in a row do ([`backlog`](crate::backlog) says what they are for). In
+//! any time `t`, at most `rate x t + max(burst, burst / 2 + call) + call` passes, the last call only with overdrafts.
 //!
 //! Debt follows the schedule: a call that is released late is charged as if it had been released on time, because the clock
 //! does not move the theoretical arrival time while that lies ahead. Half a burst of delay costs no throughput.
@@ -47,7 +47,7 @@ impl Ticks {
 pub(crate) enum Terms {
     /// It fits below the burst, not counting this much of the debt.
     Fits(Ticks),
-    /// The debt is not above the burst.
+    /// It passes whatever the debt.
     Overdraft,
 }
 
@@ -157,11 +157,9 @@ impl Gate {
 }
 
 fn passes(arrival: u64, now: u64, burst: u64, cost: Ticks, terms: Terms) -> bool {
-    let (excused, needed) = match terms {
-        Terms::Fits(excused) => (excused.0, cost.0.min(burst / 2)),
-        Terms::Overdraft => (0, 0),
-    };
-    arrival.saturating_sub(excused).max(now).saturating_add(needed) <= now.saturating_add(burst)
+    let Terms::Fits(excused) = terms else { return true };
+    let needed = cost.0.min(burst / 2);
+    arrival.saturating_sub(excused.0).max(now).saturating_add(needed) <= now.saturating_add(burst)
 }
 
 #[cfg(test)]

@@ -53,14 +53,6 @@ fn prices_are_exact_at_high_rates() {
 }
 
 #[test]
-fn an_overdraft_is_one_call() {
-    let gate = gate(1000);
-    fill(&gate, Time::ORIGIN, 1);
-    assert!(gate.try_charge(Time::ORIGIN, gate.ticks(50), Terms::Overdraft));
-    assert!(!gate.try_charge(Time::ORIGIN, gate.ticks(1), Terms::Overdraft));
-}
-
-#[test]
 fn calls_that_are_never_held_delay_others_by_a_bounded_time() {
     let gate = gate(1000);
     for _ in 0..100_000 {

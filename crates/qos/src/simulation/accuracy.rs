@@ -130,3 +130,27 @@ fn a_burst_comes_on_top_of_the_first_seconds_once() {
     let part = world.got[0] as f64 / (rate as f64 * MEASURED.as_secs_f64());
     assert!((1.009..=1.011).contains(&part), "{part}");
 }
+
+#[test]
+fn calls_that_need_two_saturated_limits_get_their_share() {
+    for (second, size) in
+        [(MIB, 1024 * KIB), (MIB * 13 / 10, 1024 * KIB), (3 * MIB, 1024 * KIB), (MIB, 16 * KIB)]
+    {
+        let only = |limiter| Client { limiters: vec![vec![limiter]], ..client(2, 4, size, 100) };
+        let both = Client { limiters: vec![vec![0, 1]], ..client(2, 4, size, 100) };
+        let load = vec![only(0), only(1), both];
+        let shares = rates(&plan(&[total_bytes(MIB), total_bytes(second)], load));
+        let half = MIB as f64 / 2.0;
+        let due = [half, second as f64 - half, half];
+        for (share, due) in shares.iter().zip(due) {
+            assert!((0.98..=1.02).contains(&(share / due)), "{second}, {size} bytes: {shares:?}");
+        }
+    }
+}
+
+#[test]
+fn many_clients_share_a_cap() {
+    let load = (0..24).map(|index| client(1 + index % 4, 2, 4096 << (index % 5), 50)).collect();
+    let shares = rates(&plan(&[total_bytes(16 * MIB)], load));
+    assert!(jain(&shares) >= 0.99, "{shares:?}");
+}

@@ -129,6 +129,22 @@ impl Plan {
             clients,
         }
     }
+
+    /// Returns for how long calls may wait while none of their kind goes on: while each client is served as much as the largest
+    /// call, once for each flow of one client, at the slowest gate; and the burst that was used up before.
+    pub(super) fn stop_max(&self) -> Duration {
+        let limits = self.limiters.iter().chain(self.changes.iter().map(|(.., limits)| limits));
+        let fair: Vec<Fair> = self.clients.iter().map(Client::fair).collect();
+        let largest = fair.iter().map(|fair| fair.largest).max().unwrap_or(0) as f64;
+        let flows = fair.iter().map(|fair| fair.flows).max().unwrap_or(0) as f64;
+        let longest = limits
+            .flat_map(|limits| Dimension::ALL.map(|dimension| (dimension, limits.rate(dimension))))
+            .filter_map(|(dimension, rate)| {
+                Some(if dimension.is_bytes() { largest } else { 1.0 } / rate? as f64)
+            })
+            .fold(0.0, f64::max);
+        Duration::from_secs_f64(0.5 + longest * flows * self.clients.len() as f64)
+    }
 }
 
 impl Client {

@@ -57,10 +57,11 @@ impl Reference {
         self.largest = self.largest.max(units);
         self.holdable += u128::from(units) * NANOS;
         self.total += u128::from(units) * NANOS;
-        let most = self.burst_units() + u128::from(self.largest + 1) * NANOS;
+        let (burst, call) = (self.burst_units(), u128::from(self.largest + 1) * NANOS);
+        let most = burst.max(burst / 2 + call) + call;
         if self.holdable > most {
             let (level, most) = (self.holdable / NANOS, most / NANOS);
-            return Err(format!("{level} units above rate x t, more than burst and a call: {most}"));
+            return Err(format!("{level} units above rate x t, more than {most}"));
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use super::judge::{Fair, Judge};
 use super::plan::{Client, Plan, below};
 use super::reference::Reference;
 use crate::call::{Call, ClientId, LoopId, Released, Token, Verdict};
-use crate::cost::Cost;
+use crate::cost::{Class, Cost};
 use crate::limiter::{GateId, Limiter, passages};
 use crate::limits::{Dimension, Limits};
 use crate::scheduler::Scheduler;
@@ -34,12 +34,21 @@ enum Event {
 #[derive(Debug)]
 struct Connection {
     client: usize,
+    /// Which of the client's ways it takes.
+    way: usize,
     event_loop: LoopId,
     limiters: Vec<Arc<Limiter>>,
     /// A call that was refused.
     stalled: Option<Cost>,
     /// Calls behind it that were not read.
     unread: usize,
+}
+
+impl Connection {
+    /// Returns with which calls one of this cost waits.
+    fn kind(&self, cost: Cost) -> (usize, Class, usize) {
+        (self.client, cost.class, self.way)
+    }
 }
 
 /// A call that was sent and has no reply.
@@ -87,7 +96,10 @@ pub(super) struct World<'p> {
     gone: Vec<bool>,
     /// Bytes that each client's calls have moved.
     pub(super) got: Vec<u64>,
-    pub(super) longest_wait: Duration,
+    /// The calls of each client, class and way that wait: how many, and since when none of them has gone on.
+    waiting: BTreeMap<(usize, Class, usize), (usize, Time)>,
+    /// The longest time in which calls waited and none of their kind went on.
+    pub(super) longest_stop: Duration,
 }
 
 impl<'p> World<'p> {
@@ -111,7 +123,8 @@ impl<'p> World<'p> {
             fair: plan.clients.iter().map(Client::fair).collect(),
             gone: vec![false; plan.clients.len()],
             got: vec![0; plan.clients.len()],
-            longest_wait: Duration::ZERO,
+            waiting: BTreeMap::new(),
+            longest_stop: Duration::ZERO,
         };
         for (index, limits) in plan.limiters.iter().enumerate() {
             world.watch(index, limits);
@@ -193,12 +206,17 @@ impl<'p> World<'p> {
     fn come(&mut self, index: usize) {
         let client = &self.plan.clients[index];
         for number in 0..client.connections {
-            let way = &client.limiters[number % client.limiters.len()];
+            let limiters = &client.limiters[number % client.limiters.len()];
+            let way = client.limiters.iter().position(|way| way == limiters).expect("it is one of them");
             let connection = self.connections.len();
             self.connections.push(Connection {
                 client: index,
                 event_loop: LoopId(self.rng.u16(..self.plan.loops)),
-                limiters: way.iter().map(|index| Arc::clone(&self.limiters[*index])).collect(),
+                way,
+                limiters: client.limiters[way]
+                    .iter()
+                    .map(|index| Arc::clone(&self.limiters[*index]))
+                    .collect(),
                 stalled: None,
                 unread: 0,
             });
@@ -220,6 +238,7 @@ impl<'p> World<'p> {
             self.sent.iter().filter(|(_, sent)| is_its(sent)).map(|(call, _)| *call).collect();
         for call in held {
             let sent = self.sent.remove(&call).expect("it was just found");
+            self.stop_waiting(&sent);
             let event_loop = self.connections[sent.connection].event_loop;
             if !self.scheduler.forget(self.now, Token { event_loop, call }) {
                 return Err(format!("call {call} waits, and cannot be forgotten"));
@@ -289,11 +308,26 @@ impl<'p> World<'p> {
                 Sent { connection: index, cost, is_held: admitted == Verdict::Held, charged: self.now },
             );
         }
+        if admitted == Verdict::Held {
+            let waiting = self.waiting.entry(self.connections[index].kind(cost)).or_insert((0, self.now));
+            waiting.0 += 1;
+        }
         if admitted == Verdict::Admitted {
             self.execute(call)?;
         }
         self.sleep(event_loop);
         Ok(())
+    }
+
+    /// Notes that a call waits no more.
+    fn stop_waiting(&mut self, sent: &Sent) {
+        let kind = self.connections[sent.connection].kind(sent.cost);
+        let waiting = self.waiting.get_mut(&kind).expect("it has waited");
+        self.longest_stop = self.longest_stop.max(self.now.since(waiting.1));
+        *waiting = (waiting.0 - 1, self.now);
+        if waiting.0 == 0 {
+            self.waiting.remove(&kind);
+        }
     }
 
     /// Executes a call that was charged.
@@ -347,13 +381,14 @@ impl<'p> World<'p> {
         self.scheduler.release(self.now, &mut released);
         for released in released {
             match released {
-                Released::Call { token, waited } => {
-                    self.longest_wait = self.longest_wait.max(waited);
+                Released::Call { token, .. } => {
                     let sent = self.sent.get_mut(&token.call);
                     let Some(sent) = sent.filter(|sent| sent.is_held) else {
                         return Err(format!("{token:?} does not wait, and was released"));
                     };
                     (sent.is_held, sent.charged) = (false, self.now);
+                    let sent = *sent;
+                    self.stop_waiting(&sent);
                     self.execute(token.call)?;
                     self.sleep(token.event_loop);
                 }
