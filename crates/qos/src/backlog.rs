@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(test)]
+use crate::call::ClientId;
 use crate::call::{Call, Counters, Released, Token, Verdict};
 use crate::charges::Charges;
 use crate::fault::{Fault, is_planted};
@@ -170,7 +172,9 @@ impl Backlog {
         limiter.set(now, limits);
         for dimension in Dimension::ALL {
             let id = GateId { limiter: limiter.id(), dimension };
-            if self.queues.contains_key(&id) && !is_planted(Fault::IgnoreChanges) {
+            let Some(queue) = self.queues.get_mut(&id) else { continue };
+            queue.is_overdrawn = true;
+            if !is_planted(Fault::IgnoreChanges) {
                 self.reschedule(now, id, now);
             }
         }
@@ -408,7 +412,7 @@ impl Backlog {
 #[cfg(test)]
 impl Backlog {
     /// Returns whose calls wait at which gates.
-    pub(crate) fn held(&self) -> BTreeMap<GateId, Vec<crate::call::ClientId>> {
+    pub(crate) fn held(&self) -> Vec<(GateId, Vec<ClientId>)> {
         self.queues.iter().map(|(id, queue)| (*id, queue.holders().collect())).collect()
     }
 

@@ -53,7 +53,8 @@ pub(crate) struct Queue {
     /// What calls that are never held have added to the debt since the last release: it delays the next call, not the first
     /// one of the queue, or calls that nobody can hold would hold all others for ever.
     pub(crate) excused: Ticks,
-    /// Whether the last call passed as an overdraft.
+    /// Whether the debt may be higher than calls that fit leave it: the last call passed as an overdraft, or the limits have
+    /// changed, or the queue is new, and what happened before is not known.
     pub(crate) is_overdrawn: bool,
     /// When something is to be done here.
     pub(crate) turn: Option<Time>,
@@ -75,7 +76,7 @@ impl Queue {
             virtual_time,
             accounts_max: ACCOUNTS_MIN,
             excused: Ticks(0),
-            is_overdrawn: false,
+            is_overdrawn: true,
             turn: None,
             changed: now,
         }

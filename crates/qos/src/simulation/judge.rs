@@ -68,19 +68,21 @@ impl Judge {
         }
     }
 
-    /// Judges the time until now, and whose calls wait from now on.
+    /// Judges the time until now, and whose calls wait from now on. `debt` is that of the gate.
     pub(super) fn observe(
         &mut self,
         now: Time,
-        debt: Duration,
+        debt: impl FnOnce() -> Duration,
         held: &[ClientId],
         clients: &[Fair],
     ) -> Result<(), String> {
-        self.judge_pairs(held, clients)?;
+        if self.since.is_some() || !held.is_empty() {
+            self.judge_pairs(held, clients)?;
+        }
         if held.is_empty() {
             self.since = None;
         } else if self.since.is_none() {
-            (self.since, self.served, self.debt) = (Some(now), 0, debt);
+            (self.since, self.served, self.debt) = (Some(now), 0, debt());
         }
         Ok(())
     }

@@ -436,10 +436,11 @@ impl<'p> World<'p> {
     fn observe(&mut self) -> Result<(), String> {
         let held = self.scheduler.held();
         for (id, watched) in &mut self.gates {
-            let clients = held.get(id).map_or(&[][..], Vec::as_slice);
+            let clients = held.iter().find(|(gate, _)| *gate == *id).map_or(&[][..], |(_, clients)| clients);
+            let debt = || watched.reference.debt(self.now);
             watched
                 .judge
-                .observe(self.now, watched.reference.debt(self.now), clients, &self.fair)
+                .observe(self.now, debt, clients, &self.fair)
                 .map_err(|wrong| format!("{id:?}: {wrong}"))?;
         }
         Ok(())
