@@ -412,7 +412,7 @@ impl Backlog {
 #[cfg(test)]
 impl Backlog {
     /// Returns whose calls wait at which gates.
-    pub(crate) fn held(&self) -> Vec<(GateId, Vec<ClientId>)> {
+    pub(crate) fn held(&self) -> Vec<(GateId, Vec<(ClientId, u64)>)> {
         self.queues.iter().map(|(id, queue)| (*id, queue.holders().collect())).collect()
     }
 

@@ -2,26 +2,33 @@
 //! I/O, no clock: time comes with each call.
 //!
 //! A [`Limiter`] has a *gate* for each dimension that is limited. While nothing waits, a call costs a compare-and-swap at each
-//! of its gates ([`gate`]). A call that a gate refuses waits there, and clients go on in the order of start-time fair queueing
-//! ([`queue`]). How a call passes several gates, charged at all of them or at none, is told in [`backlog`].
+//! of its gates (`gate.rs`). A call that a gate refuses waits there, and clients go on in the order of start-time fair queueing
+//! (`queue.rs`). How a call passes several gates, charged at all of them or at none, is told in `backlog.rs`.
 //!
 //! # What holds
 //!
-//! - In any time `t`, at most `rate x t + burst + call` passes a gate, where `call` is the largest one. Calls that are never held
-//!   are charged, but no limit can bound them.
+//! - In any time `t`, at most `rate x t + burst + call` passes a gate, where `call` is the largest one. If calls take more than half
+//!   a burst, and others need a second busy gate, it is one call more. After an idle time the burst is used at once, so that
+//!   the first ten seconds have 101 % of the rate with the default burst, and any later ones 100 %.
 //! - While calls wait at a gate, it lets through what its rate allows, though each release is up to half a burst late.
-//! - Clients that have calls waiting get equal shares at each gate, in its own units.
-//! - Nothing waits for ever, and at most [`HELD_MAX`] of calls waits at a gate.
+//! - Clients that have calls waiting get equal shares at each gate, in its own units, of what they ask for.
+//! - Nothing waits for ever: a client with a call at a gate has its turn after each other client had one. At most [`HELD_MAX`] of
+//!   calls waits at a gate, more only if the limit was lowered since, or clients came for whom others had left no room.
 //! - A call waits in one queue at a time, with nothing charged and no lock held.
+//! - Calls that are never held are charged, up to 100 ms beyond the burst, and count in their client's share. Limits cannot bound
+//!   them.
 //!
 //! # One lock for all that waits
 //!
 //! All queues are under one mutex, which is taken only for calls whose gates are busy. A queue per loop with a part of the rate
 //! each would need no lock, but the parts would have to follow the load: a client whose connections are all in one loop would
-//! get that loop's part only, and a rebalancing of parts is another control loop that is wrong for as long as it lags. One queue
-//! is exact. A lock per limiter would not do, since a call passes several limiters. The lock is held for about a microsecond
-//! per call, and a call takes it twice; loops wait for it when more than some hundred thousand calls a second are *held*, which is
-//! not what a limit that holds calls back lets through. Calls that meet no busy gate never take it.
+//! get that loop's part only, and whatever moves parts between loops is wrong for as long as it lags. One queue is exact. A lock
+//! per limiter would not do, since a call passes several limiters. A call that is held costs about a microsecond under the
+//! lock, in two parts, so loops wait for each other when several hundred thousand calls a second are *held*: more than any limit
+//! lets through that is worth setting. Calls that meet no busy gate never take the lock.
+//!
+//! Any loop may release calls of any other: [`Token`] names the loop that must execute the call, and the releasing loop sends it
+//! there. All loops see one deadline, and the first that wakes up takes what is due.
 //!
 //! # How a loop uses it
 //!

@@ -33,6 +33,9 @@ struct Account {
     finish: u64,
     held_units: u64,
     held_calls: u64,
+    /// How often its first call came to wait.
+    #[cfg(test)]
+    spells: u64,
     /// Loops whose calls were refused.
     refused: Vec<LoopId>,
 }
@@ -182,6 +185,10 @@ impl Queue {
     pub(crate) fn hold(&mut self, client: ClientId, units: u64, calls: u64) {
         let account = self.accounts.entry(client).or_default();
         self.holders += u64::from(account.held_calls == 0);
+        #[cfg(test)]
+        if account.held_calls == 0 {
+            account.spells += 1;
+        }
         account.held_units += units;
         account.held_calls += calls;
         self.held_calls += calls;
@@ -211,10 +218,11 @@ impl Queue {
         }
     }
 
-    /// Returns the clients with calls that wait here.
+    /// Returns the clients with calls that wait here, and how often they came to wait.
     #[cfg(test)]
-    pub(crate) fn holders(&self) -> impl Iterator<Item = ClientId> {
-        self.accounts.iter().filter(|(_, account)| account.held_calls > 0).map(|(client, _)| *client)
+    pub(crate) fn holders(&self) -> impl Iterator<Item = (ClientId, u64)> {
+        let held = self.accounts.iter().filter(|(_, account)| account.held_calls > 0);
+        held.map(|(client, account)| (*client, account.spells))
     }
 
     /// Whether the counts agree with each other.

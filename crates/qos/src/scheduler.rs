@@ -156,7 +156,7 @@ impl Scheduler {
 
     /// Returns whose calls wait at which gates.
     #[cfg(test)]
-    pub(crate) fn held(&self) -> Vec<(GateId, Vec<ClientId>)> {
+    pub(crate) fn held(&self) -> Vec<(GateId, Vec<(ClientId, u64)>)> {
         self.lock().held()
     }
 }

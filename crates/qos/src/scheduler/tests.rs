@@ -173,3 +173,27 @@ fn counters_tell_what_waits_and_for_how_long() {
     assert_eq!(scheduler.counters(millis(5000), &volume).held[index], 0);
     assert_eq!(scheduler.counters(millis(5000), &volume).throttled[index], Duration::from_millis(150));
 }
+
+#[test]
+fn a_place_outlives_the_queue_in_which_it_was_taken() {
+    let scheduler = Scheduler::default();
+    let target = [scheduler.limiter(millis(0), &limit(Dimension::TotalOps, 1000))];
+    let volume = scheduler.limiter(millis(0), &limit(Dimension::WriteBytes, 1 << 20));
+    let both = [Arc::clone(&target[0]), volume];
+    let send = |now, count, first| {
+        for number in first..first + count {
+            scheduler.admit(now, &call(&target, 2, Cost::metadata(), number));
+        }
+    };
+    assert_eq!(scheduler.admit(millis(0), &call(&both, 1, Cost::write(MIB), 1)), Verdict::Admitted);
+    send(millis(0), 400, 1000);
+    release_until(&scheduler, millis(250));
+    // It waits for the target among others, then for the volume alone, while the queue of the target is dropped.
+    assert_eq!(scheduler.admit(millis(250), &call(&both, 1, Cost::write(MIB), 2)), Verdict::Held);
+    release_until(&scheduler, millis(800));
+    send(millis(800), 500, 2000);
+    let calls = release_until(&scheduler, millis(1000));
+    let (_, time) =
+        calls.iter().find(|(number, _)| *number == 2).expect("it is not behind those that came later");
+    assert!(*time < millis(960), "{time:?}");
+}

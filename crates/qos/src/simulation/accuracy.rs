@@ -154,3 +154,21 @@ fn many_clients_share_a_cap() {
     let shares = rates(&plan(&[total_bytes(16 * MIB)], load));
     assert!(jain(&shares) >= 0.99, "{shares:?}");
 }
+
+#[test]
+fn changed_limits_act_within_100_ms() {
+    let (act, change) = (Duration::from_millis(100), Duration::from_secs(5));
+    for (before, after) in [(16, 64), (64, 16), (2, 256), (256, 2)] {
+        let load = vec![client(4, 4, 64 * KIB, 100), client(16, 4, 16 * KIB, 0)];
+        let changes = vec![(change, 0, total_bytes(after * MIB))];
+        let plan = Plan { changes, ..plan(&[total_bytes(before * MIB)], load) };
+        let mut world = World::new(&plan, Rng::with_seed(3));
+        let mut moved = |until: Duration| {
+            world.run_until(until).expect("all bounds hold");
+            world.got.iter().sum::<u64>() as f64
+        };
+        let (begin, end) = (moved(change + act), moved(change + act + MEASURED));
+        let part = (end - begin) / ((after * MIB) as f64 * MEASURED.as_secs_f64());
+        assert!((0.99..=1.005).contains(&part), "{before} to {after} MiB/s: {part}");
+    }
+}

@@ -14,6 +14,9 @@ const USED_MIN: u128 = 995;
 /// which may keep a place while it waits elsewhere.
 const CALLS_APART_MAX: i128 = 2;
 
+/// A client with calls that wait at a gate, and how often it came to wait there: it may leave and come back in one step.
+type Holder = (ClientId, u64);
+
 /// A gate, while calls wait there without a break.
 #[derive(Clone, Debug)]
 pub(super) struct Judge {
@@ -26,7 +29,7 @@ pub(super) struct Judge {
     /// Units that clients were ever served.
     clients: BTreeMap<ClientId, i128>,
     /// By how much the first client of a pair was ahead of the second when both had calls waiting.
-    pairs: BTreeMap<(ClientId, ClientId), i128>,
+    pairs: BTreeMap<(Holder, Holder), i128>,
     largest: i128,
 }
 
@@ -73,7 +76,7 @@ impl Judge {
         &mut self,
         now: Time,
         debt: impl FnOnce() -> Duration,
-        held: &[ClientId],
+        held: &[Holder],
         clients: &[Fair],
     ) -> Result<(), String> {
         if self.since.is_some() || !held.is_empty() {
@@ -113,15 +116,15 @@ impl Judge {
         Ok(())
     }
 
-    fn judge_pairs(&mut self, held: &[ClientId], clients: &[Fair]) -> Result<(), String> {
+    fn judge_pairs(&mut self, held: &[Holder], clients: &[Fair]) -> Result<(), String> {
         let is_bytes = self.is_bytes;
-        let is_fair = |client: &&ClientId| clients[index_of(**client)].is_held;
+        let is_fair = |holder: &&Holder| clients[index_of(holder.0)].is_held;
         self.pairs.retain(|(one, other), _| held.contains(one) && held.contains(other));
         for (index, one) in held.iter().enumerate().filter(|(_, one)| is_fair(one)) {
             for other in held[index + 1..].iter().filter(is_fair) {
-                let ahead = self.units(*one) - self.units(*other);
+                let ahead = self.units(one.0) - self.units(other.0);
                 let before = *self.pairs.entry((*one, *other)).or_insert(ahead);
-                let (a, b) = (&clients[index_of(*one)], &clients[index_of(*other)]);
+                let (a, b) = (&clients[index_of(one.0)], &clients[index_of(other.0)]);
                 let largest = if is_bytes { a.largest.max(b.largest) } else { 1 };
                 let most = (CALLS_APART_MAX + 2 * (a.flows + b.flows)) * largest;
                 if (ahead - before).abs() > most {

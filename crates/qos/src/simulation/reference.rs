@@ -10,7 +10,7 @@ const NANOS: u128 = 1_000_000_000;
 const DEBT_MAX: Duration = Duration::from_millis(100);
 
 /// What charges that are rounded to sixteenths of a nanosecond may add up to.
-const ROUNDING: Duration = Duration::from_micros(2);
+const ROUNDING: Duration = Duration::from_micros(20);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reference {
