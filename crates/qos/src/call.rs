@@ -41,6 +41,7 @@ pub struct Call<'l> {
 }
 
 /// What is to be done with a call.
+#[must_use = "a call that is not admitted must not be executed"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It was charged. Execute it.

@@ -30,9 +30,16 @@ fn run(seed: u64) -> Result<Duration, String> {
     Ok(world.longest_stop)
 }
 
-/// Runs schedules from a fresh seed on.
+/// Returns a number that the environment sets.
+fn from_environment(name: &str) -> Option<u64> {
+    std::env::var(name)
+        .ok()
+        .map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
+}
+
+/// Runs schedules from a fresh seed on, or from `HOLDFAST_SEED`.
 fn run_many(count: u64) {
-    let first = fastrand::u64(..1 << 48);
+    let first = from_environment("HOLDFAST_SEED").unwrap_or_else(|| fastrand::u64(..1 << 48));
     let mut longest = Duration::ZERO;
     for seed in first..first + count {
         match run(seed) {
@@ -48,12 +55,11 @@ fn limits_hold_in_random_schedules() {
     run_many(500);
 }
 
-/// Set `HOLDFAST_QOS_SCHEDULES` to run another number than a million.
+/// Takes 20 minutes with optimization. `HOLDFAST_QOS_SCHEDULES` sets another number than a million.
 #[test]
-#[ignore = "takes long"]
+#[ignore = "takes 20 minutes with optimization"]
 fn limits_hold_in_a_million_random_schedules() {
-    let count = std::env::var("HOLDFAST_QOS_SCHEDULES").ok().and_then(|count| count.parse().ok());
-    run_many(count.unwrap_or(1_000_000));
+    run_many(from_environment("HOLDFAST_QOS_SCHEDULES").unwrap_or(1_000_000));
 }
 
 /// Schedules in which a planted fault must show.

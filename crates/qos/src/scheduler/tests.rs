@@ -84,10 +84,10 @@ fn clients_get_equal_shares_whatever_the_size_and_number_of_their_calls() {
     let scheduler = Scheduler::default();
     let limiters = [scheduler.limiter(millis(0), &limit(Dimension::ReadBytes, 100 << 20))];
     for number in 0..300 {
-        scheduler.admit(millis(0), &call(&limiters, 1, Cost::read(MIB), number));
+        let _ = scheduler.admit(millis(0), &call(&limiters, 1, Cost::read(MIB), number));
     }
     for number in 1000..20_000 {
-        scheduler.admit(millis(0), &call(&limiters, 2, Cost::read(4096), number));
+        let _ = scheduler.admit(millis(0), &call(&limiters, 2, Cost::read(4096), number));
     }
     let calls = release_until(&scheduler, millis(1000));
     let large = calls.iter().filter(|(number, _)| *number < 1000).count() * 256;
@@ -120,7 +120,7 @@ fn a_removed_limit_releases_what_it_held_and_a_new_one_holds() {
     let volume = scheduler.limiter(millis(0), &limit(Dimension::WriteOps, 100));
     let limiters = [Arc::clone(&volume)];
     for number in 0..110 {
-        scheduler.admit(millis(0), &call(&limiters, 1, Cost::write(1), number));
+        let _ = scheduler.admit(millis(0), &call(&limiters, 1, Cost::write(1), number));
     }
     scheduler.change(millis(1), &volume, &Limits::NONE);
     assert_eq!(release_until(&scheduler, millis(1)).len(), 100);
@@ -137,7 +137,7 @@ fn forgotten_calls_leave_no_trace() {
     let scheduler = Scheduler::default();
     let limiters = [scheduler.limiter(millis(0), &limit(Dimension::WriteOps, 100))];
     for number in 0..60 {
-        scheduler.admit(millis(0), &call(&limiters, number % 3, Cost::write(1), number));
+        let _ = scheduler.admit(millis(0), &call(&limiters, number % 3, Cost::write(1), number));
     }
     for number in (10..60).rev() {
         assert!(scheduler.forget(millis(1), token(number)));
@@ -164,7 +164,7 @@ fn counters_tell_what_waits_and_for_how_long() {
     let volume = scheduler.limiter(millis(0), &limit(Dimension::MetadataOps, 10));
     let limiters = [Arc::clone(&volume)];
     for number in 0..3 {
-        scheduler.admit(millis(0), &call(&limiters, 1, Cost::metadata(), number));
+        let _ = scheduler.admit(millis(0), &call(&limiters, 1, Cost::metadata(), number));
     }
     let index = Dimension::MetadataOps.index();
     assert_eq!(scheduler.counters(millis(50), &volume).held[index], 2);
@@ -182,7 +182,7 @@ fn a_place_outlives_the_queue_in_which_it_was_taken() {
     let both = [Arc::clone(&target[0]), volume];
     let send = |now, count, first| {
         for number in first..first + count {
-            scheduler.admit(now, &call(&target, 2, Cost::metadata(), number));
+            let _ = scheduler.admit(now, &call(&target, 2, Cost::metadata(), number));
         }
     };
     assert_eq!(scheduler.admit(millis(0), &call(&both, 1, Cost::write(MIB), 1)), Verdict::Admitted);
@@ -196,4 +196,24 @@ fn a_place_outlives_the_queue_in_which_it_was_taken() {
     let (_, time) =
         calls.iter().find(|(number, _)| *number == 2).expect("it is not behind those that came later");
     assert!(*time < millis(960), "{time:?}");
+}
+
+#[test]
+fn no_overdraft_passes_a_limit_that_was_just_lowered() {
+    let scheduler = Scheduler::default();
+    let ops = limit(Dimension::TotalOps, 100);
+    let target = [scheduler.limiter(millis(0), &ops.with_burst(Duration::from_secs(1)).unwrap())];
+    let volume = scheduler.limiter(millis(0), &limit(Dimension::WriteBytes, 1 << 20));
+    let both = [Arc::clone(&target[0]), volume];
+    assert_eq!(scheduler.admit(millis(0), &call(&both, 1, Cost::write(MIB), 1)), Verdict::Admitted);
+    for number in 1000..1250 {
+        let _ = scheduler.admit(millis(0), &call(&target, 2, Cost::metadata(), number));
+    }
+    // It has its turn at the target soon, and then waits for the volume until 950 ms.
+    assert_eq!(scheduler.admit(millis(0), &call(&both, 1, Cost::write(MIB), 2)), Verdict::Held);
+    release_until(&scheduler, millis(900));
+    scheduler.change(millis(900), &target[0], &ops.with_burst(Duration::from_millis(20)).unwrap());
+    // A second of debt is left, of which the new burst allows 20 ms.
+    assert_eq!(release_until(&scheduler, millis(1800)), []);
+    assert!(release_until(&scheduler, millis(2000)).iter().any(|(number, _)| *number == 2));
 }
