@@ -20,7 +20,7 @@ use crate::charges::Charges;
 use crate::fault::{Fault, is_planted};
 use crate::flow::{Flow, FlowKey, Held, Place};
 use crate::gate::{Terms, Ticks};
-use crate::limiter::{GateId, Limiter, Passage, passages};
+use crate::limiter::{GateId, Limiter, Passage, byte_passages, passages};
 use crate::limits::{Dimension, Limits};
 use crate::queue::{Queue, Room};
 use crate::time::Time;
@@ -127,7 +127,7 @@ impl Backlog {
     /// Gives back bytes that a call was charged for and did not move. They keep their part in the client's share: with it, a
     /// client whose calls give back everything would always be first.
     pub(crate) fn refund(&mut self, now: Time, call: &Call<'_>) {
-        for passage in passages(call.limiters, call.cost).filter(|passage| passage.dimension.is_bytes()) {
+        for passage in byte_passages(call.limiters, call.cost) {
             let gate = passage.gate();
             gate.refund(gate.ticks(u64::from(passage.units)));
             if self.queues.contains_key(&passage.id()) {

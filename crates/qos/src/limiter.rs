@@ -109,3 +109,8 @@ pub(crate) fn passages(limiters: &[Arc<Limiter>], cost: Cost) -> impl Iterator<I
         })
         .filter(|passage| passage.units > 0)
 }
+
+/// Returns those of the gates that count bytes, which a refund concerns.
+pub(crate) fn byte_passages(limiters: &[Arc<Limiter>], cost: Cost) -> impl Iterator<Item = Passage<'_>> {
+    passages(limiters, cost).filter(|passage| passage.dimension.is_bytes())
+}

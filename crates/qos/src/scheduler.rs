@@ -9,7 +9,7 @@ use crate::call::{Call, Counters, LIMITERS_MAX, Released, Token, Verdict};
 use crate::charges::Charges;
 use crate::fault::{Fault, is_planted};
 use crate::gate::{Terms, Ticks};
-use crate::limiter::{Limiter, LimiterId, passages};
+use crate::limiter::{Limiter, LimiterId, byte_passages, passages};
 use crate::limits::Limits;
 use crate::time::Time;
 #[cfg(test)]
@@ -76,19 +76,14 @@ impl Scheduler {
         if is_planted(Fault::ForgetRefund) {
             return;
         }
-        let mut backlog = None;
-        for passage in passages(call.limiters, call.cost).filter(|passage| passage.dimension.is_bytes()) {
-            if passage.gate().is_busy() {
-                backlog = Some(self.lock());
-                break;
-            }
+        if byte_passages(call.limiters, call.cost).any(|passage| passage.gate().is_busy()) {
+            let mut backlog = self.lock();
+            backlog.refund(now, call);
+            return self.publish(&backlog);
         }
-        match backlog {
-            Some(mut backlog) => {
-                backlog.refund(now, call);
-                self.publish(&backlog);
-            }
-            None => refund(call),
+        for passage in byte_passages(call.limiters, call.cost) {
+            let gate = passage.gate();
+            gate.refund(gate.ticks(u64::from(passage.units)));
         }
     }
 
@@ -171,14 +166,6 @@ fn charge(now: Time, call: &Call<'_>) -> bool {
         }
     }
     true
-}
-
-/// Gives back bytes at gates where nothing waits.
-fn refund(call: &Call<'_>) {
-    for passage in passages(call.limiters, call.cost).filter(|passage| passage.dimension.is_bytes()) {
-        let gate = passage.gate();
-        gate.refund(gate.ticks(u64::from(passage.units)));
-    }
 }
 
 #[cfg(test)]

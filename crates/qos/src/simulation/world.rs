@@ -12,7 +12,7 @@ use super::plan::{Client, Plan, below};
 use super::reference::Reference;
 use crate::call::{Call, ClientId, LoopId, Released, Token, Verdict};
 use crate::cost::{Class, Cost};
-use crate::limiter::{GateId, Limiter, passages};
+use crate::limiter::{GateId, Limiter, byte_passages, passages};
 use crate::limits::{Dimension, Limits};
 use crate::scheduler::Scheduler;
 use crate::time::Time;
@@ -362,7 +362,7 @@ impl<'p> World<'p> {
             let token = Token { event_loop: connection.event_loop, call };
             let limiters = &connection.limiters;
             self.scheduler.refund(self.now, &Call { limiters, client: id(connection.client), cost, token });
-            for passage in passages(limiters, cost).filter(|passage| passage.dimension.is_bytes()) {
+            for passage in byte_passages(limiters, cost) {
                 let watched = self.gates.get_mut(&passage.id()).expect("gates with limits are watched");
                 watched.judge.give_back(i128::from(passage.units), charged);
                 watched.reference.refund(self.now, u64::from(passage.units));
