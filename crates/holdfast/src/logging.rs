@@ -131,13 +131,15 @@ pub(crate) fn start(log: Log, config: &Config) -> Started {
     let lines = Lines {
         fields,
         is_coloured: std::io::stderr().is_terminal(),
+        level,
         counts: Arc::clone(&counts),
         events: Arc::clone(&events),
         hasher,
     };
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
-        .with_max_level(level)
+        // Events and the audit log do not depend on the level.
+        .with_max_level(level.max(TracingLevel::INFO))
         .fmt_fields(fields)
         .event_format(lines)
         .init();

@@ -6,6 +6,7 @@ use std::hash::RandomState;
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
+use server::admin::api::AUDIT;
 use server::config::LogFormat;
 use server::events::Events;
 use tracing::callsite::Identifier;
@@ -43,6 +44,8 @@ pub(super) struct Lines {
     pub(super) fields: FieldFormat,
     /// Whether the terminal shows colours.
     pub(super) is_coloured: bool,
+    /// The least severe level that appears. Events with a kind are kept down to INFO.
+    pub(super) level: Level,
     pub(super) counts: Arc<Counts>,
     pub(super) events: Arc<Events>,
     pub(super) hasher: RandomState,
@@ -73,11 +76,11 @@ impl FieldFormat {
         out
     }
 
-    /// Returns the volume that a span is about, from its text. Names of volumes are never escaped.
-    fn volume(self, span: &str) -> Option<&str> {
+    /// Returns the pool that a span is about, from its text. Names of pools are never escaped.
+    fn pool(self, span: &str) -> Option<&str> {
         match self.0 {
-            LogFormat::Human => span.strip_prefix(" volume="),
-            LogFormat::Json => span.strip_prefix(",\"volume\":\"")?.strip_suffix('"'),
+            LogFormat::Human => span.strip_prefix(" pool="),
+            LogFormat::Json => span.strip_prefix(",\"pool\":\"")?.strip_suffix('"'),
         }
     }
 }
@@ -92,6 +95,11 @@ impl<'writer> FormatFields<'writer> for FieldFormat {
 }
 
 impl Lines {
+    /// Whether events like this one appear in the log. What administrators do is logged whatever the level.
+    fn shows(&self, of: &Metadata<'static>) -> bool {
+        *of.level() <= self.level || of.target() == AUDIT
+    }
+
     /// Whether to log an event. Events that are logged only if somebody asks for them are not limited, nor is what the
     /// server says about itself without a warning.
     fn admits(&self, of: &Metadata<'static>, fields: &Fields, text: &str) -> bool {
@@ -107,7 +115,7 @@ impl Lines {
     }
 
     /// Keeps an event that names its kind, so that it can be listed.
-    fn keep(&self, level: Level, fields: &Fields, volume: Option<String>) {
+    fn keep(&self, level: Level, fields: &Fields, pool: Option<String>) {
         let Some(kind) = fields.text(EVENT) else { return };
         let mut members = Map::new();
         for (name, value) in fields.named.iter().filter(|(name, _)| *name != EVENT) {
@@ -117,8 +125,8 @@ impl Lines {
             };
             members.insert((*name).to_owned(), value);
         }
-        if let Some(volume) = volume {
-            members.insert("volume".to_owned(), Json::from(volume));
+        if let Some(pool) = pool {
+            members.insert("pool".to_owned(), Json::from(pool));
         }
         self.events.record(level.as_str(), kind, &fields.message, members);
     }
@@ -156,17 +164,23 @@ impl<S: Subscriber + for<'span> LookupSpan<'span>> FormatEvent<S, FieldFormat> f
     ) -> fmt::Result {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        let (mut text, mut volume) = (self.fields.all(&fields), None);
+        if !self.shows(event.metadata()) && fields.text(EVENT).is_none() {
+            return Ok(());
+        }
+        let (mut text, mut pool) = (self.fields.all(&fields), None);
         for span in context.event_scope().into_iter().flatten() {
             if let Some(of_span) = span.extensions().get::<FormattedFields<FieldFormat>>() {
                 text.push_str(of_span);
-                volume = volume.or_else(|| self.fields.volume(of_span).map(str::to_owned));
+                pool = pool.or_else(|| self.fields.pool(of_span).map(str::to_owned));
             }
         }
         if !self.admits(event.metadata(), &fields, &text) {
             return Ok(());
         }
-        self.keep(*event.metadata().level(), &fields, volume);
+        self.keep(*event.metadata().level(), &fields, pool);
+        if !self.shows(event.metadata()) {
+            return Ok(());
+        }
         let mut time = String::new();
         SystemTime.format_time(&mut Writer::new(&mut time))?;
         writer.write_str(&self.line(&time, *event.metadata().level(), &fields.message, &text))

@@ -35,6 +35,9 @@ use crate::admin::Source;
 use crate::admin::tokens::Tokens;
 use crate::http::{Handler, Peer, Response, Verdict};
 
+/// The target of the log's lines about what administrators do, which no level hides.
+pub const AUDIT: &str = "audit";
+
 use activity::objects::Places;
 use problem::Problem;
 use routes::{Found, ROUTES, Route};
@@ -193,6 +196,7 @@ impl Handler for Api {
             _ if route.is_read_only() => {}
             400..=499 => log_refusal(request, peer, &caller.who, response.status),
             status => tracing::info!(
+                target: AUDIT,
                 caller = caller.who,
                 method = request.method,
                 path = path(request),
@@ -207,6 +211,7 @@ impl Handler for Api {
 /// Logs a request that changed nothing. Hosts have the field `client`, so that the log takes few lines of each.
 fn log_refusal(request: &Request, peer: Peer, caller: &str, status: u16) {
     tracing::info!(
+        target: AUDIT,
         client = peer.address().map(tracing::field::display),
         caller,
         method = request.method,

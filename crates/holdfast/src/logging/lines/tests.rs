@@ -34,11 +34,22 @@ fn logged(format: LogFormat, events: impl FnOnce()) -> (String, Arc<Counts>) {
 
 /// The same; events are kept in `kept`.
 fn logged_and_kept(format: LogFormat, kept: &Arc<Events>, events: impl FnOnce()) -> (String, Arc<Counts>) {
+    logged_at(Level::TRACE, format, kept, events)
+}
+
+/// The same, down to a level.
+fn logged_at(
+    level: Level,
+    format: LogFormat,
+    kept: &Arc<Events>,
+    events: impl FnOnce(),
+) -> (String, Arc<Counts>) {
     let (written, counts) = (Written::default(), Arc::default());
     let fields = FieldFormat(format);
     let lines = Lines {
         fields,
         is_coloured: false,
+        level,
         counts: Arc::clone(&counts),
         events: Arc::clone(kept),
         hasher: RandomState::new(),
@@ -125,11 +136,11 @@ fn what_the_server_says_about_itself_is_logged_in_full() {
 }
 
 #[test]
-fn events_that_name_their_kind_are_kept_with_their_volume() {
+fn events_that_name_their_kind_are_kept_with_their_pool() {
     for format in [LogFormat::Human, LogFormat::Json] {
         let kept = Arc::default();
         let (log, _) = logged_and_kept(format, &kept, || {
-            tracing::error_span!("engine", volume = "main").in_scope(|| {
+            tracing::error_span!("engine", pool = "default").in_scope(|| {
                 tracing::error!(event = "volume_full", free = 5, path = %"/a\n", "the volume is full");
                 tracing::error!("this is none");
             });
@@ -138,8 +149,23 @@ fn events_that_name_their_kind_are_kept_with_their_volume() {
         assert_eq!(events.len(), 1, "{log}");
         assert_eq!((events[0].level, events[0].kind.as_str()), ("ERROR", "volume_full"));
         assert_eq!(events[0].message, "the volume is full");
-        let fields = serde_json::json!({ "free": 5, "path": "/a\n", "volume": "main" });
+        let fields = serde_json::json!({ "free": 5, "path": "/a\n", "pool": "default" });
         assert_eq!(serde_json::Value::Object(events[0].fields.clone()), fields);
         assert_eq!(log.contains("volume_full"), matches!(format, LogFormat::Json), "{log}");
     }
+}
+
+#[test]
+fn a_level_hides_neither_events_nor_what_administrators_do() {
+    let kept = Arc::default();
+    let (log, _) = logged_at(Level::WARN, LogFormat::Human, &kept, || {
+        tracing::info!(event = "mount", client = "192.0.2.1", "export mounted");
+        tracing::info!("not worth a warning");
+        tracing::info!(target: AUDIT, caller = "uid 0", "administration");
+        tracing::warn!("a warning");
+    });
+    assert_eq!(kept.after(0, usize::MAX).len(), 1);
+    let lines: Vec<&str> = log.lines().collect();
+    assert_eq!(lines.len(), 2, "{log}");
+    assert!(lines[0].contains("administration") && lines[1].contains("a warning"), "{log}");
 }
