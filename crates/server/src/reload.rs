@@ -69,7 +69,7 @@ impl Reloader {
                 }
             }
             Err(error) => {
-                tracing::error!(%error, "the exports in force stay, as the configuration cannot be used")
+                tracing::error!(event = "reload_failed", %error, "the exports in force stay, as the configuration cannot be used")
             }
         }
         reloaded

@@ -302,3 +302,13 @@ fn mistakes_are_reported_clearly() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("\"5\" is not 3, 4.1 or 4.2"));
     drop(server);
 }
+
+#[test]
+fn who_enters_an_export_over_nfs4_mounts_it() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.path("data"), &scratch.config(""), &[]);
+    measure(&server, "4.2", "getattr", &[]);
+    let log = server.stop();
+    let mounted = log.lines().filter(|line| line.contains("export mounted")).collect::<Vec<&str>>();
+    assert!(!mounted.is_empty() && mounted.iter().all(|line| line.contains("path=/main")), "{log}");
+}

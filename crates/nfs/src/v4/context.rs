@@ -16,6 +16,7 @@ use crate::admission::AwaitedLimit;
 use crate::call::{Call, Object, write_data};
 use crate::clocks::ClockReading;
 use crate::connection::Connection;
+use crate::context::refusals::PathText;
 use crate::context::{Located, Refused, ServiceContext};
 use crate::credentials::SharedCredentials;
 use crate::exports::Export;
@@ -438,6 +439,13 @@ impl<'c> Compound<'c> {
             return Err(NfsStat4::NoEnt.into());
         }
         Ok(Target::Pseudo(node))
+    }
+
+    /// Logs that a client entered an export from the pseudo file system, as it does when it mounts.
+    pub(crate) fn note_mount(&self, entered: &Target<'c>) {
+        let Target::Stored(Object { export, .. }) = entered else { return };
+        let client = self.connection.peer.ip().to_canonical();
+        tracing::info!(event = "mount", %client, path = %PathText(export.path.as_bytes()), "export mounted");
     }
 
     /// Returns the directory of the pseudo file system that the root of a volume covers; none for other objects.

@@ -74,7 +74,16 @@ impl Reloader {
             volumes::wait_durable(&volume, after)?;
         }
         self.serve(&in_force.export, volumes_of(&self.pools))?;
-        tracing::info!(volume = name, change = ?change, "volume changed");
+        let VolumeChange { name: new_name, size_bytes, root } = change;
+        tracing::info!(
+            volume = name,
+            new_name,
+            size_bytes = size_bytes.map(Option::unwrap_or_default),
+            uid = root.uid,
+            gid = root.gid,
+            mode = root.mode.map(|mode| format!("{mode:04o}")),
+            "volume changed"
+        );
         self.describe(&volume)
     }
 

@@ -173,7 +173,7 @@ impl Committer {
 
     /// Fails the journal for good: what is not durable never will be.
     pub fn fail(&self, reason: String) {
-        tracing::error!(event = "device_error", reason, "the volume refuses changes from now on");
+        tracing::error!(event = "device_error", reason, "the pool refuses changes from now on");
         self.failure.lock().get_or_insert(reason);
         self.failed.store(true, Ordering::Release);
         self.wake_waiters();

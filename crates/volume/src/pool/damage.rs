@@ -79,6 +79,7 @@ impl Pool {
     /// Logs damage found while reading, and returns the I/O error for the client.
     pub(crate) fn report(&self, of: Subject, error: &dyn fmt::Display) -> Error {
         tracing::error!(
+            event = "unreadable_data",
             pool_id = %self.pool_id(),
             %of,
             %error,

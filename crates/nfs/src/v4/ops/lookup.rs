@@ -15,7 +15,10 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &LookupArgs<'_>, out: &mut 
         Target::Pseudo(node) => {
             let name = names::check(args.objname)?;
             match compound.beneath(node, name)? {
-                Some(found) => found,
+                Some(found) => {
+                    compound.note_mount(&found);
+                    found
+                }
                 None => return Err(compound.refuse(node, name).into()),
             }
         }
