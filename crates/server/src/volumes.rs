@@ -42,6 +42,12 @@ const OF_USERS: u64 = 1 << 63;
 /// The smallest limit of what the files of a volume use, bytes. It is larger than any number that lacks its unit.
 const SIZE_MIN: u64 = 1 << 20;
 
+/// A volume with less free space than this share of it is nearly full.
+const NEARLY_FULL_SHARE: u64 = 10;
+
+/// A volume with this much free space is never nearly full, bytes.
+const ENOUGH_BYTES: u64 = 64 << 30;
+
 /// Most time that a change waits for room in the journal, or to become durable.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -117,6 +123,12 @@ pub struct VolumeInfo {
     pub root: Root,
     /// Paths by which clients may mount it; none of a volume that is not served.
     pub exports: Vec<String>,
+}
+
+/// Returns how many bytes a volume with so many in all should have free, so that it is not nearly full.
+#[must_use]
+pub fn nearly_full_below(total: u64) -> u64 {
+    (total / NEARLY_FULL_SHARE).min(ENOUGH_BYTES)
 }
 
 impl Root {

@@ -11,15 +11,10 @@ use volume::{Pool, Volume};
 
 use crate::clock::now;
 use crate::config::size::Size;
-
-/// A pool with less free space than this share of it is nearly full.
-const NEARLY_FULL_SHARE: u64 = 10;
+use crate::volumes::nearly_full_below;
 
 /// How often a pool is checked. A check takes time in proportion to the number of segments.
 const INTERVAL: Duration = Duration::from_secs(5);
-
-/// A pool with this much free space is never nearly full, bytes.
-const ENOUGH_BYTES: u64 = 64 << 30;
 
 /// How full a pool is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,7 +89,7 @@ impl Fill {
     /// Returns the new level if it differs from the last one. A pool has room again only at one and a half times the
     /// threshold, so that one file that comes and goes does not cross it each time.
     fn cross(&mut self, status: &VolumeStatus, refuses_data: bool) -> Option<Level> {
-        let nearly = (status.bytes_total / NEARLY_FULL_SHARE).min(ENOUGH_BYTES);
+        let nearly = nearly_full_below(status.bytes_total);
         let (free, last) = (status.bytes_free, self.level);
         self.level = if refuses_data || free == 0 {
             Level::Full

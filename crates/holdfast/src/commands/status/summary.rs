@@ -1,18 +1,19 @@
-//! What an operator looks for first: what is served to whom, how much is done, space, and what is wrong.
+//! What an operator looks for first: what is wrong, what is served to whom, how much is done, and space.
 
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use server::admin::api::types::{Event, Export};
 use server::config::size::Size;
+use server::volumes::nearly_full_below;
 
 use crate::escape;
-use crate::report::duration;
+use crate::report::{count, duration};
 
 use super::look::{Look, Rates};
 
-/// Share of a volume that should be free.
-const FREE_PART_MIN: f64 = 0.05;
+/// Exports, and volumes, that are listed.
+const LISTED_MAX: usize = 20;
 
 /// How long a warning is shown.
 const RECENT: Duration = Duration::from_secs(3600);
@@ -24,20 +25,32 @@ const EVENTS_SHOWN_MAX: usize = 5;
 pub(super) fn summary(look: &Look, rates: &Rates) -> String {
     let status = &look.status;
     let mut out = format!(
-        "holdfast {}, process {}, up {}\n\nServes, at {}\n",
+        "holdfast {}, process {}, up {}\n",
         status.version,
         status.pid,
         duration(Duration::from_secs(status.uptime_seconds)),
-        status.listen.join(", ")
     );
+    out.push_str("\nWrong\n");
+    let wrong = wrong(look, SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
+    for sentence in &wrong {
+        line(&mut out, format_args!("{sentence}"));
+    }
+    if wrong.is_empty() {
+        line(&mut out, format_args!("nothing"));
+    }
+    writeln!(out, "\nServes, at {}", status.listen.join(", ")).expect("a String takes any text");
     let width = look.exports.iter().map(|export| export.path.chars().count()).max().unwrap_or(0);
-    for export in &look.exports {
+    for export in look.exports.iter().take(LISTED_MAX) {
         line(&mut out, format_args!("{:width$}  {}", escaped(&export.path), export_text(export)));
     }
-    let (clients, more) =
-        (look.clients.clients.len(), if look.clients.next.is_some() { "or more " } else { "" });
-    let connections = status.server.get("connections").copied().unwrap_or(0);
-    line(&mut out, format_args!("{clients} {more}clients, {connections} connections"));
+    more(&mut out, look.exports.len(), "exports (GET /v1/exports)");
+    let listed = look.clients.clients.len();
+    let clients = match look.clients.next {
+        Some(_) => format!("{listed} or more clients"),
+        None => count(listed as u64, "client"),
+    };
+    let connections = count(status.server.get("connections").copied().unwrap_or(0), "connection");
+    line(&mut out, format_args!("{clients}, {connections}"));
     out.push_str("\nNow\n");
     line(
         &mut out,
@@ -50,26 +63,29 @@ pub(super) fn summary(look: &Look, rates: &Rates) -> String {
     );
     out.push_str("\nSpace\n");
     let width = status.volumes.keys().map(String::len).max().unwrap_or(0);
-    for name in status.volumes.keys() {
+    for name in status.volumes.keys().take(LISTED_MAX) {
         let gauge = |family| look.metrics.sum(family, &[("volume", name)]);
         let inodes = look.metrics.sum("holdfast_volume_inodes", &[("volume", name), ("state", "used")]);
         let (used, free) = (gauge("holdfast_volume_used_bytes"), gauge("holdfast_volume_free_bytes"));
         let (used, free) = (bytes(used), bytes(free));
-        line(&mut out, format_args!("{name:width$}  {used} used, {free} free, {inodes} inodes"));
+        line(
+            &mut out,
+            format_args!("{name:width$}  {used} used, {free} free, {}", count(whole(inodes), "inode")),
+        );
     }
-    out.push_str("\nWrong\n");
-    let wrong = wrong(look, SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
-    for sentence in &wrong {
-        line(&mut out, format_args!("{sentence}"));
-    }
-    if wrong.is_empty() {
-        line(&mut out, format_args!("nothing"));
-    }
+    more(&mut out, status.volumes.len(), "volumes (holdfast volume list)");
     out
 }
 
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     writeln!(out, "  {text}").expect("a String takes any text");
+}
+
+/// Says how many were not listed.
+fn more(out: &mut String, count: usize, what: &str) {
+    if let Some(more) = count.checked_sub(LISTED_MAX).filter(|more| *more > 0) {
+        line(out, format_args!("and {more} more {what}"));
+    }
 }
 
 fn export_text(export: &Export) -> String {
@@ -93,7 +109,9 @@ fn wrong(look: &Look, now: Duration) -> Vec<String> {
         }
         let gauge = |family| look.metrics.sum(family, &[("volume", name)]);
         let (used, free) = (gauge("holdfast_volume_used_bytes"), gauge("holdfast_volume_free_bytes"));
-        if free < (used + free) * FREE_PART_MIN {
+        if free == 0.0 {
+            wrong.push(format!("the volume {name} is full"));
+        } else if whole(free) < nearly_full_below(whole(used + free)) {
             wrong.push(format!("the volume {name} is nearly full: {} are free", bytes(free)));
         }
     }
@@ -121,14 +139,19 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// Writes a number of bytes with a unit.
+/// Returns a count without its fraction.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a rate or a size of fewer bytes than a 64-bit number counts"
 )]
+fn whole(count: f64) -> u64 {
+    count.max(0.0) as u64
+}
+
+/// Writes a number of bytes with a unit.
 fn bytes(count: f64) -> String {
-    Size(count.max(0.0) as u64).to_string()
+    Size(whole(count)).to_string()
 }
 
 #[cfg(test)]
@@ -183,11 +206,11 @@ mod tests {
         assert_eq!(
             text,
             "holdfast 1.2.3, process 7, up 2 h 5 min\n\n\
+             Wrong\n  nothing\n\n\
              Serves, at 0.0.0.0:2049\n  /main  volume main, read and write, to 192.0.2.0/24\n  \
              0 clients, 3 connections\n\n\
              Now\n  125 operations/s, 2 MiB/s read, 0 bytes/s written\n\n\
-             Space\n  main  96 MiB used, 900 MiB free, 12 inodes\n\n\
-             Wrong\n  nothing\n"
+             Space\n  main  96 MiB used, 900 MiB free, 12 inodes\n"
         );
     }
 
