@@ -8,7 +8,8 @@ mod seeds;
 #[test]
 fn volumes_come_and_go_across_every_crash() {
     let mut points = 0;
-    for seed in seeds::seeds(1, 4) {
+    // With the second of these seeds, a crash takes a volume and its deletion back, and its number is used again.
+    for seed in [1, 459_638_139_911].into_iter().chain(seeds::seeds(2, 4)) {
         points += volumes::run(seed, &Plan::default()).unwrap_or_else(|wrong| panic!("{wrong}"));
     }
     println!("{points} crash points");

@@ -103,7 +103,8 @@ fn judge(
     let event = usize::try_from(boundary.mark).map_err(|error| error.to_string())?;
     let least = event.checked_sub(1).map_or(0, |before| world.marks[before].0);
     let most = world.marks[event].1;
-    let found = (least..=most).rev().find(|at| world.history[*at].compare(&seen).is_ok());
+    // The oldest one: a volume that was created and deleted again may be lost, and its number be used for another.
+    let found = (least..=most).find(|at| world.history[*at].compare(&seen).is_ok());
     let Some(found) = found else {
         let wrong: Vec<String> = (least..=most)
             .filter_map(|at| Some(format!("{at}: {}", world.history[at].compare(&seen).err()?)))
