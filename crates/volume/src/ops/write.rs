@@ -26,6 +26,9 @@ use crate::volume::Volume;
 
 const _: () = assert!(REPLACED_ENTRY_BYTES_MAX <= MAP_BYTES_PER_ENTRY_MAX);
 
+/// Most gaps between unstable data in which one WRITE near a limit looks for holes.
+const GAPS_COUNTED_MAX: usize = 16;
+
 impl Volume {
     /// Prepares to receive `length` bytes of a WRITE at `offset`. Checks nothing: that is left to [`Volume::write`].
     pub fn arriving(&self, offset: u64, length: usize) -> Arriving {
@@ -239,6 +242,11 @@ impl Volume {
             {
                 return Ok(growth);
             }
+        }
+        // Each may take a long search, which no turn ends. Once the unstable data is written back, there is one.
+        if fresh.len() > GAPS_COUNTED_MAX {
+            self.write_back.request(state.id);
+            return Err(Error::ObjectBusy.into());
         }
         let mut holes = 0;
         for (from, to) in fresh {

@@ -324,6 +324,26 @@ fn a_limit_that_is_set_while_data_is_unstable_counts_it() {
     assert_nothing_reserved(&volume, &[user(1001), group(101)]);
 }
 
+#[test]
+fn a_write_over_much_scattered_unstable_data_near_a_limit_waits_for_its_write_back() {
+    let world = World::new();
+    let pool = Arc::clone(world.volume.pool());
+    let volume = volume(&pool);
+    let one = Caller::new(1001, 101);
+    let file = one.create(&volume, "file").unwrap();
+    one.write(&volume, file, 0, 1, Stability::FileSync).unwrap();
+    set(&volume, user(1001), hard(Some(10_000), None));
+    work(&pool);
+    for at in 1..100 {
+        one.write(&volume, file, at * 100, 1, Stability::Unstable).unwrap();
+    }
+    let request = Request { credentials: &one.who, now: NOW, access: Access::Blocking, key: None };
+    let whole = volume.write(&request, file, 0, &[5; 10_000][..], Stability::Unstable);
+    assert_eq!(whole.map(drop).map_err(|failure| failure.error), Err(Error::ObjectBusy));
+    one.write(&volume, file, 0, 10_000, Stability::Unstable).unwrap();
+    assert_eq!(one.write(&volume, file, 10_000, 1, Stability::Unstable), Err(Error::QuotaExceeded));
+}
+
 /// What random operations leave of a file.
 struct Model {
     ino: Ino,
