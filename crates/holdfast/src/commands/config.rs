@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 use server::config::{EXAMPLE, audience};
 use server::error::Error;
 
 use crate::commands::serve::{self, Serve};
-use crate::report::{Outcome, print};
+use crate::report::{Outcome, as_json, print, print_either};
 
 #[derive(Debug, Args)]
 pub(crate) struct Config {
@@ -32,39 +33,65 @@ enum Action {
         /// The data directory [default: that of the file, if it names one]
         #[arg(value_name = "DATA")]
         data: Option<PathBuf>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 
 pub(crate) fn run(config: &Config) -> Outcome {
     match &config.action {
         Action::Example => print(EXAMPLE),
-        Action::Check { file, data } => print(&check(file, data.clone())?),
+        Action::Check { file, data, json } => {
+            let checked = check(file, data.clone())?;
+            for warning in checked.warnings.iter().filter(|_| !json) {
+                eprintln!("holdfast: warning: {warning}");
+            }
+            print_either(*json, &as_json(&checked), || checked.sentence());
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Checks the file, and the data directory if one is given or named in the file; says what was checked.
-fn check(file: &Path, data: Option<PathBuf>) -> Result<String, Error> {
-    let (config, shown) = (serve::read(file)?, file.display());
-    let listen = config.listen.clone().unwrap_or_else(serve::default_listen);
-    for warning in audience::warnings(&config.export, &listen) {
-        eprintln!("holdfast: warning: {warning}");
-    }
-    server::server::check_certificate(&config.api)?;
-    let Some(data) = data.or_else(|| config.data.clone()) else {
-        return Ok(format!(
-            "{shown} is valid; to check it against the volumes too: holdfast config check {shown} DATA\n"
-        ));
-    };
-    let sentence = format!("{shown} is valid for the data directory {}\n", data.display());
-    let settings = serve::settings(&Serve::of(data), config)?;
-    server::server::check(&settings)?;
-    match server::server::volume_names(&settings.data) {
-        Ok(names) if names.is_empty() => {}
-        Ok(names) => server::server::check_exports(&settings, &names)?,
-        Err(error) => {
-            eprintln!("holdfast: warning: whether the volumes of exports exist is not checked: {error}")
+/// What a check found of a file without mistakes.
+#[derive(Debug, Serialize)]
+struct Checked {
+    file: PathBuf,
+    /// The data directory that it is valid for, if one is known.
+    data: Option<PathBuf>,
+    warnings: Vec<String>,
+}
+
+impl Checked {
+    fn sentence(&self) -> String {
+        let file = self.file.display();
+        match &self.data {
+            Some(data) => format!("{file} is valid for the data directory {}\n", data.display()),
+            None => format!(
+                "{file} is valid; to check it against the volumes too: holdfast config check {file} DATA\n"
+            ),
         }
     }
-    Ok(sentence)
+}
+
+/// Checks the file, and the data directory if one is given or named in the file.
+fn check(file: &Path, data: Option<PathBuf>) -> Result<Checked, Error> {
+    let config = serve::read(file)?;
+    let listen = config.listen.clone().unwrap_or_else(serve::default_listen);
+    let mut warnings: Vec<String> =
+        audience::warnings(&config.export, &listen).iter().map(ToString::to_string).collect();
+    server::server::check_certificate(&config.api)?;
+    let data = data.or_else(|| config.data.clone());
+    if let Some(data) = &data {
+        let settings = serve::settings(&Serve::of(data.clone()), config)?;
+        server::server::check(&settings)?;
+        match server::server::volume_names(&settings.data) {
+            Ok(names) if names.is_empty() => {}
+            Ok(names) => server::server::check_exports(&settings, &names)?,
+            Err(error) => {
+                warnings.push(format!("whether the volumes of exports exist is not checked: {error}"));
+            }
+        }
+    }
+    Ok(Checked { file: file.to_owned(), data, warnings })
 }

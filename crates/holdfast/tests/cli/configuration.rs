@@ -8,6 +8,9 @@ fn the_example_configuration_is_accepted() {
     let path = scratch.path("example.toml");
     std::fs::write(&path, succeed(&["config", "example"])).unwrap();
     assert!(succeed(&["config", "check", text(&path)]).contains("is valid"));
+    let checked = succeed(&["config", "check", text(&path), "--json"]);
+    let checked: serde_json::Value = serde_json::from_str(&checked).unwrap();
+    assert!(checked["file"] == text(&path) && checked["warnings"].is_array(), "{checked}");
 }
 
 #[test]
