@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
 
 use crate::api::quotas::{Grace, Limits, Owner, Quota, QuotaKind};
 use crate::api::request::{Durability, Error};
@@ -58,15 +59,15 @@ impl Volume {
     }
 
     fn put_quota(&self, owner: Owner, record: QuotaRecord, now: Time) -> Result<Durability, Error> {
+        // Before the account is opened: it must miss no transaction.
+        self.has_limits.store(true, Ordering::Release);
         // What the owner uses is compared with soft limits at once.
         if !owner.is_others() {
             self.open_account(self.number(), owner)?;
         }
         let mut change = self.begin_freeing(self.number())?;
         change.set_quota(NewQuota { owner, record, flush: self.write_back.pace(), now });
-        let seq = change.commit();
-        self.note_limits(&self.own);
-        Ok(Durability::of(seq))
+        Ok(Durability::of(change.commit()))
     }
 
     /// Returns the quota of an owner, and what it uses. Reads media.

@@ -301,18 +301,17 @@ impl World {
                 self.pool.rename_volume(volume, &known.name)
             }
             Step::Resize => {
-                // Then nothing accepted before it exceeds the limit.
-                self.pool.step_write_back(Time::from_nanos(self.now), true, true);
+                let is_flushed = self.flush();
                 known.size = random.chance(2, 3).then(|| 1 + random.below(150_000));
                 let used = used_bytes(volume, self.now)?;
-                self.most.insert(number, least(known.size, known.quota).max(used));
+                self.most.insert(number, most_with(is_flushed, least(known.size, known.quota).max(used)));
                 self.pool.resize_volume(volume, known.size)
             }
             Step::Limit => {
-                self.pool.step_write_back(Time::from_nanos(self.now), true, true);
+                let is_flushed = self.flush();
                 known.quota = random.chance(2, 3).then(|| 1 + random.below(150_000));
                 let used = used_bytes(volume, self.now)?;
-                self.most.insert(number, least(known.size, known.quota).max(used));
+                self.most.insert(number, most_with(is_flushed, least(known.size, known.quota).max(used)));
                 let limits = Limits { bytes: Limit { soft: None, hard: known.quota }, ..Limits::default() };
                 let limits = known.quota.map(|_| limits);
                 volume.set_quota(Owner::VOLUME, limits, Time::from_nanos(self.now))
@@ -439,6 +438,12 @@ impl World {
         Ok((ino, after))
     }
 
+    /// Writes all unstable data back. Returns whether nothing is left that was accepted before and may exceed a new limit.
+    fn flush(&self) -> bool {
+        self.pool.step_write_back(Time::from_nanos(self.now), true, true);
+        self.pool.gauges().iter().any(|(name, value)| *name == "unstable_bytes" && *value == 0)
+    }
+
     /// Checks that a volume whose size or quota refused some bytes has no room for them.
     fn check_full(&self, volume: &Volume, bytes: u64) -> Result<(), String> {
         self.pool.step_write_back(Time::from_nanos(self.now), true, true);
@@ -485,6 +490,11 @@ impl World {
 fn quota_of(volume: &Volume) -> Result<Option<u64>, String> {
     let quota = volume.quota(Owner::VOLUME).map_err(|error| format!("quota: {error:?}"))?;
     Ok(quota.limits.bytes.hard)
+}
+
+/// Returns the most that a volume may use, if nothing was accepted before it was limited.
+fn most_with(is_flushed: bool, most: u64) -> u64 {
+    if is_flushed { most } else { u64::MAX }
 }
 
 /// Returns the smaller of two limits.
