@@ -28,14 +28,14 @@ impl Volume {
             let end = self.check_range(request, &state, offset, length).map_err(fail)?;
             // Holes are counted only if it matters how many of the bytes they are.
             let free = self.status(request)?.value.bytes_free;
-            let is_room = length <= free
-                || length.saturating_sub(state.record().used) <= free
-                    && length - attempt.mapped_bytes(&mut state, offset, end)? <= free;
-            if !is_room {
-                return Err(fail(Error::NoSpace));
-            }
-            if self.own.ledger.is_limited() {
-                let holes = length - attempt.mapped_bytes(&mut state, offset, end)?;
+            let is_room_sure = length <= free && !self.own.ledger.is_limited();
+            if !is_room_sure {
+                let least = length.saturating_sub(state.record().used);
+                let mapped = if least <= free { attempt.mapped_bytes(&mut state, offset, end)? } else { 0 };
+                let holes = length - mapped;
+                if holes > free {
+                    return Err(fail(Error::NoSpace));
+                }
                 // As for the device, the room of limits is there, but not reserved.
                 drop(self.reserve_growth(request, Owners::of(state.record()), of_bytes(holes))?);
             }
