@@ -137,7 +137,7 @@ impl Account {
     /// Notes which soft limits are exceeded `now`. Returns since when, if that changed.
     pub(super) fn note_exceeded(&mut self, now: Time) -> Option<Exceeded> {
         let since = |limit: Limit, used: u64, before: Option<Time>| {
-            limit.soft.filter(|soft| used > *soft).map(|_| before.unwrap_or(now))
+            is_exceeded(limit, used).then(|| before.unwrap_or(now))
         };
         let exceeded = Exceeded {
             bytes: since(self.limits.bytes, self.used.bytes, self.exceeded.bytes),
@@ -152,11 +152,15 @@ impl Account {
 
 /// Returns which soft limits are exceeded still. What is removed while an account is not open is noted when it is opened.
 pub(crate) fn still_exceeded(limits: &Limits, used: UsageRecord, exceeded: Exceeded) -> Exceeded {
-    let is_above = |limit: Limit, used: u64| limit.soft.is_some_and(|soft| used > soft);
     Exceeded {
-        bytes: exceeded.bytes.filter(|_| is_above(limits.bytes, used.bytes)),
-        inodes: exceeded.inodes.filter(|_| is_above(limits.inodes, used.inodes)),
+        bytes: exceeded.bytes.filter(|_| is_exceeded(limits.bytes, used.bytes)),
+        inodes: exceeded.inodes.filter(|_| is_exceeded(limits.inodes, used.inodes)),
     }
+}
+
+/// Whether more is used than the soft limit allows.
+fn is_exceeded(limit: Limit, used: u64) -> bool {
+    limit.soft.is_some_and(|soft| used > soft)
 }
 
 /// Returns the limit in force: the soft one if it is exceeded since longer than the grace period.

@@ -77,16 +77,15 @@ impl Kinds {
         Kinds(self.0 | kind.bit())
     }
 
-    /// Returns the kinds that are in both.
-    pub(crate) fn both(self, other: Kinds) -> Kinds {
+    pub(crate) fn intersection(self, other: Kinds) -> Kinds {
         Kinds(self.0 & other.0)
     }
 
-    pub(crate) fn and(self, other: Kinds) -> Kinds {
+    pub(crate) fn union(self, other: Kinds) -> Kinds {
         Kinds(self.0 | other.0)
     }
 
-    pub(crate) fn without(self, other: Kinds) -> Kinds {
+    pub(crate) fn difference(self, other: Kinds) -> Kinds {
         Kinds(self.0 & !other.0)
     }
 
@@ -307,7 +306,7 @@ impl Accounts {
     pub(crate) fn reserve(&mut self, claim: &Claim, flushed: u64) -> Result<Reservation, Refusal> {
         self.now = self.now.max(claim.now);
         let (mut kinds, mut places) = (Kinds::NONE, [Place::NONE; 4]);
-        for kind in claim.kinds.both(self.limited).each() {
+        for kind in claim.kinds.intersection(self.limited).each() {
             let owner = claim.owners.of_kind(kind);
             let Some(place) = self.open.place(owner) else {
                 if self.limits_of(owner).is_some() {

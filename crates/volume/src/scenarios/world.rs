@@ -242,9 +242,7 @@ impl World {
         let counter = (FIRST, kind, id);
         let stored = view.index.get(&usage::key_of(counter)).unwrap();
         let stored = stored.and_then(|value| UsageRecord::decode(&value).ok()).unwrap_or_default();
-        let changes = view.frozen.iter().chain([&view.active]).flat_map(|memtable| memtable.usage.sorted());
-        let of_it = changes.filter(|(of, _)| *of == counter);
-        let record = of_it.fold(stored, |record, (_, change)| change.of(record));
+        let record = view.usage(counter, stored);
         assert!(kind != QuotaKind::Volume || self.volume.usage.of(FIRST) == record, "that of the volume");
         record
     }

@@ -9,9 +9,11 @@ use crate::bytes::Value;
 use crate::encoding::entry::Slot;
 use crate::encoding::key;
 use crate::encoding::key::{Key, Table};
+use crate::encoding::record::UsageRecord;
 use crate::limits::RECENT_VERSIONS_INODES_MAX;
 use crate::tables::index::{Found, IndexError, Snapshot};
 use crate::tables::memtable::Memtable;
+use crate::tables::usage::Counter;
 
 /// Checkpoints whose changed inodes are remembered, so that cached maps of all others stay valid.
 const RECENT_VERSIONS_MAX: usize = 16;
@@ -48,6 +50,12 @@ impl ReadView {
             Some(slot) => Ok(slot),
             None => Ok(self.index.get(key)?.map(Value::from)),
         }
+    }
+
+    /// Returns the value of a usage counter that the index has as `stored`.
+    pub fn usage(&self, counter: Counter, stored: UsageRecord) -> UsageRecord {
+        let layers = self.frozen.iter().chain([&self.active]);
+        layers.filter_map(|layer| layer.usage.of(counter)).fold(stored, |used, change| change.of(used))
     }
 
     /// Whether mappings of `id` read from the index at `version` are still current.

@@ -10,7 +10,9 @@ use crate::encoding::record::UsageRecord;
 use crate::file::inodes::{HeldGrowth, InodeState};
 use crate::pool::{Pool, Subject};
 use crate::quotas::{Claim, Kinds, Ledger, Owners, Refusal, Reservation};
+use crate::tables::read_view::ReadView;
 use crate::tables::usage;
+use crate::tables::usage::Counter;
 use crate::transaction::attempt::{Missing, Stop};
 use crate::transaction::change::Change;
 use crate::volume::Volume;
@@ -169,25 +171,24 @@ impl Pool {
         let Some(own) = self.volumes.read().get(&volume).cloned() else { return Err(Error::Stale) };
         loop {
             let view = self.view();
-            let stored = view
-                .index
-                .get(&usage::key_of(counter))
-                .map_err(|error| self.index_failed(Subject::Pool, &error))?;
-            let stored = stored.map_or(Ok(UsageRecord::default()), |value| {
-                self.decode(Subject::Pool, UsageRecord::decode(&value))
-            })?;
+            let stored = self.stored_usage(&view, counter)?;
             // No transaction is in progress while this is held, so no change is missed or counted twice.
             let quiet = self.view.write();
             if !Arc::ptr_eq(&quiet, &view) {
                 continue;
             }
-            let layers = quiet.frozen.iter().chain([&quiet.active]);
-            let used = layers
-                .filter_map(|layer| layer.usage.of(counter))
-                .fold(stored, |used, change| change.of(used));
-            own.ledger.lock().open(owner, used);
+            own.ledger.lock().open(owner, quiet.usage(counter, stored));
             return Ok(());
         }
+    }
+
+    /// Returns what the index of a view has for a usage counter. Reads media.
+    pub(crate) fn stored_usage(&self, view: &ReadView, counter: Counter) -> Result<UsageRecord, Error> {
+        let stored = view.index.get(&usage::key_of(counter));
+        let stored = stored.map_err(|error| self.index_failed(Subject::Pool, &error))?;
+        stored.map_or(Ok(UsageRecord::default()), |value| {
+            self.decode(Subject::Pool, UsageRecord::decode(&value))
+        })
     }
 
     /// Releases a part of what is reserved for a file's unstable data.
@@ -220,7 +221,7 @@ pub(crate) fn move_growth(
     let differing = owners.differing(before);
     let HeldGrowth { bytes, kinds } = state.growth;
     if bytes > 0 {
-        let (kinds, amount) = (kinds.both(differing), of_bytes(bytes));
+        let (kinds, amount) = (kinds.intersection(differing), of_bytes(bytes));
         change.add_growth(Some(Reservation { owners: before, kinds, amount, places: None }));
     }
     let mut reservation = growth.keep();
@@ -228,5 +229,5 @@ pub(crate) fn move_growth(
     // What the file uses is counted with this change.
     reservation.iter_mut().for_each(|reservation| reservation.amount.bytes -= bytes);
     change.add_growth(reservation);
-    state.growth.kinds = kinds.without(differing).and(kept);
+    state.growth.kinds = kinds.difference(differing).union(kept);
 }

@@ -75,8 +75,8 @@ impl Volume {
     /// # Errors
     /// `Io` if a record is lost.
     pub fn quota(&self, owner: Owner) -> Result<Quota, Error> {
-        let used = self.counters(owner.kind, owner.id, owner.id, 1)?;
-        Ok(self.describe(owner, used.get(&owner.id).copied().unwrap_or_default()))
+        let (view, counter) = (self.view(), (self.number(), owner.kind, owner.id));
+        Ok(self.describe(owner, view.usage(counter, self.stored_usage(&view, counter)?)))
     }
 
     /// Returns up to `max` owners of a kind with an id of at least `from` that use something or have limits of their own, in the order
@@ -85,7 +85,7 @@ impl Volume {
     /// # Errors
     /// `Io` if a record is lost.
     pub fn quotas(&self, kind: QuotaKind, from: u64, max: usize) -> Result<Vec<Quota>, Error> {
-        let mut used = self.counters(kind, from, u64::MAX, max)?;
+        let mut used = self.counters(kind, from, max)?;
         // Beyond the last counter there may be more.
         let last = used.last_key_value().filter(|_| used.len() >= max).map_or(u64::MAX, |(id, _)| *id);
         let limited: Vec<u64> = {
@@ -114,19 +114,13 @@ impl Volume {
         }
     }
 
-    /// Returns what owners of a kind use, from one id to another, and at most `max` of them; those that use nothing are left out.
-    fn counters(
-        &self,
-        kind: QuotaKind,
-        from: u64,
-        to: u64,
-        max: usize,
-    ) -> Result<BTreeMap<u64, UsageRecord>, Error> {
+    /// Returns what owners of a kind use, from an id on, and at most `max` of them; those that use nothing are left out.
+    fn counters(&self, kind: QuotaKind, from: u64, max: usize) -> Result<BTreeMap<u64, UsageRecord>, Error> {
         let view = self.view();
         let mut used: BTreeMap<u64, UsageRecord> = BTreeMap::new();
         let key = |id| usage::key_of((self.number(), kind, id));
         let mut damaged = None;
-        let scanned = view.index.scan(&key(from), &key(to).successor(), &mut |key, value| {
+        let scanned = view.index.scan(&key(from), &key(u64::MAX).successor(), &mut |key, value| {
             let id = key::parse(key).and_then(|(_, _, fields)| key::owner(fields)).map(|owner| owner.id);
             match (id, UsageRecord::decode(value)) {
                 (Some(id), Ok(record)) => drop(used.insert(id, record)),
@@ -138,7 +132,7 @@ impl Volume {
         if let Some(malformed) = damaged {
             return Err(self.report(Subject::Pool, &malformed));
         }
-        let to = used.last_key_value().filter(|_| used.len() >= max).map_or(to, |(id, _)| *id);
+        let to = used.last_key_value().filter(|_| used.len() >= max).map_or(u64::MAX, |(id, _)| *id);
         for layer in view.frozen.iter().chain([&view.active]) {
             for ((volume, of, id), change) in layer.usage.sorted() {
                 if (volume, of) == (self.number(), kind) && (from..=to).contains(&id) {
