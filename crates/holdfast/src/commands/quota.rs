@@ -14,7 +14,7 @@ use volume::Volume;
 
 use super::named::with_warnings;
 use super::volume::offline;
-use crate::report::{Outcome, as_json, print, print_either};
+use crate::report::{Outcome, as_json, print_either};
 
 use arguments::{Inodes, Limited, OneKind, Owner, Period};
 use table::{page, rows};
@@ -187,28 +187,27 @@ fn show(quota: &QuotaInfo, json: bool) {
     print_either(json, &as_json(quota), || rows(quota));
 }
 
-/// Lists all quotas of a kind, page by page.
+/// Lists all quotas of a kind.
 fn report(of: &Of, kind: QuotaKind) -> Result<(), Error> {
-    let mut listed = Vec::new();
-    let mut from: Option<u32> = None;
-    loop {
-        let list = if admin::is_served(&of.data) {
+    let listed = if admin::is_served(&of.data) {
+        all_pages(|from| {
             let from = from.map_or_else(String::new, |from| format!("&from={from}"));
-            admin::get(&of.data, &format!("{}?kind={}&limit={PAGE}{from}", resource(&of.name), kind.name()))?
-        } else {
-            with_volume(of, |volume| quotas::quotas(volume, kind, from, PAGE))?
-        };
-        let QuotaList { quotas, next } = list;
-        listed.extend(quotas);
-        if next.is_none() {
-            break;
-        }
-        from = next;
-    }
-    if of.json {
-        print(&format!("{}\n", as_json(&listed)));
+            admin::get(&of.data, &format!("{}?kind={}&limit={PAGE}{from}", resource(&of.name), kind.name()))
+        })?
     } else {
-        print(&page(&listed));
-    }
+        with_volume(of, |volume| all_pages(|from| quotas::quotas(volume, kind, from, PAGE)))?
+    };
+    print_either(of.json, &as_json(&listed), || page(&listed));
     Ok(())
+}
+
+/// Asks for one page after the other.
+fn all_pages(mut ask: impl FnMut(Option<u32>) -> Result<QuotaList, Error>) -> Result<Vec<QuotaInfo>, Error> {
+    let QuotaList { quotas: mut listed, mut next } = ask(None)?;
+    while next.is_some() {
+        let list = ask(next)?;
+        listed.extend(list.quotas);
+        next = list.next;
+    }
+    Ok(listed)
 }
