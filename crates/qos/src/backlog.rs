@@ -1,4 +1,4 @@
-//! What waits, and the order in which it goes on. All of it is under one lock.
+//! The calls that wait, and the order in which they are released, under one lock.
 //!
 //! A flow waits at one gate at a time: the one that refused its first call. When its turn comes there, all its gates are asked
 //! again. If all admit, all are charged; if another refuses, nothing is charged, and the flow moves to the queue of that gate,

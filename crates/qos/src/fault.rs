@@ -12,7 +12,7 @@ pub(crate) enum Fault {
     ForgetRollback,
     /// A refund does nothing.
     ForgetRefund,
-    /// Calls are released in the order of their arrival, whoever sent them.
+    /// Calls are released in the order of their arrival, without regard to clients.
     FirstComeFirstServed,
     /// Calls of connections that went away stay counted.
     ForgetForgets,

@@ -96,7 +96,7 @@ impl<'l> Passage<'l> {
     }
 }
 
-/// Returns the gates that a call has to pass: the limited dimensions of its class in which it costs something.
+/// Returns the gates that a call must pass: the limited dimensions in which a call of its class has a cost.
 pub(crate) fn passages(limiters: &[Arc<Limiter>], cost: Cost) -> impl Iterator<Item = Passage<'_>> + Clone {
     limiters
         .iter()

@@ -1,7 +1,7 @@
 //! The queue before a gate: clients in the order of start-time fair queueing (Goyal, Vin and Cheng, 1996).
 //!
 //! Each client has a *finish tag*: the units that it was served here. Its next call starts at this tag, or at the queue's
-//! virtual time, the start tag of the call served last, if that is later: who asks for nothing saves nothing up. The lowest
+//! virtual time, the start tag of the call served last, if that is later, so an idle client saves up no share. The lowest
 //! start tag goes first, so clients get equal shares whatever the number of their connections and the size of their calls.
 
 use std::collections::BTreeMap;

@@ -306,7 +306,7 @@ impl Sockets {
 }
 
 /// Takes the data directory and the addresses. A new directory is created last, so that nothing is for a server that cannot
-/// listen; who uses an existing one is said before who has the port, since that is usually the same server.
+/// listen; a lock held by another process is reported before a port in use, since that is usually the same server.
 fn take(settings: &Settings) -> Result<(Directory, Sockets), Error> {
     if store::list_or_none(&settings.data)?.is_empty() {
         let sockets = Sockets::bind(settings)?;

@@ -125,7 +125,7 @@ pub struct VolumeInfo {
     pub exports: Vec<String>,
 }
 
-/// Returns how many bytes a volume with so many in all should have free, so that it is not nearly full.
+/// Returns the free space, in bytes, below which a volume of `total` bytes is nearly full.
 #[must_use]
 pub fn nearly_full_below(total: u64) -> u64 {
     (total / NEARLY_FULL_SHARE).min(ENOUGH_BYTES)

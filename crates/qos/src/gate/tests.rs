@@ -31,7 +31,7 @@ fn an_idle_gate_lets_exactly_the_burst_pass() {
 fn a_call_larger_than_the_burst_passes_and_is_paid_for() {
     let gate = gate(MIB);
     assert_eq!(fill(&gate, Time::ORIGIN, MIB), 1);
-    // A second of debt, of which half a burst must be left.
+    // A debt of one second, of which half a burst must remain.
     assert_eq!(gate.opens_at(gate.ticks(MIB), Ticks(0)), millis(950));
     assert_eq!(fill(&gate, millis(949), MIB), 0);
     assert_eq!(fill(&gate, millis(950), MIB), 1);

@@ -213,7 +213,7 @@ fn no_overdraft_passes_a_limit_that_was_just_lowered() {
     assert_eq!(scheduler.admit(millis(0), &call(&both, 1, Cost::write(MIB), 2)), Verdict::Held);
     release_until(&scheduler, millis(900));
     scheduler.change(millis(900), &target[0], &ops.with_burst(Duration::from_millis(20)).unwrap());
-    // A second of debt is left, of which the new burst allows 20 ms.
+    // A debt of one second remains; the new burst allows 20 ms of it.
     assert_eq!(release_until(&scheduler, millis(1800)), []);
     assert!(release_until(&scheduler, millis(2000)).iter().any(|(number, _)| *number == 2));
 }

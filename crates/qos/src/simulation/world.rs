@@ -40,7 +40,7 @@ struct Connection {
     limiters: Vec<Arc<Limiter>>,
     /// A call that was refused.
     stalled: Option<Cost>,
-    /// Calls behind it that were not read.
+    /// Calls of its connection that have not been read.
     unread: usize,
 }
 

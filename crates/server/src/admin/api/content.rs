@@ -17,7 +17,7 @@ pub(super) fn parse<T: DeserializeOwned + JsonSchema>(content: &[u8]) -> Result<
     if let Some(mistake) = mistake(&root, &root, &value, "the content of the request") {
         return Err(mistake);
     }
-    // What descriptions do not say, such as the range of a number, or a field that is there twice.
+    // Mistakes that a schema does not describe, such as a number out of range or a duplicate field.
     serde_json::from_slice(content)
         .map_err(|error| format!("the content of the request is not what this resource takes: {error}"))
 }

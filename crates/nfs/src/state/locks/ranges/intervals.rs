@@ -1,7 +1,7 @@
 //! Locks of one kind in the order of their first bytes, found by what they overlap, except those of one owner.
 //!
 //! This is an AVL tree. Each node knows how far the locks below it reach, and how far those reach that belong to anybody but the
-//! owner of the farthest. So a search skips the locks of the owner who asks, and takes a number of steps proportional to the
+//! owner of the farthest. So a search skips the asking owner's locks, and takes a number of steps proportional to the
 //! height of the tree for each lock that it finds.
 
 use std::cmp::Ordering;
