@@ -29,6 +29,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "rpc", seeds: rpc::seeds, run: rpc::run },
     Target { name: "xdr", seeds: xdr::seeds, run: xdr::run },
     Target { name: "mount", seeds: mount::seeds, run: mount::run },
+    Target { name: "rquota", seeds: rquota::seeds, run: rquota::run },
     Target { name: "nfs3", seeds: nfs3::seeds, run: nfs3::run },
     Target { name: "nfs4", seeds: nfs4::seeds, run: nfs4::run },
     Target { name: "compounds", seeds: compounds::seeds, run: compounds::run },
@@ -83,6 +84,7 @@ mod nfs4;
 mod payloads;
 mod record;
 mod rpc;
+mod rquota;
 mod segment;
 mod xdr;
 

@@ -13,8 +13,20 @@ const FLAGS: &str = "-Cpasses=sancov-module -Ccodegen-units=1 \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
 
 /// The targets, named as in `fuzz/src/targets.rs`.
-const TARGETS: [&str; 11] =
-    ["rpc", "xdr", "mount", "nfs3", "nfs4", "compounds", "payloads", "http", "journal", "segment", "record"];
+const TARGETS: [&str; 12] = [
+    "rpc",
+    "xdr",
+    "mount",
+    "rquota",
+    "nfs3",
+    "nfs4",
+    "compounds",
+    "payloads",
+    "http",
+    "journal",
+    "segment",
+    "record",
+];
 
 /// Time limit of the build.
 const BUILD: Duration = Duration::from_secs(6 * 60);

@@ -12,6 +12,7 @@
 //! | [`nlm4`] | the Network Lock Manager, version 4 | XNFS version 3W chapter 10, RFC 1813 appendix II |
 //! | [`nsm`] | the Network Status Monitor | XNFS version 3W chapter 11 |
 //! | [`mount3`] | MOUNT version 3 | RFC 1813 appendix I |
+//! | [`rquota`] | RQUOTA, versions 1 and 2 | `rquota.x` of Sun's RPC sources, and of Linux's quota tools |
 //! | [`portmap`] | portmapper version 2, rpcbind versions 3 and 4 | RFC 1833 |
 //! | [`limits`] | limits that documents or several modules use, with their reasons | |
 //!
@@ -39,6 +40,7 @@ mod payload;
 pub mod portmap;
 pub mod record;
 pub mod rpc;
+pub mod rquota;
 #[cfg(test)]
 mod sample;
 pub mod xdr;
