@@ -8,3 +8,4 @@ pub mod request;
 pub mod results;
 pub mod state;
 pub mod time;
+pub mod trees;

@@ -6,6 +6,7 @@ pub(crate) mod damaged_paths;
 pub(crate) mod orphans;
 mod paths;
 pub(crate) mod rebuild;
+mod trees;
 pub(crate) mod write_back;
 
 /// What a background step did.

@@ -31,7 +31,7 @@ mod transaction;
 pub mod volume;
 mod volumes;
 
-pub use api::{attributes, handle, ids, quotas as quota, request, results, state, time};
+pub use api::{attributes, handle, ids, quotas as quota, request, results, state, time, trees};
 pub use background::Progress;
 pub use encoding::{codec, entry, key, record};
 pub use offline::{check, dump, files, repair};

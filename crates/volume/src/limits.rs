@@ -106,5 +106,8 @@ pub const VOLUMES_MAX: usize = 4096;
 /// Most quotas of a volume, those that note that a soft limit is exceeded included: all are in memory, in some hundred bytes each.
 pub const QUOTAS_MAX: usize = 100_000;
 
+/// Most quota trees of a volume: a new one looks at the directories above all of them.
+pub const TREES_MAX: usize = 10_000;
+
 /// Accounts of a volume that are open at the same time, apart from those that something is reserved in.
 pub const ACCOUNTS_MAX: usize = 16_384;

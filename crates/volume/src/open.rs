@@ -33,6 +33,7 @@ use crate::schedule::checkpoints::Checkpoints;
 use crate::schedule::cleaner::Cleaner;
 use crate::schedule::deferred_state::DeferredState;
 use crate::schedule::orphans::Orphans;
+use crate::schedule::trees::TreeJobs;
 use crate::schedule::write_back::WriteBack;
 use crate::segments::Segments;
 use crate::segments::space::SpaceLedger;
@@ -433,6 +434,7 @@ fn assemble(
         duplicate_requests: loaded.duplicate_requests,
         deferred_state: DeferredState::default(),
         orphans: Orphans::new(loaded.orphans),
+        trees: TreeJobs::default(),
         write_back: WriteBack::default(),
         under_way: Mutex::default(),
         checkpoints: Checkpoints::new(loaded.more_to_reap || !deleting.is_empty()),

@@ -29,6 +29,7 @@ use crate::options::MemoryLimits;
 use crate::schedule::checkpoints::Checkpoints;
 use crate::schedule::deferred_state::DeferredState;
 use crate::schedule::orphans::Orphans;
+use crate::schedule::trees::TreeJobs;
 use crate::schedule::write_back::under_way::UnderWay;
 use crate::schedule::write_back::{GENERATIONS_PER_FLUSH, WriteBack};
 use crate::segments::Segments;
@@ -49,7 +50,7 @@ pub(crate) use identity::Identity;
 
 /// An open pool, with its volumes.
 ///
-/// Lock order: `under_way`, `volume_changes`, `directory_moves`, inodes by number, `checkpoints`, `view`, `deferred_state`, the
+/// Lock order: `under_way`, `volume_changes`, the step of `trees`, `directory_moves`, inodes by number, `checkpoints`, `view`, `deferred_state`, the
 /// queue of `committer`, then the locks of single tables. None of them is held across I/O. `index` and the streams belong to the
 /// background steps.
 pub struct Pool {
@@ -74,6 +75,7 @@ pub struct Pool {
     pub(crate) duplicate_requests: DuplicateRequestCache,
     pub(crate) deferred_state: DeferredState,
     pub(crate) orphans: Orphans,
+    pub(crate) trees: TreeJobs,
     pub(crate) write_back: WriteBack,
     /// Held by the step that writes back, also across I/O.
     pub(crate) under_way: Mutex<UnderWay>,

@@ -25,6 +25,7 @@ mod received;
 mod recovery;
 mod regressions;
 mod state;
+mod trees;
 mod volume_repair;
 mod volume_sizes;
 mod volumes;

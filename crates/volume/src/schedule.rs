@@ -4,4 +4,5 @@ pub(crate) mod checkpoints;
 pub(crate) mod cleaner;
 pub(crate) mod deferred_state;
 pub(crate) mod orphans;
+pub(crate) mod trees;
 pub(crate) mod write_back;

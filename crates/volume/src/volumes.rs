@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 mod quotas;
+mod trees;
 
 use crate::api::ids::{Ino, VolumeNumber};
 use crate::api::request::{Answer, Durability, Error, Promised};

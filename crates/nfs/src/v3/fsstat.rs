@@ -32,7 +32,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
 
 fn status(object: &Object<'_>) -> Answer<(Fattr3, VolumeStatus)> {
     let attributes = object.volume.attributes(&object.request(), object.ino)?;
-    let status = object.volume.status(&object.request())?;
+    let status = object.volume.status_at(&object.request(), object.ino)?;
     Ok(Promised {
         value: (object.fattr3(&attributes.value), status.value),
         after: attributes.after.and(status.after),

@@ -115,9 +115,14 @@ fn write_back(pool: &Arc<Pool>, _: &StepDurations, stop: &StopFlag) {
 }
 
 fn checkpoint(pool: &Arc<Pool>, durations: &StepDurations, stop: &StopFlag) {
+    let mut trees = Progress::Idle;
     while !stop.is_set() {
-        pool.wait_checkpoint(WAIT);
+        if trees == Progress::Idle {
+            pool.wait_checkpoint(WAIT);
+        }
         while pool.step_orphans(now()) == Progress::Worked && !stop.is_set() {}
+        // One step at a time, as it fills the journal that checkpoints empty.
+        trees = pool.step_trees(now());
         let mut start = Instant::now();
         while pool.step_checkpoint(now(), false) == Progress::Worked && !stop.is_set() {
             durations.checkpoints.note(start.elapsed());

@@ -47,6 +47,8 @@ pub enum Table {
     Orphan = 0x0a,
     /// `kind, id` → the limits of an owner, and since when it exceeds soft ones.
     Quota = 0x0b,
+    /// `ino` → how far the quota tree of this directory is.
+    Tree = 0x0c,
     /// `extent` → place, checksums and reference count.
     Extent = 0x10,
     /// `segment` → size and live bytes.
@@ -61,7 +63,7 @@ pub enum Table {
 
 impl Table {
     /// All tables, in key order.
-    pub const ALL: [Table; 16] = [
+    pub const ALL: [Table; 17] = [
         Table::Inode,
         Table::Name,
         Table::Cookie,
@@ -73,6 +75,7 @@ impl Table {
         Table::State,
         Table::Orphan,
         Table::Quota,
+        Table::Tree,
         Table::Extent,
         Table::Segment,
         Table::Reply,
@@ -133,6 +136,11 @@ pub fn usage(volume: VolumeNumber, kind: u8, id: u64) -> Key {
 /// Key of a quota.
 pub fn quota(volume: VolumeNumber, owner: Owner) -> Key {
     build(volume, Table::Quota, &[&[owner.kind.byte()], &owner.id.to_be_bytes()])
+}
+
+/// Key of a quota tree.
+pub fn tree(root: ObjectId) -> Key {
+    build(root.volume, Table::Tree, &[&root.ino.0.to_be_bytes()])
 }
 
 /// Returns whose usage or quota the fields of a record's key name.
@@ -233,6 +241,7 @@ pub fn object(key: &[u8]) -> Option<ObjectId> {
             | Table::Symlink
             | Table::Xattr
             | Table::Orphan
+            | Table::Tree
     );
     number(fields).filter(|_| is_of_object).map(|number| volume.object(Ino(number)))
 }

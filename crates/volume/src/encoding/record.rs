@@ -12,6 +12,7 @@ mod meta;
 mod quota;
 #[cfg(test)]
 pub(crate) mod tests;
+mod tree;
 mod volume;
 
 pub use directory::{CookieRecord, NameRecord};
@@ -21,6 +22,7 @@ pub(crate) use inode::{type_byte, type_from_byte};
 pub use map::{ExtentMapping, Source};
 pub use meta::{MetaRecord, ReplyRecord, UsageRecord};
 pub use quota::QuotaRecord;
+pub use tree::TreeRecord;
 pub use volume::VolumeRecord;
 
 use crate::encoding::codec::Malformed;
@@ -41,6 +43,7 @@ pub fn check(table: crate::encoding::key::Table, bytes: &[u8]) -> Result<(), Mal
         Table::Reap => ReapRecord::decode(bytes).map(|_| ()),
         Table::Usage => UsageRecord::decode(bytes).map(|_| ()),
         Table::Quota => QuotaRecord::decode(bytes).map(|_| ()),
+        Table::Tree => TreeRecord::decode(bytes).map(|_| ()),
         Table::Xattr => decode_xattr(bytes).map(|_| ()),
         Table::State if bytes.len() > STATE_VALUE_BYTES_MAX => Err(Malformed("state record")),
         Table::State => Ok(()),
@@ -64,6 +67,7 @@ pub fn describe(table: crate::encoding::key::Table, bytes: &[u8]) -> Result<Stri
         Table::Orphan => "without a name".to_owned(),
         Table::Usage => format!("{:?}", UsageRecord::decode(bytes)?),
         Table::Quota => format!("{:?}", QuotaRecord::decode(bytes)?),
+        Table::Tree => format!("{:?}", TreeRecord::decode(bytes)?),
         Table::Symlink => format!("{:?}", String::from_utf8_lossy(bytes)),
         Table::Xattr => format!("{:?}", String::from_utf8_lossy(decode_xattr(bytes)?)),
         Table::State => format!("{} bytes", bytes.len()),

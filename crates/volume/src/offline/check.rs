@@ -35,6 +35,7 @@ pub(crate) mod findings;
 mod inodes;
 mod maps;
 mod names;
+mod quota_trees;
 pub(crate) mod records;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -373,6 +374,7 @@ impl Walk<'_> {
         inodes::count_xattrs(self.view, tree, self.findings)?;
         let totals = inodes::check_inodes(self.view, tree, self.findings, self.summary)?;
         inodes::check_symlinks(self.view, tree, self.findings)?;
+        quota_trees::check_roots(self.view, tree, self.findings);
         usage::check_usage(self.view, usage_deltas, &totals, self.findings)
     }
 }

@@ -39,6 +39,7 @@ mod maps;
 mod names;
 mod objects;
 mod pass;
+mod quota_trees;
 mod records;
 #[cfg(test)]
 mod tests;

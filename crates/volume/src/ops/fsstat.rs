@@ -1,7 +1,7 @@
 //! FSSTAT (RFC 1813 section 3.3.18).
 
 use crate::api::ids::Ino;
-use crate::api::quotas::{Limits, Owner, QuotaRoom};
+use crate::api::quotas::{Limits, Owner, QuotaKind, QuotaRoom};
 use crate::api::request::{Answer, Promised, Request};
 use crate::api::results::VolumeStatus;
 use crate::encoding::record::UsageRecord;
@@ -18,7 +18,28 @@ const BYTES_PER_OBJECT: u64 = 1024;
 const STREAMS: u64 = 3;
 
 impl Volume {
-    /// Returns space and usage. Space that checkpoints and the cleaner will free counts as free; reserved space does
+    /// Returns space and usage as an object sees them: those of the volume, or in a quota tree with limits those of the tree.
+    pub fn status_at(&self, request: &Request<'_>, ino: Ino) -> Answer<VolumeStatus> {
+        let Promised { value: whole, after } = self.status(request)?;
+        if !self.own.ledger.is_limited() {
+            return Ok(Promised { value: whole, after });
+        }
+        let id = self.object(ino);
+        self.run(request.access, |attempt| {
+            let state = attempt.lock(id)?;
+            let owner = Owner::new(QuotaKind::Tree, state.record().tree);
+            let accounts = self.own.ledger.lock();
+            let Some(limits) = accounts.limits_of(owner) else {
+                return Ok(Promised { value: whole, after });
+            };
+            let missing = || Stop::Missing(Missing::Account(self.number(), owner));
+            let used = accounts.used(owner).ok_or_else(missing)?;
+            let value = within(whole, &limits, used, accounts.reserved(owner));
+            Ok(Promised { value, after })
+        })
+    }
+
+    /// Returns space and usage of the volume. Space that checkpoints and the cleaner will free counts as free; reserved space does
     /// not. Of a volume with a size no more than that is shown.
     pub fn status(&self, _request: &Request<'_>) -> Answer<VolumeStatus> {
         let usage = self.usage.of(self.number());
@@ -47,6 +68,23 @@ impl Volume {
         };
         Ok(Promised { value: status, after: self.everything_so_far() })
     }
+}
+
+/// Returns what hard limits of a tree leave to show of its volume.
+fn within(whole: VolumeStatus, limits: &Limits, used: UsageRecord, reserved: UsageRecord) -> VolumeStatus {
+    let left = |most: u64, used: u64, reserved: u64| most.saturating_sub(used).saturating_sub(reserved);
+    let mut status = whole;
+    if let Some(most) = limits.bytes.hard {
+        status.bytes_total = most.min(whole.bytes_total);
+        status.bytes_free = left(most, used.bytes, reserved.bytes).min(whole.bytes_free);
+        status.bytes_used = used.bytes;
+    }
+    if let Some(most) = limits.inodes.hard {
+        status.inodes_total = most.min(whole.inodes_total);
+        status.inodes_free = left(most, used.inodes, reserved.inodes).min(whole.inodes_free);
+        status.inodes_used = used.inodes;
+    }
+    status
 }
 
 /// What limits leave of a volume.

@@ -305,12 +305,14 @@ fn check_may_rename(
     (from, to): (ObjectId, ObjectId),
     object: ObjectId,
 ) -> Result<(), Error> {
+    let is_move = from != to;
     let [from, to, object] = [from, to, object].map(|id| held.get(id).record().clone());
     check_directory(&from)?;
     check_directory(&to)?;
     permission::check_remove(who, &from, &object)?;
     permission::check_change_names(who, &to)?;
-    if from.tree != to.tree {
+    // A tree moves as a whole only within its parent, and so does what a tree that is being made or deleted has not met yet.
+    if is_move && (from.tree != to.tree || object.tree != from.tree) {
         return Err(Error::CrossDevice);
     }
     Ok(())

@@ -8,7 +8,7 @@ use crate::api::time::Time;
 use crate::encoding::record::InodeRecord;
 use crate::file::inodes::InodeState;
 use crate::limits::{FILE_BYTES_MAX, PENDING_TRUNCATIONS_MAX};
-use crate::quotas::Owners;
+use crate::quotas::{Kinds, Owners};
 use crate::transaction::attempt::{Attempt, Stop};
 use crate::transaction::change::Change;
 use crate::transaction::growth::move_growth;
@@ -37,7 +37,7 @@ impl Volume {
             let old = state.record().clone();
             let owners = Owners::new(old.tree, set.uid.unwrap_or(old.uid), set.gid.unwrap_or(old.gid));
             // With the size that it has now, as a truncation may be left for later.
-            let growth = self.reserve_for_new_owners(&state, owners, request.now)?;
+            let growth = self.reserve_for_new_owners(&state, (owners, Kinds::NONE), request.now)?;
             let mut change = match set.size {
                 Some(size) => self.resize(request, attempt, &mut state, size)?,
                 None => self.begin_freeing(self.number())?,

@@ -297,6 +297,11 @@ impl Accounts {
         self.apply_limits(owner);
     }
 
+    /// Returns what an owner uses, if its account is open.
+    pub(crate) fn used(&self, owner: Owner) -> Option<UsageRecord> {
+        self.open.get(owner).map(Account::used)
+    }
+
     /// Returns everything that is reserved of an owner's limits.
     pub(crate) fn reserved(&self, owner: Owner) -> UsageRecord {
         self.open.get(owner).map_or(UsageRecord::default(), Account::reserved)

@@ -77,6 +77,7 @@ fn name_of(table: Table) -> (&'static str, bool) {
         Table::Reap => ("removed files to be freed", false),
         Table::Usage => ("usage counters", false),
         Table::Quota => ("quotas", false),
+        Table::Tree => ("quota trees (inodes)", true),
         Table::Symlink => ("targets of symbolic links (inodes)", true),
         Table::Xattr => ("extended attributes of inodes", true),
         Table::State => ("opens, locks and other state of clients", false),

@@ -163,5 +163,12 @@ pub fn deltas(inode: &InodeRecord, bytes: i64, inodes: i64) -> Vec<UsageDelta> {
     deltas
 }
 
+/// Returns the changes to the counters of trees if an inode that uses so much leaves one for another.
+pub fn moved(from: u64, to: u64, bytes: i64) -> Vec<UsageDelta> {
+    let of = |id, bytes, inodes| UsageDelta { kind: QuotaKind::Tree, id, bytes, inodes };
+    let deltas = [of(from, -bytes, -1), of(to, bytes, 1)];
+    deltas.into_iter().filter(|delta| delta.id != 0).collect()
+}
+
 #[cfg(test)]
 mod tests;

@@ -7,16 +7,17 @@ use std::sync::atomic::Ordering;
 use parking_lot::RwLockReadGuard;
 
 use crate::api::ids::{ObjectId, Seq, VolumeNumber};
-use crate::api::quotas::Owner;
+use crate::api::quotas::{Owner, QuotaKind};
 use crate::api::request::{Durability, Encode, Error, FlushWait, Journaled, Request};
 use crate::api::state;
 use crate::api::state::StateChange;
 use crate::api::time::Time;
+use crate::api::trees::TreeState;
 use crate::bytes::Value;
 use crate::encoding::entry::{Draft, Remembered};
 use crate::encoding::key;
 use crate::encoding::key::Key;
-use crate::encoding::record::{ExtentMapping, InodeRecord, QuotaRecord, Source};
+use crate::encoding::record::{ExtentMapping, InodeRecord, QuotaRecord, Source, TreeRecord};
 use crate::file::extent_map::{decode_verified, memtable_mappings};
 use crate::limits::REQUEST_ANSWER_BYTES_MAX;
 use crate::pool::Pool;
@@ -179,6 +180,11 @@ impl Change<'_> {
         }
     }
 
+    /// Moves what an inode uses to another tree: bytes, and the inode itself.
+    pub fn move_usage(&mut self, inode: &InodeRecord, tree: u64, bytes: i64) {
+        self.draft.add_usage(usage::moved(inode.tree, tree, bytes));
+    }
+
     /// Records segment space reserved for inline data in this entry; the checkpoint that moves the data releases it.
     pub fn add_inline(&mut self, reserved: u64) {
         self.inline_bytes += reserved;
@@ -192,6 +198,28 @@ impl Change<'_> {
     /// Sets a quota of the volume.
     pub fn set_quota(&mut self, quota: NewQuota) {
         self.quota = Some(Box::new(quota));
+    }
+
+    /// Puts the record of a quota tree.
+    pub fn put_tree(&mut self, root: ObjectId, state: TreeState) {
+        self.put(key::tree(root), TreeRecord { state }.encode());
+    }
+
+    /// Deletes a quota tree, and its limits.
+    pub fn delete_tree(&mut self, root: ObjectId) {
+        self.delete(key::tree(root));
+        self.remove_tree_quota(root);
+    }
+
+    /// Removes the limits of a quota tree.
+    pub fn remove_tree_quota(&mut self, root: ObjectId) {
+        let owner = Owner::new(QuotaKind::Tree, root.ino.0);
+        self.set_quota(NewQuota {
+            owner,
+            record: QuotaRecord::default(),
+            flush: 0,
+            now: Time::from_nanos(0),
+        });
     }
 
     /// Puts the record of a quota, or deletes an empty one.

@@ -89,11 +89,11 @@ impl Volume {
     }
 
     /// Reserves what the new owner or group of an object will use: all that the object does, and what its unstable data may. The
-    /// superuser, who gives objects away, does so within the limits of whom he gives them to.
+    /// superuser, who gives objects away, does so within the limits of whom he gives them to. Those of `exempt` kinds do not matter.
     pub(crate) fn reserve_for_new_owners(
         &self,
         state: &InodeState,
-        owners: Owners,
+        (owners, exempt): (Owners, Kinds),
         now: Time,
     ) -> Result<Growth<'_>, Stop> {
         let record = state.record();
@@ -102,7 +102,7 @@ impl Volume {
         if kinds == Kinds::NONE {
             return Ok(Growth { reserved: None });
         }
-        self.reserve_claim(&Claim { owners, kinds, exempt: Kinds::NONE, amount, now })
+        self.reserve_claim(&Claim { owners, kinds, exempt, amount, now })
     }
 
     fn reserve_claim(&self, claim: &Claim) -> Result<Growth<'_>, Stop> {

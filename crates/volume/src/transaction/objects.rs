@@ -101,6 +101,9 @@ impl Pool {
         if record.file_type == FileType::Symlink {
             change.forget(key::symlink(id));
         }
+        if record.tree == id.ino.0 {
+            change.delete_tree(id);
+        }
         change.add_usage(record, -signed(record.usage_bytes()), -1);
         self.space.removed();
     }

@@ -24,7 +24,7 @@ impl Volume {
     ///
     /// # Errors
     /// `Invalid` for the superuser, his group and tree 0, which have no limits, for others than the volume itself, and for a soft
-    /// limit above the hard one; `NoSpace` beyond [`QUOTAS_MAX`] quotas; and those of every change.
+    /// limit above the hard one; `NoEntry` for a tree that there is not; `NoSpace` beyond [`QUOTAS_MAX`] quotas; and those of every change.
     pub fn set_quota(&self, owner: Owner, limits: Option<Limits>, now: Time) -> Result<Durability, Error> {
         let is_of_all_volumes = owner.kind == QuotaKind::Volume && owner != Owner::VOLUME;
         if !owner.may_be_limited() || is_of_all_volumes || !limits.is_none_or(|limits| is_valid(&limits)) {
@@ -65,6 +65,8 @@ impl Volume {
         if !owner.is_others() {
             self.open_account(self.number(), owner)?;
         }
+        let is_of_tree = owner.kind == QuotaKind::Tree && !owner.is_others();
+        let _tree_stays = is_of_tree.then(|| self.lock_tree(owner)).transpose()?;
         let mut change = self.begin_freeing(self.number())?;
         change.set_quota(NewQuota { owner, record, flush: self.write_back.pace(), now });
         Ok(Durability::of(change.commit()))

@@ -126,7 +126,7 @@ impl<'a> Shown<'a> {
         let status = if (request & OF_VOLUME).is_empty() {
             VolumeStatus::default()
         } else {
-            compound.answered(volume, volume.status(&beside.request()))?
+            compound.answered(volume, volume.status_at(&beside.request(), attributes.ino))?
         };
         let quota = if (request & OF_QUOTA).is_empty() {
             QuotaRoom::default()

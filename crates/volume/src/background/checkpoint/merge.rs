@@ -152,6 +152,7 @@ impl Merge<'_> {
                         | Table::Reap
                         | Table::Usage
                         | Table::Quota
+                        | Table::Tree
                         | Table::Volume
                         | Table::Reply,
                     _

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::findings::Findings;
 use super::maps::may_be_lost;
+use super::quota_trees;
 use super::tree::{Node, Tree};
 use super::view::View;
 use super::{FaultKind, Summary};
@@ -38,6 +39,7 @@ pub(super) fn check_inodes(
         count(&mut totals, &record);
         let mut faults = Faults { ino, findings, view };
         check_names(&mut faults, &record, node);
+        quota_trees::check_tree(tree, node, ino, &mut |what| faults.add(FaultKind::Inode, what));
         if record.file_type == FileType::Directory {
             summary.lost_names += check_directory(&mut faults, &record, node);
         } else if record.parent != Ino(0) {

@@ -126,7 +126,9 @@ fn check_record(table: Table, key: &[u8], value: &[u8]) -> Result<(), Malformed>
 /// Checks the length of a key's fields.
 pub(in crate::offline) fn check_key(table: Table, fields: &[u8]) -> Result<(), Malformed> {
     let fits = match table {
-        Table::Inode | Table::Symlink | Table::Orphan | Table::Extent | Table::Segment => fields.len() == 8,
+        Table::Inode | Table::Symlink | Table::Orphan | Table::Tree | Table::Extent | Table::Segment => {
+            fields.len() == 8
+        }
         Table::Reap => fields.len() == 12,
         Table::Name => fields.len() > 8,
         Table::Xattr => (9..=8 + NAME_BYTES_MAX).contains(&fields.len()),

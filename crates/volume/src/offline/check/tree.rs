@@ -7,9 +7,10 @@ use super::view::View;
 use super::{FaultKind, Summary};
 use crate::api::attributes::FileType;
 use crate::api::ids::{Cookie, Ino};
+use crate::api::trees::TreeState;
 use crate::encoding::key;
 use crate::encoding::key::Table;
-use crate::encoding::record::{CookieRecord, InodeRecord};
+use crate::encoding::record::{CookieRecord, InodeRecord, TreeRecord};
 use crate::limits::DIRECTORY_DEPTH_MAX;
 use crate::tables::index::IndexError;
 
@@ -32,6 +33,8 @@ pub(super) struct Node {
     pub mapped: u64,
     /// Extended attributes that it has, and what they count towards their limit.
     pub xattrs: (u32, u64),
+    /// The quota tree that its record names; zero for none.
+    pub tree: u64,
     /// Whether its record is lost.
     pub lost: bool,
     /// Whether the table of orphans lists it.
@@ -53,6 +56,8 @@ enum Connected {
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     pub nodes: BTreeMap<Ino, Node>,
+    /// The quota trees, by the directory that each is of.
+    pub quota_trees: BTreeMap<Ino, TreeState>,
 }
 
 impl Tree {
@@ -60,8 +65,14 @@ impl Tree {
     pub(super) fn load(&mut self, view: &View) -> Result<(), IndexError> {
         view.each(view.volume, Table::Inode, &mut |fields, value| {
             let Some(ino) = key::number(fields).map(Ino) else { return };
-            let file_type = InodeRecord::decode(value).ok().map(|record| record.file_type);
-            self.nodes.insert(ino, Node { file_type, ..Node::default() });
+            let record = InodeRecord::decode(value).ok();
+            let file_type = record.as_ref().map(|record| record.file_type);
+            let tree = record.map_or(0, |record| record.tree);
+            self.nodes.insert(ino, Node { file_type, tree, ..Node::default() });
+        })?;
+        view.each(view.volume, Table::Tree, &mut |fields, value| {
+            let record = TreeRecord::decode(value).ok().map(|record| record.state);
+            self.quota_trees.extend(key::number(fields).map(Ino).zip(record));
         })?;
         if !self.nodes.contains_key(&Ino::ROOT) && view.is_lost(&key::inode(view.volume.object(Ino::ROOT))) {
             self.add_lost(Ino::ROOT, Some(FileType::Directory));

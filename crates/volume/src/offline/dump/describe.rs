@@ -26,7 +26,7 @@ pub(super) fn describe_key(line: Line, key: &[u8]) -> Line {
     let Some((volume, table, fields)) = key::parse(key) else { return line.text("key", bytes(key)) };
     let mut line = line.text("table", format!("{table:?}")).number("volume", volume.0.into());
     let names: &[&'static str] = match table {
-        Table::Inode | Table::Symlink | Table::Orphan => &["inode"],
+        Table::Inode | Table::Symlink | Table::Orphan | Table::Tree => &["inode"],
         Table::Name => &["directory"],
         Table::Xattr => &["inode"],
         Table::Cookie => &["directory", "cookie"],

@@ -51,6 +51,8 @@ pub(super) struct Object {
     pub birth_max: u32,
     /// Extended attributes, and what they count towards their limit.
     pub xattrs: (u32, u32),
+    /// The quota tree that it is in; zero for none.
+    pub tree: u64,
 }
 
 impl Object {
@@ -72,6 +74,7 @@ impl Object {
             mapped_end: 0,
             birth_max: 0,
             xattrs: (0, 0),
+            tree: 0,
         }
     }
 
@@ -81,6 +84,7 @@ impl Object {
             parent: record.parent,
             next_cookie: record.next_cookie,
             is_removed: record.links == 0,
+            tree: record.tree,
             ..Object::new(record.file_type)
         }
     }

@@ -173,6 +173,7 @@ impl<'p, 'u> Pass<'p, 'u> {
         self.mend_maps(extents)?;
         self.count_xattrs()?;
         self.connect()?;
+        self.mend_quota_trees()?;
         self.mend_objects()?;
         let after_objects = self.objects.last_key_value().map_or(0, |(ino, _)| ino.0 + 1);
         let next_ino = Ino(self.next_ino.0.max(after_objects));

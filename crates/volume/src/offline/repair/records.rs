@@ -122,6 +122,7 @@ fn correct(record: &mut InodeRecord, ino: Ino, object: &Object) {
     } else {
         record.parent = Ino(0);
     }
+    record.tree = object.tree;
     (record.xattrs, record.xattr_bytes) = object.xattrs;
     record.used = object.mapped;
     if object.file_type == FileType::Regular {

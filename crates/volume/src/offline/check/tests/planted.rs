@@ -6,11 +6,12 @@ use super::planter::Planter;
 use super::world::{World, assert_clean, report};
 use crate::api::attributes::FileType;
 use crate::api::ids::{Cookie, ExtentId, Ino, SegmentId};
+use crate::api::trees::TreeState;
 use crate::encoding::entry::Entry;
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Key};
 use crate::encoding::record::{
-    ExtentMapping, InodeRecord, NameRecord, PendingTruncation, SegmentRecord, Source, UsageRecord,
+    ExtentMapping, InodeRecord, NameRecord, PendingTruncation, SegmentRecord, Source, TreeRecord, UsageRecord,
 };
 use crate::media::Media;
 use crate::offline::check::{CheckOptions, FaultKind, Obstacle, check};
@@ -73,6 +74,38 @@ fn names_of_missing_inodes_or_wrong_types_are_reported() {
         (FaultKind::Usage, None, "group 0"),
     ]);
     assert!(!report.is_clean());
+}
+
+#[test]
+fn objects_in_another_tree_than_their_directory_are_reported() {
+    let planter = Planter::new();
+    planter.change_inode(planter.directory, |record| record.tree = planter.directory.0);
+    let ready = TreeRecord { state: TreeState::Ready };
+    planter.put(&key::tree(FIRST.object(planter.directory)), Some(&ready.encode()));
+    let report = report(&planter.media);
+    for (path, what) in [
+        (Some("/d/f"), "it is in no quota tree, but should be in quota tree"),
+        (Some("/d/s"), "it is in no quota tree, but should be in quota tree"),
+        (None, "the usage counter of quota tree"),
+    ] {
+        let is_it = |fault: &crate::check::Fault| fault.path.as_deref() == path && fault.what.contains(what);
+        assert!(report.faults.iter().any(is_it), "{path:?} {what}: {report:#?}");
+    }
+    assert_eq!(report.faults.len(), 3, "{report:#?}");
+    // A tree that is being made has not met them yet.
+    let creating = TreeRecord { state: TreeState::Creating };
+    planter.put(&key::tree(FIRST.object(planter.directory)), Some(&creating.encode()));
+    planter.expect(&[(FaultKind::Usage, None, "the usage counter of quota tree")]);
+    // One without a directory.
+    planter.put(&key::tree(FIRST.object(planter.directory)), None);
+    planter.put(&key::tree(FIRST.object(Ino(999))), Some(&ready.encode()));
+    planter.expect(&[
+        (FaultKind::Inode, Some("/d"), "should be in no quota tree"),
+        (FaultKind::Inode, Some("/d/f"), "it is in no quota tree"),
+        (FaultKind::Inode, Some("/d/s"), "it is in no quota tree"),
+        (FaultKind::Record, None, "quota tree 999 is of no directory"),
+        (FaultKind::Usage, None, "the usage counter of quota tree"),
+    ]);
 }
 
 #[test]

@@ -6,11 +6,12 @@ use crate::api::attributes::FileType;
 use crate::api::ids::{Cookie, ExtentId, Ino, SegmentId};
 use crate::api::request::Error;
 use crate::api::time::Time;
+use crate::api::trees::TreeState;
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Key, Table};
 use crate::encoding::record::{
     CookieRecord, ExtentMapping, InodeRecord, MetaRecord, NameRecord, PendingTruncation, SegmentRecord,
-    Source, UsageRecord, VolumeRecord,
+    Source, TreeRecord, UsageRecord, VolumeRecord,
 };
 use crate::media::Media;
 use crate::media::memory::MemoryMedia;
@@ -49,6 +50,22 @@ pub(super) fn lists(repaired: &Repaired, path: Option<&str>, words: &str) {
 
 pub(super) fn inode(planter: &Planter, ino: Ino) -> InodeRecord {
     InodeRecord::decode(&planter.get(&key::inode(FIRST.object(ino)))).unwrap()
+}
+
+#[test]
+fn every_object_comes_into_the_tree_of_its_directory() {
+    let planter = Planter::new();
+    let tree = planter.directory.0;
+    planter.change_inode(planter.directory, |record| record.tree = tree);
+    planter.change_inode(planter.other, |record| record.tree = 77);
+    let ready = TreeRecord { state: TreeState::Ready };
+    planter.put(&key::tree(FIRST.object(planter.directory)), Some(&ready.encode()));
+    planter.put(&key::tree(FIRST.object(planter.file)), Some(&ready.encode()));
+    mend_all(&planter);
+    for ino in [planter.directory, planter.file, planter.symlink] {
+        assert_eq!(inode(&planter, ino).tree, tree);
+    }
+    assert_eq!(inode(&planter, planter.other).tree, 0);
 }
 
 #[test]
