@@ -2,10 +2,10 @@
 
 use wire::nfs3;
 use wire::rpc::AcceptStat;
-use wire::{mount3, nfs4, nlm4, nsm, portmap};
+use wire::{mount3, nfs4, nlm4, nsm, portmap, rquota};
 
 use crate::call::Operation;
-use crate::summary::{MOUNT, NFS3, NFS4, NLM, NSM, OperationId, PORTMAP};
+use crate::summary::{MOUNT, NFS3, NFS4, NLM, NSM, OperationId, PORTMAP, RQUOTA};
 
 /// One version of a program, with its procedures in the order of their numbers.
 struct Version {
@@ -17,7 +17,7 @@ struct Version {
 }
 
 /// The programs that are served, the busiest first.
-static VERSIONS: [Version; 8] = [
+static VERSIONS: [Version; 10] = [
     Version {
         program: nfs3::PROGRAM,
         version: nfs3::VERSION,
@@ -42,6 +42,18 @@ static VERSIONS: [Version; 8] = [
         version: mount3::VERSION,
         procedures: &crate::mount::OPERATIONS,
         first: MOUNT,
+    },
+    Version {
+        program: rquota::PROGRAM,
+        version: rquota::VERSION_USERS,
+        procedures: &crate::rquota::OPERATIONS,
+        first: RQUOTA,
+    },
+    Version {
+        program: rquota::PROGRAM,
+        version: rquota::VERSION_KINDS,
+        procedures: &crate::rquota::OPERATIONS,
+        first: RQUOTA,
     },
     Version {
         program: portmap::PROGRAM,

@@ -1,5 +1,5 @@
 //! Sans-I/O servers of NFS versions 3 (RFC 1813), 4.0, 4.1 and 4.2 (RFC 7530, 8881, 7862), of their companions MOUNT, NLM
-//! and NSM, and a minimal portmapper (RFC 1833).
+//! NSM and RQUOTA, and a minimal portmapper (RFC 1833).
 //!
 //! The bytes of a call and a clock reading go in, operations run on a [`volume::volume::Volume`], the bytes of the reply
 //! come out. [`service::Service::handle`] is the only entrance.
@@ -11,6 +11,7 @@
 //! | `v3` | the 22 procedures of NFSv3, one file each, named as the RFC names them |
 //! | `v4` | COMPOUND and its operations, one file each |
 //! | `mount`, `portmap` | MOUNT; portmapper and rpcbind, which name this very port |
+//! | `rquota` | quotas, as the quota tools of clients ask for them |
 //! | `nlm`, `nsm` | locks and status monitor for NFSv3, on the state of NFSv4 |
 //! | `rpc_cache` | executes non-idempotent calls once |
 //! | `recall` | recalls delegations before operations of any version |
@@ -49,6 +50,7 @@ mod portmap;
 mod progress;
 mod recall;
 mod rpc_cache;
+mod rquota;
 pub mod service;
 mod state;
 mod status;

@@ -468,6 +468,8 @@ impl<'o> OpenReply<'o> {
             Some(_) => Status::of_result(result),
             // but results of NLM begin with a cookie.
             None if id.protocol() == Protocol::Nlm => Status::of_nlm(result),
+            // and those of RQUOTA, which has no failures of NFS, with a number for success too.
+            None if id.protocol() == Protocol::Rquota => Status::of_rquota(result),
             None => Status::OK,
         }
     }

@@ -10,7 +10,7 @@ mod operation;
 mod status;
 
 pub use operation::{Class, OperationId, Protocol};
-pub(crate) use operation::{MOUNT, NFS3, NFS4, NLM, NSM, PORTMAP};
+pub(crate) use operation::{MOUNT, NFS3, NFS4, NLM, NSM, PORTMAP, RQUOTA};
 pub use status::Status;
 
 /// What a call did. It is made for each reply, so it is small, and allocates nothing unless a COMPOUND has very many operations.

@@ -112,7 +112,7 @@ fn null_of_every_program_replies_to_all_clients() {
 fn unknown_programs_versions_and_procedures_are_reported() {
     let mismatch = |low, high| accepted(AcceptStat::ProgMismatch { low, high });
     let cases = [
-        (100_011, 4, NULL, accepted(AcceptStat::ProgUnavail)),
+        (100_227, 4, NULL, accepted(AcceptStat::ProgUnavail)),
         (nfs3::PROGRAM, 2, NULL, mismatch(3, 4)),
         (nfs3::PROGRAM, 5, NULL, mismatch(3, 4)),
         (nfs3::PROGRAM, 3, 22, accepted(AcceptStat::ProcUnavail)),
@@ -280,7 +280,7 @@ fn the_portmapper_returns_this_port() {
     assert_eq!(ask(nfs3::PROGRAM, portmap::PROTOCOL_TCP), 2049);
     assert_eq!(ask(mount3::PROGRAM, portmap::PROTOCOL_TCP), 2049);
     assert_eq!(ask(nfs3::PROGRAM, portmap::PROTOCOL_UDP), 0);
-    assert_eq!(ask(100_011, portmap::PROTOCOL_TCP), 0);
+    assert_eq!(ask(100_227, portmap::PROTOCOL_TCP), 0);
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn rpcbind_returns_this_address() {
     };
     assert_eq!(ask(nfs3::PROGRAM, b"tcp"), b"192.0.2.2.8.1");
     assert_eq!(ask(nfs3::PROGRAM, b"udp"), b"");
-    assert_eq!(ask(100_011, b"tcp"), b"");
+    assert_eq!(ask(100_227, b"tcp"), b"");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use wire::nfs3;
 use wire::nfs4::OpNum4;
-use wire::{mount3, nlm4};
+use wire::{mount3, nlm4, rquota};
 
 /// A protocol that is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,6 +17,8 @@ pub enum Protocol {
     Mount,
     /// The status monitor.
     Nsm,
+    /// RQUOTA, both versions.
+    Rquota,
     /// The portmapper and rpcbind.
     Portmap,
     /// Calls of programs, versions and procedures that do not exist.
@@ -25,12 +27,13 @@ pub enum Protocol {
 
 impl Protocol {
     /// All protocols, in the order of their numbers.
-    pub const ALL: [Protocol; 7] = [
+    pub const ALL: [Protocol; 8] = [
         Protocol::Nfs3,
         Protocol::Nfs4,
         Protocol::Nlm,
         Protocol::Mount,
         Protocol::Nsm,
+        Protocol::Rquota,
         Protocol::Portmap,
         Protocol::Rpc,
     ];
@@ -44,6 +47,7 @@ impl Protocol {
             Protocol::Nlm => "nlm",
             Protocol::Mount => "mount",
             Protocol::Nsm => "nsm",
+            Protocol::Rquota => "rquota",
             Protocol::Portmap => "portmap",
             Protocol::Rpc => "rpc",
         }
@@ -132,7 +136,8 @@ pub(crate) const NFS4: u8 = 22;
 pub(crate) const NLM: u8 = NFS4 + NFS4_OPERATIONS;
 pub(crate) const MOUNT: u8 = NLM + 24;
 pub(crate) const NSM: u8 = MOUNT + 6;
-pub(crate) const PORTMAP: u8 = NSM + 7;
+pub(crate) const RQUOTA: u8 = NSM + 7;
+pub(crate) const PORTMAP: u8 = RQUOTA + 5;
 const UNKNOWN: u8 = PORTMAP + 5;
 
 /// One more than the largest number of an operation of NFSv4. The numbers 0 and 1 are the procedures NULL and COMPOUND, 2 is
@@ -182,7 +187,8 @@ impl OperationId {
             NFS4..NLM => Protocol::Nfs4,
             NLM..MOUNT => Protocol::Nlm,
             MOUNT..NSM => Protocol::Mount,
-            NSM..PORTMAP => Protocol::Nsm,
+            NSM..RQUOTA => Protocol::Nsm,
+            RQUOTA..PORTMAP => Protocol::Rquota,
             PORTMAP..UNKNOWN => Protocol::Portmap,
             _ => Protocol::Rpc,
         }
@@ -203,6 +209,9 @@ impl OperationId {
                 const NAMES: [&str; 7] =
                     ["NULL", "STAT", "MON", "UNMON", "UNMON_ALL", "SIMU_CRASH", "NOTIFY"];
                 NAMES.get(usize::from(self.0 - NSM)).copied()
+            }
+            Protocol::Rquota => {
+                rquota::Procedure::from_code(code(self.0 - RQUOTA)).map(rquota::Procedure::name)
             }
             Protocol::Portmap => {
                 const NAMES: [&str; 5] = ["NULL", "SET", "UNSET", "GETPORT", "DUMP"];

@@ -3,6 +3,7 @@
 use wire::mount3::MountStat3;
 use wire::nfs3::NfsStat3;
 use wire::nfs4::NfsStat4;
+use wire::rquota;
 
 use super::Protocol;
 
@@ -64,6 +65,14 @@ impl Status {
         Status::of_result(result.get(padded.saturating_add(4)..).unwrap_or_default())
     }
 
+    /// The status of a result of RQUOTA, where success has a number.
+    pub(crate) fn of_rquota(result: &[u8]) -> Status {
+        match Status::of_result(result) {
+            Status(rquota::STATUS_OK) => Status::OK,
+            other => other,
+        }
+    }
+
     /// Returns the name in the protocol's RFC, without the prefix that all have: `NOENT`.
     #[must_use]
     pub fn name(self, protocol: Protocol) -> &'static str {
@@ -80,6 +89,11 @@ impl Status {
             Protocol::Nfs4 => NfsStat4::from_code(self.0).map(NfsStat4::name),
             Protocol::Mount => MountStat3::from_code(self.0).map(MountStat3::name),
             Protocol::Nlm => usize::try_from(self.0).ok().and_then(|number| NLM_NAMES.get(number)).copied(),
+            Protocol::Rquota => match self.0 {
+                rquota::STATUS_NO_QUOTA => Some("NOQUOTA"),
+                rquota::STATUS_PERM => Some("EPERM"),
+                _ => None,
+            },
             Protocol::Nsm | Protocol::Portmap | Protocol::Rpc => None,
         };
         let name = name.unwrap_or("OTHER");
@@ -111,6 +125,7 @@ mod tests {
             (NfsStat4::BadStateId.code(), Protocol::Nfs4, "BAD_STATEID"),
             (1, Protocol::Nlm, "DENIED"),
             (MountStat3::Acces.code(), Protocol::Mount, "ACCES"),
+            (rquota::STATUS_PERM, Protocol::Rquota, "EPERM"),
             (12_345, Protocol::Nfs3, "OTHER"),
             (0, Protocol::Portmap, "OK"),
         ];

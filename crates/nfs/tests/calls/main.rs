@@ -15,6 +15,7 @@ mod malformed;
 mod mounts;
 mod names;
 mod payloads;
+mod quotas;
 mod retransmission;
 mod rights;
 mod support;

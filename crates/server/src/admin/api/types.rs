@@ -304,7 +304,7 @@ pub struct Activity {
     pub client: String,
     /// The name of the volume; empty if the calls were about none.
     pub volume: String,
-    /// The protocol: `nfs3`, `nfs4`, `nlm`, `mount`, `nsm`, `portmap` or `rpc`.
+    /// The protocol: `nfs3`, `nfs4`, `nlm`, `mount`, `nsm`, `rquota`, `portmap` or `rpc`.
     pub protocol: String,
     /// The operation; of a COMPOUND, the one that it was made for.
     pub operation: String,
