@@ -54,6 +54,9 @@ impl Volume {
                 change.add_usage(&old, -bytes, -1);
                 change.add_usage(&record, bytes, 1);
                 move_growth(&mut change, &mut state, owners, growth);
+                if record.links == 0 {
+                    self.orphans.change_owners(ino, owners);
+                }
             }
             change.put_inode(ino, &record);
             *state.record_mut() = record;

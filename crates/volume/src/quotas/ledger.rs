@@ -45,6 +45,11 @@ impl Owners {
         Owners { tree: record.tree, uid: record.uid, gid: record.gid }
     }
 
+    /// Returns the owners of all kinds.
+    pub(crate) fn each(self) -> impl Iterator<Item = Owner> {
+        QuotaKind::ALL.into_iter().map(move |kind| self.of_kind(kind))
+    }
+
     /// Returns the owner of a kind.
     fn of_kind(self, kind: QuotaKind) -> Owner {
         let id = match kind {
@@ -137,8 +142,8 @@ pub(crate) enum Refusal {
     Unflushed(Owner),
     /// The size of the volume is used up.
     NoSpace,
-    /// A quota is used up.
-    Quota,
+    /// A quota of this owner is used up.
+    Quota(Owner),
 }
 
 /// The accounts of a volume.
@@ -345,14 +350,14 @@ impl Accounts {
         let (Some(size), Some(account)) =
             (self.size.filter(|_| owner == Owner::VOLUME), self.open.get(owner))
         else {
-            return Refusal::Quota;
+            return Refusal::Quota(owner);
         };
         let used = account.used();
         let over_size = amount.bytes > 0
             && used.bytes.saturating_add(amount.bytes) > size.saturating_sub(account.reserved().bytes);
         let over_objects =
             amount.inodes > 0 && used.inodes + account.reserved().inodes + amount.inodes > objects_max(size);
-        if over_size || over_objects { Refusal::NoSpace } else { Refusal::Quota }
+        if over_size || over_objects { Refusal::NoSpace } else { Refusal::Quota(owner) }
     }
 
     /// Returns what limits leave to the owners of an object, and what is used of the hard one that leaves least.

@@ -11,6 +11,7 @@ use crate::api::quotas::{Exceeded, Grace, Limit, Limits, Owner, QuotaKind};
 use crate::api::request::{Access, Answer, Credentials, Error, Request};
 use crate::api::results::{CreateHow, SetXattr, Stability};
 use crate::api::time::Time;
+use crate::background::Progress;
 use crate::encoding::record::UsageRecord;
 use crate::media::memory::Random;
 use crate::pool::Pool;
@@ -191,6 +192,42 @@ fn the_superuser_exceeds_the_limits_of_persons_only() {
     }
     let upside_down = Limits { bytes: Limit { soft: Some(2), hard: Some(1) }, ..Limits::default() };
     assert_eq!(volume.set_quota(user(1), Some(upside_down), NOW), Err(Error::Invalid));
+}
+
+#[test]
+fn only_removed_files_that_count_have_a_caller_at_its_limit_wait() {
+    let world = World::new();
+    let volume = volume(world.volume.pool());
+    for uid in [1001, 1002] {
+        set(&volume, user(uid), hard(None, Some(1)));
+    }
+    let (one, other) = (Caller::new(1001, 101), Caller::new(1002, 102));
+    let file = one.create(&volume, "full").unwrap();
+    let leave = |caller: &Caller, name: &str| {
+        let file = caller.create(&volume, name).unwrap();
+        volume.hold(file);
+        caller.remove(&volume, name).unwrap();
+        volume.release(file);
+        file
+    };
+    let refusal = |caller: &Caller| {
+        let request = Request { credentials: &caller.who, now: NOW, access: Access::Blocking, key: None };
+        let how = CreateHow::Guarded(Default::default());
+        volume.create_file(&request, Ino::ROOT, b"more", &how, &mut nothing).unwrap_err().error
+    };
+    leave(&other, "left");
+    // However many files of others leave, they make no room.
+    assert_eq!(refusal(&one), Error::QuotaExceeded);
+    assert_eq!(refusal(&other), Error::ObjectBusy, "the next step makes room");
+    assert_eq!(volume.pool().step_orphans(NOW), Progress::Worked);
+    // A file that leaves has a new owner, who is at his limit.
+    one.remove(&volume, "full").unwrap();
+    let left = leave(&other, "left");
+    Caller::root().chown(&volume, left, Some(1001), None).unwrap();
+    assert_eq!(refusal(&one), Error::ObjectBusy);
+    assert_eq!(volume.pool().step_orphans(NOW), Progress::Worked);
+    assert!(one.create(&volume, "full").unwrap() > file && other.create(&volume, "room").is_ok());
+    assert_eq!([refusal(&one), refusal(&other)], [Error::QuotaExceeded; 2]);
 }
 
 #[test]

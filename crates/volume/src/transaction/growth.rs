@@ -118,12 +118,16 @@ impl Volume {
                 });
                 Error::ObjectBusy
             }
-            // A file that was removed while it was open counts until a background step has freed it.
-            Err(_) if self.orphans.are_leaving(self.number()) => Error::ObjectBusy,
-            Err(Refusal::NoSpace) => Error::NoSpace,
-            Err(Refusal::Quota) => Error::QuotaExceeded,
+            Err(Refusal::NoSpace) => self.unless_files_leave(Owner::VOLUME, Error::NoSpace),
+            Err(Refusal::Quota(owner)) => self.unless_files_leave(owner, Error::QuotaExceeded),
         };
         Err(error.into())
+    }
+
+    /// Returns the error of a caller that a limit of an owner refuses. A file that was removed while it was open counts until a
+    /// background step has freed it; but nobody waits for files that make no room for him.
+    fn unless_files_leave(&self, owner: Owner, error: Error) -> Error {
+        if self.orphans.are_leaving(self.number(), owner) { Error::ObjectBusy } else { error }
     }
 
     /// Like [`Volume::reserve_growth`], but requests nothing.

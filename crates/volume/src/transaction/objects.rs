@@ -7,6 +7,7 @@ use crate::encoding::key;
 use crate::encoding::record::{CookieRecord, InodeRecord, NameRecord};
 use crate::file::inodes::{InodeState, Presence};
 use crate::pool::Pool;
+use crate::quotas::Owners;
 use crate::transaction::change::Change;
 
 impl Pool {
@@ -81,7 +82,7 @@ impl Pool {
             self.touch(&mut record, stamp, false);
             change.put_inode(id, &record);
             change.put_new(key::orphan(id), Vec::new());
-            self.orphans.add(id);
+            self.orphans.add(id, Owners::of(&record));
             return Some(record);
         }
         self.remove_object(change, state);
