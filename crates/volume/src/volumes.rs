@@ -147,6 +147,7 @@ impl Pool {
             self.volumes.write().insert(number, Arc::clone(&volume.own));
             volume.own.set_deleted(false);
         })?;
+        self.orphans.forget_volume(number);
         self.write_back.press();
         self.checkpoints.kick();
         Ok(Durability::of(seq))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::world::{OPTIONS, World};
+use super::world::{OPTIONS, World, nothing};
 use crate::api::ids::{Ino, VolumeId, VolumeNumber};
 use crate::api::request::{Access, Credentials, Durable, Error, Journaled, Request, RequestKey};
 use crate::api::results::Stability;
@@ -209,6 +209,22 @@ fn a_thousand_idle_volumes_take_little_memory() {
     let shared = pool.view().active.bytes() + pool.inodes.window_bytes() + pool.inodes.note_bytes();
     assert!(OWN + roots < 2048, "{OWN} + {roots} bytes");
     assert_eq!((shared, pool.orphans.len(), pool.write_back.files()), (0, 0, 0));
+    assert_clean(&world.disk);
+}
+
+#[test]
+fn files_that_are_held_are_forgotten_with_their_volume() {
+    let world = World::new();
+    let pool = Arc::clone(world.volume.pool());
+    let gone = make(&pool, "gone", 11);
+    let file = fill(&gone, b"file", &[1; 100]);
+    gone.hold(file);
+    patiently(&gone, |v, r| v.remove(r, Ino::ROOT, b"file", &mut nothing));
+    assert_eq!(pool.orphans.len(), 1);
+    pool.delete_volume(&gone).unwrap();
+    assert!(pool.orphans.len() == 0 && !pool.orphans.is_held(gone.object(file)));
+    gone.release(file);
+    work(&pool);
     assert_clean(&world.disk);
 }
 

@@ -101,6 +101,15 @@ impl Orphans {
         state.orphans.remove(&id);
     }
 
+    /// Forgets everything about a deleted volume.
+    pub fn forget_volume(&self, volume: VolumeNumber) {
+        let mut state = self.state.lock();
+        state.held.retain(|id, _| id.volume != volume);
+        state.orphans.retain(|id, _| id.volume != volume);
+        state.leaving.retain(|id| id.volume != volume);
+        state.leaving_of.retain(|(of, _), _| *of != volume);
+    }
+
     /// Adds a holder of a file.
     pub fn hold(&self, id: ObjectId) {
         let mut state = self.state.lock();
