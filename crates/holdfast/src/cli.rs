@@ -6,7 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Error, Parser, Subcommand};
 
 use crate::commands::{
-    bench, check, completions, config, dump, man, pool, quota, serve, status, token, top, volume,
+    bench, check, completions, config, dump, man, pool, quota, serve, status, token, top, tree, volume,
 };
 
 /// Follows the help of every command.
@@ -29,8 +29,10 @@ pub(crate) enum Command {
     Volume(volume::Volume),
     /// Create, list, show and delete pools, which hold volumes
     Pool(pool::Pool),
-    /// Limit what users, groups and volumes use, and show it, also while a server runs
+    /// Limit what users, groups, trees and volumes use, and show it, also while a server runs
     Quota(quota::Quota),
+    /// Make directories quota trees, list and delete them, also while a server runs
+    Tree(tree::Tree),
     /// Check volumes for faults; no server may be running on the data directory
     Check(check::Check),
     /// Copy the files of a volume, damaged or not, or print its records; no server may be running on the data directory

@@ -14,4 +14,5 @@ pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod token;
 pub(crate) mod top;
+pub(crate) mod tree;
 pub(crate) mod volume;

@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         Command::Serve(serve) => commands::serve::run(&serve),
         Command::Volume(volume) => commands::volume::run(&volume),
         Command::Quota(quota) => commands::quota::run(&quota),
+        Command::Tree(tree) => commands::tree::run(&tree),
         Command::Pool(pool) => commands::pool::run(&pool),
         Command::Check(check) => commands::check::run(&check),
         Command::Dump(dump) => commands::dump::run(&dump),

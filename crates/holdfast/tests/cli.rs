@@ -38,5 +38,7 @@ mod service;
 mod serving;
 #[path = "cli/top.rs"]
 mod top;
+#[path = "cli/trees.rs"]
+mod trees;
 #[path = "cli/volumes.rs"]
 mod volumes;

@@ -24,6 +24,7 @@ pub use unserved::{Unserved, in_pool};
 pub(crate) mod home;
 mod octal;
 pub mod quotas;
+pub mod trees;
 mod unserved;
 
 /// The volume of a new data directory.

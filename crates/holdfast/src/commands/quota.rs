@@ -1,4 +1,4 @@
-//! `holdfast quota`: limits what users, groups and whole volumes use. If a server runs on the data directory, the command asks it;
+//! `holdfast quota`: limits what users, groups, quota trees and whole volumes use. If a server runs on the data directory, the command asks it;
 //! otherwise it opens the data directory itself.
 
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use server::volumes::{self, Unserved, quotas};
 use volume::Volume;
 
 use super::named::with_warnings;
+use super::tree::number_of;
 use super::volume::offline;
 use crate::report::{Outcome, as_json, print_either};
 
@@ -26,12 +27,13 @@ mod table;
 const PAGE: usize = 1000;
 
 const SET_EXAMPLES: &str = "A limit is written HARD, or SOFT:HARD. The soft one may be exceeded for the grace period (`holdfast quota grace`), the hard one \
-never. What a limit does not name stays; `none` removes it. The superuser is bound by the limits of volumes only.
+never. What a limit does not name stays; `none` removes it. The superuser is bound by the limits of trees and volumes only.
 
 Examples:
   holdfast quota set /srv/holdfast home --user alice --bytes 8GiB:10GiB
   holdfast quota set /srv/holdfast home --all-users --bytes 5GiB --inodes 100000
   holdfast quota set /srv/holdfast home --group students --bytes none
+  holdfast quota set /srv/holdfast home --tree /projects/atlas --bytes 2TiB
   holdfast quota set /srv/holdfast home --user alice --reset";
 
 const GRACE_EXAMPLES: &str = "Examples:
@@ -57,9 +59,16 @@ struct Of {
     json: bool,
 }
 
+impl Of {
+    /// Finds out whose quota is meant.
+    fn resolve(&self, owner: &Owner) -> Result<(QuotaKind, Option<u64>), Error> {
+        owner.resolve(|tree| number_of(&self.data, &self.name, tree))
+    }
+}
+
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Limit what a user, a group, all others or the whole volume may use
+    /// Limit what a user, a group, a quota tree, all others or the whole volume may use
     #[command(after_help = SET_EXAMPLES)]
     Set {
         #[command(flatten)]
@@ -72,18 +81,18 @@ enum Action {
         /// The limits on inodes: files, directories and others
         #[arg(long, value_name = "LIMIT")]
         inodes: Option<Limited<Inodes>>,
-        /// Remove the limits first: a user or a group then has those of all others
+        /// Remove the limits first: a user, a group or a tree then has those of all others
         #[arg(long)]
         reset: bool,
     },
-    /// Show what a user, a group or the whole volume uses, and the limits
+    /// Show what a user, a group, a quota tree or the whole volume uses, and the limits
     Show {
         #[command(flatten)]
         of: Of,
         #[command(flatten)]
         owner: Owner,
     },
-    /// List what all users or groups use, and the limits
+    /// List what all users, groups or quota trees use, and the limits
     Report {
         #[command(flatten)]
         of: Of,
@@ -113,13 +122,13 @@ pub(crate) fn run(quota: &Quota) -> Outcome {
 fn act(action: &Action) -> Result<(), Error> {
     match action {
         Action::Set { of, owner, bytes, inodes, reset } => {
-            let (kind, id) = owner.resolve()?;
+            let (kind, id) = of.resolve(owner)?;
             let (bytes, inodes) = (bytes.map(Limited::limit), inodes.map(Limited::limit));
             let change = QuotaChange { kind, id, bytes, inodes, reset: *reset, grace: None };
             show(&set(of, &change)?, of.json);
         }
         Action::Show { of, owner } => {
-            let (kind, id) = owner.resolve()?;
+            let (kind, id) = of.resolve(owner)?;
             show(&find(of, kind, id)?, of.json);
         }
         Action::Report { of, kind } => report(of, kind.kind())?,
@@ -163,7 +172,7 @@ fn set(of: &Of, change: &QuotaChange) -> Result<QuotaInfo, Error> {
     })
 }
 
-fn find(of: &Of, kind: QuotaKind, id: Option<u32>) -> Result<QuotaInfo, Error> {
+fn find(of: &Of, kind: QuotaKind, id: Option<u64>) -> Result<QuotaInfo, Error> {
     if !admin::is_served(&of.data) {
         return with_volume(of, |volume| quotas::quota(volume, kind, id));
     }
@@ -175,7 +184,7 @@ fn find(of: &Of, kind: QuotaKind, id: Option<u32>) -> Result<QuotaInfo, Error> {
 }
 
 /// Returns the quota of one who uses nothing, and so is not listed: that of all others.
-fn unused(data: &Path, name: &str, kind: QuotaKind, id: Option<u32>) -> Result<QuotaInfo, Error> {
+fn unused(data: &Path, name: &str, kind: QuotaKind, id: Option<u64>) -> Result<QuotaInfo, Error> {
     let target = format!("{}?kind={}&limit=1", resource(name), kind.name());
     let list: QuotaList = admin::get(data, &target)?;
     let others = list.quotas.into_iter().find(|quota| quota.id.is_none());
@@ -202,7 +211,7 @@ fn report(of: &Of, kind: QuotaKind) -> Result<(), Error> {
 }
 
 /// Asks for one page after the other.
-fn all_pages(mut ask: impl FnMut(Option<u32>) -> Result<QuotaList, Error>) -> Result<Vec<QuotaInfo>, Error> {
+fn all_pages(mut ask: impl FnMut(Option<u64>) -> Result<QuotaList, Error>) -> Result<Vec<QuotaInfo>, Error> {
     let QuotaList { quotas: mut listed, mut next } = ask(None)?;
     while next.is_some() {
         let list = ask(next)?;

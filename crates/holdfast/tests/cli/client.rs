@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use wire::mount3::{self, DirPath, MntRes};
 use wire::nfs3::{
-    self, CreateArgs, CreateHow3, CreateRes, DirOpArgs3, FileHandle3, Filename3, LookupArgs, LookupRes,
-    NfsStat3, ReadArgs, ReadRes, Sattr3, SetTime, StableHow, WriteArgs, WriteRes,
+    self, CreateArgs, CreateHow3, CreateRes, DirOpArgs3, FileHandle3, Filename3, FsstatArgs, FsstatRes,
+    LookupArgs, LookupRes, MkdirArgs, NfsStat3, ReadArgs, ReadRes, Sattr3, SetTime, StableHow, WriteArgs,
+    WriteRes,
 };
 use wire::nlm4::{self, HostName, LockArgs, Netobj, Nlm4Lock, Nlm4Stats};
 use wire::record::write_record;
@@ -167,6 +168,31 @@ impl Client {
         let written = written.map_err(|failed| io::Error::other(format!("{:?}", failed.status)))?;
         assert_eq!(written.count, arguments.count);
         Ok(handle)
+    }
+
+    /// Makes a directory in the root directory, and returns its handle.
+    pub(crate) fn make_directory(&mut self, name: &str) -> Vec<u8> {
+        let root = self.root.clone();
+        let attributes = Sattr3 {
+            mode: Some(0o777),
+            uid: None,
+            gid: None,
+            size: None,
+            atime: SetTime::DontChange,
+            mtime: SetTime::DontChange,
+        };
+        let arguments = MkdirArgs { place: place(&root, name), attributes };
+        let result = self.nfs(nfs3::Procedure::Mkdir, &arguments).unwrap();
+        let created = CreateRes::decode(&mut Decoder::new(&result)).unwrap();
+        created.unwrap().obj.unwrap().as_bytes().to_vec()
+    }
+
+    /// Returns the total and the free bytes that an object shows.
+    pub(crate) fn space(&mut self, handle: &[u8]) -> (u64, u64) {
+        let arguments = FsstatArgs { fsroot: FileHandle3::new(handle).unwrap() };
+        let result = self.nfs(nfs3::Procedure::Fsstat, &arguments).unwrap();
+        let shown = FsstatRes::decode(&mut Decoder::new(&result)).unwrap().unwrap();
+        (shown.tbytes, shown.abytes)
     }
 
     /// Whether the root directory has this name.

@@ -18,6 +18,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod trees;
 pub mod types;
 mod volumes;
 

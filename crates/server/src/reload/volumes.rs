@@ -15,6 +15,8 @@ use crate::reload::Reloader;
 use crate::volumes;
 use crate::volumes::quotas;
 use crate::volumes::quotas::{QuotaChange, QuotaInfo, QuotaKind, QuotaList};
+use crate::volumes::trees;
+use crate::volumes::trees::{NewTree, TreeInfo};
 use crate::volumes::{NewVolume, VolumeChange, VolumeInfo};
 
 /// Most time that the deletion of a volume waits for calls that began before. The engine refuses what they do later.
@@ -121,7 +123,7 @@ impl Reloader {
         &self,
         name: &str,
         kind: QuotaKind,
-        from: Option<u32>,
+        from: Option<u64>,
         max: usize,
     ) -> Result<QuotaList, Error> {
         quotas::quotas(&volumes::find(&self.pools, name)?, kind, from, max)
@@ -137,6 +139,38 @@ impl Reloader {
             volumes::wait_durable(&volume, after)?;
         }
         quotas::quota(&volume, change.kind, change.id)
+    }
+
+    /// Returns the quota trees of a volume.
+    ///
+    /// # Errors
+    /// There is no such volume, or they cannot be read.
+    pub(crate) fn trees(&self, name: &str) -> Result<Vec<TreeInfo>, Error> {
+        trees::list(&volumes::find(&self.pools, name)?)
+    }
+
+    /// Makes a directory a quota tree, and returns it.
+    ///
+    /// # Errors
+    /// There is no such volume, and those of [`trees::create`].
+    pub(crate) fn create_tree(&self, name: &str, new: &NewTree) -> Result<TreeInfo, Error> {
+        let volume = volumes::find(&self.pools, name)?;
+        let (id, after) = trees::create(&volume, new)?;
+        volumes::wait_durable(&volume, after)?;
+        tracing::info!(volume = name, path = new.path, tree = id, "quota tree begun");
+        let made = trees::list(&volume)?.into_iter().find(|tree| tree.id == id);
+        made.ok_or_else(|| Error::failed(format!("the directory {:?} was removed meanwhile", new.path)))
+    }
+
+    /// Deletes a quota tree.
+    ///
+    /// # Errors
+    /// There is no such volume, and those of [`trees::delete`].
+    pub(crate) fn delete_tree(&self, name: &str, id: u64) -> Result<(), Error> {
+        let volume = volumes::find(&self.pools, name)?;
+        volumes::wait_durable(&volume, trees::delete(&volume, id)?)?;
+        tracing::info!(volume = name, tree = id, "quota tree deleted");
+        Ok(())
     }
 
     fn describe(&self, volume: &Volume) -> Result<VolumeInfo, Error> {

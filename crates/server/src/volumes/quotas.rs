@@ -11,7 +11,7 @@ use volume::request::{Durability, Error as EngineError};
 use volume::time::Time;
 
 use crate::clock::now;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 use super::{failed, with_room};
 
@@ -21,6 +21,8 @@ use super::{failed, with_room};
 pub enum QuotaKind {
     /// All files of the volume.
     Volume,
+    /// What is beneath the directory of a quota tree.
+    Tree,
     /// The files of a user.
     User,
     /// The files of a group.
@@ -31,7 +33,9 @@ impl QuotaKind {
     /// Returns the kind with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<QuotaKind> {
-        [QuotaKind::Volume, QuotaKind::User, QuotaKind::Group].into_iter().find(|kind| kind.name() == name)
+        [QuotaKind::Volume, QuotaKind::Tree, QuotaKind::User, QuotaKind::Group]
+            .into_iter()
+            .find(|kind| kind.name() == name)
     }
 
     /// Returns its name.
@@ -39,6 +43,7 @@ impl QuotaKind {
     pub fn name(self) -> &'static str {
         match self {
             QuotaKind::Volume => "volume",
+            QuotaKind::Tree => "tree",
             QuotaKind::User => "user",
             QuotaKind::Group => "group",
         }
@@ -47,6 +52,7 @@ impl QuotaKind {
     fn of_engine(self) -> quota::QuotaKind {
         match self {
             QuotaKind::Volume => quota::QuotaKind::Volume,
+            QuotaKind::Tree => quota::QuotaKind::Tree,
             QuotaKind::User => quota::QuotaKind::User,
             QuotaKind::Group => quota::QuotaKind::Group,
         }
@@ -79,16 +85,16 @@ pub struct GracePeriods {
 pub struct QuotaChange {
     /// What it is of.
     pub kind: QuotaKind,
-    /// The number of the user or group; without it, all users or groups that have no limits of their own.
+    /// The number of the tree, user or group; without it, all trees, users or groups that have no limits of their own.
     #[serde(default)]
-    pub id: Option<u32>,
+    pub id: Option<u64>,
     /// The limits on bytes of file data and extended attributes.
     #[serde(default)]
     pub bytes: Option<Limit>,
     /// The limits on inodes.
     #[serde(default)]
     pub inodes: Option<Limit>,
-    /// Removes the limits of this user, group or volume first: a user or group then has those of all others.
+    /// Removes the limits of this tree, user, group or volume first: a tree, user or group then has those of all others.
     #[serde(default)]
     pub reset: bool,
     /// How long soft limits may be exceeded, of all quotas of this kind: without `id`.
@@ -102,13 +108,13 @@ pub struct QuotaChange {
 pub struct QuotaInfo {
     /// What it is of.
     pub kind: QuotaKind,
-    /// The number of the user or group; null for the volume, and for all others of the kind.
-    pub id: Option<u32>,
+    /// The number of the tree, user or group; null for the volume, and for all others of the kind.
+    pub id: Option<u64>,
     /// The limits on bytes.
     pub bytes: Limit,
     /// The limits on inodes.
     pub inodes: Limit,
-    /// Whether these are the limits of all users or groups that have none of their own.
+    /// Whether these are the limits of all trees, users or groups that have none of their own.
     pub is_default: bool,
     /// Bytes in use.
     pub used_bytes: u64,
@@ -129,7 +135,7 @@ pub struct QuotaList {
     /// The quotas, in the order of their numbers.
     pub quotas: Vec<QuotaInfo>,
     /// Where the next page begins; null after the last one.
-    pub next: Option<u32>,
+    pub next: Option<u64>,
 }
 
 impl Limit {
@@ -145,16 +151,20 @@ impl Limit {
 }
 
 /// Returns whom a quota of the interface is of.
-fn owner_of(kind: QuotaKind, id: Option<u32>) -> Result<Owner, Error> {
+fn owner_of(kind: QuotaKind, id: Option<u64>) -> Result<Owner, Error> {
     match (kind, id) {
         (QuotaKind::Volume, None) => Ok(Owner::VOLUME),
         (QuotaKind::Volume, Some(_)) => Err(Error::usage("the quota of a volume has no id: omit it")),
+        (QuotaKind::Tree, Some(0)) => Err(Error::usage("no tree has the id 0")),
         (_, Some(0)) => Err(Error::usage(format!(
-            "the {} 0 has no limits: the superuser is bound by those of volumes only",
+            "the {} 0 has no limits: the superuser is bound by those of trees and volumes only",
             kind.name()
         ))),
-        (_, Some(u32::MAX)) => Err(Error::usage(format!("no {} has the id {}", kind.name(), u32::MAX))),
-        (_, Some(id)) => Ok(Owner::new(kind.of_engine(), id.into())),
+        (QuotaKind::User | QuotaKind::Group, Some(id)) if id >= u32::MAX.into() => {
+            Err(Error::usage(format!("no {} has the id {id}", kind.name())))
+        }
+        (_, Some(u64::MAX)) => Err(Error::usage(format!("no tree has the id {}", u64::MAX))),
+        (_, Some(id)) => Ok(Owner::new(kind.of_engine(), id)),
         (_, None) => Ok(Owner::others(kind.of_engine())),
     }
 }
@@ -213,20 +223,20 @@ fn changed_limits(volume: &Volume, owner: Owner, change: &QuotaChange) -> Result
 ///
 /// # Errors
 /// There can be none of this id, or what is used cannot be read.
-pub fn quota(volume: &Volume, kind: QuotaKind, id: Option<u32>) -> Result<QuotaInfo, Error> {
+pub fn quota(volume: &Volume, kind: QuotaKind, id: Option<u64>) -> Result<QuotaInfo, Error> {
     let owner = owner_of(kind, id)?;
     volume.quota(owner).map(|quota| describe(&quota, kind)).map_err(|error| cannot(volume, error))
 }
 
-/// Returns up to `max` quotas of users or groups, from a number on, or that of the volume. The first page begins with that of all others.
+/// Returns up to `max` quotas of trees, users or groups, from a number on, or that of the volume. The first page begins with that of all others.
 ///
 /// # Errors
 /// What is used cannot be read.
-pub fn quotas(volume: &Volume, kind: QuotaKind, from: Option<u32>, max: usize) -> Result<QuotaList, Error> {
+pub fn quotas(volume: &Volume, kind: QuotaKind, from: Option<u64>, max: usize) -> Result<QuotaList, Error> {
     if kind == QuotaKind::Volume {
         return Ok(QuotaList { quotas: vec![quota(volume, kind, None)?], next: None });
     }
-    let first = u64::from(from.unwrap_or(0));
+    let first = from.unwrap_or(0);
     let found = volume.quotas(kind.of_engine(), first, max + 1).map_err(|error| cannot(volume, error))?;
     let mut infos: Vec<QuotaInfo> = found.iter().map(|quota| describe(quota, kind)).collect();
     let next = infos.get(max).and_then(|info| info.id);
@@ -246,7 +256,7 @@ fn describe(quota: &quota::Quota, kind: QuotaKind) -> QuotaInfo {
     let has_id = kind != QuotaKind::Volume && !quota.owner.is_others();
     QuotaInfo {
         kind,
-        id: u32::try_from(quota.owner.id).ok().filter(|_| has_id),
+        id: Some(quota.owner.id).filter(|_| has_id),
         bytes: Limit::of(quota.limits.bytes),
         inodes: Limit::of(quota.limits.inodes),
         is_default: quota.is_default,
@@ -262,5 +272,9 @@ fn describe(quota: &quota::Quota, kind: QuotaKind) -> QuotaInfo {
 }
 
 fn cannot(volume: &Volume, error: EngineError) -> Error {
+    if error == EngineError::NoEntry {
+        let sentence = format!("the volume {:?} has no quota tree of this number", volume.name());
+        return Error { kind: ErrorKind::NotFound, sentence };
+    }
     failed("change the quotas of", &volume.name(), volume.pool(), error)
 }

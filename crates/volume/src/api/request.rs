@@ -338,7 +338,7 @@ impl fmt::Display for Error {
             Error::NotSync => "the change time differs from the guard",
             Error::BadCookie => "the cookie was never handed out",
             Error::BadType => "objects of this type cannot be created this way",
-            Error::CrossDevice => "across two volumes",
+            Error::CrossDevice => "across two volumes or quota trees",
             Error::WouldBlock => "data is not in memory",
             Error::Busy => "a temporary limit is reached",
             Error::ObjectBusy => "the object is not ready",

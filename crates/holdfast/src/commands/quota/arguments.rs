@@ -26,16 +26,25 @@ pub(super) struct Owner {
     /// All groups that have no limits of their own
     #[arg(long)]
     all_groups: bool,
+    /// A quota tree: the path of its directory in the volume, or its number
+    #[arg(long, value_name = "TREE")]
+    tree: Option<String>,
+    /// All quota trees that have no limits of their own
+    #[arg(long)]
+    all_trees: bool,
     /// All files of the volume
     #[arg(long)]
     whole_volume: bool,
 }
 
 impl Owner {
-    /// Resolves names.
-    pub(super) fn resolve(&self) -> Result<(QuotaKind, Option<u32>), Error> {
+    /// Resolves names, those of trees with `tree`.
+    pub(super) fn resolve(
+        &self,
+        tree: impl FnOnce(&str) -> Result<u64, Error>,
+    ) -> Result<(QuotaKind, Option<u64>), Error> {
         let one = |name: &str, kind, database| match number(name, kind, database)? {
-            Some(number) => Ok(number),
+            Some(number) => Ok(u64::from(number)),
             None => Err(Error::usage(format!("--{kind} needs a {kind}, by number or by name"))),
         };
         Ok(match self {
@@ -43,6 +52,8 @@ impl Owner {
             Owner { group: Some(name), .. } => (QuotaKind::Group, Some(one(name, "group", "group")?)),
             Owner { all_users: true, .. } => (QuotaKind::User, None),
             Owner { all_groups: true, .. } => (QuotaKind::Group, None),
+            Owner { tree: Some(name), .. } => (QuotaKind::Tree, Some(tree(name)?)),
+            Owner { all_trees: true, .. } => (QuotaKind::Tree, None),
             Owner { .. } => (QuotaKind::Volume, None),
         })
     }
@@ -58,6 +69,9 @@ pub(super) struct OneKind {
     /// Those of groups
     #[arg(long)]
     groups: bool,
+    /// Those of quota trees
+    #[arg(long)]
+    trees: bool,
     /// That of the volume
     #[arg(long)]
     whole_volume: bool,
@@ -67,6 +81,7 @@ impl OneKind {
     pub(super) fn kind(&self) -> QuotaKind {
         match self {
             OneKind { groups: true, .. } => QuotaKind::Group,
+            OneKind { trees: true, .. } => QuotaKind::Tree,
             OneKind { whole_volume: true, .. } => QuotaKind::Volume,
             OneKind { .. } => QuotaKind::User,
         }

@@ -10,7 +10,7 @@ use super::{Api, Asked, json};
 pub(super) fn list(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
     let kind = asked.request.parameter("kind").map_or(Some(QuotaKind::User), QuotaKind::from_name);
     let Some(kind) = kind else {
-        return Err(Problem::new(422, "`kind` is `user`, `group` or `volume`".to_owned()));
+        return Err(Problem::new(422, "`kind` is `user`, `group`, `tree` or `volume`".to_owned()));
     };
     let from = match asked.request.parameter("from") {
         None => None,

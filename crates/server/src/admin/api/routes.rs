@@ -7,12 +7,13 @@ use crate::names;
 
 use super::problem::Problem;
 use super::types::{
-    ActivityList, ClientList, CreatedToken, Done, Event, EventList, Export, Health, NewToken, NewVolume,
-    PoolInfo, QuotaChange, QuotaInfo, QuotaList, Reloaded, Role, Status, Token, VolumeChange, VolumeInfo,
+    ActivityList, ClientList, CreatedToken, Done, Event, EventList, Export, Health, NewToken, NewTree,
+    NewVolume, PoolInfo, QuotaChange, QuotaInfo, QuotaList, Reloaded, Role, Status, Token, TreeInfo,
+    VolumeChange, VolumeInfo,
 };
 use super::{
     Api, Asked, activity, clients, events, exports, health, live, metrics, openapi, pools, quotas, status,
-    tokens, volumes,
+    tokens, trees, volumes,
 };
 
 /// The longest content of a request whose resource ignores it, bytes.
@@ -109,11 +110,16 @@ impl Route {
         const OBJECTS: (&str, &str, &str) =
             ("objects", "integer", "The most files and directories to list, up to 100; 20 unless given.");
         const KIND: (&str, &str, &str) =
-            ("kind", "string", "`user`, which is meant without it, `group` or `volume`.");
-        const FROM: (&str, &str, &str) =
-            ("from", "integer", "The number of the user or group to begin with: `next` of the page before.");
+            ("kind", "string", "`user`, which is meant without it, `group`, `tree` or `volume`.");
+        const FROM: (&str, &str, &str) = (
+            "from",
+            "integer",
+            "The number of the user, group or tree to begin with: `next` of the page before.",
+        );
+        const TREE: (&str, &str, &str) = ("id", "integer", "The number of the tree.");
         match self.path {
             "/v1/volumes/{name}/quotas" if self.is_read_only() => &[KIND, FROM, LIMIT],
+            "/v1/volumes/{name}/trees" if self.method == "DELETE" => &[TREE],
             "/v1/events" => &[EVENT, LIMIT],
             "/v1/live" => &[EVENT],
             "/v1/clients" => &[CLIENT, LIMIT],
@@ -233,19 +239,44 @@ pub(super) const ROUTES: &[Route] = &[
     Route::new(
         "GET",
         "/v1/volumes/{name}/quotas",
-        "Lists what users or groups use of a volume with their limits, or what all its files use, sorted by number.",
+        "Lists what users, groups or trees use of a volume with their limits, or what all its files use, sorted by number.",
         schema::<QuotaList>,
         quotas::list,
     ),
     Route::new(
         "PATCH",
         "/v1/volumes/{name}/quotas",
-        "Changes a quota: the limits of a user, a group, all others or the volume, or how long they may be exceeded.",
+        "Changes a quota: the limits of a user, a group, a tree, all others or the volume, or how long they may be exceeded.",
         schema::<QuotaInfo>,
         quotas::change,
     )
     .only_for(Role::Operator)
     .with_content(schema::<QuotaChange>),
+    Route::new(
+        "GET",
+        "/v1/volumes/{name}/trees",
+        "Lists the quota trees of a volume, sorted by number.",
+        schema::<Vec<TreeInfo>>,
+        trees::list,
+    ),
+    Route::new(
+        "POST",
+        "/v1/volumes/{name}/trees",
+        "Makes a directory a quota tree. What it holds is moved into the tree in the background.",
+        schema::<TreeInfo>,
+        trees::create,
+    )
+    .only_for(Role::Operator)
+    .with_content(schema::<NewTree>)
+    .creates(),
+    Route::new(
+        "DELETE",
+        "/v1/volumes/{name}/trees",
+        "Deletes a quota tree and its limits. Its directory stays, with what is in it.",
+        schema::<Done>,
+        trees::delete,
+    )
+    .only_for(Role::Operator),
     Route::new(
         "GET",
         "/v1/exports",

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::pools::PoolInfo;
 pub use crate::volumes::quotas::{GracePeriods, Limit, QuotaChange, QuotaInfo, QuotaKind, QuotaList};
+pub use crate::volumes::trees::{NewTree, TreeInfo, TreeState};
 pub use crate::volumes::{NewVolume, Root, VolumeChange, VolumeInfo};
 
 /// What a caller may do. Each role may do what those before it may.

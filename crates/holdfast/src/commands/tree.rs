@@ -1,0 +1,173 @@
+//! `holdfast tree`: makes directories quota trees, which `holdfast quota` limits. If a server runs on the data directory, the
+//! command asks it; otherwise it opens the data directory itself.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use server::admin;
+use server::admin::api::types::{Done, NewTree, TreeInfo, TreeState};
+use server::error::Error;
+use server::volumes::{self, Unserved, trees};
+
+use super::named::with_warnings;
+use super::volume::offline;
+use crate::report::{Outcome, as_json, print_either};
+
+/// Interval between looks at a tree that is being made.
+const PAUSE: Duration = Duration::from_millis(200);
+
+const CREATE_EXAMPLES: &str = "What is made in a directory of a tree from then on counts for the tree. What is there already is moved into it in \
+the background, also if the server is restarted meanwhile; the command waits for that. Files cannot be renamed or linked \
+into or out of a tree: `mv` copies them.
+
+Examples:
+  holdfast tree create /srv/holdfast home /projects/atlas
+  holdfast quota set /srv/holdfast home --tree /projects/atlas --bytes 2TiB";
+
+#[derive(Debug, Args)]
+pub(crate) struct Tree {
+    #[command(subcommand)]
+    action: Action,
+}
+
+/// A volume, and the format of the output.
+#[derive(Debug, Args)]
+struct Of {
+    /// The data directory
+    #[arg(value_name = "DATA")]
+    data: PathBuf,
+    /// The volume
+    #[arg(value_name = "VOLUME")]
+    name: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make a directory a quota tree
+    #[command(after_help = CREATE_EXAMPLES)]
+    Create {
+        #[command(flatten)]
+        of: Of,
+        /// The directory: its path in the volume
+        #[arg(value_name = "PATH")]
+        path: String,
+        /// Do not wait until what the directory holds is in the tree
+        #[arg(long)]
+        no_wait: bool,
+    },
+    /// List the quota trees of a volume
+    List {
+        #[command(flatten)]
+        of: Of,
+    },
+    /// Delete a quota tree and its limits; its directory stays, with what is in it
+    Delete {
+        #[command(flatten)]
+        of: Of,
+        /// The path of its directory in the volume, or its number
+        #[arg(value_name = "TREE")]
+        tree: String,
+    },
+}
+
+pub(crate) fn run(tree: &Tree) -> Outcome {
+    with_warnings(|| act(&tree.action)).map(|()| ExitCode::SUCCESS)
+}
+
+fn act(action: &Action) -> Result<(), Error> {
+    match action {
+        Action::Create { of, path, no_wait } => {
+            let mut made = create(of, &NewTree { path: path.clone() })?;
+            while made.state == TreeState::Creating && !no_wait {
+                thread::sleep(PAUSE);
+                let listed = list(&of.data, &of.name)?.into_iter().find(|tree| tree.id == made.id);
+                made = listed
+                    .ok_or_else(|| Error::failed(format!("the tree {path:?} was removed meanwhile")))?;
+            }
+            if let Some(reason) = &made.reason {
+                return Err(Error::failed(format!("{path:?} cannot be a quota tree: {reason}")));
+            }
+            print_either(of.json, &as_json(&made), || table(std::slice::from_ref(&made)));
+        }
+        Action::List { of } => {
+            let trees = list(&of.data, &of.name)?;
+            print_either(of.json, &as_json(&trees), || table(&trees));
+        }
+        Action::Delete { of, tree } => {
+            let id = number_of(&of.data, &of.name, tree)?;
+            delete(of, id)?;
+            print_either(of.json, &as_json(&Done {}), || format!("quota tree {id} deleted\n"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the path of a volume's trees in the interface of the server.
+fn resource(name: &str) -> String {
+    format!("/v1/volumes/{}/trees", admin::escaped(name))
+}
+
+fn create(of: &Of, new: &NewTree) -> Result<TreeInfo, Error> {
+    if admin::is_served(&of.data) {
+        return admin::ask(&of.data, "POST", &resource(&of.name), Some(new));
+    }
+    offline(Unserved::at(&of.data)?, |pools| {
+        let volume = volumes::find(pools, &of.name)?;
+        let (id, _) = trees::create(&volume, new)?;
+        trees::finish(&volume)?;
+        let listed = trees::list(&volume)?.into_iter().find(|tree| tree.id == id);
+        listed.ok_or_else(|| Error::failed("the tree is not listed"))
+    })
+}
+
+fn delete(of: &Of, id: u64) -> Result<(), Error> {
+    if admin::is_served(&of.data) {
+        let target = format!("{}?id={id}", resource(&of.name));
+        return admin::ask(&of.data, "DELETE", &target, None::<&Done>).map(|Done {}| ());
+    }
+    offline(Unserved::at(&of.data)?, |pools| {
+        let volume = volumes::find(pools, &of.name)?;
+        trees::delete(&volume, id)?;
+        trees::finish(&volume)
+    })
+}
+
+fn list(data: &Path, name: &str) -> Result<Vec<TreeInfo>, Error> {
+    if admin::is_served(data) {
+        return admin::get(data, &resource(name));
+    }
+    offline(Unserved::at(data)?, |pools| trees::list(&volumes::find(pools, name)?))
+}
+
+/// Returns the number of a tree that is named by it, or by the path of its directory.
+pub(super) fn number_of(data: &Path, volume: &str, tree: &str) -> Result<u64, Error> {
+    if let Ok(number) = tree.parse() {
+        return Ok(number);
+    }
+    let parts = |path: &str| -> Vec<String> {
+        path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    };
+    let is_it = |listed: &TreeInfo| listed.path.as_deref().is_some_and(|path| parts(path) == parts(tree));
+    let found = list(data, volume)?.into_iter().find(is_it);
+    let none = || {
+        Error::failed(format!("the volume {volume:?} has no quota tree {tree:?}: see `holdfast tree list`"))
+    };
+    found.map(|tree| tree.id).ok_or_else(none)
+}
+
+/// Writes a line for each tree.
+fn table(trees: &[TreeInfo]) -> String {
+    let mut text = String::new();
+    for TreeInfo { id, path, state, reason } in trees {
+        let path = path.as_deref().unwrap_or("(unknown path)");
+        let reason = reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
+        text.push_str(&format!("{id:>12}  {:<8}  {path}{reason}\n", state.name()));
+    }
+    text
+}
