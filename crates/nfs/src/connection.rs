@@ -8,6 +8,20 @@ use crate::limits::UNPRIVILEGED_PORT;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
 
+impl ConnectionId {
+    /// Stands for none: the call came as a datagram.
+    pub(crate) const DATAGRAM: ConnectionId = ConnectionId(u64::MAX);
+}
+
+/// How calls come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    /// By connections.
+    Tcp,
+    /// As datagrams.
+    Udp,
+}
+
 /// The connection that a call came by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
@@ -20,6 +34,11 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// Returns how the call came.
+    pub(crate) fn transport(&self) -> Transport {
+        if self.id == ConnectionId::DATAGRAM { Transport::Udp } else { Transport::Tcp }
+    }
+
     /// Returns whether it comes from a port that only the superuser of its host can use.
     pub(crate) fn is_privileged(&self) -> bool {
         self.peer.port() < UNPRIVILEGED_PORT

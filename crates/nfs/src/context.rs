@@ -27,13 +27,15 @@ pub(crate) struct Shared {
     pub(crate) in_progress: InProgress,
     pub(crate) mounts: Mounts,
     pub(crate) state: SharedState,
+    /// Whether calls come as datagrams too.
+    pub(crate) has_datagrams: bool,
 }
 
 impl Shared {
     /// Creates what a new process has.
     pub(crate) fn new(state: SharedState) -> Shared {
         let (in_progress, mounts) = (InProgress::default(), Mounts::default());
-        Shared { in_progress, mounts, state }
+        Shared { in_progress, mounts, state, has_datagrams: false }
     }
 }
 

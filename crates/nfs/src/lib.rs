@@ -7,6 +7,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`service`] | [`service::Service`], the entrance: executes a call and says what its reply waits for ([`service::Outcome`]) |
+//! | [`datagrams`] | calls that come as datagrams: what may be asked and answered so |
 //! | `dispatch` | the table from program, version and procedure to an operation |
 //! | `v3` | the 22 procedures of NFSv3, one file each, named as the RFC names them |
 //! | `v4` | COMPOUND and its operations, one file each |
@@ -39,6 +40,7 @@ mod clocks;
 mod connection;
 mod context;
 mod credentials;
+pub mod datagrams;
 mod dispatch;
 pub mod exports;
 pub mod incoming;

@@ -4,10 +4,11 @@
 //! quotas of a volume are the same at each of its directories, so that the rest of a path beneath an export does not matter.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use volume::quota::{Owner, Quota, QuotaKind};
-use volume::request::{Access, Credentials};
+use volume::request::{Access, Credentials, Durability};
 use volume::time::Time;
 use volume::volume::Volume;
 use wire::rquota::{
@@ -48,14 +49,20 @@ fn get<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
         KIND_GROUP => Some(Owner::new(QuotaKind::Group, id.into())),
         _ => None,
     };
-    let result = match (volume_at(call, path), owner) {
-        (Err(refused), _) => refused,
-        (Ok(_), None) => QuotaRes::NoQuota,
-        (Ok((_, caller)), Some(owner)) if !may_see(&caller, owner) => QuotaRes::Perm,
-        (Ok((volume, _)), Some(owner)) => quota(call, volume, owner)?,
+    let (volume, caller) = match volume_at(call, path) {
+        Ok(found) => found,
+        Err(refused) => {
+            refused.encode(out);
+            return Ok(After::NOW);
+        }
+    };
+    let result = match owner {
+        None => QuotaRes::NoQuota,
+        Some(owner) if !may_see(&caller, owner) => QuotaRes::Perm,
+        Some(owner) => quota(call, volume, owner)?,
     };
     result.encode(out);
-    Ok(After::NOW)
+    Ok(After(Some((volume, Durability::NOW))))
 }
 
 /// SETQUOTA and SETACTIVEQUOTA: AUTH_SYS does not prove that an administrator of the server calls.
@@ -73,7 +80,7 @@ fn set<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
 ///
 /// # Errors
 /// The result that says why there is none.
-fn volume_at<'a>(call: &Call<'a>, path: Path<'_>) -> Result<(&'a Volume, Credentials), QuotaRes> {
+fn volume_at<'a>(call: &Call<'a>, path: Path<'_>) -> Result<(&'a Arc<Volume>, Credentials), QuotaRes> {
     let (service, peer) = (call.service, call.connection.peer);
     let path = match path.0 {
         absolute @ [b'/', ..] => Cow::Borrowed(absolute),

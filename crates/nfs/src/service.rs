@@ -22,6 +22,7 @@ use wire::xdr::{Decode, Decoder, Encode, Encoder};
 use crate::admission::Awaited;
 use crate::call::{After, Call, Handled, Operation, Stop};
 pub use crate::clocks::ClockReading;
+use crate::connection::Transport;
 pub use crate::connection::{Connection, ConnectionId, origin};
 use crate::context::{ServiceContext, Shared};
 use crate::dispatch;
@@ -139,9 +140,23 @@ impl Service {
         self.with_config(config)
     }
 
-    fn with_config(mut self, config: Config) -> Service {
+    /// Has the portmapper tell that datagrams are taken too, at the ports of the connections. Must be called before the first
+    /// call is handled.
+    #[must_use]
+    pub fn with_datagrams(self) -> Service {
+        let config = self.context.shared.state.config().clone();
+        self.with(config, true)
+    }
+
+    fn with_config(self, config: Config) -> Service {
+        let has_datagrams = self.context.shared.has_datagrams;
+        self.with(config, has_datagrams)
+    }
+
+    fn with(mut self, config: Config, has_datagrams: bool) -> Service {
         let keys = self.context.shared.state.keys().clone();
-        self.context.shared = Arc::new(Shared::new(SharedState::new(config, keys)));
+        let state = SharedState::new(config, keys);
+        self.context.shared = Arc::new(Shared { has_datagrams, ..Shared::new(state) });
         self
     }
 
@@ -246,7 +261,7 @@ impl Service {
             }
             Err(error) => return refuse(error, &mut reply.bytes),
         };
-        let (operation, id) = match find(header) {
+        let (operation, id) = match find(header, connection) {
             Ok(found) => found,
             Err(header) => return append_header(header, &mut reply.bytes),
         };
@@ -331,7 +346,10 @@ impl Service {
     /// Appends the reply, with its record mark, that replaces a reply whose effects can never become durable:
     /// NFS3ERR_IO in the form of the procedure. Appends nothing for a procedure that does not exist.
     pub fn failure_reply(&self, call: CallId, out: &mut Vec<u8>) {
-        let Ok((operation, _)) = dispatch::find(call.program, call.version, call.procedure) else { return };
+        let Ok((operation, _)) = dispatch::find(Transport::Tcp, call.program, call.version, call.procedure)
+        else {
+            return;
+        };
         let mut writing = OpenReply::begin(operation, call.xid, out);
         writing.fail(NfsStat3::Io);
         writing.end(true, &[]);
@@ -342,11 +360,14 @@ impl Service {
 ///
 /// # Errors
 /// The reply that reports the reason.
-fn find(header: &CallHeader<'_>) -> Result<(&'static Operation, OperationId), ReplyHeader<'static>> {
+fn find(
+    header: &CallHeader<'_>,
+    connection: &Connection,
+) -> Result<(&'static Operation, OperationId), ReplyHeader<'static>> {
     if matches!(header.credential, Credential::Other(_)) {
         return Err(ReplyHeader::auth_error(header.xid, AuthStat::BadCred));
     }
-    dispatch::find(header.program, header.version, header.procedure)
+    dispatch::find(connection.transport(), header.program, header.version, header.procedure)
         .map_err(|stat| ReplyHeader::accepted(header.xid, stat))
 }
 

@@ -48,6 +48,8 @@ pub struct Config {
     pub workers: Option<usize>,
     /// Whether to register with the system's rpcbind.
     pub rpcbind: Option<bool>,
+    /// Whether to take datagrams at the ports of `listen`, too.
+    pub udp: Option<bool>,
     /// Duration of a lease of NFSv4, seconds.
     pub lease: Option<u32>,
     /// What is logged.
@@ -224,6 +226,7 @@ impl Config {
             ("threads", self.threads != other.threads),
             ("workers", self.workers != other.workers),
             ("rpcbind", self.rpcbind != other.rpcbind),
+            ("udp", self.udp != other.udp),
             ("lease", self.lease != other.lease),
             ("log", self.log != other.log),
             ("metrics", self.metrics != other.metrics),

@@ -40,6 +40,8 @@ pub(crate) struct Counters {
     pub(crate) malformed: AtomicU64,
     /// Connections that were closed to make room for others.
     pub(crate) evicted: AtomicU64,
+    /// Datagrams that were not answered, by reason.
+    pub(crate) dropped: [AtomicU64; Dropped::ALL.len()],
     /// Gauges, set in each turn.
     pub(crate) connections: AtomicUsize,
     pub(crate) parked: AtomicUsize,
@@ -66,12 +68,47 @@ impl Counters {
             refused: zero(),
             malformed: zero(),
             evicted: zero(),
+            dropped: Default::default(),
             connections: gauge(),
             parked: gauge(),
             retry_queued: gauge(),
             held_bytes: gauge(),
             held_bytes_highest: gauge(),
             held_bytes_max: AtomicUsize::new(held_bytes_max),
+        }
+    }
+
+    /// Makes the counters of the thread that answers datagrams.
+    pub(crate) fn without_connections(calls: Arc<Tallied>) -> Counters {
+        Counters { census: Census::empty(), ..Counters::new(0, calls) }
+    }
+}
+
+/// Why a datagram is not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dropped {
+    /// No export admits the address of its sender.
+    Stranger,
+    /// Too many came before it.
+    Rate,
+    /// It is no call.
+    Malformed,
+    /// A reply would be longer than the call, or cannot be made.
+    NoReply,
+}
+
+impl Dropped {
+    /// All, in the order of their numbers.
+    pub(crate) const ALL: [Dropped; 4] =
+        [Dropped::Stranger, Dropped::Rate, Dropped::Malformed, Dropped::NoReply];
+
+    /// Returns the name, as labels have it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Dropped::Stranger => "stranger",
+            Dropped::Rate => "rate",
+            Dropped::Malformed => "malformed",
+            Dropped::NoReply => "no_reply",
         }
     }
 }

@@ -20,6 +20,22 @@ pub const ACCEPTS_PER_TURN_MAX: usize = 32;
 /// host that connects continuously causes some thousand choices a second.
 pub const GIVE_WAY_CHOICES_MAX: usize = 32;
 
+/// The longest datagram that is answered, bytes: a call of RQUOTA with the longest path and credential is shorter.
+pub const DATAGRAM_BYTES_MAX: usize = 2 << 10;
+
+/// Datagrams of an origin that are answered in a second: more than a client's tools can ask for one after another, which is how they
+/// report on many users.
+pub const ORIGIN_DATAGRAMS_PER_SECOND_MAX: u32 = 5_000;
+
+/// Datagrams that are answered in a second. Each takes some ten microseconds.
+pub const DATAGRAMS_PER_SECOND_MAX: u32 = 20_000;
+
+/// Origins whose datagrams are counted. While more send datagrams, newcomers are not answered.
+pub const DATAGRAM_ORIGINS_MAX: usize = 4_096;
+
+/// Datagrams of a socket that are answered before those of the next one.
+pub const DATAGRAMS_PER_TURN_MAX: usize = 64;
+
 /// Event loops. More cores than this are better used by workers.
 pub const THREADS_MAX: usize = 64;
 

@@ -6,6 +6,7 @@ pub(crate) mod callbacks;
 pub(crate) mod connection;
 pub(crate) mod connection_shares;
 pub(crate) mod connection_table;
+pub(crate) mod datagrams;
 pub(crate) mod deferred;
 pub(crate) mod event_loop;
 pub(crate) mod interfaces;

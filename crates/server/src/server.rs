@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mio::net::TcpListener;
+use mio::net::{TcpListener, UdpSocket};
 use nfs::service::{LostRecords, Service};
 use store::Directory;
+use volume::Volume;
 use volume::time::Time;
 
 use crate::admin::{Admin, Remote, Source};
@@ -20,15 +21,16 @@ use crate::config::memory;
 use crate::config::size::Size;
 use crate::config::{Config, Export};
 use crate::counters::tally::TallySettings;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::events::Events;
 use crate::exports;
 use crate::exports::writable;
 use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_SPARE};
 use crate::metrics::{self, Scrape};
 use crate::net::callbacks::Callbacks;
+use crate::net::datagrams::Datagrams;
 use crate::net::interfaces;
-use crate::net::listener::listen_at;
+use crate::net::listener::{listen_at, take_datagrams_at};
 use crate::net::loops;
 use crate::net::loops::{Loops, no_thread};
 use crate::net::rpcbind;
@@ -39,6 +41,9 @@ use crate::reload::Reloader;
 use crate::volumes::{self, FIRST_ROOT_MODE, FIRST_VOLUME, NewVolume, Root};
 
 pub use check::{check, check_certificate, check_exports, volume_names};
+
+/// Ports that the system chooses until one is free for both TCP and UDP.
+const PORTS_TRIED_MAX: usize = 8;
 
 /// Settings of a server.
 #[derive(Clone, Debug)]
@@ -59,6 +64,8 @@ pub struct Settings {
     pub workers: usize,
     /// Whether to register with rpcbind.
     pub rpcbind: bool,
+    /// Whether to take datagrams at the ports of the addresses.
+    pub udp: bool,
     /// Duration of a lease of NFSv4.
     pub lease: Duration,
     /// Exports; if there are none, every volume is exported.
@@ -87,6 +94,7 @@ pub struct Server {
     addresses: Vec<SocketAddr>,
     mount_points: Vec<MountPoint>,
     registered: bool,
+    datagrams: Option<Datagrams>,
     pools: Vec<OpenPool>,
     drivers: Vec<Drivers>,
     protocol: Arc<Protocol>,
@@ -119,9 +127,7 @@ impl Server {
         let mount_points = MountPoint::all(&exports);
         let home = volumes::home::open(&pools)?;
         volumes.push(Arc::clone(&home));
-        let service = Service::new(exports, volumes).map_err(|error| Error::usage(error.to_string()))?;
-        let state_bytes = memory::shares(settings.memory, 1).state;
-        let service = service.with_lease(settings.lease).with_state_bytes(state_bytes);
+        let service = new_service(exports, volumes, settings)?;
         let lost = service.restore_state(clock::read()).map_err(|error| {
             Error::failed(format!(
                 "cannot restore the state of clients ({error}); run `holdfast check` on the data directory"
@@ -156,13 +162,14 @@ impl Server {
             started: now(),
             events: Arc::clone(&settings.events),
             registered: false,
+            datagrams: None,
             admin: None,
             directory,
             addresses,
             mount_points,
             pools,
         };
-        match server.start_rest(settings, sockets.remote) {
+        match server.start_rest(settings, (sockets.datagrams, sockets.remote)) {
             Ok(()) => {
                 tracing::info!(milliseconds = milliseconds_since(start), "serving");
                 Ok(server)
@@ -175,8 +182,12 @@ impl Server {
         }
     }
 
-    /// Starts what needs the whole server: the threads of pools, callbacks, copies, the administrator's socket.
-    fn start_rest(&mut self, settings: &Settings, remote: Option<Remote>) -> Result<(), Error> {
+    /// Starts what needs the whole server: the threads of pools, callbacks, copies, datagrams, the administrator's socket.
+    fn start_rest(
+        &mut self,
+        settings: &Settings,
+        (datagrams, remote): (Vec<UdpSocket>, Option<Remote>),
+    ) -> Result<(), Error> {
         for (served, commits) in self.pools.iter().zip(&self.protocol.commits) {
             let mailboxes = self.loops.mailboxes.clone();
             served.pool.on_progress(Box::new(move || {
@@ -189,9 +200,13 @@ impl Server {
         let callbacks = Callbacks::start(Arc::clone(&self.protocol), self.loops.mailboxes.clone());
         self.callbacks = Some(callbacks.map_err(|error| no_thread(&error))?);
         self.copies = Some(Copies::start(&self.protocol).map_err(|error| no_thread(&error))?);
+        if !datagrams.is_empty() {
+            let datagrams = Datagrams::start(datagrams, Arc::clone(&self.protocol), settings.tally());
+            self.datagrams = Some(datagrams.map_err(|error| no_thread(&error))?);
+        }
         self.admin = Some(self.start_admin(remote, &settings.config.1.api)?);
         if settings.rpcbind {
-            rpcbind::register(&self.addresses)?;
+            rpcbind::register(&self.addresses, self.datagrams.is_some())?;
             self.registered = true;
         }
         Ok(())
@@ -199,9 +214,11 @@ impl Server {
 
     /// Returns what the metrics are read from.
     fn metrics_source(&self) -> metrics::Source {
+        let loops = self.loops.counters.iter().cloned();
+        let datagrams = self.datagrams.iter().map(Datagrams::counters);
         metrics::Source {
             pools: self.pools.clone(),
-            counters: self.loops.counters.clone(),
+            counters: loops.chain(datagrams).collect(),
             targets: self.addresses.clone(),
             protocol: Arc::clone(&self.protocol),
             workers: Arc::clone(&self.loops.workers),
@@ -259,7 +276,7 @@ impl Server {
     pub fn stop(self) -> Result<(), Error> {
         let start = Instant::now();
         if self.registered
-            && let Err(error) = rpcbind::unregister(&self.addresses)
+            && let Err(error) = rpcbind::unregister(&self.addresses, self.datagrams.is_some())
         {
             tracing::warn!(%error, "cannot remove the registration with rpcbind");
         }
@@ -268,6 +285,9 @@ impl Server {
         }
         if let Some(callbacks) = self.callbacks {
             callbacks.stop();
+        }
+        if let Some(datagrams) = self.datagrams {
+            datagrams.stop();
         }
         self.loops.stop();
         for drivers in self.drivers {
@@ -292,16 +312,35 @@ impl Server {
     }
 }
 
+/// Makes the service, without the state of clients.
+fn new_service(
+    exports: Vec<nfs::exports::Export>,
+    volumes: Vec<Arc<Volume>>,
+    settings: &Settings,
+) -> Result<Service, Error> {
+    let service = Service::new(exports, volumes).map_err(|error| Error::usage(error.to_string()))?;
+    let state_bytes = memory::shares(settings.memory, 1).state;
+    let service = service.with_lease(settings.lease).with_state_bytes(state_bytes);
+    Ok(if settings.udp { service.with_datagrams() } else { service })
+}
+
 /// The sockets of a server, bound.
 struct Sockets {
     listeners: Vec<TcpListener>,
+    /// At the same ports; none if datagrams are not taken.
+    datagrams: Vec<UdpSocket>,
     remote: Option<Remote>,
 }
 
 impl Sockets {
     fn bind(settings: &Settings) -> Result<Sockets, Error> {
-        let listeners = listen(&settings.listen)?;
-        Ok(Sockets { listeners, remote: Remote::bind(&settings.config.1.api)? })
+        let (mut listeners, mut datagrams) = (Vec::new(), Vec::new());
+        for address in &settings.listen {
+            let (listener, socket) = bind(*address, settings.udp).map_err(Error::failed)?;
+            listeners.push(listener);
+            datagrams.extend(socket);
+        }
+        Ok(Sockets { listeners, datagrams, remote: Remote::bind(&settings.config.1.api)? })
     }
 }
 
@@ -316,11 +355,22 @@ fn take(settings: &Settings) -> Result<(Directory, Sockets), Error> {
     Ok((directory, Sockets::bind(settings)?))
 }
 
-fn listen(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, Error> {
-    addresses
-        .iter()
-        .map(|address| listen_at(*address).map_err(|sentence| Error { kind: ErrorKind::Failed, sentence }))
-        .collect()
+/// Listens on an address, and takes datagrams there if they are wanted.
+fn bind(address: SocketAddr, udp: bool) -> Result<(TcpListener, Option<UdpSocket>), String> {
+    for tries in 1.. {
+        let listener = listen_at(address)?;
+        if !udp {
+            return Ok((listener, None));
+        }
+        let port = listener.local_addr().map_or(address.port(), |local| local.port());
+        match take_datagrams_at(SocketAddr::new(address.ip(), port)) {
+            Ok(socket) => return Ok((listener, Some(socket))),
+            // The port that the system chose is free for TCP only: it chooses another.
+            Err(_) if address.port() == 0 && tries < PORTS_TRIED_MAX => {}
+            Err(sentence) => return Err(sentence),
+        }
+    }
+    unreachable!("the last try returns")
 }
 
 fn local_addresses(listeners: &[TcpListener]) -> Result<Vec<SocketAddr>, Error> {

@@ -85,12 +85,14 @@ xdr! {
 /// The result of DUMP in versions 3 and 4 (RFC 1833 section 2.1, rpcblist).
 pub type RpcbList<'a> = List<'a, Rpcb<'a>>;
 
-/// Returns the network id of TCP for the family of `address` (RFC 5665 section 5.2).
+/// Returns the network id of UDP if `protocol` is that, or else of TCP, for the family of `address` (RFC 5665 section 5.2).
 #[must_use]
-pub const fn netid_tcp(address: &SocketAddr) -> &'static str {
-    match address {
-        SocketAddr::V4(_) => "tcp",
-        SocketAddr::V6(_) => "tcp6",
+pub const fn netid(protocol: u32, address: &SocketAddr) -> &'static str {
+    match (protocol, address) {
+        (PROTOCOL_UDP, SocketAddr::V4(_)) => "udp",
+        (PROTOCOL_UDP, SocketAddr::V6(_)) => "udp6",
+        (_, SocketAddr::V4(_)) => "tcp",
+        (_, SocketAddr::V6(_)) => "tcp6",
     }
 }
 

@@ -161,6 +161,7 @@ pub(crate) fn settings(serve: &Serve, config: Config) -> Result<Settings, Error>
         threads: config.threads.unwrap_or(cores.min(THREADS_MAX)),
         workers: config.workers.unwrap_or(WORKERS_DEFAULT),
         rpcbind: serve.rpcbind || config.rpcbind.unwrap_or(false),
+        udp: config.udp.unwrap_or(true),
         lease: Duration::from_secs(config.lease.unwrap_or(LEASE_SECONDS_DEFAULT).into()),
         exports: config.export.clone(),
         sync_delay: Duration::from_micros(serve.sync_delay),

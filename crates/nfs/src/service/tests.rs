@@ -100,7 +100,7 @@ fn results(record: &[u8]) -> Vec<u8> {
 
 #[test]
 fn null_of_every_program_replies_to_all_clients() {
-    for (program, version) in dispatch::served() {
+    for (program, version) in dispatch::served(Transport::Tcp) {
         for credential in [sys(), Credential::None] {
             let record = record_as(credential, program, version, NULL, &());
             assert_eq!(reply(&record), (accepted(AcceptStat::Success), vec![]), "{program} {version}");
@@ -308,7 +308,8 @@ fn the_portmapper_lists_programs_and_registers_none() {
     let listed: portmap::MappingList<'_> = decode_all(&results2).unwrap();
     let listed: Vec<_> =
         listed.iter().map(|mapping| (mapping.program, mapping.version, mapping.port)).collect();
-    let served: Vec<_> = dispatch::served().map(|(program, version)| (program, version, 2049)).collect();
+    let served: Vec<_> =
+        dispatch::served(Transport::Tcp).map(|(program, version)| (program, version, 2049)).collect();
     assert_eq!(listed, served);
     let results3 = results(&record(portmap::PROGRAM, 3, portmap::Procedure::Dump.code(), &()));
     let listed: portmap::RpcbList<'_> = decode_all(&results3).unwrap();

@@ -12,6 +12,7 @@ pub(crate) const TOP: &[&str] = &[
     "threads",
     "workers",
     "rpcbind",
+    "udp",
     "lease",
     "log",
     "metrics",

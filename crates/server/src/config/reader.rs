@@ -137,6 +137,7 @@ impl Reader {
             workers: self
                 .value(root, "workers", |key, value| number(key, value, 1..=WORKERS_MAX, WORKERS_DEFAULT)),
             rpcbind: self.value(root, "rpcbind", flag),
+            udp: self.value(root, "udp", flag),
             lease: self.value(root, "lease", seconds),
             log: self.log(root),
             metrics: self.metrics(root),

@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use nfs::summary::{Class, OperationId, Protocol, Status};
 use volume::ids::VolumeId;
 
-use crate::counters::Counters;
 use crate::counters::histogram::Snapshot;
 use crate::counters::phases::Phase;
 use crate::counters::tally::{
     DURATION_BUCKETS, DURATION_UNIT, SIZE_BUCKETS, SIZE_UNIT, TargetCounters, VolumeCounters,
 };
+use crate::counters::{Counters, Dropped};
 use crate::metrics::Source;
 use crate::metrics::registry::{
     CALLS_BLOCKED, CALLS_BUSY, CALLS_IN_LINE, CALLS_WAITED_FOR_MEMORY, CLIENT_BYTES, CLIENT_INFO,
-    CLIENT_OPERATIONS, CONNECTIONS, CONNECTIONS_EVICTED, CONNECTIONS_MALFORMED, CONNECTIONS_REFUSED, Family,
-    IO_SIZE, OPERATION_DURATION, OPERATION_ERRORS, OPERATION_PHASE, OPERATIONS, RECEIVED, REPLIES_PARKED,
-    REPLIES_WAITED, REQUEST_BYTES, REQUEST_BYTES_HIGHEST, REQUEST_BYTES_MAX, SLOW_OPERATIONS, TARGET_BYTES,
-    TARGET_CONNECTIONS, TARGET_ERRORS, TARGET_OPERATIONS, TRANSFERRED,
+    CLIENT_OPERATIONS, CONNECTIONS, CONNECTIONS_EVICTED, CONNECTIONS_MALFORMED, CONNECTIONS_REFUSED,
+    DATAGRAMS_DROPPED, Family, IO_SIZE, OPERATION_DURATION, OPERATION_ERRORS, OPERATION_PHASE, OPERATIONS,
+    RECEIVED, REPLIES_PARKED, REPLIES_WAITED, REQUEST_BYTES, REQUEST_BYTES_HIGHEST, REQUEST_BYTES_MAX,
+    SLOW_OPERATIONS, TARGET_BYTES, TARGET_CONNECTIONS, TARGET_ERRORS, TARGET_OPERATIONS, TRANSFERRED,
 };
 use crate::metrics::series::{Buckets, Scrape, Value};
 
@@ -185,6 +185,11 @@ fn add_loops(source: &Source, scrape: &mut Scrape) {
     for (family, counter) in sums {
         let of_loop = |counters: &Arc<Counters>| counter(counters).load(Ordering::Relaxed);
         scrape.number(family, [], source.counters.iter().map(of_loop).sum());
+    }
+    for reason in Dropped::ALL {
+        let dropped = |counters: &Arc<Counters>| counters.dropped[reason as usize].load(Ordering::Relaxed);
+        let sum = source.counters.iter().map(dropped).sum();
+        scrape.number(&DATAGRAMS_DROPPED, [reason.name().into()], sum);
     }
     let gauges: [(&'static Family, fn(&Counters) -> &AtomicUsize); 6] = [
         (&CONNECTIONS, |counters| &counters.connections),

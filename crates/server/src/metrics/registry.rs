@@ -161,6 +161,10 @@ families! {
         "Connections that were closed because of what they sent.";
     Counter CONNECTIONS_EVICTED "holdfast_connections_evicted_total" []
         "Connections that were closed to make room for others.";
+    Counter DATAGRAMS_DROPPED "holdfast_datagrams_dropped_total" ["reason"]
+        "Datagrams that were not answered: no export admits their sender (`stranger`), there were too many \
+         (`rate`), they are not calls (`malformed`), or the reply would be longer than the call \
+         (`no_reply`).";
     Gauge REPLIES_PARKED "holdfast_replies_parked" [] "Replies that wait for durability or for their time.";
     Gauge CALLS_IN_LINE "holdfast_calls_in_line" []
         "Calls that wait for a limit of a pool, or for something that is in their way.";

@@ -2,20 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nfs::summary::OperationId;
 use wire::limits::RECORD_BYTES_MAX;
 use wire::nfs4::ArgOp4;
+use wire::portmap::{self, Mapping, PROTOCOL_UDP};
 use wire::record::{Peek, peek, write_record};
-use wire::xdr::{Encode as _, Encoder};
+use wire::rquota::{self, GetQuotaArgs2, QuotaRes};
+use wire::xdr::{Encode, Encoder, decode_all};
 use wire::{mount3, nfs3, nfs4, nlm4};
 
 use super::registry::{IO_SIZE, OPERATION_DURATION, OPERATION_ERRORS, OPERATIONS, SERIES_OMITTED, VOLUME_UP};
 use super::series::{Buckets, Label, Value};
 use super::*;
+use crate::config::Export;
 use crate::limits::SERIES_MAX;
 use crate::net::event_loop::tests::volume;
 use crate::server::{Server, Settings};
@@ -202,8 +205,13 @@ struct Running {
 
 impl Running {
     fn start(name: &str) -> Running {
+        Running::with(name, Vec::new())
+    }
+
+    fn with(name: &str, exports: Vec<Export>) -> Running {
         let root = std::env::temp_dir().join(format!("holdfast-metrics-{name}-{}", std::process::id()));
         let settings = Settings {
+            udp: true,
             config: Default::default(),
             data: root.clone(),
             listen: vec!["127.0.0.1:0".parse().unwrap()],
@@ -214,7 +222,7 @@ impl Running {
             workers: 2,
             rpcbind: false,
             lease: Duration::from_secs(60),
-            exports: Vec::new(),
+            exports,
             sync_delay: Duration::ZERO,
             counted_clients: 1,
             slow_operation: Duration::from_secs(60),
@@ -354,5 +362,85 @@ fn a_running_server_counts_what_it_does() {
     );
     assert!(value(&samples, "process_resident_memory_bytes", &[]) > 1e6);
     assert!(value(&samples, "holdfast_volume_size_bytes", &[("volume", "main")]) > 0.0);
+    running.stop();
+}
+
+/// Sends a datagram with a call of user 7, and returns the results in the reply.
+fn ask(
+    socket: &UdpSocket,
+    (program, version, procedure): (u32, u32, u32),
+    arguments: impl Encode,
+) -> Option<Vec<u8>> {
+    let mut call = Vec::new();
+    let mut out = Encoder::new(&mut call);
+    // AUTH_SYS of 20 bytes: a stamp, no name, user and group, no groups; then no verifier.
+    for word in [9, 0, 2, program, version, procedure, 1, 20, 0, 0, 7, 7, 0, 0, 0] {
+        out.u32(word);
+    }
+    arguments.encode(&mut out);
+    socket.send(&call).unwrap();
+    let mut reply = [0; 1000];
+    let length = socket.recv(&mut reply).ok()?;
+    assert!(length <= call.len());
+    // The xid, a reply that is accepted, no verifier, success.
+    assert_eq!(reply[..24], [9, 1, 0, 0, 0, 0].map(u32::to_be_bytes).concat());
+    Some(reply[24..length].to_vec())
+}
+
+fn datagrams_to(running: &Running) -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(running.server.addresses()[0]).unwrap();
+    socket
+}
+
+#[test]
+fn quotas_are_shown_to_whoever_asks_the_portmapper_by_datagrams() {
+    let running = Running::start("datagrams");
+    let socket = datagrams_to(&running);
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let wanted = Mapping { program: rquota::PROGRAM, version: 2, protocol: PROTOCOL_UDP, port: 0 };
+    let port = ask(&socket, (portmap::PROGRAM, 2, 3), wanted).unwrap();
+    assert_eq!(port, u32::from(running.server.addresses()[0].port()).to_be_bytes());
+    let args = GetQuotaArgs2 { path: rquota::Path(b"/main"), kind: rquota::KIND_USER, id: 7 };
+    let quota = ask(&socket, (rquota::PROGRAM, 2, 1), args).unwrap();
+    assert!(matches!(decode_all(&quota), Ok(QuotaRes::Quota(rquota::Quota { blocks: 0, .. }))));
+    let others = ask(&socket, (rquota::PROGRAM, 2, 1), GetQuotaArgs2 { id: 8, ..args }).unwrap();
+    assert_eq!(decode_all(&others), Ok(QuotaRes::Perm));
+    socket.send(b"no call").unwrap();
+    socket.send(&[0; 5000]).unwrap();
+    let malformed = [("reason", "malformed")];
+    let samples = running.samples_with("holdfast_datagrams_dropped_total", &malformed, 2.0);
+    assert_eq!(value(&samples, "holdfast_datagrams_dropped_total", &malformed), 2.0);
+    let operations = |labels: &[(&str, &str)]| value(&samples, "holdfast_operations_total", labels);
+    assert_eq!(operations(&[("volume", "main"), ("proto", "rquota"), ("op", "GETQUOTA")]), 2.0);
+    assert_eq!(operations(&[("proto", "portmap"), ("op", "GETPORT")]), 1.0);
+    let refused = [("proto", "rquota"), ("status", "EPERM")];
+    assert_eq!(value(&samples, OPERATION_ERRORS.name, &refused), 1.0);
+    // A list of all programs is longer than the call that asks for it.
+    socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    assert_eq!(ask(&socket, (portmap::PROGRAM, 2, 4), ()), None);
+    running.stop();
+}
+
+#[test]
+fn strangers_get_no_datagrams() {
+    let export = Export {
+        path: "/main".to_owned(),
+        volume: "main".to_owned(),
+        read_only: false,
+        squash: Default::default(),
+        anonymous_uid: 65534,
+        anonymous_gid: 65534,
+        clients: vec!["192.0.2.0/24".parse().unwrap()],
+        require_privileged_port: false,
+        delegations: true,
+    };
+    let running = Running::with("strangers", vec![export]);
+    let socket = datagrams_to(&running);
+    socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    assert_eq!(ask(&socket, (portmap::PROGRAM, 2, 0), ()), None);
+    let strangers = [("reason", "stranger")];
+    let samples = running.samples_with("holdfast_datagrams_dropped_total", &strangers, 1.0);
+    assert_eq!(value(&samples, "holdfast_datagrams_dropped_total", &strangers), 1.0);
     running.stop();
 }

@@ -491,7 +491,7 @@ fn client_of(ends: &Ends) -> IpAddr {
 }
 
 /// Reports a slow call.
-fn log_slow(slow: &SlowCall) {
+pub(crate) fn log_slow(slow: &SlowCall) {
     let milliseconds = |nanos: u64| nanos / 1_000_000;
     let [queue, line, engine, durability, send] = slow.timing.nanos().map(milliseconds);
     tracing::warn!(

@@ -43,7 +43,7 @@ fn own() -> Vec<IpAddr> {
 }
 
 /// Returns the address from which this machine would send to `far`. Nothing is sent.
-fn source_towards(any: IpAddr, far: IpAddr) -> Option<IpAddr> {
+pub(crate) fn source_towards(any: IpAddr, far: IpAddr) -> Option<IpAddr> {
     let socket = UdpSocket::bind((any, 0)).ok()?;
     socket.connect((far, 9)).ok()?;
     Some(socket.local_addr().ok()?.ip())

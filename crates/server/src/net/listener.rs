@@ -2,11 +2,12 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use mio::net::{TcpListener, TcpStream};
+use mio::net::{TcpListener, TcpStream, UdpSocket};
 use rustix::net::sockopt;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, listen, socket_with};
+use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, bind, ipproto, listen, socket_with};
 
 /// Connections that the kernel completes before we accept them.
 const BACKLOG: i32 = 1024;
@@ -23,6 +24,20 @@ const KEEPALIVE_PROBES: u32 = 6;
 /// A sentence that says what to do.
 pub(crate) fn listen_at(address: SocketAddr) -> Result<TcpListener, String> {
     open(address).map_err(|error| cannot_listen(address, &error))
+}
+
+/// Takes datagrams at `address`.
+///
+/// # Errors
+/// A sentence that says what to do.
+pub(crate) fn take_datagrams_at(address: SocketAddr) -> Result<UdpSocket, String> {
+    open_for_datagrams(address).map_err(|error| {
+        let advice = match error.kind() {
+            io::ErrorKind::AddrInUse => "another program has that port: stop it, or write `udp = false`",
+            _ => "write `udp = false` in the configuration to serve TCP only",
+        };
+        format!("cannot take datagrams at {address}: {error}; {advice}")
+    })
 }
 
 /// Tests whether this machine has `address`, without taking its port.
@@ -49,17 +64,29 @@ fn cannot_listen(address: SocketAddr, error: &io::Error) -> String {
 }
 
 fn open(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = new_socket(address, SocketType::STREAM, ipproto::TCP)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    bind(&socket, &address)?;
+    listen(&socket, BACKLOG)?;
+    Ok(TcpListener::from_std(std::net::TcpListener::from(socket)))
+}
+
+/// The port is not shared: another socket of it would take our datagrams.
+fn open_for_datagrams(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = new_socket(address, SocketType::DGRAM, ipproto::UDP)?;
+    bind(&socket, &address)?;
+    Ok(UdpSocket::from_std(std::net::UdpSocket::from(socket)))
+}
+
+fn new_socket(address: SocketAddr, kind: SocketType, protocol: Protocol) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
-    sockopt::set_socket_reuseaddr(&socket, true)?;
+    let socket = socket_with(family, kind, flags, Some(protocol))?;
     if address.is_ipv6() {
         // Lets a server listen on both [::] and 0.0.0.0, and gives IPv4 clients IPv4 addresses.
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
-    bind(&socket, &address)?;
-    listen(&socket, BACKLOG)?;
-    Ok(TcpListener::from_std(std::net::TcpListener::from(socket)))
+    Ok(socket)
 }
 
 /// Congestion control of connections within this machine, where nothing can be congested. The system's default may pace
@@ -99,6 +126,10 @@ mod tests {
         let taken = first.local_addr().unwrap();
         let sentence = listen_at(taken).unwrap_err();
         assert!(sentence.contains(&taken.to_string()) && sentence.contains("another program"), "{sentence}");
+        let datagrams = take_datagrams_at(taken).unwrap();
+        let sentence = take_datagrams_at(taken).unwrap_err();
+        assert!(sentence.contains(&taken.to_string()) && sentence.contains("`udp = false`"), "{sentence}");
+        drop(datagrams);
         let sentence = listen_at("192.0.2.1:0".parse().unwrap()).unwrap_err();
         assert!(sentence.contains("no such address"), "{sentence}");
     }

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use wire::portmap::{self, Mapping, Procedure, Rpcb, RpcbString, netid_tcp, universal_address};
+use wire::portmap::{self, Mapping, Procedure, Rpcb, RpcbString, netid, universal_address};
 use wire::record::{RecordReader, write_record};
 use wire::rpc::{CallHeader, Credential, OpaqueAuth, ReplyHeader};
 use wire::xdr::{Decode as _, Decoder, Encode, Encoder};
@@ -18,25 +18,44 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest reply that is accepted, bytes.
 const ANSWER_BYTES_MAX: usize = 1024;
 
-/// The programs that are served.
-const PROGRAMS: [(u32, u32); 5] = [
+/// A program of this host, or of a client.
+#[derive(Clone, Copy)]
+struct Registration {
+    program: u32,
+    version: u32,
+    /// [`portmap::PROTOCOL_TCP`] or [`portmap::PROTOCOL_UDP`].
+    protocol: u32,
+}
+
+/// The programs that are served over TCP.
+const PROGRAMS: [(u32, u32); 7] = [
     (wire::nfs3::PROGRAM, wire::nfs3::VERSION),
     (wire::nfs4::PROGRAM, wire::nfs4::VERSION),
     (wire::mount3::PROGRAM, wire::mount3::VERSION),
     (wire::nlm4::PROGRAM, wire::nlm4::VERSION),
     (wire::nsm::PROGRAM, wire::nsm::VERSION),
+    DATAGRAM_PROGRAMS[0],
+    DATAGRAM_PROGRAMS[1],
 ];
 
-/// Registers the programs at these addresses; rpcbind keeps one for each of IPv4 and IPv6.
-pub(crate) fn register(addresses: &[SocketAddr]) -> Result<(), Error> {
+/// Those that are served over UDP too.
+const DATAGRAM_PROGRAMS: [(u32, u32); 2] = [
+    (wire::rquota::PROGRAM, wire::rquota::VERSION_USERS),
+    (wire::rquota::PROGRAM, wire::rquota::VERSION_KINDS),
+];
+
+/// Registers the programs at these addresses, those for datagrams too if they are served; rpcbind keeps one address for each of IPv4
+/// and IPv6.
+pub(crate) fn register(addresses: &[SocketAddr], has_datagrams: bool) -> Result<(), Error> {
+    // Registrations of a server that was killed would be in the way. Version 2 removes those of all transports at once.
+    unregister(addresses, has_datagrams)?;
     for address in families(addresses) {
-        for (program, version) in PROGRAMS {
-            // Registrations of a server that was killed would be in the way.
-            ask(Procedure::Unset, program, version, address)?;
-            if !ask(Procedure::Set, program, version, address)? {
+        for registration in registrations(has_datagrams) {
+            if !ask(Procedure::Set, registration, address)? {
                 return Err(Error::failed(format!(
-                    "rpcbind refuses to register program {program} at {address}: another NFS server is registered; stop \
-                     it, or start without --rpcbind"
+                    "rpcbind refuses to register program {} at {address}: another NFS or quota server is registered; stop \
+                     it, or start without --rpcbind",
+                    registration.program
                 )));
             }
         }
@@ -46,13 +65,19 @@ pub(crate) fn register(addresses: &[SocketAddr]) -> Result<(), Error> {
 }
 
 /// Removes the registrations.
-pub(crate) fn unregister(addresses: &[SocketAddr]) -> Result<(), Error> {
+pub(crate) fn unregister(addresses: &[SocketAddr], has_datagrams: bool) -> Result<(), Error> {
     for address in families(addresses) {
-        for (program, version) in PROGRAMS {
-            ask(Procedure::Unset, program, version, address)?;
+        for registration in registrations(has_datagrams) {
+            ask(Procedure::Unset, registration, address)?;
         }
     }
     Ok(())
+}
+
+fn registrations(has_datagrams: bool) -> impl Iterator<Item = Registration> {
+    let of = |protocol| move |&(program, version): &(u32, u32)| Registration { program, version, protocol };
+    let datagrams: &[(u32, u32)] = if has_datagrams { &DATAGRAM_PROGRAMS } else { &[] };
+    PROGRAMS.iter().map(of(portmap::PROTOCOL_TCP)).chain(datagrams.iter().map(of(portmap::PROTOCOL_UDP)))
 }
 
 /// Returns the first address of each family.
@@ -61,8 +86,8 @@ fn families(addresses: &[SocketAddr]) -> impl Iterator<Item = SocketAddr> {
     [first(true), first(false)].into_iter().flatten()
 }
 
-fn ask(procedure: Procedure, program: u32, version: u32, address: SocketAddr) -> Result<bool, Error> {
-    exchange(procedure, program, version, address).map_err(|trouble| {
+fn ask(procedure: Procedure, registration: Registration, address: SocketAddr) -> Result<bool, Error> {
+    exchange(procedure, registration, address).map_err(|trouble| {
         Error::failed(format!(
             "cannot register with rpcbind: {trouble}; start rpcbind (port {}), or start without --rpcbind",
             portmap::PORT
@@ -74,14 +99,15 @@ fn ask(procedure: Procedure, program: u32, version: u32, address: SocketAddr) ->
 pub(crate) type Trouble = Box<dyn std::error::Error + Send + Sync>;
 
 /// IPv4 is registered with version 2, which every rpcbind and portmapper supports; IPv6 needs version 3.
-fn exchange(procedure: Procedure, program: u32, version: u32, address: SocketAddr) -> Result<bool, Trouble> {
-    let answer = call(&query(procedure, program, version, address))?;
+fn exchange(procedure: Procedure, registration: Registration, address: SocketAddr) -> Result<bool, Trouble> {
+    let answer = call(&query(procedure, registration, address))?;
     Ok(result_in(&answer)?.bool()?)
 }
 
 /// Returns the call, with its record mark, that asks the rpcbind of `host` for the TCP port of a program.
 pub(crate) fn port_query(host: IpAddr, program: u32, version: u32) -> Vec<u8> {
-    query(Procedure::Get, program, version, SocketAddr::new(host, 0))
+    let wanted = Registration { program, version, protocol: portmap::PROTOCOL_TCP };
+    query(Procedure::Get, wanted, SocketAddr::new(host, 0))
 }
 
 /// Returns the port in the answer to [`port_query`], if the program is offered.
@@ -97,18 +123,19 @@ pub(crate) fn port_in(host: IpAddr, answer: &[u8]) -> Result<Option<u16>, Troubl
 }
 
 /// Makes a call about a program at `address`, with its record mark.
-fn query(procedure: Procedure, program: u32, version: u32, address: SocketAddr) -> Vec<u8> {
+fn query(procedure: Procedure, registration: Registration, address: SocketAddr) -> Vec<u8> {
+    let Registration { program, version, protocol } = registration;
     let mut bytes = Vec::new();
     if address.is_ipv4() {
         let port = u32::from(address.port());
-        let mapping = Mapping { program, version, protocol: portmap::PROTOCOL_TCP, port };
+        let mapping = Mapping { program, version, protocol, port };
         write_call(&mut bytes, portmap::VERSION_PORTMAP, procedure, &mapping);
     } else {
         let text = universal_address(&address);
         let mapping = Rpcb {
             program,
             version,
-            netid: RpcbString(netid_tcp(&address).as_bytes()),
+            netid: RpcbString(netid(protocol, &address).as_bytes()),
             address: RpcbString(text.as_bytes()),
             owner: RpcbString(b"superuser"),
         };

@@ -47,8 +47,11 @@ fn universal_addresses_round_trip() {
 
 #[test]
 fn network_ids_follow_the_address_family() {
-    assert_eq!(netid_tcp(&"127.0.0.1:1".parse().unwrap()), "tcp");
-    assert_eq!(netid_tcp(&"[::1]:1".parse().unwrap()), "tcp6");
+    let netids = |address: &str| {
+        [PROTOCOL_TCP, PROTOCOL_UDP].map(|protocol| netid(protocol, &address.parse().unwrap()))
+    };
+    assert_eq!(netids("127.0.0.1:1"), ["tcp", "udp"]);
+    assert_eq!(netids("[::1]:1"), ["tcp6", "udp6"]);
 }
 
 #[test]
