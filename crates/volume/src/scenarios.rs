@@ -5,6 +5,7 @@ mod damage;
 mod damaged_index;
 mod files;
 mod flushes;
+mod full_index;
 mod full_ring;
 mod holes;
 mod index_replacement;

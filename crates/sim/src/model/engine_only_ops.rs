@@ -233,8 +233,8 @@ impl Model {
         let Judged { id, who, now, .. } = *call;
         let (ino, before) = self.existing_object(call, object)?;
         let end = offset.saturating_add(length);
-        let mut expected = Expected::default();
-        expected.needs_space = allocates;
+        // A short hole needs room in the index.
+        let mut expected = Expected::of_growth();
         expected.require_writable(&before, who);
         expected.must(length == 0, Error::Invalid);
         expected.must(end > FILE_BYTES_MAX, Error::FileTooLarge);

@@ -15,6 +15,9 @@ use crate::transaction::growth::of_bytes;
 use crate::transaction::objects::signed;
 use crate::volume::Volume;
 
+/// The least bytes of data whose removal is worth the place of one mapping more in the index, when there is no room for more.
+const FREED_MIN: u64 = 64 << 10;
+
 impl Volume {
     /// Makes a range of a file usable: the file grows to its end, and the device has room for its holes at this
     /// moment. That room is not reserved, as segments have no place for data before it is written. The range reads as
@@ -108,7 +111,9 @@ impl Volume {
         let cuts_are_full = is_tail
             && from < mapped_end
             && state.record().pending_truncations.len() >= PENDING_TRUNCATIONS_MAX;
-        let change = self.begin_freeing(self.number())?;
+        // A hole between data takes one mapping more.
+        let frees = is_tail || freed >= FREED_MIN;
+        let change = if frees { self.begin_freeing(self.number())? } else { self.begin(self.number())? };
         let holes = change.view().active.hole_bytes();
         if cuts_are_full || (!is_tail && holes > 0 && freed > 0 && holes + freed > HOLE_BYTES_MAX) {
             drop(change);

@@ -85,7 +85,10 @@ impl Volume {
                 let renamed = Renamed { from, to, object: object.ino, replaced: None };
                 return Ok(Promised { value: renamed, after: held.durability() });
             }
-            let mut change = self.begin_freeing(self.number())?;
+            // A longer name takes room, unless there is one like it.
+            let grows = replaced.is_none() && to.1.len() > from.1.len();
+            let mut change =
+                if grows { self.begin(self.number())? } else { self.begin_freeing(self.number())? };
             let (stamp, _) = self.committer.stamp(request.now);
             let left = self.move_name(&mut change, &mut held, &work, stamp);
             let renamed = Renamed {

@@ -1,0 +1,33 @@
+//! An index that cannot grow by a whole checkpoint: what is set aside for one is not used up.
+
+use super::world::World;
+use crate::api::ids::Ino;
+use crate::api::request::Error;
+use crate::media::Space;
+
+const DEVICE: Space = Space { total: 1 << 30, available: 0 };
+
+#[test]
+fn only_changes_that_take_no_room_go_on() {
+    let mut world = World::new();
+    for name in ["short", "other", "removed"] {
+        world.create(Ino::ROOT, name).unwrap();
+    }
+    let file = world.create(Ino::ROOT, "data").unwrap();
+    world.write(file, 0, &[7; 400_000]).unwrap();
+    world.background();
+    world.volume.space.refresh(1 << 30, DEVICE, false, true);
+    let mut rename = |from, to| world.rename((Ino::ROOT, from), (Ino::ROOT, to));
+    assert_eq!(rename("short", "longer"), Err(Error::NoSpace));
+    assert_eq!(rename("short", "brief"), Ok(()));
+    assert_eq!(rename("brief", "removed"), Ok(()), "there is such a name");
+    let mut deallocate = |from, length| world.deallocate(file, from, length).map(drop);
+    assert_eq!(deallocate(1, 1), Err(Error::NoSpace));
+    assert_eq!(deallocate(100_000, 100_000), Ok(()));
+    assert_eq!(deallocate(399_999, 1), Ok(()), "the end is cut off");
+    world.chmod(file, 0o600);
+    world.remove(Ino::ROOT, "other").unwrap();
+    world.background();
+    assert_eq!(world.rename((Ino::ROOT, "data"), (Ino::ROOT, "longer")), Ok(()), "there is room again");
+    world.check();
+}
