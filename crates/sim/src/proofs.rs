@@ -9,6 +9,7 @@ pub mod model;
 pub mod planted;
 pub mod repair;
 mod shrink;
+pub mod trees;
 pub mod volumes;
 
 use crate::workload::Event;

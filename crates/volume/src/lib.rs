@@ -20,6 +20,7 @@ mod offline;
 mod open;
 mod ops;
 pub mod options;
+pub mod planted;
 pub mod pool;
 mod quotas;
 #[cfg(test)]

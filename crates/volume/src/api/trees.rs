@@ -50,7 +50,9 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Refusal::Linked => "a file in it has another name outside of it, or was linked meanwhile",
+            Refusal::Linked => {
+                "a file in it has another name outside of it, or several names and changes all the time"
+            }
             Refusal::Nested => "another tree is beneath it",
             Refusal::Damaged => "part of it cannot be read",
         })

@@ -2,7 +2,8 @@
 //!
 //! While that goes on, RENAME and LINK refuse to take objects from one directory to another that is in another tree, or that
 //! were not moved yet (`ops/rename.rs`, `ops/link.rs`). So what was moved stays beneath the directory of the tree, and what was not
-//! is met later.
+//! is met later. A file with several names is moved into the tree only once all of them were met: one that is outside could
+//! become the last.
 
 use std::sync::Arc;
 
@@ -36,7 +37,7 @@ const WALKS_MAX: u32 = 4;
 enum Met {
     /// It is gone.
     Nothing,
-    /// Its object is in the tree now. A directory is to be read.
+    /// Its object is in the tree now, or has names that were not met. A directory is to be read.
     Moved { directory: Option<Ino> },
     /// Its object is in another tree.
     Foreign,
@@ -221,14 +222,14 @@ impl Volume {
                 return Ok(done(Met::Foreign));
             }
             let (links, ctime) = (record.links, record.ctime);
-            if record.tree == leaves {
+            let is_linked = !is_directory && links > 1 && walk.way == Way::In;
+            let name = (directory.ino, cookie);
+            if record.tree == leaves && (!is_linked || walk.note_link(found.ino, name, (links, ctime))) {
                 let mut change = self.change_tree(state, enters, now)?;
                 change.put_inode(state.id, state.record());
                 let seq = change.commit();
                 state.journaled(seq);
-            }
-            if !is_directory && links > 1 && walk.way == Way::In {
-                walk.note_link(found.ino, (directory.ino, cookie), (links, ctime));
+                walk.links.remove(&found.ino);
             }
             Ok(done(Met::Moved { directory: is_directory.then_some(found.ino) }))
         });
@@ -262,7 +263,7 @@ impl Volume {
         Ok(true)
     }
 
-    /// Whether names of files with several were not met, but may be beneath the directory.
+    /// Whether files with several names were not moved, but may be beneath the directory with all of them.
     ///
     /// # Errors
     /// One of them is not.
@@ -310,15 +311,14 @@ impl Volume {
 }
 
 impl Walk {
-    /// Notes a name of a file with several. Once all of them are known, nothing more can be outside.
-    fn note_link(&mut self, ino: Ino, name: (Ino, Cookie), (links, ctime): (u32, Time)) {
+    /// Notes a name of a file with several. Returns whether all of them are known, and so beneath the directory: they did not change
+    /// since the first was met, and names in directories that were moved cannot go elsewhere.
+    fn note_link(&mut self, ino: Ino, name: (Ino, Cookie), (links, ctime): (u32, Time)) -> bool {
         let new = || Links { ctime, is_changed: false, names: Default::default() };
         let noted = self.links.entry(ino).or_insert_with(new);
         noted.is_changed |= noted.ctime != ctime;
         noted.names.insert(name);
-        if !noted.is_changed && noted.names.len() >= links as usize {
-            self.links.remove(&ino);
-        }
+        !noted.is_changed && noted.names.len() >= links as usize
     }
 }
 

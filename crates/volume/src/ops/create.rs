@@ -11,6 +11,7 @@ use crate::encoding::key;
 use crate::encoding::record::{InodeRecord, NameRecord};
 use crate::file::inodes::Presence;
 use crate::limits::{FILE_BYTES_MAX, LINKS_MAX, SYMLINK_BYTES_MAX};
+use crate::planted::{Fault, is_planted};
 use crate::quotas::Owners;
 use crate::transaction::attempt::{Attempt, LockedInodes, Stop};
 use crate::transaction::change::Change;
@@ -353,7 +354,7 @@ impl Volume {
             parent: if is_directory { directory.ino } else { Ino(0) },
             next_cookie: if is_directory { Cookie::FIRST } else { Cookie(0) },
             entries: 0,
-            tree: parent.tree,
+            tree: if is_planted(Fault::LoseTree) { 0 } else { parent.tree },
             create_verifier: new.verifier,
             truncations: 0,
             pending_truncations: Vec::new(),

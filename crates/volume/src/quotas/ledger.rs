@@ -13,6 +13,8 @@ use crate::api::time::Time;
 use crate::encoding::entry::UsageDelta;
 use crate::encoding::record::{InodeRecord, QuotaRecord, UsageRecord};
 
+use crate::planted::{Fault, is_planted};
+
 use super::account::{Account, Shortage, plus};
 use super::open::{OpenAccounts, Place};
 
@@ -393,6 +395,9 @@ impl Accounts {
 
     /// Releases a reservation.
     pub(crate) fn release(&mut self, reservation: &Reservation) {
+        if is_planted(Fault::ForgetRefund) {
+            return;
+        }
         for kind in reservation.kinds.each() {
             let place = reservation.place(kind).or_else(|| self.open.place(reservation.owners.of_kind(kind)));
             if let Some(place) = place {

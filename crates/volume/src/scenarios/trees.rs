@@ -315,6 +315,23 @@ fn a_file_with_a_name_outside_refuses_a_tree() {
 }
 
 #[test]
+fn a_file_that_loses_its_names_inside_meanwhile_is_in_no_tree() {
+    let mut world = World::roomy();
+    let root = populated(&mut world);
+    let first = world.lookup(root, "d0").unwrap();
+    let file = world.lookup(first, "f0").unwrap();
+    world.link(file, Ino::ROOT, "outside").unwrap();
+    world.tree(root).unwrap();
+    let now = world.now();
+    world.volume.pool().step_trees(now);
+    world.remove(first, "f0").unwrap();
+    world.walk();
+    assert_eq!(world.state(root), Some(TreeState::Ready));
+    assert_eq!(world.used_by(root), (POPULATED.0 - 400, POPULATED.1 - 1));
+    world.check();
+}
+
+#[test]
 fn a_tree_that_gets_beneath_refuses_the_one_above() {
     let mut world = World::roomy();
     let root = populated(&mut world);

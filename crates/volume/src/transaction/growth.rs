@@ -8,6 +8,7 @@ use crate::api::request::{Credentials, Error, Request};
 use crate::api::time::Time;
 use crate::encoding::record::UsageRecord;
 use crate::file::inodes::{HeldGrowth, InodeState};
+use crate::planted::{Fault, is_planted};
 use crate::pool::{Pool, Subject};
 use crate::quotas::{Claim, Kinds, Ledger, Owners, Refusal, Reservation};
 use crate::tables::read_view::ReadView;
@@ -40,6 +41,9 @@ impl Growth<'_> {
     /// Keeps bytes with a file until its unstable data is written back.
     pub(crate) fn hold(self, state: &mut InodeState) {
         debug_assert!(self.fits_with(state.growth));
+        if is_planted(Fault::ReserveNothing) {
+            return;
+        }
         if let Some(Reservation { kinds, amount, .. }) = self.keep() {
             state.growth = HeldGrowth { bytes: state.growth.bytes + amount.bytes, kinds };
         }

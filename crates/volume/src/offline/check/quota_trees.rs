@@ -28,7 +28,8 @@ pub(super) fn check_tree(tree: &Tree, node: &Node, ino: Ino, add: &mut dyn FnMut
     let state_of = |id: u64| tree.quota_trees.get(&Ino(id)).copied();
     let is_whole = matches!(state_of(ino.0), Some(TreeState::Ready | TreeState::Creating));
     let expected = if is_whole { ino.0 } else { directory.tree };
-    if is_whole && directory.tree != 0 {
+    // A walk refuses the tree above once it meets this one.
+    if is_whole && state_of(directory.tree) == Some(TreeState::Ready) {
         add(format!("it is a quota tree, but lies in quota tree {}", directory.tree));
     }
     // A walk may have met the one and not yet the other.

@@ -1,0 +1,38 @@
+//! Faults that the simulator plants into the engine, to prove that it finds them. Without the feature `planted` there are none.
+
+#[cfg(feature = "planted")]
+use std::cell::Cell;
+
+/// A fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A new object is in no quota tree.
+    LoseTree,
+    /// Limits are checked for unstable data, but nothing is reserved until it is written back.
+    ReserveNothing,
+    /// What was reserved stays reserved.
+    ForgetRefund,
+}
+
+#[cfg(feature = "planted")]
+thread_local! {
+    static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
+}
+
+/// Plants a fault into all volumes that this thread uses, or removes it.
+#[cfg(feature = "planted")]
+pub fn plant(fault: Option<Fault>) {
+    PLANTED.set(fault);
+}
+
+/// Whether this fault is planted.
+#[cfg(feature = "planted")]
+pub(crate) fn is_planted(fault: Fault) -> bool {
+    PLANTED.get() == Some(fault)
+}
+
+/// Whether this fault is planted: none is.
+#[cfg(not(feature = "planted"))]
+pub(crate) const fn is_planted(_: Fault) -> bool {
+    false
+}
