@@ -114,6 +114,15 @@ impl Contents {
     }
 }
 
+/// What a step may act on.
+struct Targets {
+    contents: Contents,
+    directory: u64,
+    file: Option<Place>,
+    below: Option<Place>,
+    any: Option<Place>,
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Directory,
@@ -207,8 +216,11 @@ impl World {
             made,
         };
         world.count_anew()?;
+        let is_quiet = world.is_quiet()?;
         for (tree, limit) in world.last().trees {
-            let most = limit.unwrap_or(u64::MAX).max(world.used(tree)?.0);
+            // What a walk moves may exceed a limit.
+            let limit = limit.filter(|_| is_quiet).unwrap_or(u64::MAX);
+            let most = limit.max(world.used(tree)?.0);
             world.most.insert(tree, most);
         }
         Ok(world)
@@ -252,22 +264,29 @@ impl World {
         Ok(())
     }
 
-    fn make(&mut self, step: Step, random: &mut Random) -> Result<(), String> {
-        let now = Time::from_nanos(self.now);
+    /// Chooses what a step may act on: half of the time something in a tree with a limit.
+    fn targets(&self, random: &mut Random) -> Result<Targets, String> {
         let contents = Contents::read(&self.volume, self.now)?;
         let directories = contents.directories();
         let limited = self.last().trees.into_iter().filter_map(|(tree, limit)| limit.map(|_| tree));
         let limited: Vec<u64> = limited.collect();
         let is_aimed = !limited.is_empty() && random.chance(1, 2);
-        let some_directory = *random.pick(if is_aimed { &limited } else { &directories });
+        let directory = *random.pick(if is_aimed { &limited } else { &directories });
         let (files, below): (Vec<Place>, Vec<Place>) =
             contents.places.iter().cloned().partition(|place| !place.is_directory);
         let is_in_limited =
             |place: &&Place| contents.upwards(place.parent).iter().any(|at| limited.contains(at));
         let aimed: Vec<Place> = files.iter().filter(is_in_limited).cloned().collect();
-        let some = if is_aimed && !aimed.is_empty() { &aimed } else { &files };
-        let file = (!some.is_empty()).then(|| random.pick(some).clone());
-        let any = (!contents.places.is_empty()).then(|| random.pick(&contents.places).clone());
+        let mut one_of = |places: &[Place]| (!places.is_empty()).then(|| random.pick(places).clone());
+        let file = one_of(if is_aimed && !aimed.is_empty() { &aimed } else { &files });
+        let (below, any) = (one_of(&below), one_of(&contents.places));
+        Ok(Targets { contents, directory, file, below, any })
+    }
+
+    fn make(&mut self, step: Step, random: &mut Random) -> Result<(), String> {
+        let now = Time::from_nanos(self.now);
+        let targets = self.targets(random)?;
+        let Targets { contents, directory: some_directory, file, below, any } = targets;
         let name = format!("n{}", self.made).into_bytes();
         let volume = self.volume.clone();
         match (step, file, any) {
@@ -306,22 +325,8 @@ impl World {
                 self.unless_busy(removed)?;
             }
             (Step::RemoveDirectory, ..) => {
-                let Some(Place { ino, parent, name, .. }) =
-                    below.first().map(|_| random.pick(&below).clone())
-                else {
-                    return Ok(());
-                };
-                match self.ask(|r| volume.remove_directory(r, Ino(parent), &name, &mut nothing)) {
-                    Err(Error::NotEmpty) => {}
-                    removed => {
-                        if let Some(after) = self.unless_busy(removed)? {
-                            let mut known = self.last();
-                            if known.trees.remove(&ino).is_some() {
-                                self.push(known, after);
-                            }
-                        }
-                    }
-                }
+                let Some(Place { ino, parent, name, .. }) = below else { return Ok(()) };
+                self.remove_directory(ino, parent, &name)?;
             }
             (Step::Rename, _, Some(place)) => self.rename(&contents, &place, some_directory, &name)?,
             (Step::Link, Some(file), _) => {
@@ -337,6 +342,23 @@ impl World {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Removes a directory, and its tree with it.
+    fn remove_directory(&mut self, ino: u64, parent: u64, name: &[u8]) -> Result<(), String> {
+        let volume = self.volume.clone();
+        match self.ask(|r| volume.remove_directory(r, Ino(parent), name, &mut nothing)) {
+            Err(Error::NotEmpty) => Ok(()),
+            removed => {
+                let mut known = self.last();
+                if let Some(after) = self.unless_busy(removed)?
+                    && known.trees.remove(&ino).is_some()
+                {
+                    self.push(known, after);
+                }
+                Ok(())
+            }
+        }
     }
 
     /// Moves an object. It may cross no tree; while directories become trees, it may stay for longer.
@@ -461,13 +483,14 @@ impl World {
         Err(format!("{bytes} bytes were refused where {used} of {limit} are used"))
     }
 
-    /// Lets walks go on until they are done.
+    /// Lets walks go on until they are done, and what they did is durable.
     pub(super) fn finish_walks(&mut self) -> Result<(), String> {
         let now = Time::from_nanos(self.now);
         for _ in 0..200 {
             while self.pool.step_trees(now) == Progress::Worked {}
             let trees = self.volume.trees().map_err(|error| format!("{error:?}"))?;
             if trees.iter().all(|tree| matches!(tree.state, TreeState::Ready | TreeState::Refused(_))) {
+                while self.pool.step_commit(now) == Progress::Worked {}
                 return Ok(());
             }
             self.pool.step_write_back(now, true, true);
