@@ -23,6 +23,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("openssl", "openssl"),
     ("ganesha.nfsd", "nfs-ganesha nfs-ganesha-vfs"),
     ("rpcbind", "rpcbind"),
+    ("rpc.rquotad", "quota"),
     ("debootstrap", "debootstrap"),
     ("lintian", "lintian"),
     ("systemd-analyze", "systemd"),

@@ -66,6 +66,7 @@ const ALL: &[Scenario] = &[
     Scenario { name: "mixed", seconds: 300, foreign: false, versions: &[V42], run: mixed },
     Scenario { name: "mount", seconds: 150, foreign: false, versions: &[V42], run: mount },
     Scenario { name: "homes", seconds: 180, foreign: false, versions: &[V3, V42], run: homes::run },
+    Scenario { name: "quotas", seconds: 120, foreign: false, versions: &[V3, V42], run: quotas },
     Scenario { name: "extents", seconds: 180, foreign: false, versions: &[V42], run: extents },
     Scenario { name: "copies", seconds: 180, foreign: false, versions: &[V42], run: copies::run },
     Scenario {
@@ -250,6 +251,21 @@ fn full_disk(lab: &mut Lab, _: &Options) -> Result<String, String> {
     lab.guest("full-disk.sh", "512M", &[])?;
     lab.await_log("the volume is full")?;
     lab.await_log("the volume has room again")?;
+    Ok(String::new())
+}
+
+/// The limits are those that the guest sets on its own file system.
+fn quotas(lab: &mut Lab, _: &Options) -> Result<String, String> {
+    lab.start()?;
+    let limits: [&[&str]; 2] = [
+        &["--user", "4001", "--bytes", "2MiB:10MiB", "--inodes", "5:100"],
+        &["--group", "4002", "--bytes", "1GiB:8GiB"],
+    ];
+    for limit in limits {
+        let mut set = Command::new(lab.binary());
+        process::output(set.args(["quota", "set"]).arg(lab.data()).arg("main").args(limit))?;
+    }
+    lab.guest("quotas.sh", "512M", &[])?;
     Ok(String::new())
 }
 
