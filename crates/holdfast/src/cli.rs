@@ -6,7 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Error, Parser, Subcommand};
 
 use crate::commands::{
-    bench, check, completions, config, dump, man, pool, quota, serve, status, token, top, tree, volume,
+    bench, check, completions, config, dump, man, pool, qos, quota, serve, status, token, top, tree, volume,
 };
 
 /// Follows the help of every command.
@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Quota(quota::Quota),
     /// Make directories quota trees, list and delete them, also while a server runs
     Tree(tree::Tree),
+    /// Limit the bytes and operations a second of targets, pools, volumes and clients of a running server
+    Qos(qos::Qos),
     /// Check volumes for faults; no server may be running on the data directory
     Check(check::Check),
     /// Copy the files of a volume, damaged or not, or print its records; no server may be running on the data directory

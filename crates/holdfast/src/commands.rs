@@ -9,6 +9,7 @@ pub(crate) mod dump;
 pub(crate) mod man;
 mod named;
 pub(crate) mod pool;
+pub(crate) mod qos;
 pub(crate) mod quota;
 pub(crate) mod serve;
 pub(crate) mod status;

@@ -20,6 +20,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Serve(serve) => commands::serve::run(&serve),
         Command::Volume(volume) => commands::volume::run(&volume),
+        Command::Qos(qos) => commands::qos::run(&qos),
         Command::Quota(quota) => commands::quota::run(&quota),
         Command::Tree(tree) => commands::tree::run(&tree),
         Command::Pool(pool) => commands::pool::run(&pool),

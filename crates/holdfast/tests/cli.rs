@@ -25,6 +25,8 @@ mod log;
 #[cfg(target_os = "linux")]
 #[path = "cli/memory.rs"]
 mod memory;
+#[path = "cli/qos.rs"]
+mod qos;
 #[path = "cli/quotas.rs"]
 mod quotas;
 #[path = "cli/repair.rs"]

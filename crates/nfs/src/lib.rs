@@ -20,6 +20,7 @@
 //! | `context` | what calls borrow: exports, volumes, state |
 //! | `state` | what clients hold: sessions, opens, locks, delegations |
 //! | [`admission`] | what a call needs, known before it is executed |
+//! | [`charge`] | what a call counts towards limits on rates |
 //! | [`incoming`] | records that arrive, their headers decoded once |
 //! | [`exports`] | which clients reach which volume, with what rights; the pseudo file system |
 //! | `credentials` | AUTH_SYS credentials after squashing |
@@ -36,6 +37,7 @@
 pub mod admission;
 mod attributes;
 mod call;
+pub mod charge;
 mod clocks;
 mod connection;
 mod context;

@@ -511,5 +511,6 @@ fn is_reply(record: &[u8]) -> bool {
     ReplyHeader::decode(&mut Decoder::new(record)).is_ok()
 }
 
+mod held;
 #[cfg(test)]
 mod tests;

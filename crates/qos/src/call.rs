@@ -7,8 +7,8 @@ use crate::cost::Cost;
 use crate::limiter::Limiter;
 use crate::limits::Dimension;
 
-/// Limiters that apply to one call: those of its target, its volume and its client.
-pub const LIMITERS_MAX: usize = 3;
+/// Limiters that apply to one call: those of its target, its pool, its volume and its client.
+pub const LIMITERS_MAX: usize = 4;
 
 /// Names a client, between which limiters share their rates evenly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -104,19 +104,17 @@ impl Tiers {
 }
 
 /// Checks limits that administrators divide among volumes themselves: in each dimension that the pool limits, those of the
-/// volumes are together at most those of the pool.
+/// volumes are together at most those of the pool. Volumes without a limit share what the others leave.
 ///
 /// # Errors
-/// A sum is higher, or a volume has no limit where the pool has one.
+/// A sum is higher.
 pub fn check_shares(pool: &Limits, volumes: &[Limits]) -> Result<(), TierError> {
     for dimension in Dimension::ALL {
         let Some(most) = pool.rate(dimension) else { continue };
-        let sum =
-            volumes.iter().try_fold(0u64, |sum, volume| Some(sum.saturating_add(volume.rate(dimension)?)));
-        match sum {
-            None => return Err(TierError::Unlimited(dimension)),
-            Some(sum) if sum > most => return Err(TierError::Shares { dimension, sum, most }),
-            Some(_) => {}
+        let rates = volumes.iter().filter_map(|volume| volume.rate(dimension));
+        let sum = rates.fold(0, u64::saturating_add);
+        if sum > most {
+            return Err(TierError::Shares { dimension, sum, most });
         }
     }
     Ok(())
@@ -135,8 +133,6 @@ pub enum TierError {
     NoSize,
     /// The limits that follow are out of bounds.
     Limits(LimitsError),
-    /// A volume has no limit in a dimension in which volumes share the pool's.
-    Unlimited(Dimension),
     /// The limits of volumes exceed that of their pool.
     Shares {
         /// The dimension.
@@ -163,9 +159,6 @@ impl fmt::Display for TierError {
                 write!(out, "this tier depends on the size of a volume, and can limit only volumes")
             }
             TierError::Limits(error) => error.fmt(out),
-            TierError::Unlimited(dimension) => {
-                write!(out, "{}: each volume needs a limit, as the pool has one", dimension.name())
-            }
             TierError::Shares { dimension, sum, most } => {
                 let name = dimension.name();
                 write!(out, "{name}: the volumes have {sum} a second together, the pool {most}")
@@ -228,7 +221,7 @@ mod tests {
             error.to_string(),
             "total_bytes: the volumes have 32505856 a second together, the pool 31457280"
         );
-        assert!(check_shares(&limits(30), &[Limits::NONE]).is_err());
+        assert_eq!(check_shares(&limits(30), &[Limits::NONE, limits(30)]), Ok(()));
         assert_eq!(check_shares(&Limits::NONE, &[limits(1)]), Ok(()));
     }
 }

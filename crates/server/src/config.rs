@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
+use qos::tiers::Tiers;
 
 use crate::config::mistake::Mistake;
 use crate::config::size::Size;
@@ -58,6 +59,10 @@ pub struct Config {
     pub metrics: Metrics,
     /// Administration over the network.
     pub api: Api,
+    /// Names of listen addresses, by which limits on rates and metrics name them.
+    pub targets: Vec<(String, SocketAddr)>,
+    /// Tiers: limits on rates by name, besides the built-in ones.
+    pub tiers: Tiers,
     /// Exports; if there are none, every volume is exported at `/NAME`.
     pub export: Vec<Export>,
 }
@@ -231,6 +236,7 @@ impl Config {
             ("log", self.log != other.log),
             ("metrics", self.metrics != other.metrics),
             ("api", self.api != other.api),
+            ("targets", self.targets != other.targets),
         ];
         differs.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
     }

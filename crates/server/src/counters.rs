@@ -46,6 +46,7 @@ pub(crate) struct Counters {
     pub(crate) connections: AtomicUsize,
     pub(crate) parked: AtomicUsize,
     pub(crate) retry_queued: AtomicUsize,
+    pub(crate) rate_held: AtomicUsize,
     pub(crate) held_bytes: AtomicUsize,
     pub(crate) held_bytes_highest: AtomicUsize,
     /// The limit of the loop; set once.
@@ -72,6 +73,7 @@ impl Counters {
             connections: gauge(),
             parked: gauge(),
             retry_queued: gauge(),
+            rate_held: gauge(),
             held_bytes: gauge(),
             held_bytes_highest: gauge(),
             held_bytes_max: AtomicUsize::new(held_bytes_max),
@@ -143,6 +145,7 @@ pub(crate) fn totals<'a>(loops: impl Iterator<Item = &'a Counters> + Clone) -> T
         ("connections", loops.clone().map(|counters| wide(&counters.connections)).sum()),
         ("replies_parked", loops.clone().map(|counters| wide(&counters.parked)).sum()),
         ("calls_in_line", loops.clone().map(|counters| wide(&counters.retry_queued)).sum()),
+        ("calls_held_by_limits", loops.clone().map(|counters| wide(&counters.rate_held)).sum()),
         ("request_bytes_held", loops.clone().map(|counters| wide(&counters.held_bytes)).sum()),
         ("request_bytes_max", loops.clone().map(|counters| wide(&counters.held_bytes_max)).sum()),
         (

@@ -264,6 +264,15 @@ pub const NAMES_READ_EVERY: Duration = Duration::from_secs(60);
 /// Names that a search reads if the cache does not have those that are wanted: a tenth of a second's work.
 pub const NAMES_READ_MAX: u64 = 100_000;
 
+/// The highest limit on operations a second that the configuration takes.
+pub const RATE_OPS_MAX: usize = 1_000_000_000;
+
+/// Part of a loop's memory that a client may fill with calls that limits on rates hold.
+pub const HELD_SHARE: usize = 16;
+
+/// Part of a loop's memory that all clients may fill with them.
+pub const HELD_ALL_SHARE: usize = 4;
+
 /// Series that a scrape may have. What exceeds it is left out and counted.
 pub const SERIES_MAX: usize = 20_000;
 

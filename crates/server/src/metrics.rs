@@ -16,11 +16,13 @@ use crate::counters::Counters;
 use crate::net::workers::Workers;
 use crate::pools::OpenPool;
 use crate::protocol::Protocol;
+use crate::rates::Rates;
 
 mod calls;
 mod json;
 mod pools;
 mod process;
+mod rates;
 mod registry;
 mod series;
 mod text;
@@ -36,8 +38,10 @@ pub(crate) struct Source {
     pub(crate) pools: Vec<OpenPool>,
     /// Of the event loops.
     pub(crate) counters: Vec<Arc<Counters>>,
-    /// The listen addresses, by the numbers that loops count by.
+    /// The listen addresses.
     pub(crate) targets: Vec<SocketAddr>,
+    /// Limits on rates, which have the names of targets, by the numbers that loops count by.
+    pub(crate) rates: Arc<Rates>,
     pub(crate) protocol: Arc<Protocol>,
     pub(crate) workers: Arc<Workers>,
     /// The `memory` setting, bytes.
@@ -53,6 +57,7 @@ impl Source {
         scrape.number(&BUILD_INFO, [env!("CARGO_PKG_VERSION").into()], 1);
         pools::add(self, &mut scrape);
         calls::add(self, &mut scrape);
+        rates::add(self, &mut scrape);
         process::add(self, &mut scrape);
         scrape.limited()
     }

@@ -9,6 +9,7 @@ pub(crate) mod connection_table;
 pub(crate) mod datagrams;
 pub(crate) mod deferred;
 pub(crate) mod event_loop;
+pub(crate) mod held;
 pub(crate) mod interfaces;
 pub(crate) mod listener;
 pub(crate) mod loops;

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use nfs::admission::{Awaited, AwaitedLimit, Needs};
+use nfs::charge::Charge;
 use nfs::service::{
-    ArrivingPayload, CallId, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Service,
+    ArrivingPayload, CallId, Connection, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Service,
     Wait,
 };
 use volume::Pool;
@@ -102,6 +103,14 @@ impl Calls for Protocol {
         // The limits are the pool's.
         let number = self.pools.iter().position(|other| Arc::ptr_eq(other, pool))?;
         Some(number * AwaitedLimit::COUNT + limit.number())
+    }
+
+    fn charge(&self, record: &IncomingRecord<'_>) -> Option<Charge> {
+        Charge::of(record)
+    }
+
+    fn note_held(&self, record: &IncomingRecord<'_>, connection: Connection) {
+        self.service().note_held(record, &connection, clock::read());
     }
 
     fn admits(&self, client: IpAddr) -> bool {

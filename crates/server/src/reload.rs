@@ -12,7 +12,10 @@ use crate::config::{self, Config, audience};
 use crate::error::Error;
 use crate::exports;
 use crate::pools::{OpenPool, volumes_of};
+use crate::volumes::capacity;
 use crate::protocol::Protocol;
+use crate::rates::Rates;
+use crate::rates::limiters::VolumeSize;
 
 mod pools;
 mod volumes;
@@ -24,6 +27,7 @@ pub struct Reloader {
     /// Its content when the exports in force were read. Held while others are put in force.
     config: Mutex<Config>,
     protocol: Arc<Protocol>,
+    pub(crate) rates: Arc<Rates>,
     /// The data directory.
     root: PathBuf,
     pools: Vec<OpenPool>,
@@ -43,12 +47,12 @@ pub struct Reloaded {
 impl Reloader {
     pub(crate) fn new(
         (file, config): (Option<PathBuf>, Config),
-        protocol: Arc<Protocol>,
+        (protocol, rates): (Arc<Protocol>, Arc<Rates>),
         root: PathBuf,
         (pools, home): (Vec<OpenPool>, Arc<Volume>),
         addresses: Vec<SocketAddr>,
     ) -> Reloader {
-        Reloader { file, config: Mutex::new(config), protocol, root, pools, home, addresses }
+        Reloader { file, config: Mutex::new(config), protocol, rates, root, pools, home, addresses }
     }
 
     /// Reads the configuration file again and puts its exports in force, for calls that begin from now on. No connection is
@@ -86,6 +90,7 @@ impl Reloader {
         for warning in audience::warnings(&config.export, &self.addresses) {
             tracing::warn!("{warning}");
         }
+        self.rates.set_tiers(config.tiers.clone())?;
         self.serve(&config.export, volumes_of(&self.pools))?;
         let count = self.protocol.service().exports().count();
         let restart_keys = in_force.restart_keys(&config);
@@ -103,6 +108,23 @@ impl Reloader {
         let exports = exports::resolve(exports, &volumes, &self.addresses, &self.root)?;
         volumes.push(Arc::clone(&self.home));
         let service = self.protocol.service().replaced_by(exports, volumes);
-        Ok(self.protocol.replace(service.map_err(|error| Error::usage(error.to_string()))?))
+        let replaced = self.protocol.replace(service.map_err(|error| Error::usage(error.to_string()))?);
+        self.follow_volumes();
+        Ok(replaced)
+    }
+
+    /// Has limits on rates follow the volumes and their sizes.
+    pub(crate) fn follow_volumes(&self) {
+        let of_pool = |open: &OpenPool| -> Vec<VolumeSize> {
+            let volumes = open.pool.volumes().into_iter();
+            let one = |volume: Volume| VolumeSize {
+                id: volume.id(),
+                name: volume.name(),
+                pool: Arc::clone(&open.name),
+                size: capacity(&volume),
+            };
+            volumes.map(one).collect()
+        };
+        self.rates.serve(self.pools.iter().flat_map(of_pool).collect());
     }
 }

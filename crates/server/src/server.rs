@@ -37,6 +37,7 @@ use crate::net::rpcbind;
 use crate::pools::{self, FIRST_POOL, OpenPool, milliseconds_since, volumes_of};
 use crate::protocol::Protocol;
 use crate::protocol::calls::Calls;
+use crate::rates::Rates;
 use crate::reload::Reloader;
 use crate::volumes::{self, FIRST_ROOT_MODE, FIRST_VOLUME, NewVolume, Root};
 
@@ -144,16 +145,20 @@ impl Server {
             connections,
             tally: settings.tally(),
         };
+        let targets = target_names(&settings.config.1.targets, &addresses);
+        let rates = Rates::open(directory.root(), settings.config.1.tiers.clone(), targets, pool_names(&pools))?;
+        let rates = Arc::new(rates);
         let reloader = Reloader::new(
             settings.config.clone(),
-            Arc::clone(&protocol),
+            (Arc::clone(&protocol), Arc::clone(&rates)),
             directory.root().to_owned(),
             (pools.clone(), home),
             addresses.clone(),
         );
+        reloader.follow_volumes();
         let mut server = Server {
             reloader: Arc::new(reloader),
-            loops: Loops::start(loop_settings, sockets.listeners, calls)?,
+            loops: Loops::start(loop_settings, sockets.listeners, calls, rates)?,
             drivers: Vec::new(),
             protocol,
             callbacks: None,
@@ -220,6 +225,7 @@ impl Server {
             pools: self.pools.clone(),
             counters: loops.chain(datagrams).collect(),
             targets: self.addresses.clone(),
+            rates: Arc::clone(&self.reloader.rates),
             protocol: Arc::clone(&self.protocol),
             workers: Arc::clone(&self.loops.workers),
             memory: self.memory,
@@ -382,6 +388,21 @@ fn local_addresses(listeners: &[TcpListener]) -> Result<Vec<SocketAddr>, Error> 
         })
     };
     listeners.iter().map(local).collect()
+}
+
+/// Returns the names of the addresses listened on: those of the configuration, or else the addresses.
+fn target_names(named: &[(String, SocketAddr)], addresses: &[SocketAddr]) -> Vec<String> {
+    let name_of = |address: &SocketAddr| {
+        named.iter().find(|(_, known)| known == address).map_or_else(|| address.to_string(), |(name, _)| name.clone())
+    };
+    for (name, address) in named.iter().filter(|(_, address)| !addresses.contains(address)) {
+        tracing::warn!("the target {name:?} is not used: the server does not listen on {address}");
+    }
+    addresses.iter().map(name_of).collect()
+}
+
+fn pool_names(pools: &[OpenPool]) -> Vec<String> {
+    pools.iter().map(|open| open.name.to_string()).collect()
 }
 
 /// Opens the pools; creates the first one, with a volume, in a new data directory.

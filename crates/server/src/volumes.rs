@@ -298,6 +298,14 @@ pub fn describe(pools: &[OpenPool], volume: &Volume, exports: Vec<String>) -> Re
     })
 }
 
+/// Returns the size of a volume, bytes; of one without, what its pool has.
+pub(crate) fn capacity(volume: &Volume) -> u64 {
+    let superuser = Credentials::root();
+    let request = Request { credentials: &superuser, now: now(), access: Access::Blocking, key: None };
+    let of_pool = || volume.status(&request).map_or(0, |status| status.value.bytes_total);
+    volume.size().unwrap_or_else(of_pool)
+}
+
 /// Describes the volumes of these pools, sorted by name, without their exports.
 ///
 /// # Errors

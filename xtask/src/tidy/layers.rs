@@ -14,7 +14,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("nfs", &["wire", "volume"]),
     ("http_request", &[]),
     ("qos", &[]),
-    ("server", &["wire", "volume", "store", "nfs", "http_request"]),
+    ("server", &["wire", "volume", "store", "nfs", "http_request", "qos"]),
     ("load", &["wire"]),
     ("sim", &["wire", "volume", "nfs"]),
     ("holdfast", &["wire", "volume", "store", "nfs", "server", "load"]),

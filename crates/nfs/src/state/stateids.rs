@@ -62,7 +62,7 @@ impl SharedState {
     }
 
     /// Returns the client that a stateid was given to, if it is known, and the stateid's number.
-    pub(super) fn client_of(&self, other: Other) -> Option<(Arc<Client>, u32)> {
+    pub(crate) fn client_of(&self, other: Other) -> Option<(Arc<Client>, u32)> {
         self.keys.clients_of_other(other).find_map(|(id, number)| Some((self.clients.confirmed(id)?, number)))
     }
 

@@ -11,6 +11,7 @@ mod metrics;
 mod openapi;
 mod pools;
 mod problem;
+mod qos;
 mod quotas;
 mod revision;
 mod routes;

@@ -17,6 +17,8 @@ pub(crate) const TOP: &[&str] = &[
     "log",
     "metrics",
     "api",
+    "targets",
+    "tiers",
     "export",
 ];
 
@@ -28,6 +30,19 @@ pub(crate) const METRICS: &[&str] = &["clients", "slow_operation"];
 
 /// The keys of `[api]`.
 pub(crate) const API: &[&str] = &["listen", "certificate", "key", "clients"];
+
+/// The keys of a table below `[tiers]`.
+pub(crate) const TIER: &[&str] = &[
+    "read_bytes",
+    "write_bytes",
+    "total_bytes",
+    "read_ops",
+    "write_ops",
+    "metadata_ops",
+    "total_ops",
+    "burst",
+    "total_bytes_per_tib",
+];
 
 /// The keys of `[[export]]`.
 pub(crate) const EXPORT: &[&str] = &[
@@ -92,7 +107,7 @@ pub(crate) fn advice(table: &str, known: &[&str], key: &str) -> String {
     if let Some(close) = synonym.filter(|ours| known.contains(ours)).or_else(|| closest(known, key)) {
         return match close {
             "export" if table.is_empty() => "did you mean `[[export]]`?".to_owned(),
-            "log" | "metrics" | "api" if table.is_empty() => format!("did you mean `[{close}]`?"),
+            "log" | "metrics" | "api" | "targets" | "tiers" if table.is_empty() => format!("did you mean `[{close}]`?"),
             _ => format!("did you mean `{close}`?"),
         };
     }
@@ -102,7 +117,7 @@ pub(crate) fn advice(table: &str, known: &[&str], key: &str) -> String {
         }
     }
     if !table.is_empty() && TOP.contains(&key) {
-        return "it belongs before the first line with [log], [metrics], [api] or [[export]]".to_owned();
+        return "it belongs before the first line in brackets, such as [log] or [[export]]".to_owned();
     }
     format!("the keys here are {}", known.join(", "))
 }
@@ -133,7 +148,7 @@ mod tests {
                 "export",
                 EXPORT,
                 "memory",
-                "it belongs before the first line with [log], [metrics], [api] or [[export]]",
+                "it belongs before the first line in brackets, such as [log] or [[export]]",
             ),
             ("log", LOG, "colour", "the keys here are format, level"),
         ];

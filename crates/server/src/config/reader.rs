@@ -23,6 +23,8 @@ use crate::limits::{
     COUNTED_CLIENTS_MAX, SLOW_OPERATION_MILLISECONDS_MAX, THREADS_MAX, WORKERS_DEFAULT, WORKERS_MAX,
 };
 
+mod rates;
+
 /// Returns the configuration that `text` describes on a machine with `machine` bytes of memory, or all mistakes in it. If it
 /// is not TOML, only syntax errors are reported, because what follows them cannot be trusted.
 pub(crate) fn parse(text: &str, machine: Option<u64>) -> Result<Config, Vec<Mistake>> {
@@ -142,6 +144,8 @@ impl Reader {
             log: self.log(root),
             metrics: self.metrics(root),
             api: self.api(root),
+            targets: self.targets(root),
+            tiers: self.tiers(root),
             export: self.exports(root),
         }
     }

@@ -193,13 +193,13 @@ mod tests {
         tally.note_time(at(99));
         assert!(tally.is_watched());
         for client in [1, 2, 1, 1] {
-            tally.count(activity(client), Transferred { read: 10, written: 3 }, [1, 2, 3, 4, 5]);
+            tally.count(activity(client), Transferred { read: 10, written: 3 }, [1, 2, 3, 4, 5, 6]);
         }
         assert_eq!(calls(&tally), [(None, 0), (Some(activity(1)), 3), (Some(activity(2)), 1)]);
         let (_, first) = &tally.watch().entries()[1];
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         assert_eq!((load(&first.read), load(&first.written)), (30, 9));
-        assert_eq!(first.phases.each_ref().map(load), [3, 6, 9, 12, 15]);
+        assert_eq!(first.phases.each_ref().map(load), [3, 6, 9, 12, 15, 18]);
         tally.note_time(at(100));
         assert!(!tally.is_watched());
         assert_eq!(calls(&tally), [(None, 0)]);

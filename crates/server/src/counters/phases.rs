@@ -7,6 +7,8 @@ use volume::time::Time;
 pub(crate) enum Phase {
     /// It has arrived, and waits for its turn or for memory.
     Queue,
+    /// It is held by limits on rates.
+    Qos,
     /// It waits for a worker, for a limit of the pool, or for something that is in the way of it alone.
     Line,
     /// It is executed.
@@ -19,8 +21,8 @@ pub(crate) enum Phase {
 
 impl Phase {
     /// All phases, in the order of their numbers.
-    pub(crate) const ALL: [Phase; 5] =
-        [Phase::Queue, Phase::Line, Phase::Engine, Phase::Durability, Phase::Send];
+    pub(crate) const ALL: [Phase; 6] =
+        [Phase::Queue, Phase::Qos, Phase::Line, Phase::Engine, Phase::Durability, Phase::Send];
 
     pub(crate) const COUNT: usize = Phase::ALL.len();
 
@@ -28,6 +30,7 @@ impl Phase {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Phase::Queue => "queue",
+            Phase::Qos => "qos",
             Phase::Line => "line",
             Phase::Engine => "engine",
             Phase::Durability => "durability",
@@ -71,6 +74,11 @@ impl Timing {
     pub(crate) fn total(&self) -> u64 {
         nanos_between(self.arrived, self.since)
     }
+
+    /// Returns the nanoseconds in which no limit on rates held the call.
+    pub(crate) fn unheld(&self) -> u64 {
+        self.total().saturating_sub(self.nanos[Phase::Qos as usize])
+    }
 }
 
 /// Returns the time between two readings of the clock in nanoseconds; zero if they are in the wrong order.
@@ -93,9 +101,9 @@ mod tests {
         timing.end(Phase::Line, at(175));
         timing.end(Phase::Engine, at(176));
         timing.end(Phase::Send, at(180));
-        assert_eq!(timing.nanos(), [10, 60, 6, 0, 4]);
+        assert_eq!(timing.nanos(), [10, 0, 60, 6, 0, 4]);
         assert_eq!(timing.total(), 80);
         timing.end(Phase::Send, at(170));
-        assert_eq!(timing.nanos()[4], 4, "an earlier reading takes nothing away");
+        assert_eq!(timing.nanos()[5], 4, "an earlier reading takes nothing away");
     }
 }

@@ -350,7 +350,7 @@ impl Tally {
             for (phase, nanos) in volume.phases.iter().zip(timing.nanos()) {
                 add(phase, nanos);
             }
-            if timing.total() >= self.slow_nanos || self.activity.is_watched() {
+            if timing.unheld() >= self.slow_nanos || self.activity.is_watched() {
                 self.note(label, client, timing, &mut slow);
             }
         }
@@ -365,7 +365,7 @@ impl Tally {
             let activity = Activity { client: client.to_canonical(), volume, operation: label.operation };
             self.activity.count(activity, label.transferred, timing.nanos());
         }
-        if timing.total() >= self.slow_nanos {
+        if timing.unheld() >= self.slow_nanos {
             self.note_slow(label, client, timing, slow);
         }
     }

@@ -16,7 +16,7 @@ use crate::counters::tally::{
 use crate::counters::{Counters, Dropped};
 use crate::metrics::Source;
 use crate::metrics::registry::{
-    CALLS_BLOCKED, CALLS_BUSY, CALLS_IN_LINE, CALLS_WAITED_FOR_MEMORY, CLIENT_BYTES, CLIENT_INFO,
+    CALLS_BLOCKED, CALLS_BUSY, CALLS_HELD, CALLS_IN_LINE, CALLS_WAITED_FOR_MEMORY, CLIENT_BYTES, CLIENT_INFO,
     CLIENT_OPERATIONS, CONNECTIONS, CONNECTIONS_EVICTED, CONNECTIONS_MALFORMED, CONNECTIONS_REFUSED,
     DATAGRAMS_DROPPED, Family, IO_SIZE, OPERATION_DURATION, OPERATION_ERRORS, OPERATION_PHASE, OPERATIONS,
     RECEIVED, REPLIES_PARKED, REPLIES_WAITED, REQUEST_BYTES, REQUEST_BYTES_HIGHEST, REQUEST_BYTES_MAX,
@@ -140,8 +140,8 @@ fn add_targets(source: &Source, scrape: &mut Scrape) {
         (&TARGET_ERRORS, |target| &target.errors),
         (&TARGET_CONNECTIONS, |target| &target.connections),
     ];
-    for (number, address) in source.targets.iter().enumerate() {
-        let label: Arc<str> = address.to_string().into();
+    for (number, name) in source.rates.target_names().into_iter().enumerate() {
+        let label: Arc<str> = name.into();
         for (family, column) in columns {
             let of_loop = |counters: &Arc<Counters>| {
                 counters.calls.targets.get(number).map_or(0, |target| column(target).load(Ordering::Relaxed))
@@ -191,10 +191,11 @@ fn add_loops(source: &Source, scrape: &mut Scrape) {
         let sum = source.counters.iter().map(dropped).sum();
         scrape.number(&DATAGRAMS_DROPPED, [reason.name().into()], sum);
     }
-    let gauges: [(&'static Family, fn(&Counters) -> &AtomicUsize); 6] = [
+    let gauges: [(&'static Family, fn(&Counters) -> &AtomicUsize); 7] = [
         (&CONNECTIONS, |counters| &counters.connections),
         (&REPLIES_PARKED, |counters| &counters.parked),
         (&CALLS_IN_LINE, |counters| &counters.retry_queued),
+        (&CALLS_HELD, |counters| &counters.rate_held),
         (&REQUEST_BYTES, |counters| &counters.held_bytes),
         (&REQUEST_BYTES_HIGHEST, |counters| &counters.held_bytes_highest),
         (&REQUEST_BYTES_MAX, |counters| &counters.held_bytes_max),

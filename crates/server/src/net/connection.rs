@@ -1,5 +1,6 @@
 //! One connection: the record that is arriving, the replies that are being sent, and what lies between.
 
+use std::collections::VecDeque;
 use std::io::{self, IoSliceMut, Read as _, Write as _};
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use mio::net::TcpStream;
 use nfs::limits::PAYLOAD_BYTES_MIN;
 use nfs::service::{Connection as Ends, KeptRecord, Receiver};
 use nfs::summary::Protocol;
+use volume::ids::VolumeId;
 use volume::time::Time;
 use wire::limits::RECORD_BYTES_MAX;
 use wire::record::MARK_BYTES;
@@ -17,10 +19,14 @@ use crate::admission::origins::Standing;
 use crate::admission::pace::Pace;
 use crate::admission::{ConnectionKey, Short, Want};
 use crate::counters::census::Connected;
+use crate::counters::phases::Timing;
 use crate::counters::tally::Counted;
 use crate::limits::{CONNECTION_BYTES_MAX, CONNECTION_CALLS_MAX, FAST_TICK_BYTES, PORTION_BYTES};
 use crate::net::buffers::Buffers;
+use crate::net::held::HeldCall;
 use crate::net::output::Output;
+use crate::rates::Charged;
+use crate::rates::limiters::OfClient;
 
 /// What a connection has done.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,6 +71,14 @@ pub(crate) struct Connection {
     pub(crate) receiver: Receiver,
     /// A call that waits until there is room for its reply; the input after it waits too.
     pub(crate) waiting: Option<WaitingCall>,
+    /// Calls that limits on rates held, and released.
+    pub(crate) released: VecDeque<HeldCall>,
+    /// A call that those limits have no room for; the input after it waits too.
+    pub(crate) stopped: Option<Box<HeldCall>>,
+    /// The limits of its client.
+    pub(crate) client_limits: OfClient,
+    /// The volume of its last call, while something is limited.
+    pub(crate) last_volume: Option<VolumeId>,
     /// Bytes that were received but not taken in, because a limit was reached; those before `rest_taken` were.
     pub(crate) rest: Vec<u8>,
     pub(crate) rest_taken: usize,
@@ -120,6 +134,17 @@ pub(crate) struct WaitingCall {
     pub(crate) reply_bytes: usize,
     /// They are reserved, and the call is run when the connection is served.
     pub(crate) is_granted: bool,
+    /// What limits on rates did with it.
+    pub(crate) passed: Passed,
+}
+
+/// What limits on rates did with a call before it was executed.
+#[derive(Debug, Default)]
+pub(crate) struct Passed {
+    /// What it was charged.
+    pub(crate) charged: Option<Box<Charged>>,
+    /// Its time so far, if it was held.
+    pub(crate) timing: Option<Timing>,
 }
 
 /// The result of a read.
@@ -146,6 +171,10 @@ impl Connection {
             arrived: Time::EPOCH,
             receiver: Receiver::new(RECORD_BYTES_MAX),
             waiting: None,
+            released: VecDeque::new(),
+            stopped: None,
+            client_limits: OfClient::default(),
+            last_volume: None,
             rest: Vec::new(),
             rest_taken: 0,
             announced: 0,
@@ -191,6 +220,9 @@ impl Connection {
     pub(crate) fn want(&self) -> Want {
         if let Some(waiting) = &self.waiting {
             return if waiting.is_granted { Want::Answer } else { Want::Reply(waiting.reply_bytes) };
+        }
+        if self.has_released() {
+            return Want::Answer;
         }
         let length = self.receiver.record_bytes_max().max(self.announced);
         if length <= self.reserved {
@@ -329,9 +361,15 @@ impl Connection {
         self.moved.elapsed()
     }
 
+    /// Whether calls that were held can go on.
+    pub(crate) fn has_released(&self) -> bool {
+        !self.released.is_empty()
+    }
+
     /// Whether it has reached the limits of one connection.
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.is_some()
+            || self.stopped.is_some()
             || self.calls >= CONNECTION_CALLS_MAX
             || self.call_bytes + self.reply_bytes + self.unsent() >= CONNECTION_BYTES_MAX
     }
@@ -351,6 +389,7 @@ impl Connection {
     pub(crate) fn is_over(&self) -> bool {
         self.is_ended
             && self.waiting.is_none()
+            && self.stopped.is_none()
             && self.rest.is_empty()
             && self.calls == 0
             && self.unsent() == 0
@@ -361,6 +400,7 @@ impl Connection {
         self.calls == 0
             && self.unsent() == 0
             && self.waiting.is_none()
+            && self.stopped.is_none()
             && !self.has_input()
             && self.receiver.is_between_records()
     }
@@ -373,7 +413,8 @@ impl Connection {
     /// Returns the bytes of memory it holds for input, apart from deferred calls.
     pub(crate) fn input_bytes(&self) -> usize {
         let waiting = self.waiting.as_ref().map_or(0, |waiting| waiting.record.memory_bytes());
-        self.record_bytes() + self.rest.capacity() + waiting
+        let stopped = self.stopped.as_ref().map_or(0, |call| call.request_bytes());
+        self.record_bytes() + self.rest.capacity() + waiting + stopped
     }
 
     /// Whether the rest of its record has yet to come.

@@ -19,6 +19,7 @@ use crate::counters::phases::{Phase, Timing};
 use crate::counters::tally::Counted;
 use crate::limits::{BUSY_RETRY, DEFERRED_OVERHEAD_BYTES, RETRY_DOUBLINGS_MAX, RETRY_SPACING};
 use crate::protocol::calls::Calls;
+use crate::rates::Charged;
 
 /// A call that must be run again.
 #[derive(Debug)]
@@ -41,6 +42,8 @@ pub(crate) struct DeferredCall {
     pub(crate) obstructions: u32,
     /// Where it is counted.
     pub(crate) counted: Counted,
+    /// What limits on rates charged for it.
+    pub(crate) charged: Option<Box<Charged>>,
     /// What its time was spent on.
     pub(crate) timing: Timing,
 }

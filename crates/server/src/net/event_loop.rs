@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use nfs::service::{Connection as Ends, origin};
+use qos::Released;
 use volume::time::Time;
 
 use crate::admission::retry_queues::RetryQueues;
@@ -42,12 +43,15 @@ use crate::net::connection::Connection;
 use crate::net::connection_shares::ConnectionShares;
 use crate::net::connection_table::ConnectionTable;
 use crate::net::deferred::DeferredCalls;
+use crate::net::held::HeldCalls;
 use crate::net::mailbox::{Mailbox, Message};
 use crate::net::parked::Parked;
 use crate::net::workers::Workers;
 use crate::protocol::calls::Calls;
+use crate::rates::Rates;
 
 mod answers;
+mod holding;
 mod input;
 mod room;
 
@@ -60,6 +64,8 @@ pub(crate) struct Shared {
     pub(crate) workers: Arc<Workers>,
     /// The order of calls that wait for a limit of a pool.
     pub(crate) retry_queues: RetryQueues,
+    /// Limits on rates.
+    pub(crate) rates: Arc<Rates>,
     /// Connections of all loops.
     pub(crate) connections: ConnectionShares,
     /// The mailboxes of all loops, by number.
@@ -96,6 +102,10 @@ pub(crate) struct EventLoop {
     connections: ConnectionTable,
     admission: Admission,
     deferred: DeferredCalls,
+    /// Calls that limits on rates hold.
+    held: HeldCalls,
+    /// What they release; empty between turns.
+    released: Vec<Released>,
     parked: Parked,
     /// Connections with output to send.
     touched: VecDeque<usize>,
@@ -136,6 +146,8 @@ impl EventLoop {
             connections: ConnectionTable::default(),
             admission: Admission::new(limit),
             deferred: DeferredCalls::default(),
+            held: HeldCalls::new(limit),
+            released: Vec::new(),
             parked: Parked::default(),
             touched: VecDeque::new(),
             giving_way: Vec::new(),
@@ -186,6 +198,7 @@ impl EventLoop {
                 self.on_message(message);
             }
             self.accept();
+            self.release_held();
             self.release_parked();
             self.retry_busy(progress);
             if self.deferred.busy() > 0 {
@@ -239,6 +252,7 @@ impl EventLoop {
         let blocked = self.admission.is_short().then_some(BLOCKED_CHECK);
         let most = [check, blocked].into_iter().flatten().fold(TICK, Duration::min);
         let accept = self.acceptor.as_ref().and_then(Acceptor::paused_until);
+        let most = self.shared.rates.next_deadline().map_or(most, |due| due.since(clock::steady()).min(most));
         let times = [accept, self.parked.next_time(), self.deferred.next_retry(), self.drain];
         match times.into_iter().flatten().min() {
             Some(time) => time.saturating_duration_since(Instant::now()).min(most),
@@ -273,6 +287,7 @@ impl EventLoop {
             }
             Message::Send(connection, callback, record) => self.send_callback(connection, callback, record),
             Message::GiveWay(origin, asked) => self.give_way(origin, asked),
+            Message::Released(released) => self.on_released(released),
             Message::Drain => {
                 self.acceptor = None;
                 self.drain = Some(Instant::now() + DRAIN_MAX);
@@ -304,6 +319,7 @@ impl EventLoop {
     fn close(&mut self, mut connection: Box<Connection>) {
         tracing::debug!(client = %connection.ends.peer, "connection closed");
         connection.deregister(self.poll.registry());
+        self.forget_held(&mut connection);
         let origin_key = connection.key.origin;
         if connection.is_queued {
             self.admission.forget(connection.key);
@@ -432,6 +448,7 @@ impl EventLoop {
     fn tick(&mut self) {
         self.counters.parked.store(self.parked.len(), Ordering::Relaxed);
         self.counters.retry_queued.store(self.deferred.busy(), Ordering::Relaxed);
+        self.counters.rate_held.store(self.held.len(), Ordering::Relaxed);
         self.counters.held_bytes.store(self.admission.budget.held(), Ordering::Relaxed);
         self.counters.held_bytes_highest.store(self.admission.budget.highest(), Ordering::Relaxed);
         self.counters.connections.store(self.connections.len(), Ordering::Relaxed);
@@ -468,7 +485,7 @@ impl EventLoop {
     /// Whether the loop was told to drain, and nothing is in flight or its time is over.
     fn is_drained(&self) -> bool {
         let Some(deadline) = self.drain else { return false };
-        let in_flight = self.parked.len() + self.deferred.in_flight();
+        let in_flight = self.parked.len() + self.deferred.in_flight() + self.held.len();
         let unsent = self.connections.iter().filter(|connection| connection.unsent() > 0).count();
         if in_flight + unsent == 0 {
             return true;
@@ -493,7 +510,7 @@ fn client_of(ends: &Ends) -> IpAddr {
 /// Reports a slow call.
 pub(crate) fn log_slow(slow: &SlowCall) {
     let milliseconds = |nanos: u64| nanos / 1_000_000;
-    let [queue, line, engine, durability, send] = slow.timing.nanos().map(milliseconds);
+    let [queue, qos, line, engine, durability, send] = slow.timing.nanos().map(milliseconds);
     tracing::warn!(
         event = "slow_operation",
         client = %slow.client,
@@ -502,6 +519,7 @@ pub(crate) fn log_slow(slow: &SlowCall) {
         volume_id = slow.volume.map(tracing::field::display),
         milliseconds = milliseconds(slow.timing.total()),
         queue,
+        qos,
         line,
         engine,
         durability,

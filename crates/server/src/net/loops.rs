@@ -19,6 +19,7 @@ use crate::net::event_loop::{EventLoop, Shared};
 use crate::net::mailbox::{Mailbox, Message};
 use crate::net::workers::Workers;
 use crate::protocol::calls::Calls;
+use crate::rates::Rates;
 
 /// The number of threads, and their memory.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +48,7 @@ impl Loops {
         settings: LoopSettings,
         listeners: Vec<TcpListener>,
         calls: Arc<dyn Calls>,
+        rates: Arc<Rates>,
     ) -> Result<Loops, Error> {
         let (workers, worker_threads) =
             Workers::start(settings.workers, &calls).map_err(|error| no_thread(&error))?;
@@ -64,10 +66,13 @@ impl Loops {
         }
         let targets =
             listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>().map_err(no_loop)?;
+        let first = Arc::clone(&mailboxes[0]);
+        rates.on_change(Box::new(move || first.rouse()));
         let shared = Arc::new(Shared {
             retry_queues: RetryQueues::new(calls.queues()),
             calls,
             workers: Arc::clone(&workers),
+            rates,
             connections: ConnectionShares::new(settings.connections),
             mailboxes: mailboxes.clone(),
             targets,

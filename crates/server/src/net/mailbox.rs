@@ -12,6 +12,7 @@ use mio::net::TcpStream;
 use mio::{Registry, Token, Waker};
 use nfs::service::{Connection as Ends, ConnectionId};
 use parking_lot::Mutex;
+use qos::Released;
 
 use crate::net::deferred::ExecutedCall;
 
@@ -25,6 +26,8 @@ pub(crate) enum Message {
     Send(ConnectionId, u64, Vec<u8>),
     /// Close an idle connection of this origin, which has the most. This number of loops were asked before.
     GiveWay(IpAddr, usize),
+    /// Limits on rates have released this.
+    Released(Released),
     /// Finish the calls in flight, then end.
     Drain,
 }
@@ -64,6 +67,11 @@ impl Mailbox {
         if self.waiting.load(Ordering::SeqCst) {
             self.wake();
         }
+    }
+
+    /// Has the loop take a turn.
+    pub(crate) fn rouse(&self) {
+        self.wake();
     }
 
     fn wake(&self) {

@@ -6,8 +6,9 @@
 use std::net::IpAddr;
 
 use nfs::admission::{Awaited, Needs};
+use nfs::charge::Charge;
 use nfs::service::{
-    ArrivingPayload, CallId, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Wait,
+    ArrivingPayload, CallId, Connection, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Wait,
 };
 use volume::request::Durable;
 
@@ -33,6 +34,10 @@ pub(crate) trait Calls: Send + Sync {
     fn expected_queue(&self, needs: &Needs<'_>) -> Option<usize> {
         self.queue_of(needs.awaited()?)
     }
+    /// Returns what a call counts towards limits on rates; none if it counts nothing.
+    fn charge(&self, record: &IncomingRecord<'_>) -> Option<Charge>;
+    /// Notes that a call has arrived, and is held: its client is alive.
+    fn note_held(&self, record: &IncomingRecord<'_>, connection: Connection);
     /// Whether connections from this address are served.
     fn admits(&self, client: IpAddr) -> bool;
     /// Notes that a connection is closed.

@@ -40,7 +40,12 @@ fn scaled(value: f64, unit: &str) -> String {
     if value < 9.95 { format!("{value:.1}{unit}") } else { format!("{value:.0}{unit}") }
 }
 
-/// Draws parts of a whole: a row of `length` letters, each of them the first of a part's name.
+/// Returns the letter of a phase: its first, but that of `queue` is taken when `qos` comes.
+fn letter(name: &str) -> char {
+    if name == "qos" { 't' } else { name.chars().next().unwrap_or(' ') }
+}
+
+/// Draws parts of a whole: a row of `length` letters, each of which stands for a part.
 pub(super) fn bar(all: &[(&'static str, u64)], length: usize) -> String {
     let total: u128 = all.iter().map(|(_, part)| u128::from(*part)).sum();
     let (mut bar, mut passed) = (String::new(), 0);
@@ -52,7 +57,7 @@ pub(super) fn bar(all: &[(&'static str, u64)], length: usize) -> String {
         // Ends are rounded, so that the row has its length whatever the parts are.
         let end = (passed * length as u128 * 2 + total) / (total * 2);
         while (bar.len() as u128) < end {
-            bar.push_str(&name[..1]);
+            bar.push(letter(name));
         }
     }
     bar

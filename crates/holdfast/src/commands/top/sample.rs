@@ -127,12 +127,12 @@ fn counts_since(earlier: &ActivityCounts, later: &ActivityCounts) -> ActivityCou
 impl Interval {
     /// Makes an interval of two seconds for tests: client, volume, protocol, operation, calls, bytes read and written, and
     /// microseconds of the phases of all calls.
-    pub(super) fn of(activities: &[(&str, &str, &str, &str, u64, u64, u64, [u64; 5])]) -> Interval {
+    pub(super) fn of(activities: &[(&str, &str, &str, &str, u64, u64, u64, [u64; 6])]) -> Interval {
         use server::admin::api::types::PhaseTimes;
         let activities = activities.iter().map(|activity| {
             let (client, volume, protocol, operation, calls, read_bytes, written_bytes, micros) = *activity;
-            let [queue, line, engine, durability, send] = micros.map(|micros| micros * 1000);
-            let nanoseconds = PhaseTimes { queue, line, engine, durability, send };
+            let [queue, qos, line, engine, durability, send] = micros.map(|micros| micros * 1000);
+            let nanoseconds = PhaseTimes { queue, qos, line, engine, durability, send };
             let counts = ActivityCounts { calls, read_bytes, written_bytes, nanoseconds };
             let [client, volume, protocol, operation] =
                 [client, volume, protocol, operation].map(str::to_owned);

@@ -27,7 +27,8 @@ that of a call, from its arrival until its reply is sent.
 PHASES is what TIME was spent on, as times or as letters of a bar:
 
   q QUEUE    waiting for its turn, or for memory
-  l LINE     waiting for a worker, for a limit, or for something in the way
+  t QOS      held by a limit on rates (`holdfast qos`)
+  l LINE     waiting for a worker, for a limit of the pool, or for something in the way
   e ENGINE   being executed
   d DURAB.   its reply waits until what it shows is durable
   s SEND     its reply is sent
@@ -181,9 +182,9 @@ mod tests {
     fn interval() -> Interval {
         Interval::of(&[
             ("192.0.2.1", "main", "nfs4", "READ", 2500, 2500 << 20, 0, [1000, 0, 20_000, 0, 30_000]),
-            ("192.0.2.17", "scratch", "nfs3", "READDIRPLUS", 31, 0, 0, [200, 2000, 900, 0, 100]),
-            ("192.0.2.17", "scratch", "nfs3", "WRITE", 640, 0, 40 << 20, [0, 0, 40_000, 960_000, 20_000]),
-            ("198.51.100.140", "", "mount", "MNT", 1, 0, 0, [20, 0, 30, 0, 50]),
+            ("192.0.2.17", "scratch", "nfs3", "READDIRPLUS", 31, 0, 0, [200, 0, 2000, 900, 0, 100]),
+            ("192.0.2.17", "scratch", "nfs3", "WRITE", 640, 0, 40 << 20, [0, 0, 0, 40_000, 960_000, 20_000]),
+            ("198.51.100.140", "", "mount", "MNT", 1, 0, 0, [20, 0, 0, 30, 0, 50]),
         ])
     }
 

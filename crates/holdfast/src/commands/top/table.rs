@@ -20,7 +20,7 @@ const CLIPPED_MIN: usize = 4;
 
 /// Headings and widths of the columns of figures.
 const FIGURES: [(&str, usize); 4] = [("CALLS", 6), ("READ", 7), ("WRITTEN", 7), ("TIME", 6)];
-const PHASES: [(&str, usize); 5] = [("QUEUE", 6), ("LINE", 6), ("ENGINE", 6), ("DURAB.", 6), ("SEND", 6)];
+const PHASES: [(&str, usize); 6] = [("QUEUE", 6), ("QOS", 6), ("LINE", 6), ("ENGINE", 6), ("DURAB.", 6), ("SEND", 6)];
 
 /// A line of the table.
 #[derive(Clone, Debug, PartialEq)]
@@ -170,9 +170,9 @@ mod tests {
 
     fn interval() -> Interval {
         Interval::of(&[
-            ("192.0.2.1", "main", "nfs3", "READ", 200, 2 << 20, 0, [100, 0, 100, 0, 200]),
-            ("192.0.2.1", "main", "nfs4", "WRITE", 100, 0, 4 << 20, [0, 0, 1000, 9000, 0]),
-            ("192.0.2.2", "", "nfs3", "NULL", 2, 0, 0, [1, 0, 0, 0, 0]),
+            ("192.0.2.1", "main", "nfs3", "READ", 200, 2 << 20, 0, [100, 0, 0, 100, 0, 200]),
+            ("192.0.2.1", "main", "nfs4", "WRITE", 100, 0, 4 << 20, [0, 0, 0, 1000, 9000, 0]),
+            ("192.0.2.2", "", "nfs3", "NULL", 2, 0, 0, [1, 0, 0, 0, 0, 0]),
         ])
     }
 
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn long_texts_are_clipped_where_it_costs_least() {
         let long = "fd00:1234:5678:9abc:def0:1234:5678:9abc";
-        let interval = Interval::of(&[(long, "main", "nfs4", "WRITE", 1, 0, 0, [1; 5])]);
+        let interval = Interval::of(&[(long, "main", "nfs4", "WRITE", 1, 0, 0, [1; 6])]);
         let lines = lines(&interval, &View::new(Group::All, Sort::Calls, "", 2));
         for width in [60, 80, 81, 100, 117, 300] {
             let table = table(Group::All, &lines, 1.0, width);

@@ -199,6 +199,8 @@ pub(crate) struct Client {
     since: Time,
     /// The time of the last request, in nanoseconds.
     renewed: AtomicI64,
+    /// When limits on rates last held a request, in nanoseconds.
+    held: AtomicI64,
     /// The number of the next stateid.
     numbers: AtomicU32,
     /// Connections bound to the backchannel of any of its sessions.
@@ -285,6 +287,7 @@ impl Client {
             minor,
             since: now,
             renewed: AtomicI64::new(now.nanos()),
+            held: AtomicI64::new(i64::MIN),
             numbers: AtomicU32::new(1),
             back_connections: AtomicU32::new(0),
             revoked: AtomicU32::new(0),
@@ -357,6 +360,17 @@ impl Client {
     /// Renews the lease.
     pub(crate) fn renew(&self, now: Time) {
         self.renewed.fetch_max(now.nanos(), Ordering::Relaxed);
+    }
+
+    /// Notes a request that limits on rates hold: it renews the lease.
+    pub(crate) fn note_held(&self, now: Time) {
+        self.renew(now);
+        self.held.fetch_max(now.nanos(), Ordering::Relaxed);
+    }
+
+    /// Whether limits on rates have held a request since this time.
+    pub(crate) fn was_held_since(&self, time: Time) -> bool {
+        self.held.load(Ordering::Relaxed) >= time.nanos()
     }
 
     /// Returns how long the lease has not been renewed; zero for NLM clients, which have none.

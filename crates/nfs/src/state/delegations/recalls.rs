@@ -26,6 +26,9 @@ pub(in crate::state) const PART: usize = 256;
 /// How soon a client that could not be told, or did not understand, is told again.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// How many leases more a client has at most to return a delegation while limits on rates hold its requests.
+const EXTENSIONS_MAX: u8 = 4;
+
 /// What is recalled.
 #[derive(Debug, Default)]
 pub(in crate::state) struct Recalls {
@@ -90,6 +93,18 @@ impl Recalls {
                 entry.client.holder.begin_recall(now, entry.other);
             }
         }
+    }
+
+    /// Gives a client more time whose requests limits on rates have held since the recall: it may be writing back what it has to
+    /// before it returns the delegation. Returns whether it gets some; not without end, as others wait for the file.
+    fn extend(&self, entry: &Arc<StateEntry>, now: Time) -> bool {
+        let Some(delegation) = entry.as_delegation() else { return false };
+        let Recall::Recalled(since) = delegation.recall() else { return false };
+        let is_extended = entry.client.was_held_since(since) && delegation.may_extend(EXTENSIONS_MAX);
+        if is_extended {
+            self.put_off(entry, now);
+        }
+        is_extended
     }
 
     /// Forgets a delegation that has ended.
@@ -273,6 +288,9 @@ impl SharedState {
     fn revoke_overdue(&self, context: &Context<'_>) -> bool {
         for _ in 0..PART {
             let Some(entry) = self.recalls.overdue(context.now, self.config.lease) else { return false };
+            if self.recalls.extend(&entry, context.now) {
+                continue;
+            }
             if self.revoke(context, &entry).is_err() {
                 // The journal is full. The next tick tries again.
                 return false;

@@ -71,6 +71,8 @@ pub(crate) struct Delegation {
     recalled: AtomicI64,
     /// Whether the client was notified of the recall, or is being notified.
     notified: AtomicBool,
+    /// How often its client got more time because its requests were held.
+    extended: AtomicU8,
 }
 
 const NEVER: i64 = i64::MIN;
@@ -153,7 +155,7 @@ impl StateEntry {
         write: bool,
     ) -> Arc<StateEntry> {
         let delegation =
-            Delegation { write, recalled: AtomicI64::new(NEVER), notified: AtomicBool::new(false) };
+            Delegation { write, recalled: AtomicI64::new(NEVER), notified: AtomicBool::new(false), extended: AtomicU8::new(0) };
         StateEntry::new(client, file, stateid, StateKind::Delegation(delegation))
     }
 
@@ -291,6 +293,11 @@ impl Delegation {
         let exchanged =
             self.recalled.compare_exchange(NEVER, now.nanos(), Ordering::AcqRel, Ordering::Acquire);
         exchanged.is_ok()
+    }
+
+    /// Counts that its client gets more time to return it. Returns whether it was fewer than `max` times before.
+    pub(crate) fn may_extend(&self, max: u8) -> bool {
+        self.extended.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < max).then_some(count + 1)).is_ok()
     }
 
     /// Restarts the time limit for its return, because the client has not been told of the recall yet.

@@ -65,12 +65,12 @@ fn hot_objects(api: &Api, most: usize) -> Vec<HotObject> {
 
 fn read(counters: &ActivityCounters) -> ActivityCounts {
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let [queue, line, engine, durability, send] = counters.phases.each_ref().map(load);
+    let [queue, qos, line, engine, durability, send] = counters.phases.each_ref().map(load);
     ActivityCounts {
         calls: load(&counters.calls),
         read_bytes: load(&counters.read),
         written_bytes: load(&counters.written),
-        nanoseconds: PhaseTimes { queue, line, engine, durability, send },
+        nanoseconds: PhaseTimes { queue, qos, line, engine, durability, send },
     }
 }
 

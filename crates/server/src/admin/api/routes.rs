@@ -8,11 +8,11 @@ use crate::names;
 use super::problem::Problem;
 use super::types::{
     ActivityList, ClientList, CreatedToken, Done, Event, EventList, Export, Health, NewToken, NewTree,
-    NewVolume, PoolInfo, QuotaChange, QuotaInfo, QuotaList, Reloaded, Role, Status, Token, TreeInfo,
-    VolumeChange, VolumeInfo,
+    NewVolume, PoolInfo, QosChange, QosInfo, QuotaChange, QuotaInfo, QuotaList, Reloaded, Role, Status,
+    TierInfo, Token, TreeInfo, VolumeChange, VolumeInfo,
 };
 use super::{
-    Api, Asked, activity, clients, events, exports, health, live, metrics, openapi, pools, quotas, status,
+    Api, Asked, activity, clients, events, exports, health, live, metrics, openapi, pools, qos, quotas, status,
     tokens, trees, volumes,
 };
 
@@ -117,7 +117,12 @@ impl Route {
             "The number of the user, group or tree to begin with: `next` of the page before.",
         );
         const TREE: (&str, &str, &str) = ("id", "integer", "The number of the tree.");
+        const LIMITED_KIND: (&str, &str, &str) =
+            ("kind", "string", "`target`, `pool`, `volume` or `client`; all unless given.");
+        const LIMITED_NAME: (&str, &str, &str) =
+            ("name", "string", "The name of the one to show, which need not have limits.");
         match self.path {
+            "/v1/qos" if self.is_read_only() => &[LIMITED_KIND, LIMITED_NAME],
             "/v1/volumes/{name}/quotas" if self.is_read_only() => &[KIND, FROM, LIMIT],
             "/v1/volumes/{name}/trees" if self.method == "DELETE" => &[TREE],
             "/v1/events" => &[EVENT, LIMIT],
@@ -277,6 +282,29 @@ pub(super) const ROUTES: &[Route] = &[
         trees::delete,
     )
     .only_for(Role::Operator),
+    Route::new(
+        "GET",
+        "/v1/qos",
+        "Lists the targets, pools, volumes and clients with limits on rates, and how long calls waited for them.",
+        schema::<Vec<QosInfo>>,
+        qos::list,
+    ),
+    Route::new(
+        "PATCH",
+        "/v1/qos",
+        "Changes the limits on rates of a target, a pool, a volume, a client or all other clients, at once.",
+        schema::<QosInfo>,
+        qos::change,
+    )
+    .only_for(Role::Operator)
+    .with_content(schema::<QosChange>),
+    Route::new(
+        "GET",
+        "/v1/qos/tiers",
+        "Lists the tiers, sorted by name.",
+        schema::<Vec<TierInfo>>,
+        qos::tiers,
+    ),
     Route::new(
         "GET",
         "/v1/exports",

@@ -9,6 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::pools::PoolInfo;
+pub use crate::rates::Kind;
+pub use crate::rates::setting::{Rate, RateLimits, Setting, SettingChange};
 pub use crate::volumes::quotas::{GracePeriods, Limit, QuotaChange, QuotaInfo, QuotaKind, QuotaList};
 pub use crate::volumes::trees::{NewTree, TreeInfo, TreeState};
 pub use crate::volumes::{NewVolume, Root, VolumeChange, VolumeInfo};
@@ -76,6 +78,52 @@ pub struct NewToken {
     pub name: String,
     /// What its bearer may do.
     pub role: Role,
+}
+
+/// What to change of the limits on rates of one object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QosChange {
+    /// What it is.
+    pub kind: Kind,
+    /// Its name; of a client, its IP address, or `*` for each client without limits of its own.
+    pub name: String,
+    /// What to change.
+    pub set: SettingChange,
+}
+
+/// An object with limits on rates.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QosInfo {
+    /// What it is.
+    pub kind: Kind,
+    /// Its name; of a client, its IP address, or `*` for each client without limits of its own.
+    pub name: String,
+    /// What is set.
+    pub set: Setting,
+    /// The limits that follow, in bytes or operations a second.
+    pub in_force: RateLimits,
+    /// What may pass at once: as much as the limits allow in this time.
+    pub burst_milliseconds: u64,
+    /// For how long calls have waited for each limit since the server started.
+    pub throttled_milliseconds: RateLimits,
+    /// Calls that wait for each limit now.
+    pub waiting: RateLimits,
+}
+
+/// A tier: limits on rates by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TierInfo {
+    /// Its name.
+    pub name: String,
+    /// Its limits, whatever the size, in bytes or operations a second.
+    pub limits: RateLimits,
+    /// Bytes a second, read and written, for each TiB of a volume's size; null if it does not depend on the size.
+    pub total_bytes_per_tib: Option<u64>,
+    /// What may pass at once: as much as the limits allow in this time.
+    pub burst_milliseconds: u64,
 }
 
 /// Success, without further content.
@@ -232,6 +280,8 @@ pub struct ClientList {
 pub struct PhaseTimes {
     /// They waited for their turn, or for memory.
     pub queue: u64,
+    /// Limits on rates held them.
+    pub qos: u64,
     /// They waited for a worker, for a limit of the pool, or for something that was in their way.
     pub line: u64,
     /// They were executed.
@@ -245,15 +295,23 @@ pub struct PhaseTimes {
 impl PhaseTimes {
     /// The phases with their names, in the order in which a call passes through them.
     #[must_use]
-    pub fn all(&self) -> [(&'static str, u64); 5] {
-        let PhaseTimes { queue, line, engine, durability, send } = *self;
-        [("queue", queue), ("line", line), ("engine", engine), ("durability", durability), ("send", send)]
+    pub fn all(&self) -> [(&'static str, u64); 6] {
+        let PhaseTimes { queue, qos, line, engine, durability, send } = *self;
+        [
+            ("queue", queue),
+            ("qos", qos),
+            ("line", line),
+            ("engine", engine),
+            ("durability", durability),
+            ("send", send),
+        ]
     }
 
     /// Applies a function to each phase of two sums.
     fn with(&self, other: &PhaseTimes, combine: fn(u64, u64) -> u64) -> PhaseTimes {
         PhaseTimes {
             queue: combine(self.queue, other.queue),
+            qos: combine(self.qos, other.qos),
             line: combine(self.line, other.line),
             engine: combine(self.engine, other.engine),
             durability: combine(self.durability, other.durability),

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use nfs::admission::Awaited;
 use nfs::service::{ConnectionId, Incoming, Outcome, Progress, ReplyBuffer, Wait};
+use nfs::summary::CallSummary;
+use volume::ids::VolumeId;
 use volume::request::Access;
 use volume::time::Time;
 
@@ -16,16 +18,17 @@ use crate::counters::add;
 use crate::counters::phases::{Phase, Timing};
 use crate::counters::tally::PendingCall;
 use crate::limits::{BUSY_RETRY, CONNECTION_BYTES_MAX, PORTION_BYTES, PORTION_MAX};
-use crate::net::connection::Connection;
+use crate::net::connection::{Connection, Passed};
 use crate::net::deferred::{DeferredCall, ExecutedCall};
 use crate::net::parked::ParkedReply;
+use crate::rates::Charged;
 
 impl EventLoop {
     /// Executes a call that has arrived and whose reply has room.
     pub(super) fn call(
         &mut self,
         connection: &mut Connection,
-        arrival: &Arrival<'_>,
+        arrival: Arrival<'_>,
     ) -> Result<(), Malformed> {
         // A call that is only put off takes time as well, and a turn may bring very many of them.
         let begun = self.call_clock.begin_call();
@@ -35,8 +38,7 @@ impl EventLoop {
             && let Some(queue) = self.shared.calls.expected_queue(&arrival.needs)
             && queues.is_waiting(queue)
         {
-            let mut timing = Timing::of_arrival(connection.arrived);
-            timing.end(Phase::Queue, begun.steady);
+            let timing = begun_timing(&arrival.passed, connection.arrived, begun.steady);
             self.defer(connection, arrival, &Outcome::Busy(None), None, timing);
             return Ok(());
         }
@@ -55,13 +57,20 @@ impl EventLoop {
         output.bytes = reply.bytes;
         if let Outcome::Reply { summary, .. } = &outcome {
             connection.done.note_call(summary.main.protocol());
+            self.settle(&mut connection.last_volume, arrival.passed.charged.as_deref(), summary);
         }
         match outcome {
             Outcome::Reply { after: None, hold: Duration::ZERO, summary } => {
                 connection.portion_bytes += output.bytes.len() - start;
                 connection.portion_bytes += output.push_tail(&mut reply.tail);
                 let label = self.tally.count(&summary, connection.counted);
-                self.tally.answered(label, connection.ends.peer.ip(), connection.arrived, begun.steady);
+                let client = connection.ends.peer.ip();
+                if arrival.passed.timing.is_none() {
+                    self.tally.answered(label, client, connection.arrived, begun.steady);
+                } else {
+                    let timing = executed_timing(&arrival.passed, connection.arrived, begun.steady);
+                    self.tally.answered_late(PendingCall { label, client, timing });
+                }
             }
             Outcome::Nothing => {}
             Outcome::Reply { after, hold, summary } => {
@@ -70,7 +79,7 @@ impl EventLoop {
                 let pending = PendingCall {
                     label: self.tally.count(&summary, connection.counted),
                     client: connection.ends.peer.ip(),
-                    timing: executed_timing(connection.arrived, begun.steady),
+                    timing: executed_timing(&arrival.passed, connection.arrived, begun.steady),
                 };
                 let reply = ParkedReply { owner: connection.key, call, reply, pending, not_before: None };
                 connection.portion_bytes += reply.reply.bytes.len() + reply.reply.tail_bytes();
@@ -79,7 +88,7 @@ impl EventLoop {
                 self.park(reply, after, hold);
             }
             Outcome::WouldBlock | Outcome::Busy(_) | Outcome::Later => {
-                let timing = executed_timing(connection.arrived, begun.steady);
+                let timing = executed_timing(&arrival.passed, connection.arrived, begun.steady);
                 self.defer(connection, arrival, &outcome, progress, timing);
             }
             Outcome::Close => {
@@ -95,7 +104,7 @@ impl EventLoop {
     fn defer(
         &mut self,
         connection: &mut Connection,
-        arrival: &Arrival<'_>,
+        arrival: Arrival<'_>,
         outcome: &Outcome,
         progress: Option<Progress>,
         timing: Timing,
@@ -113,12 +122,28 @@ impl EventLoop {
             ticket: None,
             obstructions: 0,
             counted: connection.counted,
+            charged: arrival.passed.charged,
             timing,
         };
         connection.begin_call(call.request_bytes(), call.reply_bytes);
         self.admission.budget.count_requests(call.owner.origin, 0, call.request_bytes());
         self.admission.budget.count_replies(call.owner.origin, 0, call.reply_bytes);
         self.run_again(call, outcome);
+    }
+
+    /// Corrects what limits on rates charged for a call by what it did.
+    fn settle(
+        &self,
+        last_volume: &mut Option<VolumeId>,
+        charged: Option<&Charged>,
+        summary: &CallSummary,
+    ) {
+        if self.shared.rates.is_limiting() {
+            *last_volume = summary.volume.or(*last_volume);
+        }
+        if let Some(charged) = charged {
+            self.shared.rates.settle(charged, summary);
+        }
     }
 
     fn park(&mut self, mut reply: ParkedReply, after: Option<Wait>, hold: Duration) {
@@ -182,6 +207,9 @@ impl EventLoop {
         match outcome {
             Outcome::Reply { after, hold, summary } => {
                 self.release(&call);
+                if let Some(charged) = &call.charged {
+                    self.shared.rates.settle(charged, &summary);
+                }
                 let pending = PendingCall {
                     label: self.tally.count(&summary, call.counted),
                     client: call.connection.peer.ip(),
@@ -359,10 +387,16 @@ impl EventLoop {
     }
 }
 
-/// Returns the times of a call that has just been executed for the first time.
-fn executed_timing(arrived: Time, begun: Time) -> Timing {
-    let mut timing = Timing::of_arrival(arrived);
+/// Returns the times of a call that begins.
+fn begun_timing(passed: &Passed, arrived: Time, begun: Time) -> Timing {
+    let mut timing = passed.timing.unwrap_or_else(|| Timing::of_arrival(arrived));
     timing.end(Phase::Queue, begun);
+    timing
+}
+
+/// Returns the times of a call that has just been executed for the first time.
+fn executed_timing(passed: &Passed, arrived: Time, begun: Time) -> Timing {
+    let mut timing = begun_timing(passed, arrived, begun);
     timing.end(Phase::Engine, steady());
     timing
 }

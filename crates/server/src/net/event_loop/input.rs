@@ -9,6 +9,7 @@ use nfs::service::{Arrived, IncomingRecord, Receiver};
 use wire::limits::RECORD_BYTES_MAX;
 use wire::record::{MARK_BYTES, Peek, peek};
 
+use super::holding::Judged;
 use super::{EventLoop, Malformed};
 use crate::admission::{ConnectionKey, Want};
 use crate::counters::add;
@@ -16,7 +17,7 @@ use crate::limits::{
     FIRST_READ_BYTES, HEAVY_BYTES, PORTION_BYTES, PORTION_MAX, READ_BYTES, SEND_EARLY_BYTES,
     SMALL_RECORD_BYTES_MAX,
 };
-use crate::net::connection::{Connection, Received, WaitingCall};
+use crate::net::connection::{Connection, Passed, Received, WaitingCall};
 
 /// A record that has arrived, decoded once for all that follows.
 pub(super) struct Arrival<'r> {
@@ -24,6 +25,8 @@ pub(super) struct Arrival<'r> {
     pub(super) needs: Needs<'r>,
     /// Bytes to reserve for a large reply and the blocks it is made from; zero for a small one.
     pub(super) reply_bytes: usize,
+    /// What limits on rates did with it.
+    pub(super) passed: Passed,
 }
 
 impl EventLoop {
@@ -44,7 +47,8 @@ impl EventLoop {
         }
         // While memory is tight, a peer that does not read its replies gets no memory for more.
         let is_stuck = connection.unsent() > 0 && is_tight;
-        if connection.has_input() && !connection.is_full() && !is_stuck {
+        let has_work = connection.has_released() || (connection.has_input() && !connection.is_full());
+        if has_work && !is_stuck {
             connection.is_queued = true;
             self.grant_or_block(connection, want);
         } else if let Want::Record { length, counted: 1.. } = want
@@ -74,13 +78,15 @@ impl EventLoop {
         let result = if let Some(waiting) = connection.waiting.take() {
             if waiting.is_granted {
                 self.admission.budget.count_replies(connection.key.origin, waiting.reply_bytes, 0);
-                let arrival = self.arrival(waiting.record.decode());
-                self.call(&mut connection, &arrival)
+                let arrival = self.arrival(waiting.record.decode(), waiting.passed);
+                self.call(&mut connection, arrival)
             } else {
                 connection.waiting = Some(waiting);
                 self.put_back(connection);
                 return;
             }
+        } else if connection.has_released() {
+            self.take_in_released(&mut connection)
         } else {
             // Both may have changed since the connection was queued. It is queued again when they allow it.
             if connection.is_full() || !self.may_read(&connection) {
@@ -109,6 +115,23 @@ impl EventLoop {
                 self.refuse(connection);
             }
         }
+    }
+
+    /// Executes calls that limits on rates have released, as far as the limits of memory allow.
+    fn take_in_released(&mut self, connection: &mut Connection) -> Result<(), Malformed> {
+        let mut result = Ok(());
+        while result.is_ok()
+            && connection.waiting.is_none()
+            && connection.portion_bytes < PORTION_BYTES
+            && self.call_clock.portion() < PORTION_MAX
+            && let Some(call) = self.take_released(connection)
+        {
+            self.call_clock.look();
+            connection.portion_bytes += call.record.memory_bytes();
+            let passed = Passed { charged: Some(Box::new(call.charged)), timing: Some(call.timing) };
+            result = self.passed(connection, call.record.decode(), passed);
+        }
+        result
     }
 
     /// Takes in what remained of the last portion, or else what one read brings.
@@ -267,9 +290,26 @@ impl EventLoop {
         result.map(|()| input.len())
     }
 
-    /// Executes a call that has arrived, or has it wait until there is room for its reply.
+    /// Executes a call that has arrived, or has it wait: until limits on rates let it pass, and there is room for its reply.
     fn arrived(&mut self, connection: &mut Connection, record: IncomingRecord<'_>) -> Result<(), Malformed> {
-        let arrival = self.arrival(record);
+        if !self.shared.rates.is_limiting() {
+            return self.passed(connection, record, Passed::default());
+        }
+        match self.judge(connection, &record) {
+            Judged::Passed(charged) => self.passed(connection, record, Passed { charged, timing: None }),
+            Judged::Kept => Ok(()),
+        }
+    }
+
+    /// Executes a call that passed the limits on rates, or has it wait until there is room for its reply.
+    #[inline]
+    fn passed(
+        &mut self,
+        connection: &mut Connection,
+        record: IncomingRecord<'_>,
+        passed: Passed,
+    ) -> Result<(), Malformed> {
+        let arrival = self.arrival(record, passed);
         let reply_bytes = arrival.reply_bytes;
         if reply_bytes > 0 {
             self.count_output(connection);
@@ -278,19 +318,23 @@ impl EventLoop {
             if !self.admission.may_go_on(connection.key, want) || !connection.may_begin(reply_bytes, is_tight)
             {
                 add(&self.counters.reply_blocked, 1);
-                connection.waiting =
-                    Some(WaitingCall { record: arrival.record.to_kept(), reply_bytes, is_granted: false });
+                connection.waiting = Some(WaitingCall {
+                    record: arrival.record.to_kept(),
+                    reply_bytes,
+                    is_granted: false,
+                    passed: arrival.passed,
+                });
                 return Ok(());
             }
         }
-        self.call(connection, &arrival)
+        self.call(connection, arrival)
     }
 
-    fn arrival<'r>(&self, record: IncomingRecord<'r>) -> Arrival<'r> {
+    fn arrival<'r>(&self, record: IncomingRecord<'r>, passed: Passed) -> Arrival<'r> {
         let needs = self.shared.calls.needs(&record);
         let is_large = needs.reply_bytes_max > SMALL_REPLY_BYTES_MAX;
         let reply_bytes = if is_large { 2 * needs.reply_bytes_max } else { 0 };
-        Arrival { record, needs, reply_bytes }
+        Arrival { record, needs, reply_bytes, passed }
     }
 
     /// Whether a connection may be read: what it receives is reserved, and its origin may have more replies.

@@ -6,11 +6,12 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use nfs::admission::{Awaited, AwaitedLimit, Needs};
+use nfs::charge::{Charge, Direction};
 use nfs::limits::PAYLOAD_BYTES_MIN;
 use nfs::service::{
     ArrivingPayload, CallId, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Wait,
 };
-use nfs::summary::{CallSummary, OperationId, Status};
+use nfs::summary::{CallSummary, OperationId, Status, Transferred};
 use parking_lot::Mutex;
 use rustix::net::{AddressFamily, SocketType};
 use volume::ids::{Seq, VolumeId};
@@ -26,12 +27,14 @@ use super::*;
 use crate::limits::{CONNECTION_BYTES_MAX, CONNECTIONS_MAX, LOOP_BYTES_MIN};
 use crate::net::listener::listen_at;
 use crate::net::loops::{LoopSettings, Loops};
+use crate::rates::tests::{Scratch, rates_in};
 
 mod callbacks;
 mod connections;
 mod memory;
 mod payloads;
 mod places;
+mod rates;
 mod shares;
 mod turns;
 
@@ -205,7 +208,10 @@ impl Calls for Fake {
             }
             LARGE | SLOW => {
                 reply(usize::try_from(argument).unwrap());
-                now
+                let transferred = Transferred { read: argument, written: 0 };
+                let mut summary = summary;
+                (summary.volume, summary.transferred) = (Some(VolumeId(1)), transferred);
+                Outcome::Reply { after: None, hold: Duration::ZERO, summary }
             }
             TAKE => {
                 self.tried.lock().insert(xid);
@@ -275,6 +281,12 @@ impl Calls for Fake {
         needs.change.map(|(_, limit)| limit.number())
     }
 
+    fn charge(&self, record: &IncomingRecord<'_>) -> Option<Charge> {
+        charge_of(record)
+    }
+
+    fn note_held(&self, _: &IncomingRecord<'_>, _: Ends) {}
+
     fn admits(&self, client: IpAddr) -> bool {
         !self.strangers.lock().contains(&client)
     }
@@ -309,10 +321,26 @@ impl Calls for Fake {
     }
 }
 
+/// What calls count towards limits on rates: they read from volume 1, `LARGE` as many bytes as it replies with, and others none;
+/// `NOTHING` is urgent.
+fn charge_of(record: &IncomingRecord<'_>) -> Option<Charge> {
+    let (header, arguments) = record.call().ok()?;
+    let bytes = if header.procedure == LARGE { arguments.clone().u32().ok()? } else { 0 };
+    Some(Charge {
+        volume: Some(VolumeId(1)),
+        may_leave: false,
+        direction: Some(Direction::Read),
+        bytes,
+        is_urgent: header.procedure == HOLD,
+    })
+}
+
 struct Harness {
     fake: Arc<Fake>,
     loops: Loops,
     address: SocketAddr,
+    rates: Arc<Rates>,
+    _scratch: Scratch,
 }
 
 impl Harness {
@@ -325,9 +353,11 @@ impl Harness {
         let address = listener.local_addr().unwrap();
         let fake = Arc::new(Fake::new());
         let tally = TallySettings { clients: 2, slow: Duration::from_secs(3600) };
+        let scratch = Scratch::new();
+        let rates = rates_in(&scratch.0, &[1, 2]);
         let settings = LoopSettings { threads, workers: 2, request_bytes: 0, connections, tally };
-        let loops = Loops::start(settings, vec![listener], Arc::clone(&fake) as Arc<dyn Calls>).unwrap();
-        Harness { fake, loops, address }
+        let loops = Loops::start(settings, vec![listener], Arc::clone(&fake) as Arc<dyn Calls>, Arc::clone(&rates)).unwrap();
+        Harness { fake, loops, address, rates, _scratch: scratch }
     }
 
     fn client(&self) -> Client {

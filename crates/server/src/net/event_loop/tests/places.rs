@@ -18,6 +18,7 @@ pub(super) fn event_loop(fake: Arc<Fake>) -> EventLoop {
         retry_queues: RetryQueues::new(calls.queues()),
         workers: Workers::start(0, &calls).unwrap().0,
         calls,
+        rates: rates_in(&std::env::temp_dir(), &[]),
         connections: ConnectionShares::new(CONNECTIONS_MAX),
         mailboxes: vec![Arc::new(Mailbox::new(poll.registry()).unwrap())],
         targets: vec!["192.0.2.2:2049".parse().unwrap()],
@@ -70,6 +71,7 @@ fn reuse(is_heavy: bool) {
         record: IncomingRecord::decode(&record).to_kept(),
         reply_bytes: REPLY_BYTES,
         is_granted: false,
+        passed: crate::net::connection::Passed::default(),
     });
     let key = second.key;
     event_loop.put_back(second);

@@ -1,0 +1,175 @@
+//! Calls that pass limits on rates, are held by them, and go on when they are released.
+//!
+//! A call is judged when it has arrived, before memory is reserved for its reply. One that is held has no lock, no room in a
+//! journal, and no reply; its connection is read further, so that urgent calls behind it are served. If too much of its client is
+//! held, its connections are read no further, each with one call that will be judged again.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use nfs::service::{IncomingRecord, origin};
+use qos::{LoopId, Released, Token, Verdict};
+
+use super::EventLoop;
+use crate::counters::phases::{Phase, Timing};
+use crate::net::connection::Connection;
+use crate::net::held::HeldCall;
+use crate::net::mailbox::Message;
+use crate::rates::{Asker, Charged};
+
+/// What became of a call that met limits.
+pub(super) enum Judged {
+    /// It passes; what it was charged, if anything.
+    Passed(Option<Box<Charged>>),
+    /// It goes on later.
+    Kept,
+}
+
+impl EventLoop {
+    /// Judges a call that has arrived. Called only while something is limited.
+    pub(super) fn judge(&mut self, connection: &mut Connection, record: &IncomingRecord<'_>) -> Judged {
+        let Some(charge) = self.shared.calls.charge(record) else { return Judged::Passed(None) };
+        let from = origin(connection.ends.peer.ip());
+        let rates = &self.shared.rates;
+        let limiter = rates.limiter_of(from, &mut connection.client_limits);
+        let asker = Asker {
+            target: connection.counted.target,
+            origin: from,
+            limiter: limiter.as_ref(),
+            last_volume: connection.last_volume,
+        };
+        let Some(charged) = rates.charged(&charge, &asker) else { return Judged::Passed(None) };
+        let has_room = charge.is_urgent || self.held.has_room(from, record.length());
+        let token = self.token(connection);
+        let verdict = if has_room { self.shared.rates.admit(&charged, token) } else { Verdict::Full };
+        match verdict {
+            Verdict::Admitted => Judged::Passed(Some(Box::new(charged))),
+            verdict => {
+                let mut timing = Timing::of_arrival(connection.arrived);
+                timing.end(Phase::Queue, self.call_clock.seen());
+                let record = record.to_kept();
+                let call = HeldCall { owner: connection.key, origin: from, record, charged, timing };
+                self.shared.calls.note_held(&call.record.decode(), connection.ends);
+                self.keep(connection, call, token, verdict);
+                Judged::Kept
+            }
+        }
+    }
+
+    fn token(&mut self, connection: &Connection) -> Token {
+        let number = u16::try_from(self.number).unwrap_or(u16::MAX);
+        Token { event_loop: LoopId(number), call: self.held.next_token(connection.key.index) }
+    }
+
+    /// Keeps a call that may not pass now.
+    fn keep(&mut self, connection: &mut Connection, call: HeldCall, token: Token, verdict: Verdict) {
+        if verdict == Verdict::Held {
+            connection.begin_call(call.request_bytes(), 0);
+            self.admission.budget.count_requests(call.owner.origin, 0, call.request_bytes());
+            self.held.insert(token.call, call);
+        } else {
+            self.held.stop(call.origin, connection.key);
+            connection.stopped = Some(Box::new(call));
+        }
+    }
+
+    /// Takes what limits release, for this loop and for others.
+    pub(super) fn release_held(&mut self) {
+        let mut released = std::mem::take(&mut self.released);
+        self.shared.rates.release(&mut released);
+        for one in released.drain(..) {
+            let (Released::Call { token: Token { event_loop, .. }, .. } | Released::Room { event_loop, .. }) = one;
+            match self.shared.mailboxes.get(usize::from(event_loop.0)) {
+                Some(mailbox) if usize::from(event_loop.0) != self.number => mailbox.send(Message::Released(one)),
+                _ => self.on_released(one),
+            }
+        }
+        self.released = released;
+    }
+
+    /// Lets a call go on, or tries those again for which there is room.
+    pub(super) fn on_released(&mut self, released: Released) {
+        match released {
+            Released::Call { token, waited } => {
+                let Some(call) = self.held.remove(token.call) else { return };
+                let from = call.origin;
+                self.queue_released(call, waited);
+                self.try_stopped(from);
+            }
+            Released::Room { client, .. } => {
+                let origins = self.held.stopped_origins();
+                if let Some(from) = origins.into_iter().find(|from| crate::rates::client_id(*from) == client) {
+                    self.try_stopped(from);
+                }
+            }
+        }
+    }
+
+    /// Has a released call executed when its connection is served.
+    fn queue_released(&mut self, mut call: HeldCall, waited: Duration) {
+        call.timing.end(Phase::Qos, call.timing.ended().plus(waited));
+        if let Some(mut connection) = self.connections.take_owner(call.owner) {
+            connection.released.push_back(call);
+            self.put_back(connection);
+        }
+    }
+
+    /// Judges the calls of a client's connections again that are not read.
+    fn try_stopped(&mut self, from: IpAddr) {
+        while let Some(key) = self.held.take_stopped(from) {
+            let Some(mut connection) = self.connections.take_owner(key) else { continue };
+            let Some(mut call) = connection.stopped.take() else {
+                self.put_back(connection);
+                continue;
+            };
+            let token = self.token(&connection);
+            let verdict = match self.held.has_room(from, call.request_bytes()) {
+                true => self.shared.rates.admit(&call.charged, token),
+                false => Verdict::Full,
+            };
+            match verdict {
+                Verdict::Full => {
+                    connection.stopped = Some(call);
+                    self.held.stop_again(from, key);
+                    self.connections.put(connection);
+                    return;
+                }
+                Verdict::Held => self.keep(&mut connection, *call, token, verdict),
+                Verdict::Admitted => {
+                    call.timing.end(Phase::Qos, self.call_clock.seen());
+                    connection.begin_call(call.request_bytes(), 0);
+                    self.admission.budget.count_requests(call.owner.origin, 0, call.request_bytes());
+                    connection.released.push_back(*call);
+                }
+            }
+            self.put_back(connection);
+        }
+    }
+
+    /// Forgets what is held of a connection that is closed.
+    pub(super) fn forget_held(&mut self, connection: &mut Connection) {
+        if self.held.len() > 0 {
+            for token in self.held.tokens_of(connection.key) {
+                let event_loop = LoopId(u16::try_from(self.number).unwrap_or(u16::MAX));
+                self.shared.rates.forget(Token { event_loop, call: token });
+                self.held.remove(token).into_iter().for_each(|call| self.uncount(&call));
+            }
+        }
+        let released = std::mem::take(&mut connection.released);
+        released.iter().for_each(|call| self.uncount(call));
+        connection.stopped = None;
+    }
+
+    fn uncount(&mut self, call: &HeldCall) {
+        self.admission.budget.count_requests(call.owner.origin, call.request_bytes(), 0);
+    }
+
+    /// Takes the next call of a connection that was released; it is counted no longer.
+    pub(super) fn take_released(&mut self, connection: &mut Connection) -> Option<HeldCall> {
+        let call = connection.released.pop_front()?;
+        self.uncount(&call);
+        connection.release_call(call.request_bytes(), 0);
+        connection.end_call(0);
+        Some(call)
+    }
+}

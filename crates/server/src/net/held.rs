@@ -1,0 +1,130 @@
+//! Calls that limits on rates hold, and connections that are read no further because too much is held for their clients.
+//!
+//! What is held takes memory of its loop: a client may hold one part in [`HELD_SHARE`] of it, all clients a quarter.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::IpAddr;
+
+use nfs::service::KeptRecord;
+
+use crate::admission::ConnectionKey;
+use crate::counters::phases::Timing;
+use crate::limits::{DEFERRED_OVERHEAD_BYTES, HELD_ALL_SHARE, HELD_SHARE};
+use crate::rates::Charged;
+
+/// A call that is held, or was.
+pub(crate) struct HeldCall {
+    pub(crate) owner: ConnectionKey,
+    pub(crate) origin: IpAddr,
+    pub(crate) record: KeptRecord,
+    pub(crate) charged: Charged,
+    pub(crate) timing: Timing,
+}
+
+impl HeldCall {
+    /// Returns the bytes that the budget counts for it among requests.
+    pub(crate) fn request_bytes(&self) -> usize {
+        self.record.memory_bytes() + DEFERRED_OVERHEAD_BYTES
+    }
+}
+
+/// The calls that a loop holds.
+pub(crate) struct HeldCalls {
+    /// By their tokens, which begin with the place of the connection.
+    calls: BTreeMap<u64, HeldCall>,
+    next: u32,
+    bytes: usize,
+    by_origin: HashMap<IpAddr, usize>,
+    /// The limit of the loop's memory.
+    limit: usize,
+    /// Connections that are not read, by client, in the order in which they stopped.
+    stopped: HashMap<IpAddr, VecDeque<ConnectionKey>>,
+}
+
+impl HeldCalls {
+    pub(crate) fn new(limit: usize) -> HeldCalls {
+        HeldCalls {
+            calls: BTreeMap::new(),
+            next: 0,
+            bytes: 0,
+            by_origin: HashMap::new(),
+            limit,
+            stopped: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Whether a call of this many bytes may be held. The first of a client may be, whatever its size.
+    pub(crate) fn has_room(&self, origin: IpAddr, bytes: usize) -> bool {
+        match self.by_origin.get(&origin) {
+            None => true,
+            Some(held) => {
+                held + bytes <= self.limit / HELD_SHARE && self.bytes + bytes <= self.limit / HELD_ALL_SHARE
+            }
+        }
+    }
+
+    /// Returns a token that no held call of the connection at this place has.
+    pub(crate) fn next_token(&mut self, place: usize) -> u64 {
+        self.next = self.next.wrapping_add(1);
+        first_token(place) | u64::from(self.next)
+    }
+
+    pub(crate) fn insert(&mut self, token: u64, call: HeldCall) {
+        let bytes = call.request_bytes();
+        self.bytes += bytes;
+        *self.by_origin.entry(call.origin).or_insert(0) += bytes;
+        self.calls.insert(token, call);
+    }
+
+    pub(crate) fn remove(&mut self, token: u64) -> Option<HeldCall> {
+        let call = self.calls.remove(&token)?;
+        let bytes = call.request_bytes();
+        self.bytes -= bytes;
+        if let Some(held) = self.by_origin.get_mut(&call.origin) {
+            *held -= bytes;
+            if *held == 0 {
+                self.by_origin.remove(&call.origin);
+            }
+        }
+        Some(call)
+    }
+
+    /// Returns the tokens of the calls that a connection has here.
+    pub(crate) fn tokens_of(&self, owner: ConnectionKey) -> Vec<u64> {
+        let of_place = self.calls.range(first_token(owner.index)..=first_token(owner.index) | u64::from(u32::MAX));
+        of_place.filter(|(_, call)| call.owner == owner).map(|(token, _)| *token).collect()
+    }
+
+    /// Notes that a connection is not read any more.
+    pub(crate) fn stop(&mut self, origin: IpAddr, connection: ConnectionKey) {
+        self.stopped.entry(origin).or_default().push_back(connection);
+    }
+
+    /// Takes the connection of a client that stopped first.
+    pub(crate) fn take_stopped(&mut self, origin: IpAddr) -> Option<ConnectionKey> {
+        let queue = self.stopped.get_mut(&origin)?;
+        let first = queue.pop_front();
+        if queue.is_empty() {
+            self.stopped.remove(&origin);
+        }
+        first
+    }
+
+    /// Puts a connection back that is still not read.
+    pub(crate) fn stop_again(&mut self, origin: IpAddr, connection: ConnectionKey) {
+        self.stopped.entry(origin).or_default().push_front(connection);
+    }
+
+    /// Returns the clients with connections that are not read.
+    pub(crate) fn stopped_origins(&self) -> Vec<IpAddr> {
+        self.stopped.keys().copied().collect()
+    }
+}
+
+fn first_token(place: usize) -> u64 {
+    (place as u64) << 32
+}

@@ -1,0 +1,389 @@
+//! Limits on rates: those that are set, and whether a call may pass them now.
+//!
+//! Administrators set limits for targets, pools, volumes and clients ([`setting`]); a file in the data directory keeps them
+//! ([`catalogue`]). Each of these has a limiter of `qos` ([`limiters`]). A call passes those of its target, its pool, its volume
+//! and its client, or is held by its event loop until the scheduler releases it.
+//!
+//! While nothing is limited, a call costs reading one flag.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nfs::charge::{Charge, Direction};
+use nfs::summary::CallSummary;
+use parking_lot::Mutex;
+use qos::tiers::Tiers;
+use qos::{Call, Class, ClientId, Cost, Counters, Limiter, Limits, Released, Scheduler, Token, Verdict};
+use volume::ids::VolumeId;
+use volume::time::Time;
+
+use crate::clock;
+use crate::error::Error;
+
+use catalogue::{Catalogue, Subject};
+use limiters::{Limiters, OfClient, VolumeSize};
+use setting::{Setting, SettingChange};
+
+pub(crate) mod catalogue;
+pub(crate) mod limiters;
+pub mod setting;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use catalogue::Kind;
+
+/// The limits of a server, and the calls that wait for them.
+pub(crate) struct Rates {
+    /// Where the time of limiters begins, which count it for some decades only.
+    origin: Time,
+    scheduler: Scheduler,
+    limiters: Limiters,
+    /// Whether a limit is set.
+    is_limiting: AtomicBool,
+    settings: Mutex<Settings>,
+    /// Called when limits were changed, which may release calls.
+    changed: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+/// What is set.
+struct Settings {
+    catalogue: Catalogue,
+    tiers: Tiers,
+    /// The file of the catalogue.
+    path: PathBuf,
+    /// The volumes that are served.
+    volumes: Vec<VolumeSize>,
+}
+
+/// Who makes a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asker<'l> {
+    /// The number of the listen address.
+    pub(crate) target: u32,
+    pub(crate) origin: IpAddr,
+    /// The limiter of the client, if it has limits.
+    pub(crate) limiter: Option<&'l Arc<Limiter>>,
+    /// The volume of its last call, for calls of which only their execution shows where they lead.
+    pub(crate) last_volume: Option<VolumeId>,
+}
+
+/// A call, as limiters see it.
+#[derive(Clone, Debug)]
+pub(crate) struct Charged {
+    limiters: Vec<Arc<Limiter>>,
+    client: ClientId,
+    cost: Cost,
+    volume: Option<VolumeId>,
+}
+
+impl Charged {
+    fn call(&self, cost: Cost, token: Token) -> Call<'_> {
+        Call { limiters: &self.limiters, client: self.client, cost, token }
+    }
+}
+
+/// What is shown of a limiter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InForce {
+    pub(crate) limits: Limits,
+    pub(crate) counters: Counters,
+}
+
+/// An object with limits.
+#[derive(Clone, Debug)]
+pub(crate) struct Limited {
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    pub(crate) setting: Setting,
+    /// What follows from the setting, and what waits for it; for all clients without limits of their own, what each has.
+    pub(crate) in_force: InForce,
+}
+
+impl Rates {
+    /// Reads the limits that the data directory at `root` has. `targets` are the names of the listen addresses, by number.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is damaged.
+    pub(crate) fn open(
+        root: &Path,
+        tiers: Tiers,
+        targets: Vec<String>,
+        pools: Vec<String>,
+    ) -> Result<Rates, Error> {
+        let path = root.join(catalogue::NAME);
+        let catalogue = Catalogue::read(&path)?;
+        catalogue.check_tiers(&tiers)?;
+        Ok(Rates::new(Settings { catalogue, tiers, path, volumes: Vec::new() }, targets, pools))
+    }
+
+    fn new(settings: Settings, targets: Vec<String>, pools: Vec<String>) -> Rates {
+        let scheduler = Scheduler::default();
+        let limiters = Limiters::new(&scheduler, qos::Time::ORIGIN, targets, pools);
+        Rates {
+            origin: clock::steady(),
+            scheduler,
+            limiters,
+            is_limiting: AtomicBool::new(false),
+            settings: Mutex::new(settings),
+            changed: OnceLock::new(),
+        }
+    }
+
+    /// Sets what is called after each change of limits. Only the first call counts.
+    pub(crate) fn on_change(&self, changed: Box<dyn Fn() + Send + Sync>) {
+        let _ = self.changed.set(changed);
+    }
+
+    /// Whether anything is limited.
+    #[inline]
+    pub(crate) fn is_limiting(&self) -> bool {
+        self.is_limiting.load(Ordering::Relaxed)
+    }
+
+    /// Returns the limiter of a client, which its connections keep: a new one if `of` is none or outdated.
+    pub(crate) fn limiter_of(&self, origin: IpAddr, of: &mut OfClient) -> Option<Arc<Limiter>> {
+        self.limiters.client(&self.scheduler, self.now(), origin, of)
+    }
+
+    /// Returns what a call passes; none if it passes no limit.
+    pub(crate) fn charged(&self, charge: &Charge, asker: &Asker<'_>) -> Option<Charged> {
+        let last = if charge.may_leave { asker.last_volume } else { None };
+        let volume = last.or(charge.volume);
+        let limiters = self.limiters.of_call(asker.target, volume, asker.limiter);
+        let (class, bytes) = match charge.direction {
+            Some(Direction::Read) => (Class::Read, charge.bytes),
+            Some(Direction::Write) => (Class::Write, charge.bytes),
+            None => (Class::Metadata, 0),
+        };
+        let cost = Cost { class, bytes, is_debt_only: charge.is_urgent };
+        (!limiters.is_empty()).then(|| Charged { limiters, client: client_id(asker.origin), cost, volume })
+    }
+
+    /// Admits a call, or has it wait under this token.
+    pub(crate) fn admit(&self, charged: &Charged, token: Token) -> Verdict {
+        self.scheduler.admit(self.now(), &charged.call(charged.cost, token))
+    }
+
+    /// Corrects what was charged by what the call did: bytes that it did not move are given back, and what it did to another
+    /// volume than was known is owed there.
+    pub(crate) fn settle(&self, charged: &Charged, summary: &CallSummary) {
+        let moved = match charged.cost.class {
+            Class::Read => summary.transferred.read,
+            Class::Write => summary.transferred.written,
+            Class::Metadata => 0,
+        };
+        let left = charged.cost.bytes.saturating_sub(moved);
+        if left > 0 {
+            let cost = Cost { bytes: left, ..charged.cost };
+            self.scheduler.refund(self.now(), &charged.call(cost, NO_TOKEN));
+        }
+        if summary.volume.is_some() && summary.volume != charged.volume {
+            let limiters = self.limiters.of_volume(summary.volume);
+            let cost = Cost { bytes: moved, ..charged.cost }.debt_only();
+            let owed = Call { limiters: &limiters, client: charged.client, cost, token: NO_TOKEN };
+            let _always_admitted = self.scheduler.admit(self.now(), &owed);
+        }
+    }
+
+    /// Returns when a call may be released.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        let since = |time: qos::Time| time.since(qos::Time::ORIGIN);
+        self.scheduler.next_deadline().map(|time| self.origin.plus(since(time)))
+    }
+
+    /// Adds to `out` the calls that may go on now, and who may try again.
+    pub(crate) fn release(&self, out: &mut Vec<Released>) {
+        if self.scheduler.next_deadline().is_some() {
+            self.scheduler.release(self.now(), out);
+        }
+    }
+
+    /// Forgets a call that waits, whose connection is closed.
+    pub(crate) fn forget(&self, token: Token) {
+        self.scheduler.forget(self.now(), token);
+    }
+
+    /// Serves other volumes, or volumes of other sizes. What is set for those that are gone is forgotten with the next change.
+    pub(crate) fn serve(&self, volumes: Vec<VolumeSize>) {
+        let mut settings = self.settings.lock();
+        settings.volumes = volumes;
+        self.put_in_force(&settings);
+    }
+
+    /// Knows other tiers.
+    ///
+    /// # Errors
+    /// A tier in use would be gone. Those in force stay.
+    pub(crate) fn set_tiers(&self, tiers: Tiers) -> Result<(), Error> {
+        let mut settings = self.settings.lock();
+        settings.catalogue.check_tiers(&tiers)?;
+        settings.tiers = tiers;
+        self.put_in_force(&settings);
+        Ok(())
+    }
+
+    /// Returns the tiers.
+    pub(crate) fn tiers(&self) -> Tiers {
+        self.settings.lock().tiers.clone()
+    }
+
+    /// Changes what is set for one target, pool, volume, client, or all other clients. In force when it returns, and durable.
+    ///
+    /// # Errors
+    /// There is no such object, a limit is out of bounds, volumes would have more than their pool, or the file cannot be
+    /// written.
+    pub(crate) fn change(&self, kind: Kind, name: &str, change: &SettingChange) -> Result<Limited, Error> {
+        let mut settings = self.settings.lock();
+        let subject = self.subject(&settings, kind, name)?;
+        let mut catalogue = settings.catalogue.clone();
+        let setting = change.apply(catalogue.setting(&subject))?;
+        catalogue.set(&subject, setting);
+        catalogue.forget_volumes(|id| settings.volumes.iter().any(|volume| volume.id == id));
+        settings.check(&catalogue, &subject)?;
+        catalogue.write(&settings.path)?;
+        settings.catalogue = catalogue;
+        self.put_in_force(&settings);
+        Ok(self.describe(&settings, &subject, kind, name))
+    }
+
+    /// Returns the names of the targets, by number.
+    pub(crate) fn target_names(&self) -> Vec<&str> {
+        self.limiters.target_names()
+    }
+
+    /// Lists what has limits, by kind and name.
+    pub(crate) fn list(&self) -> Vec<Limited> {
+        let settings = self.settings.lock();
+        let named = settings.catalogue.subjects().into_iter().filter_map(|subject| {
+            let (kind, name) = settings.name_of(&subject)?;
+            Some(self.describe(&settings, &subject, kind, &name))
+        });
+        let mut list: Vec<Limited> = named.collect();
+        list.sort_by(|one, other| (one.kind, &one.name).cmp(&(other.kind, &other.name)));
+        list
+    }
+
+    /// Returns what is set for one object, and what follows.
+    ///
+    /// # Errors
+    /// There is no such object.
+    pub(crate) fn show(&self, kind: Kind, name: &str) -> Result<Limited, Error> {
+        let settings = self.settings.lock();
+        let subject = self.subject(&settings, kind, name)?;
+        Ok(self.describe(&settings, &subject, kind, name))
+    }
+
+    fn describe(&self, settings: &Settings, subject: &Subject, kind: Kind, name: &str) -> Limited {
+        let setting = settings.catalogue.setting(subject);
+        // What is in force was checked when it was set.
+        let limits = settings.limits(&settings.catalogue, subject).unwrap_or_default();
+        let counters = self.limiters.find(subject).map(|limiter| self.scheduler.counters(self.now(), &limiter));
+        let in_force = InForce { limits, counters: counters.unwrap_or_default() };
+        Limited { kind, name: name.to_owned(), setting, in_force }
+    }
+
+    /// Finds what a name of a kind names.
+    fn subject(&self, settings: &Settings, kind: Kind, name: &str) -> Result<Subject, Error> {
+        let found = match kind {
+            Kind::Target => self.limiters.has_target(name).then(|| Subject::Target(name.to_owned())),
+            Kind::Pool => self.limiters.has_pool(name).then(|| Subject::Pool(name.to_owned())),
+            Kind::Volume => settings.volume(name).map(|volume| Subject::Volume(volume.id)),
+            Kind::Client => return Subject::client(name).map_err(Error::usage),
+        };
+        found.ok_or_else(|| self.not_found(kind, name))
+    }
+
+    fn not_found(&self, kind: Kind, name: &str) -> Error {
+        let advice = match kind {
+            Kind::Target => format!("; the targets are {}", self.limiters.target_names().join(", ")),
+            _ => String::new(),
+        };
+        Error {
+            kind: crate::error::ErrorKind::NotFound,
+            sentence: format!("there is no {} {name:?}{advice}", kind.name()),
+        }
+    }
+
+    /// Returns the time as limiters count it.
+    fn now(&self) -> qos::Time {
+        qos::Time::ORIGIN + clock::steady().since(self.origin)
+    }
+
+    /// Has limiters follow the settings.
+    fn put_in_force(&self, settings: &Settings) {
+        let limits = |subject: &Subject| settings.limits(&settings.catalogue, subject).unwrap_or_default();
+        let clients = settings.catalogue.clients();
+        self.limiters.follow(&self.scheduler, self.now(), &settings.volumes, limits, &clients);
+        if let Some(changed) = self.changed.get() {
+            changed();
+        }
+        self.is_limiting.store(!settings.catalogue.is_empty(), Ordering::Relaxed);
+    }
+}
+
+impl Settings {
+    fn volume(&self, name: &str) -> Option<&VolumeSize> {
+        self.volumes.iter().find(|volume| *volume.name == *name)
+    }
+
+    /// Returns the kind and the name of a subject; none of a volume that is not served.
+    fn name_of(&self, subject: &Subject) -> Option<(Kind, String)> {
+        Some(match subject {
+            Subject::Target(name) => (Kind::Target, name.clone()),
+            Subject::Pool(name) => (Kind::Pool, name.clone()),
+            Subject::Volume(id) => {
+                let volume = self.volumes.iter().find(|volume| volume.id == *id)?;
+                (Kind::Volume, volume.name.to_string())
+            }
+            Subject::Client(_) | Subject::OtherClients => (Kind::Client, subject.client_name()),
+        })
+    }
+
+    /// Returns the limits that follow from what a catalogue says of a subject.
+    ///
+    /// # Errors
+    /// Its tier does not exist, or depends on a size.
+    fn limits(&self, catalogue: &Catalogue, subject: &Subject) -> Result<Limits, Error> {
+        let size = match subject {
+            Subject::Volume(id) => self.volumes.iter().find(|volume| volume.id == *id).map(|volume| volume.size),
+            _ => None,
+        };
+        catalogue.setting(subject).in_force(&self.tiers, size)
+    }
+
+    /// Checks a catalogue in which a subject was changed: its limits, and that volumes have together at most what their pool has.
+    fn check(&self, catalogue: &Catalogue, subject: &Subject) -> Result<(), Error> {
+        self.limits(catalogue, subject)?;
+        let pool = match subject {
+            Subject::Pool(name) => name.as_str(),
+            Subject::Volume(id) => match self.volumes.iter().find(|volume| volume.id == *id) {
+                Some(volume) => &volume.pool,
+                None => return Ok(()),
+            },
+            _ => return Ok(()),
+        };
+        let of_pool = self.limits(catalogue, &Subject::Pool(pool.to_owned()))?;
+        let of_volumes: Vec<Limits> = self
+            .volumes
+            .iter()
+            .filter(|volume| &*volume.pool == pool)
+            .filter_map(|volume| self.limits(catalogue, &Subject::Volume(volume.id)).ok())
+            .collect();
+        qos::tiers::check_shares(&of_pool, &of_volumes)
+            .map_err(|error| Error::usage(format!("the limits of pool {pool:?} do not suffice: {error}")))
+    }
+}
+
+/// For calls that cannot wait.
+const NO_TOKEN: Token = Token { event_loop: qos::LoopId(u16::MAX), call: u64::MAX };
+
+/// Returns what limiters tell a client by. No two origins have the same: the upper half of an IPv6 address is that of a network,
+/// and networks of zero have no hosts.
+pub(crate) fn client_id(origin: IpAddr) -> ClientId {
+    ClientId(match origin {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => u64::try_from(address.to_bits() >> 64).unwrap_or(u64::MAX),
+    })
+}

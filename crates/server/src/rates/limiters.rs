@@ -1,0 +1,222 @@
+//! The limiters of a server. Each lives as long as its target, pool, volume or client, so that no change of a limit forgets what
+//! was charged.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use qos::{LIMITERS_MAX, Limiter, Limits, Scheduler, Time};
+use volume::ids::VolumeId;
+
+use super::catalogue::Subject;
+
+/// The fewest clients that are looked at to forget those that left.
+const CLIENTS_SWEPT_MIN: usize = 256;
+
+/// A volume, as tiers see it.
+#[derive(Clone, Debug)]
+pub(crate) struct VolumeSize {
+    pub(crate) id: VolumeId,
+    pub(crate) name: Arc<str>,
+    /// The name of its pool.
+    pub(crate) pool: Arc<str>,
+    /// Bytes: its size, or what its pool has.
+    pub(crate) size: u64,
+}
+
+/// The limiters of a volume and of its pool.
+#[derive(Clone)]
+struct OfVolume {
+    volume: Arc<Limiter>,
+    pool: Arc<Limiter>,
+}
+
+/// What a connection knows of its client's limiter.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OfClient {
+    /// The settings of clients that it was found with; zero before any.
+    generation: u64,
+    limiter: Option<Arc<Limiter>>,
+}
+
+/// A limiter with the name of what it limits.
+type Named = (String, Arc<Limiter>);
+
+pub(super) struct Limiters {
+    /// By the number of the listen address.
+    targets: Vec<Named>,
+    pools: Vec<Named>,
+    volumes: ArcSwap<HashMap<VolumeId, OfVolume>>,
+    clients: Mutex<Clients>,
+    /// Grows with each change of the settings of clients.
+    generation: AtomicU64,
+}
+
+#[derive(Default)]
+struct Clients {
+    limiters: HashMap<IpAddr, Arc<Limiter>>,
+    /// Those that are set, and that of all others.
+    limits: HashMap<IpAddr, Limits>,
+    others: Limits,
+    /// Those who left are forgotten when there are so many.
+    swept_at: usize,
+}
+
+impl Clients {
+    fn limits(&self, origin: IpAddr) -> Limits {
+        self.limits.get(&origin).copied().unwrap_or(self.others)
+    }
+}
+
+impl Limiters {
+    pub(super) fn new(scheduler: &Scheduler, now: Time, targets: Vec<String>, pools: Vec<String>) -> Limiters {
+        let named = |names: Vec<String>| -> Vec<Named> {
+            names.into_iter().map(|name| (name, scheduler.limiter(now, &Limits::NONE))).collect()
+        };
+        Limiters {
+            targets: named(targets),
+            pools: named(pools),
+            volumes: ArcSwap::default(),
+            clients: Mutex::default(),
+            generation: AtomicU64::new(1),
+        }
+    }
+
+    pub(super) fn has_target(&self, name: &str) -> bool {
+        of_name(&self.targets, name).is_some()
+    }
+
+    pub(super) fn has_pool(&self, name: &str) -> bool {
+        of_name(&self.pools, name).is_some()
+    }
+
+    pub(super) fn target_names(&self) -> Vec<&str> {
+        self.targets.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Returns the limiters that apply to a call, those that limit something.
+    pub(super) fn of_call(
+        &self,
+        target: u32,
+        volume: Option<VolumeId>,
+        client: Option<&Arc<Limiter>>,
+    ) -> Vec<Arc<Limiter>> {
+        let mut found = Vec::with_capacity(LIMITERS_MAX);
+        let target = usize::try_from(target).ok().and_then(|number| self.targets.get(number));
+        found.extend(target.map(|(_, limiter)| limiter).filter(limits).cloned());
+        self.add_volume(volume, &mut found);
+        found.extend(client.filter(limits).cloned());
+        found
+    }
+
+    /// Returns the limiters of a volume and its pool, those that limit something.
+    pub(super) fn of_volume(&self, volume: Option<VolumeId>) -> Vec<Arc<Limiter>> {
+        let mut found = Vec::new();
+        self.add_volume(volume, &mut found);
+        found
+    }
+
+    fn add_volume(&self, volume: Option<VolumeId>, found: &mut Vec<Arc<Limiter>>) {
+        let volumes = self.volumes.load();
+        if let Some(OfVolume { volume, pool }) = volume.and_then(|id| volumes.get(&id)) {
+            found.extend([pool, volume].into_iter().filter(limits).cloned());
+        }
+    }
+
+    /// Returns the limiter of a subject, if it has one now.
+    pub(super) fn find(&self, subject: &Subject) -> Option<Arc<Limiter>> {
+        match subject {
+            Subject::Target(name) => of_name(&self.targets, name),
+            Subject::Pool(name) => of_name(&self.pools, name),
+            Subject::Volume(id) => self.volumes.load().get(id).map(|found| Arc::clone(&found.volume)),
+            Subject::Client(origin) => self.clients.lock().limiters.get(origin).cloned(),
+            Subject::OtherClients => None,
+        }
+    }
+
+    /// Returns the limiter of a client, if it has limits.
+    pub(super) fn client(
+        &self,
+        scheduler: &Scheduler,
+        now: Time,
+        origin: IpAddr,
+        of: &mut OfClient,
+    ) -> Option<Arc<Limiter>> {
+        let generation = self.generation.load(Ordering::Acquire);
+        if of.generation != generation {
+            *of = OfClient { generation, limiter: self.find_client(scheduler, now, origin) };
+        }
+        of.limiter.clone()
+    }
+
+    fn find_client(&self, scheduler: &Scheduler, now: Time, origin: IpAddr) -> Option<Arc<Limiter>> {
+        let mut clients = self.clients.lock();
+        let limits = clients.limits(origin);
+        if limits == Limits::NONE && !clients.limiters.contains_key(&origin) {
+            return None;
+        }
+        if clients.limiters.len() >= clients.swept_at.max(CLIENTS_SWEPT_MIN) {
+            clients.limiters.retain(|_, limiter| Arc::strong_count(limiter) > 1);
+            clients.swept_at = 2 * clients.limiters.len();
+        }
+        let limiter = clients.limiters.entry(origin).or_insert_with(|| scheduler.limiter(now, &limits));
+        Some(Arc::clone(limiter))
+    }
+
+    /// Has all limiters follow what is set. `clients` are those with limits of their own, and the limits of each other one.
+    pub(super) fn follow(
+        &self,
+        scheduler: &Scheduler,
+        now: Time,
+        volumes: &[VolumeSize],
+        limits: impl Fn(&Subject) -> Limits,
+        clients: &[IpAddr],
+    ) {
+        let follow = |limiter: &Arc<Limiter>, limits: Limits| scheduler.change(now, limiter, &limits);
+        for (name, limiter) in &self.targets {
+            follow(limiter, limits(&Subject::Target(name.clone())));
+        }
+        for (name, limiter) in &self.pools {
+            follow(limiter, limits(&Subject::Pool(name.clone())));
+        }
+        let (before, mut after) = (self.volumes.load(), HashMap::new());
+        for served in volumes {
+            let Some(pool) = of_name(&self.pools, &served.pool) else { continue };
+            let known = before.get(&served.id).map(|found| Arc::clone(&found.volume));
+            let volume = known.unwrap_or_else(|| scheduler.limiter(now, &Limits::NONE));
+            follow(&volume, limits(&Subject::Volume(served.id)));
+            after.insert(served.id, OfVolume { volume, pool });
+        }
+        self.volumes.store(Arc::new(after));
+        let own = clients.iter().map(|origin| (*origin, limits(&Subject::Client(*origin)))).collect();
+        self.follow_clients(own, limits(&Subject::OtherClients), follow);
+    }
+
+    fn follow_clients(
+        &self,
+        own: HashMap<IpAddr, Limits>,
+        others: Limits,
+        follow: impl Fn(&Arc<Limiter>, Limits),
+    ) {
+        let mut clients = self.clients.lock();
+        if clients.limits == own && clients.others == others {
+            return;
+        }
+        (clients.limits, clients.others) = (own, others);
+        for (origin, limiter) in &clients.limiters {
+            follow(limiter, clients.limits(*origin));
+        }
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+}
+
+fn of_name(all: &[Named], name: &str) -> Option<Arc<Limiter>> {
+    all.iter().find(|(known, _)| known == name).map(|(_, limiter)| Arc::clone(limiter))
+}
+
+fn limits(limiter: &&Arc<Limiter>) -> bool {
+    limiter.is_limited()
+}

@@ -1,0 +1,139 @@
+use std::sync::atomic::AtomicUsize;
+
+use super::*;
+
+const MIB: u64 = 1 << 20;
+
+/// Makes the limits of a server with one target, `target`, one pool, `default`, and volumes of 1 TiB with these ids, named
+/// `volume N`.
+pub(crate) fn rates_in(root: &Path, volumes: &[u64]) -> Arc<Rates> {
+    let path = root.join(catalogue::NAME);
+    let settings = Settings { catalogue: Catalogue::default(), tiers: Tiers::default(), path, volumes: Vec::new() };
+    let rates = Rates::new(settings, vec!["target".to_owned()], vec!["default".to_owned()]);
+    rates.serve(volumes.iter().map(|id| served(*id, 1 << 40)).collect());
+    Arc::new(rates)
+}
+
+fn served(id: u64, size: u64) -> VolumeSize {
+    VolumeSize { id: VolumeId(id), name: format!("volume {id}").into(), pool: "default".into(), size }
+}
+
+/// A directory that is removed at the end of its test.
+pub(crate) struct Scratch(pub(crate) PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Scratch {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let root = std::env::temp_dir().join(format!("holdfast-rates-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&root).unwrap();
+        Scratch(root)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+fn total_bytes(rate: u64) -> SettingChange {
+    SettingChange { limits: [(setting::Rate::TotalBytes, Some(rate))].into(), ..SettingChange::default() }
+}
+
+fn tier(name: &str) -> SettingChange {
+    SettingChange { tier: Some(Some(name.to_owned())), ..SettingChange::default() }
+}
+
+fn rate(limited: &Limited) -> Option<u64> {
+    limited.in_force.limits.rate(qos::Dimension::TotalBytes)
+}
+
+#[test]
+fn settings_survive_a_restart_and_follow_sizes_and_names() {
+    let scratch = Scratch::new();
+    let root = &scratch.0;
+    let rates = rates_in(root, &[1, 2]);
+    assert!(!rates.is_limiting());
+    rates.change(Kind::Volume, "volume 1", &tier("premium")).unwrap();
+    rates.change(Kind::Target, "target", &total_bytes(100 * MIB)).unwrap();
+    rates.change(Kind::Client, "2001:db8::7", &total_bytes(10 * MIB)).unwrap();
+    rates.change(Kind::Client, "*", &total_bytes(20 * MIB)).unwrap();
+    assert!(rates.is_limiting());
+
+    let targets = vec!["target".to_owned()];
+    let again = Rates::open(root, Tiers::default(), targets, vec!["default".to_owned()]).unwrap();
+    let renamed = VolumeSize { name: "home".into(), ..served(1, 2 << 40) };
+    again.serve(vec![renamed, served(2, 1 << 40)]);
+    let list = again.list();
+    let shown: Vec<_> = list.iter().map(|one| (one.kind, one.name.as_str(), rate(one).unwrap() / MIB)).collect();
+    assert_eq!(
+        shown,
+        [
+            (Kind::Target, "target", 100),
+            (Kind::Volume, "home", 128),
+            (Kind::Client, "*", 20),
+            (Kind::Client, "2001:db8::", 10),
+        ]
+    );
+    let reset = SettingChange { reset: true, ..SettingChange::default() };
+    for one in &list {
+        again.change(one.kind, &one.name, &reset).unwrap();
+    }
+    assert!(!again.is_limiting() && again.list().is_empty());
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_and_changes_nothing() {
+    let scratch = Scratch::new();
+    let root = &scratch.0;
+    let rates = rates_in(root, &[1, 2]);
+    let refused = |kind, name: &str, change: &SettingChange, sentence: &str| {
+        let error = rates.change(kind, name, change).unwrap_err().to_string();
+        assert!(error.contains(sentence), "{error}");
+    };
+    refused(Kind::Volume, "volume 3", &tier("ultra"), "there is no volume \"volume 3\"");
+    refused(Kind::Target, "fast", &tier("oci-1"), "the targets are target");
+    refused(Kind::Client, "somebody", &tier("oci-1"), "is no client: give its IP address");
+    refused(Kind::Target, "target", &tier("ultra"), "can limit only volumes");
+    refused(Kind::Volume, "volume 1", &tier("gold"), "there is no tier \"gold\"");
+    refused(Kind::Volume, "volume 1", &total_bytes(MIB - 1), "the least limit is 1048576");
+    refused(Kind::Volume, "volume 1", &SettingChange::default(), "nothing to change");
+    rates.change(Kind::Pool, "default", &total_bytes(30 * MIB)).unwrap();
+    rates.change(Kind::Volume, "volume 1", &total_bytes(20 * MIB)).unwrap();
+    refused(Kind::Volume, "volume 2", &total_bytes(11 * MIB), "do not suffice");
+    refused(Kind::Pool, "default", &total_bytes(19 * MIB), "do not suffice");
+    rates.change(Kind::Volume, "volume 2", &total_bytes(10 * MIB)).unwrap();
+    let mut own = Tiers::default();
+    own.define("bronze", qos::tiers::Tier::PerTib(MIB)).unwrap();
+    rates.set_tiers(own).unwrap();
+    rates.change(Kind::Volume, "volume 2", &SettingChange { reset: true, ..tier("bronze") }).unwrap();
+    assert!(rates.set_tiers(Tiers::default()).unwrap_err().to_string().contains("\"bronze\" is in use"));
+}
+
+#[test]
+fn a_call_passes_the_limits_of_its_target_pool_volume_and_client() {
+    let scratch = Scratch::new();
+    let root = &scratch.0;
+    let rates = rates_in(root, &[1, 2]);
+    let origin: IpAddr = "192.0.2.7".parse().unwrap();
+    let mut of_client = OfClient::default();
+    assert!(rates.limiter_of(origin, &mut of_client).is_none());
+    for (kind, name) in [(Kind::Target, "target"), (Kind::Pool, "default"), (Kind::Volume, "volume 1"), (Kind::Client, "*")] {
+        rates.change(kind, name, &total_bytes(10 * MIB)).unwrap();
+    }
+    let limiter = rates.limiter_of(origin, &mut of_client);
+    let charge = Charge {
+        volume: Some(VolumeId(1)),
+        may_leave: false,
+        direction: Some(Direction::Read),
+        bytes: 4096,
+        is_urgent: false,
+    };
+    let asker = Asker { target: 0, origin, limiter: limiter.as_ref(), last_volume: Some(VolumeId(2)) };
+    let passed = |charge: Charge, asker: Asker<'_>| rates.charged(&charge, &asker).map_or(0, |found| found.limiters.len());
+    assert_eq!(passed(charge, asker), 4);
+    assert_eq!(passed(Charge { volume: Some(VolumeId(2)), ..charge }, asker), 3, "that volume has no limit");
+    assert_eq!(passed(Charge { volume: None, may_leave: true, ..charge }, asker), 3, "it is taken for that of the last call");
+    assert_eq!(passed(charge, Asker { target: 1, limiter: None, ..asker }), 2);
+}
