@@ -12,8 +12,8 @@ use arc_swap::{ArcSwap, Guard};
 use nfs::admission::{Awaited, AwaitedLimit, Needs};
 use nfs::charge::Charge;
 use nfs::service::{
-    ArrivingPayload, CallId, Connection, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Service,
-    Wait,
+    ArrivingPayload, CallId, Connection, ConnectionId, Incoming, IncomingRecord, Outcome, Progress,
+    ReplyBuffer, Service, Wait,
 };
 use volume::Pool;
 use volume::request::Durable;

@@ -8,8 +8,8 @@
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use nfs::charge::{Charge, Direction};
 use nfs::summary::CallSummary;
@@ -279,7 +279,8 @@ impl Rates {
         let setting = settings.catalogue.setting(subject);
         // What is in force was checked when it was set.
         let limits = settings.limits(&settings.catalogue, subject).unwrap_or_default();
-        let counters = self.limiters.find(subject).map(|limiter| self.scheduler.counters(self.now(), &limiter));
+        let counters =
+            self.limiters.find(subject).map(|limiter| self.scheduler.counters(self.now(), &limiter));
         let in_force = InForce { limits, counters: counters.unwrap_or_default() };
         Limited { kind, name: name.to_owned(), setting, in_force }
     }
@@ -347,7 +348,9 @@ impl Settings {
     /// Its tier does not exist, or depends on a size.
     fn limits(&self, catalogue: &Catalogue, subject: &Subject) -> Result<Limits, Error> {
         let size = match subject {
-            Subject::Volume(id) => self.volumes.iter().find(|volume| volume.id == *id).map(|volume| volume.size),
+            Subject::Volume(id) => {
+                self.volumes.iter().find(|volume| volume.id == *id).map(|volume| volume.size)
+            }
             _ => None,
         };
         catalogue.setting(subject).in_force(&self.tiers, size)

@@ -12,10 +12,10 @@ use crate::config::{self, Config, audience};
 use crate::error::Error;
 use crate::exports;
 use crate::pools::{OpenPool, volumes_of};
-use crate::volumes::capacity;
 use crate::protocol::Protocol;
 use crate::rates::Rates;
 use crate::rates::limiters::VolumeSize;
+use crate::volumes::capacity;
 
 mod pools;
 mod volumes;
@@ -52,7 +52,10 @@ impl Reloader {
         (pools, home): (Vec<OpenPool>, Arc<Volume>),
         addresses: Vec<SocketAddr>,
     ) -> Reloader {
-        Reloader { file, config: Mutex::new(config), protocol, rates, root, pools, home, addresses }
+        let reloader =
+            Reloader { file, config: Mutex::new(config), protocol, rates, root, pools, home, addresses };
+        reloader.follow_volumes();
+        reloader
     }
 
     /// Reads the configuration file again and puts its exports in force, for calls that begin from now on. No connection is

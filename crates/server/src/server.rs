@@ -145,9 +145,7 @@ impl Server {
             connections,
             tally: settings.tally(),
         };
-        let targets = target_names(&settings.config.1.targets, &addresses);
-        let rates = Rates::open(directory.root(), settings.config.1.tiers.clone(), targets, pool_names(&pools))?;
-        let rates = Arc::new(rates);
+        let rates = open_rates(&directory, settings, &addresses, &pools)?;
         let reloader = Reloader::new(
             settings.config.clone(),
             (Arc::clone(&protocol), Arc::clone(&rates)),
@@ -155,7 +153,6 @@ impl Server {
             (pools.clone(), home),
             addresses.clone(),
         );
-        reloader.follow_volumes();
         let mut server = Server {
             reloader: Arc::new(reloader),
             loops: Loops::start(loop_settings, sockets.listeners, calls, rates)?,
@@ -390,19 +387,31 @@ fn local_addresses(listeners: &[TcpListener]) -> Result<Vec<SocketAddr>, Error> 
     listeners.iter().map(local).collect()
 }
 
+/// Reads the limits on rates that the data directory has.
+fn open_rates(
+    directory: &Directory,
+    settings: &Settings,
+    addresses: &[SocketAddr],
+    pools: &[OpenPool],
+) -> Result<Arc<Rates>, Error> {
+    let config = &settings.config.1;
+    let targets = target_names(&config.targets, addresses);
+    let pools = pools.iter().map(|open| open.name.to_string()).collect();
+    Ok(Arc::new(Rates::open(directory.root(), config.tiers.clone(), targets, pools)?))
+}
+
 /// Returns the names of the addresses listened on: those of the configuration, or else the addresses.
 fn target_names(named: &[(String, SocketAddr)], addresses: &[SocketAddr]) -> Vec<String> {
     let name_of = |address: &SocketAddr| {
-        named.iter().find(|(_, known)| known == address).map_or_else(|| address.to_string(), |(name, _)| name.clone())
+        named
+            .iter()
+            .find(|(_, known)| known == address)
+            .map_or_else(|| address.to_string(), |(name, _)| name.clone())
     };
     for (name, address) in named.iter().filter(|(_, address)| !addresses.contains(address)) {
         tracing::warn!("the target {name:?} is not used: the server does not listen on {address}");
     }
     addresses.iter().map(name_of).collect()
-}
-
-fn pool_names(pools: &[OpenPool]) -> Vec<String> {
-    pools.iter().map(|open| open.name.to_string()).collect()
 }
 
 /// Opens the pools; creates the first one, with a volume, in a new data directory.

@@ -109,7 +109,7 @@ enum Action {
         #[command(flatten)]
         of: Of,
         #[command(flatten)]
-        changes: Changes,
+        changes: Box<Changes>,
         /// Print JSON
         #[arg(long)]
         json: bool,

@@ -33,12 +33,18 @@ fn limits_hold_at_once_and_over_restarts() {
     write(&mut client, "a", 1);
     assert!(succeed(&["qos", "list", directory]).lines().count() == 1, "nothing has limits");
     let set = json(&["qos", "set", directory, "--volume", "main", "--tier", "bronze"]);
-    assert_eq!((&set["in_force"]["write_bytes"], &set["burst_milliseconds"]), (&(5 << 20).into(), &50.into()));
+    assert_eq!(
+        (&set["in_force"]["write_bytes"], &set["burst_milliseconds"]),
+        (&(5 << 20).into(), &50.into())
+    );
     // 5 MiB, of which one call may pass at once, at 5 MiB a second.
     let took = write(&mut client, "b", 5);
     assert!(took > Duration::from_millis(700), "{took:?}");
     let shown = json(&["qos", "show", directory, "--volume", "main"]);
-    assert!(shown["throttled_milliseconds"]["write_bytes"].as_u64().is_some_and(|time| time > 300), "{shown}");
+    assert!(
+        shown["throttled_milliseconds"]["write_bytes"].as_u64().is_some_and(|time| time > 300),
+        "{shown}"
+    );
     let metrics = succeed(&["status", directory, "--json"]);
     assert!(metrics.contains("calls_held_by_limits"), "{metrics}");
     json(&["qos", "set", directory, "--volume", "main", "--write-bytes", "1GiB"]);

@@ -3,7 +3,8 @@ use volume::ids::{Ino, SnapshotId};
 use wire::nfs3::StableHow;
 use wire::nfs4::compound::CompoundArgsEncoder;
 use wire::nfs4::{
-    AttrMask, Component4, FileHandle4, GetattrArgs, LookupArgs, PutfhArgs, SequenceArgs, SessionId4, Stateid4, Utf8Str4,
+    AttrMask, Component4, FileHandle4, GetattrArgs, LookupArgs, PutfhArgs, SequenceArgs, SessionId4,
+    Stateid4, Utf8Str4,
 };
 use wire::rpc::{CallHeader, Credential, OpaqueAuth};
 use wire::xdr::{Encode, Encoder};
@@ -75,7 +76,8 @@ fn procedures_of_nfs3_count_their_bytes() {
     assert_eq!(read, Some(Charge { direction: Some(Direction::Read), bytes: 1 << 20, ..here }));
     let write = of(Procedure::Write, &|out| {
         let data = vec![0; 300];
-        WriteArgs { file, offset: 0, count: 300, stable: StableHow::Unstable, data: (&data).into() }.encode(out);
+        WriteArgs { file, offset: 0, count: 300, stable: StableHow::Unstable, data: (&data).into() }
+            .encode(out);
     });
     assert_eq!(write, Some(Charge { direction: Some(Direction::Write), bytes: 300, ..here }));
     assert_eq!(of(Procedure::Getattr, &|out| file.encode(out)), Some(here));
@@ -89,12 +91,13 @@ fn procedures_of_nfs3_count_their_bytes() {
 fn compounds_count_what_they_move_where_they_move_it() {
     let (here, there) = (handle(VOLUME), handle(VolumeId(8)));
     let moved = compound(&[sequence(), putfh(&here), read(4096), read(100), putfh(&there)]);
-    let expected = Charge { volume: Some(VOLUME), direction: Some(Direction::Read), bytes: 4196, ..Charge::METADATA };
+    let expected =
+        Charge { volume: Some(VOLUME), direction: Some(Direction::Read), bytes: 4196, ..Charge::METADATA };
     assert_eq!(moved, expected);
     let saved = compound(&[putfh(&here), ArgOp4::Savefh, putfh(&there), ArgOp4::Restorefh, read(1)]);
     assert_eq!((saved.volume, saved.may_leave), (Some(VOLUME), false));
     let name = ArgOp4::Lookup(LookupArgs { objname: Component4(b"name") });
-    let left = compound(&[putfh(&here), name.clone(), read(1)]);
+    let left = compound(&[putfh(&here), name, read(1)]);
     assert_eq!((left.volume, left.may_leave), (Some(VOLUME), true));
     let rooted = compound(&[ArgOp4::Putrootfh, name, read(1)]);
     assert_eq!((rooted.volume, rooted.may_leave), (None, true));
@@ -108,6 +111,9 @@ fn only_what_releases_or_renews_is_urgent() {
     assert!(compound(&[sequence()]).is_urgent, "it renews the lease");
     assert!(compound(&[sequence(), putfh(&bytes), commit(), getattr()]).is_urgent);
     assert!(!compound(&[sequence(), putfh(&bytes), getattr()]).is_urgent);
-    assert!(!compound(&[sequence(), putfh(&bytes), read(1), commit()]).is_urgent, "nothing takes a READ along");
+    assert!(
+        !compound(&[sequence(), putfh(&bytes), read(1), commit()]).is_urgent,
+        "nothing takes a READ along"
+    );
     assert!(!compound(&[sequence(), putfh(&bytes), ArgOp4::Readlink, commit()]).is_urgent);
 }

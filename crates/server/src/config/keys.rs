@@ -107,7 +107,9 @@ pub(crate) fn advice(table: &str, known: &[&str], key: &str) -> String {
     if let Some(close) = synonym.filter(|ours| known.contains(ours)).or_else(|| closest(known, key)) {
         return match close {
             "export" if table.is_empty() => "did you mean `[[export]]`?".to_owned(),
-            "log" | "metrics" | "api" | "targets" | "tiers" if table.is_empty() => format!("did you mean `[{close}]`?"),
+            "log" | "metrics" | "api" | "targets" | "tiers" if table.is_empty() => {
+                format!("did you mean `[{close}]`?")
+            }
             _ => format!("did you mean `{close}`?"),
         };
     }

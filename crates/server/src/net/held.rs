@@ -95,7 +95,8 @@ impl HeldCalls {
 
     /// Returns the tokens of the calls that a connection has here.
     pub(crate) fn tokens_of(&self, owner: ConnectionKey) -> Vec<u64> {
-        let of_place = self.calls.range(first_token(owner.index)..=first_token(owner.index) | u64::from(u32::MAX));
+        let of_place =
+            self.calls.range(first_token(owner.index)..=first_token(owner.index) | u64::from(u32::MAX));
         of_place.filter(|(_, call)| call.owner == owner).map(|(token, _)| *token).collect()
     }
 

@@ -8,7 +8,8 @@ use std::net::IpAddr;
 use nfs::admission::{Awaited, Needs};
 use nfs::charge::Charge;
 use nfs::service::{
-    ArrivingPayload, CallId, Connection, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Wait,
+    ArrivingPayload, CallId, Connection, ConnectionId, Incoming, IncomingRecord, Outcome, Progress,
+    ReplyBuffer, Wait,
 };
 use volume::request::Durable;
 

@@ -130,7 +130,9 @@ impl Catalogue {
     /// There are too many clients, or it cannot be written.
     pub(super) fn write(&self, path: &Path) -> Result<(), Error> {
         if self.clients.len() > CLIENTS_MAX {
-            return Err(Error::usage(format!("{CLIENTS_MAX} clients have limits: remove those of some first")));
+            return Err(Error::usage(format!(
+                "{CLIENTS_MAX} clients have limits: remove those of some first"
+            )));
         }
         let text = serde_json::to_vec_pretty(self).map_err(io::Error::other);
         text.and_then(|text| store::replace_file(path, &text)).map_err(|error| {

@@ -72,7 +72,12 @@ impl Clients {
 }
 
 impl Limiters {
-    pub(super) fn new(scheduler: &Scheduler, now: Time, targets: Vec<String>, pools: Vec<String>) -> Limiters {
+    pub(super) fn new(
+        scheduler: &Scheduler,
+        now: Time,
+        targets: Vec<String>,
+        pools: Vec<String>,
+    ) -> Limiters {
         let named = |names: Vec<String>| -> Vec<Named> {
             names.into_iter().map(|name| (name, scheduler.limiter(now, &Limits::NONE))).collect()
         };

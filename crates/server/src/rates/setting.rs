@@ -146,6 +146,8 @@ impl SettingChange {
 }
 
 /// Reads a field that is present, though it may be null.
-fn present<'d, T: Deserialize<'d>, D: Deserializer<'d>>(deserializer: D) -> Result<Option<Option<T>>, D::Error> {
+fn present<'d, T: Deserialize<'d>, D: Deserializer<'d>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }

@@ -8,7 +8,8 @@ const MIB: u64 = 1 << 20;
 /// `volume N`.
 pub(crate) fn rates_in(root: &Path, volumes: &[u64]) -> Arc<Rates> {
     let path = root.join(catalogue::NAME);
-    let settings = Settings { catalogue: Catalogue::default(), tiers: Tiers::default(), path, volumes: Vec::new() };
+    let settings =
+        Settings { catalogue: Catalogue::default(), tiers: Tiers::default(), path, volumes: Vec::new() };
     let rates = Rates::new(settings, vec!["target".to_owned()], vec!["default".to_owned()]);
     rates.serve(volumes.iter().map(|id| served(*id, 1 << 40)).collect());
     Arc::new(rates)
@@ -66,7 +67,8 @@ fn settings_survive_a_restart_and_follow_sizes_and_names() {
     let renamed = VolumeSize { name: "home".into(), ..served(1, 2 << 40) };
     again.serve(vec![renamed, served(2, 1 << 40)]);
     let list = again.list();
-    let shown: Vec<_> = list.iter().map(|one| (one.kind, one.name.as_str(), rate(one).unwrap() / MIB)).collect();
+    let shown: Vec<_> =
+        list.iter().map(|one| (one.kind, one.name.as_str(), rate(one).unwrap() / MIB)).collect();
     assert_eq!(
         shown,
         [
@@ -119,7 +121,9 @@ fn a_call_passes_the_limits_of_its_target_pool_volume_and_client() {
     let origin: IpAddr = "192.0.2.7".parse().unwrap();
     let mut of_client = OfClient::default();
     assert!(rates.limiter_of(origin, &mut of_client).is_none());
-    for (kind, name) in [(Kind::Target, "target"), (Kind::Pool, "default"), (Kind::Volume, "volume 1"), (Kind::Client, "*")] {
+    for (kind, name) in
+        [(Kind::Target, "target"), (Kind::Pool, "default"), (Kind::Volume, "volume 1"), (Kind::Client, "*")]
+    {
         rates.change(kind, name, &total_bytes(10 * MIB)).unwrap();
     }
     let limiter = rates.limiter_of(origin, &mut of_client);
@@ -131,9 +135,15 @@ fn a_call_passes_the_limits_of_its_target_pool_volume_and_client() {
         is_urgent: false,
     };
     let asker = Asker { target: 0, origin, limiter: limiter.as_ref(), last_volume: Some(VolumeId(2)) };
-    let passed = |charge: Charge, asker: Asker<'_>| rates.charged(&charge, &asker).map_or(0, |found| found.limiters.len());
+    let passed = |charge: Charge, asker: Asker<'_>| {
+        rates.charged(&charge, &asker).map_or(0, |found| found.limiters.len())
+    };
     assert_eq!(passed(charge, asker), 4);
     assert_eq!(passed(Charge { volume: Some(VolumeId(2)), ..charge }, asker), 3, "that volume has no limit");
-    assert_eq!(passed(Charge { volume: None, may_leave: true, ..charge }, asker), 3, "it is taken for that of the last call");
+    assert_eq!(
+        passed(Charge { volume: None, may_leave: true, ..charge }, asker),
+        3,
+        "it is taken for that of the last call"
+    );
     assert_eq!(passed(charge, Asker { target: 1, limiter: None, ..asker }), 2);
 }

@@ -181,7 +181,7 @@ mod tests {
 
     fn interval() -> Interval {
         Interval::of(&[
-            ("192.0.2.1", "main", "nfs4", "READ", 2500, 2500 << 20, 0, [1000, 0, 20_000, 0, 30_000]),
+            ("192.0.2.1", "main", "nfs4", "READ", 2500, 2500 << 20, 0, [1000, 0, 0, 20_000, 0, 30_000]),
             ("192.0.2.17", "scratch", "nfs3", "READDIRPLUS", 31, 0, 0, [200, 0, 2000, 900, 0, 100]),
             ("192.0.2.17", "scratch", "nfs3", "WRITE", 640, 0, 40 << 20, [0, 0, 0, 40_000, 960_000, 20_000]),
             ("198.51.100.140", "", "mount", "MNT", 1, 0, 0, [20, 0, 0, 30, 0, 50]),
@@ -246,7 +246,7 @@ mod tests {
         let clients: Vec<String> = (1..=50).map(|number| format!("192.0.2.{number}")).collect();
         let activities: Vec<_> = clients
             .iter()
-            .map(|client| (client.as_str(), "main", "nfs3", "GETATTR", 1, 0, 0, [1; 5]))
+            .map(|client| (client.as_str(), "main", "nfs3", "GETATTR", 1, 0, 0, [1; 6]))
             .collect();
         let interval = Interval::of(&activities);
         let mut view = view(Group::All);

@@ -20,7 +20,8 @@ const CLIPPED_MIN: usize = 4;
 
 /// Headings and widths of the columns of figures.
 const FIGURES: [(&str, usize); 4] = [("CALLS", 6), ("READ", 7), ("WRITTEN", 7), ("TIME", 6)];
-const PHASES: [(&str, usize); 6] = [("QUEUE", 6), ("QOS", 6), ("LINE", 6), ("ENGINE", 6), ("DURAB.", 6), ("SEND", 6)];
+const PHASES: [(&str, usize); 6] =
+    [("QUEUE", 6), ("QOS", 6), ("LINE", 6), ("ENGINE", 6), ("DURAB.", 6), ("SEND", 6)];
 
 /// A line of the table.
 #[derive(Clone, Debug, PartialEq)]

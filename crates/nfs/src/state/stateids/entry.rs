@@ -154,8 +154,12 @@ impl StateEntry {
         stateid: StateId,
         write: bool,
     ) -> Arc<StateEntry> {
-        let delegation =
-            Delegation { write, recalled: AtomicI64::new(NEVER), notified: AtomicBool::new(false), extended: AtomicU8::new(0) };
+        let delegation = Delegation {
+            write,
+            recalled: AtomicI64::new(NEVER),
+            notified: AtomicBool::new(false),
+            extended: AtomicU8::new(0),
+        };
         StateEntry::new(client, file, stateid, StateKind::Delegation(delegation))
     }
 
@@ -297,7 +301,9 @@ impl Delegation {
 
     /// Counts that its client gets more time to return it. Returns whether it was fewer than `max` times before.
     pub(crate) fn may_extend(&self, max: u8) -> bool {
-        self.extended.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < max).then_some(count + 1)).is_ok()
+        self.extended
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < max).then_some(count + 1))
+            .is_ok()
     }
 
     /// Restarts the time limit for its return, because the client has not been told of the recall yet.

@@ -12,8 +12,8 @@ use super::types::{
     TierInfo, Token, TreeInfo, VolumeChange, VolumeInfo,
 };
 use super::{
-    Api, Asked, activity, clients, events, exports, health, live, metrics, openapi, pools, qos, quotas, status,
-    tokens, trees, volumes,
+    Api, Asked, activity, clients, events, exports, health, live, metrics, openapi, pools, qos, quotas,
+    status, tokens, trees, volumes,
 };
 
 /// The longest content of a request whose resource ignores it, bytes.

@@ -18,7 +18,10 @@ impl Reader {
     pub(super) fn targets(&mut self, root: &DeTable<'_>) -> Vec<(String, SocketAddr)> {
         let Some(value) = root.get("targets") else { return Vec::new() };
         let DeValue::Table(table) = value.get_ref() else {
-            self.wrong(value.span(), "targets is a table: write [targets], and below it NAME = \"ADDRESS:PORT\"");
+            self.wrong(
+                value.span(),
+                "targets is a table: write [targets], and below it NAME = \"ADDRESS:PORT\"",
+            );
             return Vec::new();
         };
         let mut targets: Vec<(String, SocketAddr)> = Vec::new();
@@ -27,7 +30,8 @@ impl Reader {
             if let Err(error) = store::check_name(name) {
                 self.wrong(key.span(), error.to_string());
             }
-            let Some(address) = self.value(table, name, |key, value| values::listen(text(key, value)?)) else {
+            let Some(address) = self.value(table, name, |key, value| values::listen(text(key, value)?))
+            else {
                 continue;
             };
             if let Some((other, _)) = targets.iter().find(|(_, known)| *known == address) {
@@ -43,7 +47,10 @@ impl Reader {
         let mut tiers = Tiers::default();
         let Some(value) = root.get("tiers") else { return tiers };
         let DeValue::Table(table) = value.get_ref() else {
-            self.wrong(value.span(), "tiers is a table: write [tiers.NAME], and below it limits such as `total_bytes`");
+            self.wrong(
+                value.span(),
+                "tiers is a table: write [tiers.NAME], and below it limits such as `total_bytes`",
+            );
             return tiers;
         };
         for (key, value) in table {
@@ -58,19 +65,28 @@ impl Reader {
 
     fn tier(&mut self, name: &str, value: &Spanned<DeValue<'_>>) -> Option<Tier> {
         let DeValue::Table(table) = value.get_ref() else {
-            self.wrong(value.span(), format!("a tier is a table: write [tiers.{name}], and below it its limits"));
+            self.wrong(
+                value.span(),
+                format!("a tier is a table: write [tiers.{name}], and below it its limits"),
+            );
             return None;
         };
         self.refuse_unknown("tiers", table, keys::TIER);
         if table.contains_key("total_bytes_per_tib") {
             if table.len() > 1 {
-                self.wrong(value.span(), "a tier by size has no other limits: leave `total_bytes_per_tib` alone");
+                self.wrong(
+                    value.span(),
+                    "a tier by size has no other limits: leave `total_bytes_per_tib` alone",
+                );
             }
             let rate = self.value(table, "total_bytes_per_tib", size)?;
             return Some(Tier::PerTib(rate.0));
         }
         if table.is_empty() {
-            self.wrong(value.span(), "this tier limits nothing: add a limit, such as total_bytes = \"100 MiB\"");
+            self.wrong(
+                value.span(),
+                "this tier limits nothing: add a limit, such as total_bytes = \"100 MiB\"",
+            );
         }
         let mut limits = Limits::NONE;
         for dimension in Dimension::ALL {

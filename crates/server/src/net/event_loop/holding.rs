@@ -78,9 +78,12 @@ impl EventLoop {
         let mut released = std::mem::take(&mut self.released);
         self.shared.rates.release(&mut released);
         for one in released.drain(..) {
-            let (Released::Call { token: Token { event_loop, .. }, .. } | Released::Room { event_loop, .. }) = one;
+            let (Released::Call { token: Token { event_loop, .. }, .. } | Released::Room { event_loop, .. }) =
+                one;
             match self.shared.mailboxes.get(usize::from(event_loop.0)) {
-                Some(mailbox) if usize::from(event_loop.0) != self.number => mailbox.send(Message::Released(one)),
+                Some(mailbox) if usize::from(event_loop.0) != self.number => {
+                    mailbox.send(Message::Released(one))
+                }
                 _ => self.on_released(one),
             }
         }
@@ -98,7 +101,8 @@ impl EventLoop {
             }
             Released::Room { client, .. } => {
                 let origins = self.held.stopped_origins();
-                if let Some(from) = origins.into_iter().find(|from| crate::rates::client_id(*from) == client) {
+                if let Some(from) = origins.into_iter().find(|from| crate::rates::client_id(*from) == client)
+                {
                     self.try_stopped(from);
                 }
             }

@@ -181,7 +181,7 @@ impl Calls for Fake {
             out.bytes.extend(std::iter::repeat_n(7, length));
             record.seal(&mut out.bytes);
         };
-        let summary = CallSummary::of_one(OperationId::default(), Status::OK);
+        let mut summary = CallSummary::of_one(OperationId::default(), Status::OK);
         let now = Outcome::Reply { after: None, hold: Duration::ZERO, summary: summary.clone() };
         let take = |count: &AtomicU64| {
             count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
@@ -208,9 +208,8 @@ impl Calls for Fake {
             }
             LARGE | SLOW => {
                 reply(usize::try_from(argument).unwrap());
-                let transferred = Transferred { read: argument, written: 0 };
-                let mut summary = summary;
-                (summary.volume, summary.transferred) = (Some(VolumeId(1)), transferred);
+                summary.volume = Some(VolumeId(1));
+                summary.transferred = Transferred { read: argument, written: 0 };
                 Outcome::Reply { after: None, hold: Duration::ZERO, summary }
             }
             TAKE => {
@@ -356,7 +355,9 @@ impl Harness {
         let scratch = Scratch::new();
         let rates = rates_in(&scratch.0, &[1, 2]);
         let settings = LoopSettings { threads, workers: 2, request_bytes: 0, connections, tally };
-        let loops = Loops::start(settings, vec![listener], Arc::clone(&fake) as Arc<dyn Calls>, Arc::clone(&rates)).unwrap();
+        let loops =
+            Loops::start(settings, vec![listener], Arc::clone(&fake) as Arc<dyn Calls>, Arc::clone(&rates))
+                .unwrap();
         Harness { fake, loops, address, rates, _scratch: scratch }
     }
 
