@@ -125,11 +125,12 @@ struct Place {
 /// What a COMPOUND has been found to do.
 #[derive(Default)]
 struct Found {
-    /// Where the first operation that counts is done.
-    place: Option<Place>,
+    /// Where data is moved first.
+    moved_at: Option<Place>,
+    /// Where the first other operation is done.
+    begun_at: Option<Place>,
     read: u64,
     written: u64,
-    moves_data: bool,
     has_urgent: bool,
     has_neutral: bool,
     has_other: bool,
@@ -138,12 +139,9 @@ struct Found {
 impl Found {
     fn note(&mut self, operation: &ArgOp4<'_>, current: Place) {
         match operation {
-            ArgOp4::Read(args) => self.read(args.count),
-            ArgOp4::ReadPlus(args) => self.read(args.count),
-            ArgOp4::Write(args) => {
-                self.moves_data = true;
-                self.written += args.data.len() as u64;
-            }
+            ArgOp4::Read(args) => self.read += u64::from(args.count.min(TRANSFER_BYTES_MAX)),
+            ArgOp4::ReadPlus(args) => self.read += u64::from(args.count.min(TRANSFER_BYTES_MAX)),
+            ArgOp4::Write(args) => self.written += args.data.len() as u64,
             other if is_urgent(other.num()) => self.has_urgent = true,
             ArgOp4::Sequence(_) => return,
             other if is_neutral(other.num()) => {
@@ -152,23 +150,21 @@ impl Found {
             }
             _ => self.has_other = true,
         }
-        self.place.get_or_insert(current);
-    }
-
-    fn read(&mut self, count: u32) {
-        self.moves_data = true;
-        self.read += u64::from(count.min(TRANSFER_BYTES_MAX));
+        let moves = matches!(operation, ArgOp4::Read(_) | ArgOp4::ReadPlus(_) | ArgOp4::Write(_));
+        let place = if moves { &mut self.moved_at } else { &mut self.begun_at };
+        place.get_or_insert(current);
     }
 
     fn charge(self, last: Place) -> Charge {
-        let place = self.place.unwrap_or(last);
+        let moves_data = self.moved_at.is_some();
+        let place = self.moved_at.or(self.begun_at).unwrap_or(last);
         let direction = if self.read >= self.written { Direction::Read } else { Direction::Write };
         Charge {
             volume: place.volume,
             may_leave: place.is_left,
-            direction: self.moves_data.then_some(direction),
+            direction: moves_data.then_some(direction),
             bytes: u32::try_from(self.read + self.written).unwrap_or(u32::MAX),
-            is_urgent: !self.moves_data && !self.has_other && (self.has_urgent || !self.has_neutral),
+            is_urgent: !moves_data && !self.has_other && (self.has_urgent || !self.has_neutral),
         }
     }
 }

@@ -39,6 +39,9 @@ pub(crate) fn run(man: &Man, definitions: Command) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A bar between alternatives, after which a line may be broken: many do not fit into one line.
+const BREAKABLE_BAR: &str = "|\\:";
+
 /// The command and all commands below it.
 fn commands(command: &Command) -> Vec<&Command> {
     let below = command.get_subcommands().filter(|below| !below.is_hide_set()).flat_map(commands);
@@ -58,7 +61,10 @@ fn page(command: &Command, exit_codes: &str) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     shown.render_title(&mut page)?;
     shown.render_name_section(&mut page)?;
-    shown.render_synopsis_section(&mut page)?;
+    let mut synopsis = Vec::new();
+    shown.render_synopsis_section(&mut synopsis)?;
+    let synopsis = String::from_utf8_lossy(&synopsis).replace('|', BREAKABLE_BAR);
+    page.extend(format!(".ad l\n{synopsis}.ad b\n").into_bytes());
     shown.render_description_section(&mut page)?;
     shown.render_options_section(&mut page)?;
     let mut text = String::new();

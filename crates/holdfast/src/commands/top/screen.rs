@@ -28,7 +28,7 @@ PHASES is what TIME was spent on, as times or as letters of a bar:
 
   q QUEUE    waiting for its turn, or for memory
   t QOS      held by a limit on rates (`holdfast qos`)
-  l LINE     waiting for a worker, for a limit of the pool, or for something in the way
+  l LINE     waiting for a worker, for room, or for something in the way
   e ENGINE   being executed
   d DURAB.   its reply waits until what it shows is durable
   s SEND     its reply is sent

@@ -20,8 +20,9 @@ const CLIPPED_MIN: usize = 4;
 
 /// Headings and widths of the columns of figures.
 const FIGURES: [(&str, usize); 4] = [("CALLS", 6), ("READ", 7), ("WRITTEN", 7), ("TIME", 6)];
+const QOS: &str = "QOS";
 const PHASES: [(&str, usize); 6] =
-    [("QUEUE", 6), ("QOS", 6), ("LINE", 6), ("ENGINE", 6), ("DURAB.", 6), ("SEND", 6)];
+    [("QUEUE", 6), (QOS, 6), ("LINE", 6), ("ENGINE", 6), ("DURAB.", 6), ("SEND", 6)];
 
 /// A line of the table.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,6 +96,13 @@ fn compare(one: &ActivityCounts, other: &ActivityCounts, sort: Sort) -> Ordering
     }
 }
 
+/// Returns the columns of the phases, which are those of [`PhaseTimes::all`](server::admin::api::types::PhaseTimes::all); without that
+/// of limits on rates if they held nothing.
+fn phases(lines: &[Line]) -> Vec<(&'static str, usize)> {
+    let is_held = lines.iter().any(|line| line.counts.nanoseconds.qos > 0);
+    PHASES.into_iter().filter(|(name, _)| is_held || *name != QOS).collect()
+}
+
 /// Writes lines as a table of at most `width` columns. Where there is room, it has the time of each phase, else a bar.
 pub(super) fn table(group: Group, lines: &[Line], seconds: f64, width: usize) -> Table {
     let headings = group.headings();
@@ -106,7 +114,8 @@ pub(super) fn table(group: Group, lines: &[Line], seconds: f64, width: usize) ->
     }
     let of = |columns: &[(&str, usize)]| columns.iter().map(|(_, width)| width + 1).sum::<usize>();
     let text = |widths: &[usize]| widths.iter().sum::<usize>() + widths.len() - 1;
-    let has_times = text(&widths) + of(&FIGURES) + of(&PHASES) <= width;
+    let phases = phases(lines);
+    let has_times = text(&widths) + of(&FIGURES) + of(&phases) <= width;
     let room = width.saturating_sub(of(&FIGURES) + 1 + BAR);
     while !has_times
         && text(&widths) > room
@@ -115,7 +124,7 @@ pub(super) fn table(group: Group, lines: &[Line], seconds: f64, width: usize) ->
         *widest -= 1;
     }
     let mut heading = texts(headings.iter().copied(), &widths);
-    let phases: &[(&str, usize)] = if has_times { &PHASES } else { &[] };
+    let phases: &[(&str, usize)] = if has_times { &phases } else { &[] };
     for (name, width) in FIGURES.iter().chain(phases) {
         heading.push_str(&format!(" {name:>width$}"));
     }
@@ -124,7 +133,7 @@ pub(super) fn table(group: Group, lines: &[Line], seconds: f64, width: usize) ->
     }
     let lines = lines.iter().map(|line| {
         let mut out = texts(line.keys.iter().map(String::as_str), &widths);
-        out.push_str(&figures_of(&line.counts, seconds, has_times));
+        out.push_str(&figures_of(&line.counts, seconds, phases));
         out
     });
     Table { heading, lines: lines.collect() }
@@ -145,21 +154,22 @@ pub(super) fn clipped(text: &str, width: usize) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for the eye")]
-fn figures_of(counts: &ActivityCounts, seconds: f64, has_times: bool) -> String {
+fn figures_of(counts: &ActivityCounts, seconds: f64, phases: &[(&str, usize)]) -> String {
     let mut figures = vec![
         figures::rate(counts.calls as f64 / seconds),
         figures::bytes(counts.read_bytes as f64 / seconds),
         figures::bytes(counts.written_bytes as f64 / seconds),
         figures::time(mean(counts, whole(counts))),
     ];
-    if has_times {
-        let phases = counts.nanoseconds.all();
-        figures.extend(phases.map(|(_, nanos)| figures::time(mean(counts, nanos))));
+    for ((_, nanos), (name, _)) in counts.nanoseconds.all().into_iter().zip(PHASES) {
+        if phases.iter().any(|(shown, _)| *shown == name) {
+            figures.push(figures::time(mean(counts, nanos)));
+        }
     }
-    let widths = FIGURES.iter().chain(&PHASES).map(|(_, width)| *width);
+    let widths = FIGURES.iter().chain(phases).map(|(_, width)| *width);
     let mut out: String =
         figures.iter().zip(widths).map(|(text, width)| format!(" {text:>width$}")).collect();
-    if !has_times {
+    if phases.is_empty() {
         out.push_str(&format!(" {:BAR$}", figures::bar(&counts.nanoseconds.all(), BAR)));
     }
     out
