@@ -28,7 +28,7 @@ use crate::encoding::key::{Key, POOL, Table};
 use crate::file::inodes;
 use crate::pool::Pool;
 use crate::schedule::checkpoints::{Frozen, IndexRoom, Pressure};
-use crate::segments::space::SPARES_SET_ASIDE;
+use crate::segments::space::{RoomToGrow, SPARES_SET_ASIDE};
 use crate::tables::index::{Index, IndexError, LostRanges, Snapshot};
 use crate::tables::memtable::Memtable;
 use crate::tables::read_view::ReadView;
@@ -421,20 +421,24 @@ impl Pool {
         // `docs/design.md`).
         let index = self.media.index();
         let inside = self.checkpoints.free_in_index();
-        let can_checkpoint = if self.checkpoints.is_index_closed() {
-            Err(std::io::ErrorKind::StorageFull.into())
-        } else {
-            index.len().and_then(|length| {
-                // Only half of the free space inside the file counts, as the tree may not be able to use all of it.
-                let needed = self.limits.checkpoint_bytes(length.saturating_sub(inside));
-                index.reserve(needed.saturating_sub(inside / 2))
-            })
+        let has_room = |index_bytes: u64| {
+            // Only half of the free space inside the file counts, as the tree may not be able to use all of it.
+            let needed = self.limits.checkpoint_bytes(index_bytes).saturating_sub(inside / 2);
+            let reserved = index.reserve(needed);
+            if let Err(error) = &reserved {
+                tracing::debug!(%error, needed, "no room for the index to grow");
+            }
+            reserved.is_ok()
         };
-        if let Err(error) = &can_checkpoint {
-            tracing::debug!(%error, "no room for a whole checkpoint");
-        }
+        let room = match index.len() {
+            Ok(_) if self.checkpoints.is_index_closed() => RoomToGrow::Nothing,
+            Ok(length) if has_room(length.saturating_sub(inside)) => RoomToGrow::Checkpoint,
+            // A checkpoint whose records do not each lie in a page of their own.
+            Ok(_) if has_room(0) => RoomToGrow::State,
+            _ => RoomToGrow::Nothing,
+        };
         let mut can_add = true;
-        while can_add && can_checkpoint.is_ok() && (self.segments.spares() as u64) < wanted {
+        while can_add && room == RoomToGrow::Checkpoint && (self.segments.spares() as u64) < wanted {
             if let Err(error) = self.segments.add_spare() {
                 tracing::debug!(%error, "no room for one more segment");
                 can_add = false;
@@ -442,7 +446,7 @@ impl Pool {
         }
         let ready = (self.segments.spares() as u64).saturating_sub(SPARES_SET_ASIDE) * usable;
         match self.media.space() {
-            Ok(device) => self.space.refresh(ready, device, can_checkpoint.is_ok(), can_add),
+            Ok(device) => self.space.refresh(ready, device, room, can_add),
             Err(error) => tracing::warn!(%error, "the free space of the device could not be read"),
         }
     }

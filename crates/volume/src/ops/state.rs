@@ -25,8 +25,8 @@ impl Volume {
     /// Returns what a reply that reveals the change waits for.
     ///
     /// # Errors
-    /// `Invalid` if a key or a value is too long; `NoSpace` if something is put and there is no room to checkpoint
-    /// it; `ReadOnly` if the volume refuses changes; `Busy` if the journal or the memtables are full at the moment.
+    /// `Invalid` if a key or a value is too long; `NoSpace` if something is put and there is no room
+    /// even for that; `ReadOnly` if the volume refuses changes; `Busy` if the journal or the memtables are full at the moment.
     /// Then nothing, or the first entries of a long list, were changed: repeat all of it.
     pub fn change_state(&self, changes: &[StateChange]) -> Result<Durability, Error> {
         if !changes.iter().all(StateChange::fits) {
@@ -46,7 +46,7 @@ impl Volume {
             let (now, later) = rest.split_at(fitting.count().max(1));
             let puts = now.iter().any(|change| change.value.is_some());
             let mut change =
-                if puts { self.begin(self.number())? } else { self.begin_freeing(self.number())? };
+                if puts { self.begin_state(self.number())? } else { self.begin_freeing(self.number())? };
             change.put_state(now);
             after = Durability::of(change.commit());
             rest = later;
@@ -63,7 +63,7 @@ impl Volume {
         if key.len() > STATE_KEY_BYTES_MAX || value.bytes_max() > STATE_VALUE_BYTES_MAX {
             return Err(Error::Invalid);
         }
-        let change = self.begin(self.number())?;
+        let change = self.begin_state(self.number())?;
         let mut record = (self.number(), key, value);
         // Others may take the room that was made.
         while let Err(again) = self.deferred_state.add(record) {

@@ -3,7 +3,9 @@
 use super::world::World;
 use crate::api::ids::Ino;
 use crate::api::request::Error;
+use crate::api::state::StateChange;
 use crate::media::Space;
+use crate::segments::space::RoomToGrow;
 
 const DEVICE: Space = Space { total: 1 << 30, available: 0 };
 
@@ -16,7 +18,7 @@ fn only_changes_that_take_no_room_go_on() {
     let file = world.create(Ino::ROOT, "data").unwrap();
     world.write(file, 0, &[7; 400_000]).unwrap();
     world.background();
-    world.volume.space.refresh(1 << 30, DEVICE, false, true);
+    world.volume.space.refresh(1 << 30, DEVICE, RoomToGrow::State, true);
     let mut rename = |from, to| world.rename((Ino::ROOT, from), (Ino::ROOT, to));
     assert_eq!(rename("short", "longer"), Err(Error::NoSpace));
     assert_eq!(rename("short", "brief"), Ok(()));
@@ -30,4 +32,20 @@ fn only_changes_that_take_no_room_go_on() {
     world.background();
     assert_eq!(world.rename((Ino::ROOT, "data"), (Ino::ROOT, "longer")), Ok(()), "there is room again");
     world.check();
+}
+
+#[test]
+fn protocol_state_has_room_where_files_have_none() {
+    let world = World::new();
+    let volume = &world.volume;
+    let put = |key: u8| StateChange { key: [key][..].into(), value: Some([key; 100][..].into()) };
+    for (room, allowed) in [(RoomToGrow::State, true), (RoomToGrow::Nothing, false)] {
+        volume.space.refresh(1 << 30, DEVICE, room, true);
+        assert_eq!(
+            volume.change_state(&[put(1)]).map(drop),
+            if allowed { Ok(()) } else { Err(Error::NoSpace) }
+        );
+        assert_eq!(volume.begin(volume.number()).map(drop), Err(Error::NoSpace));
+    }
+    assert!(volume.change_state(&[StateChange { value: None, ..put(1) }]).is_ok());
 }

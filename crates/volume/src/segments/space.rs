@@ -18,8 +18,7 @@ pub struct SpaceLedger {
 #[derive(Debug, Default)]
 struct Account {
     reserved: u64,
-    /// Whether the index cannot grow by a whole checkpoint.
-    index_full: bool,
+    index: RoomToGrow,
     /// Whether the device has no room for one more segment.
     segments_full: bool,
     /// How often neither a checkpoint nor the cleaner could free more space.
@@ -29,6 +28,19 @@ struct Account {
     /// Whether a caller got `NoSpace` since [`SpaceLedger::refuses`] was last asked.
     refused: bool,
     device: Space,
+}
+
+/// What the index has room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RoomToGrow {
+    /// Nothing but changes of what exists.
+    Nothing,
+    /// Records of protocol state besides, whose number is bounded: on a full device too, clients introduce themselves, and open and
+    /// lock files.
+    State,
+    /// Whatever one checkpoint may bring.
+    #[default]
+    Checkpoint,
 }
 
 /// A shortage of space.
@@ -71,6 +83,13 @@ pub const fn footprint(bytes: u64, extents: u64) -> u64 {
     bytes + bytes * BLOCK_BYTES / UNPACKED_BYTES_MIN as u64 + extents * EXTENT_OVERHEAD_BYTES
 }
 
+impl Account {
+    /// Whether the index cannot grow by a whole checkpoint.
+    fn is_index_full(&self) -> bool {
+        self.index < RoomToGrow::Checkpoint
+    }
+}
+
 impl SpaceLedger {
     /// Reserves space out of `ready` bytes of spare segments.
     ///
@@ -79,7 +98,7 @@ impl SpaceLedger {
     /// that need none must not wait behind this one; then `NoSpace`.
     pub fn reserve(&self, bytes: u64, ready: u64) -> Result<(), Error> {
         let mut state = self.state.lock();
-        if state.reserved + bytes <= ready && !state.index_full {
+        if state.reserved + bytes <= ready && !state.is_index_full() {
             state.reserved += bytes;
             let left = ready - state.reserved;
             state.short = state.short.filter(|short| short.bytes > left && !short.is_answered);
@@ -94,7 +113,7 @@ impl SpaceLedger {
         });
         short.bytes = short.bytes.max(bytes);
         if exhaustions < short.since + EXHAUSTIONS_MAX {
-            let is_full = state.index_full || state.segments_full;
+            let is_full = state.is_index_full() || state.segments_full;
             return Err(if is_full { Error::ObjectBusy } else { Error::Busy });
         }
         short.is_answered |= bytes >= short.bytes;
@@ -138,7 +157,7 @@ impl SpaceLedger {
     pub fn refuses(&self) -> bool {
         let mut state = self.state.lock();
         std::mem::take(&mut state.refused)
-            || state.index_full
+            || state.is_index_full()
             || state.short.is_some_and(|short| state.exhaustions >= short.since + EXHAUSTIONS_MAX)
     }
 
@@ -147,20 +166,25 @@ impl SpaceLedger {
         self.state.lock().exhaustions += 1;
     }
 
-    /// Updates what is available: on the device, in spare segments, and whether a checkpoint and one more segment have room.
-    pub fn refresh(&self, ready: u64, device: Space, can_checkpoint: bool, can_add: bool) {
+    /// Updates what is available: on the device, in spare segments, in the index, and whether one more segment has room.
+    pub fn refresh(&self, ready: u64, device: Space, index: RoomToGrow, can_add: bool) {
         let mut state = self.state.lock();
         state.device = device;
-        state.index_full = !can_checkpoint;
+        state.index = index;
         state.segments_full = !can_add;
-        if can_checkpoint && state.reserved + ROOM_AGAIN_BYTES <= ready {
+        if !state.is_index_full() && state.reserved + ROOM_AGAIN_BYTES <= ready {
             state.short = None;
         }
     }
 
     /// Whether the index has room for a whole checkpoint, as last measured.
     pub fn can_checkpoint(&self) -> bool {
-        !self.state.lock().index_full
+        !self.state.lock().is_index_full()
+    }
+
+    /// Whether the index has room for protocol state, as last measured.
+    pub fn can_keep_state(&self) -> bool {
+        self.state.lock().index >= RoomToGrow::State
     }
 
     /// Returns the space on the device, as last measured.

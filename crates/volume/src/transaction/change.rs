@@ -69,6 +69,18 @@ impl Pool {
         self.begin_freeing(volume)
     }
 
+    /// Begins a transaction that adds records of protocol state. On a full disk there is still room for them, as far as it is not
+    /// used up.
+    ///
+    /// # Errors
+    /// Those of [`Pool::begin`].
+    pub(crate) fn begin_state(&self, volume: VolumeNumber) -> Result<Change<'_>, Error> {
+        if !self.space.can_keep_state() {
+            return Err(Error::NoSpace);
+        }
+        self.begin_freeing(volume)
+    }
+
     /// Begins a caller's transaction that works on a full disk too: it removes, or changes what exists.
     ///
     /// # Errors

@@ -25,9 +25,9 @@ fn no_space_is_reported_only_after_background_work_is_exhausted() {
     assert!(ledger.is_short());
     assert_eq!(ledger.reserve(1, 0), Err(Error::NoSpace));
     // The shortage ends only once ROOM_AGAIN_BYTES are available.
-    ledger.refresh(ROOM_AGAIN_BYTES - 1, DEVICE, true, true);
+    ledger.refresh(ROOM_AGAIN_BYTES - 1, DEVICE, RoomToGrow::Checkpoint, true);
     assert!(ledger.is_short());
-    ledger.refresh(ROOM_AGAIN_BYTES, DEVICE, true, true);
+    ledger.refresh(ROOM_AGAIN_BYTES, DEVICE, RoomToGrow::Checkpoint, true);
     assert!(!ledger.is_short());
     assert_eq!(ledger.reserve(1, 0), Err(Error::Busy), "the count of attempts restarts");
 }
@@ -53,10 +53,12 @@ fn a_caller_is_refused_in_time_though_others_need_less() {
 #[test]
 fn nothing_is_reserved_without_room_for_a_checkpoint() {
     let ledger = SpaceLedger::default();
-    ledger.refresh(1 << 30, DEVICE, false, true);
-    assert!(!ledger.can_checkpoint());
-    assert_eq!(ledger.reserve(1, 1 << 30), Err(Error::ObjectBusy));
-    ledger.refresh(1 << 30, DEVICE, true, true);
+    for (room, state) in [(RoomToGrow::Nothing, false), (RoomToGrow::State, true)] {
+        ledger.refresh(1 << 30, DEVICE, room, true);
+        assert_eq!((ledger.can_checkpoint(), ledger.can_keep_state()), (false, state));
+        assert_eq!(ledger.reserve(1, 1 << 30), Err(Error::ObjectBusy));
+    }
+    ledger.refresh(1 << 30, DEVICE, RoomToGrow::Checkpoint, true);
     assert_eq!(ledger.reserve(1, 1 << 30), Ok(()));
     assert_eq!(ledger.device(), DEVICE);
 }
@@ -64,7 +66,7 @@ fn nothing_is_reserved_without_room_for_a_checkpoint() {
 #[test]
 fn on_a_full_device_callers_wait_in_nobodys_way() {
     let ledger = SpaceLedger::default();
-    ledger.refresh(0, DEVICE, true, false);
+    ledger.refresh(0, DEVICE, RoomToGrow::Checkpoint, false);
     for _ in 0..EXHAUSTIONS_MAX {
         assert_eq!(ledger.reserve(1, 0), Err(Error::ObjectBusy));
         ledger.exhausted();
@@ -78,7 +80,7 @@ fn on_a_full_device_callers_wait_in_nobodys_way() {
 #[test]
 fn removals_without_end_do_not_have_callers_wait_without_end() {
     let ledger = SpaceLedger::default();
-    ledger.refresh(0, DEVICE, true, false);
+    ledger.refresh(0, DEVICE, RoomToGrow::Checkpoint, false);
     for round in 0..2 {
         let waits = (0..100).take_while(|_| {
             ledger.removed();
