@@ -1,6 +1,7 @@
 //! `holdfast quota`: limits what users, groups, quota trees and whole volumes use. If a server runs on the data directory, the command asks it;
 //! otherwise it opens the data directory itself.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,11 +10,12 @@ use clap::{Args, Subcommand};
 use server::admin;
 use server::admin::api::types::{GracePeriods, QuotaChange, QuotaInfo, QuotaKind, QuotaList};
 use server::error::Error;
-use server::volumes::{self, Unserved, quotas};
+use server::volumes::trees::Which;
+use server::volumes::{self, Unserved, quotas, trees};
 use volume::Volume;
 
 use super::named::with_warnings;
-use super::tree::number_of;
+use super::tree;
 use super::volume::offline;
 use crate::report::{Outcome, as_json, print_either};
 
@@ -62,7 +64,7 @@ struct Of {
 impl Of {
     /// Finds out whose quota is meant.
     fn resolve(&self, owner: &Owner) -> Result<(QuotaKind, Option<u64>), Error> {
-        owner.resolve(|tree| number_of(&self.data, &self.name, tree))
+        owner.resolve(|tree| tree::number_of(&self.data, &self.name, tree))
     }
 }
 
@@ -198,15 +200,22 @@ fn show(quota: &QuotaInfo, json: bool) {
 
 /// Lists all quotas of a kind.
 fn report(of: &Of, kind: QuotaKind) -> Result<(), Error> {
-    let listed = if admin::is_served(&of.data) {
-        all_pages(|from| {
+    let is_of_trees = kind == QuotaKind::Tree;
+    let (listed, trees) = if admin::is_served(&of.data) {
+        let listed = all_pages(|from| {
             let from = from.map_or_else(String::new, |from| format!("&from={from}"));
             admin::get(&of.data, &format!("{}?kind={}&limit={PAGE}{from}", resource(&of.name), kind.name()))
-        })?
+        })?;
+        (listed, if is_of_trees { tree::list(&of.data, &of.name, Which::All)? } else { Vec::new() })
     } else {
-        with_volume(of, |volume| all_pages(|from| quotas::quotas(volume, kind, from, PAGE)))?
+        with_volume(of, |volume| {
+            let listed = all_pages(|from| quotas::quotas(volume, kind, from, PAGE))?;
+            Ok((listed, if is_of_trees { trees::list(volume, Which::All)? } else { Vec::new() }))
+        })?
     };
-    print_either(of.json, &as_json(&listed), || page(&listed));
+    let paths: BTreeMap<u64, String> =
+        trees.into_iter().filter_map(|tree| Some((tree.id, tree.path?))).collect();
+    print_either(of.json, &as_json(&listed), || page(&listed, &paths));
     Ok(())
 }
 

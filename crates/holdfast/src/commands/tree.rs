@@ -10,6 +10,7 @@ use clap::{Args, Subcommand};
 use server::admin;
 use server::admin::api::types::{Done, NewTree, TreeInfo, TreeState};
 use server::error::Error;
+use server::volumes::trees::Which;
 use server::volumes::{self, Unserved, trees};
 
 use super::named::with_warnings;
@@ -86,7 +87,7 @@ fn act(action: &Action) -> Result<(), Error> {
             let mut made = create(of, &NewTree { path: path.clone() })?;
             while made.state == TreeState::Creating && !no_wait {
                 thread::sleep(PAUSE);
-                let listed = list(&of.data, &of.name)?.into_iter().find(|tree| tree.id == made.id);
+                let listed = list(&of.data, &of.name, Which::Id(made.id))?.pop();
                 made = listed
                     .ok_or_else(|| Error::failed(format!("the tree {path:?} was removed meanwhile")))?;
             }
@@ -96,7 +97,7 @@ fn act(action: &Action) -> Result<(), Error> {
             print_either(of.json, &as_json(&made), || table(std::slice::from_ref(&made)));
         }
         Action::List { of } => {
-            let trees = list(&of.data, &of.name)?;
+            let trees = list(&of.data, &of.name, Which::All)?;
             print_either(of.json, &as_json(&trees), || table(&trees));
         }
         Action::Delete { of, tree } => {
@@ -121,7 +122,7 @@ fn create(of: &Of, new: &NewTree) -> Result<TreeInfo, Error> {
         let volume = volumes::find(pools, &of.name)?;
         let (id, _) = trees::create(&volume, new)?;
         trees::finish(&volume)?;
-        let listed = trees::list(&volume)?.into_iter().find(|tree| tree.id == id);
+        let listed = trees::list(&volume, Which::Id(id))?.pop();
         listed.ok_or_else(|| Error::failed("the tree is not listed"))
     })
 }
@@ -138,11 +139,17 @@ fn delete(of: &Of, id: u64) -> Result<(), Error> {
     })
 }
 
-fn list(data: &Path, name: &str) -> Result<Vec<TreeInfo>, Error> {
-    if admin::is_served(data) {
-        return admin::get(data, &resource(name));
+/// Lists trees of a volume.
+pub(super) fn list(data: &Path, name: &str, which: Which<'_>) -> Result<Vec<TreeInfo>, Error> {
+    if !admin::is_served(data) {
+        return offline(Unserved::at(data)?, |pools| trees::list(&volumes::find(pools, name)?, which));
     }
-    offline(Unserved::at(data)?, |pools| trees::list(&volumes::find(pools, name)?))
+    let query = match which {
+        Which::All => String::new(),
+        Which::Id(id) => format!("?id={id}"),
+        Which::Path(path) => format!("?path={}", admin::escaped(path)),
+    };
+    admin::get(data, &format!("{}{query}", resource(name)))
 }
 
 /// Returns the number of a tree that is named by it, or by the path of its directory.
@@ -150,11 +157,7 @@ pub(super) fn number_of(data: &Path, volume: &str, tree: &str) -> Result<u64, Er
     if let Ok(number) = tree.parse() {
         return Ok(number);
     }
-    let parts = |path: &str| -> Vec<String> {
-        path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect()
-    };
-    let is_it = |listed: &TreeInfo| listed.path.as_deref().is_some_and(|path| parts(path) == parts(tree));
-    let found = list(data, volume)?.into_iter().find(is_it);
+    let found = list(data, volume, Which::Path(tree))?.pop();
     let none = || {
         Error::failed(format!("the volume {volume:?} has no quota tree {tree:?}: see `holdfast tree list`"))
     };

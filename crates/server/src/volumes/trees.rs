@@ -84,16 +84,37 @@ pub fn delete(volume: &Volume, id: u64) -> Result<Durability, Error> {
         .map_err(|error| cannot(volume, &format!("tree {id}"), error))
 }
 
-/// Lists the quota trees.
+/// Which quota trees are meant.
+#[derive(Clone, Copy, Debug)]
+pub enum Which<'a> {
+    /// All of them.
+    All,
+    /// The one with this number.
+    Id(u64),
+    /// The one of the directory with this path.
+    Path(&'a str),
+}
+
+/// Lists quota trees.
 ///
 /// # Errors
-/// They cannot be read.
-pub fn list(volume: &Volume) -> Result<Vec<TreeInfo>, Error> {
-    let trees =
-        volume.trees().map_err(|error| failed("list the trees of", &volume.name(), volume.pool(), error))?;
+/// They cannot be read, or there is no directory of this path.
+pub fn list(volume: &Volume, which: Which<'_>) -> Result<Vec<TreeInfo>, Error> {
+    let root = match which {
+        Which::All => None,
+        Which::Id(id) => Some(Ino(id)),
+        Which::Path(path) => Some(find(volume, path)?),
+    };
+    let trees = volume.trees();
+    let mut trees =
+        trees.map_err(|error| failed("list the trees of", &volume.name(), volume.pool(), error))?;
+    trees.retain(|tree| root.is_none_or(|root| tree.root == root));
     let roots: BTreeSet<Ino> = trees.iter().map(|tree| tree.root).collect();
     let places = volume.whereabouts(&roots, NAMES_READ_MAX);
-    Ok(trees.iter().map(|tree| describe(tree, &places)).collect())
+    // A directory that could not be a tree may be gone.
+    let is_there =
+        |tree: &&QuotaTree| !matches!(tree.state, EngineState::Refused(_)) || places.contains_key(&tree.root);
+    Ok(trees.iter().filter(is_there).map(|tree| describe(tree, &places)).collect())
 }
 
 /// Rounds of background work that may pass without a step of a walk.

@@ -61,9 +61,7 @@ impl Pool {
     /// Moves a few objects into a quota tree that is being made, or out of one that is being deleted. May read media.
     pub fn step_trees(self: &Arc<Pool>, now: Time) -> Progress {
         let _one_at_a_time = self.trees.run();
-        if self.trees.load(|| self.unfinished_trees()).is_err() {
-            return Progress::Idle;
-        }
+        self.trees.load(|| self.unfinished_trees());
         let Some(mut walk) = self.trees.take() else { return Progress::Idle };
         let own = self.volumes.read().get(&walk.root.volume).cloned();
         let Some(own) = own else { return Progress::Worked };
@@ -90,20 +88,17 @@ impl Pool {
         }
     }
 
-    /// Returns the walks that are not done, as the records of trees say.
-    pub(crate) fn unfinished_trees(&self) -> Result<Vec<Walk>, Error> {
-        let mut walks = Vec::new();
-        let volumes: Vec<_> = self.volumes.read().keys().copied().collect();
-        for volume in volumes {
-            for (root, TreeRecord { state }) in self.tree_records(volume)? {
-                match state {
-                    TreeState::Ready => {}
-                    TreeState::Creating => walks.push(Walk::new(root, Way::In)),
-                    TreeState::Deleting | TreeState::Refused(_) => walks.push(Walk::new(root, Way::Out)),
-                }
-            }
-        }
-        Ok(walks)
+    /// Returns the walks that are not done, as the records of trees say. Those of a volume that has lost some stay as they are until
+    /// it is repaired.
+    pub(crate) fn unfinished_trees(&self) -> Vec<Walk> {
+        let volumes: Vec<VolumeNumber> = self.volumes.read().keys().copied().collect();
+        let records = volumes.into_iter().filter_map(|volume| self.tree_records(volume).ok()).flatten();
+        let walk_of = |(root, TreeRecord { state })| match state {
+            TreeState::Ready => None,
+            TreeState::Creating => Some(Walk::new(root, Way::In)),
+            TreeState::Deleting | TreeState::Refused(_) => Some(Walk::new(root, Way::Out)),
+        };
+        records.filter_map(walk_of).collect()
     }
 
     /// Returns the records of the trees of a volume. Reads media.

@@ -119,11 +119,11 @@ impl TreeJobs {
     }
 
     /// Adds the walks that remain from before the pool was opened, once.
-    pub fn load<E>(&self, find: impl FnOnce() -> Result<Vec<Walk>, E>) -> Result<(), E> {
+    pub fn load(&self, find: impl FnOnce() -> Vec<Walk>) {
         if self.jobs.lock().is_loaded {
-            return Ok(());
+            return;
         }
-        let found = find()?;
+        let found = find();
         let mut jobs = self.jobs.lock();
         for walk in found {
             if !jobs.walks.iter().any(|known| known.root == walk.root) {
@@ -131,7 +131,6 @@ impl TreeJobs {
             }
         }
         jobs.is_loaded = true;
-        Ok(())
     }
 
     /// Takes the next walk.

@@ -86,7 +86,7 @@ impl Volume {
         let _one_at_a_time = self.volume_changes.lock();
         let id = self.object(root);
         let _no_walk = self.trees.run();
-        self.trees.load(|| self.unfinished_trees())?;
+        self.trees.load(|| self.unfinished_trees());
         match self.tree_state(id)? {
             None => Err(TreeError::Missing),
             Some(TreeState::Deleting | TreeState::Refused(_)) => Ok(self.everything_so_far()),
@@ -132,16 +132,13 @@ impl Volume {
     /// `NoEntry` if there is no such tree.
     pub(crate) fn lock_tree(&self, owner: Owner) -> Result<LockedInode, Error> {
         let id = self.object(Ino(owner.id));
-        let state = self.tree_state(id)?;
-        if !matches!(state, Some(TreeState::Ready | TreeState::Creating)) {
-            return Err(Error::NoEntry);
-        }
         let locked = self.run(Access::Blocking, |attempt| {
             Ok(Promised { value: attempt.lock(id)?, after: Durability::NOW })
         });
         match locked {
-            Ok(Promised { value, .. }) => Ok(value),
-            Err(Failure { error: Error::Stale, .. }) => Err(Error::NoEntry),
+            // It leaves its tree, or is removed with it, at once.
+            Ok(Promised { value, .. }) if value.record().tree == owner.id => Ok(value),
+            Ok(_) | Err(Failure { error: Error::Stale, .. }) => Err(Error::NoEntry),
             Err(failure) => Err(failure.error),
         }
     }

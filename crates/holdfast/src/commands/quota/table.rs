@@ -1,5 +1,6 @@
 //! Quotas as text.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use server::admin::api::types::{Limit, QuotaInfo, QuotaKind};
@@ -73,16 +74,17 @@ pub(super) fn rows(quota: &QuotaInfo) -> String {
     ])
 }
 
-/// Writes a table of quotas, with a line for each.
-pub(super) fn page(quotas: &[QuotaInfo]) -> String {
+/// Writes a table of quotas, with a line for each. Trees are named by the paths of their directories.
+pub(super) fn page(quotas: &[QuotaInfo], paths: &BTreeMap<u64, String>) -> String {
     let head = ["", "bytes used", "soft", "hard", "grace", "inodes used", "soft", "hard", "grace"];
     let mut lines = vec![head.map(str::to_owned)];
     for quota in quotas {
         let count = |count: u64| count.to_string();
         let has_used = quota.id.is_some() || quota.kind == QuotaKind::Volume;
         let used = |text: String| if has_used { text } else { "-".to_owned() };
+        let path = quota.id.and_then(|id| paths.get(&id)).cloned();
         lines.push([
-            name(quota),
+            path.unwrap_or_else(|| name(quota)),
             used(bytes(quota.used_bytes)),
             limited(quota.bytes.soft, bytes),
             limited(quota.bytes.hard, bytes),
@@ -126,7 +128,7 @@ mod tests {
             grace: GracePeriods { bytes_seconds: 604_800, inodes_seconds: 604_800 },
         };
         let others = QuotaInfo { id: None, bytes: Limit::default(), bytes_grace_left: None, ..quota };
-        let text = page(&[others, quota]);
+        let text = page(&[others, quota], &BTreeMap::new());
         let lines: Vec<Vec<&str>> = text
             .lines()
             .map(|line| line.split("  ").filter(|cell| !cell.is_empty()).map(str::trim).collect())

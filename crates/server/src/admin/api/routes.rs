@@ -121,10 +121,12 @@ impl Route {
             ("kind", "string", "`target`, `pool`, `volume` or `client`; all unless given.");
         const LIMITED_NAME: (&str, &str, &str) =
             ("name", "string", "The name of the one to show, which need not have limits.");
+        const PATH: (&str, &str, &str) = ("path", "string", "The path of its directory in the volume.");
         match self.path {
             "/v1/qos" if self.is_read_only() => &[LIMITED_KIND, LIMITED_NAME],
             "/v1/volumes/{name}/quotas" if self.is_read_only() => &[KIND, FROM, LIMIT],
             "/v1/volumes/{name}/trees" if self.method == "DELETE" => &[TREE],
+            "/v1/volumes/{name}/trees" if self.is_read_only() => &[TREE, PATH],
             "/v1/events" => &[EVENT, LIMIT],
             "/v1/live" => &[EVENT],
             "/v1/clients" => &[CLIENT, LIMIT],
@@ -260,7 +262,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::new(
         "GET",
         "/v1/volumes/{name}/trees",
-        "Lists the quota trees of a volume, sorted by number.",
+        "Lists the quota trees of a volume, sorted by number, or one of them.",
         schema::<Vec<TreeInfo>>,
         trees::list,
     ),

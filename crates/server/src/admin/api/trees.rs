@@ -1,13 +1,19 @@
 //! Quota trees of a volume.
 
 use crate::http::Response;
+use crate::volumes::trees::Which;
 
 use super::problem::Problem;
 use super::types::{Done, NewTree};
 use super::{Api, Asked, json};
 
 pub(super) fn list(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
-    json(200, &api.source.reloader.trees(asked.name()?)?)
+    let which = match (id_of(asked)?, asked.request.parameter("path")) {
+        (Some(id), _) => Which::Id(id),
+        (None, Some(path)) => Which::Path(path),
+        (None, None) => Which::All,
+    };
+    json(200, &api.source.reloader.trees(asked.name()?, which)?)
 }
 
 pub(super) fn create(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
@@ -16,8 +22,15 @@ pub(super) fn create(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> 
 }
 
 pub(super) fn delete(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
-    let id = asked.request.parameter("id").and_then(|text| text.parse().ok());
+    let id = id_of(asked)?;
     let id = id.ok_or_else(|| Problem::new(422, "`id` is the number of the tree to delete".to_owned()))?;
     api.source.reloader.delete_tree(asked.name()?, id)?;
     json(200, &Done {})
+}
+
+/// Returns the number of a tree that the query names.
+fn id_of(asked: &Asked<'_>) -> Result<Option<u64>, Problem> {
+    let Some(text) = asked.request.parameter("id") else { return Ok(None) };
+    let wrong = |_| Problem::new(422, format!("`id` is the number of a tree, not {text:?}"));
+    text.parse().map(Some).map_err(wrong)
 }
