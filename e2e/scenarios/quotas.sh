@@ -15,7 +15,7 @@ fill() {
 	sync -f "$1/home/large"
 }
 
-# columns FILE SYSTEM: what the last output of `shown` says of it, but for its name.
+# columns FILE SYSTEM: what the last command of `same` said of it, without its name.
 columns() { awk -v name="$1" '$1 == name { $1 = ""; print }' /run/tmp/shown; }
 
 # same COMMAND...: a command that shows quotas must say the same of both servers.

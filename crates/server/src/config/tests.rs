@@ -38,7 +38,8 @@ fn every_setting_of_the_example_is_accepted() {
     let config = accepted(&example_with_everything());
     assert_eq!(config.memory, Some(Size(4 << 30)));
     assert_eq!(config.journal_size, Some(Size(JOURNAL_BYTES_DEFAULT)));
-    assert_eq!((config.threads, config.workers, config.rpcbind), (Some(2), Some(16), Some(false)));
+    assert_eq!((config.threads, config.workers), (Some(2), Some(16)));
+    assert_eq!((config.rpcbind, config.udp), (Some(false), Some(true)));
     assert!(config.api.listen.is_some() && config.api.certificate.is_some() && config.api.key.is_some());
     assert_eq!(config.api.clients.map(|networks| networks.len()), Some(2));
     let [export] = &config.export[..] else { panic!("one export") };
@@ -114,6 +115,7 @@ fn wrong_values_are_refused_with_what_to_write() {
         ("[metrics]\nslow_operation = 0", "f:2:18: slow_operation is a whole number from 1 to"),
         ("lease = \"2 min\"", "f:1:9: lease is a number of seconds from 5 to 3600: write lease = 120"),
         ("rpcbind = \"yes\"", "f:1:11: rpcbind is true or false"),
+        ("udp = 2049", "f:1:7: udp is true or false"),
         ("log = \"debug\"", "f:1:7: log is a table: write [log]"),
         (
             "[log]\nlevel = \"warning\"",

@@ -52,6 +52,8 @@ pub(crate) fn register(addresses: &[SocketAddr], has_datagrams: bool) -> Result<
     for address in families(addresses) {
         for registration in registrations(has_datagrams) {
             if !ask(Procedure::Set, registration, address)? {
+                // rpcbind keeps those of the other server.
+                unregister(addresses, has_datagrams)?;
                 return Err(Error::failed(format!(
                     "rpcbind refuses to register program {} at {address}: another NFS or quota server is registered; stop \
                      it, or start without --rpcbind",
