@@ -12,6 +12,7 @@ mod callbacks;
 mod calls;
 mod clients;
 mod connections;
+mod datagrams;
 mod fragments;
 mod handshakes;
 mod hoards;
@@ -81,6 +82,13 @@ const ALL: &[Attack] = &[
         connections::stranger_calls,
     ),
     attack("stranger-connections", Stranger, "connects as often as it can", connections::stranger_churn),
+    attack(
+        "stranger-datagrams",
+        Stranger,
+        "calls of all programs as datagrams, over IPv4 and IPv6",
+        datagrams::strangers,
+    ),
+    attack("datagrams", Neighbour, "as many calls as datagrams as it can send", datagrams::flood),
     attack("stranger-idle", Stranger, "11,000 connections that say nothing", connections::stranger_idle),
     attack(
         "stranger-half-records",

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -25,6 +26,9 @@ pub(super) const NLM: Program = Program(100_021, 4);
 pub(super) const NSM: Program = Program(100_024, 1);
 /// The portmapper.
 pub(super) const PORTMAP: Program = Program(100_000, 2);
+
+/// Quotas.
+pub(super) const RQUOTA: Program = Program(100_011, 2);
 
 /// Time limit of a call of somebody who should be served.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
@@ -130,12 +134,7 @@ fn is_taken(error: &io::Error) -> bool {
 }
 
 fn connect_from(own: SocketAddr, to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
-    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = rustix::net::socket(family, SocketType::STREAM, None)?;
-    if to.is_ipv6() {
-        // Only the prefix is assigned to the namespace.
-        sockopt::set_ipv6_freebind(&socket, true)?;
-    }
+    let socket = socket_of(own.ip(), SocketType::STREAM)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
     rustix::net::bind(&socket, &own)?;
     // On Linux, this limits connecting as well.
@@ -149,6 +148,17 @@ fn connect_from(own: SocketAddr, to: SocketAddr, patience: Duration) -> io::Resu
     let stream = TcpStream::from(socket);
     stream.set_nodelay(true)?;
     Ok(stream)
+}
+
+/// Returns a socket that can be bound to an address of the namespace.
+pub(super) fn socket_of(own: IpAddr, kind: SocketType) -> io::Result<OwnedFd> {
+    let family = if own.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = rustix::net::socket(family, kind, None)?;
+    if own.is_ipv6() {
+        // Only the prefix is assigned to the namespace.
+        sockopt::set_ipv6_freebind(&socket, true)?;
+    }
+    Ok(socket)
 }
 
 /// The record of a call, with its mark.
