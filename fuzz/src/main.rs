@@ -18,7 +18,7 @@ const HELP: &str = "\
 fuzz all|TARGET [--seconds N] [--seed N]   run one target or each, N seconds each (60 by default)
 fuzz replay TARGET FILE                    run one saved input
 
-Targets: rpc xdr mount nfs3 nfs4 compounds payloads http journal segment record. An input that fails is saved under
+Targets: rpc xdr mount rquota nfs3 nfs4 compounds payloads http journal segment record. An input that fails is saved under
 fuzz/artifacts.
 ";
 

@@ -1,14 +1,21 @@
 //! Arguments and results of RQUOTA.
 
-use wire::rquota::{GetQuotaArgs1, GetQuotaArgs2, QuotaRes, SetQuotaArgs1, SetQuotaArgs2};
+use wire::rquota::{GetQuotaArgs1, GetQuotaArgs2, Path, QuotaRes, SetQuotaArgs1, SetQuotaArgs2};
 
-use super::{Kind, bodies};
+use super::{Kind, encoded};
 
 /// The number of types.
 const KINDS: u8 = 5;
 
+/// What the quota tools send, and the shortest results. No golden message is of RQUOTA.
 pub(super) fn seeds() -> Vec<Vec<u8>> {
-    let bodies = bodies("-rquota-");
+    let path = Path(b"main/sub");
+    let bodies = [
+        encoded(&GetQuotaArgs1 { path, uid: 1000 }),
+        encoded(&GetQuotaArgs2 { path, kind: 1, id: 1000 }),
+        encoded(&QuotaRes::NoQuota),
+        [&[0, 0, 0, 1][..], &[0, 0, 4, 0], &[0; 36]].concat(),
+    ];
     (0..KINDS).flat_map(|kind| bodies.iter().map(move |body| [&[kind], body.as_slice()].concat())).collect()
 }
 
