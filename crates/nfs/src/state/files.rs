@@ -18,7 +18,7 @@ use crate::state::ids::{FileId, StateId};
 use crate::state::locks::lock_states::LockStates;
 use crate::state::locks::parts::Merging;
 use crate::state::locks::ranges::Ranges;
-use crate::state::locks::waiters::Waiters;
+use crate::state::locks::waiters::{Waiter, Waiters};
 use crate::state::record::{Key, OpenRecord, Record as _};
 use crate::state::shards::Shards;
 use crate::state::shares::Resource;
@@ -482,6 +482,12 @@ impl SharedState {
         self.drop_lock_states(context, state, &depending, file);
         state.opens.remove(entry);
         Counters::down(&self.counters.opens);
+        if !state.waiters.is_empty() && state.opens.of_client(&entry.client).is_none() {
+            // Without an open, its lock owners can lock nothing, and those without lock states lead to no place. NLM waits on.
+            let own = |waiter: &Waiter| waiter.open.is_none() && waiter.owner.client() == entry.client.id;
+            let waited = state.waiters.remove(own);
+            self.wake(context, state, file, waited);
+        }
         self.count_denial(entry.as_open().map(Open::modes), None);
         entry.set_seqid(entry.next_seqid());
         entry.end();

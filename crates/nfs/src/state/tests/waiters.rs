@@ -53,6 +53,24 @@ fn places_count_the_conflicting_ones_before_them() {
     }
 }
 
+/// Its lock owner never locked anything there, so no lock state leads to the place.
+#[test]
+fn a_client_that_closes_a_file_waits_for_nothing_there() {
+    let world = World::new();
+    let all = LockRequest { range: Range::ALL, kind: LockKind::Write, waits: true };
+    let [(holder, _), (waiter, _)] = [world.client(b"holder", 0, 0), world.client(b"waiter", 0, 0)];
+    ask(&world, &holder, "holder", all).unwrap();
+    assert!(ask(&world, &waiter, "waiter", all).is_err() && ask(&world, &waiter, "other", all).is_err());
+    let gauge = |name| world.state.gauges().into_iter().find(|(known, _)| *known == name).unwrap().1;
+    assert_eq!(gauge("nfs4_lock_waiters"), 2);
+    let second = world.open(&waiter, b"second", file(1), (3, 0)).unwrap();
+    let first = world.open(&waiter, b"o", file(1), (3, 0)).unwrap();
+    world.state.close(&world.context(), &second.entry).unwrap();
+    assert_eq!(gauge("nfs4_lock_waiters"), 2, "it has the file open");
+    world.state.close(&world.context(), &first.entry).unwrap();
+    assert_eq!(gauge("nfs4_lock_waiters"), 0);
+}
+
 /// Each waiter is before all others of the queue once, and locks.
 #[test]
 fn a_long_queue_is_served_in_its_order() {
