@@ -104,7 +104,7 @@ impl Server {
         header.encode(&mut Encoder::new(&mut record));
         record.extend_from_slice(args);
         let (peer, local) = ("192.0.2.1:900".parse().unwrap(), "192.0.2.2:2049".parse().unwrap());
-        let connection = Connection { peer, local, id: ConnectionId(u64::MAX) };
+        let connection = Connection { peer, local, id: ConnectionId(9) };
         let (mut reply, mut progress) = (ReplyBuffer::default(), None);
         let record = &IncomingRecord::decode(&record);
         loop {
