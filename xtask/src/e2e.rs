@@ -25,6 +25,7 @@ mod observer;
 mod package;
 mod prerequisites;
 mod probe;
+mod rates;
 mod remove;
 mod scenarios;
 mod volumes;
@@ -57,6 +58,7 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   hostile       attacks by strangers, neighbours and local users beside two well-behaved clients; --sample runs a few
   package       the Debian package in a minimal system: install, serve confined, upgrade, remove, purge
   metrics       a Prometheus runs every query of the dashboard and of the alert rules
+  rates         a limit on rates is met exactly by many loads, and a neighbour does not notice
   bench         `holdfast bench` against nfs-ganesha, and a comparison of both; no operation may fail
   volumes       volumes come, change and go beside two guests and libnfs, also while the server is killed
   kill          repeated kill -9 under two guests and libnfs; everything acknowledged must survive

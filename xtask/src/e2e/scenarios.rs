@@ -10,7 +10,7 @@ use super::lab::{Lab, Peer, Version};
 use super::libnfs::Client;
 use super::{
     Options, bench, calls, copies, delegations, full_names, homes, hostile, installed, kill, metrics,
-    package, remove, scratch, volumes,
+    package, rates, remove, scratch, volumes,
 };
 use crate::process::{self, root};
 
@@ -50,6 +50,7 @@ impl Scenario {
             "kill" => u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(8),
             "remove" if options.long => 3600,
             "calls" if options.long => 900,
+            "rates" if !options.sample => 1200,
             "volumes" if options.long => 900,
             "hostile" => hostile::seconds(options),
             "fsx" => options.minutes.unwrap_or(0).saturating_mul(60),
@@ -88,6 +89,7 @@ const ALL: &[Scenario] = &[
     Scenario { name: "package", seconds: 240, foreign: false, versions: &[V3], run: package::run },
     Scenario { name: "metrics", seconds: 150, foreign: false, versions: &[V3], run: metrics::run },
     Scenario { name: "bench", seconds: 150, foreign: false, versions: &[V3], run: bench::run },
+    Scenario { name: "rates", seconds: 180, foreign: false, versions: &[V3], run: rates::run },
     Scenario { name: "kill", seconds: 90, foreign: true, versions: &[V3, V41, V42], run: kill::run },
     Scenario { name: "volumes", seconds: 120, foreign: false, versions: &[V42], run: volumes::run },
     Scenario { name: "source-tree", seconds: 450, foreign: true, versions: &[V3], run: source_tree },
