@@ -108,7 +108,7 @@ fn accuracy(lab: &Lab, (block, mix, connections, protocol): Case) -> Result<(), 
 
 /// Checks that a neighbour in another volume does not notice 64 writers at their limit.
 fn isolation(lab: &Lab, load: &[&str]) -> Result<(), String> {
-    let neighbour = || measured(bench(lab, "main", load, &["--seconds", "3", "--working-set", "16MiB"]));
+    let neighbour = || measured(bench(lab, "main", load, &["--seconds", "3"]));
     let p99 = |result: &Value| number(result, "/latency/p99_ns");
     let alone = p99(&neighbour()?)?;
     let writers = ["random", "--block", "64KiB", "--mix", "0", "--threads", "64"];
