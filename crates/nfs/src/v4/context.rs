@@ -441,9 +441,9 @@ impl<'c> Compound<'c> {
         Ok(Target::Pseudo(node))
     }
 
-    /// Logs that a client entered an export from the pseudo file system, as it does when it mounts.
-    pub(crate) fn note_mount(&self, entered: &Target<'c>) {
-        let Target::Stored(Object { export, .. }) = entered else { return };
+    /// Logs that the client entered the export of the current filehandle from above, as it does when it mounts.
+    pub(crate) fn note_mount(&self) {
+        let Some(Target::Stored(Object { export, .. })) = &self.current else { return };
         let client = self.connection.peer.ip().to_canonical();
         tracing::info!(event = "mount", %client, path = %PathText(export.path.as_bytes()), "export mounted");
     }

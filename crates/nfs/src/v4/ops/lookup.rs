@@ -11,14 +11,11 @@ use crate::v4::names;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &LookupArgs<'_>, out: &mut Encoder<'_>) -> Done {
     let target = compound.target()?;
-    let found = match &target {
+    let (found, is_entered) = match &target {
         Target::Pseudo(node) => {
             let name = names::check(args.objname)?;
             match compound.beneath(node, name)? {
-                Some(found) => {
-                    compound.note_mount(&found);
-                    found
-                }
+                Some(found) => (found, true),
                 None => return Err(compound.refuse(node, name).into()),
             }
         }
@@ -28,10 +25,14 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &LookupArgs<'_>, out: &mut 
                 // Whatever else is wrong, the type of the object comes first.
                 compound.check_lookup(directory)?;
             }
-            found?.0
+            let (found, change) = found?;
+            (found, change.is_none())
         }
     };
     compound.set_current(found)?;
+    if is_entered {
+        compound.note_mount();
+    }
     LookupRes::Ok(()).encode(out);
     Ok(())
 }

@@ -7,8 +7,8 @@ use crate::v4::context::{Compound, Done};
 
 pub(crate) fn run(compound: &mut Compound<'_>, out: &mut Encoder<'_>) -> Done {
     let root = compound.entered(compound.service.pseudo.root())?;
-    compound.note_mount(&root);
     compound.set_current(root)?;
+    compound.note_mount();
     PutrootfhRes::Ok(()).encode(out);
     Ok(())
 }

@@ -1,6 +1,10 @@
 //! Filehandles and the pseudo file system: PUTFH, PUTROOTFH, PUTPUBFH, GETFH, SAVEFH, RESTOREFH, LOOKUP, LOOKUPP, SECINFO.
 
+use std::sync::{Arc, Mutex};
+
 use nfs::exports::{Export, Squash};
+use tracing::field::{Field, Visit};
+use tracing::span;
 use volume::ids::VolumeId;
 use wire::nfs4::*;
 
@@ -172,4 +176,67 @@ fn wrongsec_and_secinfo_tell_callers_how_to_authenticate() {
     let inside = [putfh(root), secinfo, size];
     file(&server, "file");
     assert_eq!(ask(&inside).status, NfsStat4::WrongSec);
+}
+
+/// The paths that events of mounts name.
+#[derive(Clone, Default)]
+struct Mounts(Arc<Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for Mounts {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        if fields.is_mount {
+            self.0.lock().unwrap().push(fields.path);
+        }
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[derive(Default)]
+struct Fields {
+    is_mount: bool,
+    path: String,
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        match field.name() {
+            "event" => self.is_mount = format!("{value:?}") == "\"mount\"",
+            "path" => self.path = format!("{value:?}"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn entering_an_export_from_above_is_a_mount_unless_it_is_refused() {
+    let mounts = |server: &Server, client, operations: &[ArgOp4<'_>]| {
+        let mounts = Mounts::default();
+        let call = || compound_as(server, client, 0, operations).status;
+        let status = tracing::subscriber::with_default(mounts.clone(), call);
+        let paths = mounts.0.lock().unwrap().clone();
+        (status, paths)
+    };
+    let size = getattr(&[Attr4::Size]);
+    let server = Server::with_second_at("/main/other");
+    let down = [ArgOp4::Putrootfh, lookup("main"), lookup("other"), size];
+    let both = vec!["/main".to_owned(), "/main/other".to_owned()];
+    assert_eq!(mounts(&server, root(), &down), (NfsStat4::Ok, both));
+    let server = Server::with(vec![Export { auth_sys_required: true, ..open_export() }]);
+    let nobody = Client { credential: wire::rpc::Credential::None, ..root() };
+    let down = [ArgOp4::Putrootfh, lookup("main"), size];
+    assert_eq!(mounts(&server, nobody, &down), (NfsStat4::WrongSec, Vec::new()));
 }
