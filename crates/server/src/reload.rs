@@ -33,6 +33,8 @@ pub struct Reloader {
     pools: Vec<OpenPool>,
     home: Arc<Volume>,
     addresses: Vec<SocketAddr>,
+    /// Why the last reload failed, if it did.
+    failure: Mutex<Option<String>>,
 }
 
 /// What reloading the configuration changed.
@@ -52,8 +54,17 @@ impl Reloader {
         (pools, home): (Vec<OpenPool>, Arc<Volume>),
         addresses: Vec<SocketAddr>,
     ) -> Reloader {
-        let reloader =
-            Reloader { file, config: Mutex::new(config), protocol, rates, root, pools, home, addresses };
+        let reloader = Reloader {
+            file,
+            config: Mutex::new(config),
+            protocol,
+            rates,
+            root,
+            pools,
+            home,
+            addresses,
+            failure: Mutex::default(),
+        };
         reloader.follow_volumes();
         reloader
     }
@@ -65,6 +76,7 @@ impl Reloader {
     /// There is no file, it has mistakes, or an export names a volume that does not exist. The exports in force stay.
     pub fn reload(&self) -> Result<Reloaded, Error> {
         let reloaded = self.replace();
+        *self.failure.lock() = reloaded.as_ref().err().map(ToString::to_string);
         match &reloaded {
             Ok(Reloaded { exports, restart_keys }) => {
                 tracing::info!(exports, "exports reloaded");
@@ -80,6 +92,11 @@ impl Reloader {
             }
         }
         reloaded
+    }
+
+    /// Returns why the last reload failed, if it did: the exports in force are not those of the configuration.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.failure.lock().clone()
     }
 
     fn replace(&self) -> Result<Reloaded, Error> {

@@ -440,6 +440,7 @@ fn assemble(
         checkpoints: Checkpoints::new(loaded.more_to_reap || !deleting.is_empty()),
         cleaner: Cleaner::default(),
         damaged: DamagedObjects::default(),
+        span: tracing::Span::current(),
         deletions: Deletions::new(deleting),
         losses: AtomicU64::new(0),
         #[cfg(test)]

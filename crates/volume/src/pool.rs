@@ -90,6 +90,8 @@ pub struct Pool {
     /// Volumes that were deleted, and whose records remain.
     pub(crate) deletions: Deletions,
     pub(crate) damaged: DamagedObjects,
+    /// The span in which the pool was opened: it names the pool in reports of threads that serve several.
+    pub(crate) span: tracing::Span,
     /// Number of times unstable data was lost since the pool was opened.
     pub(crate) losses: AtomicU64,
     #[cfg(test)]
@@ -235,6 +237,7 @@ impl Pool {
             ("segments_spare", self.segments.spares() as u64),
             ("segments_cleaned", self.cleaner.cleaned()),
             ("space_reserved_bytes", self.space.reserved()),
+            ("unreadable_objects", self.damaged.count() as u64),
             ("verifier_changes", self.losses.load(Ordering::Relaxed)),
         ]
     }

@@ -2,7 +2,7 @@
 //! otherwise it opens the data directory itself.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -178,20 +178,11 @@ fn find(of: &Of, kind: QuotaKind, id: Option<u64>) -> Result<QuotaInfo, Error> {
     if !admin::is_served(&of.data) {
         return with_volume(of, |volume| quotas::quota(volume, kind, id));
     }
-    let from = id.map_or_else(String::new, |id| format!("&from={id}"));
-    let target = format!("{}?kind={}&limit=1{from}", resource(&of.name), kind.name());
+    let id = id.map_or_else(String::new, |id| format!("&id={id}"));
+    let target = format!("{}?kind={}&limit=1{id}", resource(&of.name), kind.name());
+    // Without a number, the first page begins with the quota of all others.
     let list: QuotaList = admin::get(&of.data, &target)?;
-    let found = list.quotas.into_iter().find(|quota| quota.id == id);
-    found.map_or_else(|| unused(&of.data, &of.name, kind, id), Ok)
-}
-
-/// Returns the quota of one who uses nothing, and so is not listed: that of all others.
-fn unused(data: &Path, name: &str, kind: QuotaKind, id: Option<u64>) -> Result<QuotaInfo, Error> {
-    let target = format!("{}?kind={}&limit=1", resource(name), kind.name());
-    let list: QuotaList = admin::get(data, &target)?;
-    let others = list.quotas.into_iter().find(|quota| quota.id.is_none());
-    let others = others.ok_or_else(|| Error::failed("the server does not say what holds for all others"))?;
-    Ok(QuotaInfo { id, is_default: true, ..others })
+    list.quotas.into_iter().next().ok_or_else(|| Error::failed("the server shows no such quota"))
 }
 
 fn show(quota: &QuotaInfo, json: bool) {

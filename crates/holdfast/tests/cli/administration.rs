@@ -272,6 +272,8 @@ fn exports_are_read_again_without_dropping_a_connection() {
     let (status, reply) = ask(address, "POST /v1/exports/reload", &token);
     assert!(status == 422 && reply.contains("path"), "{reply}");
     Client::mount(server.address, "/b");
+    let reload_failed = || content(&ask(address, "GET /v1/status", &token).1)["reload_failed"].clone();
+    assert!(reload_failed().as_str().is_some_and(|why| why.contains("path")), "as long as none succeeds");
 
     std::fs::write(
         &config,
@@ -283,6 +285,7 @@ fn exports_are_read_again_without_dropping_a_connection() {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     assert_eq!(client.read_file(&file), b"y");
+    assert!(reload_failed().is_null());
     let (_, reply) = ask(address, "GET /v1/exports", &token);
     let exports = content(&reply);
     assert!(exports[0]["read_only"] == true && exports.as_array().unwrap().len() == 1, "{exports}");

@@ -128,6 +128,8 @@ fn the_log_names_the_inode_the_range_and_the_path_of_damaged_data() {
         client.ask_for(&handle, 0, 4096);
         assert_eq!(client.take_status(), "NFS3ERR_IO");
     }
+    let status = succeed(&["status", data.to_str().unwrap()]);
+    assert!(status.contains("stored data of 1 object could not be read since the start"), "{status}");
     let log = server.stop();
     let line = log.lines().find(|line| line.contains("stored data could not be read"));
     let line = line.unwrap_or_else(|| panic!("{log}"));
@@ -136,6 +138,7 @@ fn the_log_names_the_inode_the_range_and_the_path_of_damaged_data() {
             && line.contains(&format!("of=\"bytes 0 to 4096 of inode {inode} of volume 1\" ")),
         "{line}"
     );
+    assert_eq!(line.matches("pool=default").count(), 1, "{line}");
     let paths: Vec<&str> = log.lines().filter(|line| line.contains("belongs to this path")).collect();
     let [path] = paths[..] else { panic!("not one line for two reads: {log}") };
     assert!(path.contains(&format!(" inode={inode} path=/precious ")), "{path}");

@@ -52,7 +52,11 @@ fn quotas_hold_for_clients_and_over_restarts() {
     let ids: Vec<Option<u64>> = report.as_array().unwrap().iter().map(|quota| quota["id"].as_u64()).collect();
     assert_eq!(ids[0], None, "all others come first");
     assert!(ids.contains(&Some(1001)) && ids.contains(&Some(1002)), "{report}");
-    assert_eq!(of("show", &["--user", "4711"])["inodes"]["hard"], 2, "one who uses nothing");
+    let unused = of("show", &["--user", "4711"]);
+    assert_eq!((&unused["inodes"]["hard"], &unused["id"]), (&2.into(), &4711.into()), "one who uses nothing");
+    assert_eq!(unused["is_default"], true);
+    let unlimited = of("show", &["--group", "4711"]);
+    assert_eq!((&unlimited["inodes"]["hard"], &unlimited["used_inodes"]), (&Value::Null, &0.into()));
     of("set", &["--whole-volume", "--inodes", "6"]);
     client.caller = (0, 0);
     assert_refused(&mut client, "h", b"");

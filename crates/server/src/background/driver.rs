@@ -11,7 +11,6 @@ use volume::{Pool, Progress};
 
 use crate::background::fullness::Fullness;
 use crate::clock::now;
-use crate::counters::steps::StepDurations;
 use crate::pools::{self, OpenPool};
 use crate::protocol::commits::Commits;
 
@@ -72,13 +71,13 @@ impl Drivers {
         let stop = Arc::clone(&committer_stop);
         let committer = spawn("commit", Box::new(move || commit(&pool, &commits, &stop)))?;
         let others_stop = Arc::new(StopFlag::default());
-        let steps: [(&str, fn(&Arc<Pool>, &StepDurations, &StopFlag)); 3] =
+        let steps: [(&str, fn(&Arc<Pool>, &Commits, &StopFlag)); 3] =
             [("write", write_back), ("checkpt", checkpoint), ("clean", clean)];
         let mut others = Vec::new();
         for (role, step) in steps {
             let (pool, stop) = (Arc::clone(&served.pool), Arc::clone(&others_stop));
             let noted = Arc::clone(&noted);
-            others.push(spawn(role, Box::new(move || step(&pool, noted.durations(), &stop)))?);
+            others.push(spawn(role, Box::new(move || step(&pool, &noted, &stop)))?);
         }
         Ok(Drivers { committer, committer_stop, others, others_stop })
     }
@@ -106,7 +105,7 @@ fn commit(pool: &Pool, commits: &Commits, stop: &AtomicBool) {
     }
 }
 
-fn write_back(pool: &Arc<Pool>, _: &StepDurations, stop: &StopFlag) {
+fn write_back(pool: &Arc<Pool>, _: &Commits, stop: &StopFlag) {
     while !stop.is_set() {
         pool.wait_write_back(WAIT);
         while pool.step_write_back(now(), false, false) == Progress::Worked && !stop.is_set() {}
@@ -114,7 +113,7 @@ fn write_back(pool: &Arc<Pool>, _: &StepDurations, stop: &StopFlag) {
     }
 }
 
-fn checkpoint(pool: &Arc<Pool>, durations: &StepDurations, stop: &StopFlag) {
+fn checkpoint(pool: &Arc<Pool>, noted: &Commits, stop: &StopFlag) {
     let mut trees = Progress::Idle;
     while !stop.is_set() {
         if trees == Progress::Idle {
@@ -125,18 +124,19 @@ fn checkpoint(pool: &Arc<Pool>, durations: &StepDurations, stop: &StopFlag) {
         trees = pool.step_trees(now());
         let mut start = Instant::now();
         while pool.step_checkpoint(now(), false) == Progress::Worked && !stop.is_set() {
-            durations.checkpoints.note(start.elapsed());
+            noted.durations().checkpoints.note(start.elapsed());
             start = Instant::now();
         }
         pool.wake_commit();
     }
 }
 
-fn clean(pool: &Arc<Pool>, _: &StepDurations, stop: &StopFlag) {
+fn clean(pool: &Arc<Pool>, noted: &Commits, stop: &StopFlag) {
     let mut logged = false;
     let mut fullness = Fullness::default();
     while !stop.is_set() {
         fullness.watch(pool);
+        noted.note_full(fullness.is_full());
         pool.step_damaged_paths();
         while pool.step_clean(now(), false) == Progress::Worked && !stop.is_set() {
             pool.wake_commit();

@@ -30,6 +30,8 @@ enum Level {
 #[derive(Debug, Default)]
 pub(crate) struct Fullness {
     levels: HashMap<VolumeNumber, Fill>,
+    /// Whether the pool refused data.
+    is_full: bool,
     /// When that was.
     watched: Option<Instant>,
 }
@@ -51,10 +53,18 @@ impl Fullness {
         volumes.retain(|volume| volume.size().is_some() || !std::mem::replace(&mut is_shared_seen, true));
         self.levels.retain(|number, _| volumes.iter().any(|volume| volume.number() == *number));
         let pool_refuses = pool.refuses_data();
+        self.is_full = pool_refuses;
         for volume in &volumes {
             let fill = self.levels.entry(volume.number()).or_default();
             fill.watch(volume, pool_refuses && volume.size().is_none());
         }
+    }
+}
+
+impl Fullness {
+    /// Whether the pool refused data when it was last checked.
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full
     }
 }
 

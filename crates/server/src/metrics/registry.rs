@@ -159,6 +159,8 @@ families! {
     Gauge ORPHANS "holdfast_orphans" ["pool"] "Files without a name that are not removed yet.";
     Gauge SPACE_RESERVED "holdfast_space_reserved_bytes" ["pool"] ("bytes")
         "Space that is reserved for data in memory.";
+    Gauge UNREADABLE_OBJECTS "holdfast_unreadable_objects" ["pool"]
+        "Objects whose stored data could not be read since the server started; at most 1024 are counted.";
     Counter VERIFIER_CHANGES "holdfast_verifier_changes_total" ["pool"]
         "Times that unstable data was lost and clients were told to write it again.";
 

@@ -6,7 +6,7 @@
 //! commit returns them to the committer.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use volume::{Pool, Progress};
@@ -20,6 +20,8 @@ pub(crate) struct Commits {
     pool: Arc<Pool>,
     pace: Pace,
     durations: StepDurations,
+    /// The pool refused data when that was last watched.
+    is_full: AtomicBool,
 }
 
 /// The number of short commits in a row, up to [`SHORT_COMMITS_MIN`].
@@ -29,12 +31,27 @@ struct Pace(AtomicU32);
 impl Commits {
     pub(crate) fn of(pool: &Arc<Pool>) -> Arc<Commits> {
         let (pace, durations) = (Pace::default(), StepDurations::default());
-        Arc::new(Commits { pool: Arc::clone(pool), pace, durations })
+        Arc::new(Commits { pool: Arc::clone(pool), pace, durations, is_full: AtomicBool::new(false) })
     }
 
     /// Returns how long the pool's steps took.
     pub(crate) fn durations(&self) -> &StepDurations {
         &self.durations
+    }
+
+    /// Whether these are the commits of this pool.
+    pub(crate) fn is_of(&self, pool: &Arc<Pool>) -> bool {
+        Arc::ptr_eq(&self.pool, pool)
+    }
+
+    /// Notes whether the pool is full.
+    pub(crate) fn note_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::Relaxed);
+    }
+
+    /// Whether the pool was full when that was last noted.
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
     }
 
     fn took(&self, time: Duration) {

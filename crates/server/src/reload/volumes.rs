@@ -129,6 +129,14 @@ impl Reloader {
         quotas::quotas(&volumes::find(&self.pools, name)?, kind, from, max)
     }
 
+    /// Returns the quota of a user, a group or a tree.
+    ///
+    /// # Errors
+    /// There is no such volume, and those of [`quotas::quota`].
+    pub(crate) fn quota(&self, name: &str, kind: QuotaKind, id: u64) -> Result<QuotaInfo, Error> {
+        quotas::quota(&volumes::find(&self.pools, name)?, kind, Some(id))
+    }
+
     /// Changes a quota, and returns it.
     ///
     /// # Errors

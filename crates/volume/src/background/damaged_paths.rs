@@ -21,7 +21,7 @@ impl Pool {
             let of_volume = wanted.iter().filter(|id| id.volume == volume).map(|id| id.ino).collect();
             for (ino, path) in self.paths_of(volume, &of_volume, NAMES_READ_MAX) {
                 let path = String::from_utf8_lossy(&path);
-                tracing::error!(pool_id = %self.pool_id(), volume = volume.0, inode = ino.0, %path, "the damaged data belongs to this path");
+                tracing::error!(parent: &self.span, volume = volume.0, inode = ino.0, %path, "the damaged data belongs to this path");
             }
         }
         Progress::Worked

@@ -66,6 +66,11 @@ impl DamagedObjects {
         }
     }
 
+    /// Returns how many objects were reported, at most [`DAMAGED_MAX`].
+    pub(crate) fn count(&self) -> usize {
+        self.0.lock().all.len()
+    }
+
     /// Takes some objects whose paths are to be found.
     pub(crate) fn take(&self) -> BTreeSet<ObjectId> {
         let mut reported = self.0.lock();
@@ -79,8 +84,8 @@ impl Pool {
     /// Logs damage found while reading, and returns the I/O error for the client.
     pub(crate) fn report(&self, of: Subject, error: &dyn fmt::Display) -> Error {
         tracing::error!(
+            parent: &self.span,
             event = "unreadable_data",
-            pool_id = %self.pool_id(),
             %of,
             %error,
             "stored data could not be read; `holdfast check` finds all that is damaged"

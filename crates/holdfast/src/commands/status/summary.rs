@@ -12,7 +12,7 @@ use crate::report::{count, duration};
 
 use super::look::{Look, Rates};
 
-/// Exports, and volumes, that are listed.
+/// Exports, volumes, and faults, that are listed.
 const LISTED_MAX: usize = 20;
 
 /// How long a warning is shown.
@@ -32,9 +32,10 @@ pub(super) fn summary(look: &Look, rates: &Rates) -> String {
     );
     out.push_str("\nWrong\n");
     let wrong = wrong(look, SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
-    for sentence in &wrong {
+    for sentence in wrong.iter().take(LISTED_MAX) {
         line(&mut out, format_args!("{sentence}"));
     }
+    more(&mut out, wrong.len(), "(holdfast status --json)");
     if wrong.is_empty() {
         line(&mut out, format_args!("nothing"));
     }
@@ -100,6 +101,19 @@ fn export_text(export: &Export) -> String {
 /// Returns what needs attention. `now` is the time since 1970.
 fn wrong(look: &Look, now: Duration) -> Vec<String> {
     let mut wrong = Vec::new();
+    if let Some(why) = &look.status.reload_failed {
+        wrong.push(format!(
+            "the exports are not those of the configuration, which cannot be used: {}",
+            escaped(why)
+        ));
+    }
+    let unreadable = whole(look.metrics.sum("holdfast_unreadable_objects", &[]));
+    if unreadable > 0 {
+        let objects = count(unreadable, "object");
+        wrong.push(format!(
+            "stored data of {objects} could not be read since the start: run `holdfast check`"
+        ));
+    }
     for (name, volume) in &look.status.volumes {
         if let Some(reason) = &volume.refuses_changes {
             wrong.push(format!("the volume {name} refuses changes: {reason}"));
@@ -109,7 +123,7 @@ fn wrong(look: &Look, now: Duration) -> Vec<String> {
         }
         let gauge = |family| look.metrics.sum(family, &[("volume", name)]);
         let (used, free) = (gauge("holdfast_volume_used_bytes"), gauge("holdfast_volume_free_bytes"));
-        if free == 0.0 {
+        if volume.is_full || free == 0.0 {
             wrong.push(format!("the volume {name} is full"));
         } else if whole(free) < nearly_full_below(whole(used + free)) {
             wrong.push(format!("the volume {name} is nearly full: {} are free", bytes(free)));
@@ -158,6 +172,8 @@ fn bytes(count: f64) -> String {
 mod tests {
     use serde_json::json;
 
+    use server::admin::api::types::VolumeStatus;
+
     use super::*;
     use crate::commands::status::look::{Metrics, rates};
 
@@ -185,7 +201,8 @@ mod tests {
             serde_json::from_value(json!({
                 "version": "1.2.3", "pid": 7, "uptime_seconds": 7500, "listen": ["0.0.0.0:2049"],
                 "exports": ["/main"], "server": { "connections": 3 }, "calls": {},
-                "volumes": { "main": { "id": "0", "refuses_changes": null, "damage": null } },
+                "volumes": { "main": { "id": "0", "refuses_changes": null, "damage": null, "is_full": false } },
+                "reload_failed": null,
             }))
             .unwrap(),
             serde_json::from_value(json!([{
@@ -212,6 +229,37 @@ mod tests {
              Now\n  125 operations/s, 2 MiB/s read, 0 bytes/s written\n\n\
              Space\n  main  96 MiB used, 900 MiB free, 12 inodes\n"
         );
+    }
+
+    #[test]
+    fn what_lasts_is_shown_as_long_as_it_does() {
+        let wrong_of = |look: &Look| wrong(look, Duration::from_secs(100_000));
+        let mut found = look(0, json!([]));
+        assert_eq!(wrong_of(&found), ["the volume main is full"]);
+        found = look(500 << 30, json!([]));
+        assert!(wrong_of(&found).is_empty());
+        found.status.volumes.get_mut("main").unwrap().is_full = true;
+        assert_eq!(wrong_of(&found), ["the volume main is full"], "its pool refuses data");
+        found.status.volumes.get_mut("main").unwrap().is_full = false;
+        found.status.reload_failed = Some("no volume \"home\"".to_owned());
+        let sentence =
+            "the exports are not those of the configuration, which cannot be used: no volume \"home\"";
+        assert_eq!(wrong_of(&found), [sentence]);
+    }
+
+    #[test]
+    fn much_is_listed_in_part() {
+        let mut found = look(900 << 20, json!([]));
+        let volume = found.status.volumes["main"].clone();
+        for number in 0..30 {
+            let damaged = VolumeStatus { damage: Some("lost".to_owned()), ..volume.clone() };
+            found.status.volumes.insert(format!("v{number}"), damaged);
+        }
+        let rates = rates(&metrics(0, 0, 0), &metrics(0, 0, 0), Duration::from_secs(1));
+        let text = summary(&found, &rates);
+        assert_eq!(text.matches("  the volume v").count(), LISTED_MAX);
+        assert!(text.contains("and 40 more (holdfast status --json)"), "each is full too: {text}");
+        assert!(text.contains("and 11 more volumes (holdfast volume list)"), "{text}");
     }
 
     #[test]

@@ -3,21 +3,25 @@
 use crate::http::Response;
 
 use super::problem::Problem;
-use super::types::{QuotaChange, QuotaKind};
+use super::types::{QuotaChange, QuotaKind, QuotaList};
 use super::{Api, Asked, json};
 
-/// Lists quotas of one kind, in pages.
+/// Lists quotas of one kind, in pages, or shows one.
 pub(super) fn list(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
     let kind = asked.request.parameter("kind").map_or(Some(QuotaKind::User), QuotaKind::from_name);
     let Some(kind) = kind else {
         return Err(Problem::new(422, "`kind` is `user`, `group`, `tree` or `volume`".to_owned()));
     };
-    let from = match asked.request.parameter("from") {
-        None => None,
-        Some(text) => Some(text.parse().map_err(|_| {
-            Problem::new(422, format!("`from` is a number, not {text:?}: pass `next` of the page before"))
-        })?),
+    let number = |name: &str, advice: &str| -> Result<Option<u64>, Problem> {
+        let wrong = |text| Problem::new(422, format!("`{name}` is a number, not {text:?}: {advice}"));
+        let text = asked.request.parameter(name);
+        text.map(|text| text.parse().map_err(|_| wrong(text))).transpose()
     };
+    let from = number("from", "pass `next` of the page before")?;
+    if let Some(id) = number("id", "pass that of a user, a group or a tree")? {
+        let quota = api.source.reloader.quota(asked.name()?, kind, id)?;
+        return json(200, &QuotaList { quotas: vec![quota], next: None });
+    }
     json(200, &api.source.reloader.quotas(asked.name()?, kind, from, asked.page_length()?)?)
 }
 

@@ -116,6 +116,11 @@ impl Route {
             "integer",
             "The number of the user, group or tree to begin with: `next` of the page before.",
         );
+        const OWNER: (&str, &str, &str) = (
+            "id",
+            "integer",
+            "The number of the one user, group or tree to show, which need not use anything.",
+        );
         const TREE: (&str, &str, &str) = ("id", "integer", "The number of the tree.");
         const LIMITED_KIND: (&str, &str, &str) =
             ("kind", "string", "`target`, `pool`, `volume` or `client`; all unless given.");
@@ -124,7 +129,7 @@ impl Route {
         const PATH: (&str, &str, &str) = ("path", "string", "The path of its directory in the volume.");
         match self.path {
             "/v1/qos" if self.is_read_only() => &[LIMITED_KIND, LIMITED_NAME],
-            "/v1/volumes/{name}/quotas" if self.is_read_only() => &[KIND, FROM, LIMIT],
+            "/v1/volumes/{name}/quotas" if self.is_read_only() => &[KIND, OWNER, FROM, LIMIT],
             "/v1/volumes/{name}/trees" if self.method == "DELETE" => &[TREE],
             "/v1/volumes/{name}/trees" if self.is_read_only() => &[TREE, PATH],
             "/v1/events" => &[EVENT, LIMIT],

@@ -47,21 +47,28 @@ impl Source {
             volumes: measured
                 .volumes()
                 .iter()
-                .map(|volume| (volume.name().to_string(), volume_status(volume)))
+                .map(|volume| (volume.name().to_string(), self.volume_status(volume)))
                 .collect(),
+            reload_failed: self.reloader.failure(),
+        }
+    }
+}
+
+impl Source {
+    fn volume_status(&self, volume: &Volume) -> VolumeStatus {
+        let mut commits = self.measured.protocol.commits.iter();
+        let of_pool = commits.find(|commits| commits.is_of(volume.pool()));
+        VolumeStatus {
+            id: volume.id().to_string(),
+            refuses_changes: volume.refuses_changes(),
+            damage: volume.damage(),
+            // One with a size is full when that is used up, which its free space shows.
+            is_full: volume.size().is_none() && of_pool.is_some_and(|commits| commits.is_full()),
+            gauges: named(volume.gauges()),
         }
     }
 }
 
 fn named(gauges: Vec<(&'static str, u64)>) -> BTreeMap<String, u64> {
     gauges.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-fn volume_status(volume: &Volume) -> VolumeStatus {
-    VolumeStatus {
-        id: volume.id().to_string(),
-        refuses_changes: volume.refuses_changes(),
-        damage: volume.damage(),
-        gauges: named(volume.gauges()),
-    }
 }

@@ -158,6 +158,8 @@ pub struct Status {
     pub calls: BTreeMap<String, u64>,
     /// The volumes, by name.
     pub volumes: BTreeMap<String, VolumeStatus>,
+    /// Why the last reload of the configuration failed, if it did.
+    pub reload_failed: Option<String>,
 }
 
 /// The state of a volume.
@@ -169,6 +171,8 @@ pub struct VolumeStatus {
     pub refuses_changes: Option<String>,
     /// What is damaged, if anything is.
     pub damage: Option<String>,
+    /// Whether it is full: clients get "no space left".
+    pub is_full: bool,
     /// Its counters and gauges.
     #[serde(flatten)]
     pub gauges: BTreeMap<String, u64>,
