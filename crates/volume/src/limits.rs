@@ -103,8 +103,11 @@ pub const INTERNAL_NAME: char = '.';
 /// Most volumes of a pool: each freeze of a memtable looks at all of them.
 pub const VOLUMES_MAX: usize = 4096;
 
-/// Most quotas of a volume, those that note that a soft limit is exceeded included: all are in memory, in some hundred bytes each.
+/// Most quotas of a volume: all are in memory, in some hundred bytes each.
 pub const QUOTAS_MAX: usize = 100_000;
+
+/// Most owners of a volume of which is kept since when they exceed a soft limit of all others.
+pub const QUOTA_NOTES_MAX: usize = 100_000;
 
 /// Most quota trees of a volume: a new one looks at the directories above all of them.
 pub const TREES_MAX: usize = 10_000;

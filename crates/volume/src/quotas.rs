@@ -3,6 +3,7 @@
 pub(crate) mod account;
 pub(crate) mod ledger;
 mod open;
+mod records;
 
 /// Returns a size as it is stored: zero is none, and so is the largest number.
 pub(crate) fn size_limit(size: Option<u64>) -> Option<u64> {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use volume::quota::QuotaKind;
 use volume::request::{Access, Credentials, Request};
 use volume::results::VolumeStatus;
 use volume::{Pool, Volume};
@@ -14,10 +15,10 @@ use crate::metrics::Source;
 use crate::metrics::registry::{
     BLOCK_CACHE, CHECKPOINT, CHECKPOINTS, DURABLE_SEQ, Family, INDEX_COLD_READS, INDEX_FILE_READS,
     INODE_NOTES, INODES_IN_MEMORY, JOURNAL_CAPACITY, JOURNAL_SYNC, JOURNAL_USED, MAP_WINDOW, MEMTABLE,
-    MEMTABLE_FROZEN, NAMES_CACHED, NAMES_KNOWN, ORPHANS, QUEUED_SEQ, RECORD_CACHE, REPLIES_REMEMBERED,
-    SEGMENT_LIVE_RATIO, SEGMENTS, SEGMENTS_CLEANED, SEGMENTS_SPARE, SPACE_RESERVED, UNREADABLE_OBJECTS,
-    UNSTABLE, UP_VOLUMES, VERIFIER_CHANGES, VOLUME_FREE, VOLUME_INODES, VOLUME_SIZE, VOLUME_UP, VOLUME_USED,
-    WRITE_BACKS,
+    MEMTABLE_FROZEN, NAMES_CACHED, NAMES_KNOWN, ORPHANS, QUEUED_SEQ, QUOTA_REFUSED, QUOTA_VIOLATIONS,
+    RECORD_CACHE, REPLIES_REMEMBERED, SEGMENT_LIVE_RATIO, SEGMENTS, SEGMENTS_CLEANED, SEGMENTS_SPARE,
+    SPACE_RESERVED, UNREADABLE_OBJECTS, UNSTABLE, UP_VOLUMES, VERIFIER_CHANGES, VOLUME_FREE, VOLUME_INODES,
+    VOLUME_SIZE, VOLUME_UP, VOLUME_USED, WRITE_BACKS,
 };
 use crate::metrics::series::{Buckets, Scrape, Value};
 use crate::pools::OpenPool;
@@ -61,6 +62,7 @@ pub(super) fn add(source: &Source, scrape: &mut Scrape) {
     for volume in &volumes {
         let name = &volume.name();
         scrape.number(&VOLUME_UP, [name.into()], u64::from(is_up(volume)));
+        add_quotas(volume, scrape);
         if let Some(status) = status(volume) {
             add_space(name, &status, scrape);
         }
@@ -89,6 +91,18 @@ fn add_space(name: &Arc<str>, status: &VolumeStatus, scrape: &mut Scrape) {
     }
     scrape.number(&VOLUME_INODES, [name.into(), "used".into()], status.inodes_used);
     scrape.number(&VOLUME_INODES, [name.into(), "free".into()], status.inodes_free);
+}
+
+/// Adds what quotas of a volume did, of the kinds that did something.
+fn add_quotas(volume: &Volume, scrape: &mut Scrape) {
+    let name = &volume.name();
+    for (kind, (exceeding, refused)) in QuotaKind::ALL.into_iter().zip(volume.quota_counts()) {
+        if exceeding > 0 || refused > 0 {
+            let labels = || [name.into(), kind.name().into()];
+            scrape.number(&QUOTA_VIOLATIONS, labels(), exceeding);
+            scrape.number(&QUOTA_REFUSED, labels(), refused);
+        }
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a ratio needs no more")]

@@ -74,6 +74,11 @@ families! {
     Gauge VOLUME_INODES "holdfast_volume_inodes" ["volume", "state"]
         "Inodes that are `used`, and those for which there is room (`free`).";
 
+    Gauge QUOTA_VIOLATIONS "holdfast_quota_violations" ["volume", "kind"]
+        "Owners whose soft limit is exceeded, by the kind of quota: `volume`, `tree`, `user` or `group`.";
+    Counter QUOTA_REFUSED "holdfast_quota_refused_total" ["volume", "kind"]
+        "Operations that a quota refused (DQUOT), by its kind.";
+
     Counter TARGET_OPERATIONS "holdfast_target_operations_total" ["target"]
         "Operations by the listen address that they came by.";
     Counter TARGET_BYTES "holdfast_target_bytes_total" ["target"] ("bytes")

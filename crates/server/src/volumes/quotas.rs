@@ -41,12 +41,7 @@ impl QuotaKind {
     /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            QuotaKind::Volume => "volume",
-            QuotaKind::Tree => "tree",
-            QuotaKind::User => "user",
-            QuotaKind::Group => "group",
-        }
+        self.of_engine().name()
     }
 
     fn of_engine(self) -> quota::QuotaKind {

@@ -21,6 +21,17 @@ impl QuotaKind {
     /// All kinds, in the order of their numbers.
     pub const ALL: [QuotaKind; 4] = [QuotaKind::Volume, QuotaKind::Tree, QuotaKind::User, QuotaKind::Group];
 
+    /// Returns the name that users see.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            QuotaKind::Volume => "volume",
+            QuotaKind::Tree => "tree",
+            QuotaKind::User => "user",
+            QuotaKind::Group => "group",
+        }
+    }
+
     /// Returns the number of the kind, which is part of the format.
     pub fn byte(self) -> u8 {
         match self {

@@ -12,11 +12,13 @@ use crate::api::quotas::{Grace, Limits, Owner, QuotaKind, QuotaRoom};
 use crate::api::time::Time;
 use crate::encoding::entry::UsageDelta;
 use crate::encoding::record::{InodeRecord, QuotaRecord, UsageRecord};
+use crate::limits::QUOTA_NOTES_MAX;
 
 use crate::planted::{Fault, is_planted};
 
 use super::account::{Account, Shortage, plus};
 use super::open::{OpenAccounts, Place};
+use super::records::Quotas;
 
 /// The part of a volume's size that stands for one object. Names, symbolic links and attributes use no bytes of the size, but
 /// space of the pool: for the longest ones about as much as this.
@@ -161,8 +163,9 @@ pub(crate) struct Ledger {
 pub(crate) struct Accounts {
     /// The size of the volume, if there is a limit.
     size: Option<u64>,
-    /// The quotas, by owner. One that stands for all others of a kind has their limits and the grace period.
-    quotas: BTreeMap<Owner, QuotaRecord>,
+    quotas: Quotas,
+    /// Callers that a quota refused, by its kind.
+    refused: [u64; QuotaKind::ALL.len()],
     /// The kinds of which any owner has a limit.
     limited: Kinds,
     /// The flush after which all unstable data is reserved for: what was accepted before the newest limit may not be.
@@ -180,7 +183,7 @@ impl Ledger {
         let ledger = Ledger::default();
         {
             let mut accounts = ledger.accounts.lock();
-            (accounts.size, accounts.quotas) = (size, quotas);
+            (accounts.size, accounts.quotas) = (size, Quotas::new(quotas));
             ledger.note_limited(&mut accounts);
         }
         ledger
@@ -200,7 +203,7 @@ impl Ledger {
         accounts.limited =
             if accounts.size.is_some() { Kinds::NONE.with(QuotaKind::Volume) } else { Kinds::NONE };
         accounts.has_soft = false;
-        for (owner, record) in &accounts.quotas {
+        for (owner, record) in accounts.quotas.by_owner() {
             if let Some(limits) = record.limits {
                 accounts.limited = accounts.limited.with(owner.kind);
                 accounts.has_soft |= limits.has_soft();
@@ -224,7 +227,7 @@ impl Ledger {
         if accounts.limits_of(owner).is_none() && record.limits.is_some() {
             accounts.complete_after = flush;
         }
-        accounts.put(owner, record);
+        accounts.quotas.put(owner, record);
         self.limits_changed(accounts);
     }
 
@@ -243,22 +246,24 @@ impl Accounts {
         self.size
     }
 
-    /// Returns the quotas by owner.
-    pub(crate) fn quotas(&self) -> &BTreeMap<Owner, QuotaRecord> {
+    /// Returns the quotas.
+    pub(crate) fn quotas(&self) -> &Quotas {
         &self.quotas
+    }
+
+    /// Counts a caller that a quota of this kind refuses.
+    pub(crate) fn count_refused(&mut self, kind: QuotaKind) {
+        self.refused[usize::from(kind.byte())] += 1;
+    }
+
+    /// Returns how many callers quotas of each kind have refused.
+    pub(crate) fn refused(&self) -> [u64; QuotaKind::ALL.len()] {
+        self.refused
     }
 
     /// Returns the record of a quota.
     pub(crate) fn record(&self, owner: Owner) -> QuotaRecord {
-        self.quotas.get(&owner).copied().unwrap_or_default()
-    }
-
-    fn put(&mut self, owner: Owner, record: QuotaRecord) {
-        if record.is_empty() {
-            self.quotas.remove(&owner);
-        } else {
-            self.quotas.insert(owner, record);
-        }
+        self.quotas.record(owner)
     }
 
     /// Returns the limits of an owner, unless nothing limits it, and whether they are those of all others of its kind.
@@ -435,12 +440,17 @@ impl Accounts {
         changed
     }
 
-    /// Notes which soft limits of an owner are exceeded. Returns its quota if that changed.
+    /// Notes which soft limits of an owner are exceeded. Returns its quota if that changed. When there are very many notes, further
+    /// ones are kept with open accounts only: as anybody can use many numbers of users, memory must not grow with them.
     pub(crate) fn note_exceeded(&mut self, owner: Owner, now: Time) -> Option<(Owner, QuotaRecord)> {
         let account = self.open.get_mut(owner).filter(|account| account.limits().has_soft())?;
         let exceeded = account.note_exceeded(now)?;
-        let record = QuotaRecord { exceeded, ..self.record(owner) };
-        self.put(owner, record);
+        let before = self.record(owner);
+        if before.is_empty() && self.quotas.notes() >= QUOTA_NOTES_MAX {
+            return None;
+        }
+        let record = QuotaRecord { exceeded, ..before };
+        self.quotas.put(owner, record);
         Some((owner, record))
     }
 }

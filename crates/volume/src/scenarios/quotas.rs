@@ -291,6 +291,11 @@ fn a_soft_limit_may_be_exceeded_for_the_grace_period_over_restarts() {
         one.write(&volume, file, 1001, 1, Stability::FileSync).unwrap();
         one.now = NOW.plus(Duration::from_secs(100));
         assert_eq!(one.write(&volume, file, 1002, 1, Stability::FileSync), Err(Error::QuotaExceeded));
+        assert_eq!(
+            volume.quota_counts(),
+            [(0, 0), (0, 0), (1, 1), (0, 0)],
+            "one user exceeds, one call failed"
+        );
         one.truncate(&volume, file, 1001).unwrap();
         work(&pool);
         assert_clean(&disk);

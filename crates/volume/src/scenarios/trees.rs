@@ -187,7 +187,7 @@ fn a_removed_directory_takes_its_tree_and_limits_with_it() {
     world.rmdir(Ino::ROOT, "tree").unwrap();
     assert_eq!((world.state(root), world.used_by(root)), (None, (0, 0)));
     assert_eq!(world.limit_tree(root, Some(1), None), Err(Error::NoEntry));
-    assert!(world.volume.own.ledger.lock().quotas().is_empty());
+    assert!(world.volume.own.ledger.lock().quotas().by_owner().is_empty());
     world.check();
     world.reopen();
     assert!(world.volume.trees().unwrap().is_empty() && !world.volume.own.ledger.is_limited());

@@ -123,7 +123,13 @@ impl Volume {
                 Error::ObjectBusy
             }
             Err(Refusal::NoSpace) => self.unless_files_leave(Owner::VOLUME, Error::NoSpace),
-            Err(Refusal::Quota(owner)) => self.unless_files_leave(owner, Error::QuotaExceeded),
+            Err(Refusal::Quota(owner)) => {
+                let error = self.unless_files_leave(owner, Error::QuotaExceeded);
+                if error == Error::QuotaExceeded {
+                    self.own.ledger.lock().count_refused(owner.kind);
+                }
+                error
+            }
         };
         Err(error.into())
     }

@@ -48,10 +48,19 @@ impl Volume {
         self.put_quota(owner, QuotaRecord { grace, ..before }, now)
     }
 
+    /// Returns, for each kind in the order of [`QuotaKind::ALL`], how many owners exceed a soft limit, and how many callers were refused
+    /// since the pool was opened.
+    #[must_use]
+    pub fn quota_counts(&self) -> [(u64, u64); QuotaKind::ALL.len()] {
+        let accounts = self.own.ledger.lock();
+        let (exceeding, refused) = (accounts.quotas().exceeding(), accounts.refused());
+        std::array::from_fn(|kind| (exceeding[kind] as u64, refused[kind]))
+    }
+
     fn quota_record(&self, owner: Owner) -> Result<QuotaRecord, Error> {
         let accounts = self.own.ledger.lock();
-        let is_one_more = !accounts.quotas().contains_key(&owner);
-        if is_one_more && accounts.quotas().len() >= QUOTAS_MAX {
+        let is_one_more = !accounts.quotas().by_owner().contains_key(&owner);
+        if is_one_more && accounts.quotas().set() >= QUOTAS_MAX {
             Err(Error::NoSpace)
         } else {
             Ok(accounts.record(owner))
@@ -93,7 +102,7 @@ impl Volume {
         let limited: Vec<u64> = {
             let accounts = self.own.ledger.lock();
             let range = Owner::new(kind, from)..=Owner::new(kind, last);
-            let quotas = accounts.quotas().range(range);
+            let quotas = accounts.quotas().by_owner().range(range);
             quotas.map(|(owner, _)| *owner).filter(|owner| !owner.is_others()).map(|owner| owner.id).collect()
         };
         for id in limited {
