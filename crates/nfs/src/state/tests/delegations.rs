@@ -55,6 +55,29 @@ fn conflicts_recall_and_a_lease_later_revokes() {
     assert_eq!(world.state.test_stateid(&one, stateid), Err(StateError::BadStateId));
 }
 
+#[test]
+fn a_client_whose_requests_are_held_gets_more_time_but_not_for_ever() {
+    let mut world = World::new();
+    let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
+    let Delegated::Read(stateid) = delegate(&world, &one, DelegationWant::Any, (1, 0)) else {
+        panic!("no conflict");
+    };
+    let (two, _) = world.client(b"two", 1, 0);
+    assert_eq!(refused(world.open(&two, b"o", file(1), (2, 0)).map(drop)), StateError::TryLater);
+    let (recalled, lease) = (world.now, world.state.config().lease);
+    while world.state.test_stateid(&one, stateid).is_ok() {
+        assert!(world.now.since(recalled) < 10 * lease, "it holds up others for ever");
+        world.pass(10);
+        // Limits on rates hold what it writes back.
+        one.note_held(world.now);
+        two.renew(world.now);
+        world.state.tick(&world.context());
+    }
+    let took = world.now.since(recalled);
+    assert!(took > 4 * lease && took < 7 * lease, "{took:?}");
+    assert!(one.lease_idle(world.now) < lease, "what is held renews the lease");
+}
+
 /// Returns a confirmed NFSv4.0 client that can be called.
 pub(super) fn called_client(world: &World, name: &[u8]) -> Arc<Client> {
     let client = introduced_client(world, name);
