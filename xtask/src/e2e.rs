@@ -28,6 +28,7 @@ mod probe;
 mod rates;
 mod remove;
 mod scenarios;
+mod tenants;
 mod volumes;
 
 use lab::{Lab, Peer, Version};
@@ -59,6 +60,7 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   package       the Debian package in a minimal system: install, serve confined, upgrade, remove, purge
   metrics       a Prometheus runs every query of the dashboard and of the alert rules
   rates         a limit on rates is met exactly by many loads, and a neighbour does not notice
+  tenants       two tenants with a volume, a quota tree and a tier each; one misbehaves, the other does not notice
   bench         `holdfast bench` against nfs-ganesha, and a comparison of both; no operation may fail
   volumes       volumes come, change and go beside two guests and libnfs, also while the server is killed
   kill          repeated kill -9 under two guests and libnfs; everything acknowledged must survive

@@ -159,6 +159,11 @@ impl Lab {
         self.folder.join("holdfast")
     }
 
+    /// Runs a command of the program on the data directory, which precedes `rest`. Returns what it prints.
+    pub(super) fn holdfast(&self, command: &[&str], rest: &[&str]) -> Result<String, String> {
+        process::output(Command::new(self.binary()).args(command).arg(self.data()).args(rest))
+    }
+
     /// The version of NFS that guests mount with.
     pub(super) fn version(&self) -> Version {
         self.version

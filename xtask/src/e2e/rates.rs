@@ -41,12 +41,12 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     let exports =
         ["main", "busy"].map(|name| format!("[[export]]\npath = \"/{name}\"\nvolume = \"{name}\"\n"));
     lab.start()?;
-    holdfast(lab, &["volume", "create"], &["busy", "--mode", "0777"])?;
+    lab.holdfast(&["volume", "create"], &["busy", "--mode", "0777"])?;
     lab.export(exports.concat())?;
     process::output(Command::new("kill").args(["-HUP", &lab.process_id()?.to_string()]))?;
     lab.await_log("exports reloaded")?;
     let limit = LIMIT.to_string();
-    holdfast(lab, &["qos", "set"], &["--volume", "busy", "--total-bytes", &limit])?;
+    lab.holdfast(&["qos", "set"], &["--volume", "busy", "--total-bytes", &limit])?;
     let mut cases = cases();
     let all = cases.len();
     let mut random = fastrand::Rng::with_seed(options.seed);
@@ -58,7 +58,7 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     for load in NEIGHBOUR {
         twice(|| isolation(lab, load))?;
     }
-    let shown = holdfast(lab, &["qos", "show"], &["--volume", "busy", "--json"])?;
+    let shown = lab.holdfast(&["qos", "show"], &["--volume", "busy", "--json"])?;
     if !shown.contains("\"throttled_milliseconds\":{\"total_bytes\":") {
         return Err(format!("the volume was throttled, but it says {shown}"));
     }
@@ -141,9 +141,4 @@ fn measured(mut command: Command) -> Result<Value, String> {
 
 fn number(result: &Value, pointer: &str) -> Result<f64, String> {
     result.pointer(pointer).and_then(Value::as_f64).ok_or_else(|| format!("the benchmark has no {pointer}"))
-}
-
-/// Runs a command of the program on the data directory.
-fn holdfast(lab: &Lab, command: &[&str], rest: &[&str]) -> Result<String, String> {
-    process::output(Command::new(lab.binary()).args(command).arg(lab.data()).args(rest))
 }

@@ -10,7 +10,7 @@ use super::lab::{Lab, Peer, Version};
 use super::libnfs::Client;
 use super::{
     Options, bench, calls, copies, delegations, full_names, homes, hostile, installed, kill, metrics,
-    package, rates, remove, scratch, volumes,
+    package, rates, remove, scratch, tenants, volumes,
 };
 use crate::process::{self, root};
 
@@ -89,6 +89,7 @@ const ALL: &[Scenario] = &[
     Scenario { name: "package", seconds: 240, foreign: false, versions: &[V3], run: package::run },
     Scenario { name: "metrics", seconds: 150, foreign: false, versions: &[V3], run: metrics::run },
     Scenario { name: "bench", seconds: 150, foreign: false, versions: &[V3], run: bench::run },
+    Scenario { name: "tenants", seconds: 150, foreign: false, versions: &[V3, V42], run: tenants::run },
     Scenario { name: "rates", seconds: 180, foreign: false, versions: &[V3], run: rates::run },
     Scenario { name: "kill", seconds: 90, foreign: true, versions: &[V3, V41, V42], run: kill::run },
     Scenario { name: "volumes", seconds: 120, foreign: false, versions: &[V42], run: volumes::run },
@@ -264,8 +265,7 @@ fn quotas(lab: &mut Lab, _: &Options) -> Result<String, String> {
         &["--group", "4002", "--bytes", "1GiB:8GiB"],
     ];
     for limit in limits {
-        let mut set = Command::new(lab.binary());
-        process::output(set.args(["quota", "set"]).arg(lab.data()).arg("main").args(limit))?;
+        lab.holdfast(&["quota", "set"], &[&["main"], limit].concat())?;
     }
     lab.guest("quotas.sh", "512M", &[])?;
     Ok(String::new())
