@@ -13,6 +13,12 @@ fn trees_hold_what_is_beneath_them_across_every_crash() {
     println!("{points} crash points");
 }
 
+/// The seed found that the offline check took the middle of two walks, one beneath the other, for a fault.
+#[test]
+fn a_tree_may_be_begun_where_another_one_is_left() {
+    trees::run(459_641_905_777, &Plan::default()).unwrap_or_else(|wrong| panic!("{wrong}"));
+}
+
 #[test]
 fn trees_that_are_acknowledged_early_are_detected() {
     let plan = Plan { is_hasty: true, ..Plan::default() };

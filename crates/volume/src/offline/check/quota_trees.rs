@@ -32,13 +32,10 @@ pub(super) fn check_tree(tree: &Tree, node: &Node, ino: Ino, add: &mut dyn FnMut
     if is_whole && state_of(directory.tree) == Some(TreeState::Ready) {
         add(format!("it is a quota tree, but lies in quota tree {}", directory.tree));
     }
-    // A walk may have met the one and not yet the other.
-    let is_on_the_way =
-        |one: u64, other: u64| other == 0 && state_of(one).is_some_and(|state| state != TreeState::Ready);
-    if node.tree != expected
-        && !is_on_the_way(node.tree, expected)
-        && (is_whole || !is_on_the_way(expected, node.tree))
-    {
+    // A walk may have met the one and not yet the other; or two of them, if a tree is made where another one is left.
+    let is_walked = |id: u64| state_of(id).is_some_and(|state| state != TreeState::Ready);
+    let are_walked = [node.tree, expected].into_iter().all(|id| id == 0 || is_walked(id));
+    if node.tree != expected && (is_whole || !are_walked) {
         let name = |id: u64| if id == 0 { "no quota tree".to_owned() } else { format!("quota tree {id}") };
         add(format!("it is in {}, but should be in {}", name(node.tree), name(expected)));
     }
