@@ -47,7 +47,7 @@ pub enum CheckpointError {
     NoRoom(u64),
     /// Segments failed.
     Segments(std::io::Error),
-    /// The journal failed; the volume refuses changes anyway.
+    /// The journal failed; the pool refuses changes anyway.
     Journal,
 }
 
@@ -127,7 +127,7 @@ impl Pool {
         }
         result.inspect_err(|error| {
             if self.checkpoints.is_news(now, &error.to_string()) {
-                tracing::error!(%error, "checkpoint failed; retrying unless the volume refuses changes");
+                tracing::error!(%error, "checkpoint failed; retrying unless the pool refuses changes");
             }
             self.checkpoints.note_failure(now);
             self.recover_index(now, error);
@@ -136,7 +136,7 @@ impl Pool {
 
     /// Recovers from a failed checkpoint. After a full device the index is reopened and the checkpoint retried. After
     /// a failed read nothing was changed, and the next checkpoint repairs the index first. After any other failure the
-    /// index may be inconsistent, so the volume refuses changes.
+    /// index may be inconsistent, so the pool refuses changes.
     fn recover_index(&self, now: Time, failure: &CheckpointError) {
         match failure {
             CheckpointError::Index(IndexError::Corrupt(_) | IndexError::Closed)
