@@ -1,5 +1,6 @@
 //! Whole proofs: each runs a seed and returns the first thing that is wrong.
 
+mod boundaries;
 mod closed;
 pub mod crash;
 pub mod damage;
@@ -8,6 +9,7 @@ pub mod media_faults;
 pub mod model;
 pub mod planted;
 pub mod repair;
+mod requests;
 mod shrink;
 pub mod trees;
 pub mod volumes;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use volume::Pool;
 use volume::time::Time;
 
+use super::boundaries::try_some;
 use super::crash::check_offline;
 use crate::engine::{Sizes, check_usage, open_pool, walk};
 use crate::media::{Boundary, Fault, SimMedia, Survival};
@@ -67,22 +68,10 @@ pub fn run(seed: u64, plan: &Plan) -> Result<u64, String> {
         for _ in 0..plan.events {
             world.event(&mut random).map_err(context)?;
         }
+        let judged = |boundary: &Boundary, random: &mut Random| judge(&world, boundary, random);
         let boundaries = world.media.recorded();
-        let chosen = random.index(boundaries.len());
-        let mut successor = None;
-        for (number, boundary) in boundaries.iter().enumerate() {
-            let is_drawn = random.chance(plan.boundaries as u64, boundaries.len() as u64);
-            if number != chosen && !is_drawn {
-                continue;
-            }
-            let recovered = judge(&world, boundary, &mut random)
-                .map_err(|wrong| context(format!("boundary {number}: {wrong}")))?;
-            points += 1;
-            if number == chosen {
-                successor = Some(recovered);
-            }
-        }
-        let Some((media, pool, state)) = successor else { return Ok(points) };
+        let successor = try_some(&boundaries, plan.boundaries, &mut random, &mut points, judged);
+        let Some((media, pool, state)) = successor.map_err(context)? else { return Ok(points) };
         world = World::resume(media, sizes, pool, state, (world.now + 2_000_000, world.made()))?;
     }
     Ok(points)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use volume::attributes::{FileType, SetAttributes};
 use volume::ids::Ino;
 use volume::quota::{Limit, Limits, Owner, QuotaKind};
-use volume::request::{Access, Answer, Credentials, Durability, Durable, Error, Journaled, Request};
+use volume::request::{Answer, Durability, Durable, Error, Request};
 use volume::results::{CreateHow, Stability};
 use volume::time::Time;
 use volume::trees::{TreeError, TreeState};
@@ -14,6 +14,7 @@ use volume::{Pool, Progress, Volume};
 
 use crate::engine::{Sizes, attributes, create, list, open_pool};
 use crate::media::SimMedia;
+use crate::proofs::requests::{ask, nothing, unless_busy};
 use crate::random::Random;
 
 /// Most objects besides the root.
@@ -528,25 +529,11 @@ impl World {
     }
 
     fn ask<T>(&self, operation: impl FnOnce(&Request<'_>) -> Answer<T>) -> Result<Durability, Error> {
-        let credentials = Credentials::root();
-        let now = Time::from_nanos(self.now);
-        let request = Request { credentials: &credentials, now, access: Access::Blocking, key: None };
-        operation(&request).map(|promised| promised.after).map_err(|failure| failure.error)
+        ask(Time::from_nanos(self.now), operation)
     }
 
-    /// Returns what was done; `None`, after background work, if it has to be tried again.
     fn unless_busy<T>(&self, done: Result<T, Error>) -> Result<Option<T>, String> {
-        match done {
-            Ok(done) => Ok(Some(done)),
-            Err(error) if error.is_busy() => {
-                let now = Time::from_nanos(self.now);
-                self.pool.step_write_back(now, true, true);
-                self.pool.step_commit(now);
-                self.pool.step_checkpoint(now, true);
-                Ok(None)
-            }
-            Err(error) => Err(format!("{error:?}")),
-        }
+        unless_busy(&self.pool, Time::from_nanos(self.now), done)
     }
 
     fn last(&self) -> Known {
@@ -557,8 +544,4 @@ impl World {
         self.history.push(known);
         self.after.push(after);
     }
-}
-
-fn nothing<T>(_: &T) -> Journaled {
-    Journaled::default()
 }

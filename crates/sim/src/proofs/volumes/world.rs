@@ -6,15 +6,14 @@ use std::sync::Arc;
 use volume::attributes::SetAttributes;
 use volume::ids::{Ino, VolumeId};
 use volume::quota::{Limit, Limits, Owner};
-use volume::request::{
-    Access, Answer, Credentials, Durability, Durable, Error, Journaled, Promised, Request,
-};
+use volume::request::{Answer, Durability, Durable, Error, Promised, Request};
 use volume::results::{CreateHow, Stability};
 use volume::time::Time;
 use volume::{Pool, Volume, VolumeOptions};
 
 use crate::engine::{Sizes, create, list, open_pool, read_all, used_bytes};
 use crate::media::SimMedia;
+use crate::proofs::requests::{ask, nothing, unless_busy};
 use crate::random::Random;
 
 /// The file of each volume that takes unstable data, whose content is not compared.
@@ -455,25 +454,11 @@ impl World {
     }
 
     fn ask<T>(&self, operation: impl FnOnce(&Request<'_>) -> Answer<T>) -> Result<Durability, Error> {
-        let credentials = Credentials::root();
-        let now = Time::from_nanos(self.now);
-        let request = Request { credentials: &credentials, now, access: Access::Blocking, key: None };
-        operation(&request).map(|promised| promised.after).map_err(|failure| failure.error)
+        ask(Time::from_nanos(self.now), operation)
     }
 
-    /// Returns what was done; `None`, after background work, if it has to be tried again.
     fn unless_busy<T>(&self, done: Result<T, Error>) -> Result<Option<T>, String> {
-        match done {
-            Ok(done) => Ok(Some(done)),
-            Err(error) if error.is_busy() => {
-                let now = Time::from_nanos(self.now);
-                self.pool.step_write_back(now, true, true);
-                self.pool.step_commit(now);
-                self.pool.step_checkpoint(now, true);
-                Ok(None)
-            }
-            Err(error) => Err(format!("{error:?}")),
-        }
+        unless_busy(&self.pool, Time::from_nanos(self.now), done)
     }
 
     fn last(&self) -> State {
@@ -500,8 +485,4 @@ fn most_with(is_flushed: bool, most: u64) -> u64 {
 /// Returns the smaller of two limits.
 fn least(size: Option<u64>, quota: Option<u64>) -> u64 {
     size.into_iter().chain(quota).min().unwrap_or(u64::MAX)
-}
-
-fn nothing<T>(_: &T) -> Journaled {
-    Journaled::default()
 }
