@@ -59,7 +59,7 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   hostile       attacks by strangers, neighbours and local users beside two well-behaved clients; --sample runs a few
   package       the Debian package in a minimal system: install, serve confined, upgrade, remove, purge
   metrics       a Prometheus runs every query of the dashboard and of the alert rules
-  rates         a limit on rates is met exactly by many loads, and a neighbour does not notice
+  rates         a rate limit is met exactly by many loads, and a neighbour does not notice
   tenants       two tenants with a volume, a quota tree and a tier each; one misbehaves, the other does not notice
   bench         `holdfast bench` against nfs-ganesha, and a comparison of both; no operation may fail
   volumes       volumes come, change and go beside two guests and libnfs, also while the server is killed

@@ -1,4 +1,4 @@
-//! What a call counts towards limits on rates. It is determined before the call is executed, from its arguments; what the call
+//! What a call counts towards rate limits. It is determined before the call is executed, from its arguments; what the call
 //! turned out to be ([`crate::summary::CallSummary`]) corrects it afterwards.
 
 use volume::handle::Handle;
@@ -23,7 +23,7 @@ pub enum Direction {
     Write,
 }
 
-/// What a call counts towards limits on rates: one operation, and the bytes of file data that it asks for.
+/// What a call counts towards rate limits: one operation, and the bytes of file data that it asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
     /// The volume, if a handle says which it is.

@@ -1,7 +1,7 @@
 //! Calls that come as datagrams: those of RQUOTA and of the portmapper, which the quota tools of clients send over UDP.
 //!
-//! The sender of a datagram may be forged. So a call may only ask, and its reply has no more bytes than the call has: whoever forges
-//! a sender sends the victim nothing that he could not send himself. The replies to calls of the quota tools fit, since these
+//! The source address of a datagram may be forged. So a call cannot change anything, and its reply is never longer than the call:
+//! whoever forges an address sends the victim no more than he could send himself. The replies to calls of the quota tools fit, since these
 //! name the host, the path, or the address that they ask.
 
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ pub enum Unanswered {
 
 impl Service {
     /// Executes a call that came as a datagram from `peer`, which [`Service::admits`], to `local`, which is no wildcard. May block
-    /// for media. Returns the datagram to send back, and what was done.
+    /// for media. Returns the reply datagram, and a summary of the call.
     ///
     /// # Errors
     /// There is nothing to send back.

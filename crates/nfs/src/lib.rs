@@ -20,7 +20,7 @@
 //! | `context` | what calls borrow: exports, volumes, state |
 //! | `state` | what clients hold: sessions, opens, locks, delegations |
 //! | [`admission`] | what a call needs, known before it is executed |
-//! | [`charge`] | what a call counts towards limits on rates |
+//! | [`charge`] | what a call counts towards rate limits |
 //! | [`incoming`] | records that arrive, their headers decoded once |
 //! | [`exports`] | which clients reach which volume, with what rights; the pseudo file system |
 //! | `credentials` | AUTH_SYS credentials after squashing |

@@ -1,6 +1,6 @@
 //! RQUOTA, versions 1 and 2: shows users of clients what they use, and what they may use. Nothing can be set by it.
 //!
-//! Callers see themselves and their groups, as their export squashes them, and a superuser who is not squashed sees all. The
+//! A caller sees his own quotas and those of his groups, after squashing; a superuser who is not squashed sees all quotas. The
 //! quotas of a volume are the same at each of its directories, so that the rest of a path beneath an export does not matter.
 
 use std::borrow::Cow;
@@ -125,8 +125,8 @@ fn quota(call: &Call<'_>, volume: &Volume, owner: Owner) -> Result<QuotaRes, Sto
     Ok(QuotaRes::Quota(described(&quota, call.now.wall)))
 }
 
-/// Describes a quota in numbers of 32 bits, in the smallest blocks for which these suffice. Bytes are rounded up to blocks, and
-/// limits too: nobody seems to use more than his limit who does not, and no limit becomes 0, which stands for none.
+/// Describes a quota in numbers of 32 bits, in the smallest blocks for which these suffice. Usage and
+/// limits are both rounded up to blocks, so that nobody who is within his limit seems to exceed it, and no limit becomes 0, which means none.
 fn described(quota: &Quota, now: Time) -> rquota::Quota {
     let Quota { limits, exceeded, grace, .. } = *quota;
     let most = limits.bytes.hard.max(limits.bytes.soft).unwrap_or(0).max(quota.bytes_used);

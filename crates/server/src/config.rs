@@ -59,9 +59,9 @@ pub struct Config {
     pub metrics: Metrics,
     /// Administration over the network.
     pub api: Api,
-    /// Names of listen addresses, by which limits on rates and metrics name them.
+    /// Names of listen addresses, by which rate limits and metrics name them.
     pub targets: Vec<(String, SocketAddr)>,
-    /// Tiers: limits on rates by name, besides the built-in ones.
+    /// Tiers: rate limits by name, besides the built-in ones.
     pub tiers: Tiers,
     /// Exports; if there are none, every volume is exported at `/NAME`.
     pub export: Vec<Export>,

@@ -11,7 +11,7 @@
 //! | [`reload`] | changes exports and volumes while they are served |
 //! | `protocol` | the NFS service, its clock and its commits |
 //! | [`volumes`], [`pools`], `exports` | makes, opens, changes and deletes pools and volumes; resolves exports |
-//! | [`rates`] | limits on rates: what is set, and which calls may pass |
+//! | [`rates`] | rate limits: what is set, and which calls may pass |
 //! | [`config`] | the configuration file and the shares of memory |
 //! | [`names`] | names in sentences, few of however many there are |
 //! | [`limits`] | limits that documents or several modules use, with their reasons |

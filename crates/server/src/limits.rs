@@ -267,7 +267,7 @@ pub const NAMES_READ_MAX: u64 = 100_000;
 /// The highest limit on operations a second that the configuration takes.
 pub const RATE_OPS_MAX: usize = 1_000_000_000;
 
-/// Part of a loop's memory that a client may fill with calls that limits on rates hold.
+/// Part of a loop's memory that a client may fill with calls that rate limits hold.
 pub const HELD_SHARE: usize = 16;
 
 /// Part of a loop's memory that all clients may fill with them.

@@ -40,7 +40,7 @@ pub(crate) struct Source {
     pub(crate) counters: Vec<Arc<Counters>>,
     /// The listen addresses.
     pub(crate) targets: Vec<SocketAddr>,
-    /// Limits on rates, which have the names of targets, by the numbers that loops count by.
+    /// Rate limits, which have the names of targets, by the numbers that loops count by.
     pub(crate) rates: Arc<Rates>,
     pub(crate) protocol: Arc<Protocol>,
     pub(crate) workers: Arc<Workers>,

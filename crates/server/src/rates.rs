@@ -1,4 +1,4 @@
-//! Limits on rates: those that are set, and whether a call may pass them now.
+//! Rate limits: those that are set, and whether a call may pass them now.
 //!
 //! Administrators set limits for targets, pools, volumes and clients ([`setting`]); a file in the data directory keeps them
 //! ([`catalogue`]). Each of these has a limiter of `qos` ([`limiters`]). A call passes those of its target, its pool, its volume
@@ -20,7 +20,7 @@ use volume::ids::VolumeId;
 use volume::time::Time;
 
 use crate::clock;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 use catalogue::{Catalogue, Subject};
 use limiters::{Limiters, OfClient, VolumeSize};
@@ -65,7 +65,7 @@ pub(crate) struct Asker<'l> {
     pub(crate) origin: IpAddr,
     /// The limiter of the client, if it has limits.
     pub(crate) limiter: Option<&'l Arc<Limiter>>,
-    /// The volume of its last call, for calls of which only their execution shows where they lead.
+    /// The volume of the last call of its connection. It stands in for that of a call whose arguments do not show its volume.
     pub(crate) last_volume: Option<VolumeId>,
 }
 
@@ -79,6 +79,11 @@ pub(crate) struct Charged {
 }
 
 impl Charged {
+    /// Returns whose call it is.
+    pub(crate) fn client(&self) -> ClientId {
+        self.client
+    }
+
     fn call(&self, cost: Cost, token: Token) -> Call<'_> {
         Call { limiters: &self.limiters, client: self.client, cost, token }
     }
@@ -301,10 +306,7 @@ impl Rates {
             Kind::Target => format!("; the targets are {}", self.limiters.target_names().join(", ")),
             _ => String::new(),
         };
-        Error {
-            kind: crate::error::ErrorKind::NotFound,
-            sentence: format!("there is no {} {name:?}{advice}", kind.name()),
-        }
+        Error { kind: ErrorKind::NotFound, sentence: format!("there is no {} {name:?}{advice}", kind.name()) }
     }
 
     /// Returns the time as limiters count it.
@@ -384,7 +386,7 @@ const NO_TOKEN: Token = Token { event_loop: qos::LoopId(u16::MAX), call: u64::MA
 
 /// Returns what limiters tell a client by. No two origins have the same: the upper half of an IPv6 address is that of a network,
 /// and networks of zero have no hosts.
-pub(crate) fn client_id(origin: IpAddr) -> ClientId {
+fn client_id(origin: IpAddr) -> ClientId {
     ClientId(match origin {
         IpAddr::V4(address) => address.to_bits().into(),
         IpAddr::V6(address) => u64::try_from(address.to_bits() >> 64).unwrap_or(u64::MAX),

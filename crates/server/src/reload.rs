@@ -133,7 +133,7 @@ impl Reloader {
         Ok(replaced)
     }
 
-    /// Has limits on rates follow the volumes and their sizes.
+    /// Has rate limits follow the volumes and their sizes.
     pub(crate) fn follow_volumes(&self) {
         let of_pool = |open: &OpenPool| -> Vec<VolumeSize> {
             let volumes = open.pool.volumes().into_iter();

@@ -387,7 +387,7 @@ fn local_addresses(listeners: &[TcpListener]) -> Result<Vec<SocketAddr>, Error> 
     listeners.iter().map(local).collect()
 }
 
-/// Reads the limits on rates that the data directory has.
+/// Reads the rate limits that the data directory has.
 fn open_rates(
     directory: &Directory,
     settings: &Settings,

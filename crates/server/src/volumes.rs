@@ -148,7 +148,9 @@ impl Root {
 }
 
 /// Reads a field that is present, though it may be null.
-fn present<'d, D: Deserializer<'d>>(deserializer: D) -> Result<Option<Option<u64>>, D::Error> {
+pub(crate) fn present<'d, T: Deserialize<'d>, D: Deserializer<'d>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 

@@ -1,4 +1,4 @@
-//! Limits on rates, over the wire: a backlogged load gets what its limit allows, neither more nor much less, and a client beside
+//! Rate limits, over the wire: a backlogged load gets what its limit allows, neither more nor much less, and a client beside
 //! it does not notice. The load is `holdfast bench`; each case is measured once more if it misses its bounds, as the machine
 //! may be busy.
 

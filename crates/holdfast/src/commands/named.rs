@@ -23,6 +23,20 @@ pub(super) struct Named {
     pub(super) json: bool,
 }
 
+/// A volume in which something is done, and the format of the output.
+#[derive(Debug, Args)]
+pub(super) struct InVolume {
+    /// The data directory
+    #[arg(value_name = "DATA")]
+    pub(super) data: PathBuf,
+    /// The volume
+    #[arg(value_name = "VOLUME")]
+    pub(super) name: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
 /// All resources of a data directory, and the format of the output.
 #[derive(Debug, Args)]
 pub(super) struct All {

@@ -10,6 +10,7 @@ use server::admin::api::types::{Kind, QosChange, QosInfo, Rate, SettingChange, T
 use server::config::size::Size;
 use server::error::Error;
 
+use super::named::All;
 use crate::report::{Outcome, as_json, print, print_either};
 
 mod table;
@@ -126,23 +127,9 @@ enum Action {
         json: bool,
     },
     /// List what has limits
-    List {
-        /// The data directory
-        #[arg(value_name = "DATA")]
-        data: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(All),
     /// List the tiers
-    Tiers {
-        /// The data directory
-        #[arg(value_name = "DATA")]
-        data: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Tiers(All),
 }
 
 pub(crate) fn run(qos: &Qos) -> Outcome {
@@ -159,11 +146,11 @@ pub(crate) fn run(qos: &Qos) -> Outcome {
             let found: Vec<QosInfo> = admin::get(data, &format!("/v1/qos?kind={}&name={name}", kind.name()))?;
             found.iter().for_each(|info| show(info, *json));
         }
-        Action::List { data, json } => {
+        Action::List(All { data, json }) => {
             let list: Vec<QosInfo> = admin::get(data, "/v1/qos")?;
             print_either(*json, &as_json(&list), || table::list(&list));
         }
-        Action::Tiers { data, json } => {
+        Action::Tiers(All { data, json }) => {
             let tiers: Vec<TierInfo> = admin::get(data, "/v1/qos/tiers")?;
             print_either(*json, &as_json(&tiers), || table::tiers(&tiers));
         }

@@ -2,7 +2,6 @@
 //! otherwise it opens the data directory itself.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use server::volumes::trees::Which;
 use server::volumes::{self, Unserved, quotas, trees};
 use volume::Volume;
 
-use super::named::with_warnings;
+use super::named::{InVolume, with_warnings};
 use super::tree;
 use super::volume::offline;
 use crate::report::{Outcome, as_json, print_either};
@@ -47,21 +46,7 @@ pub(crate) struct Quota {
     action: Action,
 }
 
-/// A volume, and the format of the output.
-#[derive(Debug, Args)]
-struct Of {
-    /// The data directory
-    #[arg(value_name = "DATA")]
-    data: PathBuf,
-    /// The volume
-    #[arg(value_name = "VOLUME")]
-    name: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-impl Of {
+impl InVolume {
     /// Finds out whose quota is meant.
     fn resolve(&self, owner: &Owner) -> Result<(QuotaKind, Option<u64>), Error> {
         owner.resolve(|tree| tree::number_of(&self.data, &self.name, tree))
@@ -74,7 +59,7 @@ enum Action {
     #[command(after_help = SET_EXAMPLES)]
     Set {
         #[command(flatten)]
-        of: Of,
+        of: InVolume,
         #[command(flatten)]
         owner: Owner,
         /// The limits on bytes of file data and extended attributes, such as 10GiB or 8GiB:10GiB
@@ -90,14 +75,14 @@ enum Action {
     /// Show what a user, a group, a quota tree or the whole volume uses, and the limits
     Show {
         #[command(flatten)]
-        of: Of,
+        of: InVolume,
         #[command(flatten)]
         owner: Owner,
     },
     /// List what all users, groups or quota trees use, and the limits
     Report {
         #[command(flatten)]
-        of: Of,
+        of: InVolume,
         #[command(flatten)]
         kind: OneKind,
     },
@@ -105,7 +90,7 @@ enum Action {
     #[command(after_help = GRACE_EXAMPLES)]
     Grace {
         #[command(flatten)]
-        of: Of,
+        of: InVolume,
         #[command(flatten)]
         kind: OneKind,
         /// Soft limits on bytes, such as 7d, 36h, 30min or 90s
@@ -160,11 +145,11 @@ fn resource(name: &str) -> String {
 }
 
 /// Does something with a volume of a data directory that no server has open.
-fn with_volume<T>(of: &Of, act: impl FnOnce(&Volume) -> Result<T, Error>) -> Result<T, Error> {
+fn with_volume<T>(of: &InVolume, act: impl FnOnce(&Volume) -> Result<T, Error>) -> Result<T, Error> {
     offline(Unserved::at(&of.data)?, |pools| act(&volumes::find(pools, &of.name)?))
 }
 
-fn set(of: &Of, change: &QuotaChange) -> Result<QuotaInfo, Error> {
+fn set(of: &InVolume, change: &QuotaChange) -> Result<QuotaInfo, Error> {
     if admin::is_served(&of.data) {
         return admin::ask(&of.data, "PATCH", &resource(&of.name), Some(change));
     }
@@ -174,7 +159,7 @@ fn set(of: &Of, change: &QuotaChange) -> Result<QuotaInfo, Error> {
     })
 }
 
-fn find(of: &Of, kind: QuotaKind, id: Option<u64>) -> Result<QuotaInfo, Error> {
+fn find(of: &InVolume, kind: QuotaKind, id: Option<u64>) -> Result<QuotaInfo, Error> {
     if !admin::is_served(&of.data) {
         return with_volume(of, |volume| quotas::quota(volume, kind, id));
     }
@@ -190,7 +175,7 @@ fn show(quota: &QuotaInfo, json: bool) {
 }
 
 /// Lists all quotas of a kind.
-fn report(of: &Of, kind: QuotaKind) -> Result<(), Error> {
+fn report(of: &InVolume, kind: QuotaKind) -> Result<(), Error> {
     let is_of_trees = kind == QuotaKind::Tree;
     let (listed, trees) = if admin::is_served(&of.data) {
         let listed = all_pages(|from| {

@@ -1,7 +1,7 @@
 //! `holdfast tree`: makes directories quota trees, which `holdfast quota` limits. If a server runs on the data directory, the
 //! command asks it; otherwise it opens the data directory itself.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use server::error::Error;
 use server::volumes::trees::Which;
 use server::volumes::{self, Unserved, trees};
 
-use super::named::with_warnings;
+use super::named::{InVolume, with_warnings};
 use super::volume::offline;
 use crate::report::{Outcome, as_json, print_either};
 
@@ -34,27 +34,13 @@ pub(crate) struct Tree {
     action: Action,
 }
 
-/// A volume, and the format of the output.
-#[derive(Debug, Args)]
-struct Of {
-    /// The data directory
-    #[arg(value_name = "DATA")]
-    data: PathBuf,
-    /// The volume
-    #[arg(value_name = "VOLUME")]
-    name: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Make a directory a quota tree
     #[command(after_help = CREATE_EXAMPLES)]
     Create {
         #[command(flatten)]
-        of: Of,
+        of: InVolume,
         /// The directory: its path in the volume
         #[arg(value_name = "PATH")]
         path: String,
@@ -65,12 +51,12 @@ enum Action {
     /// List the quota trees of a volume
     List {
         #[command(flatten)]
-        of: Of,
+        of: InVolume,
     },
     /// Delete a quota tree and its limits; its directory stays, with what is in it
     Delete {
         #[command(flatten)]
-        of: Of,
+        of: InVolume,
         /// The path of its directory in the volume, or its number
         #[arg(value_name = "TREE")]
         tree: String,
@@ -114,7 +100,7 @@ fn resource(name: &str) -> String {
     format!("/v1/volumes/{}/trees", admin::escaped(name))
 }
 
-fn create(of: &Of, new: &NewTree) -> Result<TreeInfo, Error> {
+fn create(of: &InVolume, new: &NewTree) -> Result<TreeInfo, Error> {
     if admin::is_served(&of.data) {
         return admin::ask(&of.data, "POST", &resource(&of.name), Some(new));
     }
@@ -127,7 +113,7 @@ fn create(of: &Of, new: &NewTree) -> Result<TreeInfo, Error> {
     })
 }
 
-fn delete(of: &Of, id: u64) -> Result<(), Error> {
+fn delete(of: &InVolume, id: u64) -> Result<(), Error> {
     if admin::is_served(&of.data) {
         let target = format!("{}?id={id}", resource(&of.name));
         return admin::ask(&of.data, "DELETE", &target, None::<&Done>).map(|Done {}| ());

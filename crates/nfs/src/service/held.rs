@@ -1,4 +1,4 @@
-//! Calls that limits on rates hold: their arrival shows that their clients are alive, though they are executed later.
+//! Calls that rate limits hold: their arrival shows that their clients are alive, though they are executed later.
 
 use wire::nfs4::compound::CompoundReader;
 use wire::nfs4::{self, ArgOp4, Stateid4};

@@ -7,7 +7,7 @@ use volume::time::Time;
 pub(crate) enum Phase {
     /// It has arrived, and waits for its turn or for memory.
     Queue,
-    /// It is held by limits on rates.
+    /// It is held by rate limits.
     Qos,
     /// It waits for a worker, for a limit of the pool, or for something that is in the way of it alone.
     Line,
@@ -75,7 +75,7 @@ impl Timing {
         nanos_between(self.arrived, self.since)
     }
 
-    /// Returns the nanoseconds in which no limit on rates held the call.
+    /// Returns the nanoseconds in which no rate limit held the call.
     pub(crate) fn unheld(&self) -> u64 {
         self.total().saturating_sub(self.nanos[Phase::Qos as usize])
     }

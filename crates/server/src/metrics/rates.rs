@@ -1,4 +1,4 @@
-//! Limits on rates, and what waits for them.
+//! Rate limits, and what waits for them.
 
 use crate::metrics::Source;
 use crate::metrics::registry::{QOS_LIMIT, QOS_THROTTLED, QOS_THROTTLED_SECONDS};

@@ -97,7 +97,7 @@ families! {
         "Time from the arrival of a call until its reply was given to the socket, by the class of its \
          operation; for a COMPOUND, of the operation that it was made for.";
     Counter OPERATION_PHASE "holdfast_operation_phase_seconds_total" ["volume", "phase"] ("seconds")
-        "What that time was spent on: `queue` (a turn, or memory), `qos` (limits on rates), `line` (a worker, a limit of the \
+        "What that time was spent on: `queue` (a turn, or memory), `qos` (rate limits), `line` (a worker, a limit of the \
          pool, or something in the way), `engine` (execution), `durability`, `send`.";
     Histogram IO_SIZE "holdfast_io_size_bytes" ["volume", "direction"] ("bytes")
         "File data that one call read or wrote.";
@@ -107,12 +107,12 @@ families! {
         "Calls that took longer than `metrics.slow_operation`.";
 
     Gauge QOS_LIMIT "holdfast_qos_limit" ["kind", "name", "dimension"]
-        "Limits on rates of targets, pools and volumes, in bytes or operations a second. Of clients, that of each one without \
+        "Rate limits of targets, pools and volumes, in bytes or operations a second. Of clients, that of each one without \
          limits of its own (`*`).";
     Counter QOS_THROTTLED_SECONDS "holdfast_qos_throttled_seconds_total" ["kind", "name", "dimension"] ("seconds")
         "Time during which at least one call waited for the limit.";
     Gauge QOS_THROTTLED "holdfast_qos_throttled" ["kind", "name", "dimension"] "Calls that wait for the limit now.";
-    Gauge CALLS_HELD "holdfast_calls_held" [] "Calls that limits on rates hold.";
+    Gauge CALLS_HELD "holdfast_calls_held" [] "Calls that rate limits hold.";
 
     Counter CLIENT_OPERATIONS "holdfast_client_operations_total" ["client"]
         "Operations of the clients that are counted.";

@@ -71,7 +71,7 @@ pub(crate) struct Connection {
     pub(crate) receiver: Receiver,
     /// A call that waits until there is room for its reply; the input after it waits too.
     pub(crate) waiting: Option<WaitingCall>,
-    /// Calls that limits on rates held, and released.
+    /// Calls that rate limits held, and released.
     pub(crate) released: VecDeque<HeldCall>,
     /// A call that those limits have no room for; the input after it waits too.
     pub(crate) stopped: Option<Box<HeldCall>>,
@@ -134,11 +134,11 @@ pub(crate) struct WaitingCall {
     pub(crate) reply_bytes: usize,
     /// They are reserved, and the call is run when the connection is served.
     pub(crate) is_granted: bool,
-    /// What limits on rates did with it.
+    /// What rate limits did with it.
     pub(crate) passed: Passed,
 }
 
-/// What limits on rates did with a call before it was executed.
+/// What rate limits did with a call before it was executed.
 #[derive(Debug, Default)]
 pub(crate) struct Passed {
     /// What it was charged.

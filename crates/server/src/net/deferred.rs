@@ -42,7 +42,7 @@ pub(crate) struct DeferredCall {
     pub(crate) obstructions: u32,
     /// Where it is counted.
     pub(crate) counted: Counted,
-    /// What limits on rates charged for it.
+    /// What rate limits charged for it.
     pub(crate) charged: Option<Box<Charged>>,
     /// What its time was spent on.
     pub(crate) timing: Timing,

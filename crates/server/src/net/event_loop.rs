@@ -64,7 +64,7 @@ pub(crate) struct Shared {
     pub(crate) workers: Arc<Workers>,
     /// The order of calls that wait for a limit of a pool.
     pub(crate) retry_queues: RetryQueues,
-    /// Limits on rates.
+    /// Rate limits.
     pub(crate) rates: Arc<Rates>,
     /// Connections of all loops.
     pub(crate) connections: ConnectionShares,
@@ -102,7 +102,7 @@ pub(crate) struct EventLoop {
     connections: ConnectionTable,
     admission: Admission,
     deferred: DeferredCalls,
-    /// Calls that limits on rates hold.
+    /// Calls that rate limits hold.
     held: HeldCalls,
     /// What they release; empty between turns.
     released: Vec<Released>,

@@ -1,11 +1,11 @@
-//! Calls that limits on rates hold, and connections that are read no further because too much is held for their clients.
+//! Calls that rate limits hold, and connections that are read no further because too much is held for their clients.
 //!
 //! What is held takes memory of its loop: a client may hold one part in [`HELD_SHARE`] of it, all clients a quarter.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::net::IpAddr;
+use std::collections::{BTreeMap, VecDeque};
 
 use nfs::service::KeptRecord;
+use qos::ClientId;
 
 use crate::admission::ConnectionKey;
 use crate::counters::phases::Timing;
@@ -15,7 +15,6 @@ use crate::rates::Charged;
 /// A call that is held, or was.
 pub(crate) struct HeldCall {
     pub(crate) owner: ConnectionKey,
-    pub(crate) origin: IpAddr,
     pub(crate) record: KeptRecord,
     pub(crate) charged: Charged,
     pub(crate) timing: Timing,
@@ -34,11 +33,11 @@ pub(crate) struct HeldCalls {
     calls: BTreeMap<u64, HeldCall>,
     next: u32,
     bytes: usize,
-    by_origin: HashMap<IpAddr, usize>,
+    by_client: BTreeMap<ClientId, usize>,
     /// The limit of the loop's memory.
     limit: usize,
     /// Connections that are not read, by client, in the order in which they stopped.
-    stopped: HashMap<IpAddr, VecDeque<ConnectionKey>>,
+    stopped: BTreeMap<ClientId, VecDeque<ConnectionKey>>,
 }
 
 impl HeldCalls {
@@ -47,9 +46,9 @@ impl HeldCalls {
             calls: BTreeMap::new(),
             next: 0,
             bytes: 0,
-            by_origin: HashMap::new(),
+            by_client: BTreeMap::new(),
             limit,
-            stopped: HashMap::new(),
+            stopped: BTreeMap::new(),
         }
     }
 
@@ -58,8 +57,8 @@ impl HeldCalls {
     }
 
     /// Whether a call of this many bytes may be held. The first of a client may be, whatever its size.
-    pub(crate) fn has_room(&self, origin: IpAddr, bytes: usize) -> bool {
-        match self.by_origin.get(&origin) {
+    pub(crate) fn has_room(&self, client: ClientId, bytes: usize) -> bool {
+        match self.by_client.get(&client) {
             None => true,
             Some(held) => {
                 held + bytes <= self.limit / HELD_SHARE && self.bytes + bytes <= self.limit / HELD_ALL_SHARE
@@ -76,7 +75,7 @@ impl HeldCalls {
     pub(crate) fn insert(&mut self, token: u64, call: HeldCall) {
         let bytes = call.request_bytes();
         self.bytes += bytes;
-        *self.by_origin.entry(call.origin).or_insert(0) += bytes;
+        *self.by_client.entry(call.charged.client()).or_insert(0) += bytes;
         self.calls.insert(token, call);
     }
 
@@ -84,10 +83,10 @@ impl HeldCalls {
         let call = self.calls.remove(&token)?;
         let bytes = call.request_bytes();
         self.bytes -= bytes;
-        if let Some(held) = self.by_origin.get_mut(&call.origin) {
+        if let Some(held) = self.by_client.get_mut(&call.charged.client()) {
             *held -= bytes;
             if *held == 0 {
-                self.by_origin.remove(&call.origin);
+                self.by_client.remove(&call.charged.client());
             }
         }
         Some(call)
@@ -101,28 +100,23 @@ impl HeldCalls {
     }
 
     /// Notes that a connection is not read any more.
-    pub(crate) fn stop(&mut self, origin: IpAddr, connection: ConnectionKey) {
-        self.stopped.entry(origin).or_default().push_back(connection);
+    pub(crate) fn stop(&mut self, client: ClientId, connection: ConnectionKey) {
+        self.stopped.entry(client).or_default().push_back(connection);
     }
 
     /// Takes the connection of a client that stopped first.
-    pub(crate) fn take_stopped(&mut self, origin: IpAddr) -> Option<ConnectionKey> {
-        let queue = self.stopped.get_mut(&origin)?;
+    pub(crate) fn take_stopped(&mut self, client: ClientId) -> Option<ConnectionKey> {
+        let queue = self.stopped.get_mut(&client)?;
         let first = queue.pop_front();
         if queue.is_empty() {
-            self.stopped.remove(&origin);
+            self.stopped.remove(&client);
         }
         first
     }
 
     /// Puts a connection back that is still not read.
-    pub(crate) fn stop_again(&mut self, origin: IpAddr, connection: ConnectionKey) {
-        self.stopped.entry(origin).or_default().push_front(connection);
-    }
-
-    /// Returns the clients with connections that are not read.
-    pub(crate) fn stopped_origins(&self) -> Vec<IpAddr> {
-        self.stopped.keys().copied().collect()
+    pub(crate) fn stop_again(&mut self, client: ClientId, connection: ConnectionKey) {
+        self.stopped.entry(client).or_default().push_front(connection);
     }
 }
 

@@ -67,7 +67,7 @@ impl Loops {
         let targets =
             listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>().map_err(no_loop)?;
         let first = Arc::clone(&mailboxes[0]);
-        rates.on_change(Box::new(move || first.rouse()));
+        rates.on_change(Box::new(move || first.wake()));
         let shared = Arc::new(Shared {
             retry_queues: RetryQueues::new(calls.queues()),
             calls,

@@ -26,7 +26,7 @@ pub(crate) enum Message {
     Send(ConnectionId, u64, Vec<u8>),
     /// Close an idle connection of this origin, which has the most. This number of loops were asked before.
     GiveWay(IpAddr, usize),
-    /// Limits on rates have released this.
+    /// Rate limits have released this.
     Released(Released),
     /// Finish the calls in flight, then end.
     Drain,
@@ -70,11 +70,7 @@ impl Mailbox {
     }
 
     /// Has the loop take a turn.
-    pub(crate) fn rouse(&self) {
-        self.wake();
-    }
-
-    fn wake(&self) {
+    pub(crate) fn wake(&self) {
         if !self.woken.swap(true, Ordering::AcqRel) {
             // It fails only when the loop is gone.
             let _ = self.waker.wake();

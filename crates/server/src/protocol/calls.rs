@@ -35,7 +35,7 @@ pub(crate) trait Calls: Send + Sync {
     fn expected_queue(&self, needs: &Needs<'_>) -> Option<usize> {
         self.queue_of(needs.awaited()?)
     }
-    /// Returns what a call counts towards limits on rates; none if it counts nothing.
+    /// Returns what a call counts towards rate limits; none if it counts nothing.
     fn charge(&self, record: &IncomingRecord<'_>) -> Option<Charge>;
     /// Notes that a call has arrived, and is held: its client is alive.
     fn note_held(&self, record: &IncomingRecord<'_>, connection: Connection);

@@ -61,7 +61,7 @@ struct Clients {
     /// Those that are set, and that of all others.
     limits: HashMap<IpAddr, Limits>,
     others: Limits,
-    /// Those who left are forgotten when there are so many.
+    /// The number of limiters at which those of clients without connections are removed.
     swept_at: usize,
 }
 

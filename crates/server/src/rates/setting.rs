@@ -6,9 +6,10 @@ use std::time::Duration;
 use qos::tiers::Tiers;
 use qos::{Dimension, Limits};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::volumes::present;
 
 /// What is limited, in bytes or operations a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -143,11 +144,4 @@ impl SettingChange {
         setting.burst_milliseconds = self.burst_milliseconds.unwrap_or(setting.burst_milliseconds);
         Ok(setting)
     }
-}
-
-/// Reads a field that is present, though it may be null.
-fn present<'d, T: Deserialize<'d>, D: Deserializer<'d>>(
-    deserializer: D,
-) -> Result<Option<Option<T>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
 }

@@ -1,4 +1,4 @@
-//! Limits on rates as text.
+//! Rate limits as text.
 
 use std::time::Duration;
 

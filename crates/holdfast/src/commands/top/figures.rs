@@ -45,7 +45,7 @@ fn letter(name: &str) -> char {
     if name == "qos" { 't' } else { name.chars().next().unwrap_or(' ') }
 }
 
-/// Draws parts of a whole: a row of `length` letters, each of which stands for a part.
+/// Draws a bar of `length` letters. Each letter names a part, and a part has as many letters as its share of the whole.
 pub(super) fn bar(all: &[(&'static str, u64)], length: usize) -> String {
     let total: u128 = all.iter().map(|(_, part)| u128::from(*part)).sum();
     let (mut bar, mut passed) = (String::new(), 0);

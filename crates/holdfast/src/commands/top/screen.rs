@@ -27,7 +27,7 @@ that of a call, from its arrival until its reply is sent.
 PHASES is what TIME was spent on, as times or as letters of a bar:
 
   q QUEUE    waiting for its turn, or for memory
-  t QOS      held by a limit on rates (`holdfast qos`)
+  t QOS      held by a rate limit (`holdfast qos`)
   l LINE     waiting for a worker, for room, or for something in the way
   e ENGINE   being executed
   d DURAB.   its reply waits until what it shows is durable

@@ -97,7 +97,7 @@ fn compare(one: &ActivityCounts, other: &ActivityCounts, sort: Sort) -> Ordering
 }
 
 /// Returns the columns of the phases, which are those of [`PhaseTimes::all`](server::admin::api::types::PhaseTimes::all); without that
-/// of limits on rates if they held nothing.
+/// of rate limits if they held nothing.
 fn phases(lines: &[Line]) -> Vec<(&'static str, usize)> {
     let is_held = lines.iter().any(|line| line.counts.nanoseconds.qos > 0);
     PHASES.into_iter().filter(|(name, _)| is_held || *name != QOS).collect()

@@ -199,7 +199,7 @@ pub(crate) struct Client {
     since: Time,
     /// The time of the last request, in nanoseconds.
     renewed: AtomicI64,
-    /// When limits on rates last held a request, in nanoseconds.
+    /// When rate limits last held a request, in nanoseconds.
     held: AtomicI64,
     /// The number of the next stateid.
     numbers: AtomicU32,
@@ -362,13 +362,13 @@ impl Client {
         self.renewed.fetch_max(now.nanos(), Ordering::Relaxed);
     }
 
-    /// Notes a request that limits on rates hold: it renews the lease.
+    /// Notes a request that rate limits hold: it renews the lease.
     pub(crate) fn note_held(&self, now: Time) {
         self.renew(now);
         self.held.fetch_max(now.nanos(), Ordering::Relaxed);
     }
 
-    /// Whether limits on rates have held a request since this time.
+    /// Whether rate limits have held a request since this time.
     pub(crate) fn was_held_since(&self, time: Time) -> bool {
         self.held.load(Ordering::Relaxed) >= time.nanos()
     }

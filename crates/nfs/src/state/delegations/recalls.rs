@@ -26,7 +26,7 @@ pub(in crate::state) const PART: usize = 256;
 /// How soon a client that could not be told, or did not understand, is told again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How many leases more a client has at most to return a delegation while limits on rates hold its requests.
+/// How many leases more a client has at most to return a delegation while rate limits hold its requests.
 const EXTENSIONS_MAX: u8 = 4;
 
 /// What is recalled.
@@ -95,7 +95,7 @@ impl Recalls {
         }
     }
 
-    /// Gives a client more time whose requests limits on rates have held since the recall: it may be writing back what it has to
+    /// Gives a client more time whose requests rate limits have held since the recall: it may be writing back what it has to
     /// before it returns the delegation. Returns whether it gets some; not without end, as others wait for the file.
     fn extend(&self, entry: &Arc<StateEntry>, now: Time) -> bool {
         let Some(delegation) = entry.as_delegation() else { return false };

@@ -68,7 +68,7 @@ fn a_client_whose_requests_are_held_gets_more_time_but_not_for_ever() {
     while world.state.test_stateid(&one, stateid).is_ok() {
         assert!(world.now.since(recalled) < 10 * lease, "it holds up others for ever");
         world.pass(10);
-        // Limits on rates hold what it writes back.
+        // Rate limits hold what it writes back.
         one.note_held(world.now);
         two.renew(world.now);
         world.state.tick(&world.context());

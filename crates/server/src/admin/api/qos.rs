@@ -1,4 +1,4 @@
-//! Limits on rates: of targets, pools, volumes and clients.
+//! Rate limits: of targets, pools, volumes and clients.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(super) fn list(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
 pub(super) fn change(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
     let QosChange { kind, name, set } = asked.content()?;
     let changed = api.source.reloader.rates.change(kind, &name, &set)?;
-    tracing::info!(kind = kind.name(), name, "limits on rates changed");
+    tracing::info!(kind = kind.name(), name, "rate limits changed");
     json(200, &describe(&changed))
 }
 

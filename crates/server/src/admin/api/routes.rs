@@ -292,14 +292,14 @@ pub(super) const ROUTES: &[Route] = &[
     Route::new(
         "GET",
         "/v1/qos",
-        "Lists the targets, pools, volumes and clients with limits on rates, and how long calls waited for them.",
+        "Lists the targets, pools, volumes and clients with rate limits, and how long calls waited for them.",
         schema::<Vec<QosInfo>>,
         qos::list,
     ),
     Route::new(
         "PATCH",
         "/v1/qos",
-        "Changes the limits on rates of a target, a pool, a volume, a client or all other clients, at once.",
+        "Changes the rate limits of a target, a pool, a volume, a client or all other clients, at once.",
         schema::<QosInfo>,
         qos::change,
     )

@@ -80,7 +80,7 @@ pub struct NewToken {
     pub role: Role,
 }
 
-/// What to change of the limits on rates of one object.
+/// What to change of the rate limits of one object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QosChange {
@@ -92,7 +92,7 @@ pub struct QosChange {
     pub set: SettingChange,
 }
 
-/// An object with limits on rates.
+/// An object with rate limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QosInfo {
@@ -112,7 +112,7 @@ pub struct QosInfo {
     pub waiting: RateLimits,
 }
 
-/// A tier: limits on rates by name.
+/// A tier: rate limits by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TierInfo {
@@ -284,7 +284,7 @@ pub struct ClientList {
 pub struct PhaseTimes {
     /// They waited for their turn, or for memory.
     pub queue: u64,
-    /// Limits on rates held them.
+    /// Rate limits held them.
     pub qos: u64,
     /// They waited for a worker, for a limit of the pool, or for something that was in their way.
     pub line: u64,

@@ -1,4 +1,4 @@
-//! How many datagrams are answered: so many a second of each origin, and of all together.
+//! Limits the datagrams that are answered per second, for each origin and in total.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

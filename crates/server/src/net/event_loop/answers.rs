@@ -131,7 +131,7 @@ impl EventLoop {
         self.run_again(call, outcome);
     }
 
-    /// Corrects what limits on rates charged for a call by what it did.
+    /// Corrects what rate limits charged for a call by what it did.
     fn settle(&self, last_volume: &mut Option<VolumeId>, charged: Option<&Charged>, summary: &CallSummary) {
         if self.shared.rates.is_limiting() {
             *last_volume = summary.volume.or(*last_volume);

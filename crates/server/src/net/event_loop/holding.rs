@@ -1,14 +1,13 @@
-//! Calls that pass limits on rates, are held by them, and go on when they are released.
+//! Calls that pass rate limits, are held by them, and go on when they are released.
 //!
 //! A call is judged when it has arrived, before memory is reserved for its reply. One that is held has no lock, no room in a
-//! journal, and no reply; its connection is read further, so that urgent calls behind it are served. If too much of its client is
-//! held, its connections are read no further, each with one call that will be judged again.
+//! journal, and no reply. The loop goes on reading its connection, so that urgent calls behind it are served. When too much is held for a
+//! client, the loop stops reading the client's connections; each keeps one call, which is judged again later.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use nfs::service::{IncomingRecord, origin};
-use qos::{LoopId, Released, Token, Verdict};
+use qos::{ClientId, LoopId, Released, Token, Verdict};
 
 use super::EventLoop;
 use crate::counters::phases::{Phase, Timing};
@@ -39,7 +38,7 @@ impl EventLoop {
             last_volume: connection.last_volume,
         };
         let Some(charged) = rates.charged(&charge, &asker) else { return Judged::Passed(None) };
-        let has_room = charge.is_urgent || self.held.has_room(from, record.length());
+        let has_room = charge.is_urgent || self.held.has_room(charged.client(), record.length());
         let token = self.token(connection);
         let verdict = if has_room { self.shared.rates.admit(&charged, token) } else { Verdict::Full };
         match verdict {
@@ -48,7 +47,7 @@ impl EventLoop {
                 let mut timing = Timing::of_arrival(connection.arrived);
                 timing.end(Phase::Queue, self.call_clock.seen());
                 let record = record.to_kept();
-                let call = HeldCall { owner: connection.key, origin: from, record, charged, timing };
+                let call = HeldCall { owner: connection.key, record, charged, timing };
                 self.shared.calls.note_held(&call.record.decode(), connection.ends);
                 self.keep(connection, call, token, verdict);
                 Judged::Kept
@@ -68,7 +67,7 @@ impl EventLoop {
             self.admission.budget.count_requests(call.owner.origin, 0, call.request_bytes());
             self.held.insert(token.call, call);
         } else {
-            self.held.stop(call.origin, connection.key);
+            self.held.stop(call.charged.client(), connection.key);
             connection.stopped = Some(Box::new(call));
         }
     }
@@ -95,17 +94,11 @@ impl EventLoop {
         match released {
             Released::Call { token, waited } => {
                 let Some(call) = self.held.remove(token.call) else { return };
-                let from = call.origin;
+                let client = call.charged.client();
                 self.queue_released(call, waited);
-                self.try_stopped(from);
+                self.try_stopped(client);
             }
-            Released::Room { client, .. } => {
-                let origins = self.held.stopped_origins();
-                if let Some(from) = origins.into_iter().find(|from| crate::rates::client_id(*from) == client)
-                {
-                    self.try_stopped(from);
-                }
-            }
+            Released::Room { client, .. } => self.try_stopped(client),
         }
     }
 
@@ -119,22 +112,22 @@ impl EventLoop {
     }
 
     /// Judges the calls of a client's connections again that are not read.
-    fn try_stopped(&mut self, from: IpAddr) {
-        while let Some(key) = self.held.take_stopped(from) {
+    fn try_stopped(&mut self, client: ClientId) {
+        while let Some(key) = self.held.take_stopped(client) {
             let Some(mut connection) = self.connections.take_owner(key) else { continue };
             let Some(mut call) = connection.stopped.take() else {
                 self.put_back(connection);
                 continue;
             };
             let token = self.token(&connection);
-            let verdict = match self.held.has_room(from, call.request_bytes()) {
+            let verdict = match self.held.has_room(client, call.request_bytes()) {
                 true => self.shared.rates.admit(&call.charged, token),
                 false => Verdict::Full,
             };
             match verdict {
                 Verdict::Full => {
                     connection.stopped = Some(call);
-                    self.held.stop_again(from, key);
+                    self.held.stop_again(client, key);
                     self.connections.put(connection);
                     return;
                 }

@@ -25,7 +25,7 @@ pub(super) struct Arrival<'r> {
     pub(super) needs: Needs<'r>,
     /// Bytes to reserve for a large reply and the blocks it is made from; zero for a small one.
     pub(super) reply_bytes: usize,
-    /// What limits on rates did with it.
+    /// What rate limits did with it.
     pub(super) passed: Passed,
 }
 
@@ -117,7 +117,7 @@ impl EventLoop {
         }
     }
 
-    /// Executes calls that limits on rates have released, as far as the limits of memory allow.
+    /// Executes calls that rate limits have released, as long as there is memory.
     fn take_in_released(&mut self, connection: &mut Connection) -> Result<(), Malformed> {
         let mut result = Ok(());
         while result.is_ok()
@@ -290,7 +290,7 @@ impl EventLoop {
         result.map(|()| input.len())
     }
 
-    /// Executes a call that has arrived, or has it wait: until limits on rates let it pass, and there is room for its reply.
+    /// Executes a call that has arrived, or has it wait: until rate limits let it pass, and there is room for its reply.
     fn arrived(&mut self, connection: &mut Connection, record: IncomingRecord<'_>) -> Result<(), Malformed> {
         if !self.shared.rates.is_limiting() {
             return self.passed(connection, record, Passed::default());
@@ -301,7 +301,7 @@ impl EventLoop {
         }
     }
 
-    /// Executes a call that passed the limits on rates, or has it wait until there is room for its reply.
+    /// Executes a call that passed the rate limits, or has it wait until there is room for its reply.
     #[inline]
     fn passed(
         &mut self,

@@ -320,7 +320,7 @@ impl Calls for Fake {
     }
 }
 
-/// What calls count towards limits on rates: they read from volume 1, `LARGE` as many bytes as it replies with, and others none;
+/// What calls count towards rate limits: they read from volume 1, `LARGE` as many bytes as it replies with, and others none;
 /// `NOTHING` is urgent.
 fn charge_of(record: &IncomingRecord<'_>) -> Option<Charge> {
     let (header, arguments) = record.call().ok()?;

@@ -1,4 +1,4 @@
-//! Limits on rates: what they hold, in which order, and what they leave alone.
+//! Rate limits: what they hold, in which order, and what they leave alone.
 
 use super::*;
 use crate::rates::Kind;
