@@ -48,7 +48,7 @@ impl Charge {
     /// Determines what a record counts; none if it is no call, or one that does nothing. What does not decode counts as an
     /// operation on metadata.
     #[must_use]
-    pub fn of(record: &IncomingRecord<'_>) -> Option<Charge> {
+    pub(crate) fn of(record: &IncomingRecord<'_>) -> Option<Charge> {
         let (header, arguments) = record.call().ok()?;
         match (header.program, header.version) {
             (nfs3::PROGRAM, nfs3::VERSION) => Charge::of_nfs3(header.procedure, arguments),

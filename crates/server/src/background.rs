@@ -3,3 +3,4 @@
 pub(crate) mod copies;
 pub(crate) mod driver;
 mod fullness;
+mod quota_news;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use store::{Directory, LOG_FILE_BYTES, NewPool, ahead_bytes};
+use store::{Claim, Directory, LOG_FILE_BYTES, NewPool, ahead_bytes};
 use volume::ids::PoolId;
 use volume::media::Media;
 use volume::{CreateOptions, Options, Pool, Volume, VolumeOptions};
@@ -131,18 +131,31 @@ pub fn create(
     Ok(())
 }
 
-/// Opens a pool with `memory` bytes. Its syncs take at least `sync_delay`.
+/// How the media of pools are used.
+#[derive(Clone, Default)]
+pub(crate) struct MediaUse {
+    /// Minimum duration of a sync.
+    pub(crate) sync_delay: Duration,
+    /// That on the data directory, if another machine could take it over.
+    pub(crate) claim: Option<Arc<Claim>>,
+}
+
+/// Opens a pool with `memory` bytes.
 pub(crate) fn open(
     directory: &Directory,
     name: &str,
     journal: Option<&Path>,
     memory: u64,
-    sync_delay: Duration,
+    media_use: &MediaUse,
 ) -> Result<OpenPool, Error> {
     let start = Instant::now();
     let media = Arc::new(directory.open_pool(name, journal)?);
     let journal = media.journal().to_owned();
-    let media = store::with_slow_syncs(media, sync_delay);
+    let media = store::with_slow_syncs(media, media_use.sync_delay);
+    let media = match &media_use.claim {
+        Some(claim) => claim.guard(media),
+        None => media,
+    };
     let options = options(media.as_ref(), name, memory)?;
     let pool = span(name)
         .in_scope(|| Pool::open(media, &options, now()))

@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use volume::ids::SegmentId;
-use volume::media::{Blob, Media, RandomFile, Space, concat};
+use volume::media::{Blob, Media, RandomFile, Space, Tenure, concat};
 
 pub use disk::{BitFlip, Disk, Survival};
 pub use faults::{Action, Effect, Fault, MediaPart};
@@ -399,7 +399,7 @@ impl Media for SimMedia {
         Ok(Space { total: state.capacity, available: state.available() })
     }
 
-    fn lease_held(&self) -> bool {
-        true
+    fn tenure(&self) -> Tenure {
+        Tenure::Held
     }
 }

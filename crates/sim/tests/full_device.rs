@@ -17,3 +17,10 @@ fn a_full_device_loses_nothing_and_can_be_emptied() {
 fn limits_of_a_file_are_not_a_full_device() {
     full_device::run(459_588_464_904, 15).unwrap_or_else(|wrong| panic!("{wrong}"));
 }
+
+/// With this seed, only one spare segment was left on the full device, and the cleaner waited for a second one for ever, though a
+/// third of what was written was dead.
+#[test]
+fn a_full_device_with_one_spare_segment_is_cleaned() {
+    full_device::run(459_640_776_714, 15).unwrap_or_else(|wrong| panic!("{wrong}"));
+}

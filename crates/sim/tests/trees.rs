@@ -19,6 +19,12 @@ fn a_tree_may_be_begun_where_another_one_is_left() {
     trees::run(459_641_905_777, &Plan::default()).unwrap_or_else(|wrong| panic!("{wrong}"));
 }
 
+/// The seed found that the offline check took a tree for a fault whose directory was removed while the tree was deleted.
+#[test]
+fn the_directory_of_a_tree_that_is_left_may_be_removed() {
+    trees::run(459_647_803_147, &Plan::default()).unwrap_or_else(|wrong| panic!("{wrong}"));
+}
+
 #[test]
 fn trees_that_are_acknowledged_early_are_detected() {
     let plan = Plan { is_hasty: true, ..Plan::default() };

@@ -10,8 +10,11 @@ pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 /// no directory ends up below itself. It is twice what a path of 4,096 bytes (Linux `PATH_MAX`) can have, and as deep as
 /// check and repair follow directories to name a path.
 pub const DIRECTORY_DEPTH_MAX: usize = 4096;
-/// Most names of one object (PATHCONF `linkmax`).
+/// Most names of one object other than a directory (PATHCONF `linkmax`).
 pub const LINKS_MAX: u32 = 65_000;
+/// Most links of a directory: 2, and one for each subdirectory. So many that nobody who makes subdirectories keeps others from it, and
+/// positive in every client's signed 32 bits.
+pub const DIRECTORY_LINKS_MAX: u32 = i32::MAX as u32;
 /// Longest value of an extended attribute, bytes (Linux `XATTR_SIZE_MAX`).
 pub const XATTR_VALUE_BYTES_MAX: usize = 64 << 10;
 /// Bytes of all extended attributes of one file: names, values and [`XATTR_OVERHEAD_BYTES`] for each.

@@ -1,6 +1,6 @@
 //! The seam below the engine: everything it requires of the outside world.
 //!
-//! A log and a random-access file (both [`RandomFile`]), append-only blobs for segments, and a lease that fences.
+//! A log and a random-access file (both [`RandomFile`]), append-only blobs for segments, and the [`Tenure`] of this process.
 //! `store` implements them on a local directory, `sim` in memory with faults.
 //!
 //! # What an implementation promises
@@ -126,6 +126,17 @@ pub trait Media: Send + Sync {
     fn list_blobs(&self) -> io::Result<Vec<SegmentId>>;
     /// Returns the space on the device.
     fn space(&self) -> io::Result<Space>;
-    /// Whether this process still holds the volume's lease. A volume whose lease is lost refuses changes.
-    fn lease_held(&self) -> bool;
+    /// Returns whether this process may still use the media. A pool whose tenure is lost refuses changes.
+    fn tenure(&self) -> Tenure;
+}
+
+/// Whether a process may use media that another one could take over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tenure {
+    /// It may.
+    Held,
+    /// It cannot tell for now: nothing that it knows may be told to clients until it holds the media again.
+    Paused,
+    /// Another process has the media, or nobody.
+    Lost,
 }

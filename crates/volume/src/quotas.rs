@@ -2,7 +2,9 @@
 
 pub(crate) mod account;
 pub(crate) mod ledger;
+mod notices;
 mod open;
+mod recent;
 mod records;
 
 /// Returns a size as it is stored: zero is none, and so is the largest number.
@@ -11,3 +13,4 @@ pub(crate) fn size_limit(size: Option<u64>) -> Option<u64> {
 }
 
 pub(crate) use ledger::{Accounts, Claim, Kinds, Ledger, Owners, Refusal, Reservation};
+pub(crate) use open::Place;

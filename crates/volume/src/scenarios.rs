@@ -10,6 +10,7 @@ mod full_ring;
 mod holes;
 mod index_replacement;
 mod limits;
+mod links;
 mod locks;
 mod long_maps;
 mod long_runs;

@@ -20,7 +20,7 @@ use crate::encoding::record::{UsageRecord, VolumeRecord};
 use crate::limits::{VOLUME_NAME_BYTES_MAX, VOLUMES_MAX};
 use crate::open::{VolumeOptions, root_record};
 use crate::pool::Pool;
-use crate::quotas::size_limit;
+use crate::quotas::{Ledger, size_limit};
 use crate::volume::{Volume, VolumeState};
 
 impl Pool {
@@ -57,7 +57,9 @@ impl Pool {
         let seq = change.commit();
         self.negative_lookups.directory_created(root_id);
         let own = Arc::new(VolumeState::new(number, &record, BTreeMap::new()));
-        self.note_limits(&own);
+        if own.ledger.is_limited() {
+            self.expect_accounts(&own.ledger);
+        }
         self.volumes.write().insert(number, Arc::clone(&own));
         let after = Durability::of(seq);
         Ok(Promised { value: Volume::new(Arc::clone(self), own), after })
@@ -92,8 +94,10 @@ impl Pool {
         }
         let record = VolumeRecord { size, ..volume.own.record() };
         let after = self.put_volume(volume.number(), &record)?;
+        if size.is_some() {
+            self.expect_accounts(&volume.own.ledger);
+        }
         volume.own.ledger.resize(size, self.write_back.pace());
-        self.note_limits(&volume.own);
         Ok(after)
     }
 
@@ -153,11 +157,10 @@ impl Pool {
         Ok(Durability::of(seq))
     }
 
-    /// Has transactions look at limits from now on, if the volume has any.
-    fn note_limits(&self, own: &VolumeState) {
-        if own.ledger.is_limited() {
-            self.has_limits.store(true, Ordering::Release);
-        }
+    /// Has transactions of a volume look at its limits from now on.
+    fn expect_accounts(&self, ledger: &Ledger) {
+        self.has_limits.store(true, Ordering::Release);
+        ledger.expect_accounts();
     }
 
     fn put_volume(&self, number: VolumeNumber, record: &VolumeRecord) -> Result<Durability, Error> {

@@ -109,7 +109,19 @@ fn only_what_releases_or_renews_is_urgent() {
     let getattr = || ArgOp4::Getattr(GetattrArgs { attr_request: AttrMask::EMPTY });
     let commit = || ArgOp4::Commit(nfs4::CommitArgs { offset: 0, count: 0 });
     assert!(compound(&[sequence()]).is_urgent, "it renews the lease");
-    assert!(compound(&[sequence(), putfh(&bytes), commit(), getattr()]).is_urgent);
+    let stateid = Stateid4::ANONYMOUS;
+    let (locktype, offset, length) = (nfs4::NfsLockType4::Write, 0, 1);
+    let urgent = [
+        commit(),
+        ArgOp4::Close(nfs4::CloseArgs { seqid: 0, open_stateid: stateid }),
+        ArgOp4::Locku(nfs4::LockuArgs { locktype, seqid: 0, lock_stateid: stateid, offset, length }),
+        ArgOp4::Delegreturn(nfs4::DelegreturnArgs { deleg_stateid: stateid }),
+    ];
+    for operation in urgent {
+        assert!(compound(&[sequence(), putfh(&bytes), operation]).is_urgent, "{operation:?}");
+        assert!(compound(&[putfh(&bytes), operation, getattr()]).is_urgent, "{operation:?}");
+    }
+    assert!(compound(&[ArgOp4::Renew(nfs4::RenewArgs { clientid: nfs4::ClientId4(1) })]).is_urgent);
     assert!(!compound(&[sequence(), putfh(&bytes), getattr()]).is_urgent);
     assert!(
         !compound(&[sequence(), putfh(&bytes), read(1), commit()]).is_urgent,

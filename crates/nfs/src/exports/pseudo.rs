@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use siphasher::sip::SipHasher24;
 use volume::attributes::{Attributes, Device, FileType};
 use volume::ids::{Ino, VolumeId};
-use volume::limits::LINKS_MAX;
+use volume::limits::DIRECTORY_LINKS_MAX;
 use volume::time::Time;
 
 use crate::exports::{Export, Exports, Rule};
@@ -154,7 +154,7 @@ impl Pseudo {
             ino: Ino(node.fileid),
             file_type: FileType::Directory,
             mode: 0o555,
-            links: u32::try_from(node.children.len()).unwrap_or(LINKS_MAX).saturating_add(2),
+            links: u32::try_from(node.children.len()).unwrap_or(DIRECTORY_LINKS_MAX).saturating_add(2),
             uid: 0,
             gid: 0,
             size: u64::try_from(node.children.len()).unwrap_or(u64::MAX),

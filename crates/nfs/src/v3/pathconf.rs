@@ -1,6 +1,6 @@
 //! PATHCONF (RFC 1813 section 3.3.20): POSIX limits of names and links.
 
-use volume::limits::{LINKS_MAX, NAME_BYTES_MAX};
+use volume::limits::NAME_BYTES_MAX;
 use wire::nfs3::{NfsStat3, PathconfArgs, PathconfOk, PathconfRes, PostOpAttr};
 use wire::xdr::{Encode, Encoder};
 
@@ -13,7 +13,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
         Ok(promised) => {
             PathconfRes::Ok(PathconfOk {
                 obj_attributes: Some(object.fattr3(&promised.value)),
-                linkmax: LINKS_MAX,
+                linkmax: promised.value.file_type.links_max(),
                 name_max: u32::try_from(NAME_BYTES_MAX).expect("255 fits"),
                 no_trunc: true,
                 chown_restricted: true,

@@ -102,6 +102,7 @@ fn fsstat_fsinfo_and_pathconf_match_the_volume() {
     let conf = conf.unwrap();
     assert_eq!((conf.name_max, conf.no_trunc, conf.chown_restricted), (255, true, true));
     assert!(!conf.case_insensitive && conf.case_preserving);
+    assert_eq!(conf.linkmax, i32::MAX as u32, "of a directory, whose subdirectories are links");
     let stat = || {
         let stat: FsstatRes = server.call(root(), Procedure::Fsstat, &FsstatArgs { fsroot });
         stat.unwrap()

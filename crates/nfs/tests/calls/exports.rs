@@ -81,6 +81,19 @@ fn handles_are_useless_to_clients_that_are_not_admitted() {
     assert_eq!((removed.status, removed.body), (NfsStat3::Acces, WccData::NONE));
 }
 
+/// Otherwise it would take from those that are admitted, by a handle that it knows or forges.
+#[test]
+fn calls_count_for_no_volume_that_does_not_admit_their_client() {
+    let mut server = Server::new();
+    let args = encoded(&GetattrArgs { object: server.root() });
+    let call =
+        Call { xid: 1, program: PROGRAM, version: 3, procedure: Procedure::Getattr.code(), args: &args };
+    server.export(vec![Export { clients: vec!["10.0.0.0/8".parse().unwrap()], ..open_export() }]);
+    let charged = |who: Client| server.charged(who, &call.record(who));
+    assert!(charged(at("10.1.2.3:900")).is_some());
+    assert_eq!(charged(at("192.0.2.1:900")), None);
+}
+
 #[test]
 fn a_privileged_port_can_be_required() {
     let mut server = Server::new();

@@ -43,6 +43,12 @@ pub(crate) struct Client {
     pub(crate) credential: Credential<'static>,
 }
 
+impl Client {
+    fn connection(&self) -> Connection {
+        Connection { peer: self.peer, local: "192.0.2.2:2049".parse().unwrap(), id: ConnectionId(1) }
+    }
+}
+
 /// A client with AUTH_SYS at 192.0.2.1.
 pub(crate) fn client(uid: u32, gid: u32) -> Client {
     let groups = Groups::default();
@@ -224,6 +230,16 @@ impl Server {
         let incoming = Incoming { record, connection, now: self.clocks(), access };
         let outcome = self.service.handle(&incoming, progress, &mut reply);
         (outcome, reply.into_bytes())
+    }
+
+    /// Holds a record, as rate limits do.
+    pub(crate) fn hold(&self, who: Client, record: &[u8]) {
+        self.service.note_held(&IncomingRecord::decode(record), &who.connection(), self.clocks());
+    }
+
+    /// Returns the volume whose limits a record counts for.
+    pub(crate) fn charged(&self, who: Client, record: &[u8]) -> Option<VolumeId> {
+        self.service.charge(&IncomingRecord::decode(record), &who.connection())?.volume
     }
 
     /// Receives records, with large payloads apart: at first so many bytes, then others in each read.

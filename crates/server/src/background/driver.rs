@@ -10,6 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use volume::{Pool, Progress};
 
 use crate::background::fullness::Fullness;
+use crate::background::quota_news::QuotaNews;
 use crate::clock::now;
 use crate::pools::{self, OpenPool};
 use crate::protocol::commits::Commits;
@@ -133,9 +134,10 @@ fn checkpoint(pool: &Arc<Pool>, noted: &Commits, stop: &StopFlag) {
 
 fn clean(pool: &Arc<Pool>, noted: &Commits, stop: &StopFlag) {
     let mut logged = false;
-    let mut fullness = Fullness::default();
+    let (mut fullness, mut quotas) = (Fullness::default(), QuotaNews::default());
     while !stop.is_set() {
         fullness.watch(pool);
+        quotas.report(pool);
         noted.note_full(fullness.is_full());
         pool.step_damaged_paths();
         while pool.step_clean(now(), false) == Progress::Worked && !stop.is_set() {

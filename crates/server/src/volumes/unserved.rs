@@ -2,14 +2,12 @@
 
 use std::path::Path;
 use std::slice;
-use std::time::Duration;
 
 use store::Directory;
 
 use crate::clock::now;
 use crate::error::Error;
-use crate::pools;
-use crate::pools::OpenPool;
+use crate::pools::{self, MediaUse, OpenPool};
 
 use super::{VolumeInfo, list};
 
@@ -68,7 +66,7 @@ pub fn in_pool(directory: &Directory, name: &str) -> Result<Vec<VolumeInfo>, Err
 }
 
 fn open(directory: &Directory, name: &str) -> Result<OpenPool, Error> {
-    pools::open(directory, name, None, MEMORY_BYTES, Duration::ZERO)
+    pools::open(directory, name, None, MEMORY_BYTES, &MediaUse::default())
 }
 
 fn close(open: &OpenPool) -> Result<(), Error> {

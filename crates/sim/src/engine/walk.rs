@@ -189,10 +189,14 @@ pub fn check_usage(volume: &Volume, tree: &Tree, now: i64) -> Result<(), String>
         // Of a directory, the attribute also counts its names.
         _ => found.xattrs.iter().map(|(name, value)| name.len() as u64 + value.len() as u64 + 32).sum(),
     };
-    let bytes: u64 = tree.values().map(used).sum();
-    if (status.inodes_used, status.bytes_used) != (tree.len() as u64, bytes) {
+    let counted = |found: &FoundObject| match found.seen.kind {
+        FileType::Directory => 1,
+        _ => u64::from(found.seen.links.max(1)),
+    };
+    let (objects, bytes): (u64, u64) = (tree.values().map(counted).sum(), tree.values().map(used).sum());
+    if (status.inodes_used, status.bytes_used) != (objects, bytes) {
         let (inodes, used) = (status.inodes_used, status.bytes_used);
-        return Err(format!("FSSTAT: {inodes} objects, {used} bytes; there are {}, {bytes}", tree.len()));
+        return Err(format!("FSSTAT: {inodes} objects, {used} bytes; there are {objects}, {bytes}"));
     }
     as_root(volume, now, |request| volume.access(request, Ino::ROOT, AccessMask(0x3F)))
         .map(|_| ())

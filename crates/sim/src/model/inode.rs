@@ -295,6 +295,11 @@ impl Inode {
         self.content.used() + xattrs.sum::<usize>() as u64
     }
 
+    /// Returns how many objects it counts as: one, and one for each name beyond its first.
+    pub(crate) fn counted(&self) -> u64 {
+        if self.is_directory() { 1 } else { u64::from(self.links.max(1)) }
+    }
+
     pub(crate) fn compare_change(&self, seen: &Attrs) -> Result<(), String> {
         let Some(change) = seen.change else { return Ok(()) };
         let fits = match (self.change_must, self.change_may) {

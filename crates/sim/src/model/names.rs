@@ -345,6 +345,7 @@ impl Model {
         parent.entries.insert(name.clone(), Entry { ino, cookie: None, cookie_at_most: u64::MAX });
         parent.touch_content(now);
         self.finish_names(id, &[(dir, &name)], &[ino]);
+        self.usage_changed_in = self.mutations;
         self.compare_and_adopt(ino, object.as_ref(), "linked object")?;
         self.compare_wcc(&before, dir, directory, "directory")?;
         self.observed_now()

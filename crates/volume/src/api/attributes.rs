@@ -2,6 +2,7 @@
 
 use crate::api::ids::Ino;
 use crate::api::time::Time;
+use crate::limits::{DIRECTORY_LINKS_MAX, LINKS_MAX};
 
 /// The type of a file (RFC 1813 section 2.5 `ftype3`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -20,6 +21,16 @@ pub enum FileType {
     Socket,
     /// A named pipe.
     Fifo,
+}
+
+impl FileType {
+    /// Returns the most links that an object of this type may have.
+    pub const fn links_max(self) -> u32 {
+        match self {
+            FileType::Directory => DIRECTORY_LINKS_MAX,
+            _ => LINKS_MAX,
+        }
+    }
 }
 
 /// Device numbers of a block or character node.

@@ -165,6 +165,15 @@ pub struct Quota {
     pub inodes_used: u64,
 }
 
+/// What happened to the quota of an owner, and an operator may want to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuotaNotice {
+    /// A soft limit begins to be exceeded.
+    SoftExceeded,
+    /// A caller was refused.
+    Refused,
+}
+
 /// What limits leave to the owners of an object, bytes (RFC 8881 section 5.8.2.28 to 5.8.2.30).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaRoom {

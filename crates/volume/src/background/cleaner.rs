@@ -68,10 +68,13 @@ impl Pool {
         Progress::Worked
     }
 
-    /// Whether a step may take a segment: accepted data keeps its room, and the other stream one more segment.
+    /// Whether a step may take a segment: accepted data keeps its room, and the other stream one more segment. Where nothing is
+    /// accepted the last one will do, as none may be accepted before there are more.
     fn has_room_to_clean(&self) -> bool {
-        let promised = self.space.reserved().div_ceil(self.segments.usable_bytes());
-        self.segments.spares() as u64 >= promised + SPARES_SET_ASIDE
+        let reserved = self.space.reserved();
+        let promised = reserved.div_ceil(self.segments.usable_bytes());
+        let set_aside = if reserved == 0 { 1 } else { SPARES_SET_ASIDE };
+        self.segments.spares() as u64 >= promised + set_aside
     }
 
     /// Returns the most worthwhile segment, if any is.

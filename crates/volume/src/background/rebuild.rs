@@ -167,9 +167,7 @@ impl Contents for Survivors<'_> {
         match key::parse(key) {
             Some((volume, Table::Inode, _)) => {
                 let Ok(record) = InodeRecord::decode(value) else { return };
-                for delta in
-                    usage::deltas(&record, i64::try_from(record.usage_bytes()).unwrap_or(i64::MAX), 1)
-                {
+                for delta in usage::whole(&record) {
                     let counter = self.usage.entry((volume, delta.kind, delta.id)).or_default();
                     *counter = counter.changed(delta.bytes, delta.inodes);
                 }

@@ -220,7 +220,7 @@ impl Volume {
             let is_linked = !is_directory && links > 1 && walk.way == Way::In;
             let name = (directory.ino, cookie);
             if record.tree == leaves && (!is_linked || walk.note_link(found.ino, name, (links, ctime))) {
-                let mut change = self.change_tree(state, enters, now)?;
+                let mut change = self.change_tree(state, enters, now, Volume::begin_freeing)?;
                 change.put_inode(state.id, state.record());
                 let seq = change.commit();
                 state.journaled(seq);
@@ -235,7 +235,7 @@ impl Volume {
     fn end_walk(&self, walk: &mut Walk) -> Result<bool, Halt> {
         let root = walk.root;
         if walk.way == Way::Out {
-            let mut change = self.begin_freeing(self.number())?;
+            let mut change = self.begin_freeing()?;
             change.delete(key::tree(root));
             change.commit();
             tracing::info!(event = "tree", volume = %self.name(), tree = root.ino.0, "quota tree deleted");
@@ -248,7 +248,7 @@ impl Volume {
         let ended = self.run(Access::Blocking, |attempt| {
             // Its record was removed with it.
             let _root = attempt.lock(root)?;
-            let mut change = self.begin_freeing(self.number())?;
+            let mut change = self.begin_freeing()?;
             change.put_tree(root, TreeState::Ready);
             change.commit();
             Ok(done(()))

@@ -17,7 +17,7 @@ use crate::bytes::Bytes;
 use crate::encoding::anchor::Anchor;
 use crate::journal::{AppendError, Batch, Ring};
 use crate::limits::ENTRY_BYTES_MAX;
-use crate::media::Media;
+use crate::media::{Media, Tenure};
 
 /// How far ahead of the clock a batch sets the time ceiling. After a crash with the clock set back, times continue
 /// from the ceiling.
@@ -226,7 +226,7 @@ impl Committer {
         if self.has_failed() {
             return false;
         }
-        if !self.media.lease_held() {
+        if self.media.tenure() == Tenure::Lost {
             self.fail("the lease on the volume is lost: another server may have it".to_owned());
             return false;
         }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use crate::api::ids::SegmentId;
-use crate::media::{Blob, DAMAGED_INDEXES_MAX, Media, RandomFile, Space, oldest_with};
+use crate::media::{Blob, DAMAGED_INDEXES_MAX, Media, RandomFile, Space, Tenure, oldest_with};
 
 pub use file::MemoryFile;
 pub use random::Random;
@@ -26,7 +26,7 @@ const DEVICE_BYTES: u64 = 1 << 40;
 #[derive(Debug)]
 struct Faults {
     refuses_appends: AtomicBool,
-    lease_lost: AtomicBool,
+    tenure_lost: AtomicBool,
     segments_max: AtomicUsize,
     /// Greatest length of a file that may become the index.
     created_index_max: AtomicUsize,
@@ -196,8 +196,8 @@ impl MemoryMedia {
     }
 
     /// Loses the lease.
-    pub fn lose_lease(&self) {
-        self.faults.lease_lost.store(true, Ordering::Relaxed);
+    pub fn lose_tenure(&self) {
+        self.faults.tenure_lost.store(true, Ordering::Relaxed);
     }
 
     /// Bounds the number of segments.
@@ -220,7 +220,7 @@ impl Faults {
     fn none() -> Arc<Faults> {
         Arc::new(Faults {
             refuses_appends: AtomicBool::new(false),
-            lease_lost: AtomicBool::new(false),
+            tenure_lost: AtomicBool::new(false),
             segments_max: AtomicUsize::new(usize::MAX),
             created_index_max: AtomicUsize::new(usize::MAX),
             available_max: AtomicU64::new(u64::MAX),
@@ -304,7 +304,7 @@ impl Media for MemoryMedia {
         Ok(Space { total: self.device_bytes, available: (self.device_bytes / 2).min(available_max) })
     }
 
-    fn lease_held(&self) -> bool {
-        !self.faults.lease_lost.load(Ordering::Relaxed)
+    fn tenure(&self) -> Tenure {
+        if self.faults.tenure_lost.load(Ordering::Relaxed) { Tenure::Lost } else { Tenure::Held }
     }
 }

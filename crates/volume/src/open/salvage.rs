@@ -132,7 +132,7 @@ impl<'i> Tables<'i> {
         drop(known?);
         let mut count = |value: &[u8]| -> Result<(), Malformed> {
             let record = InodeRecord::decode(value)?;
-            for delta in usage::deltas(&record, record.usage_bytes().cast_signed(), 1) {
+            for delta in usage::whole(&record) {
                 let counter = counters.entry((delta.kind, delta.id)).or_default();
                 *counter = counter.changed(delta.bytes, delta.inodes);
             }

@@ -201,7 +201,7 @@ impl Volume {
             of_bytes(part.data.saturating_sub(replaced)),
         )?;
         self.reserve(reserved)?;
-        let mut change = self.begin(self.number()).inspect_err(|_| self.space.release(reserved))?;
+        let mut change = self.begin().inspect_err(|_| self.space.release(reserved))?;
         // A hole over data counts as one of DEALLOCATE.
         let freed = replaced.saturating_sub(part.data);
         let holes = change.view().active.hole_bytes();

@@ -10,12 +10,10 @@ use crate::api::time::Time;
 use crate::encoding::key;
 use crate::encoding::record::{InodeRecord, NameRecord};
 use crate::file::inodes::Presence;
-use crate::limits::{FILE_BYTES_MAX, LINKS_MAX, SYMLINK_BYTES_MAX};
+use crate::limits::{DIRECTORY_LINKS_MAX, FILE_BYTES_MAX, SYMLINK_BYTES_MAX};
 use crate::planted::{Fault, is_planted};
-use crate::quotas::Owners;
 use crate::transaction::attempt::{Attempt, LockedInodes, Stop};
 use crate::transaction::change::Change;
-use crate::transaction::growth::ONE_OBJECT;
 use crate::transaction::permission;
 use crate::transaction::permission::{EXECUTE, SETGID};
 use crate::volume::{Volume, check_name};
@@ -274,11 +272,7 @@ impl Volume {
         let id = self.object(self.own.new_ino());
         let cell = self.inodes.get(id, self.committer.durable(), self.flushed_generation());
         let mut state = cell.lock_arc();
-        let (uid, gid) = new_owners(request, &old, new);
-        let owners = Owners::new(old.tree, uid, gid);
-        let growth = self.reserve_growth(request, owners, ONE_OBJECT).map_err(|stop| held.or_fail(stop))?;
-        let mut change = self.begin(self.number())?;
-        change.add_growth(growth.keep());
+        let mut change = self.begin()?;
         let (stamp, _) = self.committer.stamp(request.now);
         let record = self.new_record(request, directory, &old, new, stamp);
         let mut parent_record =
@@ -287,6 +281,7 @@ impl Volume {
             parent_record.links += 1;
         }
         self.put_new(&mut change, (directory, &parent_record), (id, &record), new.target);
+        change.add_object(self, request, &record).map_err(|stop| held.or_fail(stop))?;
         let created = Created {
             attributes: record.attributes(id.ino),
             directory: Wcc { before, after: parent_record.attributes(directory.ino) },
@@ -318,7 +313,6 @@ impl Volume {
         }
         change.put_new(key::inode(id), record.encode());
         change.put_inode(parent.0, parent.1);
-        change.add_usage(record, 0, 1);
     }
 
     fn new_record(
@@ -375,7 +369,7 @@ fn new_owners(request: &Request<'_>, directory: &InodeRecord, new: &New<'_>) -> 
 fn check_new(request: &Request<'_>, directory: &InodeRecord, new: &New<'_>) -> Result<(), Error> {
     let who = request.credentials;
     permission::check_change_names(who, directory)?;
-    if new.file_type == FileType::Directory && directory.links >= LINKS_MAX {
+    if new.file_type == FileType::Directory && directory.links >= DIRECTORY_LINKS_MAX {
         return Err(Error::TooManyLinks);
     }
     if new.set.size.is_some_and(|size| size > FILE_BYTES_MAX) {

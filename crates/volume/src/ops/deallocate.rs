@@ -43,7 +43,7 @@ impl Volume {
                 drop(self.reserve_growth(request, Owners::of(state.record()), of_bytes(holes))?);
             }
             let before = state.attributes().before();
-            let mut change = self.begin(self.number())?;
+            let mut change = self.begin()?;
             let (stamp, _) = self.committer.stamp(request.now);
             let mut record = self.written_record(request, state.record(), stamp);
             record.size = record.size.max(end);
@@ -113,7 +113,7 @@ impl Volume {
             && state.record().pending_truncations.len() >= PENDING_TRUNCATIONS_MAX;
         // A hole between data takes one mapping more.
         let frees = is_tail || freed >= FREED_MIN;
-        let change = if frees { self.begin_freeing(self.number())? } else { self.begin(self.number())? };
+        let change = if frees { self.begin_freeing()? } else { self.begin()? };
         let holes = change.view().active.hole_bytes();
         if cuts_are_full || (!is_tail && holes > 0 && freed > 0 && holes + freed > HOLE_BYTES_MAX) {
             drop(change);

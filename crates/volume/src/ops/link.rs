@@ -53,13 +53,16 @@ impl Volume {
             if let Err(error) = checked {
                 return Err(held.fail(error));
             }
-            let mut change = self.begin(self.number())?;
+            let growth = self.reserve_name(request, &object).map_err(|stop| held.or_fail(stop))?;
+            let mut change = self.begin()?;
             let (stamp, _) = self.committer.stamp(request.now);
             let record =
                 self.add_name(&mut change, (directory, &old), name, (ino.ino, object.file_type), stamp);
             let mut object = object;
             object.links += 1;
             self.touch(&mut object, stamp, false);
+            change.add_further_names(1);
+            change.add_growth(growth.keep());
             change.put_inode(ino, &object);
             change.put_inode(directory, &record);
             *held.get(ino).record_mut() = object;

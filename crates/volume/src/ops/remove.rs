@@ -74,7 +74,7 @@ impl Volume {
             if let Err(error) = permission::check_remove(who, &old, object).and(kind) {
                 return Err(held.fail(error));
             }
-            let mut change = self.begin_freeing(self.number())?;
+            let mut change = self.begin_freeing()?;
             let (stamp, _) = self.committer.stamp(request.now);
             let mut record = self.drop_name(&mut change, (directory, &old), name, &found, stamp);
             if is_rmdir {

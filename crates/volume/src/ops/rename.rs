@@ -9,7 +9,7 @@ use crate::api::request::{Access, Answer, Credentials, Encode, Error, Failure, P
 use crate::api::results::Renamed;
 use crate::api::time::Time;
 use crate::encoding::record::{InodeRecord, NameRecord};
-use crate::limits::{DIRECTORY_DEPTH_MAX, LINKS_MAX};
+use crate::limits::{DIRECTORY_DEPTH_MAX, DIRECTORY_LINKS_MAX};
 use crate::transaction::attempt::{Attempt, LockedInodes, Stop};
 use crate::transaction::change::Change;
 use crate::transaction::permission;
@@ -87,8 +87,7 @@ impl Volume {
             }
             // A longer name takes room, unless there is one like it.
             let grows = replaced.is_none() && to.1.len() > from.1.len();
-            let mut change =
-                if grows { self.begin(self.number())? } else { self.begin_freeing(self.number())? };
+            let mut change = if grows { self.begin()? } else { self.begin_freeing()? };
             let (stamp, _) = self.committer.stamp(request.now);
             let left = self.move_name(&mut change, &mut held, &work, stamp);
             let renamed = Renamed {
@@ -248,7 +247,7 @@ impl Volume {
                 (true, true) if replaced.entries > 0 => return Err(Error::NotEmpty),
                 _ => {}
             }
-        } else if is_directory && changes_parent && to.links >= LINKS_MAX {
+        } else if is_directory && changes_parent && to.links >= DIRECTORY_LINKS_MAX {
             return Err(Error::TooManyLinks);
         }
         Ok(())

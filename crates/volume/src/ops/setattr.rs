@@ -40,7 +40,7 @@ impl Volume {
             let growth = self.reserve_for_new_owners(&state, (owners, Kinds::NONE), request.now)?;
             let mut change = match set.size {
                 Some(size) => self.resize(request, attempt, &mut state, size)?,
-                None => self.begin_freeing(self.number())?,
+                None => self.begin_freeing()?,
             };
             let (stamp, _) = self.committer.stamp(request.now);
             let mut record = state.record().clone();
@@ -83,7 +83,7 @@ impl Volume {
             return Err(Error::NoSpace.into());
         }
         let freed = attempt.mapped_bytes(state, size, mapped_end)?;
-        let mut change = self.begin_freeing(self.number())?;
+        let mut change = self.begin_freeing()?;
         let (stamp, _) = self.committer.stamp(request.now);
         let record = state.record_mut();
         self.touch(record, stamp, true);

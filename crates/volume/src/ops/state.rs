@@ -45,8 +45,7 @@ impl Volume {
             });
             let (now, later) = rest.split_at(fitting.count().max(1));
             let puts = now.iter().any(|change| change.value.is_some());
-            let mut change =
-                if puts { self.begin_state(self.number())? } else { self.begin_freeing(self.number())? };
+            let mut change = if puts { self.begin_state()? } else { self.begin_freeing()? };
             change.put_state(now);
             after = Durability::of(change.commit());
             rest = later;
@@ -63,7 +62,7 @@ impl Volume {
         if key.len() > STATE_KEY_BYTES_MAX || value.bytes_max() > STATE_VALUE_BYTES_MAX {
             return Err(Error::Invalid);
         }
-        let change = self.begin_state(self.number())?;
+        let change = self.begin_state()?;
         let mut record = (self.number(), key, value);
         // Others may take the room that was made.
         while let Err(again) = self.deferred_state.add(record) {

@@ -131,7 +131,7 @@ impl Volume {
         inline_mappings(state.record(), offset, data, &mut pieces);
         let reserved = data.len() as u64 + pieces.len() as u64 * EXTENT_OVERHEAD_BYTES;
         self.reserve(reserved)?;
-        let mut change = self.begin(self.number()).inspect_err(|_| self.space.release(reserved))?;
+        let mut change = self.begin().inspect_err(|_| self.space.release(reserved))?;
         change.add_inline(reserved);
         growth.hold(state);
         let (stamp, _) = self.committer.stamp(request.now);

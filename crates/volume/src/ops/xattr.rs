@@ -87,7 +87,7 @@ impl Volume {
             }
             let more = u64::from(record.xattr_bytes.saturating_sub(state.record().xattr_bytes));
             let growth = self.reserve_growth(request, Owners::of(state.record()), of_bytes(more))?;
-            let mut change = self.begin(self.number())?;
+            let mut change = self.begin()?;
             change.add_growth(growth.keep());
             let key = key::xattr(ino, name);
             match old {
@@ -120,7 +120,7 @@ impl Volume {
             let mut record = state.record().clone();
             record.xattrs = record.xattrs.saturating_sub(1);
             record.xattr_bytes = record.xattr_bytes.saturating_sub(charge(name, &old));
-            let mut change = self.begin_freeing(self.number())?;
+            let mut change = self.begin_freeing()?;
             change.forget(key::xattr(ino, name));
             self.change_xattrs(request, change, &mut state, record, encode)
         })

@@ -45,6 +45,8 @@ pub(super) struct Account {
     exceeded: Exceeded,
     /// Set while callers do not fit with what is reserved.
     short: Option<Short>,
+    /// So many objects can be made before a limit matters: before one is refused, or a soft limit begins to be exceeded.
+    inodes_left: u64,
 }
 
 impl Account {
@@ -57,6 +59,26 @@ impl Account {
         (self.limits, self.grace) = (limits, grace);
         self.exceeded = still_exceeded(&limits, self.used, exceeded);
         self.short = None;
+        self.changed();
+    }
+
+    /// Finds out anew from where on limits on objects matter, after something changed that this depends on.
+    fn changed(&mut self) {
+        let Limit { soft, hard } = self.limits.inodes;
+        let least = soft.unwrap_or(UNLIMITED).min(hard.unwrap_or(UNLIMITED));
+        let taken = sum([self.used.inodes, self.reserved.inodes]);
+        self.inodes_left = if self.exceeded.inodes.is_some() { 0 } else { least.saturating_sub(taken) };
+    }
+
+    /// Counts a new object, if no limit matters to it. Returns whether that is so.
+    #[inline]
+    pub(super) fn count_object(&mut self) -> bool {
+        let is_room = self.inodes_left > 0;
+        if is_room {
+            self.inodes_left -= 1;
+            self.used.inodes += 1;
+        }
+        is_room
     }
 
     pub(super) fn limits(&self) -> Limits {
@@ -111,11 +133,13 @@ impl Account {
                 self.short = None;
             }
         }
+        self.changed();
     }
 
     pub(super) fn release(&mut self, less: UsageRecord) {
         self.reserved.bytes = self.reserved.bytes.saturating_sub(less.bytes);
         self.reserved.inodes = self.reserved.inodes.saturating_sub(less.inodes);
+        self.changed();
     }
 
     /// Notes that a caller who needs so many bytes waits for the flush that `request` requests, or for the one that others wait for;
@@ -132,6 +156,7 @@ impl Account {
     /// Adds to the usage.
     pub(super) fn change(&mut self, bytes: i64, inodes: i64) {
         self.used = self.used.changed(bytes, inodes);
+        self.changed();
     }
 
     /// Notes which soft limits are exceeded `now`. Returns since when, if that changed.
@@ -145,6 +170,7 @@ impl Account {
         };
         (exceeded != self.exceeded).then(|| {
             self.exceeded = exceeded;
+            self.changed();
             exceeded
         })
     }

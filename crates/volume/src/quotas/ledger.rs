@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::api::quotas::{Grace, Limits, Owner, QuotaKind, QuotaRoom};
+use crate::api::quotas::{Grace, Limits, Owner, QuotaKind, QuotaNotice, QuotaRoom};
 use crate::api::time::Time;
 use crate::encoding::entry::UsageDelta;
 use crate::encoding::record::{InodeRecord, QuotaRecord, UsageRecord};
@@ -17,7 +17,9 @@ use crate::limits::QUOTA_NOTES_MAX;
 use crate::planted::{Fault, is_planted};
 
 use super::account::{Account, Shortage, plus};
+use super::notices::Notices;
 use super::open::{OpenAccounts, Place};
+use super::recent::Recent;
 use super::records::Quotas;
 
 /// The part of a volume's size that stands for one object. Names, symbolic links and attributes use no bytes of the size, but
@@ -27,7 +29,8 @@ const SIZE_PER_OBJECT: u64 = 4096;
 /// The least number of objects that a volume with a size may hold.
 const OBJECTS_MIN: u64 = 1024;
 
-/// Returns the most objects that a volume with a size may hold: one for each [`SIZE_PER_OBJECT`], at least [`OBJECTS_MIN`].
+/// Returns the most objects that a volume with a size may hold: one for each [`SIZE_PER_OBJECT`], at least [`OBJECTS_MIN`]. Each name
+/// of an object beyond its first counts like an object.
 pub(crate) fn objects_max(size: u64) -> u64 {
     (size / SIZE_PER_OBJECT).max(OBJECTS_MIN)
 }
@@ -35,9 +38,9 @@ pub(crate) fn objects_max(size: u64) -> u64 {
 /// The owners of an object, as far as they may be limited: the volume first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owners {
-    tree: u64,
-    uid: u32,
-    gid: u32,
+    pub(super) tree: u64,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
 }
 
 impl Owners {
@@ -79,10 +82,11 @@ pub(crate) struct Kinds(u8);
 impl Kinds {
     pub(crate) const NONE: Kinds = Kinds(0);
     pub(crate) const ALL: Kinds = Kinds(15);
+    pub(crate) const VOLUME: Kinds = Kinds(1);
     /// Those whose limits do not bind the superuser.
     pub(crate) const PERSONS: Kinds = Kinds(12);
 
-    fn with(self, kind: QuotaKind) -> Kinds {
+    pub(super) fn with(self, kind: QuotaKind) -> Kinds {
         Kinds(self.0 | kind.bit())
     }
 
@@ -105,6 +109,12 @@ impl Kinds {
     fn each(self) -> impl Iterator<Item = QuotaKind> {
         QuotaKind::ALL.into_iter().filter(move |kind| self.has(*kind))
     }
+
+    /// Returns which of these places are those of its kinds.
+    #[inline]
+    fn among(self, places: &[Place; 4]) -> impl Iterator<Item = Place> {
+        (0..4).filter(move |kind| self.0 & 1 << kind != 0).map(|kind| places[kind])
+    }
 }
 
 /// What is reserved, and in the accounts of which owners.
@@ -114,14 +124,14 @@ pub(crate) struct Reservation {
     /// The kinds of owners in whose accounts it is.
     pub(crate) kinds: Kinds,
     pub(crate) amount: UsageRecord,
-    /// Where these accounts are, by kind, if that is known.
-    pub(crate) places: Option<[Place; 4]>,
+    /// Where these accounts are, by kind, as far as that is known.
+    pub(crate) places: [Place; 4],
 }
 
 impl Reservation {
     /// Returns where the account of a kind is, if that is known.
     fn place(&self, kind: QuotaKind) -> Option<Place> {
-        self.places.filter(|_| self.kinds.has(kind)).map(|places| places[usize::from(kind.byte())])
+        Some(self.places[usize::from(kind.byte())]).filter(|place| self.kinds.has(kind) && place.is_known())
     }
 }
 
@@ -155,6 +165,8 @@ pub(crate) enum Refusal {
 pub(crate) struct Ledger {
     /// Whether anything is limited. Read without the lock, so that no limits cost nothing.
     is_limited: AtomicBool,
+    /// Whether accounts may be open: from the first limit on.
+    has_accounts: AtomicBool,
     accounts: Mutex<Accounts>,
 }
 
@@ -166,6 +178,7 @@ pub(crate) struct Accounts {
     quotas: Quotas,
     /// Callers that a quota refused, by its kind.
     refused: [u64; QuotaKind::ALL.len()],
+    notices: Notices,
     /// The kinds of which any owner has a limit.
     limited: Kinds,
     /// The flush after which all unstable data is reserved for: what was accepted before the newest limit may not be.
@@ -173,6 +186,8 @@ pub(crate) struct Accounts {
     /// Whether any of them is a soft limit.
     has_soft: bool,
     open: OpenAccounts,
+    /// The accounts of owners that something was reserved for lately.
+    recent: Recent,
     /// The time of the newest call that reserved something.
     now: Time,
 }
@@ -190,8 +205,21 @@ impl Ledger {
     }
 
     /// Whether anything is limited.
+    #[inline]
     pub(crate) fn is_limited(&self) -> bool {
         self.is_limited.load(Ordering::Acquire)
+    }
+
+    /// Whether transactions must tell accounts what they change.
+    #[inline]
+    pub(crate) fn has_accounts(&self) -> bool {
+        self.has_accounts.load(Ordering::Acquire)
+    }
+
+    /// Has transactions that begin from now on tell accounts what they change. Called before the first account is opened, so that it
+    /// misses none.
+    pub(crate) fn expect_accounts(&self) {
+        self.has_accounts.store(true, Ordering::Release);
     }
 
     /// Locks the accounts.
@@ -208,6 +236,9 @@ impl Ledger {
                 accounts.limited = accounts.limited.with(owner.kind);
                 accounts.has_soft |= limits.has_soft();
             }
+        }
+        if accounts.limited != Kinds::NONE {
+            self.expect_accounts();
         }
         self.is_limited.store(accounts.limited != Kinds::NONE, Ordering::Release);
     }
@@ -233,6 +264,7 @@ impl Ledger {
 
     fn limits_changed(&self, accounts: &mut Accounts) {
         self.note_limited(accounts);
+        accounts.recent.clear();
         let owners: Vec<Owner> = accounts.open.owners().collect();
         for owner in owners {
             accounts.apply_limits(owner);
@@ -251,9 +283,15 @@ impl Accounts {
         &self.quotas
     }
 
-    /// Counts a caller that a quota of this kind refuses.
-    pub(crate) fn count_refused(&mut self, kind: QuotaKind) {
-        self.refused[usize::from(kind.byte())] += 1;
+    /// Counts a caller that the quota of this owner refuses.
+    pub(crate) fn count_refused(&mut self, owner: Owner, now: Time) {
+        self.refused[usize::from(owner.kind.byte())] += 1;
+        self.notices.add(owner, QuotaNotice::Refused, now);
+    }
+
+    /// Returns what happened to quotas since this was called before, and how much more that was not kept.
+    pub(crate) fn take_notices(&mut self) -> (Vec<(Owner, QuotaNotice)>, u64) {
+        self.notices.take()
     }
 
     /// Returns how many callers quotas of each kind have refused.
@@ -305,6 +343,7 @@ impl Accounts {
 
     /// Opens the account of an owner that uses so much now. No transaction may be in progress.
     pub(crate) fn open(&mut self, owner: Owner, used: UsageRecord) {
+        self.recent.clear();
         self.open.add(owner, Account::new(used));
         self.apply_limits(owner);
     }
@@ -322,20 +361,43 @@ impl Accounts {
     /// Reserves for all owners, or for none; `flushed` is the last flush done.
     pub(crate) fn reserve(&mut self, claim: &Claim, flushed: u64) -> Result<Reservation, Refusal> {
         self.now = self.now.max(claim.now);
+        let Claim { owners, amount, .. } = *claim;
+        let (all, places) = match self.recent.get(owners) {
+            Some(found) => found,
+            None => self.find(owners)?,
+        };
+        let kinds = claim.kinds.intersection(all);
+        self.reserve_by_limits(claim, flushed, kinds, &places)?;
+        Ok(Reservation { owners, kinds, amount, places })
+    }
+
+    /// Finds the open accounts of owners.
+    #[cold]
+    fn find(&mut self, owners: Owners) -> Result<(Kinds, [Place; 4]), Refusal> {
         let (mut kinds, mut places) = (Kinds::NONE, [Place::NONE; 4]);
-        for kind in claim.kinds.intersection(self.limited).each() {
-            let owner = claim.owners.of_kind(kind);
-            let Some(place) = self.open.place(owner) else {
-                if self.limits_of(owner).is_some() {
-                    return Err(Refusal::Unopened(owner));
-                }
-                continue;
-            };
-            kinds = kinds.with(kind);
-            places[usize::from(kind.byte())] = place;
-            if claim.exempt.has(kind) {
-                continue;
+        for kind in self.limited.each() {
+            let owner = owners.of_kind(kind);
+            if let Some(place) = self.open.place(owner) {
+                kinds = kinds.with(kind);
+                places[usize::from(kind.byte())] = place;
+            } else if self.limits_of(owner).is_some() {
+                return Err(Refusal::Unopened(owner));
             }
+        }
+        self.recent.put(owners, kinds, places);
+        Ok((kinds, places))
+    }
+
+    /// Reserves in the accounts of these kinds, if all limits allow that.
+    fn reserve_by_limits(
+        &mut self,
+        claim: &Claim,
+        flushed: u64,
+        kinds: Kinds,
+        places: &[Place; 4],
+    ) -> Result<(), Refusal> {
+        for kind in kinds.difference(claim.exempt).each() {
+            let (owner, place) = (claim.owners.of_kind(kind), places[usize::from(kind.byte())]);
             let mut checked = self.open.at(place).check(claim.amount, flushed, claim.now);
             if checked.is_ok() && claim.amount.bytes > 0 && flushed < self.complete_after {
                 checked = Err(Shortage::Unflushed);
@@ -346,10 +408,8 @@ impl Accounts {
                 Err(Shortage::Full) => return Err(self.refusal(owner, claim.amount)),
             }
         }
-        for kind in kinds.each() {
-            self.open.at(places[usize::from(kind.byte())]).reserve(claim.amount);
-        }
-        Ok(Reservation { owners: claim.owners, kinds, amount: claim.amount, places: Some(places) })
+        kinds.among(places).for_each(|place| self.open.at(place).reserve(claim.amount));
+        Ok(())
     }
 
     /// Returns whether the size of the volume or a quota refuses this.
@@ -411,6 +471,24 @@ impl Accounts {
         }
     }
 
+    /// Counts a new object, if no limit matters to it. Returns whether that is so; otherwise, nothing is counted.
+    #[inline]
+    pub(crate) fn count_object(&mut self, owners: Owners) -> bool {
+        let Some((kinds, places)) = self.recent.get(owners) else { return false };
+        // Accounts of other kinds may be open too.
+        if self.open.kinds().difference(kinds) != Kinds::NONE {
+            return false;
+        }
+        for (kind, place) in places.iter().enumerate() {
+            if kinds.0 & 1 << kind != 0 && !self.open.at(*place).count_object() {
+                let counted = Kinds(kinds.0 & ((1 << kind) - 1));
+                counted.among(&places).for_each(|place| self.open.at(place).change(0, -1));
+                return false;
+            }
+        }
+        true
+    }
+
     /// Counts what a transaction changes, and releases what was reserved for it. Returns the quotas whose soft limits begin or cease
     /// to be exceeded by it.
     pub(crate) fn settle(
@@ -418,7 +496,8 @@ impl Accounts {
         deltas: &[UsageDelta],
         reservations: &[Reservation],
     ) -> Vec<(Owner, QuotaRecord)> {
-        for delta in deltas {
+        let kinds = self.open.kinds();
+        for delta in deltas.iter().filter(|delta| kinds.has(delta.kind)) {
             let owner = Owner::new(delta.kind, delta.id);
             let reserved =
                 reservations.iter().find(|reservation| reservation.owners.of_kind(delta.kind) == owner);
@@ -427,12 +506,7 @@ impl Accounts {
                 self.open.at(place).change(delta.bytes, delta.inodes);
             }
         }
-        let mut changed = Vec::new();
-        if self.has_soft {
-            for delta in deltas {
-                changed.extend(self.note_exceeded(Owner::new(delta.kind, delta.id), self.now));
-            }
-        }
+        let changed = self.note_all_exceeded(deltas);
         // Last, as an account stays in its place while something is reserved in it.
         for reservation in reservations {
             self.release(reservation);
@@ -440,11 +514,23 @@ impl Accounts {
         changed
     }
 
+    /// Notes which soft limits are exceeded after these changes. Returns the quotas that change with that.
+    fn note_all_exceeded(&mut self, deltas: &[UsageDelta]) -> Vec<(Owner, QuotaRecord)> {
+        if !self.has_soft {
+            return Vec::new();
+        }
+        let owners = deltas.iter().map(|delta| Owner::new(delta.kind, delta.id));
+        owners.filter_map(|owner| self.note_exceeded(owner, self.now)).collect()
+    }
+
     /// Notes which soft limits of an owner are exceeded. Returns its quota if that changed. When there are very many notes, further
     /// ones are kept with open accounts only: as anybody can use many numbers of users, memory must not grow with them.
     pub(crate) fn note_exceeded(&mut self, owner: Owner, now: Time) -> Option<(Owner, QuotaRecord)> {
         let account = self.open.get_mut(owner).filter(|account| account.limits().has_soft())?;
         let exceeded = account.note_exceeded(now)?;
+        if exceeded.bytes == Some(now) || exceeded.inodes == Some(now) {
+            self.notices.add(owner, QuotaNotice::SoftExceeded, now);
+        }
         let before = self.record(owner);
         if before.is_empty() && self.quotas.notes() >= QUOTA_NOTES_MAX {
             return None;
@@ -454,3 +540,6 @@ impl Accounts {
         Some((owner, record))
     }
 }
+
+#[cfg(test)]
+mod tests;

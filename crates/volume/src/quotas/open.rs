@@ -9,6 +9,7 @@ use crate::api::quotas::Owner;
 use crate::limits::ACCOUNTS_MAX;
 
 use super::account::Account;
+use super::ledger::Kinds;
 
 /// Most places that are searched for an idle account. If there is none, there is one account more, so that a search never takes long
 /// while operations wait for it, and never comes back to an account that was just opened.
@@ -20,7 +21,11 @@ pub(crate) struct Place(u32);
 
 impl Place {
     /// Stands for no place.
-    pub(super) const NONE: Place = Place(u32::MAX);
+    pub(crate) const NONE: Place = Place(u32::MAX);
+
+    pub(super) fn is_known(self) -> bool {
+        self != Place::NONE
+    }
 }
 
 /// The open accounts, found by their owners, or without a search by their places.
@@ -31,6 +36,8 @@ pub(super) struct OpenAccounts {
     accounts: Vec<(Owner, Account)>,
     /// Where the next search for an idle account begins.
     next: usize,
+    /// The kinds of which there was one.
+    kinds: Kinds,
 }
 
 /// Returns a number that no other owner has: ids of users and groups have 32 bits, and trees are numbered from 1.
@@ -44,6 +51,13 @@ impl OpenAccounts {
         self.places.get(&number(owner)).copied()
     }
 
+    /// Returns the kinds of owners whose accounts may be open.
+    #[inline]
+    pub(super) fn kinds(&self) -> Kinds {
+        self.kinds
+    }
+
+    #[inline]
     pub(super) fn at(&mut self, place: Place) -> &mut Account {
         &mut self.accounts[place.0 as usize].1
     }
@@ -66,6 +80,7 @@ impl OpenAccounts {
         if self.places.contains_key(&number(owner)) {
             return;
         }
+        self.kinds = self.kinds.with(owner.kind);
         let idle = if self.accounts.len() < ACCOUNTS_MAX { None } else { self.next_idle() };
         let place = idle.unwrap_or(self.accounts.len());
         if let Some((before, closed)) = self.accounts.get_mut(place) {

@@ -4,6 +4,7 @@ use super::world::World;
 use crate::api::ids::Ino;
 use crate::api::request::Error;
 use crate::api::state::StateChange;
+use crate::api::trees::{TreeError, TreeState};
 use crate::media::Space;
 use crate::segments::space::RoomToGrow;
 
@@ -16,6 +17,7 @@ fn only_changes_that_take_no_room_go_on() {
         world.create(Ino::ROOT, name).unwrap();
     }
     let file = world.create(Ino::ROOT, "data").unwrap();
+    let directory = world.mkdir(Ino::ROOT, "tree").unwrap();
     world.write(file, 0, &[7; 400_000]).unwrap();
     world.background();
     world.volume.space.refresh(1 << 30, DEVICE, RoomToGrow::State, true);
@@ -28,9 +30,11 @@ fn only_changes_that_take_no_room_go_on() {
     assert_eq!(deallocate(100_000, 100_000), Ok(()));
     assert_eq!(deallocate(399_999, 1), Ok(()), "the end is cut off");
     world.chmod(file, 0o600);
+    assert_eq!(world.tree(directory), Err(TreeError::Failed(Error::NoSpace)));
     world.remove(Ino::ROOT, "other").unwrap();
     world.background();
     assert_eq!(world.rename((Ino::ROOT, "data"), (Ino::ROOT, "longer")), Ok(()), "there is room again");
+    assert_eq!(world.tree(directory), Ok(TreeState::Ready));
     world.check();
 }
 
@@ -45,7 +49,7 @@ fn protocol_state_has_room_where_files_have_none() {
             volume.change_state(&[put(1)]).map(drop),
             if allowed { Ok(()) } else { Err(Error::NoSpace) }
         );
-        assert_eq!(volume.begin(volume.number()).map(drop), Err(Error::NoSpace));
+        assert_eq!(volume.begin().map(drop), Err(Error::NoSpace));
     }
     assert!(volume.change_state(&[StateChange { value: None, ..put(1) }]).is_ok());
 }

@@ -15,7 +15,7 @@ use crate::background::rebuild::rebuild;
 use crate::encoding::key;
 use crate::encoding::key::FIRST;
 use crate::media::memory::MemoryMedia;
-use crate::media::{Blob, Media, RandomFile, Space};
+use crate::media::{Blob, Media, RandomFile, Space, Tenure};
 use crate::options::Options;
 use crate::tables::index::{CheckedFile, Index, IndexError, LostRanges, Salvage};
 
@@ -71,8 +71,8 @@ impl Media for FullAfterReplacement {
         self.0.space()
     }
 
-    fn lease_held(&self) -> bool {
-        self.0.lease_held()
+    fn tenure(&self) -> Tenure {
+        self.0.tenure()
     }
 }
 

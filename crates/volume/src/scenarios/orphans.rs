@@ -131,7 +131,7 @@ fn a_nameless_file_without_an_orphan_record_is_a_fault() {
     world.volume.hold(file);
     world.remove(Ino::ROOT, "file").unwrap();
     // The state that a program without orphan support would leave.
-    let mut change = world.volume.begin(FIRST).unwrap();
+    let mut change = world.volume.begin().unwrap();
     change.delete(crate::encoding::key::orphan(FIRST.object(file)));
     change.put(crate::encoding::key::orphan(FIRST.object(Ino(77))), Vec::new());
     change.commit();

@@ -7,7 +7,7 @@ use super::volumes::{NOW, assert_clean, make, open, work};
 use super::world::{World, nothing};
 use crate::api::attributes::SetAttributes;
 use crate::api::ids::Ino;
-use crate::api::quotas::{Exceeded, Grace, Limit, Limits, Owner, QuotaKind};
+use crate::api::quotas::{Exceeded, Grace, Limit, Limits, Owner, QuotaKind, QuotaNotice};
 use crate::api::request::{Access, Answer, Credentials, Error, Request};
 use crate::api::results::{CreateHow, SetXattr, Stability};
 use crate::api::time::Time;
@@ -281,6 +281,7 @@ fn a_soft_limit_may_be_exceeded_for_the_grace_period_over_restarts() {
     assert_eq!(volume.quota(user(1001)).unwrap().exceeded, Exceeded::default());
     one.write(&volume, file, 1000, 1, Stability::Unstable).unwrap();
     work(&pool);
+    assert_eq!(volume.take_quota_notices(), (vec![(user(1001), QuotaNotice::SoftExceeded)], 0));
     let mut disk = world.disk.after_kill();
     for _ in 0..2 {
         let pool = open(&disk);
@@ -296,6 +297,7 @@ fn a_soft_limit_may_be_exceeded_for_the_grace_period_over_restarts() {
             [(0, 0), (0, 0), (1, 1), (0, 0)],
             "one user exceeds, one call failed"
         );
+        assert_eq!(volume.take_quota_notices(), (vec![(user(1001), QuotaNotice::Refused)], 0));
         one.truncate(&volume, file, 1001).unwrap();
         work(&pool);
         assert_clean(&disk);

@@ -335,7 +335,7 @@ fn a_volume_that_lost_its_lease_changes_nothing() {
     let mut world = World::new();
     let directory_created =
         world.create_how(Ino::ROOT, "a", &CreateHow::Guarded(SetAttributes::default())).unwrap();
-    world.disk.lose_lease();
+    world.disk.lose_tenure();
     world.commit();
     assert_eq!(world.durable(directory_created.after), Durable::Failed);
     assert_eq!(world.create(Ino::ROOT, "b"), Err(Error::ReadOnly));

@@ -2,14 +2,21 @@
 
 use super::world::{World, nothing};
 use crate::api::ids::Ino;
-use crate::api::quotas::{Limit, Limits, Owner, QuotaKind};
+use std::time::Duration;
+
+use crate::api::quotas::{Exceeded, Grace, Limit, Limits, Owner, QuotaKind};
 use crate::api::request::Error;
 use crate::api::results::Stability;
 use crate::api::trees::{Refusal, TreeError, TreeState};
 use crate::background::Progress;
 
+/// The quota of the tree of a directory.
+fn tree(root: Ino) -> Owner {
+    Owner::new(QuotaKind::Tree, root.0)
+}
+
 impl World {
-    fn tree(&mut self, root: Ino) -> Result<TreeState, TreeError> {
+    pub(super) fn tree(&mut self, root: Ino) -> Result<TreeState, TreeError> {
         let now = self.now();
         self.volume.create_tree(root, now).map(|(tree, _)| tree.state)
     }
@@ -36,15 +43,23 @@ impl World {
     }
 
     fn limit_tree(&mut self, root: Ino, bytes: Option<u64>, inodes: Option<u64>) -> Result<(), Error> {
-        let now = self.now();
         let limit = |hard| Limit { soft: None, hard };
-        let limits = Limits { bytes: limit(bytes), inodes: limit(inodes) };
-        self.volume.set_quota(Owner::new(QuotaKind::Tree, root.0), Some(limits), now).map(drop)
+        self.set_limits(tree(root), Limits { bytes: limit(bytes), inodes: limit(inodes) })
+    }
+
+    fn set_limits(&mut self, owner: Owner, limits: Limits) -> Result<(), Error> {
+        let now = self.now();
+        self.volume.set_quota(owner, Some(limits), now).map(drop)
     }
 
     fn used_by(&self, root: Ino) -> (u64, u64) {
-        let quota = self.volume.quota(Owner::new(QuotaKind::Tree, root.0)).unwrap();
+        let quota = self.volume.quota(tree(root)).unwrap();
         (quota.bytes_used, quota.inodes_used)
+    }
+
+    /// Since when the soft limits of a tree are exceeded.
+    fn exceeded_by(&self, root: Ino) -> Exceeded {
+        self.volume.quota(tree(root)).unwrap().exceeded
     }
 
     /// Writes, and lets flushes go on until the volume says whether there is room.
@@ -131,6 +146,68 @@ fn limits_of_a_tree_bind_everybody() {
         assert_eq!(world.used_by(root), (used.0 + 100_000, used.1 + 1));
         world.limit_tree(root, None, None).unwrap();
     }
+    world.check();
+}
+
+#[test]
+fn soft_limits_of_a_tree_may_be_exceeded_for_the_grace_period_over_restarts() {
+    const SOFT: u64 = 1000;
+    let mut world = World::new();
+    let [bytes, inodes] = ["bytes", "inodes"].map(|name| world.mkdir(Ino::ROOT, name).unwrap());
+    let file = world.create(bytes, "file").unwrap();
+    for root in [bytes, inodes] {
+        let made = world.tree(root).unwrap();
+        assert_eq!(made == TreeState::Ready, root == inodes);
+        world.walk();
+    }
+    // Limits of its own, and those of all other trees.
+    let soft = |soft, hard| Limit { soft: Some(soft), hard: Some(hard) };
+    let limits = Limits { bytes: soft(SOFT, 4 * SOFT), ..Limits::default() };
+    world.set_limits(tree(bytes), limits).unwrap();
+    let limits = Limits { inodes: soft(2, 5), ..Limits::default() };
+    world.set_limits(Owner::others(QuotaKind::Tree), limits).unwrap();
+    let grace = Grace { bytes: Duration::from_secs(100), inodes: Duration::from_secs(200) };
+    let now = world.now();
+    world.volume.set_grace(QuotaKind::Tree, Some(grace), now).unwrap();
+    world.fill(file, 1000, Stability::FileSync).unwrap();
+    world.create(inodes, "first").unwrap();
+    assert_eq!([bytes, inodes].map(|root| world.exceeded_by(root)), [Exceeded::default(); 2]);
+    world.fill(file, 1001, Stability::Unstable).unwrap();
+    world.create(inodes, "second").unwrap();
+    world.background();
+    let [since_bytes, since_inodes] = [world.exceeded_by(bytes).bytes, world.exceeded_by(inodes).inodes];
+    let (since_bytes, since_inodes) = (since_bytes.unwrap(), since_inodes.unwrap());
+    for seed in 0..2 {
+        world.crash(seed);
+        assert_eq!(world.exceeded_by(bytes), Exceeded { bytes: Some(since_bytes), inodes: None });
+        assert_eq!(world.exceeded_by(inodes), Exceeded { bytes: None, inodes: Some(since_inodes) });
+        // The superuser is bound too, up to the hard limit meanwhile and to the soft one then.
+        world.set_clock(since_bytes.plus(Duration::from_secs(99)));
+        world.fill(file, 1002, Stability::FileSync).unwrap();
+        world.set_clock(since_bytes.plus(Duration::from_secs(100)));
+        assert_eq!(world.fill(file, 1003, Stability::FileSync), Err(Error::QuotaExceeded));
+        world.fill(file, 500, Stability::FileSync).unwrap();
+        world.set_clock(since_inodes.plus(Duration::from_secs(199)));
+        world.create(inodes, &format!("third {seed}")).unwrap();
+        world.set_clock(since_inodes.plus(Duration::from_secs(200)));
+        assert_eq!(world.create(inodes, "fourth"), Err(Error::QuotaExceeded));
+        assert_eq!(world.volume.quota_counts()[1], (2, 2), "two trees exceed, two calls failed");
+        world.remove(inodes, &format!("third {seed}")).unwrap();
+        world.check();
+    }
+    // What ceases to be exceeded may be exceeded again, for as long.
+    world.truncate(file, SOFT).unwrap();
+    world.remove(inodes, "second").unwrap();
+    assert_eq!([bytes, inodes].map(|root| world.exceeded_by(root)), [Exceeded::default(); 2]);
+    world.fill(file, 4000, Stability::Unstable).unwrap();
+    assert_eq!(world.fill(file, 4001, Stability::Unstable), Err(Error::QuotaExceeded));
+    for name in ["second", "third", "fourth"] {
+        world.create(inodes, name).unwrap();
+    }
+    assert_eq!(world.create(inodes, "fifth"), Err(Error::QuotaExceeded));
+    world.background();
+    assert!(world.exceeded_by(bytes).bytes > Some(since_bytes));
+    assert!(world.exceeded_by(inodes).inodes > Some(since_inodes));
     world.check();
 }
 
@@ -285,8 +362,7 @@ fn unstable_data_moves_with_its_reservation() {
     world.fill(another, 10_000, Stability::FileSync).unwrap();
     world.background();
     assert_eq!(world.used_by(root), (100_000, POPULATED.1 + 1));
-    let owner = Owner::new(QuotaKind::Tree, root.0);
-    assert_eq!(world.volume.own.ledger.lock().reserved(owner), Default::default());
+    assert_eq!(world.volume.own.ledger.lock().reserved(tree(root)), Default::default());
     world.check();
 }
 

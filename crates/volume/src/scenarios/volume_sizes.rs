@@ -6,7 +6,7 @@ use super::volumes::{NOW, assert_clean, content, fill, make, open, options, pati
 use super::world::{World, nothing};
 use crate::api::attributes::SetAttributes;
 use crate::api::ids::Ino;
-use crate::api::quotas::Owner;
+use crate::api::quotas::{Owner, QuotaKind};
 use crate::api::request::{Access, Answer, Credentials, Error, Request};
 use crate::api::results::{CreateHow, SetXattr, Stability, VolumeStatus};
 use crate::background::Progress;
@@ -299,4 +299,47 @@ fn many_writers_at_once_do_not_exceed_the_size() {
     assert_eq!(status(&volume).bytes_used, accepted);
     assert!((SIZE - 777..=SIZE).contains(&accepted), "{accepted}");
     assert_eq!(volume.own.ledger.lock().reserved(Owner::VOLUME).bytes, 0);
+}
+
+#[test]
+fn a_size_limits_the_number_of_names() {
+    let world = World::new();
+    let pool = Arc::clone(world.volume.pool());
+    let volume = sized(&pool, MIB);
+    let file = create(&volume, b"file");
+    let name = |number: usize| format!("{number:0>200}").into_bytes();
+    let link = |number| attempt(&volume, |v, r| v.link(r, file, Ino::ROOT, &name(number), &mut nothing));
+    let made = (0..2000).find(|number| link(*number).is_err_and(|error| error == Error::NoSpace)).unwrap();
+    assert_eq!(made, 1022, "with the root and the first name");
+    assert_eq!((status(&volume).inodes_used, status(&volume).inodes_free), (1024, 0));
+    let make = |name: &[u8]| {
+        let set = SetAttributes::default();
+        attempt(&volume, |v, r| v.make_directory(r, Ino::ROOT, name, &set, &mut nothing))
+    };
+    assert_eq!(make(b"directory").map(drop), Err(Error::NoSpace));
+    let owner = Owner::new(QuotaKind::User, 0);
+    let of_user = volume.quota(owner).unwrap();
+    assert_eq!(of_user.inodes_used, 2, "whoever makes a name for a file of others costs them nothing");
+    // A name that is removed makes room for another, and so does one that is replaced.
+    let remove = |name: &[u8]| patiently(&volume, |v, r| v.remove(r, Ino::ROOT, name, &mut nothing));
+    let rename = |from: &[u8], to: &[u8]| {
+        patiently(&volume, |v, r| v.rename(r, (Ino::ROOT, from), (Ino::ROOT, to), &mut nothing))
+    };
+    remove(&name(0));
+    assert!(link(made).is_ok() && link(made + 1).is_err());
+    remove(&name(1));
+    create(&volume, b"other");
+    assert!(link(made + 1).is_err());
+    rename(b"other", &name(2));
+    assert!(link(made + 1).is_ok() && link(made + 2).is_err());
+    rename(&name(3), b"file");
+    assert!(link(made + 2).is_err(), "both are names of the same file");
+    work(&pool);
+    assert_clean(&world.disk);
+    for number in 4..made + 2 {
+        remove(&name(number));
+    }
+    work(&pool);
+    assert_eq!(status(&volume).inodes_used, 4, "the root, two files, and a second name");
+    assert_clean(&world.disk);
 }

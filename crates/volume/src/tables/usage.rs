@@ -163,6 +163,19 @@ pub fn deltas(inode: &InodeRecord, bytes: i64, inodes: i64) -> Vec<UsageDelta> {
     deltas
 }
 
+/// Returns all that an inode adds to the counters.
+pub fn whole(inode: &InodeRecord) -> impl Iterator<Item = UsageDelta> {
+    let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let further = further_names(signed(inode.usage_objects()) - 1);
+    deltas(inode, signed(inode.usage_bytes()), 1).into_iter().chain([further])
+}
+
+/// Returns the change to the counter of a volume when an object that has a name gets or loses so many. Only volumes count these: in
+/// another user's or group's directories, anybody may give their files more names.
+pub fn further_names(count: i64) -> UsageDelta {
+    UsageDelta { kind: QuotaKind::Volume, id: 0, bytes: 0, inodes: count }
+}
+
 /// Returns the changes to the counters of trees if an inode that uses so much leaves one for another.
 pub fn moved(from: u64, to: u64, bytes: i64) -> Vec<UsageDelta> {
     let of = |id, bytes, inodes| UsageDelta { kind: QuotaKind::Tree, id, bytes, inodes };

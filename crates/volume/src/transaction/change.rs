@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use parking_lot::RwLockReadGuard;
+use parking_lot::{MutexGuard, RwLockReadGuard};
 
 use crate::api::ids::{ObjectId, Seq, VolumeNumber};
 use crate::api::quotas::{Owner, QuotaKind};
@@ -21,10 +21,13 @@ use crate::encoding::record::{ExtentMapping, InodeRecord, QuotaRecord, Source, T
 use crate::file::extent_map::{decode_verified, memtable_mappings};
 use crate::limits::REQUEST_ANSWER_BYTES_MAX;
 use crate::pool::Pool;
-use crate::quotas::{Accounts, Ledger, Reservation};
+use crate::quotas::{Accounts, Ledger, Owners, Reservation};
 use crate::tables::read_view::ReadView;
 use crate::tables::usage;
 use crate::transaction::apply;
+use crate::transaction::attempt::Stop;
+use crate::transaction::growth::ONE_OBJECT;
+use crate::volume::Volume;
 
 /// Most bytes of a mapping in an entry besides its record: tag, key and lengths.
 const MAPPING_OVERHEAD_BYTES: usize = 32;
@@ -36,8 +39,12 @@ pub struct Change<'v> {
     view: RwLockReadGuard<'v, Arc<ReadView>>,
     draft: Draft,
     inline_bytes: u64,
+    /// The accounts of the volume, unless a background step changes it.
+    ledger: Option<&'v Ledger>,
     /// What is reserved of limits, which the usage that it adds replaces.
     growth: Vec<Reservation>,
+    /// The accounts, locked, if what it adds to the usage is counted there already.
+    accounts: Option<MutexGuard<'v, Accounts>>,
     /// The quota that it sets, with the flush that writes back everything accepted so far.
     quota: Option<Box<NewQuota>>,
     /// The flush that the cached reply waits for.
@@ -57,28 +64,39 @@ pub struct NewQuota {
     pub now: Time,
 }
 
-impl Pool {
-    /// Begins a caller's transaction in a volume that adds something.
+/// In which volume a transaction is.
+#[derive(Clone, Copy)]
+struct In<'v> {
+    volume: VolumeNumber,
+    /// The accounts of the volume, if they are at hand.
+    ledger: Option<&'v Ledger>,
+}
+
+impl In<'_> {
+    fn number(volume: VolumeNumber) -> In<'static> {
+        In { volume, ledger: None }
+    }
+}
+
+impl Volume {
+    /// Begins a caller's transaction that adds something.
     ///
     /// # Errors
-    /// The errors of [`Pool::begin_freeing`], and `NoSpace` if there is no room to checkpoint what it adds.
-    pub(crate) fn begin(&self, volume: VolumeNumber) -> Result<Change<'_>, Error> {
-        if !self.space.can_checkpoint() {
-            return Err(Error::NoSpace);
-        }
-        self.begin_freeing(volume)
+    /// The errors of [`Volume::begin_freeing`], and `NoSpace` if there is no room to checkpoint what it adds.
+    pub(crate) fn begin(&self) -> Result<Change<'_>, Error> {
+        self.begin_adding(self.place())
     }
 
     /// Begins a transaction that adds records of protocol state. On a full disk there is still room for them, as far as it is not
     /// used up.
     ///
     /// # Errors
-    /// Those of [`Pool::begin`].
-    pub(crate) fn begin_state(&self, volume: VolumeNumber) -> Result<Change<'_>, Error> {
+    /// Those of [`Volume::begin`].
+    pub(crate) fn begin_state(&self) -> Result<Change<'_>, Error> {
         if !self.space.can_keep_state() {
             return Err(Error::NoSpace);
         }
-        self.begin_freeing(volume)
+        self.begin_removing(self.place())
     }
 
     /// Begins a caller's transaction that works on a full disk too: it removes, or changes what exists.
@@ -86,12 +104,39 @@ impl Pool {
     /// # Errors
     /// `ReadOnly` if the volume refuses changes, `Busy` if the journal or the memtables are so full that only background
     /// work may go on.
+    pub(crate) fn begin_freeing(&self) -> Result<Change<'_>, Error> {
+        self.begin_removing(self.place())
+    }
+
+    fn place(&self) -> In<'_> {
+        In { volume: self.number(), ledger: Some(&self.own.ledger) }
+    }
+}
+
+impl Pool {
+    /// Like [`Volume::begin`], in a volume of this number.
+    pub(crate) fn begin(&self, volume: VolumeNumber) -> Result<Change<'_>, Error> {
+        self.begin_adding(In::number(volume))
+    }
+
+    /// Like [`Volume::begin_freeing`], in a volume of this number.
     pub(crate) fn begin_freeing(&self, volume: VolumeNumber) -> Result<Change<'_>, Error> {
+        self.begin_removing(In::number(volume))
+    }
+
+    fn begin_adding<'v>(&'v self, place: In<'v>) -> Result<Change<'v>, Error> {
+        if !self.space.can_checkpoint() {
+            return Err(Error::NoSpace);
+        }
+        self.begin_removing(place)
+    }
+
+    fn begin_removing<'v>(&'v self, place: In<'v>) -> Result<Change<'v>, Error> {
         if self.committer.is_busy() || self.memtables_are_full() {
             self.checkpoints.kick();
             return Err(if self.refuses_changes().is_some() { Error::ReadOnly } else { Error::Busy });
         }
-        self.begin_change(volume)
+        self.begin_change(place)
     }
 
     /// Whether one memtable is being checkpointed and the next one is full already.
@@ -121,10 +166,11 @@ impl Pool {
             self.checkpoints.kick();
             return Err(if self.refuses_changes().is_some() { Error::ReadOnly } else { Error::Busy });
         }
-        self.begin_change(volume)
+        self.begin_change(In::number(volume))
     }
 
-    fn begin_change(&self, volume: VolumeNumber) -> Result<Change<'_>, Error> {
+    fn begin_change<'v>(&'v self, place: In<'v>) -> Result<Change<'v>, Error> {
+        let In { volume, ledger } = place;
         if self.refuses_changes().is_some() {
             return Err(Error::ReadOnly);
         }
@@ -137,7 +183,9 @@ impl Pool {
             view,
             draft: Draft::new(volume),
             inline_bytes: 0,
+            ledger,
             growth: Vec::new(),
+            accounts: None,
             quota: None,
             flush: FlushWait::default(),
         })
@@ -151,7 +199,7 @@ struct Older {
     value: Option<Value>,
 }
 
-impl Change<'_> {
+impl<'v> Change<'v> {
     /// Returns the read view, which stays unchanged until the transaction is done.
     pub fn view(&self) -> &ReadView {
         &self.view
@@ -190,6 +238,33 @@ impl Change<'_> {
         if bytes != 0 || inodes != 0 {
             self.draft.add_usage(usage::deltas(inode, bytes, inodes));
         }
+    }
+
+    /// Adds a new object to the usage of its owners, and nothing else. The commit follows, as this may lock the accounts until then.
+    ///
+    /// # Errors
+    /// Those of [`Volume::reserve_growth`].
+    pub fn add_object(
+        &mut self,
+        volume: &Volume,
+        request: &Request<'_>,
+        inode: &InodeRecord,
+    ) -> Result<(), Stop> {
+        self.add_usage(inode, 0, 1);
+        let Some(ledger) = self.ledger.filter(|ledger| ledger.is_limited()) else { return Ok(()) };
+        let mut accounts = ledger.lock();
+        if accounts.count_object(Owners::of(inode)) {
+            self.accounts = Some(accounts);
+            return Ok(());
+        }
+        drop(accounts);
+        self.add_growth(volume.reserve_growth(request, Owners::of(inode), ONE_OBJECT)?.keep());
+        Ok(())
+    }
+
+    /// Adds to the usage of the volume that an object which has a name gets or loses so many.
+    pub fn add_further_names(&mut self, count: i64) {
+        self.draft.add_usage([usage::further_names(count)]);
     }
 
     /// Moves what an inode uses to another tree: bytes, and the inode itself.
@@ -332,15 +407,19 @@ impl Change<'_> {
     /// Journals the transaction and makes it visible. The caller holds the locks of everything it changes.
     pub fn commit(mut self) -> Seq {
         self.journal_deferred_state();
-        let own = if self.is_limited() {
-            self.pool.volumes.read().get(&self.draft.volume()).cloned()
-        } else {
-            None
+        let found;
+        let ledger = match self.ledger {
+            None if self.pool.has_limits.load(Ordering::Acquire) => {
+                found = self.pool.volumes.read().get(&self.draft.volume()).cloned();
+                found.as_ref().map(|own| &own.ledger)
+            }
+            ledger => ledger,
         };
-        let accounts = own.as_ref().map(|own| {
-            let mut accounts = own.ledger.lock();
-            self.settle(&own.ledger, &mut accounts);
-            accounts
+        let accounts = self.accounts.take().or_else(|| {
+            let ledger = ledger.filter(|ledger| ledger.has_accounts() && self.concerns_limits())?;
+            let mut accounts = ledger.lock();
+            self.settle(ledger, &mut accounts);
+            Some(accounts)
         });
         let (bytes, entry) = self.draft.finish();
         let seq = self.pool.committer.push(bytes);
@@ -364,10 +443,9 @@ impl Change<'_> {
         seq
     }
 
-    /// Whether limits matter to it.
-    fn is_limited(&self) -> bool {
-        let changes_usage = !self.draft.usage().is_empty() && self.pool.has_limits.load(Ordering::Acquire);
-        changes_usage || !self.growth.is_empty() || self.quota.is_some()
+    /// Whether it changes what accounts say.
+    fn concerns_limits(&self) -> bool {
+        !self.draft.usage().is_empty() || !self.growth.is_empty() || self.quota.is_some()
     }
 
     /// Puts and deletes protocol state records, which the caller checked against their limits.

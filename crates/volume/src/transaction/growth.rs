@@ -6,11 +6,11 @@ use crate::api::ids::VolumeNumber;
 use crate::api::quotas::Owner;
 use crate::api::request::{Credentials, Error, Request};
 use crate::api::time::Time;
-use crate::encoding::record::UsageRecord;
+use crate::encoding::record::{InodeRecord, UsageRecord};
 use crate::file::inodes::{HeldGrowth, InodeState};
 use crate::planted::{Fault, is_planted};
 use crate::pool::{Pool, Subject};
-use crate::quotas::{Claim, Kinds, Ledger, Owners, Refusal, Reservation};
+use crate::quotas::{Claim, Kinds, Ledger, Owners, Place, Refusal, Reservation};
 use crate::tables::read_view::ReadView;
 use crate::tables::usage;
 use crate::tables::usage::Counter;
@@ -92,6 +92,18 @@ impl Volume {
         self.reserve_claim(&claim(request, owners, amount))
     }
 
+    /// Reserves a further name of an object, which counts like an object, but for the volume only.
+    ///
+    /// # Errors
+    /// Those of [`Volume::reserve_growth`].
+    pub(crate) fn reserve_name(
+        &self,
+        request: &Request<'_>,
+        object: &InodeRecord,
+    ) -> Result<Growth<'_>, Stop> {
+        self.reserve_claim(&Claim { kinds: Kinds::VOLUME, ..claim(request, Owners::of(object), ONE_OBJECT) })
+    }
+
     /// Reserves what the new owner or group of an object will use: all that the object does, and what its unstable data may. The
     /// superuser, who gives objects away, does so within the limits of whom he gives them to. Those of `exempt` kinds do not matter.
     pub(crate) fn reserve_for_new_owners(
@@ -110,28 +122,30 @@ impl Volume {
     }
 
     fn reserve_claim(&self, claim: &Claim) -> Result<Growth<'_>, Stop> {
-        let error = match self.try_reserve(claim) {
-            Ok(growth) => return Ok(growth),
-            Err(Refusal::Unopened(owner)) => {
-                return Err(Stop::Missing(Missing::Account(self.number(), owner)));
-            }
-            Err(Refusal::Unflushed(owner)) => {
+        self.try_reserve(claim).map_err(|refusal| self.stop_after(refusal, claim))
+    }
+
+    /// Returns what a caller does to whom nothing is given.
+    fn stop_after(&self, refusal: Refusal, claim: &Claim) -> Stop {
+        let error = match refusal {
+            Refusal::Unopened(owner) => return Stop::Missing(Missing::Account(self.number(), owner)),
+            Refusal::Unflushed(owner) => {
                 let mut accounts = self.own.ledger.lock();
                 accounts.wait_for(owner, claim.amount.bytes, self.flushed_generation(), || {
                     self.write_back.pace()
                 });
                 Error::ObjectBusy
             }
-            Err(Refusal::NoSpace) => self.unless_files_leave(Owner::VOLUME, Error::NoSpace),
-            Err(Refusal::Quota(owner)) => {
+            Refusal::NoSpace => self.unless_files_leave(Owner::VOLUME, Error::NoSpace),
+            Refusal::Quota(owner) => {
                 let error = self.unless_files_leave(owner, Error::QuotaExceeded);
                 if error == Error::QuotaExceeded {
-                    self.own.ledger.lock().count_refused(owner.kind);
+                    self.own.ledger.lock().count_refused(owner, claim.now);
                 }
                 error
             }
         };
-        Err(error.into())
+        error.into()
     }
 
     /// Returns the error of a caller that a limit of an owner refuses. A file that was removed while it was open counts until a
@@ -220,7 +234,7 @@ pub(crate) fn take_growth(state: &mut InodeState, bytes: u64) -> Option<Reservat
     let taken = state.growth.bytes.min(bytes);
     state.growth.bytes -= taken;
     let (owners, kinds) = (Owners::of(state.record()), state.growth.kinds);
-    (taken > 0).then(|| Reservation { owners, kinds, amount: of_bytes(taken), places: None })
+    (taken > 0).then(|| Reservation { owners, kinds, amount: of_bytes(taken), places: [Place::NONE; 4] })
 }
 
 /// Has new owners hold what is reserved for a file's unstable data, when its usage moves to them. `growth` is what
@@ -236,7 +250,7 @@ pub(crate) fn move_growth(
     let HeldGrowth { bytes, kinds } = state.growth;
     if bytes > 0 {
         let (kinds, amount) = (kinds.intersection(differing), of_bytes(bytes));
-        change.add_growth(Some(Reservation { owners: before, kinds, amount, places: None }));
+        change.add_growth(Some(Reservation { owners: before, kinds, amount, places: [Place::NONE; 4] }));
     }
     let mut reservation = growth.keep();
     let kept = reservation.map_or(Kinds::NONE, |reservation| reservation.kinds);

@@ -75,6 +75,7 @@ impl Pool {
             record.links -= 1;
             self.touch(&mut record, stamp, false);
             change.put_inode(id, &record);
+            change.add_further_names(-1);
             return Some(record);
         }
         if record.file_type == FileType::Regular && self.orphans.is_held(id) {

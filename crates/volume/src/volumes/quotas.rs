@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering;
 
-use crate::api::quotas::{Grace, Limits, Owner, Quota, QuotaKind};
+use crate::api::quotas::{Grace, Limits, Owner, Quota, QuotaKind, QuotaNotice};
 use crate::api::request::{Durability, Error};
 use crate::api::time::Time;
 use crate::encoding::codec::Malformed;
@@ -57,6 +56,13 @@ impl Volume {
         std::array::from_fn(|kind| (exceeding[kind] as u64, refused[kind]))
     }
 
+    /// Returns what happened to quotas since this was called before, and how much happened besides: an owner is named for the same
+    /// at most once an hour, and sixteen are kept.
+    #[must_use]
+    pub fn take_quota_notices(&self) -> (Vec<(Owner, QuotaNotice)>, u64) {
+        self.own.ledger.lock().take_notices()
+    }
+
     fn quota_record(&self, owner: Owner) -> Result<QuotaRecord, Error> {
         let accounts = self.own.ledger.lock();
         let is_one_more = !accounts.quotas().by_owner().contains_key(&owner);
@@ -68,15 +74,14 @@ impl Volume {
     }
 
     fn put_quota(&self, owner: Owner, record: QuotaRecord, now: Time) -> Result<Durability, Error> {
-        // Before the account is opened: it must miss no transaction.
-        self.has_limits.store(true, Ordering::Release);
+        self.expect_accounts(&self.own.ledger);
         // What the owner uses is compared with soft limits at once.
         if !owner.is_others() {
             self.open_account(self.number(), owner)?;
         }
         let is_of_tree = owner.kind == QuotaKind::Tree && !owner.is_others();
         let _tree_stays = is_of_tree.then(|| self.lock_tree(owner)).transpose()?;
-        let mut change = self.begin_freeing(self.number())?;
+        let mut change = self.begin_freeing()?;
         change.set_quota(NewQuota { owner, record, flush: self.write_back.pace(), now });
         Ok(Durability::of(change.commit()))
     }

@@ -60,7 +60,7 @@ impl Volume {
                 return Err(Error::CrossDevice.into());
             }
             let tree = if record.entries == 0 { TreeState::Ready } else { TreeState::Creating };
-            let mut change = self.change_tree(&mut state, root.0, now)?;
+            let mut change = self.change_tree(&mut state, root.0, now, Volume::begin)?;
             change.put_inode(id, state.record());
             change.put_tree(id, tree);
             let seq = change.commit();
@@ -153,7 +153,7 @@ impl Volume {
         let begun = self.run(Access::Blocking, |attempt| {
             let mut root = attempt.lock(id)?;
             let is_empty = root.record().entries == 0;
-            let mut change = self.change_tree(&mut root, 0, now)?;
+            let mut change = self.change_tree(&mut root, 0, now, Volume::begin_freeing)?;
             change.put_inode(id, root.record());
             change.remove_tree_quota(id);
             if is_empty {
@@ -174,17 +174,18 @@ impl Volume {
     }
 
     /// Moves a locked object with its usage to another tree, whatever the limits of that are: they refuse growth. The caller puts
-    /// its record.
-    pub(crate) fn change_tree(
-        &self,
+    /// its record into the transaction that `begin` begins.
+    pub(crate) fn change_tree<'v>(
+        &'v self,
         state: &mut InodeState,
         tree: u64,
         now: Time,
-    ) -> Result<Change<'_>, Stop> {
+        begin: impl FnOnce(&'v Volume) -> Result<Change<'v>, Error>,
+    ) -> Result<Change<'v>, Stop> {
         let old = state.record().clone();
         let owners = Owners::new(tree, old.uid, old.gid);
         let growth = self.reserve_for_new_owners(state, (owners, Kinds::ALL), now)?;
-        let mut change = self.begin_freeing(self.number())?;
+        let mut change = begin(self)?;
         change.move_usage(&old, tree, signed(old.usage_bytes()));
         move_growth(&mut change, state, owners, growth);
         state.record_mut().tree = tree;

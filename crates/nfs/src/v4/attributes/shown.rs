@@ -2,7 +2,7 @@
 
 use volume::attributes::{Attributes, FileType};
 use volume::ids::Ino;
-use volume::limits::{CLONE_BLOCK_BYTES, FILE_BYTES_MAX, LINKS_MAX, NAME_BYTES_MAX, TRANSFER_BYTES_MAX};
+use volume::limits::{CLONE_BLOCK_BYTES, FILE_BYTES_MAX, NAME_BYTES_MAX, TRANSFER_BYTES_MAX};
 use volume::quota::QuotaRoom;
 use volume::results::VolumeStatus;
 use volume::time::Time;
@@ -237,7 +237,7 @@ impl<'a> Shown<'a> {
             Attr4::FilesAvail | Attr4::FilesFree => out.u64(self.status.inodes_free),
             Attr4::FilesTotal => out.u64(self.status.inodes_total),
             Attr4::Maxfilesize => out.u64(FILE_BYTES_MAX),
-            Attr4::Maxlink => out.u32(LINKS_MAX),
+            Attr4::Maxlink => out.u32(self.attributes.file_type.links_max()),
             Attr4::Maxname => out.u32(u32::try_from(NAME_BYTES_MAX).expect("a name is short")),
             Attr4::Maxread | Attr4::Maxwrite => out.u64(u64::from(TRANSFER_BYTES_MAX)),
             Attr4::QuotaAvailHard => out.u64(self.within_free(self.quota.hard)),

@@ -102,6 +102,26 @@ fn leases_outlast_a_step_of_the_wall_clock() {
     }
 }
 
+/// Rate limits may hold calls for longer than others of their client arrive.
+#[test]
+fn a_client_whose_only_calls_are_held_keeps_what_it_has_open() {
+    let server = Server::new();
+    let handle = file(&server, "file");
+    let (one, two) = (Session::of(&server, b"one"), Session::of(&server, b"two"));
+    let results = opened(&one, open(false, share_deny::WRITE));
+    let ResOp4::Open(Ok(denying)) = results.last() else { panic!("{results:?}") };
+    let read = ArgOp4::Read(ReadArgs { stateid: denying.stateid, offset: 0, count: 1 });
+    for _ in 0..6 {
+        server.pass(40);
+        let (_, held) = record(&server, root(), 1, &[one.sequence(false), putfh(handle), read]);
+        server.hold(root(), &held);
+        server.service.tick(server.clocks());
+        assert_eq!(opened(&two, open(true, share_deny::NONE)).status, NfsStat4::ShareDenied);
+    }
+    server.pass(61);
+    assert_eq!(opened(&two, open(true, share_deny::NONE)).status, NfsStat4::Ok);
+}
+
 /// The record of an open waits for the volume's next change, and CLOSE waits for nothing if there was none.
 #[test]
 fn opening_and_closing_a_file_journals_nothing() {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nfs::service::{Connection, ConnectionId, Incoming, IncomingRecord, Outcome, ReplyBuffer, Service, Wait};
 use sim::{compound, rpc};
+use volume::handle::Handle;
 use volume::ids::VolumeId;
 use volume::media::memory::MemoryMedia;
 use volume::quota::{Limit, Limits, Owner, QuotaKind};
@@ -91,12 +92,18 @@ impl Server {
         self.caller = caller;
     }
 
-    /// Limits what the caller, its group and the volume use, to more than they ever will.
-    pub(crate) fn limit(&mut self) -> Result<(), String> {
+    /// Makes an empty directory a quota tree.
+    pub(crate) fn make_tree(&mut self, directory: &[u8]) -> Result<Owner, String> {
+        let handle = Handle::parse(directory).ok_or("not a handle")?;
+        let made = self.volume.create_tree(handle.ino, self.now).map_err(|error| format!("{error:?}"))?;
+        Ok(Owner::new(QuotaKind::Tree, made.0.root.0))
+    }
+
+    /// Limits what owners use, to more than they ever will.
+    pub(crate) fn limit(&mut self, owners: [Owner; 4]) -> Result<(), String> {
         let most = Limit { soft: Some(1 << 50), hard: Some(1 << 60) };
         let limits = Some(Limits { bytes: most, inodes: most });
-        let of = |kind| Owner::new(kind, self.caller.into());
-        for owner in [of(QuotaKind::User), of(QuotaKind::Group), Owner::VOLUME] {
+        for owner in owners {
             self.volume.set_quota(owner, limits, self.now).map_err(|error| error.to_string())?;
         }
         Ok(())

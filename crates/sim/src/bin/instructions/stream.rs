@@ -1,5 +1,6 @@
 //! The counted operations.
 
+use volume::quota::{Owner, QuotaKind};
 use wire::nfs3::{
     CommitArgs, CreateArgs, CreateHow3, CreateRes, DirOpArgs3, FileHandle3, Filename3, GetattrArgs,
     LookupArgs, MkdirArgs, MkdirRes, Procedure, ReadArgs, ReaddirplusArgs, ReaddirplusRes, RemoveArgs,
@@ -61,7 +62,8 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     warm("a checkpoint of random writes, a write", checkpoint_of_writes),
     warm("READ 4 KiB, cached, after random writes", read_small),
     warm("CREATE of a user", create_as_user),
-    warm("CREATE of a user, with limits on user, group and volume", create_within_limits),
+    warm("CREATE of a user, in a quota tree", create_in_tree),
+    warm("CREATE of a user, with limits on user, group, tree and volume", create_within_limits),
     Operation { name: "LOOKUP, from the index", is_cold: true, prepare: lookup_cold },
 ];
 
@@ -236,22 +238,37 @@ fn create(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {
 const USER: u32 = 1000;
 
 fn create_as_user(server: &mut Server, _: &Tree) -> Result<Prepared, String> {
-    create_in_new_directory(server, "of-a-user")
+    let directory = new_directory(server, "of-a-user")?;
+    create_of_user(server, &directory)
+}
+
+fn create_in_tree(server: &mut Server, _: &Tree) -> Result<Prepared, String> {
+    let directory = new_directory(server, "in-a-tree")?;
+    server.make_tree(&directory)?;
+    create_of_user(server, &directory)
 }
 
 fn create_within_limits(server: &mut Server, _: &Tree) -> Result<Prepared, String> {
-    server.set_caller(USER);
-    server.limit()?;
-    create_in_new_directory(server, "within-limits")
+    let directory = new_directory(server, "within-limits")?;
+    let tree = server.make_tree(&directory)?;
+    server.limit([
+        Owner::new(QuotaKind::User, USER.into()),
+        Owner::new(QuotaKind::Group, USER.into()),
+        tree,
+        Owner::VOLUME,
+    ])?;
+    create_of_user(server, &directory)
 }
 
-fn create_in_new_directory(server: &mut Server, directory: &str) -> Result<Prepared, String> {
-    server.set_caller(0);
+fn new_directory(server: &mut Server, name: &str) -> Result<Vec<u8>, String> {
     let root = server.mount()?;
     let attributes = Sattr3 { mode: Some(0o777), ..Sattr3::default() };
-    let made = mkdir_with(server, &root, directory, attributes)?;
+    mkdir_with(server, &root, name, attributes)
+}
+
+fn create_of_user(server: &mut Server, directory: &[u8]) -> Result<Prepared, String> {
     server.set_caller(USER);
-    let prepared = calls(server, SOME, |server, number| create_record(server, &made, &name(number)));
+    let prepared = calls(server, SOME, |server, number| create_record(server, directory, &name(number)));
     server.set_caller(0);
     prepared
 }

@@ -72,6 +72,14 @@ impl InodeRecord {
         self.used.saturating_add(self.xattr_bytes.into())
     }
 
+    /// Returns how many objects it counts as in the usage of its volume: one, and one for each name beyond the first.
+    pub fn usage_objects(&self) -> u64 {
+        match self.file_type {
+            FileType::Directory => 1,
+            _ => u64::from(self.links.max(1)),
+        }
+    }
+
     /// Returns the attributes that GETATTR shows.
     pub fn attributes(&self, ino: Ino) -> Attributes {
         let size = match self.file_type {

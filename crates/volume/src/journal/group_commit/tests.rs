@@ -45,7 +45,7 @@ fn try_step_neither_waits_nor_writes_large_batches() {
     assert!(!committer.try_step(), "large batches are left to the commit thread");
     assert!(committer.step());
     committer.push(vec![3; 40]);
-    disk.lose_lease();
+    disk.lose_tenure();
     assert!(!committer.try_step() && committer.has_failed());
 }
 
@@ -123,7 +123,7 @@ fn nothing_becomes_durable_after_a_failed_sync() {
 fn a_lost_lease_is_detected_before_a_batch_is_written() {
     let (disk, log, committer) = committer(1 << 20);
     committer.push(vec![1]);
-    disk.lose_lease();
+    disk.lose_tenure();
     let steps = log.steps();
     assert!(!committer.step());
     assert!(committer.has_failed());

@@ -14,7 +14,7 @@ use crate::api::quotas::QuotaKind;
 use crate::encoding::key;
 use crate::encoding::key::{Key, Table};
 use crate::encoding::record::{InodeRecord, UsageRecord, decode_xattr};
-use crate::limits::{FILE_BYTES_MAX, LINKS_MAX, SYMLINK_BYTES_MAX, XATTR_OVERHEAD_BYTES};
+use crate::limits::{FILE_BYTES_MAX, SYMLINK_BYTES_MAX, XATTR_OVERHEAD_BYTES};
 use crate::tables::index::IndexError;
 
 /// Usage of all inodes, by owner.
@@ -108,7 +108,7 @@ fn count(totals: &mut Totals, record: &InodeRecord) {
     }
     for counter in counters {
         let total = totals.entry(counter).or_default();
-        total.inodes += 1;
+        total.inodes += if counter.0 == QuotaKind::Volume { record.usage_objects() } else { 1 };
         total.bytes = total.bytes.saturating_add(record.usage_bytes());
     }
 }
@@ -151,7 +151,7 @@ fn check_names(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
     faults.unless(record.links == expected, FaultKind::Links, || {
         format!("it says that it has {} links, but there are {expected}", record.links)
     });
-    faults.unless(record.links <= LINKS_MAX, FaultKind::Links, || {
+    faults.unless(record.links <= record.file_type.links_max(), FaultKind::Links, || {
         format!("its {} links are too many", record.links)
     });
 }

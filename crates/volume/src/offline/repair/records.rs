@@ -23,8 +23,7 @@ impl Pass<'_, '_> {
         let mut objects = std::mem::take(&mut self.objects);
         for (ino, object) in &mut objects {
             let record = self.mend_object(*ino, object)?;
-            let bytes = i64::try_from(record.usage_bytes()).unwrap_or(i64::MAX);
-            for delta in usage::deltas(&record, bytes, 1) {
+            for delta in usage::whole(&record) {
                 let total = totals.entry(key::usage(self.volume, delta.kind.byte(), delta.id)).or_default();
                 total.bytes = total.bytes.saturating_add_signed(delta.bytes);
                 total.inodes = total.inodes.saturating_add_signed(delta.inodes);

@@ -142,6 +142,7 @@ fn wrong_fields_of_a_file_are_reported() {
         (FaultKind::Inode, Some("/d/f"), "beyond its size of 100"),
         (FaultKind::Inode, Some("/d/f"), "as parent"),
         (FaultKind::Inode, Some("/d/f"), "pending truncations"),
+        (FaultKind::Usage, None, "the usage counter of the volume says 200000 bytes in 5 objects"),
     ]);
 }
 
