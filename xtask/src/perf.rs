@@ -4,7 +4,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`rows`] | the main table: workloads and bounds |
-//! | [`parts`], [`growth`], [`tails`], [`scrape`] | measurements outside the main table |
+//! | [`parts`], [`growth`], [`tails`], [`isolation`], [`scrape`] | measurements outside the main table |
 //! | [`transfer_limits`] | what large WRITEs and READs cost at least |
 //! | [`bench`] | runs `holdfast bench` |
 //! | [`cpu`], [`counter`] | CPU time, memory and instructions of processes |
@@ -27,6 +27,7 @@ mod counter;
 mod cpu;
 mod growth;
 mod instructions;
+mod isolation;
 mod parts;
 mod results;
 mod rows;
@@ -47,7 +48,7 @@ cargo xtask perf [OPTION...]: measure the cost of operations, as in docs/perform
   --quick            measure each for a moment, as a test; the figures mean nothing
   --row NAME...      measure only these rows: null getattr lookup open-close read create-remove write-file-sync
                      write-commit sequential-read sequential-write; limits latency group-commit connections restart
-                     listing scrape fairness tails crowd growth
+                     listing scrape fairness isolation tails crowd growth
   --protocol 3|4.2   measure the rows before the semicolon over this protocol only; over both by default
   --rounds N         interleaved rounds, 5 by default; tables show medians
   --seconds N        duration of each measurement, 3 by default

@@ -2,7 +2,8 @@
 //! cleans up, and `Connection` carries the load. What is asked of a server is a `Request`, and what it answers a `Reply`;
 //! only `nfs3` and `nfs4` know how their protocol says it.
 
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use rustix::net::sockopt::Timeout;
@@ -58,6 +59,8 @@ pub struct Server {
     pub export: String,
     /// Whether to use local ports below 1024, which some servers require and only root may use.
     pub reserved_ports: bool,
+    /// The local address of connections. The system chooses one if absent.
+    pub from: Option<IpAddr>,
     /// The user and group of calls.
     pub identity: Identity,
 }
@@ -96,6 +99,7 @@ impl Server {
             mount_port: None,
             export: format!("/{export}"),
             reserved_ports: false,
+            from: None,
             identity: Identity::default(),
         })
     }
@@ -103,10 +107,11 @@ impl Server {
     /// Connects to a port of the server.
     pub(crate) fn connect(&self, port: u16) -> Result<TcpStream, LoadError> {
         let address = SocketAddr::new(self.address.ip(), port);
-        let stream = if self.reserved_ports {
-            connect_reserved(address)
-        } else {
-            TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)
+        let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+        let stream = match (self.from, self.reserved_ports) {
+            (None, false) => TcpStream::connect_timeout(&address, CONNECT_TIMEOUT),
+            (Some(from), false) => connect_from(SocketAddr::new(from, 0), address),
+            (from, true) => connect_reserved(from.unwrap_or(any), address),
         };
         let stream =
             stream.map_err(|error| LoadError::new(format!("cannot connect to {address}: {error}")))?;
@@ -119,7 +124,8 @@ impl Server {
 /// default. Pacing timers would cost more than the calls that are measured, and loopback cannot be congested.
 pub(crate) fn configure(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
-    if stream.local_addr()?.ip() == stream.peer_addr()?.ip() {
+    let (local, peer) = (stream.local_addr()?.ip(), stream.peer_addr()?.ip());
+    if local == peer || local.is_loopback() {
         // Best effort: the system's default also works, but costs more.
         let _ = sockopt::set_tcp_congestion(stream, "reno");
     }
@@ -127,25 +133,27 @@ pub(crate) fn configure(stream: &TcpStream) -> std::io::Result<()> {
 }
 
 /// Connects from a port below 1024. Skips ports below 600, which rpcbind and its neighbours use.
-fn connect_reserved(address: SocketAddr) -> std::io::Result<TcpStream> {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+fn connect_reserved(from: IpAddr, address: SocketAddr) -> std::io::Result<TcpStream> {
     let mut last = std::io::Error::other("all ports below 1024 are in use");
     for port in (600..1024).rev() {
-        let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        let any = match address {
-            SocketAddr::V4(_) => SocketAddr::from(([0, 0, 0, 0], port)),
-            SocketAddr::V6(_) => SocketAddr::from(([0; 8], port)),
-        };
-        sockopt::set_socket_timeout(&socket, Timeout::Send, Some(CONNECT_TIMEOUT))?;
-        match rustix::net::bind(&socket, &any).and_then(|()| rustix::net::connect(&socket, &address)) {
-            Ok(()) => return Ok(TcpStream::from(socket)),
-            Err(error @ (rustix::io::Errno::ADDRINUSE | rustix::io::Errno::ADDRNOTAVAIL)) => {
-                last = error.into()
+        match connect_from(SocketAddr::new(from, port), address) {
+            Err(error) if matches!(error.kind(), ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable) => {
+                last = error
             }
-            Err(error) => return Err(error.into()),
+            outcome => return outcome,
         }
     }
     Err(last)
+}
+
+/// Connects from a local address, and a port if it is not zero.
+fn connect_from(from: SocketAddr, address: SocketAddr) -> std::io::Result<TcpStream> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(CONNECT_TIMEOUT))?;
+    rustix::net::bind(&socket, &from)?;
+    rustix::net::connect(&socket, &address)?;
+    Ok(TcpStream::from(socket))
 }
 
 /// An owned file handle.

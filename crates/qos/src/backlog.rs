@@ -19,7 +19,7 @@ use crate::call::{Call, Counters, Released, Token, Verdict};
 use crate::charges::Charges;
 use crate::fault::{Fault, is_planted};
 use crate::flow::{Flow, FlowKey, Held, Place};
-use crate::gate::{Terms, Ticks};
+use crate::gate::{DEBT_MAX, Terms, Ticks};
 use crate::limiter::{GateId, Limiter, Passage, byte_passages, passages};
 use crate::limits::{Dimension, Limits};
 use crate::queue::{Queue, Room};
@@ -42,7 +42,7 @@ const MOVE_DELAY: Duration = Duration::from_micros(50);
 const LINGER: Duration = Duration::from_millis(100);
 
 /// What a client's calls that are never held may put its other calls behind those of others, as time at the rate.
-const DEBT_MAX: Duration = Duration::from_secs(1);
+const BEHIND_MAX: Duration = Duration::from_secs(1);
 
 /// A gate that refused a call.
 struct Refused {
@@ -113,14 +113,17 @@ impl Backlog {
         Verdict::Held
     }
 
-    /// Charges a call that is never held.
+    /// Charges a call that is never held. Where others wait, it is charged only as far as it is within the share of its client:
+    /// whoever sends very many passes, but takes nothing from others.
     pub(crate) fn charge_debt(&mut self, now: Time, call: &Call<'_>) {
         for passage in passages(call.limiters, call.cost) {
             let gate = passage.gate();
-            let added = gate.charge_debt(now, gate.ticks(u64::from(passage.units)));
-            if let Some(queue) = self.queues.get_mut(&passage.id()) {
-                queue.add_debt(call.client, passage.units, gate.units(DEBT_MAX), added);
-            }
+            let Some(queue) = self.queues.get_mut(&passage.id()) else {
+                gate.charge_debt(now, gate.ticks(u64::from(passage.units)), Duration::ZERO);
+                continue;
+            };
+            let units = queue.take_debt(call.client, passage.units, gate.units(BEHIND_MAX));
+            queue.excuse(gate.charge_debt(now, gate.ticks(units), DEBT_MAX));
         }
     }
 
@@ -167,9 +170,12 @@ impl Backlog {
         true
     }
 
-    /// Changes the limits of a limiter.
+    /// Changes the limits of a limiter. If they are the same, nothing changes: whoever sets those of all volumes again disturbs
+    /// no queue.
     pub(crate) fn change(&mut self, now: Time, limiter: &Arc<Limiter>, limits: &Limits) {
-        limiter.set(now, limits);
+        if !limiter.set(now, limits) {
+            return;
+        }
         for dimension in Dimension::ALL {
             let id = GateId { limiter: limiter.id(), dimension };
             let Some(queue) = self.queues.get_mut(&id) else { continue };

@@ -24,8 +24,9 @@ const TICKS_PER_NANO: u64 = 16;
 /// Fraction bits of a price.
 const PRICE_BITS: u32 = 32;
 
-/// What calls that are never held may add to the debt beyond the burst: they delay others by this much, not for ever.
-const DEBT_MAX: Duration = Duration::from_millis(100);
+/// What calls that are never held may add to the debt beyond the burst, while others wait: the next of these is delayed by
+/// this much at most.
+pub(crate) const DEBT_MAX: Duration = Duration::from_millis(100);
 
 /// A duration or a point in time on a gate's scale.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,11 +132,11 @@ impl Gate {
         self.arrival.fetch_update(Relaxed, Relaxed, charge).is_ok()
     }
 
-    /// Charges a call that is never held, and returns what that added to the debt: less than its cost if others would wait
-    /// for longer than [`DEBT_MAX`].
-    pub(crate) fn charge_debt(&self, now: Time, cost: Ticks) -> Ticks {
+    /// Charges a call that is never held, and returns what that added to the debt: less than its cost if the debt would exceed the
+    /// burst by more than `beyond`.
+    pub(crate) fn charge_debt(&self, now: Time, cost: Ticks, beyond: Duration) -> Ticks {
         let now = Ticks::at(now);
-        let most = now + self.burst.load(Relaxed) + Ticks::of(DEBT_MAX).0;
+        let most = now + self.burst.load(Relaxed) + Ticks::of(beyond).0;
         let charged = |arrival: u64| arrival.max(now).saturating_add(cost.0).min(most.max(arrival));
         let before = self.arrival.fetch_update(Relaxed, Relaxed, |arrival| Some(charged(arrival)));
         before.map_or(Ticks(0), |before| Ticks(charged(before) - before.max(now)))

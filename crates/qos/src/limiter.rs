@@ -1,8 +1,8 @@
 //! A limiter: the gates of a target, a volume or a client.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::cost::Cost;
@@ -26,6 +26,8 @@ pub(crate) struct GateId {
 #[derive(Debug)]
 pub struct Limiter {
     id: LimiterId,
+    /// Those in force.
+    limits: Mutex<Limits>,
     gates: [Gate; Dimension::COUNT],
     /// The bits of limited dimensions.
     limited: AtomicU8,
@@ -37,6 +39,7 @@ impl Limiter {
     pub(crate) fn new(id: LimiterId, now: Time, limits: &Limits) -> Limiter {
         let limiter = Limiter {
             id,
+            limits: Mutex::default(),
             gates: Default::default(),
             limited: AtomicU8::new(0),
             throttled: Default::default(),
@@ -58,7 +61,13 @@ impl Limiter {
         self.limited.load(Relaxed) != 0
     }
 
-    pub(crate) fn set(&self, now: Time, limits: &Limits) {
+    /// Changes the limits. Returns whether they are others than before.
+    pub(crate) fn set(&self, now: Time, limits: &Limits) -> bool {
+        let mut in_force = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        if *in_force == *limits {
+            return false;
+        }
+        *in_force = *limits;
         let mut limited = 0;
         for dimension in Dimension::ALL {
             let rate = limits.rate(dimension);
@@ -66,6 +75,7 @@ impl Limiter {
             limited |= if rate.is_some() { dimension.bit() } else { 0 };
         }
         self.limited.store(limited, Relaxed);
+        true
     }
 
     pub(crate) fn add_throttled(&self, dimension: Dimension, duration: Duration) {
@@ -113,4 +123,19 @@ pub(crate) fn passages(limiters: &[Arc<Limiter>], cost: Cost) -> impl Iterator<I
 /// Returns those of the gates that count bytes, which a refund concerns.
 pub(crate) fn byte_passages(limiters: &[Arc<Limiter>], cost: Cost) -> impl Iterator<Item = Passage<'_>> {
     passages(limiters, cost).filter(|passage| passage.dimension.is_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::BURST_MIN;
+
+    #[test]
+    fn only_other_limits_are_a_change() {
+        let limits = Limits::NONE.with(Dimension::TotalOps, 100).unwrap();
+        let limiter = Limiter::new(LimiterId(1), Time::ORIGIN, &limits);
+        assert!(limiter.is_limited() && !limiter.set(Time::ORIGIN, &limits));
+        assert!(limiter.set(Time::ORIGIN, &limits.with_burst(BURST_MIN).unwrap()));
+        assert!(limiter.set(Time::ORIGIN, &Limits::NONE) && !limiter.is_limited());
+    }
 }

@@ -132,11 +132,18 @@ impl Queue {
         }
     }
 
-    /// Charges a client for a call that is never held.
-    pub(crate) fn add_debt(&mut self, client: ClientId, units: u32, most: u64, ticks: Ticks) {
+    /// Advances a client's finish tag for a call that is never held, as far as it is not yet `most` ahead of the virtual time.
+    /// Returns the units. Once it is that far ahead, it advances as others are served, which is its share.
+    pub(crate) fn take_debt(&mut self, client: ClientId, units: u32, most: u64) -> u64 {
         let tag = self.next_tag(client);
         let most = tag.max(self.virtual_time.saturating_add(most));
-        self.accounts.entry(client).or_default().finish = tag.saturating_add(u64::from(units)).min(most);
+        let finish = tag.saturating_add(u64::from(units)).min(most);
+        self.accounts.entry(client).or_default().finish = finish;
+        finish - tag
+    }
+
+    /// Notes what a call that is never held has added to the debt.
+    pub(crate) fn excuse(&mut self, ticks: Ticks) {
         self.excused = Ticks(self.excused.0.saturating_add(ticks.0));
     }
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::backlog::Backlog;
 use crate::call::{Call, Counters, LIMITERS_MAX, Released, Token, Verdict};
@@ -128,7 +129,7 @@ impl Scheduler {
         }
         for passage in passages(call.limiters, call.cost) {
             let gate = passage.gate();
-            gate.charge_debt(now, gate.ticks(u64::from(passage.units)));
+            gate.charge_debt(now, gate.ticks(u64::from(passage.units)), Duration::ZERO);
         }
     }
 

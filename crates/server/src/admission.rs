@@ -260,7 +260,7 @@ impl Admission {
     /// which nothing is known, for some time.
     fn in_order(&self, turns: impl Iterator<Item = (Instant, Waiter)>) -> Vec<Waiter> {
         let rank = |turn, waiter: &Waiter| match self.budget.origins.standing(waiter.key.origin) {
-            Standing::Fast | Standing::Steady => (false, turn),
+            Standing::Fast | Standing::Steady | Standing::Throttled => (false, turn),
             Standing::Unknown => (false, turn + FAST_FIRST),
             Standing::Slow => (true, turn),
         };
@@ -273,6 +273,11 @@ impl Admission {
     pub(crate) fn forget(&mut self, key: ConnectionKey) {
         self.read_blocked.remove(key);
         self.reply_blocked.remove(key);
+    }
+
+    /// Has a connection not wait any more for memory for its next record. Returns whether it did.
+    pub(crate) fn stop_waiting(&mut self, key: ConnectionKey) -> bool {
+        self.read_blocked.remove(key)
     }
 
     fn line(&mut self, blocked: Blocked) -> &mut Line {

@@ -15,6 +15,7 @@ use nfs::service::{
     ArrivingPayload, CallId, Connection, ConnectionId, Incoming, IncomingRecord, Outcome, Progress,
     ReplyBuffer, Service, Wait,
 };
+use store::Claim;
 use volume::Pool;
 use volume::request::Durable;
 
@@ -33,12 +34,14 @@ pub(crate) struct Protocol {
     pools: Vec<Arc<Pool>>,
     /// Their commits, by the same numbers.
     pub(crate) commits: Vec<Arc<Commits>>,
+    /// That on the data directory, if another machine could take it over.
+    claim: Option<Arc<Claim>>,
 }
 
 impl Protocol {
-    pub(crate) fn new(service: Service, pools: Vec<Arc<Pool>>) -> Protocol {
+    pub(crate) fn new(service: Service, pools: Vec<Arc<Pool>>, claim: Option<Arc<Claim>>) -> Protocol {
         let commits = pools.iter().map(Commits::of).collect();
-        Protocol { service: ArcSwap::from_pointee(service), pools, commits }
+        Protocol { service: ArcSwap::from_pointee(service), pools, commits, claim }
     }
 
     /// Returns the service in force. Do not hold it for long: a reload replaces it.
@@ -105,8 +108,8 @@ impl Calls for Protocol {
         Some(number * AwaitedLimit::COUNT + limit.number())
     }
 
-    fn charge(&self, record: &IncomingRecord<'_>) -> Option<Charge> {
-        Charge::of(record)
+    fn charge(&self, record: &IncomingRecord<'_>, connection: &Connection) -> Option<Charge> {
+        self.service().charge(record, connection)
     }
 
     fn note_held(&self, record: &IncomingRecord<'_>, connection: Connection) {
@@ -137,6 +140,12 @@ impl Calls for Protocol {
 
     fn durable(&self, wait: &Wait) -> Durable {
         wait.pool.durability(wait.durability)
+    }
+
+    fn await_tenure(&self) {
+        if let Some(claim) = &self.claim {
+            claim.wait();
+        }
     }
 
     fn failure_reply(&self, call: CallId, out: &mut Vec<u8>) {

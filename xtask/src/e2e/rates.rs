@@ -33,6 +33,16 @@ const SLOWER_MAX: f64 = 2.0;
 /// What is never too long for it, nanoseconds: clients and server share two processors, which switch threads so rarely.
 const SHORT: f64 = 4e6;
 
+/// Clients that share a limit: the block and the connections of each.
+const SHARERS: [&[(&str, &str)]; 3] = [
+    &[("4KiB", "1"), ("1MiB", "16")],
+    &[("1MiB", "1"), ("4KiB", "16")],
+    &[("4KiB", "1"), ("64KiB", "4"), ("1MiB", "16"), ("4KiB", "16")],
+];
+
+/// Jain's index of what they get: one if all get the same.
+const JAIN_MIN: f64 = 0.99;
+
 /// The neighbour's loads.
 const NEIGHBOUR: [&[&str]; 2] =
     [&["getattr", "--threads", "2"], &["random", "--block", "4KiB", "--mix", "100", "--threads", "2"]];
@@ -55,6 +65,12 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     for case in &cases {
         twice(|| accuracy(lab, *case))?;
     }
+    let mut sharing = SHARERS.to_vec();
+    random.shuffle(&mut sharing);
+    sharing.truncate(if options.sample { 1 } else { SHARERS.len() });
+    for sharers in sharing {
+        twice(|| fairness(lab, sharers))?;
+    }
     for load in NEIGHBOUR {
         twice(|| isolation(lab, load))?;
     }
@@ -63,7 +79,7 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
         return Err(format!("the volume was throttled, but it says {shown}"));
     }
     Ok(format!(
-        "{} of {all} loads got 99 to 100.5 % of their limit; two neighbours did not notice",
+        "{} of {all} loads got 99 to 100.5 % of their limit, clients fair shares; two neighbours did not notice",
         cases.len()
     ))
 }
@@ -104,6 +120,43 @@ fn accuracy(lab: &Lab, (block, mix, connections, protocol): Case) -> Result<(), 
         return Ok(());
     }
     Err(format!("{block}, {mix} % reads, {connections} connections got {percent:.2} % of the limit"))
+}
+
+/// Checks that clients at different addresses get equal shares of one limit. Each is measured while all others run.
+fn fairness(lab: &Lab, sharers: &[(&str, &str)]) -> Result<(), String> {
+    let load = |number: usize, seconds: &str| {
+        let (block, connections) = sharers[number];
+        let words =
+            ["random", "--block", block, "--mix", "50", "--threads", "16", "--connections", connections];
+        bench(lab, "busy", &words, &["--from", &format!("127.0.0.{}", 2 + number), "--seconds", seconds])
+    };
+    let share = |measured_one: usize| {
+        let others = (0..sharers.len()).filter(|other| *other != measured_one);
+        let mut running = others
+            .map(|other| process::start(load(other, "600").stdout(Stdio::null())))
+            .collect::<Result<Vec<_>, _>>()?;
+        // They make their files first.
+        thread::sleep(Duration::from_secs(6));
+        let rate = measured(load(measured_one, "6")).and_then(|result| number(&result, "/bytes_per_s"));
+        running.iter_mut().for_each(process::stop);
+        rate
+    };
+    let rates = (0..sharers.len()).map(share).collect::<Result<Vec<f64>, String>>()?;
+    let jain = jain(&rates);
+    let mebibytes: Vec<String> =
+        rates.iter().map(|rate| format!("{:.2}", rate / f64::from(1 << 20))).collect();
+    println!("{sharers:?}: {} MiB/s, Jain {jain:.4}", mebibytes.join(", "));
+    if jain >= JAIN_MIN {
+        return Ok(());
+    }
+    Err(format!("blocks and connections {sharers:?} got {mebibytes:?} MiB/s: Jain's index is {jain:.4}"))
+}
+
+fn jain(rates: &[f64]) -> f64 {
+    let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
+    #[expect(clippy::cast_precision_loss, reason = "few clients")]
+    let count = rates.len() as f64;
+    sum * sum / (count * squares)
 }
 
 /// Checks that a neighbour in another volume does not notice 64 writers at their limit.

@@ -1,5 +1,5 @@
 //! Measurements outside the main table: latency of one client, fractions of limits, group commit, connections, restart
-//! after a crash, listings. `growth` measures large volumes, `tails` the interference between clients, `scrape` metrics.
+//! after a crash, listings. `growth` measures large volumes, `tails` and `isolation` the interference between clients, `scrape` metrics.
 
 use std::fs;
 use std::thread;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::bench::{Sample, Time};
 use super::results::{Figure, Goal, median_of};
 use super::rows::{GETATTR, NULL, READ, SEQUENTIAL_READ};
-use super::{Run, cpu, growth, scrape, tails};
+use super::{Run, cpu, growth, isolation, scrape, tails};
 use crate::process;
 
 /// A part: its name on the command line, and its measurement.
@@ -30,6 +30,7 @@ pub(super) const PARTS: &[Part] = &[
     Part { name: "listing", run: listing },
     Part { name: "scrape", run: scrape::run },
     Part { name: "fairness", run: tails::fairness },
+    Part { name: "isolation", run: isolation::run },
     Part { name: "tails", run: tails::tails },
     Part { name: "crowd", run: tails::crowd },
     Part { name: "growth", run: growth::run },

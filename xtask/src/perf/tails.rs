@@ -56,7 +56,7 @@ pub(super) fn fairness(run: &mut Run<'_>) -> Result<(), String> {
     for _ in 0..run.options.rounds {
         let time = run.time();
         alone.push(run.sample(&server, &["getattr"], (1, 1), time)?);
-        let samples = beside_load(run, &server, WRITERS, &[(&["getattr"], (1, 1))], time)?;
+        let samples = beside_load(run, &server, (&server, WRITERS), &[(&["getattr"], (1, 1))], time)?;
         beside.extend(samples);
         // The writers' removal of their files must not overlap the next round.
         cpu::wait_until_idle(server.target.pid, super::REST)?;
@@ -107,7 +107,7 @@ pub(super) fn tails(run: &mut Run<'_>) -> Result<(), String> {
     let foreground: Vec<_> = FOREGROUND.iter().map(|(_, workload, size)| (*workload, *size)).collect();
     let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); FOREGROUND.len()];
     for _ in 0..run.options.rounds {
-        let round = beside_load(run, &server, CHURN, &foreground, run.time())?;
+        let round = beside_load(run, &server, (&server, CHURN), &foreground, run.time())?;
         for (list, sample) in samples.iter_mut().zip(round) {
             list.push(sample);
         }
@@ -141,15 +141,15 @@ pub(super) fn tails(run: &mut Run<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Measures workloads one after the other beside a background load.
-fn beside_load(
+/// Measures workloads one after the other beside a background load of the same server or another.
+pub(super) fn beside_load(
     run: &mut Run<'_>,
     server: &Server,
-    background: &[&str],
+    (loaded, background): (&Server, &[&str]),
     measured: &[(&[&str], (u32, u32))],
     time: Time,
 ) -> Result<Vec<Sample>, String> {
-    let mut command = run.bench.background(&server.target, &[background, &["--seconds", "600"]].concat());
+    let mut command = run.bench.background(&loaded.target, &[background, &["--seconds", "600"]].concat());
     let mut load = process::start(&mut command)?;
     let ramp = if run.options.quick { RAMP_SECONDS / 4.0 } else { RAMP_SECONDS };
     std::thread::sleep(std::time::Duration::from_secs_f64(ramp));

@@ -56,7 +56,7 @@ fn prices_are_exact_at_high_rates() {
 fn calls_that_are_never_held_delay_others_by_a_bounded_time() {
     let gate = gate(1000);
     for _ in 0..100_000 {
-        gate.charge_debt(Time::ORIGIN, gate.ticks(1));
+        gate.charge_debt(Time::ORIGIN, gate.ticks(1), Duration::from_millis(100));
     }
     assert_eq!(gate.opens_at(gate.ticks(1), Ticks(0)), millis(101));
 }

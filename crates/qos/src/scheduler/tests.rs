@@ -217,3 +217,47 @@ fn no_overdraft_passes_a_limit_that_was_just_lowered() {
     assert_eq!(release_until(&scheduler, millis(1800)), []);
     assert!(release_until(&scheduler, millis(2000)).iter().any(|(number, _)| *number == 2));
 }
+
+/// Has client 2 send calls that are never held, 50,000 a second, until a time; returns what was released meanwhile.
+fn flood(scheduler: &Scheduler, limiters: &[Arc<Limiter>], from: Time, end: Time) -> Vec<(u64, Time)> {
+    let mut calls = Vec::new();
+    let mut now = from;
+    while now < end {
+        let urgent = Cost::metadata().debt_only();
+        assert_eq!(scheduler.admit(now, &call(limiters, 2, urgent, u64::MAX)), Verdict::Admitted);
+        now = now + Duration::from_micros(20);
+        calls.extend(release_until(scheduler, now));
+    }
+    calls
+}
+
+#[test]
+fn calls_that_are_never_held_take_no_more_than_their_clients_share() {
+    let scheduler = Scheduler::default();
+    let limiters = [scheduler.limiter(millis(0), &limit(Dimension::TotalOps, 1000))];
+    let (mut number, mut now) = (0, millis(0));
+    let mut released = 0;
+    while now < millis(4000) {
+        while scheduler.check().unwrap() < 16 {
+            let _ = scheduler.admit(now, &call(&limiters, 1, Cost::metadata(), number));
+            number += 1;
+        }
+        let next = now + Duration::from_millis(5);
+        released += flood(&scheduler, &limiters, now, next).len();
+        now = next;
+    }
+    assert!((1900..=2200).contains(&released), "{released} of half of 4000");
+}
+
+#[test]
+fn calls_that_are_never_held_hardly_delay_a_call_now_and_then() {
+    let scheduler = Scheduler::default();
+    let limiters = [scheduler.limiter(millis(0), &limit(Dimension::TotalOps, 1000))];
+    for number in 0..10 {
+        let sent = millis(500 * (number + 1));
+        flood(&scheduler, &limiters, millis(500 * number), sent);
+        let verdict = scheduler.admit(sent, &call(&limiters, 1, Cost::metadata(), number));
+        let released = flood(&scheduler, &limiters, sent, sent + Duration::from_millis(5));
+        assert!(verdict == Verdict::Admitted || released.len() == 1, "{number} waits");
+    }
+}

@@ -180,7 +180,7 @@ impl Client {
             mix: Mix {
                 writes: *rng.choice(&[0, 0, 30, 80]).expect("not empty"),
                 metadata: *rng.choice(&[0, 0, 20]).expect("not empty"),
-                debt_only: *rng.choice(&[0, 0, 0, 10]).expect("not empty"),
+                debt_only: *rng.choice(&[0, 0, 0, 10, 100]).expect("not empty"),
                 short: *rng.choice(&[0, 0, 50, 100]).expect("not empty"),
             },
             size: Size::random(rng),

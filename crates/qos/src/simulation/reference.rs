@@ -66,11 +66,27 @@ impl Reference {
         Ok(())
     }
 
-    pub(super) fn charge_debt(&mut self, now: Time, units: u64) {
+    /// Lets a call through that is never held. `debt` is that of the gate since, and `is_busy` whether others wait there: then a
+    /// part of it may go uncharged, as it is beyond the share of its client.
+    pub(super) fn charge_debt(
+        &mut self,
+        now: Time,
+        units: u64,
+        debt: Duration,
+        is_busy: bool,
+    ) -> Result<(), String> {
         self.leak(now);
-        let most = self.burst_units() + DEBT_MAX.as_nanos() * u128::from(self.rate.unwrap_or(0));
-        let charged = self.total + u128::from(units) * NANOS;
-        self.total = charged.min(most.max(self.total));
+        let rate = u128::from(self.rate.unwrap_or(0));
+        let beyond = if is_busy { DEBT_MAX.as_nanos() * rate } else { 0 };
+        let most = (self.burst_units() + beyond).max(self.total);
+        let whole = (self.total + u128::from(units) * NANOS).min(most);
+        let (charged, rounding) = (debt.as_nanos() * rate, ROUNDING.as_nanos() * rate);
+        let is_whole = charged.abs_diff(whole) <= rounding;
+        if charged > whole + rounding || (!is_busy && !is_whole) {
+            return Err(format!("{charged} were charged for a call that is never held, {whole} were due"));
+        }
+        self.total = if is_whole { whole } else { charged.max(self.total) };
+        Ok(())
     }
 
     pub(super) fn refund(&mut self, now: Time, units: u64) {

@@ -338,12 +338,13 @@ impl<'p> World<'p> {
             let watched = self.gates.get_mut(&passage.id()).expect("gates with limits are watched");
             let units = u64::from(passage.units);
             watched.judge.serve(id(connection.client), i128::from(units));
-            if sent.cost.is_debt_only {
-                watched.reference.charge_debt(self.now, units);
+            let charged = if sent.cost.is_debt_only {
+                let gate = passage.gate();
+                watched.reference.charge_debt(self.now, units, gate.debt(self.now), gate.is_busy())
             } else {
-                let charged = watched.reference.charge(self.now, units);
-                charged.map_err(|wrong| format!("{:?}: {wrong}", passage.id()))?;
-            }
+                watched.reference.charge(self.now, units)
+            };
+            charged.map_err(|wrong| format!("{:?}: {wrong}", passage.id()))?;
         }
         let latency = self.plan.clients[connection.client].latency;
         let time = self.now + latency / 2 + below(latency / 2, &mut self.rng);

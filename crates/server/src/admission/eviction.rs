@@ -6,6 +6,9 @@
 //! a peer that keeps the least pace ([`PACE_MIN`]) and holds no more than others completes what it began, once it is known not
 //! to be fast.
 //!
+//! Calls that rate limits hold keep their memory though their peers are fast. Their origins count as not fast, and their connections
+//! give way to fast ones, if their half is more than full. Origins that are not fast wait for them.
+//!
 //! [`PACE_MIN`]: crate::limits::PACE_MIN
 
 use std::time::Instant;
@@ -22,8 +25,18 @@ use crate::limits::{ORIGIN_REPLIES_MIN, ORIGIN_REQUESTS_MIN, WAIT_MAX};
 pub(crate) struct Holder {
     pub(crate) key: ConnectionKey,
     pub(crate) bytes: usize,
-    /// The pace of its peer; `None` if it is the connection that waits for more, while it holds a part of a record.
-    pub(crate) pace: Option<Pace>,
+    pub(crate) because: Because,
+}
+
+/// Why a connection holds memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Because {
+    /// Its peer has this pace.
+    Pace(Pace),
+    /// It waits for more itself, while it holds a part of a record.
+    WaitsForMore,
+    /// Rate limits hold its calls.
+    Throttled,
 }
 
 /// Why a connection gives way. The greatest does so first.
@@ -31,6 +44,8 @@ pub(crate) struct Holder {
 pub(super) enum Reason {
     /// Its origin holds more than others, if it does.
     HoldsMore,
+    /// Rate limits hold its calls.
+    Throttled,
     WaitsForMore,
     /// It is below the pace of fast ones, in their half.
     NotFast,
@@ -40,16 +55,20 @@ pub(super) enum Reason {
 impl Holder {
     /// Returns why it gives way, if it has to; its origin is in this half.
     pub(super) fn reason(&self, half: Half, now: Instant) -> Reason {
-        match self.pace {
-            None => Reason::WaitsForMore,
-            Some(pace) if pace.is_slow(now) => Reason::Slow,
-            Some(pace) if half == Half::Fast && pace.is_below_fast(now) => Reason::NotFast,
-            Some(_) => Reason::HoldsMore,
+        match self.because {
+            Because::WaitsForMore => Reason::WaitsForMore,
+            Because::Throttled => Reason::Throttled,
+            Because::Pace(pace) if pace.is_slow(now) => Reason::Slow,
+            Because::Pace(pace) if half == Half::Fast && pace.is_below_fast(now) => Reason::NotFast,
+            Because::Pace(_) => Reason::HoldsMore,
         }
     }
 
     pub(super) fn behind_since(&self) -> Option<Instant> {
-        self.pace.map(|pace| pace.behind_since())
+        match self.because {
+            Because::Pace(pace) => Some(pace.behind_since()),
+            Because::WaitsForMore | Because::Throttled => None,
+        }
     }
 }
 
@@ -93,7 +112,7 @@ impl Admission {
             (reason, _) => {
                 let holder = candidates.take(origin, waiter.key)?;
                 match reason {
-                    Reason::HoldsMore | Reason::WaitsForMore => {}
+                    Reason::HoldsMore | Reason::WaitsForMore | Reason::Throttled => {}
                     Reason::Slow => origins.note(origin, Standing::Slow, now),
                     // One that was fast may have lost a packet.
                     Reason::NotFast => origins.note(origin, Standing::Unknown, now),

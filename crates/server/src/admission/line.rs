@@ -78,16 +78,17 @@ impl Line {
         }
     }
 
-    /// Removes a connection that is closed, if it waits; it need not be looked for among those of its origin.
-    pub(crate) fn remove(&mut self, key: ConnectionKey) {
-        let Some(number) = self.numbers.get(&key.index) else { return };
-        if let Some(found) = self.by_origin.get_mut(&key.origin)
-            && found.queue.get(number).is_some_and(|waiter| waiter.key == key)
-        {
+    /// Removes a connection; it need not be looked for among those of its origin. Returns whether it waited.
+    pub(crate) fn remove(&mut self, key: ConnectionKey) -> bool {
+        let Some(number) = self.numbers.get(&key.index) else { return false };
+        let Some(found) = self.by_origin.get_mut(&key.origin) else { return false };
+        let waited = found.queue.get(number).is_some_and(|waiter| waiter.key == key);
+        if waited {
             found.queue.remove(number);
             self.numbers.remove(&key.index);
             self.forget_if_empty(key.origin);
         }
+        waited
     }
 
     fn forget_if_empty(&mut self, origin: OriginKey) {
@@ -132,11 +133,10 @@ mod tests {
         for key in keys {
             line.push(Waiter { key, want: Want::Answer, since: Instant::now() });
         }
-        line.remove(keys[0]);
+        assert!(line.remove(keys[0]) && !line.remove(keys[0]));
         assert_eq!(line.fronts().map(|waiter| waiter.key).collect::<Vec<_>>(), [keys[1]]);
-        line.remove(ConnectionKey { generation: 1, ..keys[1] });
-        assert!(!line.is_empty(), "it is another one that used the same place");
-        line.remove(keys[1]);
+        assert!(!line.remove(ConnectionKey { generation: 1, ..keys[1] }), "another one used the same place");
+        assert!(line.remove(keys[1]));
         assert!(line.is_empty() && !line.has(OriginKey::default()) && line.numbers.is_empty());
     }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use slab::Slab;
 
 use super::Short;
-use crate::limits::STANDING_REMEMBERED;
+use crate::limits::{STANDING_REMEMBERED, THROTTLED_REMEMBERED};
 
 /// Names an origin of a loop while it has connections, calls or replies there, or was not fast lately. Calls may outlive that:
 /// for a name that is not in use any more nothing is held, and nothing is counted.
@@ -35,6 +35,8 @@ pub(crate) enum Standing {
     Unknown,
     /// One of its peers did not.
     Steady,
+    /// Rate limits held one of its calls: it keeps its memory for long, however fast its peers are.
+    Throttled,
     /// One of its connections was closed because it did not keep [`crate::limits::PACE_MIN`] either.
     Slow,
 }
@@ -43,7 +45,7 @@ impl Standing {
     pub(crate) fn half(self) -> Half {
         match self {
             Self::Fast | Self::Unknown => Half::Fast,
-            Self::Steady | Self::Slow => Half::Steady,
+            Self::Steady | Self::Throttled | Self::Slow => Half::Steady,
         }
     }
 }
@@ -175,10 +177,18 @@ impl Origins {
         }
     }
 
-    /// Notes the pace of one of an origin's connections. One that was slow is not redeemed by others that are fast.
+    /// Notes the pace of one of an origin's connections, or that it was throttled. One that was slow is not redeemed by others
+    /// that are fast, and pace says nothing of one that was throttled a moment ago.
     pub(crate) fn note(&mut self, key: OriginKey, standing: Standing, now: Instant) {
-        if self.get(key).is_some_and(|origin| origin.standing != Standing::Slow || standing == Standing::Slow)
-        {
+        let changes = |origin: &Origin| match origin.standing {
+            Standing::Slow => standing == Standing::Slow,
+            Standing::Throttled => {
+                matches!(standing, Standing::Slow | Standing::Throttled)
+                    || now.saturating_duration_since(origin.confirmed) >= THROTTLED_REMEMBERED
+            }
+            Standing::Fast | Standing::Unknown | Standing::Steady => true,
+        };
+        if self.get(key).is_some_and(changes) {
             self.set_standing(key.place(), standing);
             self.origins[key.place()].confirmed = now;
         }
@@ -266,6 +276,23 @@ mod tests {
         origins.forget_paces(now + STANDING_REMEMBERED);
         assert_eq!((origins.origins.len(), origins.by_address.len()), (1, 1));
         assert_eq!(origins.held_by_steady, Held::default());
+    }
+
+    #[test]
+    fn pace_says_nothing_of_one_that_is_throttled() {
+        let mut origins = Origins::default();
+        let key = origins.join("192.0.2.1".parse().unwrap());
+        let now = Instant::now();
+        origins.count(key, Held::default(), replies(5));
+        origins.note(key, Standing::Throttled, now);
+        origins.note(key, Standing::Fast, now);
+        assert_eq!((origins.standing(key), origins.held_by_steady), (Standing::Throttled, replies(5)));
+        origins.note(key, Standing::Fast, now + THROTTLED_REMEMBERED);
+        assert_eq!((origins.standing(key), origins.held_by_steady), (Standing::Fast, replies(0)));
+        origins.note(key, Standing::Throttled, now);
+        origins.note(key, Standing::Slow, now);
+        origins.note(key, Standing::Throttled, now);
+        assert_eq!(origins.standing(key), Standing::Slow);
     }
 
     #[test]

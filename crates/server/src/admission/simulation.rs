@@ -6,7 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use wire::limits::RECORD_BYTES_MAX;
 
-use super::eviction::Holder;
+use super::eviction::{Because, Holder};
 use super::pace::Pace;
 use super::*;
 use crate::limits::{
@@ -266,7 +266,9 @@ fn moved(peer: &Peer, began: Instant, left: usize, now: Instant) -> usize {
 
 fn holder(peer: &Peer) -> Option<Holder> {
     match peer.state {
-        State::Sending { pace, .. } => Some(Holder { key: peer.key, bytes: peer.length, pace: Some(pace) }),
+        State::Sending { pace, .. } => {
+            Some(Holder { key: peer.key, bytes: peer.length, because: Because::Pace(pace) })
+        }
         _ => None,
     }
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use wire::limits::RECORD_BYTES_MAX;
 
-use super::eviction::Holder;
+use super::eviction::{Because, Holder};
 use super::origins::OriginKey;
 use super::pace::Pace;
 use super::*;
@@ -78,7 +78,7 @@ impl Loop {
             .map(|number| {
                 let mut pace = Pace::begin(now - age);
                 pace.moved(if silent.contains(&number) { 0 } else { RECORD_BYTES_MAX }, now);
-                Holder { key: self.keys[number], bytes: RECORD_BYTES_MAX, pace: Some(pace) }
+                Holder { key: self.keys[number], bytes: RECORD_BYTES_MAX, because: Because::Pace(pace) }
             })
             .collect();
         let waiter = self.admission.waits_too_long(Short::Requests, self.admission.half(key.origin), now);
@@ -181,7 +181,7 @@ fn many_give_way_after_one_look_at_all_connections() {
         let key = ConnectionKey { index, generation: 0, origin: keys[1 + index % usize::from(origins)] };
         let bytes = 2048 + index % 7;
         admission.budget.count_requests(key.origin, 0, bytes);
-        holders.push(Holder { key, bytes, pace: Some(Pace::begin(now - PACE_TIME * 2)) });
+        holders.push(Holder { key, bytes, because: Because::Pace(Pace::begin(now - PACE_TIME * 2)) });
     }
     let greedy = ConnectionKey { index: holders.len(), generation: 0, origin: keys[0] };
     admission.block(greedy, RECORD, now - WAIT_MAX);

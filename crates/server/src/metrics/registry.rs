@@ -72,7 +72,7 @@ families! {
     Gauge VOLUME_FREE "holdfast_volume_free_bytes" ["volume"] ("bytes")
         "Space that is free for new data, or will be after a checkpoint.";
     Gauge VOLUME_INODES "holdfast_volume_inodes" ["volume", "state"]
-        "Inodes that are `used`, and those for which there is room (`free`).";
+        "Inodes and further hard links that are `used`, and those for which there is room (`free`).";
 
     Gauge QUOTA_VIOLATIONS "holdfast_quota_violations" ["volume", "kind"]
         "Owners whose soft limit is exceeded, by the kind of quota: `volume`, `tree`, `user` or `group`.";

@@ -227,6 +227,7 @@ impl Running {
             counted_clients: 1,
             slow_operation: Duration::from_secs(60),
             events: Arc::default(),
+            group: None,
         };
         let server = Server::start(&settings).unwrap();
         let client = TcpStream::connect(server.addresses()[0]).unwrap();

@@ -14,7 +14,7 @@ use volume::time::Time;
 use wire::limits::RECORD_BYTES_MAX;
 use wire::record::MARK_BYTES;
 
-use crate::admission::eviction::Holder;
+use crate::admission::eviction::{Because, Holder};
 use crate::admission::origins::Standing;
 use crate::admission::pace::Pace;
 use crate::admission::{ConnectionKey, Short, Want};
@@ -135,14 +135,14 @@ pub(crate) struct WaitingCall {
     /// They are reserved, and the call is run when the connection is served.
     pub(crate) is_granted: bool,
     /// What rate limits did with it.
-    pub(crate) passed: Passed,
+    pub(crate) passed: Option<Box<Passed>>,
 }
 
-/// What rate limits did with a call before it was executed.
-#[derive(Debug, Default)]
+/// What rate limits did with a call before it was executed. In a box, so that calls that meet none do not carry its place along.
+#[derive(Debug)]
 pub(crate) struct Passed {
     /// What it was charged.
-    pub(crate) charged: Option<Box<Charged>>,
+    pub(crate) charged: Charged,
     /// Its time so far, if it was held.
     pub(crate) timing: Option<Timing>,
 }
@@ -308,17 +308,17 @@ impl Connection {
     /// for more itself.
     pub(crate) fn holder(&self, short: Short) -> Option<Holder> {
         let waits_for_more = matches!(self.want(), Want::Record { counted: 1.., .. });
-        let (bytes, pace) = match short {
-            Short::Requests if waits_for_more => (self.counted_input, None),
+        let (bytes, because) = match short {
+            Short::Requests if waits_for_more => (self.counted_input, Because::WaitsForMore),
             Short::Requests => {
                 // While it does not take replies, it may not be read.
                 let of_record = self.record_pace.filter(|_| self.waits_for_peer());
                 let paces = [of_record, self.reply_pace].into_iter().flatten();
-                (self.counted_input, Some(paces.min_by_key(Pace::behind_since)?))
+                (self.counted_input, Because::Pace(paces.min_by_key(Pace::behind_since)?))
             }
-            Short::Replies => (self.counted_output, Some(self.reply_pace?)),
+            Short::Replies => (self.counted_output, Because::Pace(self.reply_pace?)),
         };
-        (bytes > 0).then_some(Holder { key: self.key, bytes, pace })
+        (bytes > 0).then_some(Holder { key: self.key, bytes, because })
     }
 
     /// Returns what operators see of it.
@@ -413,8 +413,12 @@ impl Connection {
     /// Returns the bytes of memory it holds for input, apart from deferred calls.
     pub(crate) fn input_bytes(&self) -> usize {
         let waiting = self.waiting.as_ref().map_or(0, |waiting| waiting.record.memory_bytes());
-        let stopped = self.stopped.as_ref().map_or(0, |call| call.request_bytes());
-        self.record_bytes() + self.rest.capacity() + waiting + stopped
+        self.record_bytes() + self.rest.capacity() + waiting + self.stopped_bytes()
+    }
+
+    /// Returns the bytes of the call that rate limits have no room for.
+    pub(crate) fn stopped_bytes(&self) -> usize {
+        self.stopped.as_ref().map_or(0, |call| call.request_bytes())
     }
 
     /// Whether the rest of its record has yet to come.

@@ -23,6 +23,7 @@ use crate::limits::{DATAGRAM_BYTES_MAX, DATAGRAMS_PER_TURN_MAX};
 use crate::net::event_loop::log_slow;
 use crate::net::interfaces::source_towards;
 use crate::protocol::Protocol;
+use crate::protocol::calls::Calls as _;
 
 use rates::Rates;
 
@@ -152,6 +153,7 @@ impl Answerer {
         let label = self.tally.count(&summary, counted);
         self.tally.answered(label, peer.ip(), now.steady, now.steady);
         self.tally.note_time(clock::steady());
+        self.protocol.await_tenure();
         // What cannot be sent is lost, as any datagram may be: the client asks again.
         let _ = socket.send_to(&reply, peer);
         Ok(())

@@ -18,8 +18,8 @@ use crate::clock;
 use crate::counters::phases::{Phase, Timing};
 use crate::counters::tally::Counted;
 use crate::limits::{BUSY_RETRY, DEFERRED_OVERHEAD_BYTES, RETRY_DOUBLINGS_MAX, RETRY_SPACING};
+use crate::net::connection::Passed;
 use crate::protocol::calls::Calls;
-use crate::rates::Charged;
 
 /// A call that must be run again.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(crate) struct DeferredCall {
     /// Where it is counted.
     pub(crate) counted: Counted,
     /// What rate limits charged for it.
-    pub(crate) charged: Option<Box<Charged>>,
+    pub(crate) passed: Option<Box<Passed>>,
     /// What its time was spent on.
     pub(crate) timing: Timing,
 }

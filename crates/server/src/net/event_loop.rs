@@ -271,6 +271,11 @@ impl EventLoop {
         if event.is_readable() && !connection.has_input() {
             connection.arrived = self.call_clock.woken();
         }
+        if event.is_error() {
+            // Nobody takes its replies, so that its calls need neither wait nor be executed.
+            self.close(connection);
+            return;
+        }
         connection.on_event(event);
         if event.is_writable() && connection.unsent() > 0 {
             self.touch(&mut connection);
@@ -421,6 +426,9 @@ impl EventLoop {
     /// Sends the output of the turn, with one system call for each connection if its socket takes it, until much was sent.
     /// Connections whose output is not sent yet come first in the next turn, and partly sent ones last.
     fn send_touched(&mut self) {
+        if !self.touched.is_empty() {
+            self.shared.calls.await_tenure();
+        }
         let mut bytes = 0;
         for _ in 0..self.touched.len().min(SENDS_PER_TURN_MAX) {
             if bytes >= SENT_PER_TURN_BYTES {

@@ -94,9 +94,18 @@ impl HeldCalls {
 
     /// Returns the tokens of the calls that a connection has here.
     pub(crate) fn tokens_of(&self, owner: ConnectionKey) -> Vec<u64> {
+        self.calls_of(owner).map(|(token, _)| token).collect()
+    }
+
+    /// Returns the bytes of the calls that a connection has here.
+    pub(crate) fn bytes_of(&self, owner: ConnectionKey) -> usize {
+        self.calls_of(owner).map(|(_, call)| call.request_bytes()).sum()
+    }
+
+    fn calls_of(&self, owner: ConnectionKey) -> impl Iterator<Item = (u64, &HeldCall)> {
         let of_place =
             self.calls.range(first_token(owner.index)..=first_token(owner.index) | u64::from(u32::MAX));
-        of_place.filter(|(_, call)| call.owner == owner).map(|(token, _)| *token).collect()
+        of_place.filter(move |(_, call)| call.owner == owner).map(|(token, call)| (*token, call))
     }
 
     /// Notes that a connection is not read any more.

@@ -31,6 +31,8 @@ pub(crate) struct LoopSettings {
     /// Connections at once, of all loops.
     pub(crate) connections: usize,
     pub(crate) tally: TallySettings,
+    /// Whether connections end by a reset.
+    pub(crate) ends_by_reset: bool,
 }
 
 /// The threads that serve connections.
@@ -83,7 +85,11 @@ impl Loops {
             .map(|(number, poll)| EventLoop::new(number, poll, Arc::clone(&shared), limit, settings.tally))
             .collect();
         if let Some(first) = loops.first_mut() {
-            first.accept_with(Acceptor::new(listeners, mailboxes.clone())).map_err(no_loop)?;
+            let mut acceptor = Acceptor::new(listeners, mailboxes.clone());
+            if settings.ends_by_reset {
+                acceptor.end_by_reset();
+            }
+            first.accept_with(acceptor).map_err(no_loop)?;
         }
         let counters = loops.iter().map(EventLoop::counters).collect();
         let mut threads = Vec::new();

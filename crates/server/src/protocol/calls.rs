@@ -36,7 +36,7 @@ pub(crate) trait Calls: Send + Sync {
         self.queue_of(needs.awaited()?)
     }
     /// Returns what a call counts towards rate limits; none if it counts nothing.
-    fn charge(&self, record: &IncomingRecord<'_>) -> Option<Charge>;
+    fn charge(&self, record: &IncomingRecord<'_>, connection: &Connection) -> Option<Charge>;
     /// Notes that a call has arrived, and is held: its client is alive.
     fn note_held(&self, record: &IncomingRecord<'_>, connection: Connection);
     /// Whether connections from this address are served.
@@ -50,6 +50,8 @@ pub(crate) trait Calls: Send + Sync {
     fn commit(&self, idle: bool) -> bool;
     /// Whether a reply may be sent.
     fn durable(&self, wait: &Wait) -> Durable;
+    /// Returns when replies may leave: not while another machine may have taken over ([`store::Claim`]).
+    fn await_tenure(&self);
     /// Appends the reply, with its record mark, to a call whose effect was lost.
     fn failure_reply(&self, call: CallId, out: &mut Vec<u8>);
 }

@@ -21,7 +21,6 @@ use crate::limits::{BUSY_RETRY, CONNECTION_BYTES_MAX, PORTION_BYTES, PORTION_MAX
 use crate::net::connection::{Connection, Passed};
 use crate::net::deferred::{DeferredCall, ExecutedCall};
 use crate::net::parked::ParkedReply;
-use crate::rates::Charged;
 
 impl EventLoop {
     /// Executes a call that has arrived and whose reply has room.
@@ -38,7 +37,7 @@ impl EventLoop {
             && let Some(queue) = self.shared.calls.expected_queue(&arrival.needs)
             && queues.is_waiting(queue)
         {
-            let timing = begun_timing(&arrival.passed, connection.arrived, begun.steady);
+            let timing = begun_timing(arrival.passed.as_deref(), connection.arrived, begun.steady);
             self.defer(connection, arrival, &Outcome::Busy(None), None, timing);
             return Ok(());
         }
@@ -57,7 +56,7 @@ impl EventLoop {
         output.bytes = reply.bytes;
         if let Outcome::Reply { summary, .. } = &outcome {
             connection.done.note_call(summary.main.protocol());
-            self.settle(&mut connection.last_volume, arrival.passed.charged.as_deref(), summary);
+            self.settle(&mut connection.last_volume, arrival.passed.as_deref(), summary);
         }
         match outcome {
             Outcome::Reply { after: None, hold: Duration::ZERO, summary } => {
@@ -65,10 +64,10 @@ impl EventLoop {
                 connection.portion_bytes += output.push_tail(&mut reply.tail);
                 let label = self.tally.count(&summary, connection.counted);
                 let client = connection.ends.peer.ip();
-                if arrival.passed.timing.is_none() {
+                if held_timing(arrival.passed.as_deref()).is_none() {
                     self.tally.answered(label, client, connection.arrived, begun.steady);
                 } else {
-                    let timing = executed_timing(&arrival.passed, connection.arrived, begun.steady);
+                    let timing = executed_timing(arrival.passed.as_deref(), connection.arrived, begun.steady);
                     self.tally.answered_late(PendingCall { label, client, timing });
                 }
             }
@@ -79,7 +78,7 @@ impl EventLoop {
                 let pending = PendingCall {
                     label: self.tally.count(&summary, connection.counted),
                     client: connection.ends.peer.ip(),
-                    timing: executed_timing(&arrival.passed, connection.arrived, begun.steady),
+                    timing: executed_timing(arrival.passed.as_deref(), connection.arrived, begun.steady),
                 };
                 let reply = ParkedReply { owner: connection.key, call, reply, pending, not_before: None };
                 connection.portion_bytes += reply.reply.bytes.len() + reply.reply.tail_bytes();
@@ -88,7 +87,7 @@ impl EventLoop {
                 self.park(reply, after, hold);
             }
             Outcome::WouldBlock | Outcome::Busy(_) | Outcome::Later => {
-                let timing = executed_timing(&arrival.passed, connection.arrived, begun.steady);
+                let timing = executed_timing(arrival.passed.as_deref(), connection.arrived, begun.steady);
                 self.defer(connection, arrival, &outcome, progress, timing);
             }
             Outcome::Close => {
@@ -122,7 +121,7 @@ impl EventLoop {
             ticket: None,
             obstructions: 0,
             counted: connection.counted,
-            charged: arrival.passed.charged,
+            passed: arrival.passed,
             timing,
         };
         connection.begin_call(call.request_bytes(), call.reply_bytes);
@@ -132,12 +131,12 @@ impl EventLoop {
     }
 
     /// Corrects what rate limits charged for a call by what it did.
-    fn settle(&self, last_volume: &mut Option<VolumeId>, charged: Option<&Charged>, summary: &CallSummary) {
+    fn settle(&self, last_volume: &mut Option<VolumeId>, passed: Option<&Passed>, summary: &CallSummary) {
         if self.shared.rates.is_limiting() {
             *last_volume = summary.volume.or(*last_volume);
         }
-        if let Some(charged) = charged {
-            self.shared.rates.settle(charged, summary);
+        if let Some(passed) = passed {
+            self.shared.rates.settle(&passed.charged, summary);
         }
     }
 
@@ -202,8 +201,8 @@ impl EventLoop {
         match outcome {
             Outcome::Reply { after, hold, summary } => {
                 self.release(&call);
-                if let Some(charged) = &call.charged {
-                    self.shared.rates.settle(charged, &summary);
+                if let Some(passed) = &call.passed {
+                    self.shared.rates.settle(&passed.charged, &summary);
                 }
                 let pending = PendingCall {
                     label: self.tally.count(&summary, call.counted),
@@ -382,15 +381,20 @@ impl EventLoop {
     }
 }
 
+/// Returns the times of a call that was held.
+fn held_timing(passed: Option<&Passed>) -> Option<Timing> {
+    passed.and_then(|passed| passed.timing)
+}
+
 /// Returns the times of a call that begins.
-fn begun_timing(passed: &Passed, arrived: Time, begun: Time) -> Timing {
-    let mut timing = passed.timing.unwrap_or_else(|| Timing::of_arrival(arrived));
+fn begun_timing(passed: Option<&Passed>, arrived: Time, begun: Time) -> Timing {
+    let mut timing = held_timing(passed).unwrap_or_else(|| Timing::of_arrival(arrived));
     timing.end(Phase::Queue, begun);
     timing
 }
 
 /// Returns the times of a call that has just been executed for the first time.
-fn executed_timing(passed: &Passed, arrived: Time, begun: Time) -> Timing {
+fn executed_timing(passed: Option<&Passed>, arrived: Time, begun: Time) -> Timing {
     let mut timing = begun_timing(passed, arrived, begun);
     timing.end(Phase::Engine, steady());
     timing

@@ -4,22 +4,24 @@
 //! journal, and no reply. The loop goes on reading its connection, so that urgent calls behind it are served. When too much is held for a
 //! client, the loop stops reading the client's connections; each keeps one call, which is judged again later.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nfs::service::{IncomingRecord, origin};
 use qos::{ClientId, LoopId, Released, Token, Verdict};
 
 use super::EventLoop;
+use crate::admission::Want;
+use crate::admission::origins::Standing;
 use crate::counters::phases::{Phase, Timing};
-use crate::net::connection::Connection;
+use crate::net::connection::{Connection, Passed};
 use crate::net::held::HeldCall;
 use crate::net::mailbox::Message;
-use crate::rates::{Asker, Charged};
+use crate::rates::Asker;
 
 /// What became of a call that met limits.
 pub(super) enum Judged {
     /// It passes; what it was charged, if anything.
-    Passed(Option<Box<Charged>>),
+    Passed(Option<Box<Passed>>),
     /// It goes on later.
     Kept,
 }
@@ -27,7 +29,9 @@ pub(super) enum Judged {
 impl EventLoop {
     /// Judges a call that has arrived. Called only while something is limited.
     pub(super) fn judge(&mut self, connection: &mut Connection, record: &IncomingRecord<'_>) -> Judged {
-        let Some(charge) = self.shared.calls.charge(record) else { return Judged::Passed(None) };
+        let Some(charge) = self.shared.calls.charge(record, &connection.ends) else {
+            return Judged::Passed(None);
+        };
         let from = origin(connection.ends.peer.ip());
         let rates = &self.shared.rates;
         let limiter = rates.limiter_of(from, &mut connection.client_limits);
@@ -42,7 +46,7 @@ impl EventLoop {
         let token = self.token(connection);
         let verdict = if has_room { self.shared.rates.admit(&charged, token) } else { Verdict::Full };
         match verdict {
-            Verdict::Admitted => Judged::Passed(Some(Box::new(charged))),
+            Verdict::Admitted => Judged::Passed(Some(Box::new(Passed { charged, timing: None }))),
             verdict => {
                 let mut timing = Timing::of_arrival(connection.arrived);
                 timing.end(Phase::Queue, self.call_clock.seen());
@@ -62,6 +66,7 @@ impl EventLoop {
 
     /// Keeps a call that may not pass now.
     fn keep(&mut self, connection: &mut Connection, call: HeldCall, token: Token, verdict: Verdict) {
+        self.admission.budget.origins.note(call.owner.origin, Standing::Throttled, Instant::now());
         if verdict == Verdict::Held {
             connection.begin_call(call.request_bytes(), 0);
             self.admission.budget.count_requests(call.owner.origin, 0, call.request_bytes());
@@ -106,7 +111,12 @@ impl EventLoop {
     fn queue_released(&mut self, mut call: HeldCall, waited: Duration) {
         call.timing.end(Phase::Qos, call.timing.ended().plus(waited));
         if let Some(mut connection) = self.connections.take_owner(call.owner) {
+            let waits_for_record = connection.is_queued && matches!(connection.want(), Want::Record { .. });
             connection.released.push_back(call);
+            if waits_for_record && self.admission.stop_waiting(connection.key) {
+                // The next record may wait for the very memory that this call holds.
+                connection.is_queued = false;
+            }
             self.put_back(connection);
         }
     }
@@ -146,11 +156,18 @@ impl EventLoop {
     /// Forgets what is held of a connection that is closed.
     pub(super) fn forget_held(&mut self, connection: &mut Connection) {
         if self.held.len() > 0 {
+            let event_loop = LoopId(u16::try_from(self.number).unwrap_or(u16::MAX));
+            let mut client = None;
             for token in self.held.tokens_of(connection.key) {
-                let event_loop = LoopId(u16::try_from(self.number).unwrap_or(u16::MAX));
                 self.shared.rates.forget(Token { event_loop, call: token });
-                self.held.remove(token).into_iter().for_each(|call| self.uncount(&call));
+                if let Some(call) = self.held.remove(token) {
+                    client = Some(call.charged.client());
+                    self.uncount(&call);
+                }
             }
+            // Other connections of the client may have stopped for want of the room that these calls had.
+            let room = |client| Message::Released(Released::Room { event_loop, client });
+            client.into_iter().for_each(|client| self.mailbox.send(room(client)));
         }
         let released = std::mem::take(&mut connection.released);
         released.iter().for_each(|call| self.uncount(call));

@@ -26,7 +26,7 @@ pub(super) struct Arrival<'r> {
     /// Bytes to reserve for a large reply and the blocks it is made from; zero for a small one.
     pub(super) reply_bytes: usize,
     /// What rate limits did with it.
-    pub(super) passed: Passed,
+    pub(super) passed: Option<Box<Passed>>,
 }
 
 impl EventLoop {
@@ -128,8 +128,8 @@ impl EventLoop {
         {
             self.call_clock.look();
             connection.portion_bytes += call.record.memory_bytes();
-            let passed = Passed { charged: Some(Box::new(call.charged)), timing: Some(call.timing) };
-            result = self.passed(connection, call.record.decode(), passed);
+            let passed = Passed { charged: call.charged, timing: Some(call.timing) };
+            result = self.passed(connection, call.record.decode(), Some(Box::new(passed)));
         }
         result
     }
@@ -293,10 +293,10 @@ impl EventLoop {
     /// Executes a call that has arrived, or has it wait: until rate limits let it pass, and there is room for its reply.
     fn arrived(&mut self, connection: &mut Connection, record: IncomingRecord<'_>) -> Result<(), Malformed> {
         if !self.shared.rates.is_limiting() {
-            return self.passed(connection, record, Passed::default());
+            return self.passed(connection, record, None);
         }
         match self.judge(connection, &record) {
-            Judged::Passed(charged) => self.passed(connection, record, Passed { charged, timing: None }),
+            Judged::Passed(passed) => self.passed(connection, record, passed),
             Judged::Kept => Ok(()),
         }
     }
@@ -307,7 +307,7 @@ impl EventLoop {
         &mut self,
         connection: &mut Connection,
         record: IncomingRecord<'_>,
-        passed: Passed,
+        passed: Option<Box<Passed>>,
     ) -> Result<(), Malformed> {
         let arrival = self.arrival(record, passed);
         let reply_bytes = arrival.reply_bytes;
@@ -330,7 +330,7 @@ impl EventLoop {
         self.call(connection, arrival)
     }
 
-    fn arrival<'r>(&self, record: IncomingRecord<'r>, passed: Passed) -> Arrival<'r> {
+    fn arrival<'r>(&self, record: IncomingRecord<'r>, passed: Option<Box<Passed>>) -> Arrival<'r> {
         let needs = self.shared.calls.needs(&record);
         let is_large = needs.reply_bytes_max > SMALL_REPLY_BYTES_MAX;
         let reply_bytes = if is_large { 2 * needs.reply_bytes_max } else { 0 };

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::EventLoop;
+use crate::admission::eviction::{Because, Holder};
 use crate::admission::origins::Half;
 use crate::admission::{Blocked, ConnectionKey, Short, Want};
 use crate::limits::{BLOCKED_CHECK, EVICTIONS_PER_TURN_MAX, PORTION_MAX};
@@ -98,14 +99,17 @@ impl EventLoop {
             return false;
         }
         for short in Short::BOTH {
-            // All connections are looked at once, if somebody has waited too long.
-            let mut candidates = None;
             for half in Half::BOTH {
+                // All connections are looked at once, if somebody has waited too long.
+                let mut candidates = None;
                 for _ in 0..EVICTIONS_PER_TURN_MAX {
                     let Some(waiter) = self.admission.waits_too_long(short, half, now) else { break };
                     let candidates = candidates.get_or_insert_with(|| {
-                        let holders =
-                            self.connections.iter().filter_map(|connection| connection.holder(short));
+                        let holder = |connection: &Connection| {
+                            let throttled = || self.throttled(connection, short, half);
+                            connection.holder(short).or_else(throttled)
+                        };
+                        let holders = self.connections.iter().filter_map(holder);
                         self.admission.candidates(short, holders, now)
                     });
                     let Some(closed) = self.admission.make_room(&waiter, candidates) else { break };
@@ -118,6 +122,13 @@ impl EventLoop {
             }
         }
         true
+    }
+
+    /// Returns a connection that gives way to those of a half since rate limits hold its calls.
+    fn throttled(&self, connection: &Connection, short: Short, half: Half) -> Option<Holder> {
+        let bytes = self.held.bytes_of(connection.key) + connection.stopped_bytes();
+        let gives_way = bytes > 0 && short == Short::Requests && half == Half::Fast;
+        gives_way.then_some(Holder { key: connection.key, bytes, because: Because::Throttled })
     }
 
     /// Closes connections that give way, one at least. Returns whether there was time for all, and for more.

@@ -74,6 +74,9 @@ const LONG_BLOCK: u32 = 12;
 /// Expected to wait for the journal. Busy until there is room for data, of which it takes one unit, if the argument is not zero.
 const ELSEWHERE: u32 = 14;
 
+/// Counts as a READ of as many bytes as the argument says, and replies with none.
+const CHARGED: u32 = 15;
+
 /// The argument of a failure reply.
 const FAILED: u32 = u32::MAX;
 
@@ -206,8 +209,8 @@ impl Calls for Fake {
                 reply(0);
                 now
             }
-            LARGE | SLOW => {
-                reply(usize::try_from(argument).unwrap());
+            LARGE | SLOW | CHARGED => {
+                reply(if procedure == CHARGED { 0 } else { usize::try_from(argument).unwrap() });
                 summary.volume = Some(VolumeId(1));
                 summary.transferred = Transferred { read: argument, written: 0 };
                 Outcome::Reply { after: None, hold: Duration::ZERO, summary }
@@ -280,7 +283,7 @@ impl Calls for Fake {
         needs.change.map(|(_, limit)| limit.number())
     }
 
-    fn charge(&self, record: &IncomingRecord<'_>) -> Option<Charge> {
+    fn charge(&self, record: &IncomingRecord<'_>, _: &Ends) -> Option<Charge> {
         charge_of(record)
     }
 
@@ -302,6 +305,8 @@ impl Calls for Fake {
         false
     }
 
+    fn await_tenure(&self) {}
+
     fn durable(&self, wait: &Wait) -> Durable {
         if wait.durability.seq.0 <= self.durable.load(Ordering::SeqCst) {
             Durable::Yes
@@ -320,11 +325,11 @@ impl Calls for Fake {
     }
 }
 
-/// What calls count towards rate limits: they read from volume 1, `LARGE` as many bytes as it replies with, and others none;
-/// `NOTHING` is urgent.
+/// What calls count towards rate limits: they read from volume 1, `LARGE` and `CHARGED` as many bytes as they say, and others
+/// none; `HOLD` is urgent.
 fn charge_of(record: &IncomingRecord<'_>) -> Option<Charge> {
     let (header, arguments) = record.call().ok()?;
-    let bytes = if header.procedure == LARGE { arguments.clone().u32().ok()? } else { 0 };
+    let bytes = if matches!(header.procedure, LARGE | CHARGED) { arguments.clone().u32().ok()? } else { 0 };
     Some(Charge {
         volume: Some(VolumeId(1)),
         may_leave: false,
@@ -348,13 +353,19 @@ impl Harness {
     }
 
     fn with(address: &str, threads: usize, connections: usize) -> Harness {
+        Harness::with_memory(address, threads, connections, 0)
+    }
+
+    /// Serves with this many bytes of memory for requests and replies, or the least.
+    fn with_memory(address: &str, threads: usize, connections: usize, request_bytes: usize) -> Harness {
         let listener = listen_at(address.parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let fake = Arc::new(Fake::new());
         let tally = TallySettings { clients: 2, slow: Duration::from_secs(3600) };
         let scratch = Scratch::new();
         let rates = rates_in(&scratch.0, &[1, 2]);
-        let settings = LoopSettings { threads, workers: 2, request_bytes: 0, connections, tally };
+        let ends_by_reset = false;
+        let settings = LoopSettings { threads, workers: 2, request_bytes, connections, tally, ends_by_reset };
         let loops =
             Loops::start(settings, vec![listener], Arc::clone(&fake) as Arc<dyn Calls>, Arc::clone(&rates))
                 .unwrap();

@@ -71,7 +71,7 @@ fn reuse(is_heavy: bool) {
         record: IncomingRecord::decode(&record).to_kept(),
         reply_bytes: REPLY_BYTES,
         is_granted: false,
-        passed: crate::net::connection::Passed::default(),
+        passed: None,
     });
     let key = second.key;
     event_loop.put_back(second);
