@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! DATA/lock                          held by a server, or by a command that changes pools
+//! DATA/claim                         which machine has the directory, if it belongs to a group
 //! DATA/pools/NAME/format             format version, identity and shape of the pool; written once
 //!                  /lock             the lease: an flock, and the process that holds it
 //!                  /journal/NNNN     the log: a ring of files, written in full when the pool is created
@@ -17,7 +18,9 @@
 //! [`Directory`] is the data directory, [`LocalMedia`] one pool in it. This crate does not interpret the bytes it stores.
 
 mod aligned;
+mod around;
 mod blob;
+mod claim;
 mod direct;
 mod directory;
 mod durable;
@@ -32,6 +35,7 @@ mod scratch;
 mod segment_file_pool;
 mod slow;
 
+pub use claim::Claim;
 pub use directory::{
     Description, Directory, NewPool, ahead_bytes, check_new, check_pool, describe, list, list_or_none,
 };

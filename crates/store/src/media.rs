@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rustix::fs::statvfs;
 use volume::ids::SegmentId;
-use volume::media::{Blob, Media, RandomFile, Space};
+use volume::media::{Blob, Media, RandomFile, Space, Tenure};
 
 use crate::aligned::Pool;
 use crate::blob::SegmentFile;
@@ -170,8 +170,8 @@ impl Media for LocalMedia {
         })
     }
 
-    fn lease_held(&self) -> bool {
-        self.lease.is_held()
+    fn tenure(&self) -> Tenure {
+        if self.lease.is_held() { Tenure::Held } else { Tenure::Lost }
     }
 }
 
@@ -211,7 +211,7 @@ mod tests {
 
         fs::write(scratch.path().join(names::SEGMENTS).join("not-a-segment"), b"").unwrap();
         let media = open(&scratch);
-        assert!(media.lease_held());
+        assert_eq!(media.tenure(), Tenure::Held);
         assert_eq!(media.list_blobs().unwrap(), [SegmentId(0xabc)]);
         let blob = media.open_blob(SegmentId(0xabc)).unwrap();
         let mut back = vec![0; 5000];

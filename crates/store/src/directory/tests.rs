@@ -1,5 +1,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
+use volume::media::Tenure;
+
 use super::*;
 use crate::scratch::Scratch;
 
@@ -36,7 +38,7 @@ fn volumes_are_created_listed_described_opened_and_deleted() {
 
     let media = directory.open_pool("main", None).unwrap();
     assert_eq!(media.index().len().unwrap(), 4096);
-    assert!(media.lease_held());
+    assert_eq!(media.tenure(), Tenure::Held);
     let told = describe(&root, "main").unwrap();
     assert_eq!((told.id, told.journal_bytes, told.index_bytes), (0x77, LOG_FILE_BYTES, 4096));
     assert_eq!(told.in_use_by, Some(std::process::id()));

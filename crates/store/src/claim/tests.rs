@@ -1,0 +1,111 @@
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use super::*;
+use crate::scratch::Scratch;
+
+/// Takes the claim; sets the flag when it is lost.
+fn take(scratch: &Scratch, node: &str) -> Result<(Arc<Claim>, Arc<AtomicBool>), Error> {
+    let lost = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&lost);
+    let on_lost = move |_: &str| flag.store(true, Ordering::Relaxed);
+    Claim::take_with(scratch.path(), node, Box::new(on_lost)).map(|claim| (claim, lost))
+}
+
+/// Ends the renewals without a release, as a crash does.
+fn crash(claim: &Claim) {
+    *lock(&claim.stop.0) = true;
+    claim.stop.1.notify_all();
+    lock(&claim.thread).take().unwrap().join().unwrap();
+}
+
+fn wait_until(condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(20));
+        thread::sleep(PAUSE);
+    }
+}
+
+#[test]
+fn a_claim_that_is_renewed_is_not_given_to_another_machine() {
+    let scratch = Scratch::new();
+    let (a, lost) = take(&scratch, "a").unwrap();
+    let error = take(&scratch, "b").err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::InUse);
+    assert!(error.to_string().contains("machine \"a\""), "{error}");
+    assert_eq!((a.tenure(), lost.load(Ordering::Relaxed)), (Tenure::Held, false));
+    crash(&a);
+    let start = Instant::now();
+    let (b, _) = take(&scratch, "b").unwrap();
+    assert!(start.elapsed() >= WATCH);
+    b.release().unwrap();
+}
+
+#[test]
+fn a_released_claim_and_one_of_the_same_machine_are_taken_at_once() {
+    let scratch = Scratch::new();
+    let (a, _) = take(&scratch, "a").unwrap();
+    a.release().unwrap();
+    assert_eq!(a.tenure(), Tenure::Paused);
+    let start = Instant::now();
+    let (b, _) = take(&scratch, "b").unwrap();
+    crash(&b);
+    let (again, _) = take(&scratch, "b").unwrap();
+    assert!(start.elapsed() < WATCH);
+    assert!(*lock(&again.renewals) > *lock(&b.renewals));
+}
+
+#[test]
+fn the_claim_of_a_process_that_ended_can_be_released() {
+    let scratch = Scratch::new();
+    let (a, _) = take(&scratch, "a").unwrap();
+    crash(&a);
+    Claim::release_for(scratch.path(), "b").unwrap();
+    assert_eq!(a.read().unwrap().unwrap().state, State::Held, "it was another machine's");
+    Claim::release_for(scratch.path(), "a").unwrap();
+    assert_eq!(a.read().unwrap().unwrap().state, State::Released);
+}
+
+#[test]
+fn who_finds_another_holder_in_the_block_has_lost_the_claim() {
+    let scratch = Scratch::new();
+    let (a, lost) = take(&scratch, "a").unwrap();
+    let block = Block { node: "b".to_owned(), state: State::Held, renewals: 77 }.encode();
+    std::fs::write(scratch.path().join(NAME), format!("{block}{}", "\0".repeat(4096 - block.len()))).unwrap();
+    wait_until(|| lost.load(Ordering::Relaxed));
+    assert_eq!(a.tenure(), Tenure::Lost);
+    a.renew().unwrap_err();
+    assert_eq!(a.tenure(), Tenure::Lost, "it does not come back");
+}
+
+#[test]
+fn answers_are_paused_when_renewals_take_long_and_resume_after_one() {
+    let scratch = Scratch::new();
+    let (a, lost) = take(&scratch, "a").unwrap();
+    crash(&a);
+    assert_eq!(a.tenure(), Tenure::Held);
+    thread::sleep(TERM);
+    assert_eq!(a.tenure(), Tenure::Paused);
+    a.renew().unwrap();
+    a.wait();
+    assert!(!lost.load(Ordering::Relaxed));
+}
+
+#[test]
+fn a_failed_change_loses_the_claim_but_a_bad_sector_or_a_full_device_does_not() {
+    let scratch = Scratch::new();
+    let (claim, lost) = take(&scratch, "a").unwrap();
+    let guard = Guard(Arc::clone(&claim));
+    let failed = |kind: io::ErrorKind| -> io::Result<()> { Err(kind.into()) };
+    let bad_sector = io::ErrorKind::Other;
+    guard.read(|| failed(bad_sector)).unwrap_err();
+    guard.change(|| failed(io::ErrorKind::StorageFull)).unwrap_err();
+    guard.change(|| failed(io::ErrorKind::AlreadyExists)).unwrap_err();
+    assert!(!lost.load(Ordering::Relaxed));
+    assert_eq!(guard.tenure(Tenure::Held), Tenure::Held);
+    guard.sync(|| failed(io::ErrorKind::Other)).unwrap_err();
+    assert!(lost.load(Ordering::Relaxed));
+    assert_eq!(guard.tenure(Tenure::Held), Tenure::Lost);
+    crash(&claim);
+}
