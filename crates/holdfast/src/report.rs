@@ -36,15 +36,45 @@ pub(crate) fn as_json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).expect("its keys are text")
 }
 
-/// Writes a number of things: `1 object`, `2 objects`.
+/// Writes a number of things: `1 object`, `2 objects`, `2 entries`. A final `y` must follow a consonant.
 pub(crate) fn count(number: u64, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+    match thing.strip_suffix('y') {
+        _ if number == 1 => format!("1 {thing}"),
+        Some(stem) => format!("{number} {stem}ies"),
+        None => format!("{number} {thing}s"),
+    }
 }
 
 /// Formats rows of two columns.
 pub(crate) fn table(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     rows.iter().map(|(name, value)| format!("{name:width$}  {value}\n")).collect()
+}
+
+/// Where the text of a column begins or ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Align {
+    Left,
+    Right,
+}
+
+/// Formats lines of cells, which stand below each other. Columns without any text are left out.
+pub(crate) fn columns<const N: usize>(aligns: [Align; N], lines: &[[String; N]]) -> String {
+    let mut widths = [0; N];
+    for line in lines {
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let text = |line: &[String; N]| {
+        let cells = line.iter().zip(widths).zip(aligns).filter(|((_, width), _)| *width > 0);
+        let cells = cells.map(|((cell, width), align)| match align {
+            Align::Left => format!("{cell:<width$}"),
+            Align::Right => format!("{cell:>width$}"),
+        });
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    lines.iter().map(text).collect()
 }
 
 /// Writes a duration with one unit or two.
@@ -56,5 +86,25 @@ pub(crate) fn duration(time: Duration) -> String {
         (0, 0, _) => format!("{minutes} min"),
         (0, _, _) => format!("{hours} h {} min", minutes % 60),
         _ => format!("{days} d {} h", hours % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thing_is_singular() {
+        let counts = [(0, "fault"), (1, "fault"), (1, "entry"), (2, "entry")]
+            .map(|(number, thing)| count(number, thing));
+        assert_eq!(counts, ["0 faults", "1 fault", "1 entry", "2 entries"]);
+    }
+
+    #[test]
+    fn columns_are_aligned_by_characters_and_empty_ones_are_left_out() {
+        let lines = [["é", "9 KiB", "", "x"], ["long", "10 KiB", "", ""]].map(|line| line.map(str::to_owned));
+        let aligns = [Align::Left, Align::Right, Align::Left, Align::Left];
+        assert_eq!(columns(aligns, &lines), "é      9 KiB  x\nlong  10 KiB\n");
+        assert_eq!(columns::<4>(aligns, &[]), "");
     }
 }

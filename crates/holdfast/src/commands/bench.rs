@@ -1,5 +1,6 @@
 //! `holdfast bench`: a load generator for any server of NFSv3, NFSv4.1 or NFSv4.2.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -105,6 +106,9 @@ pub(crate) struct CallerOptions {
     /// Use local ports below 1024, which some servers require; needs root
     #[arg(long)]
     reserved_ports: bool,
+    /// Local address of this host's connections [default: the system's choice]
+    #[arg(long, value_name = "ADDRESS")]
+    from: Option<IpAddr>,
     /// User number of calls
     #[arg(long, value_name = "UID", default_value_t = 0)]
     uid: u32,
@@ -145,6 +149,7 @@ impl CallerOptions {
             protocol: self.protocol,
             mount_port,
             reserved_ports: self.reserved_ports,
+            from: self.from,
             identity,
             ..server
         })

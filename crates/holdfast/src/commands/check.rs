@@ -13,7 +13,7 @@ use volume::check::{CheckOptions, Fault, Report, check};
 use volume::media::Media;
 
 use crate::escape;
-use crate::report::{Outcome, print, table};
+use crate::report::{Outcome, count, print, table};
 
 mod repair;
 
@@ -109,14 +109,14 @@ fn to_text(data: &Path, name: &str, result: &Result<Report, Error>) -> String {
         line(format!("{name}: {fault}"));
     }
     if report.more_faults > 0 {
-        line(format!("{name}: {} more faults are not listed", report.more_faults));
+        line(format!("{name}: {}", unlisted(report.more_faults, "fault")));
     }
     for note in &report.notes {
         line(format!("{name}: note: {note}"));
     }
     let summary = &report.summary;
     let total = report.more_faults.saturating_add(u64::try_from(report.faults.len()).unwrap_or(u64::MAX));
-    let verdict = if report.is_clean() { "no faults".to_owned() } else { format!("{total} faults") };
+    let verdict = if report.is_clean() { "no faults".to_owned() } else { count(total, "fault") };
     line(format!("{name}: {verdict}"));
     if !report.is_clean() {
         line(format!("{name}: {}", report.intact()));
@@ -144,18 +144,27 @@ fn to_text(data: &Path, name: &str, result: &Result<Report, Error>) -> String {
         ("  verified", Size(summary.verified_bytes).to_string()),
         ("  extents", summary.extents.to_string()),
         ("  segments", format!("{}, live {}", summary.segments, Size(summary.live_bytes))),
-        ("  journal", format!("{} entries, {}", summary.journal_entries, Size(summary.journal_bytes))),
+        (
+            "  journal",
+            format!("{}, {}", count(summary.journal_entries, "entry"), Size(summary.journal_bytes)),
+        ),
         (
             "  lost",
             format!(
-                "{} records of objects, {} names, {} of data",
-                summary.lost_objects,
-                summary.lost_names,
+                "{}, {}, {} of data",
+                count(summary.lost_objects, "object record"),
+                count(summary.lost_names, "name"),
                 Size(summary.lost_bytes)
             ),
         ),
     ]);
     text
+}
+
+/// Says how many faults or changes are not listed.
+fn unlisted(more: u64, thing: &str) -> String {
+    let are = if more == 1 { "is" } else { "are" };
+    format!("{} {are} not listed", count(more, &format!("more {thing}")))
 }
 
 fn to_json(name: &str, result: &Result<Report, Error>) -> Value {
@@ -196,4 +205,26 @@ fn to_json(name: &str, result: &Result<Report, Error>) -> Value {
             "lost_bytes": summary.lost_bytes,
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use volume::check::Summary;
+
+    use super::*;
+
+    #[test]
+    fn one_of_anything_is_singular() {
+        let summary = Summary { journal_entries: 1, lost_objects: 1, lost_names: 1, ..Summary::default() };
+        let report = Report { more_faults: 1, summary, ..Report::default() };
+        let text = to_text(Path::new("/srv/holdfast"), "default", &Ok(report));
+        for line in [
+            "default: 1 more fault is not listed\n",
+            "default: 1 fault\n",
+            " 1 entry, ",
+            "1 object record, 1 name, ",
+        ] {
+            assert!(text.contains(line), "{line:?} in {text}");
+        }
+    }
 }

@@ -16,7 +16,7 @@ use server::volumes::{self, Unserved};
 use store::Directory;
 
 use super::named::{All, Deleted, Named, with_warnings};
-use crate::report::{Outcome, as_json, count, print_either, table};
+use crate::report::{Align, Outcome, as_json, columns, count, print_either, table};
 
 const CREATE_EXAMPLES: &str = "A pool has a journal, an index and data files of its own, so that pools on different devices do not wait for each \
 other. It begins with one volume; `holdfast volume create --pool` makes others.
@@ -159,14 +159,10 @@ fn find(data: &Path, name: &str) -> Result<PoolInfo, Error> {
 
 /// Shows each pool in a line, in columns.
 fn lines(pools: &[PoolInfo]) -> String {
-    let states: Vec<String> = pools.iter().map(state).collect();
-    let name_width = pools.iter().map(|pool| pool.name.len()).max().unwrap_or(0);
-    let state_width = states.iter().map(String::len).max().unwrap_or(0);
-    let line = |(pool, state): (&PoolInfo, &String)| {
-        let PoolInfo { name, id, .. } = pool;
-        format!("{name:name_width$}  {id}  {state:state_width$}  volumes {}\n", volume_names(pool))
+    let line = |pool: &PoolInfo| {
+        [pool.name.clone(), pool.id.clone(), state(pool), format!("volumes {}", volume_names(pool))]
     };
-    pools.iter().zip(&states).map(line).collect()
+    columns([Align::Left; 4], &pools.iter().map(line).collect::<Vec<_>>())
 }
 
 /// Names the volumes of a pool, at most [`VOLUMES_SHOWN_MAX`] of them.

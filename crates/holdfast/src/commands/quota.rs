@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use server::admin;
-use server::admin::api::types::{GracePeriods, QuotaChange, QuotaInfo, QuotaKind, QuotaList};
+use server::admin::api::types::{GracePeriods, QuotaChange, QuotaInfo, QuotaKind, QuotaList, TreeInfo};
 use server::error::Error;
 use server::volumes::trees::Which;
 use server::volumes::{self, Unserved, quotas, trees};
@@ -112,11 +112,11 @@ fn act(action: &Action) -> Result<(), Error> {
             let (kind, id) = of.resolve(owner)?;
             let (bytes, inodes) = (bytes.map(Limited::limit), inodes.map(Limited::limit));
             let change = QuotaChange { kind, id, bytes, inodes, reset: *reset, grace: None };
-            show(&set(of, &change)?, of.json);
+            show(of, &set(of, &change)?)?;
         }
         Action::Show { of, owner } => {
             let (kind, id) = of.resolve(owner)?;
-            show(&find(of, kind, id)?, of.json);
+            show(of, &find(of, kind, id)?)?;
         }
         Action::Report { of, kind } => report(of, kind.kind())?,
         Action::Grace { of, kind, bytes, inodes } => {
@@ -170,8 +170,16 @@ fn find(of: &InVolume, kind: QuotaKind, id: Option<u64>) -> Result<QuotaInfo, Er
     list.quotas.into_iter().next().ok_or_else(|| Error::failed("the server shows no such quota"))
 }
 
-fn show(quota: &QuotaInfo, json: bool) {
-    print_either(json, &as_json(quota), || rows(quota));
+fn show(of: &InVolume, quota: &QuotaInfo) -> Result<(), Error> {
+    let tree = quota.id.filter(|_| quota.kind == QuotaKind::Tree && !of.json);
+    let paths = paths(tree.map_or(Ok(Vec::new()), |id| tree::list(&of.data, &of.name, Which::Id(id)))?);
+    print_either(of.json, &as_json(quota), || rows(quota, &paths));
+    Ok(())
+}
+
+/// Returns the paths of quota trees by their numbers.
+fn paths(trees: Vec<TreeInfo>) -> BTreeMap<u64, String> {
+    trees.into_iter().filter_map(|tree| Some((tree.id, tree.path?))).collect()
 }
 
 /// Lists all quotas of a kind.
@@ -189,8 +197,7 @@ fn report(of: &InVolume, kind: QuotaKind) -> Result<(), Error> {
             Ok((listed, if is_of_trees { trees::list(volume, Which::All)? } else { Vec::new() }))
         })?
     };
-    let paths: BTreeMap<u64, String> =
-        trees.into_iter().filter_map(|tree| Some((tree.id, tree.path?))).collect();
+    let paths = paths(trees);
     print_either(of.json, &as_json(&listed), || page(&listed, &paths));
     Ok(())
 }

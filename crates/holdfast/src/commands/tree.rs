@@ -15,7 +15,7 @@ use server::volumes::{self, Unserved, trees};
 
 use super::named::{InVolume, with_warnings};
 use super::volume::offline;
-use crate::report::{Outcome, as_json, print_either};
+use crate::report::{Align, Outcome, as_json, columns, print_either};
 
 /// Interval between looks at a tree that is being made.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -152,11 +152,10 @@ pub(super) fn number_of(data: &Path, volume: &str, tree: &str) -> Result<u64, Er
 
 /// Writes a line for each tree.
 fn table(trees: &[TreeInfo]) -> String {
-    let mut text = String::new();
-    for TreeInfo { id, path, state, reason } in trees {
+    let line = |TreeInfo { id, path, state, reason }: &TreeInfo| {
         let path = path.as_deref().unwrap_or("(unknown path)");
         let reason = reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
-        text.push_str(&format!("{id:>12}  {:<8}  {path}{reason}\n", state.name()));
-    }
-    text
+        [id.to_string(), state.name().to_owned(), format!("{path}{reason}")]
+    };
+    columns([Align::Right, Align::Left, Align::Left], &trees.iter().map(line).collect::<Vec<_>>())
 }

@@ -1,7 +1,6 @@
 //! `holdfast volume`: creates, lists, shows, changes and deletes volumes. If a server runs on the data directory, the command
 //! asks it; otherwise it opens the data directory itself.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -16,7 +15,7 @@ use server::volumes::{self, Unserved};
 use store::Directory;
 
 use super::named::{All, Deleted, Named, with_warnings};
-use crate::report::{Outcome, as_json, count, print_either, table};
+use crate::report::{Align, Outcome, as_json, columns, count, print_either, table};
 
 use root::RootArgs;
 
@@ -246,15 +245,12 @@ fn list(data: &Path) -> Result<Vec<VolumeInfo>, Error> {
 fn show_list(data: &Path, json: bool) -> Result<(), Error> {
     let volumes = list(data)?;
     print_either(json, &as_json(&volumes), || {
-        let width = volumes.iter().map(|volume| volume.name.len()).max().unwrap_or(0);
-        volumes.iter().fold(String::new(), |mut text, volume| {
-            let VolumeInfo { name, pool, used_bytes, size_bytes, exports, .. } = volume;
-            let used = Size(*used_bytes).to_string();
-            let size = size_bytes.map_or_else(String::new, |size| format!(" of {}", Size(size)));
-            writeln!(text, "{name:width$}  {used:>10}{size}  pool {pool}  {}", exports.join(" "))
-                .expect("a String takes any text");
-            text
-        })
+        let line = |VolumeInfo { name, pool, used_bytes, size_bytes, exports, .. }: &VolumeInfo| {
+            let size = size_bytes.map_or_else(String::new, |size| format!("of {}", Size(size)));
+            [name.clone(), Size(*used_bytes).to_string(), size, format!("pool {pool}"), exports.join(" ")]
+        };
+        let aligns = [Align::Left, Align::Right, Align::Left, Align::Left, Align::Left];
+        columns(aligns, &volumes.iter().map(line).collect::<Vec<_>>())
     });
     Ok(())
 }

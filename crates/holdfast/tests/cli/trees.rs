@@ -44,6 +44,8 @@ fn trees_are_made_limited_and_deleted_with_and_without_a_server() {
     assert!(sentence.contains("is a quota tree already"), "{sentence}");
     let report = succeed(&["quota", "report", directory, "main", "--trees"]);
     assert!(report.lines().any(|line| line.contains("/full") && line.contains("302")), "{report}");
+    let shown = succeed(&["quota", "show", directory, "main", "--tree", "/full"]);
+    assert!(shown.contains("tree /full\n"), "{shown}");
     server.kill();
 
     // Without a server, and with the next one.

@@ -12,7 +12,7 @@ use store::Directory;
 use volume::check::{CheckOptions, FaultKind, Obstacle, Report};
 use volume::repair::Repaired;
 
-use super::{Check, FAULTS, check_pool, to_json, to_text};
+use super::{Check, FAULTS, check_pool, to_json, to_text, unlisted};
 use crate::escape;
 use crate::report::{Outcome, print};
 
@@ -146,7 +146,7 @@ fn told(name: &str, done: &Repaired) -> String {
         line(format!("{name}: repair: {change}"));
     }
     if done.more_changes > 0 {
-        line(format!("{name}: repair: {} more changes are not listed", done.more_changes));
+        line(format!("{name}: repair: {}", unlisted(done.more_changes, "change")));
     }
     line(format!("{name}: repaired: {}", done.tally));
     for path in &done.kept {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use server::admin::api::types::{QosInfo, Rate, RateLimits, TierInfo};
 use server::config::size::Size;
 
-use crate::report::{duration, table};
+use crate::report::{Align, columns, duration, table};
 
 /// Writes limits: `read 100 MiB/s, 5000 operations/s`; a dash for none.
 fn limits(rates: &RateLimits) -> String {
@@ -70,7 +70,7 @@ pub(super) fn list(infos: &[QosInfo]) -> String {
             info.waiting.values().sum::<u64>().to_string(),
         ]);
     }
-    columns(&lines)
+    columns([Align::Left, Align::Left, Align::Left, Align::Right, Align::Right], &lines)
 }
 
 /// Writes a line for each tier.
@@ -83,19 +83,5 @@ pub(super) fn tiers(tiers: &[TierInfo]) -> String {
         };
         lines.push([tier.name.clone(), text, format!("{} ms", tier.burst_milliseconds)]);
     }
-    columns(&lines)
-}
-
-fn columns<const N: usize>(lines: &[[String; N]]) -> String {
-    let mut widths = [0; N];
-    for line in lines {
-        for (width, cell) in widths.iter_mut().zip(line) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    let text = |line: &[String; N]| {
-        let cells = line.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
-    };
-    lines.iter().map(text).collect()
+    columns([Align::Left, Align::Left, Align::Right], &lines)
 }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use server::admin::api::types::{Limit, QuotaInfo, QuotaKind};
 use server::config::size::Size;
 
-use crate::report::{duration, table};
+use crate::report::{Align, columns, duration, table};
 
-/// Whose quota.
-fn name(quota: &QuotaInfo) -> String {
+/// Whose quota. Trees are named by the paths of their directories.
+fn name(quota: &QuotaInfo, paths: &BTreeMap<u64, String>) -> String {
     match (quota.kind, quota.id) {
         (QuotaKind::Volume, _) => "the volume".to_owned(),
-        (_, Some(id)) => id.to_string(),
+        (_, Some(id)) => paths.get(&id).cloned().unwrap_or_else(|| id.to_string()),
         (kind, None) => format!("other {}s", kind.name()),
     }
 }
@@ -36,7 +36,7 @@ fn grace(left: Option<u64>) -> String {
 }
 
 /// Writes a quota in rows.
-pub(super) fn rows(quota: &QuotaInfo) -> String {
+pub(super) fn rows(quota: &QuotaInfo, paths: &BTreeMap<u64, String>) -> String {
     let one = |used: String, limit: Limit, write: &dyn Fn(u64) -> String, left: Option<u64>| {
         let (soft, hard) = (limited(limit.soft, write), limited(limit.hard, write));
         let grace = match left {
@@ -47,9 +47,9 @@ pub(super) fn rows(quota: &QuotaInfo) -> String {
         format!("{used} used, soft limit {soft}, hard limit {hard}{grace}")
     };
     let of = match quota.kind {
-        QuotaKind::Volume => name(quota),
-        kind if quota.id.is_some() => format!("{} {}", kind.name(), name(quota)),
-        _ => name(quota),
+        QuotaKind::Volume => name(quota, paths),
+        kind if quota.id.is_some() => format!("{} {}", kind.name(), name(quota, paths)),
+        _ => name(quota, paths),
     };
     let limits = if quota.is_default {
         format!("those of all other {}s", quota.kind.name())
@@ -74,7 +74,7 @@ pub(super) fn rows(quota: &QuotaInfo) -> String {
     ])
 }
 
-/// Writes a table of quotas, with a line for each. Trees are named by the paths of their directories.
+/// Writes a table of quotas, with a line for each.
 pub(super) fn page(quotas: &[QuotaInfo], paths: &BTreeMap<u64, String>) -> String {
     let head = ["", "bytes used", "soft", "hard", "grace", "inodes used", "soft", "hard", "grace"];
     let mut lines = vec![head.map(str::to_owned)];
@@ -82,9 +82,8 @@ pub(super) fn page(quotas: &[QuotaInfo], paths: &BTreeMap<u64, String>) -> Strin
         let count = |count: u64| count.to_string();
         let has_used = quota.id.is_some() || quota.kind == QuotaKind::Volume;
         let used = |text: String| if has_used { text } else { "-".to_owned() };
-        let path = quota.id.and_then(|id| paths.get(&id)).cloned();
         lines.push([
-            path.unwrap_or_else(|| name(quota)),
+            name(quota, paths),
             used(bytes(quota.used_bytes)),
             limited(quota.bytes.soft, bytes),
             limited(quota.bytes.hard, bytes),
@@ -95,16 +94,9 @@ pub(super) fn page(quotas: &[QuotaInfo], paths: &BTreeMap<u64, String>) -> Strin
             grace(quota.inodes_grace_left),
         ]);
     }
-    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let mut text = String::new();
-    for line in &lines {
-        let cells: Vec<String> =
-            line.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
-        text.push_str(cells.join("  ").trim_end());
-        text.push('\n');
-    }
-    text
+    let mut aligns = [Align::Right; 9];
+    aligns[0] = Align::Left;
+    columns(aligns, &lines)
 }
 
 #[cfg(test)]
@@ -137,9 +129,9 @@ mod tests {
         assert_eq!(lines[1], ["other users", "-", "-", "-", "-", "-", "-"]);
         assert_eq!(lines[2], ["1001", "1.5 GiB", "1 GiB", "-", "2 h 0 min", "12", "-", "-"]);
         assert!(
-            rows(&quota).contains("the soft limit is exceeded, and holds in 2 h 0 min"),
+            rows(&quota, &BTreeMap::new()).contains("the soft limit is exceeded, and holds in 2 h 0 min"),
             "{}",
-            rows(&quota)
+            rows(&quota, &BTreeMap::new())
         );
     }
 }
