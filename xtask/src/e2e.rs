@@ -23,6 +23,7 @@ mod libnfs;
 mod metrics;
 mod observer;
 mod package;
+mod pair;
 mod prerequisites;
 mod probe;
 mod rates;
@@ -63,11 +64,12 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   tenants       two tenants with a volume, a quota tree and a tier each; one misbehaves, the other does not notice
   bench         `holdfast bench` against nfs-ganesha, and a comparison of both; no operation may fail
   volumes       volumes come, change and go beside two guests and libnfs, also while the server is killed
+  pair          two machines with a floating address: one dies, its server dies or stops, or the group is moved
   kill          repeated kill -9 under two guests and libnfs; everything acknowledged must survive
 
   --nfs VERSION      mount with 3, 4.0, 4.1 or 4.2 only; each scenario has its default versions
   --server ganesha   test the scenarios themselves against nfs-ganesha, except those that kill, fill or check
-  --rounds N         rounds of `kill`, 10 by default
+  --rounds N         rounds of `kill` and `pair`, 10 by default
   --minutes N        minutes of `fsx`; a short run by default
   --long             let `remove` use 6 GiB and a million files instead of 256 MiB and 10,000; `calls` 2,000 files
                      instead of 200, with times that say something; and `volumes` go on for ten minutes
@@ -79,7 +81,7 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
 
 Needs root and Debian's user-mode-linux iproute2 nfs-common kmod perl libnfs-utils sqlite3 git gcc libc6-dev
 make e2fsprogs xz-utils openssl linux-source-6.1 nfs-ganesha nfs-ganesha-vfs rpcbind debootstrap lintian systemd
-prometheus, and the crates pjdfstest 0.2.2 and fsx 0.3.2 (`cargo install --locked`).
+prometheus resource-agents libxml2-utils, and the crates pjdfstest 0.2.2 and fsx 0.3.2 (`cargo install --locked`).
 Lists what is missing but installs nothing. Ends with `N passed, N failed`.
 ";
 

@@ -168,12 +168,16 @@ impl Server {
         Ok(fs::metadata(&path).map_err(process::at(&path))?.len())
     }
 
+    /// Runs a command of the program on the data directory, which precedes `rest`. Returns what it prints.
+    pub(crate) fn administer(&self, command: &[&str], rest: &[&str]) -> Result<String, String> {
+        self.admin_socket();
+        let mut program = Command::new(&self.command[0]);
+        process::output(program.args(command).arg(self.folder.join("data")).args(rest))
+    }
+
     /// Reads a gauge of the volume from `holdfast status`.
     pub(crate) fn gauge(&self, name: &str) -> Result<f64, String> {
-        let mut command = Command::new(&self.command[0]);
-        command.args(["status", "--json"]).arg(self.folder.join("data"));
-        self.admin_socket();
-        let json = process::output(&mut command)?;
+        let json = self.administer(&["status", "--json"], &[])?;
         let status: Value = serde_json::from_str(&json).map_err(|error| format!("status: {error}"))?;
         let gauge = status.pointer(&format!("/volumes/main/{name}")).and_then(Value::as_f64);
         gauge.ok_or_else(|| format!("holdfast status has no {name}"))

@@ -6,7 +6,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Error, Parser, Subcommand};
 
 use crate::commands::{
-    bench, check, completions, config, dump, man, pool, qos, quota, serve, status, token, top, tree, volume,
+    bench, check, cluster, completions, config, dump, man, node, pool, qos, quota, serve, status, token, top,
+    tree, volume,
 };
 
 /// Follows the help of every command.
@@ -47,6 +48,10 @@ pub(crate) enum Command {
     Token(token::Token),
     /// Print an example of the configuration file, or check one
     Config(config::Config),
+    /// Run the agent of a machine of a cluster, which serves groups of volumes and moves their addresses
+    Node(node::Node),
+    /// Show, start, stop and move the groups of a machine
+    Cluster(cluster::Cluster),
     /// Measure an NFS server with a load generator that needs no mount
     Bench(bench::Bench),
     /// Print a script that completes commands and options with the Tab key

@@ -30,6 +30,8 @@ fn main() -> ExitCode {
         Command::Status(status) => commands::status::run(&status),
         Command::Top(top) => commands::top::run(&top),
         Command::Config(config) => commands::config::run(&config),
+        Command::Node(node) => commands::node::run(&node),
+        Command::Cluster(cluster) => commands::cluster::run(&cluster),
         Command::Bench(bench) => commands::bench::run(&bench),
         Command::Completions(completions) => commands::completions::run(&completions, Cli::command()),
         Command::Man(man) => commands::man::run(&man, Cli::command()),

@@ -11,6 +11,7 @@
 //! | [`reload`] | changes exports and volumes while they are served |
 //! | `protocol` | the NFS service, its clock and its commits |
 //! | [`volumes`], [`pools`], `exports` | makes, opens, changes and deletes pools and volumes; resolves exports |
+//! | [`group`] | what a server is given that serves volumes for the agent of a machine |
 //! | [`rates`] | rate limits: what is set, and which calls may pass |
 //! | [`config`] | the configuration file and the shares of memory |
 //! | [`names`] | names in sentences, few of however many there are |
@@ -27,6 +28,7 @@ mod counters;
 pub mod error;
 pub mod events;
 mod exports;
+pub mod group;
 pub mod http;
 pub mod limits;
 pub mod metrics;

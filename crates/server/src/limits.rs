@@ -166,6 +166,9 @@ pub const FAST_TICK_BYTES: usize = 8 << 20;
 /// How long it is remembered that an origin was fast, or was not.
 pub const STANDING_REMEMBERED: Duration = Duration::from_secs(60);
 
+/// For how long it is remembered that rate limits held a call of an origin, though its peers are fast.
+pub const THROTTLED_REMEMBERED: Duration = Duration::from_secs(4);
+
 /// How often a loop looks for connections that must give way, while others wait.
 pub const BLOCKED_CHECK: Duration = Duration::from_millis(20);
 

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use mio::net::{TcpListener, UdpSocket};
 use nfs::service::{LostRecords, Service};
-use store::Directory;
-use volume::Volume;
+use store::{Claim, Directory};
 use volume::time::Time;
+use volume::{Pool, Volume};
 
 use crate::admin::{Admin, Remote, Source};
 use crate::background::copies::Copies;
@@ -25,6 +25,7 @@ use crate::error::Error;
 use crate::events::Events;
 use crate::exports;
 use crate::exports::writable;
+use crate::group::Group;
 use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_SPARE};
 use crate::metrics::{self, Scrape};
 use crate::net::callbacks::Callbacks;
@@ -34,7 +35,7 @@ use crate::net::listener::{listen_at, take_datagrams_at};
 use crate::net::loops;
 use crate::net::loops::{Loops, no_thread};
 use crate::net::rpcbind;
-use crate::pools::{self, FIRST_POOL, OpenPool, milliseconds_since, volumes_of};
+use crate::pools::{self, FIRST_POOL, MediaUse, OpenPool, milliseconds_since, volumes_of};
 use crate::protocol::Protocol;
 use crate::protocol::calls::Calls;
 use crate::rates::Rates;
@@ -81,6 +82,8 @@ pub struct Settings {
     pub slow_operation: Duration,
     /// Where the log puts events.
     pub events: Arc<Events>,
+    /// What the agent of the machine handed over, if the server serves a group.
+    pub group: Option<Group>,
 }
 
 impl Settings {
@@ -91,6 +94,7 @@ impl Settings {
 
 /// A server that is running.
 pub struct Server {
+    claim: Option<Arc<Claim>>,
     directory: Directory,
     addresses: Vec<SocketAddr>,
     mount_points: Vec<MountPoint>,
@@ -116,8 +120,10 @@ impl Server {
         let connections = connections_max(raise_descriptor_limit());
         check(settings)?;
         let (directory, sockets) = take(settings)?;
+        let claim = settings.group.as_ref().map(|group| Arc::clone(&group.claim));
         let addresses = local_addresses(&sockets.listeners)?;
-        let pools = open_pools(&directory, settings)?;
+        let media_use = MediaUse { sync_delay: settings.sync_delay, claim: claim.clone() };
+        let pools = open_pools(&directory, settings, &media_use)?;
         let mut volumes = volumes_of(&pools);
         for warning in audience::warnings(&settings.exports, &addresses) {
             tracing::warn!("{warning}");
@@ -129,14 +135,8 @@ impl Server {
         let home = volumes::home::open(&pools)?;
         volumes.push(Arc::clone(&home));
         let service = new_service(exports, volumes, settings)?;
-        let lost = service.restore_state(clock::read()).map_err(|error| {
-            Error::failed(format!(
-                "cannot restore the state of clients ({error}); run `holdfast check` on the data directory"
-            ))
-        })?;
-        warn_of_lost_state(&lost);
-        let protocol =
-            Arc::new(Protocol::new(service, pools.iter().map(|open| Arc::clone(&open.pool)).collect()));
+        restore_state(&service)?;
+        let protocol = Arc::new(Protocol::new(service, engines_of(&pools), claim.clone()));
         let calls: Arc<dyn Calls> = Arc::<Protocol>::clone(&protocol);
         let loop_settings = loops::LoopSettings {
             threads: memory::loops(settings.memory, settings.threads),
@@ -144,6 +144,7 @@ impl Server {
             request_bytes: usize::try_from(memory::shares(settings.memory, 1).requests).unwrap_or(usize::MAX),
             connections,
             tally: settings.tally(),
+            ends_by_reset: settings.group.is_some(),
         };
         let rates = open_rates(&directory, settings, &addresses, &pools)?;
         let reloader = Reloader::new(
@@ -166,6 +167,7 @@ impl Server {
             registered: false,
             datagrams: None,
             admin: None,
+            claim,
             directory,
             addresses,
             mount_points,
@@ -199,7 +201,8 @@ impl Server {
             }));
             self.drivers.push(Drivers::start(served, commits).map_err(|error| no_thread(&error))?);
         }
-        let callbacks = Callbacks::start(Arc::clone(&self.protocol), self.loops.mailboxes.clone());
+        let callbacks =
+            Callbacks::start(Arc::clone(&self.protocol), self.loops.mailboxes.clone(), &self.addresses);
         self.callbacks = Some(callbacks.map_err(|error| no_thread(&error))?);
         self.copies = Some(Copies::start(&self.protocol).map_err(|error| no_thread(&error))?);
         if !datagrams.is_empty() {
@@ -310,9 +313,29 @@ impl Server {
         if let Some(admin) = self.admin {
             admin.stop();
         }
+        if let (Some(claim), Ok(())) = (self.claim, &result)
+            && let Err(error) = claim.release()
+        {
+            tracing::warn!(%error, "cannot release the claim on the data directory; a takeover takes a little longer");
+        }
         tracing::info!(milliseconds = milliseconds_since(start), "stopped");
         result
     }
+}
+
+/// Restores what clients held when the volumes were last served.
+fn restore_state(service: &Service) -> Result<(), Error> {
+    let lost = service.restore_state(clock::read()).map_err(|error| {
+        Error::failed(format!(
+            "cannot restore the state of clients ({error}); run `holdfast check` on the data directory"
+        ))
+    })?;
+    warn_of_lost_state(&lost);
+    Ok(())
+}
+
+fn engines_of(pools: &[OpenPool]) -> Vec<Arc<Pool>> {
+    pools.iter().map(|open| Arc::clone(&open.pool)).collect()
 }
 
 /// Makes the service, without the state of clients.
@@ -337,13 +360,20 @@ struct Sockets {
 
 impl Sockets {
     fn bind(settings: &Settings) -> Result<Sockets, Error> {
+        let remote = Remote::bind(&settings.config.1.api)?;
+        if let Some(group) = &settings.group {
+            let (listeners, datagrams) = group.sockets().map_err(|error| {
+                Error::failed(format!("cannot use the sockets of the agent: {error}; restart the agent"))
+            })?;
+            return Ok(Sockets { listeners, datagrams, remote });
+        }
         let (mut listeners, mut datagrams) = (Vec::new(), Vec::new());
         for address in &settings.listen {
             let (listener, socket) = bind(*address, settings.udp).map_err(Error::failed)?;
             listeners.push(listener);
             datagrams.extend(socket);
         }
-        Ok(Sockets { listeners, datagrams, remote: Remote::bind(&settings.config.1.api)? })
+        Ok(Sockets { listeners, datagrams, remote })
     }
 }
 
@@ -415,7 +445,11 @@ fn target_names(named: &[(String, SocketAddr)], addresses: &[SocketAddr]) -> Vec
 }
 
 /// Opens the pools; creates the first one, with a volume, in a new data directory.
-fn open_pools(directory: &Directory, settings: &Settings) -> Result<Vec<OpenPool>, Error> {
+fn open_pools(
+    directory: &Directory,
+    settings: &Settings,
+    media_use: &MediaUse,
+) -> Result<Vec<OpenPool>, Error> {
     let mut names = directory.pools()?;
     for name in directory.strays()? {
         tracing::warn!(name, "ignoring an entry among the pools that is not a pool; consider moving it");
@@ -436,7 +470,7 @@ fn open_pools(directory: &Directory, settings: &Settings) -> Result<Vec<OpenPool
         pools = names.len(),
         "starting"
     );
-    let open = |name: &String| pools::open(directory, name, journal, shares.pool, settings.sync_delay);
+    let open = |name: &String| pools::open(directory, name, journal, shares.pool, media_use);
     let pools: Vec<OpenPool> = names.iter().map(open).collect::<Result<_, _>>()?;
     check_names(&pools)?;
     Ok(pools)

@@ -273,7 +273,7 @@ impl Lab {
     }
 
     /// Writes the configuration file and returns its path.
-    fn write_configuration(&self) -> Result<PathBuf, String> {
+    pub(super) fn write_configuration(&self) -> Result<PathBuf, String> {
         let path = self.folder.join("holdfast.toml");
         let text = format!("journal_size = \"64 MiB\"\n{}\n\n{}", self.settings, self.exports);
         fs::write(&path, text).map_err(process::at(&path))?;
@@ -445,6 +445,18 @@ impl Lab {
         memory: &str,
         arguments: &[&str],
     ) -> Result<Child, String> {
+        self.start_guest_at("", number, script, memory, arguments)
+    }
+
+    /// Starts a script of `e2e/scenarios` in guest `number` on a bridge, if that is named.
+    pub(super) fn start_guest_at(
+        &self,
+        bridge: &str,
+        number: u8,
+        script: &str,
+        memory: &str,
+        arguments: &[&str],
+    ) -> Result<Child, String> {
         let limit = self.left().as_secs().saturating_sub(5).max(10).to_string();
         let mut command = Command::new(root().join("e2e/guest"));
         command.args([
@@ -457,6 +469,8 @@ impl Lab {
             &limit,
             "-m",
             memory,
+            "-b",
+            bridge,
             "-o",
         ]);
         command.arg(self.out());

@@ -28,6 +28,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("lintian", "lintian"),
     ("systemd-analyze", "systemd"),
     ("prometheus", "prometheus"),
+    ("ocf-tester", "resource-agents"),
+    ("xmllint", "libxml2-utils"),
 ];
 
 /// Programs, and the crates that provide them.

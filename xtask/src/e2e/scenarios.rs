@@ -10,7 +10,7 @@ use super::lab::{Lab, Peer, Version};
 use super::libnfs::Client;
 use super::{
     Options, bench, calls, copies, delegations, full_names, homes, hostile, installed, kill, metrics,
-    package, rates, remove, scratch, tenants, volumes,
+    package, pair, rates, remove, scratch, tenants, volumes,
 };
 use crate::process::{self, root};
 
@@ -47,6 +47,7 @@ impl Scenario {
     /// Its time limit.
     pub(super) fn budget(&self, options: &Options) -> Duration {
         let longer = match self.name {
+            "pair" => u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(12),
             "kill" => u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(8),
             "remove" if options.long => 3600,
             "calls" if options.long => 900,
@@ -90,8 +91,9 @@ const ALL: &[Scenario] = &[
     Scenario { name: "metrics", seconds: 150, foreign: false, versions: &[V3], run: metrics::run },
     Scenario { name: "bench", seconds: 150, foreign: false, versions: &[V3], run: bench::run },
     Scenario { name: "tenants", seconds: 150, foreign: false, versions: &[V3, V42], run: tenants::run },
-    Scenario { name: "rates", seconds: 180, foreign: false, versions: &[V3], run: rates::run },
+    Scenario { name: "rates", seconds: 240, foreign: false, versions: &[V3], run: rates::run },
     Scenario { name: "kill", seconds: 90, foreign: true, versions: &[V3, V41, V42], run: kill::run },
+    Scenario { name: "pair", seconds: 180, foreign: false, versions: &[V42], run: pair::run },
     Scenario { name: "volumes", seconds: 120, foreign: false, versions: &[V42], run: volumes::run },
     Scenario { name: "source-tree", seconds: 450, foreign: true, versions: &[V3], run: source_tree },
 ];

@@ -8,9 +8,16 @@ use std::process::Command;
 use super::{CONFIGURATION, compress, configuration, copy, epoch, fresh, settle, strip, write};
 use crate::process::{self, root};
 
+/// What a cluster manager runs.
+const RESOURCE_AGENT: &str = "usr/lib/ocf/resource.d/holdfast/group";
+
 /// Files of the repository, and where the package installs them.
 const FILES: &[(&str, &str)] = &[
     ("package/holdfast.service", "usr/lib/systemd/system/holdfast.service"),
+    ("package/holdfast-node.service", "usr/lib/systemd/system/holdfast-node.service"),
+    ("package/holdfast-group@.service", "usr/lib/systemd/system/holdfast-group@.service"),
+    ("package/cluster/group", RESOURCE_AGENT),
+    ("package/cluster/drbd-reactor.toml", "usr/share/holdfast/cluster/drbd-reactor.toml"),
     ("package/debian/copyright", "usr/share/doc/holdfast/copyright"),
     ("package/debian/lintian-overrides", "usr/share/lintian/overrides/holdfast"),
     ("package/prometheus/alerts.yml", "usr/share/holdfast/prometheus/alerts.yml"),
@@ -23,6 +30,7 @@ const DOCUMENTS: &[&str] = &[
     "administration",
     "alerts",
     "backup",
+    "cluster",
     "configuration",
     "damage",
     "installation",
@@ -55,6 +63,8 @@ pub(super) fn make(program: &Path, folder: &Path, version: &str) -> Result<PathB
     let architecture = architecture.trim();
     control(&tree, version, architecture)?;
     settle(&tree, &epoch)?;
+    let agent = tree.join(RESOURCE_AGENT);
+    fs::set_permissions(&agent, Permissions::from_mode(0o755)).map_err(process::at(&agent))?;
     for script in SCRIPTS {
         let path = tree.join("DEBIAN").join(script);
         fs::set_permissions(&path, Permissions::from_mode(0o755)).map_err(process::at(&path))?;

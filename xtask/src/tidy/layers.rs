@@ -16,8 +16,10 @@ const TABLE: &[(&str, &[&str])] = &[
     ("qos", &[]),
     ("server", &["wire", "volume", "store", "nfs", "http_request", "qos"]),
     ("load", &["wire"]),
+    ("address", &[]),
+    ("node", &["wire", "store", "address"]),
     ("sim", &["wire", "volume", "nfs"]),
-    ("holdfast", &["wire", "volume", "store", "nfs", "server", "load"]),
+    ("holdfast", &["wire", "volume", "store", "nfs", "server", "load", "node"]),
     ("xtask", &[]),
 ];
 

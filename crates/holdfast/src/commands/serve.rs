@@ -28,7 +28,8 @@ use crate::report::{Outcome, print};
 use greeting::greeting;
 
 mod greeting;
-mod notify;
+mod grouped;
+pub(super) mod notify;
 
 const EXAMPLES: &str = "Examples:
   holdfast serve /srv/holdfast                          # for this machine only
@@ -61,6 +62,9 @@ pub(crate) struct Serve {
     /// Register with the system's rpcbind, so that clients find the port
     #[arg(long)]
     rpcbind: bool,
+    /// Serve a group for the agent of this machine, which starts the server
+    #[arg(long, hide = true, conflicts_with = "listen")]
+    group: bool,
     /// Minimum duration of each device sync (us), for benchmarks
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, hide = true)]
     sync_delay: u64,
@@ -90,12 +94,21 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     };
     let log = logging::start(serve.log, &config);
     log.report_periodically()?;
-    let settings = Settings { events: log.events(), ..settings(serve, config)? };
+    let mut settings = Settings { events: log.events(), ..settings(serve, config)? };
+    if serve.group {
+        settings.group = Some(grouped::take(&settings.data)?);
+        // The agent holds the sockets.
+        settings.listen.clear();
+    }
     abort_on_panic();
     // Before the server starts, so that no signal during a long replay is lost.
     let mut signals = signals()?;
     let server = Server::start(&settings)?;
-    print(&greeting(&server));
+    if settings.group.is_some() {
+        grouped::ready();
+    } else {
+        print(&greeting(&server));
+    }
     notify::ready();
     for signal in signals.forever() {
         if signal == SIGHUP {
@@ -171,6 +184,7 @@ pub(crate) fn settings(serve: &Serve, config: Config) -> Result<Settings, Error>
         ),
         config: (serve.config.clone(), config),
         events: Arc::default(),
+        group: None,
     })
 }
 
@@ -185,15 +199,25 @@ fn abort_on_panic() {
 
 /// Makes SIGTERM and SIGINT stop the server, a second one at once, and SIGHUP reload the exports.
 fn signals() -> Result<Signals, Error> {
-    let cannot = |error: std::io::Error| Error::failed(format!("cannot handle signals: {error}; try again"));
+    let signals = stop_signals()?;
+    signals.add_signal(SIGHUP).map_err(cannot_handle)?;
+    Ok(signals)
+}
+
+/// Makes SIGTERM and SIGINT stop the program, a second one at once.
+pub(super) fn stop_signals() -> Result<Signals, Error> {
     let seen = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {
         // In this order: the first signal finds the flag unset and sets it.
         signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&seen))
-            .map_err(cannot)?;
-        signal_hook::flag::register(signal, Arc::clone(&seen)).map_err(cannot)?;
+            .map_err(cannot_handle)?;
+        signal_hook::flag::register(signal, Arc::clone(&seen)).map_err(cannot_handle)?;
     }
-    Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(cannot)
+    Signals::new([SIGTERM, SIGINT]).map_err(cannot_handle)
+}
+
+fn cannot_handle(error: std::io::Error) -> Error {
+    Error::failed(format!("cannot handle signals: {error}; try again"))
 }
 
 fn signal_name(signal: i32) -> &'static str {

@@ -35,6 +35,8 @@ pub(crate) struct Acceptor {
     /// The mailboxes of all loops. The first loop runs this.
     loops: Vec<Arc<Mailbox>>,
     next: usize,
+    /// Whether connections end by a reset, even when the process is killed.
+    ends_by_reset: bool,
     /// Connections accepted so far.
     accepted: u64,
     known_clients: HashSet<IpAddr>,
@@ -58,9 +60,16 @@ impl Acceptor {
             logged: false,
             loops,
             next: 0,
+            ends_by_reset: false,
             accepted: 0,
             known_clients: HashSet::new(),
         }
+    }
+
+    /// Ends connections by a reset. After an orderly end a Linux client waits for up to 3 s before it connects again from the same
+    /// port (`XS_TCP_INIT_REEST_TO` of its `xprtsock.c`).
+    pub(crate) fn end_by_reset(&mut self) {
+        self.ends_by_reset = true;
     }
 
     pub(crate) fn register(&mut self, registry: &Registry) -> io::Result<()> {
@@ -164,6 +173,9 @@ impl Acceptor {
         let Ok(local) = stream.local_addr() else { return };
         if prepare(&stream, local, peer).is_err() {
             return;
+        }
+        if self.ends_by_reset {
+            reset(&stream);
         }
         self.log_first(peer.ip());
         if let Some(greediest) = shared.connections.join(origin(peer.ip())) {

@@ -4,6 +4,7 @@
 //! that connection's event loop; the rest is sent by [`crate::net::outbound`]. Replies go back to the service.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use nfs::service::{ConnectionId, Destination};
 use crate::background::driver::join;
 use crate::net::mailbox::{Mailbox, Message};
 use crate::net::outbound::Outbound;
+use crate::protocol::calls::Calls as _;
 use crate::protocol::{NOT_SENT, Protocol};
 use crate::signal::Signal;
 
@@ -34,20 +36,26 @@ pub(crate) struct Callbacks {
 }
 
 impl Callbacks {
-    /// Sends the callbacks of the service, by connections of the loops that own `mailboxes` and by connections of its own.
-    pub(crate) fn start(protocol: Arc<Protocol>, mailboxes: Vec<Arc<Mailbox>>) -> io::Result<Callbacks> {
+    /// Sends the callbacks of the service, by connections of the loops that own `mailboxes` and by connections of its own, from
+    /// the addresses of `listen`.
+    pub(crate) fn start(
+        protocol: Arc<Protocol>,
+        mailboxes: Vec<Arc<Mailbox>>,
+        listen: &[SocketAddr],
+    ) -> io::Result<Callbacks> {
         let signal = Arc::new(Signal::default());
         let notified = Arc::clone(&signal);
         protocol.service().on_callbacks(Box::new(move || notified.raise()));
         let ended = Arc::clone(&protocol);
-        let outbound =
-            Outbound::start(Arc::new(move |callback, reply| ended.callback_ended(callback, reply)))?;
+        let ended = move |callback, reply| ended.callback_ended(callback, reply);
+        let outbound = Outbound::start(Arc::new(ended), listen)?;
         let (wait, queue) = (Arc::clone(&signal), outbound.queue());
         let thread = thread::Builder::new().name("callbacks".to_owned()).spawn(move || {
             let mut most = Duration::ZERO;
             while wait.wait(most) {
                 most = protocol.tick();
                 for callback in protocol.service().take_callbacks() {
+                    protocol.await_tenure();
                     match callback.to {
                         Destination::Connection(connection) => {
                             let message = Message::Send(connection, callback.id, callback.record);

@@ -78,7 +78,8 @@ fn open_for_datagrams(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(UdpSocket::from_std(std::net::UdpSocket::from(socket)))
 }
 
-fn new_socket(address: SocketAddr, kind: SocketType, protocol: Protocol) -> io::Result<OwnedFd> {
+/// Makes a socket of the family of `address` that nothing waits for.
+pub(crate) fn new_socket(address: SocketAddr, kind: SocketType, protocol: Protocol) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, kind, flags, Some(protocol))?;
@@ -112,7 +113,7 @@ pub(crate) fn prepare(stream: &TcpStream, local: SocketAddr, peer: SocketAddr) -
 /// nothing.
 pub(crate) fn reset(stream: &TcpStream) {
     if let Err(error) = sockopt::set_socket_linger(stream, Some(Duration::ZERO)) {
-        tracing::debug!(%error, "a connection that is refused lingers until the peer closes it");
+        tracing::debug!(%error, "a connection lingers until the peer closes it");
     }
 }
 

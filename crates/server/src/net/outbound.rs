@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -22,10 +22,12 @@ use crate::protocol::NOT_SENT;
 use exchange::Exchange;
 use hosts::{Ending, Hosts, NoRoom};
 use kept::Kept;
+use sources::Sources;
 
 mod exchange;
 mod hosts;
 mod kept;
+mod sources;
 
 const WAKER: Token = Token(usize::MAX);
 
@@ -84,12 +86,12 @@ pub(crate) struct Outbound {
 type Ended = dyn Fn(u64, io::Result<Vec<u8>>) + Send + Sync;
 
 impl Outbound {
-    /// Starts the thread. Each result is passed to `ended`, with the number of the callback.
-    pub(crate) fn start(ended: Arc<Ended>) -> io::Result<Outbound> {
-        Outbound::start_with(ended, OUTBOUND_CALL_MAX)
+    /// Starts the thread of a server that listens on `listen`. Each result is passed to `ended`, with the number of the callback.
+    pub(crate) fn start(ended: Arc<Ended>, listen: &[SocketAddr]) -> io::Result<Outbound> {
+        Outbound::start_with(ended, listen, OUTBOUND_CALL_MAX)
     }
 
-    fn start_with(ended: Arc<Ended>, call_max: Duration) -> io::Result<Outbound> {
+    fn start_with(ended: Arc<Ended>, listen: &[SocketAddr], call_max: Duration) -> io::Result<Outbound> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
         let queue = Arc::new(Queue { waker, state: Mutex::default() });
@@ -101,7 +103,7 @@ impl Outbound {
             hosts: Hosts::default(),
             exchanges: HashMap::new(),
             next_token: 0,
-            kept: Kept::default(),
+            links: Links { kept: Kept::default(), sources: Sources::of(listen) },
         };
         let thread = thread::Builder::new().name("outbound".to_owned()).spawn(move || driver.run())?;
         Ok(Outbound { queue, thread })
@@ -119,6 +121,12 @@ impl Outbound {
     }
 }
 
+/// Where connections come from.
+struct Links {
+    kept: Kept,
+    sources: Sources,
+}
+
 /// The state of the thread.
 struct Driver {
     poll: Poll,
@@ -129,7 +137,7 @@ struct Driver {
     hosts: Hosts,
     exchanges: HashMap<Token, Exchange>,
     next_token: usize,
-    kept: Kept,
+    links: Links,
 }
 
 impl Driver {
@@ -198,7 +206,7 @@ impl Driver {
         let token = Token(self.next_token);
         self.next_token = (self.next_token + 1) % WAKER.0;
         let (times, place) = ((now, now + self.call_max), (self.poll.registry(), token));
-        match Exchange::begin(callback, times, place, &mut self.kept) {
+        match Exchange::begin(callback, times, place, &mut self.links) {
             Ok(exchange) => {
                 self.exchanges.insert(token, exchange);
                 // A kept connection is writable without an event.
@@ -214,7 +222,7 @@ impl Driver {
     /// Continues a call.
     fn advance(&mut self, token: Token) {
         let Some(exchange) = self.exchanges.get_mut(&token) else { return };
-        if let Some(result) = exchange.advance(self.poll.registry()).transpose() {
+        if let Some(result) = exchange.advance(self.poll.registry(), &self.links.sources).transpose() {
             self.finish(token, result);
         }
     }
@@ -231,7 +239,7 @@ impl Driver {
         let host = host(&exchange.callback);
         let lost = host.map(|host| self.hosts.ended(host, how, now)).unwrap_or_default();
         let id = match &result {
-            Ok(_) => exchange.finish(self.poll.registry(), &mut self.kept),
+            Ok(_) => exchange.finish(self.poll.registry(), &mut self.links.kept),
             Err(error) => {
                 let client = host.map(tracing::field::display);
                 tracing::info!(client, %error, "a call to a client failed");

@@ -9,18 +9,18 @@ use std::os::unix::net::UnixDatagram;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Reports that clients are served.
-pub(super) fn ready() {
+pub(in crate::commands) fn ready() {
     tell("READY=1");
 }
 
 /// Reports that the exports are being reloaded; [`ready`] follows, whether that succeeds or not.
-pub(super) fn reloading() {
+pub(in crate::commands) fn reloading() {
     let now = clock_gettime(ClockId::Monotonic);
     tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1_000_000 + now.tv_nsec / 1000));
 }
 
 /// Reports that no more calls are accepted.
-pub(super) fn stopping() {
+pub(in crate::commands) fn stopping() {
     tell("STOPPING=1");
 }
 

@@ -10,7 +10,9 @@ use nfs::service::{Callback, Destination};
 use wire::portmap;
 use wire::record::{MARK_BYTES, RecordReader};
 
+use super::Links;
 use super::kept::Kept;
+use super::sources::{Sources, connect_from};
 use crate::limits::OUTBOUND_ANSWER_BYTES_MAX;
 use crate::net::rpcbind;
 
@@ -46,14 +48,15 @@ impl Exchange {
         callback: Callback,
         (begun, deadline): (Instant, Instant),
         (registry, token): (&Registry, Token),
-        kept: &mut Kept,
+        Links { kept, sources }: &mut Links,
     ) -> Result<Exchange, (Callback, io::Error)> {
         let opened = match callback.to {
             Destination::Address(address) => match kept.take(address) {
                 Some(stream) => Ok((stream, address, Question::Call { reused: true })),
-                None => open(address, Question::Call { reused: false }),
+                None => open(sources, address, Question::Call { reused: false }),
             },
             Destination::Program { host, program, version } => open(
+                sources,
                 SocketAddr::new(host, portmap::PORT),
                 Question::Port(rpcbind::port_query(host, program, version)),
             ),
@@ -75,18 +78,18 @@ impl Exchange {
     ///
     /// # Errors
     /// The client cannot be reached, or broke the protocol.
-    pub(super) fn advance(&mut self, registry: &Registry) -> io::Result<Option<Vec<u8>>> {
+    pub(super) fn advance(&mut self, registry: &Registry, sources: &Sources) -> io::Result<Option<Vec<u8>>> {
         loop {
             match self.talk() {
                 Ok(None) => return Ok(None),
                 Ok(Some(answer)) => match self.port(&answer)? {
                     None => return Ok(Some(answer)),
-                    Some(address) => self.connect(registry, address)?,
+                    Some(address) => self.connect(registry, sources, address)?,
                 },
                 // The client has most likely closed the kept connection. A call that did arrive is repeated, as a
                 // retransmission would.
                 Err(_) if matches!(self.question, Question::Call { reused: true }) => {
-                    self.connect(registry, self.address)?;
+                    self.connect(registry, sources, self.address)?;
                 }
                 Err(error) => return Err(error),
             }
@@ -115,8 +118,8 @@ impl Exchange {
     }
 
     /// Continues with the callback over a new connection.
-    fn connect(&mut self, registry: &Registry, address: SocketAddr) -> io::Result<()> {
-        let (mut stream, address, question) = open(address, Question::Call { reused: false })?;
+    fn connect(&mut self, registry: &Registry, sources: &Sources, address: SocketAddr) -> io::Result<()> {
+        let (mut stream, address, question) = open(sources, address, Question::Call { reused: false })?;
         register(registry, &mut stream, self.token)?;
         // Dropping the old stream closes it, which ends its events.
         (self.stream, self.address, self.question) = (stream, address, question);
@@ -167,8 +170,15 @@ fn xid_of(call: &[u8]) -> Option<&[u8; 4]> {
     call.get(MARK_BYTES..)?.first_chunk()
 }
 
-fn open(address: SocketAddr, question: Question) -> io::Result<(TcpStream, SocketAddr, Question)> {
-    let stream = TcpStream::connect(address)?;
+fn open(
+    sources: &Sources,
+    address: SocketAddr,
+    question: Question,
+) -> io::Result<(TcpStream, SocketAddr, Question)> {
+    let stream = match sources.towards(address.ip()) {
+        Some(source) => connect_from(source, address)?,
+        None => TcpStream::connect(address)?,
+    };
     stream.set_nodelay(true)?;
     Ok((stream, address, question))
 }

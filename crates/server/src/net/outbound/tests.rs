@@ -25,7 +25,7 @@ impl Ended {
             Ok(record) => noted.answers.lock().push(record),
             Err(_) => noted.failed.lock().push(callback),
         };
-        let outbound = Outbound::start_with(Arc::new(note), call_max);
+        let outbound = Outbound::start_with(Arc::new(note), &[], call_max);
         (ended, outbound.unwrap())
     }
 
@@ -226,5 +226,17 @@ fn very_many_silent_hosts_make_no_call_to_others_fail() {
     ended.wait_until(|ended| ended.answers.lock().len() == 3);
     assert!(ended.failed.lock().iter().all(|id| *id >= 1000));
     [first, second].into_iter().for_each(|thread| thread.join().unwrap());
+    outbound.stop();
+}
+
+#[test]
+fn calls_leave_from_the_listen_address() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let listen: SocketAddr = "127.0.0.9:2049".parse().unwrap();
+    let outbound = Outbound::start(Arc::new(|_, _| {}), &[listen]).unwrap();
+    send(&outbound, 1, address);
+    let (_, source) = listener.accept().unwrap();
+    assert_eq!(source.ip(), listen.ip());
     outbound.stop();
 }

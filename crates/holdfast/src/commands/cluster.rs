@@ -1,0 +1,165 @@
+//! `holdfast cluster`: shows, starts, stops and moves groups, by asking the agent of this machine.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use node::config::PATH_DEFAULT;
+use node::control::{self, Answer, Command};
+use node::status::{GroupStatus, NodeStatus};
+use server::error::Error;
+
+use super::node::read;
+use super::serve::{notify, stop_signals};
+use crate::report::{Outcome, as_json, print_either};
+
+/// The exit code of `monitor` for a group that is not served here, which resource agents use (OCF_NOT_RUNNING).
+const NOT_RUNNING: u8 = 7;
+
+/// How often a held group is tested.
+const WATCH: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Args)]
+pub(crate) struct Cluster {
+    /// The agent's configuration file, which names its socket
+    #[arg(long, value_name = "FILE", default_value = PATH_DEFAULT, global = true)]
+    config: PathBuf,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Show the groups of this machine
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Serve a group here; the cluster manager calls this after it has fenced the other machine and mounted the device
+    Start(Group),
+    /// Stop serving a group here
+    Stop(Group),
+    /// Test whether a group is served here: exit code 0 if its server answers, 7 if it is stopped, 1 if it fails
+    Monitor(Group),
+    /// Serve a group here until a signal comes, and stop it then; ends if the group fails. For systemd and drbd-reactor
+    Hold(Group),
+    /// Fence the machine that serves a group, and serve it here; for sites without a cluster manager
+    Takeover {
+        #[command(flatten)]
+        group: Group,
+        /// The machine that served it
+        #[arg(long, value_name = "NODE")]
+        from: String,
+    },
+    /// Have the cluster manager move a group to another machine
+    Move {
+        #[command(flatten)]
+        group: Group,
+        /// The machine that is to serve it
+        #[arg(value_name = "NODE")]
+        to: String,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Group {
+    /// Name of the group
+    #[arg(value_name = "GROUP")]
+    name: String,
+}
+
+pub(crate) fn run(cluster: &Cluster) -> Outcome {
+    let socket = read(&cluster.config)?.socket;
+    if let Action::Hold(group) = &cluster.action {
+        return hold(&socket, &group.name);
+    }
+    let answer = control::ask(&socket, &command(&cluster.action)).map_err(Error::failed)?;
+    match (answer, &cluster.action) {
+        (Answer::Status(status), Action::Status { json }) => {
+            print_either(*json, &as_json(&status), || text(&status));
+            Ok(ExitCode::SUCCESS)
+        }
+        (Answer::Failed(reason), _) => Err(Error::failed(reason)),
+        (Answer::Stopped, _) => Ok(ExitCode::from(NOT_RUNNING)),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn command(action: &Action) -> Command {
+    match action {
+        Action::Status { .. } => Command::Status,
+        Action::Start(group) | Action::Hold(group) => Command::Start { group: group.name.clone() },
+        Action::Stop(group) => Command::Stop { group: group.name.clone() },
+        Action::Monitor(group) => Command::Monitor { group: group.name.clone() },
+        Action::Takeover { group, from } => {
+            Command::Takeover { group: group.name.clone(), from: from.clone() }
+        }
+        Action::Move { group, to } => Command::Move { group: group.name.clone(), to: to.clone() },
+    }
+}
+
+/// Serves a group, and watches it.
+fn hold(socket: &Path, group: &str) -> Outcome {
+    let ask = |command: &Command| match control::ask(socket, command) {
+        Ok(Answer::Failed(reason)) | Err(reason) => Err(Error::failed(reason)),
+        Ok(answer) => Ok(answer),
+    };
+    let group = || group.to_owned();
+    let mut signals = stop_signals()?;
+    ask(&Command::Start { group: group() })?;
+    notify::ready();
+    let watched = loop {
+        thread::sleep(WATCH);
+        if signals.pending().next().is_some() {
+            notify::stopping();
+            break Ok(());
+        }
+        match ask(&Command::Monitor { group: group() }) {
+            Ok(Answer::Stopped) => break Err(Error::failed("the group was stopped")),
+            Ok(_) => {}
+            // Its server may just be started again.
+            Err(_) => {
+                thread::sleep(WATCH);
+                if let Err(error) = ask(&Command::Monitor { group: group() }) {
+                    break Err(error);
+                }
+            }
+        }
+    };
+    ask(&Command::Stop { group: group() })?;
+    watched.map(|()| ExitCode::SUCCESS)
+}
+
+fn text(status: &NodeStatus) -> String {
+    let groups: Vec<String> = status.groups.iter().map(group).collect();
+    format!("node {}\n\n{}", status.node, groups.join("\n"))
+}
+
+fn group(group: &GroupStatus) -> String {
+    let mut text = format!("group {}: {}", group.name, group.state.word());
+    if let Some(pid) = group.pid {
+        text += &format!(", process {pid}");
+    }
+    text += &format!("\n  addresses   {}\n", group.addresses.join(", "));
+    if let Some(reason) = &group.reason {
+        text += &format!("  reason      {reason}\n");
+    }
+    if group.restarts > 0 {
+        text += &format!("  restarts    {}\n", group.restarts);
+    }
+    if let Some(phases) = group.last_start {
+        text += &format!(
+            "  last start  {} ms: fencing {}, claim {}, connections {}, addresses {}, opening {}\n",
+            phases.total_ms,
+            phases.fence_ms,
+            phases.claim_ms,
+            phases.connections_ms,
+            phases.addresses_ms,
+            phases.open_ms
+        );
+    }
+    text
+}

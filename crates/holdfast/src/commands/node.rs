@@ -1,0 +1,65 @@
+//! `holdfast node`: runs the agent of a machine until a signal stops it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use node::agent::Agent;
+use node::config::{Config, EXAMPLE, PATH_DEFAULT};
+use server::error::Error;
+
+use super::serve::{notify, stop_signals};
+use crate::report::{Outcome, print};
+
+const EXAMPLES: &str =
+    "The agent runs on each machine of a cluster, as root. It serves nothing until the cluster manager or \
+`holdfast cluster` tells it to start a group.
+
+Examples:
+  holdfast node --example > /etc/holdfast/node.toml
+  holdfast node";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Node {
+    /// The agent's configuration file
+    #[arg(long, value_name = "FILE", default_value = PATH_DEFAULT)]
+    config: PathBuf,
+    /// Print an example of the configuration file
+    #[arg(long, conflicts_with = "check")]
+    example: bool,
+    /// Check the configuration file, and do nothing else
+    #[arg(long)]
+    check: bool,
+}
+
+pub(crate) fn run(node: &Node) -> Outcome {
+    if node.example {
+        print(EXAMPLE);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let config = read(&node.config)?;
+    if node.check {
+        print(&format!("{}: no mistakes\n", node.config.display()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let program = std::env::current_exe().map(OsString::from);
+    let program = program.map_err(|error| Error::failed(format!("cannot find this program: {error}")))?;
+    // Before the agent starts, so that no signal is lost.
+    let mut signals = stop_signals()?;
+    let groups: Vec<String> = config.group.iter().map(|group| group.name.clone()).collect();
+    let name = config.node.clone();
+    let agent = Agent::start(config, vec![program]).map_err(Error::failed)?;
+    print(&format!("holdfast: the agent of {name:?} is ready for the groups {}\n", groups.join(", ")));
+    notify::ready();
+    signals.forever().next();
+    notify::stopping();
+    agent.stop();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the agent's configuration.
+pub(super) fn read(path: &std::path::Path) -> Result<Config, Error> {
+    Config::read(path).map_err(Error::usage)
+}

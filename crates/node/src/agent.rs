@@ -1,0 +1,218 @@
+//! The agent: the groups of a machine, and the commands for them.
+
+use std::ffi::OsString;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::{Command as Process, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::config::Config;
+use crate::control::{self, Answer, Command};
+use crate::group::{Handle, Launch};
+use crate::limits::{COMMANDS_MAX, FENCE_MAX};
+use crate::monitor::answers_null;
+use crate::network::Network;
+use crate::network::kernel::Kernel;
+use crate::status::{NodeStatus, State};
+
+/// How often it is looked whether a command has ended.
+const POLL: Duration = Duration::from_millis(20);
+
+/// An agent that runs.
+pub struct Agent {
+    config: Config,
+    groups: Vec<Handle>,
+    socket: PathBuf,
+    /// Commands that are being executed.
+    commands: AtomicUsize,
+    is_stopping: AtomicBool,
+}
+
+impl Agent {
+    /// Binds the sockets of all groups and waits for commands in threads of its own. Serves nothing yet. `program` starts a
+    /// server: the binary, and arguments before those for a group.
+    ///
+    /// # Errors
+    /// A sentence that says what cannot be bound.
+    pub fn start(config: Config, program: Vec<OsString>) -> Result<Arc<Agent>, String> {
+        let network = Kernel::open(&config.interface)?;
+        Agent::start_with(config, program, Arc::new(network))
+    }
+
+    fn start_with(
+        config: Config,
+        program: Vec<OsString>,
+        network: Arc<dyn Network>,
+    ) -> Result<Arc<Agent>, String> {
+        let listener = control::listen(&config.socket)?;
+        let launch = Launch { node: config.node.clone(), program };
+        let mut groups = Vec::new();
+        for group in &config.group {
+            groups.push(Handle::start(group, &launch, Arc::clone(&network))?);
+        }
+        let socket = config.socket.clone();
+        let (commands, is_stopping) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let agent = Arc::new(Agent { config, groups, socket, commands, is_stopping });
+        let accepting = Arc::clone(&agent);
+        let accept = thread::Builder::new().name("commands".to_owned());
+        let accept = accept.spawn(move || accepting.accept(&listener));
+        accept.map_err(|error| format!("cannot start a thread: {error}"))?;
+        Ok(agent)
+    }
+
+    /// Stops serving all groups. What comes afterwards is refused.
+    pub fn stop(&self) {
+        self.is_stopping.store(true, Ordering::SeqCst);
+        for group in &self.groups {
+            // A group that is not served is stopped already.
+            let _ = group.stop();
+        }
+        let _ = std::fs::remove_file(&self.socket);
+    }
+
+    fn accept(self: &Arc<Agent>, listener: &UnixListener) {
+        for stream in listener.incoming() {
+            match stream {
+                Ok(stream) => self.serve(stream),
+                Err(error) => {
+                    eprintln!("holdfast: cannot accept a command: {error}");
+                    thread::sleep(POLL);
+                }
+            }
+        }
+    }
+
+    fn serve(self: &Arc<Agent>, mut stream: UnixStream) {
+        if self.commands.fetch_add(1, Ordering::SeqCst) >= COMMANDS_MAX {
+            self.commands.fetch_sub(1, Ordering::SeqCst);
+            let busy = Answer::Failed("the agent executes too many commands: try again".to_owned());
+            // Who has gone needs no answer.
+            let _ = control::answer(&mut stream, &busy);
+            return;
+        }
+        let agent = Arc::clone(self);
+        let spawned = thread::Builder::new().name("command".to_owned()).spawn(move || {
+            if let Ok(command) = control::receive(&stream) {
+                let answer = agent.execute(&command);
+                let _ = control::answer(&mut stream, &answer);
+            }
+            agent.commands.fetch_sub(1, Ordering::SeqCst);
+        });
+        if spawned.is_err() {
+            self.commands.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn execute(&self, command: &Command) -> Answer {
+        let done = |result: Result<(), String>| match result {
+            Ok(()) => Answer::Done,
+            Err(reason) => Answer::Failed(reason),
+        };
+        match command {
+            Command::Status => Answer::Status(self.status()),
+            Command::Start { group } => done(self.serve_group(group, Duration::ZERO)),
+            Command::Stop { group } => done(self.group(group).and_then(Handle::stop)),
+            Command::Monitor { group } => self.monitor(group),
+            Command::Takeover { group, from } => done(self.take_over(group, from)),
+            Command::Move { group, to } => done(self.move_group(group, to)),
+        }
+    }
+
+    fn status(&self) -> NodeStatus {
+        NodeStatus {
+            node: self.config.node.clone(),
+            groups: self.groups.iter().map(Handle::status).collect(),
+        }
+    }
+
+    fn group(&self, name: &str) -> Result<&Handle, String> {
+        let found = self.groups.iter().find(|group| group.config().name == name);
+        found.ok_or_else(|| format!("the agent's configuration has no group {name:?}"))
+    }
+
+    fn serve_group(&self, name: &str, fenced: Duration) -> Result<(), String> {
+        let group = self.group(name)?;
+        if self.is_stopping.load(Ordering::SeqCst) {
+            return Err("the agent is stopping".to_owned());
+        }
+        group.serve(fenced)
+    }
+
+    fn monitor(&self, name: &str) -> Answer {
+        let group = match self.group(name) {
+            Ok(group) => group,
+            Err(reason) => return Answer::Failed(reason),
+        };
+        let status = group.status();
+        match status.state {
+            State::Stopped => Answer::Stopped,
+            State::Failed => Answer::Failed(status.reason.unwrap_or_default()),
+            State::Starting => Answer::Failed("its server is starting".to_owned()),
+            State::Serving => {
+                let addresses: Vec<SocketAddr> = group.config().sockets().collect();
+                match addresses.into_iter().try_for_each(answers_null) {
+                    Ok(()) => Answer::Done,
+                    Err(reason) => Answer::Failed(reason),
+                }
+            }
+        }
+    }
+
+    /// Fences the other machine. Without that, nothing is taken over.
+    fn take_over(&self, name: &str, from: &str) -> Result<(), String> {
+        self.group(name)?;
+        if from == self.config.node {
+            return Err(format!("{from:?} is this machine: nothing is fenced"));
+        }
+        if self.config.fence_command.is_empty() {
+            return Err(
+                "no `fence_command` is configured: the machine that served the group may still write; let the cluster \
+                 manager fence it and start the group"
+                    .to_owned(),
+            );
+        }
+        let begun = Instant::now();
+        run(&self.config.fence_command, name, from).map_err(|error| {
+            format!("the machine {from:?} was not fenced, so {name:?} is not taken over: {error}")
+        })?;
+        self.serve_group(name, begun.elapsed())
+    }
+
+    fn move_group(&self, name: &str, to: &str) -> Result<(), String> {
+        self.group(name)?;
+        if self.config.move_command.is_empty() {
+            return Err("no `move_command` is configured: have the cluster manager move the group".to_owned());
+        }
+        run(&self.config.move_command, name, to)
+    }
+}
+
+/// Runs a command of the configuration. It must succeed within [`FENCE_MAX`].
+fn run(words: &[String], group: &str, node: &str) -> Result<(), String> {
+    let mut words = words.iter().map(|word| word.replace("{group}", group).replace("{node}", node));
+    let program = words.next().unwrap_or_default();
+    let shown = |error: io::Error| format!("cannot run {program}: {error}");
+    let mut process = Process::new(&program).args(words).stdin(Stdio::null()).spawn().map_err(shown)?;
+    let begun = Instant::now();
+    loop {
+        match process.try_wait().map_err(shown)? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return Err(format!("{program} failed: {status}")),
+            None if begun.elapsed() > FENCE_MAX => {
+                // It is gone if it cannot be killed.
+                let _ = process.kill();
+                let _ = process.wait();
+                return Err(format!("{program} did not end within {} s", FENCE_MAX.as_secs()));
+            }
+            None => thread::sleep(POLL),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+use std::fs;
+
+use super::*;
+use crate::config::Group;
+use crate::network::noted::Noted;
+
+/// An agent with one group, `home`, whose server is a script.
+struct World {
+    directory: PathBuf,
+    network: Arc<Noted>,
+    agent: Arc<Agent>,
+}
+
+impl World {
+    fn new(name: &str, fence: &[&str]) -> World {
+        let directory = std::env::temp_dir().join(format!("holdfast-agent-{name}-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let group = Group {
+            name: "home".to_owned(),
+            addresses: vec!["10.0.0.5/24".parse().unwrap()],
+            ports: vec![2049],
+            data: directory.clone(),
+            config: None,
+        };
+        let words = |words: &[&str]| words.iter().map(ToString::to_string).collect();
+        let config = Config {
+            node: "a".to_owned(),
+            interface: "eth0".to_owned(),
+            socket: directory.join("run/node.sock"),
+            fence_command: words(fence),
+            move_command: words(&["sh", "-c", "test \"$1 $2\" = 'home b'", "sh", "{group}", "{node}"]),
+            group: vec![group],
+        };
+        let serves = ["sh", "-c", "printf '\"claimed\"' >&0; printf '\"ready\"' >&0; exec sleep 60"];
+        let network = Arc::new(Noted::default());
+        let program = serves.map(OsString::from).to_vec();
+        let agent = Agent::start_with(config, program, Arc::clone(&network) as Arc<dyn Network>).unwrap();
+        World { directory, network, agent }
+    }
+
+    fn ask(&self, command: Command) -> Answer {
+        control::ask(&self.agent.socket, &command).unwrap()
+    }
+
+    fn state(&self) -> State {
+        let Answer::Status(status) = self.ask(Command::Status) else { panic!("no status") };
+        assert_eq!((&*status.node, &*status.groups[0].name), ("a", "home"));
+        status.groups[0].state
+    }
+
+    fn end(self) {
+        self.agent.stop();
+        fs::remove_dir_all(self.directory).unwrap();
+    }
+}
+
+fn home() -> String {
+    "home".to_owned()
+}
+
+#[test]
+fn groups_are_started_shown_and_stopped_by_commands() {
+    let world = World::new("commands", &[]);
+    assert_eq!(world.ask(Command::Monitor { group: home() }), Answer::Stopped);
+    assert_eq!(world.ask(Command::Start { group: home() }), Answer::Done);
+    assert_eq!(world.state(), State::Serving);
+    assert_eq!(world.ask(Command::Stop { group: home() }), Answer::Done);
+    assert_eq!(world.ask(Command::Stop { group: home() }), Answer::Done, "again");
+    assert_eq!(world.state(), State::Stopped);
+    assert_eq!(world.ask(Command::Move { group: home(), to: "b".to_owned() }), Answer::Done);
+    let Answer::Failed(reason) = world.ask(Command::Move { group: home(), to: "c".to_owned() }) else {
+        panic!()
+    };
+    assert!(reason.contains("sh failed"), "{reason}");
+    let Answer::Failed(reason) = world.ask(Command::Start { group: "other".to_owned() }) else { panic!() };
+    assert!(reason.contains("no group \"other\""), "{reason}");
+    world.end();
+}
+
+#[test]
+fn nothing_is_taken_over_without_fencing() {
+    let take_over = |from: &str| Command::Takeover { group: home(), from: from.to_owned() };
+    for (name, fence, part) in [
+        ("unfenced", &[][..], "no `fence_command`"),
+        ("fails", &["sh", "-c", "exit 1"][..], "was not fenced"),
+        ("missing", &["/nonexistent/fence"][..], "cannot run /nonexistent/fence"),
+    ] {
+        let world = World::new(name, fence);
+        let Answer::Failed(reason) = world.ask(take_over("b")) else { panic!("{name}") };
+        assert!(reason.contains(part), "{reason}");
+        assert_eq!((world.state(), world.network.take()), (State::Stopped, Vec::new()));
+        world.end();
+    }
+    let world = World::new("fenced", &["sh", "-c", "test $1 = b", "sh", "{node}"]);
+    let Answer::Failed(reason) = world.ask(take_over("a")) else { panic!() };
+    assert!(reason.contains("is this machine"), "{reason}");
+    assert_eq!(world.ask(take_over("b")), Answer::Done);
+    assert_eq!(world.state(), State::Serving);
+    world.end();
+}
+
+#[test]
+fn a_second_agent_is_refused_and_commands_that_make_no_sense_are_dropped() {
+    let world = World::new("second", &[]);
+    let second = Agent::start_with(
+        world.agent.config.clone(),
+        Vec::new(),
+        Arc::clone(&world.network) as Arc<dyn Network>,
+    );
+    assert!(second.err().unwrap().contains("another agent"));
+    let mut stream = UnixStream::connect(&world.agent.socket).unwrap();
+    io::Write::write_all(&mut stream, b"{\"start\": 7}\n").unwrap();
+    assert_eq!(io::Read::read(&mut stream, &mut [0; 10]).unwrap(), 0);
+    assert_eq!(world.state(), State::Stopped);
+    world.end();
+}

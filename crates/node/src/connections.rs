@@ -1,0 +1,89 @@
+//! The list of a group's connections, in its data directory, so that the next machine can make the clients notice that it has
+//! taken over. The list is a hint: a client that it lacks finds out by itself.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
+
+use crate::config::Group;
+use crate::limits::{CONNECTIONS_MAX, RECORD_EVERY};
+use crate::network::Network;
+
+/// The name of the file in the data directory: a line with the server's and the client's address for each connection.
+const NAME: &str = "connections";
+
+type List = BTreeSet<(SocketAddr, SocketAddr)>;
+
+/// A thread that stores the list when it has changed. It ends when this is dropped, or a little later if the device does not
+/// answer.
+pub(crate) struct Recorder {
+    _end: Sender<()>,
+}
+
+impl Recorder {
+    /// Starts the thread; none if that fails, as the list is only a hint.
+    pub(crate) fn start(config: &Group, network: &Arc<dyn Network>) -> Option<Recorder> {
+        let (end, ended) = channel::<()>();
+        let (config, network) = (config.clone(), Arc::clone(network));
+        let record = move || {
+            let mut last = None;
+            while ended.recv_timeout(RECORD_EVERY) == Err(RecvTimeoutError::Timeout) {
+                let list = list(&config, &*network);
+                if last.as_ref() != Some(&list) && store(&config.data, &list).is_ok() {
+                    last = Some(list);
+                }
+            }
+        };
+        thread::Builder::new().name("connections".to_owned()).spawn(record).ok()?;
+        Some(Recorder { _end: end })
+    }
+}
+
+/// Returns the connections that the last machine stored; none if they cannot be read.
+pub(crate) fn stored(data: &Path) -> List {
+    let text = fs::read_to_string(data.join(NAME)).unwrap_or_default();
+    let pair = |line: &str| {
+        let (local, client) = line.split_once(' ')?;
+        Some((local.parse().ok()?, client.parse().ok()?))
+    };
+    text.lines().filter_map(pair).take(CONNECTIONS_MAX).collect()
+}
+
+fn list(config: &Group, network: &dyn Network) -> List {
+    let of = |local: SocketAddr| {
+        let clients = network.connections(local).unwrap_or_default();
+        clients.into_iter().map(move |client| (local, client))
+    };
+    config.sockets().flat_map(of).take(CONNECTIONS_MAX).collect()
+}
+
+fn store(data: &Path, list: &List) -> io::Result<()> {
+    let text: String = list.iter().map(|(local, client)| format!("{local} {client}\n")).collect();
+    store::replace_file(&data.join(NAME), text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_connections_are_read_back_and_other_lines_ignored() {
+        let data = std::env::temp_dir().join(format!("holdfast-connections-{}", std::process::id()));
+        fs::create_dir_all(&data).unwrap();
+        assert!(stored(&data).is_empty());
+        let pair = |local: &str, client: &str| (local.parse().unwrap(), client.parse().unwrap());
+        let list: List =
+            [pair("10.0.0.5:2049", "10.0.0.9:700"), pair("[2001:db8::5]:2049", "[2001:db8::9]:700")].into();
+        store(&data, &list).unwrap();
+        assert_eq!(stored(&data), list);
+        let damaged = fs::read_to_string(data.join(NAME)).unwrap() + "nonsense\n10.0.0.5:2049 x\n";
+        fs::write(data.join(NAME), damaged).unwrap();
+        assert_eq!(stored(&data), list);
+        fs::remove_dir_all(&data).unwrap();
+    }
+}

@@ -1,0 +1,124 @@
+use std::fs;
+use std::path::PathBuf;
+
+use super::*;
+use crate::network::noted::Noted;
+
+/// A group whose server is a script.
+struct World {
+    data: PathBuf,
+    network: Arc<Noted>,
+    handle: Handle,
+}
+
+impl World {
+    /// Runs `script` in place of a server; in it, `$1` is the data directory. It is ready when it writes that to its link.
+    fn new(name: &str, script: &str) -> World {
+        let data = std::env::temp_dir().join(format!("holdfast-group-{name}-{}", std::process::id()));
+        fs::create_dir_all(&data).unwrap();
+        fs::write(data.join("connections"), "10.0.0.5:2049 10.0.0.9:700\n").unwrap();
+        let config = Group {
+            name: "home".to_owned(),
+            addresses: vec!["10.0.0.5/24".parse().unwrap()],
+            ports: vec![2049],
+            data: data.clone(),
+            config: None,
+        };
+        let script = format!("for data; do :; done; {script}");
+        let program = ["sh", "-c", &script, "sh"].map(OsString::from).to_vec();
+        let network = Arc::new(Noted::default());
+        let launch = Launch { node: "a".to_owned(), program };
+        let handle = Handle::start(&config, &launch, Arc::clone(&network) as Arc<dyn Network>).unwrap();
+        World { data, network, handle }
+    }
+
+    fn wait_until(&self, condition: impl Fn(&GroupStatus) -> bool) {
+        let begun = Instant::now();
+        while !condition(&self.handle.status()) {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", self.handle.status());
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn end(self) {
+        self.handle.stop().unwrap();
+        fs::remove_dir_all(self.data).unwrap();
+    }
+}
+
+/// Serves until it is told to stop.
+const SERVES: &str = "printf '\"claimed\"' >&0; printf '\"ready\"' >&0; exec sleep 60";
+
+#[test]
+fn a_start_ends_old_connections_before_it_takes_the_address_and_a_stop_gives_it_up_first() {
+    let world = World::new("order", SERVES);
+    world.handle.serve(Duration::from_millis(7)).unwrap();
+    let status = world.handle.status();
+    assert_eq!((status.state, status.restarts), (State::Serving, 0));
+    assert!(status.pid.is_some());
+    assert_eq!(status.last_start.unwrap().fence_ms, 7);
+    let start = ["end 10.0.0.5:2049", "hold 10.0.0.5/24", "announce 10.0.0.5", "tickle 10.0.0.9:700"];
+    assert_eq!(world.network.take()[..4], start);
+    world.handle.serve(Duration::ZERO).unwrap();
+    world.wait_until(|_| world.network.did("hold 10.0.0.5/24"));
+    world.network.take();
+    world.handle.stop().unwrap();
+    assert_eq!(world.network.take()[..2], ["give up 10.0.0.5/24", "end 10.0.0.5:2049"]);
+    assert_eq!((world.handle.status().state, world.handle.status().pid), (State::Stopped, None));
+    world.end();
+}
+
+#[test]
+fn a_server_that_dies_is_replaced_while_the_address_stays() {
+    let world = World::new("restart", SERVES);
+    world.handle.serve(Duration::ZERO).unwrap();
+    let first = world.handle.status().pid.unwrap();
+    let pid = rustix::process::Pid::from_raw(i32::try_from(first).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    world.wait_until(|status| status.state == State::Serving && status.pid != Some(first));
+    assert_eq!(world.handle.status().restarts, 1);
+    assert!(!world.network.take().iter().any(|did| did.starts_with("give up")));
+    world.end();
+}
+
+#[test]
+fn a_server_that_keeps_dying_or_refuses_to_start_is_given_up() {
+    let dies = World::new(
+        "dies",
+        // A socket that is closed with a message unread discards what was sent through it.
+        "dd bs=4096 count=1 >/dev/null 2>&1; printf '\"claimed\"' >&0; exit 1",
+    );
+    let reason = dies.handle.serve(Duration::ZERO).unwrap_err();
+    assert!(reason.contains("4 times within a minute"), "{reason}");
+    assert_eq!(dies.handle.status().reason, Some(reason));
+    assert!(dies.network.take().contains(&"give up 10.0.0.5/24".to_owned()));
+    dies.end();
+    let refuses = World::new("refuses", "sleep 0.8; exit 3");
+    let reason = refuses.handle.serve(Duration::ZERO).unwrap_err();
+    assert!(reason.contains("refused to start"), "{reason}");
+    assert_eq!((refuses.handle.status().state, refuses.handle.status().restarts), (State::Failed, 1));
+    assert_eq!(
+        refuses.network.take(),
+        [""; 0],
+        "clients of the machine that has the directory notice nothing"
+    );
+    refuses.end();
+}
+
+#[test]
+fn a_server_that_does_not_stop_is_killed_and_its_claim_released() {
+    let world = World::new(
+        "stubborn",
+        "trap '' TERM; printf '\"claimed\"' >&0; printf '\"ready\"' >&0; while :; do sleep 1; done",
+    );
+    fs::write(
+        world.data.join("claim"),
+        format!("{:\0<4096}", "holdfast claim 1\nnode a\nstate held\nrenewals 7\n"),
+    )
+    .unwrap();
+    world.handle.serve(Duration::ZERO).unwrap();
+    world.handle.stop().unwrap();
+    let claim = fs::read_to_string(world.data.join("claim")).unwrap();
+    assert!(claim.starts_with("holdfast claim 1\nnode a\nstate released\nrenewals 8\n"), "{claim}");
+    world.end();
+}

@@ -1,0 +1,162 @@
+//! What the agent and the server of a group tell each other, over a socket that is the server's standard input.
+//!
+//! The agent sends one message, with the sockets that clients connect to. The server sends [`Report`]s. When either end is closed,
+//! the other one's process is gone.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::{TcpListener, UdpSocket};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, send, sendmsg, socketpair, sockopt,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::limits::SOCKETS_MAX;
+
+/// The longest message in bytes.
+const MESSAGE_BYTES_MAX: usize = 4096;
+
+/// What a server is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handover {
+    /// The name of the group.
+    pub group: String,
+    /// The name of this machine.
+    pub node: String,
+}
+
+/// The sockets that a server is given.
+#[derive(Debug, Default)]
+pub struct Sockets {
+    /// Sockets that listen.
+    pub listeners: Vec<TcpListener>,
+    /// Sockets for datagrams, at the same ports.
+    pub datagrams: Vec<UdpSocket>,
+}
+
+/// What a server tells its agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Report {
+    /// It has the claim on the data directory: no other machine serves it.
+    Claimed,
+    /// It serves.
+    Ready,
+}
+
+/// Makes the two ends: the agent's, and the standard input of the server.
+pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Hands the sockets over.
+pub(crate) fn give(to: &OwnedFd, handover: &Handover, sockets: &Sockets) -> io::Result<()> {
+    let listeners = sockets.listeners.iter().map(TcpListener::as_fd);
+    let descriptors: Vec<BorrowedFd<'_>> =
+        listeners.chain(sockets.datagrams.iter().map(UdpSocket::as_fd)).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2 * SOCKETS_MAX))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a group has too many addresses"));
+    }
+    let message = serde_json::to_vec(handover)?;
+    sendmsg(to, &[IoSlice::new(&message)], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Takes what the agent hands over.
+///
+/// # Errors
+/// `from` is not a socket of an agent.
+pub fn take(from: BorrowedFd<'_>) -> io::Result<(Handover, Sockets)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2 * SOCKETS_MAX))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut bytes = [0; MESSAGE_BYTES_MAX];
+    let received = recvmsg(from, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let handover = serde_json::from_slice(&bytes[..received.bytes])?;
+    let mut sockets = Sockets::default();
+    for message in control.drain() {
+        let RecvAncillaryMessage::ScmRights(descriptors) = message else { continue };
+        for descriptor in descriptors {
+            match sockopt::socket_type(&descriptor)? {
+                SocketType::STREAM => sockets.listeners.push(descriptor.into()),
+                _ => sockets.datagrams.push(descriptor.into()),
+            }
+        }
+    }
+    Ok((handover, sockets))
+}
+
+/// Tells the agent something.
+///
+/// # Errors
+/// The agent is gone.
+pub fn report(to: BorrowedFd<'_>, report: &Report) -> io::Result<()> {
+    send(to, &serde_json::to_vec(report)?, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Returns when the agent is gone.
+pub fn await_end(from: BorrowedFd<'_>) {
+    // The agent sends nothing more, so this returns at the end of the stream or with an error.
+    let _ = receive(from);
+}
+
+/// Waits for the next report; none if the server is gone.
+pub(crate) fn next_report(from: &OwnedFd) -> Option<Report> {
+    serde_json::from_slice(&receive(from.as_fd())?).ok()
+}
+
+/// Returns the next message; none when the other process is gone.
+fn receive(from: BorrowedFd<'_>) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; MESSAGE_BYTES_MAX];
+    loop {
+        match rustix::net::recv(from, &mut bytes[..], RecvFlags::empty()) {
+            Err(rustix::io::Errno::INTR) => {}
+            Ok((_, 0)) | Err(_) => return None,
+            Ok((_, length)) => {
+                bytes.truncate(length);
+                return Some(bytes);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_and_reports_pass_between_the_two_ends() {
+        let (agent, server) = pair().unwrap();
+        let given = Sockets {
+            listeners: vec![TcpListener::bind("127.0.0.1:0").unwrap()],
+            datagrams: vec![UdpSocket::bind("127.0.0.1:0").unwrap()],
+        };
+        let handover = Handover { group: "home".to_owned(), node: "a".to_owned() };
+        give(&agent, &handover, &given).unwrap();
+        let (taken, sockets) = take(server.as_fd()).unwrap();
+        assert_eq!(taken, handover);
+        let [listener] = &sockets.listeners[..] else { panic!("{sockets:?}") };
+        assert_eq!(listener.local_addr().unwrap(), given.listeners[0].local_addr().unwrap());
+        assert_eq!(sockets.datagrams[0].local_addr().unwrap(), given.datagrams[0].local_addr().unwrap());
+        for said in [Report::Claimed, Report::Ready] {
+            report(server.as_fd(), &said).unwrap();
+            assert_eq!(next_report(&agent), Some(said));
+        }
+        drop(server);
+        assert_eq!(next_report(&agent), None);
+    }
+
+    #[test]
+    fn a_server_learns_that_its_agent_is_gone() {
+        let (agent, server) = pair().unwrap();
+        drop(agent);
+        await_end(server.as_fd());
+        report(server.as_fd(), &Report::Ready).unwrap_err();
+        take(server.as_fd()).unwrap_err();
+    }
+}

@@ -1,0 +1,47 @@
+//! Times and limits of the agent, with their reasons.
+
+use std::time::Duration;
+
+/// How long the kernel keeps an address that nobody prolongs: so long may an agent be stopped before another machine can be
+/// reached by its addresses.
+pub(crate) const ADDRESS_LIFETIME: Duration = Duration::from_secs(3);
+
+/// How often addresses are prolonged.
+pub(crate) const REFRESH: Duration = Duration::from_millis(500);
+
+/// How often the neighbours are told of an address that has moved: the first message may be lost.
+pub(crate) const ANNOUNCEMENTS: u32 = 4;
+
+/// How long a server may take to open its data directory and serve. A journal of the default size is replayed in seconds.
+pub(crate) const START_MAX: Duration = Duration::from_secs(120);
+
+/// How long a server may take to stop in an orderly way. Killing it loses nothing, and clients wait meanwhile.
+pub(crate) const STOP_MAX: Duration = Duration::from_secs(1);
+
+/// How often a server that ended is started again within [`RESTARTS_WITHIN`], before the group is given up here.
+pub(crate) const RESTARTS_MAX: usize = 3;
+
+/// See [`RESTARTS_MAX`].
+pub(crate) const RESTARTS_WITHIN: Duration = Duration::from_secs(60);
+
+/// How often the list of connections is stored for the next machine, if it has changed.
+pub(crate) const RECORD_EVERY: Duration = Duration::from_secs(1);
+
+/// Connections of a group that are stored.
+pub(crate) const CONNECTIONS_MAX: usize = 10_000;
+
+/// How long a server may take to answer NULL.
+pub(crate) const MONITOR_MAX: Duration = Duration::from_secs(3);
+
+/// How long the command that fences another machine may take.
+pub(crate) const FENCE_MAX: Duration = Duration::from_secs(60);
+
+/// Bytes of a command to the agent, or of its answer.
+pub(crate) const MESSAGE_BYTES_MAX: u64 = 64 << 10;
+
+/// Commands that the agent executes at once.
+pub(crate) const COMMANDS_MAX: usize = 16;
+
+/// Most addresses of a group, counted once for each port. Each has a socket for connections and one for datagrams, and all of them fit
+/// into one message (`SCM_MAX_FD` of Linux is 253).
+pub(crate) const SOCKETS_MAX: usize = 32;

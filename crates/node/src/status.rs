@@ -1,0 +1,86 @@
+//! What the agent says of itself, as `holdfast cluster status` shows it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The groups of a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// The name of the machine.
+    pub node: String,
+    /// Its groups, in the order of the configuration.
+    pub groups: Vec<GroupStatus>,
+}
+
+/// A group on one machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupStatus {
+    /// Its name.
+    pub name: String,
+    /// What it does here.
+    pub state: State,
+    /// Why it failed here; absent if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Its addresses.
+    pub addresses: Vec<String>,
+    /// The process that serves it; absent if none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// How often its server ended without being told to, since the group was started here.
+    pub restarts: usize,
+    /// How long the last start here took; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_start: Option<Phases>,
+}
+
+/// What a group does on a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It is not served here.
+    #[default]
+    Stopped,
+    /// Its server opens the data directory.
+    Starting,
+    /// Clients are served.
+    Serving,
+    /// It was to be served here, and is not.
+    Failed,
+}
+
+/// How long the phases of a start took, milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Phases {
+    /// Fencing the other machine; 0 if the cluster manager did.
+    pub fence_ms: u64,
+    /// From the start of the server until it had the claim on the data directory.
+    pub claim_ms: u64,
+    /// Ending what remained of earlier connections.
+    pub connections_ms: u64,
+    /// Taking the addresses, and telling neighbours and clients.
+    pub addresses_ms: u64,
+    /// From then on until the server served, while addresses were taken.
+    pub open_ms: u64,
+    /// All of it.
+    pub total_ms: u64,
+}
+
+impl State {
+    /// Returns the word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Stopped => "stopped",
+            State::Starting => "starting",
+            State::Serving => "serving",
+            State::Failed => "failed",
+        }
+    }
+}
+
+/// Returns milliseconds, as [`Phases`] counts them.
+pub(crate) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
