@@ -25,6 +25,12 @@ fn the_directory_of_a_tree_that_is_left_may_be_removed() {
     trees::run(459_647_803_147, &Plan::default()).unwrap_or_else(|wrong| panic!("{wrong}"));
 }
 
+/// The seed found that a caller was refused who fits after a flush, because another one had waited for one before.
+#[test]
+fn nobody_is_refused_who_fits_after_a_flush() {
+    trees::run(459_651_560_972, &Plan::default()).unwrap_or_else(|wrong| panic!("{wrong}"));
+}
+
 #[test]
 fn trees_that_are_acknowledged_early_are_detected() {
     let plan = Plan { is_hasty: true, ..Plan::default() };

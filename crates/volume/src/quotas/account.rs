@@ -10,6 +10,9 @@ use crate::encoding::record::UsageRecord;
 /// Stands for no limit.
 const UNLIMITED: u64 = u64::MAX;
 
+/// After so many flushes, a caller is refused whom others overtook during each of them, though a further flush might make room.
+const FLUSHES_MAX: u32 = 8;
+
 /// Why nothing was reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shortage {
@@ -27,7 +30,9 @@ struct Short {
     bytes: u64,
     /// The flush after which they are refused.
     flush: u64,
-    /// Whether less was reserved since, so that only a caller who needs the most is refused without another flush.
+    /// Flushes that they have waited for, this one included.
+    flushes: u32,
+    /// Whether less was reserved since, so that another flush may make room.
     is_stale: bool,
     /// Whether a caller who needs the most was refused.
     is_answered: bool,
@@ -111,8 +116,8 @@ impl Account {
         if sum([self.used.bytes, more.bytes]) > most {
             return Err(self.refuse(more.bytes));
         }
-        let has_waited =
-            |short: Short| flushed >= short.flush && (!short.is_stale || more.bytes >= short.bytes);
+        let is_overtaken = |short: Short| more.bytes >= short.bytes && short.flushes >= FLUSHES_MAX;
+        let has_waited = |short: Short| flushed >= short.flush && (!short.is_stale || is_overtaken(short));
         Err(if self.short.is_some_and(has_waited) { self.refuse(more.bytes) } else { Shortage::Unflushed })
     }
 
@@ -129,7 +134,7 @@ impl Account {
             let taken = sum([self.used.bytes, self.reserved.bytes]);
             let left = self.limits.bytes.hard.unwrap_or(UNLIMITED).saturating_sub(taken);
             short.is_stale = true;
-            if short.bytes <= left || short.is_answered {
+            if short.bytes <= left.max(more.bytes) || short.is_answered {
                 self.short = None;
             }
         }
@@ -149,7 +154,10 @@ impl Account {
         let bytes = before.map_or(bytes, |short| short.bytes.max(bytes));
         self.short = Some(match before.filter(|short| flushed < short.flush) {
             Some(short) => Short { bytes, ..short },
-            None => Short { bytes, flush: request(), is_stale: false, is_answered: false },
+            None => {
+                let flushes = 1 + before.map_or(0, |short| short.flushes);
+                Short { bytes, flush: request(), flushes, is_stale: false, is_answered: false }
+            }
         });
     }
 

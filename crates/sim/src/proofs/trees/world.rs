@@ -20,6 +20,9 @@ use crate::random::Random;
 /// Most objects besides the root.
 const OBJECTS_MAX: usize = 60;
 
+/// So often something is asked again that must wait for background work.
+const TRIES: u32 = 4;
+
 /// What administrators were told of trees: their directories, and the limits on bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Known {
@@ -298,21 +301,21 @@ impl World {
             (Step::Directory | Step::File, ..) if contents.places.len() >= OBJECTS_MAX => {}
             (Step::Directory, ..) => {
                 let set = SetAttributes::default();
-                let made =
-                    self.ask(|r| volume.make_directory(r, Ino(some_directory), &name, &set, &mut nothing));
+                let made = self
+                    .ask_again(|r| volume.make_directory(r, Ino(some_directory), &name, &set, &mut nothing));
                 self.fits(made, some_directory, 0)?;
             }
             (Step::File, ..) => {
                 let how = CreateHow::Guarded(SetAttributes::default());
                 let made =
-                    self.ask(|r| volume.create_file(r, Ino(some_directory), &name, &how, &mut nothing));
+                    self.ask_again(|r| volume.create_file(r, Ino(some_directory), &name, &how, &mut nothing));
                 self.fits(made, some_directory, 0)?;
             }
             (Step::Write | Step::Unstable, Some(file), _) => {
                 let how = if matches!(step, Step::Write) { Stability::FileSync } else { Stability::Unstable };
                 let (offset, length) = (random.below(20_000), 1 + random.index(20_000));
                 let bytes = vec![5; length];
-                let written = self.ask(|r| volume.write(r, Ino(file.ino), offset, &bytes[..], how));
+                let written = self.ask_again(|r| volume.write(r, Ino(file.ino), offset, &bytes[..], how));
                 self.fits(written, file.parent, length as u64)?;
             }
             (Step::Truncate, Some(file), _) => {
@@ -530,6 +533,20 @@ impl World {
 
     fn ask<T>(&self, operation: impl FnOnce(&Request<'_>) -> Answer<T>) -> Result<Durability, Error> {
         ask(Time::from_nanos(self.now), operation)
+    }
+
+    /// Like [`World::ask`], but asks again after background work, as the server does: callers who went away would leave an account
+    /// that others wait for.
+    fn ask_again<T>(&self, operation: impl Fn(&Request<'_>) -> Answer<T>) -> Result<Durability, Error> {
+        let mut done = self.ask(&operation);
+        for _ in 0..TRIES {
+            match done {
+                Err(error) if error.is_busy() => drop(self.unless_busy(done)),
+                done => return done,
+            }
+            done = self.ask(&operation);
+        }
+        done
     }
 
     fn unless_busy<T>(&self, done: Result<T, Error>) -> Result<Option<T>, String> {

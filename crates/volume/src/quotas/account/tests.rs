@@ -55,16 +55,31 @@ fn a_caller_is_refused_in_time_though_others_need_less() {
         assert_eq!(reserve(&mut account, 50, flushed), Err(Shortage::Unflushed));
         account.wait_for(50, flushed, || unreachable!("it waits for a flush already"));
     }
-    assert_eq!(reserve(&mut account, 1, 3), Ok(()));
-    assert_eq!(reserve(&mut account, 50, 3), Err(Shortage::Full));
-    assert_eq!(reserve(&mut account, 50, 3), Err(Shortage::Full), "nothing has changed");
-    // Later ones have a flush of their own.
-    assert_eq!(reserve(&mut account, 1, 3), Ok(()));
-    assert_eq!(reserve(&mut account, 50, 3), Err(Shortage::Unflushed));
-    account.wait_for(50, 3, || 5);
-    assert_eq!(reserve(&mut account, 1, 5), Ok(()));
-    assert_eq!(reserve(&mut account, 40, 5), Err(Shortage::Unflushed), "it has not waited");
-    assert_eq!(reserve(&mut account, 50, 5), Err(Shortage::Full));
+    for flushed in 3..u64::from(FLUSHES_MAX) + 2 {
+        assert_eq!(reserve(&mut account, 1, flushed), Ok(()));
+        assert_eq!(reserve(&mut account, 50, flushed), Err(Shortage::Unflushed), "a flush may make room");
+        account.wait_for(50, flushed, || flushed + 1);
+    }
+    let flushed = u64::from(FLUSHES_MAX) + 2;
+    assert_eq!(reserve(&mut account, 1, flushed), Ok(()));
+    assert_eq!(reserve(&mut account, 40, flushed), Err(Shortage::Unflushed), "others have waited");
+    assert_eq!(reserve(&mut account, 50, flushed), Err(Shortage::Full));
+    assert_eq!(reserve(&mut account, 50, flushed), Err(Shortage::Full), "nothing has changed");
+    // Later ones have flushes of their own.
+    assert_eq!(reserve(&mut account, 1, flushed), Ok(()));
+    assert_eq!(reserve(&mut account, 50, flushed), Err(Shortage::Unflushed));
+}
+
+#[test]
+fn whoever_fits_after_a_flush_waits_no_more() {
+    let mut account = account(0);
+    assert_eq!(reserve(&mut account, 60, 0), Ok(()));
+    assert_eq!(reserve(&mut account, 50, 0), Err(Shortage::Unflushed));
+    account.wait_for(50, 0, || 3);
+    // The flush finds that less is filled. The caller fits, and what it reserves may be too much in turn.
+    account.release(bytes(40));
+    assert_eq!(reserve(&mut account, 50, 3), Ok(()));
+    assert_eq!(reserve(&mut account, 55, 3), Err(Shortage::Unflushed), "a flush may make room");
 }
 
 #[test]
