@@ -11,6 +11,7 @@ use nix::sys::socket::SockProtocol;
 
 use crate::interface::Interface;
 use crate::netlink::{CREATE, Message, Netlink, REPLACE};
+use crate::silence;
 
 /// Attributes of addresses (rtnetlink(7), `linux/if_addr.h`).
 const IFA_ADDRESS: u16 = 1;
@@ -28,17 +29,24 @@ const IFA_F_NODAD: u8 = 0x02;
 pub fn hold(interface: &Interface, address: IpNet, lifetime: Duration) -> io::Result<()> {
     let seconds = u32::try_from(lifetime.as_secs() + u64::from(lifetime.subsec_nanos() > 0));
     let seconds = seconds.map_err(io::Error::other)?;
+    if let IpAddr::V6(ip) = address.addr() {
+        silence::end(ip)?;
+    }
     route()?.request(RTM_NEWADDR, CREATE | REPLACE, &request(interface, address, Some(seconds)))
 }
 
-/// Takes an address from the interface. One that it does not have is no error.
+/// Takes an address from the interface, and sends nothing from it any more. One that the interface does not have is no error.
 ///
 /// # Errors
 /// `PermissionDenied` without `CAP_NET_ADMIN`.
 pub fn give_up(interface: &Interface, address: IpNet) -> io::Result<()> {
+    let silenced = match address.addr() {
+        IpAddr::V6(ip) => silence::begin(ip),
+        IpAddr::V4(_) => Ok(()),
+    };
     match route()?.request(RTM_DELADDR, 0, &request(interface, address, None)) {
-        Err(error) if error.raw_os_error() == Some(EADDRNOTAVAIL) => Ok(()),
-        result => result,
+        Err(error) if error.raw_os_error() != Some(EADDRNOTAVAIL) => Err(error),
+        _ => silenced,
     }
 }
 

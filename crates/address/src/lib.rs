@@ -8,6 +8,7 @@
 //! | [`connections`] | the connections of an address: which there are, and their end |
 //! | [`announcement`] | gratuitous ARP, unsolicited neighbour advertisements |
 //! | [`tickling`] | segments that make a client notice that its connection is gone |
+//! | `silence` | nothing is sent from an address that was given up |
 //! | `netlink` | messages to the kernel |
 //!
 //! All of it needs `CAP_NET_ADMIN` and `CAP_NET_RAW`, but for [`listening`].
@@ -18,4 +19,5 @@ pub mod holding;
 pub mod interface;
 pub mod listening;
 mod netlink;
+mod silence;
 pub mod tickling;

@@ -17,6 +17,7 @@ const DATAGRAM_BYTES_MAX: usize = 32 << 10;
 pub(crate) const REQUEST: u16 = 0x001;
 pub(crate) const ACK: u16 = 0x004;
 pub(crate) const REPLACE: u16 = 0x100;
+pub(crate) const EXCLUSIVE: u16 = 0x200;
 pub(crate) const DUMP: u16 = 0x300;
 pub(crate) const CREATE: u16 = 0x400;
 
