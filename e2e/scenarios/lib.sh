@@ -48,7 +48,8 @@ denied() {
 
 # attach DIRECTORY [OPTIONS]: mounts the export, with option hard.
 attach() {
-	options="vers=$VERSION,tcp,hard,port=$PORT"
+	case $SERVER in *:*) proto=tcp6 ;; *) proto=tcp ;; esac
+	options="vers=$VERSION,proto=$proto,hard,port=$PORT"
 	[ "$VERSION" != 3 ] || options="$options,nolock,mountport=$MOUNTPORT,mountproto=tcp"
 	mount -t nfs -o "$options${2:+,$2}" "$SERVER:$EXPORT" "$1" || fail "cannot mount $SERVER:$EXPORT on $1"
 }

@@ -1,8 +1,13 @@
 #!/bin/sh
-# pair.sh VERSION COUNT: works while the machine that serves the group changes, until $OUT/stop exists. It is one of COUNT guests; each
-# mounts with its own VERSION of NFS, holds a lock all the time, and takes turns with the others under another one.
+# pair.sh VERSION COUNT SERVER: works while the machine that serves the group changes, until $OUT/stop exists. It is one of COUNT
+# guests; each mounts with its own VERSION of NFS, holds a lock all the time, and takes turns with the others under another one.
 . "$(dirname "$0")/lib.sh"
-VERSION=$1 COUNT=$2
+VERSION=$1 COUNT=$2 SERVER=$3
+case $SERVER in *:*)
+	modprobe ipv6 || fail "the guest's kernel has no IPv6"
+	ip -6 addr add "fd77::$((GUEST + 10))/64" dev vec0 nodad
+	;;
+esac
 attach_with_locks /mnt/a
 cd /mnt/a
 : >>"held-$GUEST"

@@ -64,7 +64,7 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   tenants       two tenants with a volume, a quota tree and a tier each; one misbehaves, the other does not notice
   bench         `holdfast bench` against nfs-ganesha, and a comparison of both; no operation may fail
   volumes       volumes come, change and go beside two guests and libnfs, also while the server is killed
-  pair          two machines with a floating address: one dies, its server dies or stops, or the group is moved
+  pair          two machines with a floating address: one dies, stops or is cut off, its server dies, the group is moved
   kill          repeated kill -9 under two guests and libnfs; everything acknowledged must survive
 
   --nfs VERSION      mount with 3, 4.0, 4.1 or 4.2 only; each scenario has its default versions

@@ -89,9 +89,16 @@ impl Claim {
         node: &str,
         on_lost: Box<dyn Fn(&str) + Send + Sync>,
     ) -> Result<Arc<Claim>, Error> {
+        let claim = Claim::open(root, node, on_lost)?;
+        let renewals = claim.watch(root)?;
+        claim.hold(renewals)
+    }
+
+    /// Opens the block, and claims nothing yet.
+    fn open(root: &Path, node: &str, on_lost: Box<dyn Fn(&str) + Send + Sync>) -> Result<Claim, Error> {
         let path = root.join(NAME);
         let file = open(&path).map_err(|error| Error::io("open", &path, &error))?;
-        let claim = Claim {
+        Ok(Claim {
             file,
             node: node.to_owned(),
             deadline: AtomicU64::new(0),
@@ -99,18 +106,22 @@ impl Claim {
             thread: Mutex::new(None),
             stop: (Mutex::new(false), Condvar::new()),
             on_lost,
-        };
-        let renewals = claim.watch(root)?;
+        })
+    }
+
+    /// Writes its name into the block after the last renewal of whoever had it, and begins to renew it.
+    fn hold(self, last: u64) -> Result<Arc<Claim>, Error> {
         let start = boot_time();
-        *lock(&claim.renewals) = renewals + 1;
-        let write = claim.write(State::Held, renewals + 1);
-        write.map_err(|error| Error::io("claim", &path, &error))?;
-        claim.deadline.store(after(start), Ordering::Relaxed);
-        let claim = Arc::new(claim);
+        *lock(&self.renewals) = last + 1;
+        let write = self.write(State::Held, last + 1);
+        write.map_err(|error| Error::io("claim", self.file.path(), &error))?;
+        self.deadline.store(after(start), Ordering::Relaxed);
+        let claim = Arc::new(self);
         let renewed = Arc::clone(&claim);
         let thread = thread::Builder::new().name("claim".to_owned());
         let thread = thread.spawn(move || renewed.renew_periodically());
-        *lock(&claim.thread) = Some(thread.map_err(|error| Error::io("renew the claim on", &path, &error))?);
+        let failed = |error: io::Error| Error::io("renew the claim on", claim.file.path(), &error);
+        *lock(&claim.thread) = Some(thread.map_err(failed)?);
         Ok(claim)
     }
 

@@ -47,7 +47,7 @@ impl Scenario {
     /// Its time limit.
     pub(super) fn budget(&self, options: &Options) -> Duration {
         let longer = match self.name {
-            "pair" => u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(12),
+            "pair" => u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(20),
             "kill" => u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(8),
             "remove" if options.long => 3600,
             "calls" if options.long => 900,

@@ -27,6 +27,30 @@ fn wait_until(condition: impl Fn() -> bool) {
     }
 }
 
+/// Takes the claim without watching whether somebody renews it: a planted fault.
+fn take_unwatched(scratch: &Scratch, node: &str) -> Result<Arc<Claim>, Error> {
+    let claim = Claim::open(scratch.path(), node, Box::new(|_| {}))?;
+    let last = claim.read().unwrap().unwrap().renewals;
+    claim.hold(last)
+}
+
+/// Lets a machine take the claim that another one holds. Returns whether both may answer at once.
+fn do_both_serve(take_second: impl FnOnce(&Scratch) -> Result<Arc<Claim>, Error>) -> bool {
+    let scratch = Scratch::new();
+    let (a, _) = take(&scratch, "a").unwrap();
+    let b = take_second(&scratch);
+    let both = b.as_ref().is_ok_and(|b| a.tenure() == Tenure::Held && b.tenure() == Tenure::Held);
+    crash(&a);
+    b.into_iter().for_each(|b| crash(&b));
+    both
+}
+
+#[test]
+fn two_machines_serve_at_once_only_if_nobody_watches() {
+    assert!(!do_both_serve(|scratch| take(scratch, "b").map(|(b, _)| b)));
+    assert!((0..10).any(|_| do_both_serve(|scratch| take_unwatched(scratch, "b"))));
+}
+
 #[test]
 fn a_claim_that_is_renewed_is_not_given_to_another_machine() {
     let scratch = Scratch::new();

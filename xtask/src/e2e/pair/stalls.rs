@@ -1,0 +1,54 @@
+//! How long clients waited, by what happened to the machine that served them.
+
+use std::fs;
+
+use super::Blow;
+use crate::e2e::lab::Lab;
+use crate::process;
+
+/// The longest pause of a client that is no failure, seconds, besides the time for which nobody could serve it. What is promised is
+/// measured: see docs/results.md.
+const STALL_MAX: f64 = 30.0;
+
+/// Returns the longest pauses, without the time for which nobody could serve the clients; prints them for each version.
+pub(super) fn judge(lab: &Lab, versions: &[&str], blows: &[Blow]) -> Result<String, String> {
+    let mut longest = vec![0.0; blows.len()];
+    for (number, version) in (1..).zip(versions) {
+        let waited = of_guest(lab, number, blows)?;
+        println!("NFSv{version}: {}", summary(&waited, blows));
+        longest.iter_mut().zip(waited).for_each(|(most, waited)| *most = f64::max(*most, waited));
+    }
+    let summary = summary(&longest, blows);
+    match longest.iter().position(|waited| *waited > STALL_MAX) {
+        Some(round) => Err(format!("a client waited too long in round {}: {summary}", round + 1)),
+        None => Ok(summary),
+    }
+}
+
+/// Returns how long the operations of a guest took at most in each round, beyond the time for which nobody could serve it.
+fn of_guest(lab: &Lab, number: u32, blows: &[Blow]) -> Result<Vec<f64>, String> {
+    let mut longest = vec![0.0; blows.len()];
+    let path = lab.out().join(format!("stall-guest{number}"));
+    let text = fs::read_to_string(&path).map_err(process::at(&path))?;
+    for line in text.lines() {
+        let pair =
+            line.split_once(' ').and_then(|(round, took)| Some((round.parse().ok()?, took.parse().ok()?)));
+        let (round, took): (usize, f64) = pair.ok_or_else(|| format!("{}: {line:?}", path.display()))?;
+        let Some(index) = round.checked_sub(1) else { continue };
+        let blow = blows.get(index).ok_or_else(|| format!("{}: no round {round}", path.display()))?;
+        longest[index] = f64::max(longest[index], took - blow.pause());
+    }
+    Ok(longest)
+}
+
+fn summary(longest: &[f64], blows: &[Blow]) -> String {
+    let of_kind = |name: &&str| {
+        let of = longest.iter().zip(blows).filter(|(_, blow)| blow.name() == *name);
+        let mut of: Vec<f64> = of.map(|(waited, _)| *waited).collect();
+        of.sort_by(f64::total_cmp);
+        let (median, most) = (of.get(of.len() / 2)?, of.last()?);
+        Some(format!("{name} {} x: p50 {median:.2} s, max {most:.2} s", of.len()))
+    };
+    let kinds: Vec<String> = Blow::NAMES.iter().filter_map(of_kind).collect();
+    kinds.join("; ")
+}
