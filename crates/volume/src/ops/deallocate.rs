@@ -34,13 +34,16 @@ impl Volume {
             let is_room_sure = length <= free && !self.own.ledger.is_limited();
             if !is_room_sure {
                 let least = length.saturating_sub(state.record().used);
-                let mapped = if least <= free { attempt.mapped_bytes(&mut state, offset, end)? } else { 0 };
-                let holes = length - mapped;
+                let holes = if least <= free {
+                    length - attempt.mapped_bytes(&mut state, offset, end)?
+                } else {
+                    least
+                };
+                // As for the device, the room of limits is there, but not reserved. A quota is named as the reason if there is one.
+                drop(self.reserve_growth(request, Owners::of(state.record()), of_bytes(holes))?);
                 if holes > free {
                     return Err(fail(Error::NoSpace));
                 }
-                // As for the device, the room of limits is there, but not reserved.
-                drop(self.reserve_growth(request, Owners::of(state.record()), of_bytes(holes))?);
             }
             let before = state.attributes().before();
             let mut change = self.begin()?;

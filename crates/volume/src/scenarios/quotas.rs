@@ -147,6 +147,8 @@ fn each_limit_is_reached_and_not_exceeded() {
             assert_eq!(one.run(&volume, xattr).map(drop), Err(Error::QuotaExceeded));
             let full = |v: &Volume, r: &Request<'_>| v.copy_range(r, (file, 0), (file, 200_000), 1000);
             assert_eq!(one.run(&volume, full).map(drop), Err(Error::QuotaExceeded));
+            let room = |v: &Volume, r: &Request<'_>| v.allocate(r, file, 200_000, 1000);
+            assert_eq!(one.run(&volume, room).map(drop), Err(Error::QuotaExceeded));
             // One more object, and no other.
             let second = format!("{name}-second");
             one.create(&volume, &second).unwrap();
