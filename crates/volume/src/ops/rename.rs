@@ -85,9 +85,9 @@ impl Volume {
                 let renamed = Renamed { from, to, object: object.ino, replaced: None };
                 return Ok(Promised { value: renamed, after: held.durability() });
             }
-            // A longer name takes room, unless there is one like it.
-            let grows = replaced.is_none() && to.1.len() > from.1.len();
-            let mut change = if grows { self.begin()? } else { self.begin_freeing()? };
+            // A name at another place of the index takes room there, and leaves behind what may be too little to be used. Without a
+            // name that goes instead, the same few names moved again and again would use up all room.
+            let mut change = if replaced.is_none() { self.begin()? } else { self.begin_freeing()? };
             let (stamp, _) = self.committer.stamp(request.now);
             let left = self.move_name(&mut change, &mut held, &work, stamp);
             let renamed = Renamed {

@@ -36,6 +36,10 @@ impl Volume {
             let before = state.attributes().before();
             let old = state.record().clone();
             let owners = Owners::new(old.tree, set.uid.unwrap_or(old.uid), set.gid.unwrap_or(old.gid));
+            if owners != Owners::of(&old) {
+                // What they use is counted in records of their own. Other attributes take the place of those before.
+                drop(self.begin()?);
+            }
             // With the size that it has now, as a truncation may be left for later.
             let growth = self.reserve_for_new_owners(&state, (owners, Kinds::NONE), request.now)?;
             let mut change = match set.size {

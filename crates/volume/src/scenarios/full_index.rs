@@ -1,6 +1,7 @@
 //! An index that cannot grow by a whole checkpoint: what is set aside for one is not used up.
 
 use super::world::World;
+use crate::api::attributes::SetAttributes;
 use crate::api::ids::Ino;
 use crate::api::request::Error;
 use crate::api::state::StateChange;
@@ -23,13 +24,19 @@ fn only_changes_that_take_no_room_go_on() {
     world.volume.space.refresh(1 << 30, DEVICE, RoomToGrow::State, true);
     let mut rename = |from, to| world.rename((Ino::ROOT, from), (Ino::ROOT, to));
     assert_eq!(rename("short", "longer"), Err(Error::NoSpace));
-    assert_eq!(rename("short", "brief"), Ok(()));
-    assert_eq!(rename("brief", "removed"), Ok(()), "there is such a name");
+    assert_eq!(rename("short", "brief"), Err(Error::NoSpace), "it lies elsewhere in the index");
+    assert_eq!(rename("short", "removed"), Ok(()), "there is such a name");
     let mut deallocate = |from, length| world.deallocate(file, from, length).map(drop);
     assert_eq!(deallocate(1, 1), Err(Error::NoSpace));
     assert_eq!(deallocate(100_000, 100_000), Ok(()));
     assert_eq!(deallocate(399_999, 1), Ok(()), "the end is cut off");
-    world.chmod(file, 0o600);
+    let given = |size| SetAttributes { uid: Some(7), size, ..SetAttributes::default() };
+    for size in [None, Some(1000), Some(1 << 30)] {
+        assert_eq!(world.set(file, &given(size)), Err(Error::NoSpace), "an owner is counted");
+    }
+    let kept = SetAttributes { uid: Some(0), gid: Some(0), mode: Some(0o600), ..SetAttributes::default() };
+    assert_eq!(world.set(file, &kept), Ok(()));
+    assert_eq!(world.truncate(file, 200_000), Ok(()));
     assert_eq!(world.tree(directory), Err(TreeError::Failed(Error::NoSpace)));
     world.remove(Ino::ROOT, "other").unwrap();
     world.background();
