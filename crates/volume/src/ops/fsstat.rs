@@ -98,12 +98,19 @@ struct Room {
 }
 
 impl Volume {
-    /// Returns what limits leave to the owners of an object.
+    /// Returns what limits leave to the owners of an object. A caller is shown nothing of users other than himself, nor of groups
+    /// that he is not in, unless he is the superuser.
     pub fn quota_room(&self, request: &Request<'_>, ino: Ino) -> Answer<QuotaRoom> {
-        let id = self.object(ino);
+        let (id, who) = (self.object(ino), request.credentials);
         self.run(request.access, |attempt| {
             let state = attempt.lock(id)?;
-            let room = self.own.ledger.lock().room(Owners::of(state.record()));
+            let record = state.record();
+            let is_shown = |kind| match kind {
+                QuotaKind::User => who.uid == 0 || who.uid == record.uid,
+                QuotaKind::Group => who.uid == 0 || who.in_group(record.gid),
+                QuotaKind::Volume | QuotaKind::Tree => true,
+            };
+            let room = self.own.ledger.lock().room(Owners::of(record), is_shown);
             let missing = |owner| Stop::Missing(Missing::Account(self.number(), owner));
             Ok(Promised { value: room.map_err(missing)?, after: self.everything_so_far() })
         })

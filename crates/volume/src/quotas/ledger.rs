@@ -427,13 +427,17 @@ impl Accounts {
         if over_size || over_objects { Refusal::NoSpace } else { Refusal::Quota(owner) }
     }
 
-    /// Returns what limits leave to the owners of an object, and what is used of the hard one that leaves least.
+    /// Returns what limits of these kinds leave to the owners of an object, and what is used of the hard one that leaves least.
     ///
     /// # Errors
     /// The owner whose account must be opened first.
-    pub(crate) fn room(&self, owners: Owners) -> Result<QuotaRoom, Owner> {
+    pub(crate) fn room(
+        &self,
+        owners: Owners,
+        is_shown: impl Fn(QuotaKind) -> bool,
+    ) -> Result<QuotaRoom, Owner> {
         let mut room = QuotaRoom::default();
-        for kind in self.limited.each() {
+        for kind in self.limited.each().filter(|kind| is_shown(*kind)) {
             let owner = owners.of_kind(kind);
             let Some(Limits { bytes, .. }) = self.limits_of(owner) else { continue };
             let account = self.open.get(owner).ok_or(owner)?;

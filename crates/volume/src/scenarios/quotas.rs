@@ -196,6 +196,26 @@ fn the_superuser_exceeds_the_limits_of_persons_only() {
     assert_eq!(volume.set_quota(user(1), Some(upside_down), NOW), Err(Error::Invalid));
 }
 
+/// Whoever finds a file sees its attributes.
+#[test]
+fn what_limits_leave_is_shown_to_those_whom_they_bind() {
+    let world = World::new();
+    let pool = Arc::clone(world.volume.pool());
+    let volume = volume(&pool);
+    set(&volume, user(1001), hard(Some(10_000), None));
+    set(&volume, group(101), hard(Some(20_000), None));
+    set(&volume, Owner::VOLUME, hard(Some(1 << 20), None));
+    let owner = Caller::new(1001, 101);
+    let file = owner.create(&volume, "file").unwrap();
+    owner.write(&volume, file, 0, 3000, Stability::FileSync).unwrap();
+    work(&pool);
+    let left = |caller: Caller| caller.run(&volume, |v, r| v.quota_room(r, file)).unwrap().hard;
+    assert_eq!(left(owner), Some(7000));
+    assert_eq!(left(Caller::root()), Some(7000));
+    assert_eq!(left(Caller::new(1002, 101)), Some(17_000), "of the group");
+    assert_eq!(left(Caller::new(1002, 102)), Some((1 << 20) - 3000), "of the volume");
+}
+
 #[test]
 fn only_removed_files_that_count_have_a_caller_at_its_limit_wait() {
     let world = World::new();
