@@ -2,13 +2,16 @@
 //! taken over. The list is a hint: a client that it lacks finds out by itself.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
+
+use rustix::fs::OFlags;
 
 use crate::config::Group;
 use crate::limits::{CONNECTIONS_MAX, RECORD_EVERY};
@@ -16,6 +19,9 @@ use crate::network::Network;
 
 /// The name of the file in the data directory: a line with the server's and the client's address for each connection.
 const NAME: &str = "connections";
+
+/// Longest list that is read, bytes: two addresses of IPv6 with their ports in each line.
+const LIST_BYTES_MAX: u64 = CONNECTIONS_MAX as u64 * 128;
 
 type List = BTreeSet<(SocketAddr, SocketAddr)>;
 
@@ -46,12 +52,25 @@ impl Recorder {
 
 /// Returns the connections that the last machine stored; none if they cannot be read.
 pub(crate) fn stored(data: &Path) -> List {
-    let text = fs::read_to_string(data.join(NAME)).unwrap_or_default();
+    let text = read(&data.join(NAME)).unwrap_or_default();
     let pair = |line: &str| {
         let (local, client) = line.split_once(' ')?;
         Some((local.parse().ok()?, client.parse().ok()?))
     };
     text.lines().filter_map(pair).take(CONNECTIONS_MAX).collect()
+}
+
+/// Reads the file. The agent may be the superuser, and the directory another user's, who may have put anything there.
+fn read(path: &Path) -> io::Result<String> {
+    let flags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits();
+    let flags = i32::try_from(flags).map_err(io::Error::other)?;
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut text = String::new();
+    file.take(LIST_BYTES_MAX).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 fn list(config: &Group, network: &dyn Network) -> List {
@@ -69,6 +88,8 @@ fn store(data: &Path, list: &List) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -84,6 +105,9 @@ mod tests {
         let damaged = fs::read_to_string(data.join(NAME)).unwrap() + "nonsense\n10.0.0.5:2049 x\n";
         fs::write(data.join(NAME), damaged).unwrap();
         assert_eq!(stored(&data), list);
+        fs::rename(data.join(NAME), data.join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink(data.join("elsewhere"), data.join(NAME)).unwrap();
+        assert!(stored(&data).is_empty(), "a link is not followed");
         fs::remove_dir_all(&data).unwrap();
     }
 }

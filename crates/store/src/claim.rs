@@ -16,6 +16,7 @@
 //! the block has lost it.
 
 use std::fmt;
+use std::fs::OpenOptions;
 use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +24,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use rustix::process::{Signal, getpid, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use volume::media::{BLOCK_BYTES, Media, Tenure};
@@ -144,12 +146,13 @@ impl Claim {
         Ok(block.renewals)
     }
 
-    /// Releases the claim of a process of the machine `node` that has ended without doing so.
+    /// Releases the claim of a process of the machine `node` that has ended without doing so. Nothing is made, and a symbolic link
+    /// not followed: the superuser does this in a directory of another user.
     ///
     /// # Errors
     /// The block cannot be read or written. Another machine then waits for [`WATCH`].
     pub fn release_for(root: &Path, node: &str) -> io::Result<()> {
-        let file = open(&root.join(NAME))?;
+        let file = open_existing(&root.join(NAME))?;
         match read(&file)? {
             Some(block) if block.node == node && block.state == State::Held => {
                 let (node, renewals) = (node.to_owned(), block.renewals + 1);
@@ -308,6 +311,15 @@ fn open(path: &Path) -> io::Result<DirectFile> {
         sync_directory(parent(path))?;
     }
     Ok(file)
+}
+
+/// Opens the file of a claim if it is one.
+fn open_existing(path: &Path) -> io::Result<DirectFile> {
+    let flags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits();
+    let flags = i32::try_from(flags).expect("flags of open(2)");
+    let mut options = OpenOptions::new();
+    let file = DirectFile::open_with(options.read(true).write(true), flags, path, &Arc::default())?;
+    if file.file().metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
 
 fn block_bytes() -> usize {

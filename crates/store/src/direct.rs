@@ -37,12 +37,22 @@ fn direct_flag() -> i32 {
 impl DirectFile {
     /// Opens `path` with `options`, for direct I/O if the file system supports it.
     pub(crate) fn open(options: &mut OpenOptions, path: &Path, pool: &Arc<Pool>) -> io::Result<DirectFile> {
-        let (file, direct) = match options.custom_flags(direct_flag()).open(path) {
+        DirectFile::open_with(options, 0, path, pool)
+    }
+
+    /// The same, with more flags of open(2).
+    pub(crate) fn open_with(
+        options: &mut OpenOptions,
+        flags: i32,
+        path: &Path,
+        pool: &Arc<Pool>,
+    ) -> io::Result<DirectFile> {
+        let (file, direct) = match options.custom_flags(direct_flag() | flags).open(path) {
             Ok(file) => (file, true),
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 // The failed attempt may have created the file, which is empty then and can be opened as new.
                 let create_new_has_run = path.exists();
-                let options = options.custom_flags(0);
+                let options = options.custom_flags(flags);
                 let options = if create_new_has_run { options.create_new(false) } else { options };
                 (options.open(path)?, false)
             }

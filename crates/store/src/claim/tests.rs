@@ -91,6 +91,19 @@ fn the_claim_of_a_process_that_ended_can_be_released() {
     assert_eq!(a.read().unwrap().unwrap().state, State::Released);
 }
 
+/// The superuser does it, in a directory where another user may have put anything.
+#[test]
+fn releasing_the_claim_of_another_process_makes_no_file_and_follows_no_link() {
+    let scratch = Scratch::new();
+    let [claim, elsewhere] = [NAME, "elsewhere"].map(|name| scratch.path().join(name));
+    Claim::release_for(scratch.path(), "a").unwrap_err();
+    assert!(!claim.exists());
+    std::fs::write(&elsewhere, "short").unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &claim).unwrap();
+    Claim::release_for(scratch.path(), "a").unwrap_err();
+    assert_eq!(std::fs::read(&elsewhere).unwrap(), b"short");
+}
+
 #[test]
 fn who_finds_another_holder_in_the_block_has_lost_the_claim() {
     let scratch = Scratch::new();
