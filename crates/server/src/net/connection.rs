@@ -380,6 +380,19 @@ impl Connection {
         owed == 0 || (!is_tight && owed + reply_bytes <= CONNECTION_BYTES_MAX)
     }
 
+    /// Whether the peer sends no more than what may still have to be read.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.is_closing || self.is_ended
+    }
+
+    /// Takes in no more, whatever the peer has sent.
+    pub(crate) fn end_input(&mut self) {
+        self.is_ended = true;
+        self.rest = Vec::new();
+        self.receiver = Receiver::new(RECORD_BYTES_MAX);
+        self.announced = 0;
+    }
+
     /// Whether there is input to take in.
     pub(crate) fn has_input(&self) -> bool {
         !self.rest.is_empty() || (self.is_readable && !self.is_ended)

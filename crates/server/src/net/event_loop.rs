@@ -374,6 +374,7 @@ impl EventLoop {
 
     /// Puts a connection back into its place and into the queue it belongs to.
     fn put_back(&mut self, mut connection: Box<Connection>) {
+        self.drop_if_leaving(&mut connection);
         connection.release_reserved();
         if let Some(standing) = connection.take_shown() {
             self.admission.budget.origins.note(connection.key.origin, standing, Instant::now());

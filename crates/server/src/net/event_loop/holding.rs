@@ -153,7 +153,22 @@ impl EventLoop {
         }
     }
 
-    /// Forgets what is held of a connection that is closed.
+    /// Drops what is held of a connection whose peer sends no more: it has gone, or has connected again and will repeat its calls, and
+    /// nobody should wait behind those. Nothing more is taken in, and the connection is closed when what passed the limits is
+    /// answered.
+    #[inline]
+    pub(super) fn drop_if_leaving(&mut self, connection: &mut Connection) {
+        let is_held = || {
+            let waits = connection.stopped.is_some() || connection.has_released();
+            waits || (self.held.len() > 0 && self.held.bytes_of(connection.key) > 0)
+        };
+        if connection.is_leaving() && is_held() {
+            self.forget_held(connection);
+            connection.end_input();
+        }
+    }
+
+    /// Forgets what is held of a connection.
     pub(super) fn forget_held(&mut self, connection: &mut Connection) {
         if self.held.len() > 0 {
             let event_loop = LoopId(u16::try_from(self.number).unwrap_or(u16::MAX));
@@ -162,28 +177,28 @@ impl EventLoop {
                 self.shared.rates.forget(Token { event_loop, call: token });
                 if let Some(call) = self.held.remove(token) {
                     client = Some(call.charged.client());
-                    self.uncount(&call);
+                    self.uncount(connection, &call);
                 }
             }
             // Other connections of the client may have stopped for want of the room that these calls had.
             let room = |client| Message::Released(Released::Room { event_loop, client });
             client.into_iter().for_each(|client| self.mailbox.send(room(client)));
         }
-        let released = std::mem::take(&mut connection.released);
-        released.iter().for_each(|call| self.uncount(call));
+        while self.take_released(connection).is_some() {}
         connection.stopped = None;
-    }
-
-    fn uncount(&mut self, call: &HeldCall) {
-        self.admission.budget.count_requests(call.owner.origin, call.request_bytes(), 0);
     }
 
     /// Takes the next call of a connection that was released; it is counted no longer.
     pub(super) fn take_released(&mut self, connection: &mut Connection) -> Option<HeldCall> {
         let call = connection.released.pop_front()?;
-        self.uncount(&call);
+        self.uncount(connection, &call);
+        Some(call)
+    }
+
+    /// Stops counting a call that was held.
+    fn uncount(&mut self, connection: &mut Connection, call: &HeldCall) {
+        self.admission.budget.count_requests(call.owner.origin, call.request_bytes(), 0);
         connection.release_call(call.request_bytes(), 0);
         connection.end_call(0);
-        Some(call)
     }
 }

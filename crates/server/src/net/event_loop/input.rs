@@ -88,8 +88,8 @@ impl EventLoop {
         } else if connection.has_released() {
             self.take_in_released(&mut connection)
         } else {
-            // Both may have changed since the connection was queued. It is queued again when they allow it.
-            if connection.is_full() || !self.may_read(&connection) {
+            // All of this may have changed since the connection was queued. It is queued again when it may be read.
+            if connection.is_full() || !connection.has_input() || !self.may_read(&connection) {
                 self.put_back(connection);
                 return;
             }

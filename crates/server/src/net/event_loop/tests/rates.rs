@@ -176,6 +176,27 @@ fn a_broken_connection_frees_what_it_held_at_once() {
     drop(others);
 }
 
+/// Its peer may have gone, and others of the host would wait behind its calls.
+#[test]
+fn a_connection_whose_peer_sends_no_more_keeps_no_places() {
+    let harness = Harness::new(1);
+    limit(&harness, Kind::Volume, "volume 1", Rate::TotalOps, Some(10));
+    let mut leaving: Vec<Client> = (0..4).map(|_| harness.client()).collect();
+    for client in &mut leaving {
+        // Some are held, and the others wait behind them.
+        (0..300).for_each(|xid| client.send(xid, ECHO, 0));
+    }
+    harness.wait_until("calls held", |harness| held(harness) >= 30);
+    let start = Instant::now();
+    leaving.iter().for_each(|client| client.stream.shutdown(std::net::Shutdown::Write).unwrap());
+    harness.wait_until("closing", |harness| harness.fake.closed.lock().len() == 4);
+    harness.wait_until("nothing held", |harness| held(harness) == 0 && harness.held_bytes() < KEPT_MAX);
+    let mut other = harness.client();
+    other.send(1, ECHO, 0);
+    other.reply();
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+}
+
 /// What they write waits for memory that their own calls hold.
 #[test]
 fn throttled_clients_go_on_while_memory_is_short_and_leave_some_to_others() {
