@@ -7,7 +7,7 @@ use super::connection::{Connection, Peer};
 use super::listener::Shared;
 use super::response::Response;
 use super::{Body, IDLE_MAX, LINGER_MAX, REFUSALS_MAX, REPLY_MAX, REQUEST_MAX, Verdict};
-use http_request::{Head, Refusal, Request, parse_head};
+use http_request::{HEAD_BYTES_MAX, Head, Refusal, Request, parse_head};
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 4096;
@@ -112,6 +112,29 @@ impl io::Write for Patient<'_> {
     }
 }
 
+/// Decides when to parse what has arrived of a head: once it has an empty line, or is twice as long as it was the last time. A
+/// head that came a byte at a time, and was parsed as often, would cost more than anything else that a caller without a token can send.
+#[derive(Default)]
+struct HeadSearch {
+    /// Bytes that were searched, and that were parsed.
+    searched: usize,
+    parsed: usize,
+}
+
+impl HeadSearch {
+    fn is_worth_parsing(&mut self, received: &[u8]) -> bool {
+        let new = received.get(self.searched.saturating_sub(b"\n\r".len())..).unwrap_or_default();
+        let is_empty_line = |at: usize| matches!(new.get(at + 1..), Some([b'\n', ..] | [b'\r', b'\n', ..]));
+        let has_end = new.iter().enumerate().any(|(at, byte)| *byte == b'\n' && is_empty_line(at));
+        self.searched = received.len();
+        let is_worth = has_end || received.len() >= HEAD_BYTES_MAX.min(2 * self.parsed);
+        if is_worth {
+            self.parsed = received.len();
+        }
+        is_worth
+    }
+}
+
 /// Reads until `received` holds a head, and removes it from there. Returns `None` if the peer closed the connection between
 /// requests.
 fn read_head(
@@ -119,9 +142,10 @@ fn read_head(
     received: &mut Vec<u8>,
 ) -> io::Result<Option<Result<Head, Refusal>>> {
     let mut has_begun = !received.is_empty();
+    let mut search = HeadSearch::default();
     socket.allow(if has_begun { REQUEST_MAX } else { IDLE_MAX });
     loop {
-        if has_begun {
+        if has_begun && search.is_worth_parsing(received) {
             match parse_head(received) {
                 Ok(None) => {}
                 Ok(Some(head)) => {
@@ -160,4 +184,22 @@ fn read_some(socket: &mut dyn Connection, received: &mut Vec<u8>) -> io::Result<
     let count = socket.read(&mut bytes)?;
     received.extend_from_slice(&bytes[..count]);
     Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_that_comes_a_byte_at_a_time_is_parsed_a_few_times() {
+        for end in ["\n\n", "\n\r\n", "\r\n\r\n"] {
+            let line = format!("GET / HTTP/1.1\nname: {}", "value ".repeat(HEAD_BYTES_MAX / 8));
+            let head = [line.as_bytes(), end.as_bytes()].concat();
+            let mut search = HeadSearch::default();
+            let parsed: Vec<usize> =
+                (1..=head.len()).filter(|length| search.is_worth_parsing(&head[..*length])).collect();
+            assert!(parsed.len() < 20, "{parsed:?}");
+            assert_eq!(parsed.last(), Some(&head.len()));
+        }
+    }
 }
