@@ -29,13 +29,15 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
         rule = rule.or(refusal);
         refusal.is_none()
     });
-    let Some(export) = admitting.next() else {
+    let Some(mounted) = admitting.next() else {
         drop(admitting);
         let rule =
             rule.expect("each path found has an export, and each that does not admit a client has a rule");
         return Err(refuse(call, path, NfsStat3::Acces, &rule));
     };
-    let volume = service.volume(export.volume).ok_or(Stop::Status(NfsStat3::NoEnt))?;
+    let volume = service.volume(mounted.volume).ok_or(Stop::Status(NfsStat3::NoEnt))?;
+    // The rules of a volume do not depend on the path that was mounted, see `exports`.
+    let export = service.exports.admitting(mounted.volume, call.connection.peer).unwrap_or(mounted);
     // The superuser mounts. What the export makes of it must reach the directory, or MNT would go around the modes above it.
     let superuser = credentials::of_superuser(export);
     let request = Request { credentials: &superuser, now: call.now.wall, access: call.access, key: None };

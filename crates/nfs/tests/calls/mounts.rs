@@ -58,6 +58,11 @@ fn a_squashed_superuser_mounts_what_it_could_look_up() {
         server.export(vec![Export { squash, ..open_export() }]);
         assert_eq!(mnt(&server, "/main/private/shown"), Err(MountStat3::Acces));
         mnt(&server, "/main/secret").unwrap();
+        // Of several exports the first counts, as for handles.
+        let second = Export { path: "/again".to_owned(), ..open_export() };
+        server.export(vec![Export { squash, auth_sys_required: true, ..open_export() }, second]);
+        assert_eq!(mnt(&server, "/again/private/shown"), Err(MountStat3::Acces));
+        assert_eq!(mnt(&server, "/again").unwrap().auth_flavors.as_slice(), [AUTH_SYS]);
     }
 }
 
