@@ -18,6 +18,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("load", &["wire"]),
     ("address", &[]),
     ("node", &["wire", "store", "address"]),
+    ("cluster", &["volume"]),
     ("sim", &["wire", "volume", "nfs"]),
     ("holdfast", &["wire", "volume", "store", "nfs", "server", "load", "node"]),
     ("xtask", &[]),
@@ -31,7 +32,7 @@ const RUNTIMES: &[&str] =
 const SOCKETS: &[&str] = &["mio", "socket2", "polling", "tokio", "async-io", "hyper", "quinn"];
 
 /// Members that may not depend on [`SOCKETS`].
-const WITHOUT_SOCKETS: &[&str] = &["wire", "volume", "nfs", "store", "sim", "http_request", "qos"];
+const WITHOUT_SOCKETS: &[&str] = &["wire", "volume", "nfs", "store", "sim", "http_request", "qos", "cluster"];
 
 /// Permissive licences. `deny.toml` has the same list.
 const LICENCES: &[&str] = &[

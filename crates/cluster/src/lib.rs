@@ -1,0 +1,35 @@
+//! Which node of a cluster serves a group of volumes. No I/O, no clock: time and results come in, calls to make go out.
+//!
+//! A *group* is volumes and addresses that move between nodes together. Its data is in a store that all nodes reach, as objects
+//! with versions and attributes, and the store applies each operation on an object atomically. Its *lease* is one such object
+//! ([`LeaseRecord`]); [`Lease`] is the state machine that takes it, keeps it and gives it up.
+//!
+//! # What holds
+//!
+//! Of the nodes of a group:
+//!
+//! - **One executes at any instant.** An owner executes until [`TERM`] after it *sent* the last renewal that was acknowledged,
+//!   by its own clock. Others take the lease after they have seen it unchanged for [`WATCH`] by theirs, and the store refuses
+//!   the change if the lease was renewed meanwhile. Only the rates of clocks matter: [`CLOCK_ERROR_PERCENT`] says how wrong
+//!   they may be.
+//! - **Nothing that was acknowledged is lost.** Each takeover raises the epoch, and *seals*: marks each object that is ever
+//!   changed in place with the new epoch, before it reads any of them. Changes in place carry the epoch of their sender, and
+//!   the store refuses those of an earlier one. All other objects are written once, under names that contain the epoch.
+//! - **After a seal, nobody with a lower epoch changes anything**, however late its calls arrive.
+//!
+//! The reasons for the times are in `docs/decisions/2026-11-25-leases-of-groups.md`.
+
+mod lease;
+mod limits;
+mod name;
+mod record;
+mod time;
+
+pub use lease::{Action, Answer, CallId, End, Event, Handover, Lease, Phase, Takeover, Version};
+pub use limits::{
+    ADDRESSES_BYTES_MAX, CLOCK_ERROR_PERCENT, ERROR_PAUSE, NAME_BYTES_MAX, PATIENCE_MAX, POLL, RENEWAL, SLOW,
+    TERM, WATCH,
+};
+pub use name::{Name, NameError};
+pub use record::{Damage, Epoch, Identity, LEASE_BYTES, LeaseRecord, LeaseState};
+pub use time::Time;
