@@ -11,10 +11,11 @@ const TABLE: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("volume", &[]),
     ("store", &["volume"]),
+    ("rados", &["volume", "cluster"]),
     ("nfs", &["wire", "volume"]),
     ("http_request", &[]),
     ("qos", &[]),
-    ("server", &["wire", "volume", "store", "nfs", "http_request", "qos"]),
+    ("server", &["wire", "volume", "store", "rados", "nfs", "http_request", "qos"]),
     ("load", &["wire"]),
     ("address", &[]),
     ("node", &["wire", "store", "address"]),
@@ -32,7 +33,8 @@ const RUNTIMES: &[&str] =
 const SOCKETS: &[&str] = &["mio", "socket2", "polling", "tokio", "async-io", "hyper", "quinn"];
 
 /// Members that may not depend on [`SOCKETS`].
-const WITHOUT_SOCKETS: &[&str] = &["wire", "volume", "nfs", "store", "sim", "http_request", "qos", "cluster"];
+const WITHOUT_SOCKETS: &[&str] =
+    &["wire", "volume", "nfs", "store", "sim", "http_request", "qos", "cluster", "rados"];
 
 /// Permissive licences. `deny.toml` has the same list.
 const LICENCES: &[&str] = &[

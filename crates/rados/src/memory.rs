@@ -1,0 +1,161 @@
+//! Objects in memory, for tests: with the same guards, and a pool that can be full.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::objects::{Done, Objects, Piece, Step};
+
+/// What the kernel's numbers of errors say; see errno(3).
+pub(crate) const CANCELED: i32 = 125;
+const RANGE: i32 = 34;
+const FULL: i32 = 28;
+const EXISTS: i32 = 17;
+const MISSING: i32 = 2;
+
+#[derive(Clone, Debug, Default)]
+struct Object {
+    bytes: Vec<u8>,
+    epoch: Option<u64>,
+    pairs: BTreeMap<String, Vec<u8>>,
+    version: u64,
+}
+
+/// The objects of a namespace.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryObjects {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    objects: BTreeMap<String, Object>,
+    version: u64,
+    is_full: bool,
+    /// How many changes are still made before all fail.
+    left: Option<u64>,
+}
+
+impl MemoryObjects {
+    pub(crate) fn new() -> Arc<MemoryObjects> {
+        Arc::default()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the pool refuse what needs space.
+    pub(crate) fn set_full(&self, is_full: bool) {
+        self.state().is_full = is_full;
+    }
+
+    /// Lets only so many more changes be made, as if the process were killed then; `None` lifts the limit.
+    pub(crate) fn set_changes_left(&self, left: Option<u64>) {
+        self.state().left = left;
+    }
+
+    pub(crate) fn names(&self, prefix: &str) -> Vec<String> {
+        self.state().objects.keys().filter(|name| name.starts_with(prefix)).cloned().collect()
+    }
+}
+
+fn errno(number: i32) -> io::Error {
+    io::Error::from_raw_os_error(number)
+}
+
+impl State {
+    fn change(&mut self, name: &str, steps: &[Step<'_>]) -> io::Result<u64> {
+        if let Some(left) = &mut self.left {
+            *left = left.checked_sub(1).ok_or_else(|| io::Error::other("the process was killed"))?;
+        }
+        let known = self.objects.get(name);
+        let exists = known.is_some();
+        let mut object = known.cloned().unwrap_or_default();
+        let (mut is_there, mut is_removed) = (exists, false);
+        for step in steps {
+            step_one(&mut object, is_there, step)?;
+            is_there |= !matches!(step, Step::SetLength(_) | Step::EpochIs(_) | Step::EpochNotAbove(_));
+            is_removed |= matches!(step, Step::Remove);
+        }
+        let before = known.map(|known| known.bytes.len());
+        if self.is_full && before.is_none_or(|before| object.bytes.len() > before) {
+            return Err(errno(FULL));
+        }
+        self.version += 1;
+        if is_removed || !is_there {
+            self.objects.remove(name);
+        } else {
+            self.objects.insert(name.to_owned(), Object { version: self.version, ..object });
+        }
+        Ok(self.version)
+    }
+}
+
+/// Makes one step.
+fn step_one(object: &mut Object, exists: bool, step: &Step<'_>) -> io::Result<()> {
+    match step {
+        Step::EpochIs(_) | Step::EpochNotAbove(_) | Step::VersionIs(_) if !exists => {
+            return Err(errno(MISSING));
+        }
+        Step::EpochIs(epoch) if object.epoch != Some(*epoch) => return Err(errno(CANCELED)),
+        Step::EpochNotAbove(epoch) if object.epoch.is_some_and(|stored| stored > *epoch) => {
+            return Err(errno(CANCELED));
+        }
+        Step::VersionIs(version) if object.version != *version => return Err(errno(RANGE)),
+        Step::Create if exists => return Err(errno(EXISTS)),
+        Step::Remove if !exists => return Err(errno(MISSING)),
+        Step::EpochIs(_) | Step::EpochNotAbove(_) | Step::VersionIs(_) | Step::Create | Step::Remove => {}
+        Step::SetEpoch(epoch) => object.epoch = Some(*epoch),
+        Step::Write(offset, parts) => {
+            let bytes = volume::media::concat(parts);
+            let from = usize::try_from(*offset).expect("tests write little");
+            let end = from + bytes.len();
+            object.bytes.resize(object.bytes.len().max(end), 0);
+            object.bytes[from..end].copy_from_slice(&bytes);
+        }
+        Step::SetLength(_) if !exists => {}
+        Step::SetLength(length) => {
+            object.bytes.resize(usize::try_from(*length).expect("tests write little"), 0)
+        }
+        Step::Replace(bytes) => object.bytes = bytes.to_vec(),
+        Step::PutPair(key, value) => {
+            object.pairs.insert((*key).to_owned(), value.to_vec());
+        }
+        Step::RemovePair(key) => drop(object.pairs.remove(*key)),
+    }
+    Ok(())
+}
+
+impl Objects for MemoryObjects {
+    fn change(&self, object: &str, steps: &[Step<'_>], done: Done) {
+        let result = self.state().change(object, steps);
+        done(result);
+    }
+
+    fn read(&self, pieces: &mut [Piece<'_>]) {
+        let state = self.state();
+        for piece in pieces {
+            let Some(object) = state.objects.get(&piece.object) else {
+                piece.result = Err(errno(MISSING));
+                continue;
+            };
+            let from = usize::try_from(piece.offset).expect("tests read little").min(object.bytes.len());
+            let count = piece.buffer.len().min(object.bytes.len() - from);
+            piece.buffer[..count].copy_from_slice(&object.bytes[from..from + count]);
+            (piece.result, piece.version) = (Ok(count), object.version);
+        }
+    }
+
+    fn length(&self, object: &str) -> io::Result<u64> {
+        let state = self.state();
+        let object = state.objects.get(object).ok_or_else(|| errno(MISSING))?;
+        Ok(object.bytes.len() as u64)
+    }
+
+    fn pairs(&self, object: &str) -> io::Result<Vec<(String, Vec<u8>)>> {
+        let state = self.state();
+        let pairs = state.objects.get(object).map(|object| object.pairs.clone()).unwrap_or_default();
+        Ok(pairs.into_iter().collect())
+    }
+}

@@ -1,0 +1,221 @@
+//! Whole pools on objects in memory: one owner after another, while the earlier ones go on.
+
+use std::sync::Arc;
+
+use fastrand::Rng;
+use volume::attributes::SetAttributes;
+use volume::check::{CheckOptions, check};
+use volume::ids::{Ino, PoolId, VolumeId};
+use volume::media::{Media, Tenure};
+use volume::request::{Access, Credentials, Journaled, Request};
+use volume::results::{CreateHow, Piece, Stability};
+use volume::time::Time;
+use volume::{CreateOptions, Options, Pool, Progress, Volume, VolumeOptions};
+
+use crate::fence::{Fence, Owned};
+use crate::media::{Place, RadosMedia, seal};
+use crate::memory::MemoryObjects;
+use crate::names::{OBJECT_USIZE, PoolNames};
+use crate::objects::{Objects, Window};
+use crate::space::Room;
+
+const OPTIONS: Options = Options { memory: 16 << 20, segment_bytes: 8 << 20, cache_seed: Some(0) };
+
+const NAMES: PoolNames = PoolNames { id: 7 };
+
+/// Returns the pool as an owner of `epoch` uses it. Losing it is not the end of the test.
+fn place(objects: &Arc<MemoryObjects>, epoch: u64) -> Place {
+    let fence = Fence::new(epoch, Arc::new(|_| ()));
+    let objects: Arc<dyn Objects> = Arc::<MemoryObjects>::clone(objects);
+    let owned = Owned::new(objects, fence, Window::new(16 << 20));
+    let room = Room::new("test");
+    room.set(1 << 50, 1 << 50);
+    Place {
+        names: NAMES,
+        journal_objects: 4,
+        ring: owned.clone(),
+        data: owned.clone(),
+        owned,
+        data_room: Arc::clone(&room),
+        room,
+        tenure: Arc::new(|| Tenure::Held),
+    }
+}
+
+/// Takes the pool over.
+fn take(objects: &Arc<MemoryObjects>, epoch: u64) -> Arc<RadosMedia> {
+    let place = place(objects, epoch);
+    seal(&place.owned, NAMES, place.journal_objects).unwrap();
+    Arc::new(RadosMedia::open(&place).unwrap())
+}
+
+fn new_pool() -> Arc<MemoryObjects> {
+    let objects = MemoryObjects::new();
+    let place = place(&objects, 1);
+    place.create().unwrap();
+    let options = CreateOptions {
+        pool: PoolId(1),
+        journal_id: [2; 16],
+        volume: VolumeOptions {
+            id: VolumeId(7),
+            name: "main".to_owned(),
+            size: None,
+            handle_secret: [1; 16],
+            root_mode: 0o755,
+            root_owner: (0, 0),
+        },
+        now: Time::from_parts(1_000, 0),
+    };
+    Pool::create(&RadosMedia::open(&place).unwrap(), &options).unwrap();
+    objects
+}
+
+/// An owner with its volume.
+struct Owner {
+    volume: Volume,
+    media: Arc<RadosMedia>,
+    who: Credentials,
+    now: Time,
+}
+
+impl Owner {
+    fn new(objects: &Arc<MemoryObjects>, epoch: u64) -> Owner {
+        let media = take(objects, epoch);
+        let now = Time::from_parts(1_000 + i64::try_from(epoch).unwrap(), 0);
+        let volume = Volume::open(Arc::<RadosMedia>::clone(&media), &OPTIONS, now).unwrap();
+        Owner { volume, media, who: Credentials::root(), now }
+    }
+
+    fn request(&self) -> Request<'_> {
+        Request { credentials: &self.who, now: self.now, access: Access::Blocking, key: None }
+    }
+
+    /// Makes a file with this content. Returns whether all of it is durable.
+    fn write(&self, name: &str, content: &[u8]) -> bool {
+        let how = CreateHow::Guarded(SetAttributes::default());
+        let created = self
+            .volume
+            .create_file(&self.request(), Ino::ROOT, name.as_bytes(), &how, &mut |_| Journaled::default());
+        let Ok(created) = created else { return false };
+        let ino = created.value.attributes.ino;
+        for (number, part) in content.chunks(32 << 10).enumerate() {
+            let offset = (number * (32 << 10)) as u64;
+            let written = self.volume.write(&self.request(), ino, offset, part, Stability::FileSync);
+            let Ok(written) = written else { return false };
+            while self.volume.step_commit(self.now) == Progress::Worked {}
+            if self.volume.durability(written.after) != volume::request::Durable::Yes {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        let found = self.volume.lookup(&self.request(), Ino::ROOT, name.as_bytes()).unwrap();
+        let mut bytes = Vec::new();
+        loop {
+            let at = bytes.len() as u64;
+            let data =
+                self.volume.read(&self.request(), found.value.attributes.ino, at, 1 << 20).unwrap().value;
+            if data.count == 0 {
+                return bytes;
+            }
+            for piece in data.pieces {
+                match piece {
+                    Piece::Data { bytes: from, start, end } => bytes.extend_from_slice(&from[start..end]),
+                    Piece::Zeros(count) => bytes.resize(bytes.len() + count, 0),
+                }
+            }
+        }
+    }
+
+    fn background(&self) {
+        for _ in 0..3 {
+            self.volume.step_write_back(self.now, true, true);
+            while self.volume.step_commit(self.now) == Progress::Worked {}
+            self.volume.step_checkpoint(self.now, true);
+            self.volume.step_clean(self.now, true);
+        }
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_and_earlier_owners_change_nothing() {
+    let seed = std::env::var("SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
+    println!("SEED={seed}");
+    let mut rng = Rng::with_seed(seed);
+    let objects = new_pool();
+    let mut files: Vec<(String, Vec<u8>)> = Vec::new();
+    let mut owners: Vec<Owner> = Vec::new();
+    for epoch in 2..7 {
+        let owner = Owner::new(&objects, epoch);
+        for number in 0..12 {
+            for earlier in &owners {
+                // It believes that it is the owner, and is told nothing.
+                assert!(!earlier.write(&format!("late-{epoch}-{number}"), &[9; 5000]));
+                earlier.background();
+                assert_eq!(earlier.media.tenure(), Tenure::Lost);
+            }
+            let (name, length) = (format!("file-{epoch}-{number}"), rng.usize(1..300_000));
+            let content = vec![rng.u8(..); length];
+            assert!(owner.write(&name, &content), "{name}");
+            files.push((name, content));
+            if rng.u8(0..3) == 0 {
+                owner.background();
+            }
+        }
+        for (name, content) in &files {
+            assert!(owner.read(name) == *content, "{name} in epoch {epoch}");
+        }
+        owners.push(owner);
+    }
+    drop(owners);
+    let report = check(&(take(&objects, 9) as Arc<dyn Media>), &CheckOptions::default()).unwrap();
+    assert!(report.is_clean(), "{:#?}", report.faults);
+}
+
+#[test]
+fn a_pool_is_removed_without_a_trace() {
+    let objects = new_pool();
+    let owner = Owner::new(&objects, 2);
+    assert!(owner.write("file", &vec![1; 12 << 20]));
+    owner.background();
+    assert!(objects.names("0000000000000007/segment/").len() > 1);
+    drop(owner);
+    take(&objects, 3);
+    place(&objects, 3).remove().unwrap();
+    assert_eq!(objects.names(""), Vec::<String>::new());
+}
+
+#[test]
+fn segments_span_objects_and_vanish_with_their_last_reader() {
+    let objects = new_pool();
+    let media = take(&objects, 2);
+    let id = volume::ids::SegmentId(0xabc);
+    let blob = media.create_blob(id, 8 << 20).unwrap();
+    assert_eq!(media.create_blob(id, 8 << 20).err().unwrap().kind(), std::io::ErrorKind::AlreadyExists);
+    let bytes: Vec<u8> = (0..6 << 20).map(|i: u32| u8::try_from(i % 251).unwrap()).collect();
+    let (first, rest) = bytes.split_at(3 << 20);
+    blob.append(0, &[std::io::IoSlice::new(first)]).unwrap();
+    let parts: Vec<std::io::IoSlice<'_>> = rest.chunks(700_001).map(std::io::IoSlice::new).collect();
+    blob.append(3 << 20, &parts).unwrap();
+    blob.sync().unwrap();
+    let mut back = vec![1; (2 << 20) + 5000];
+    blob.read_at((OBJECT_USIZE as u64) - 100, &mut back).unwrap();
+    assert!(back[..(2 << 20) + 100] == bytes[OBJECT_USIZE - 100..] && back[(2 << 20) + 100..] == [0; 4900]);
+    assert!(blob.read_at(8 << 20, &mut [0]).is_err());
+
+    media.delete_blob(id).unwrap();
+    assert_eq!(media.list_blobs().unwrap(), []);
+    assert_eq!(media.open_blob(id).err().unwrap().kind(), std::io::ErrorKind::NotFound);
+    blob.read_at(0, &mut back[..100]).unwrap();
+    assert!(back[..100] == bytes[..100], "open readers keep reading");
+    drop(blob);
+    assert_eq!(objects.names("0000000000000007/segment/").len(), 0);
+    // The next opening forgets it.
+    let media = take(&objects, 3);
+    drop(media.create_blob(id, 4 << 20).unwrap());
+    assert_eq!(media.list_blobs().unwrap(), [id]);
+    media.delete_blob(id).unwrap();
+    assert_eq!(media.delete_blob(id).unwrap_err().kind(), std::io::ErrorKind::NotFound);
+}
