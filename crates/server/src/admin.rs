@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::config;
+use crate::data;
 use crate::error::{Error, ErrorKind};
 use crate::events::Events;
 use crate::http::tls::Tls;
@@ -90,7 +91,9 @@ fn cannot_listen(address: SocketAddr, error: &io::Error) -> Error {
 }
 
 fn socket_path(root: &Path) -> io::Result<PathBuf> {
-    let path = root.join(NAME);
+    let path = data::local(root)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.sentence))?
+        .join(NAME);
     if path.as_os_str().len() > PATH_BYTES_MAX {
         let sentence = format!("{} is too long for a socket's address", path.display());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence));
@@ -174,7 +177,7 @@ pub fn ask<T: DeserializeOwned>(
     let content =
         content.map_err(|error| Error::failed(format!("cannot write the request as JSON: {error}")))?;
     // A path that cannot be served is refused in other words than one that could be.
-    store::list_or_none(root)?;
+    data::check_root(root)?;
     let reply = socket_path(root).and_then(|path| client::request(&path, method, target, &[], &content));
     let reply = reply.map_err(|error| cannot_ask(root, &error))?;
     let unreadable = |error: serde_json::Error| {

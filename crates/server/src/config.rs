@@ -35,7 +35,7 @@ pub const LEASE_SECONDS: std::ops::RangeInclusive<u32> = 5..=3600;
 pub struct Config {
     /// Addresses and ports to listen on.
     pub listen: Option<Vec<SocketAddr>>,
-    /// The data directory.
+    /// The data directory, or the name of a namespace of a Ceph cluster.
     pub data: Option<PathBuf>,
     /// Directory for the journals of new pools.
     pub journal: Option<PathBuf>,

@@ -32,6 +32,11 @@ impl Error {
         Error { kind: ErrorKind::Failed, sentence: sentence.into() }
     }
 
+    /// Gives the error the kind [`ErrorKind::NotFound`], if it is about something missing.
+    pub(crate) fn not_found_if(self, is_missing: bool) -> Error {
+        Error { kind: if is_missing { ErrorKind::NotFound } else { self.kind }, ..self }
+    }
+
     /// Makes an error of kind [`ErrorKind::Usage`].
     pub fn usage(sentence: impl Into<String>) -> Error {
         Error { kind: ErrorKind::Usage, sentence: sentence.into() }
@@ -54,6 +59,19 @@ impl From<store::Error> for Error {
             store::ErrorKind::Invalid | store::ErrorKind::Foreign | store::ErrorKind::Owner => {
                 ErrorKind::Usage
             }
+            _ => ErrorKind::Failed,
+        };
+        Error { kind, sentence: error.to_string() }
+    }
+}
+
+impl From<rados::Error> for Error {
+    fn from(error: rados::Error) -> Error {
+        let kind = match error.kind() {
+            rados::ErrorKind::InUse => ErrorKind::InUse,
+            rados::ErrorKind::Exists => ErrorKind::Conflict,
+            rados::ErrorKind::NotFound => ErrorKind::NotFound,
+            rados::ErrorKind::Invalid => ErrorKind::Usage,
             _ => ErrorKind::Failed,
         };
         Error { kind, sentence: error.to_string() }

@@ -11,6 +11,7 @@
 //! | [`reload`] | changes exports and volumes while they are served |
 //! | `protocol` | the NFS service, its clock and its commits |
 //! | [`volumes`], [`pools`], `exports` | makes, opens, changes and deletes pools and volumes; resolves exports |
+//! | [`data`] | where pools are: a directory, or a namespace of a Ceph cluster |
 //! | [`group`] | what a server is given that serves volumes for the agent of a machine |
 //! | [`rates`] | rate limits: what is set, and which calls may pass |
 //! | [`config`] | the configuration file and the shares of memory |
@@ -25,6 +26,7 @@ mod background;
 pub mod clock;
 pub mod config;
 mod counters;
+pub mod data;
 pub mod error;
 pub mod events;
 mod exports;

@@ -4,13 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use store::{Claim, Directory, LOG_FILE_BYTES, NewPool, ahead_bytes};
+use store::{Claim, LOG_FILE_BYTES, NewPool, ahead_bytes};
 use volume::ids::PoolId;
 use volume::media::Media;
 use volume::{CreateOptions, Options, Pool, Volume, VolumeOptions};
 
 use crate::clock::now;
 use crate::config::size::Size;
+use crate::data::{self, Data, Opened};
 use crate::error::Error;
 
 pub(crate) use info::volume_names;
@@ -58,13 +59,13 @@ fn effective_journal_bytes(requested: u64) -> u64 {
 /// Returns a notice, shown before a pool is created in `path` or the data directory, of the space that it takes with a journal of
 /// `journal_bytes`.
 pub fn creation_notice(
-    directory: &Directory,
+    data: &Data,
     name: &str,
     (path, journal): (Option<&Path>, Option<&Path>),
     journal_bytes: u64,
 ) -> String {
     let bytes = effective_journal_bytes(journal_bytes);
-    let (root, ahead) = (path.unwrap_or(directory.root()).display(), ahead_bytes(bytes));
+    let (root, ahead) = (path.unwrap_or(data.root()).display(), ahead_bytes(bytes));
     let reserves = match journal {
         None => format!(
             "about {} in {root}, {} of it for its journal",
@@ -91,13 +92,12 @@ pub fn check_new(
     journal_bytes: u64,
 ) -> Result<(), Error> {
     let journal_bytes = effective_journal_bytes(journal_bytes);
-    store::check_new(root, &NewPool { name, id: 0, journal, path, journal_bytes })?;
-    Ok(())
+    data::check_new(root, &NewPool { name, id: 0, journal, path, journal_bytes })
 }
 
 /// Creates a pool with a volume: its directory in `path` and its journal in `journal`, if that is elsewhere.
 pub fn create(
-    directory: &Directory,
+    data: &Data,
     name: &str,
     (path, journal): (Option<&Path>, Option<&Path>),
     journal_bytes: u64,
@@ -119,7 +119,7 @@ pub fn create(
     }
     let new = NewPool { name, id, journal, path, journal_bytes };
     let start = Instant::now();
-    directory.create(&new, |media| Pool::create(media, &options).map_err(|error| error.0))?;
+    data.create(&new, |media| Pool::create(media, &options).map_err(|error| error.0))?;
     tracing::info!(
         pool = name,
         pool_id = format_args!("{id:016x}"),
@@ -142,15 +142,14 @@ pub(crate) struct MediaUse {
 
 /// Opens a pool with `memory` bytes.
 pub(crate) fn open(
-    directory: &Directory,
+    data: &Data,
     name: &str,
     journal: Option<&Path>,
     memory: u64,
     media_use: &MediaUse,
 ) -> Result<OpenPool, Error> {
     let start = Instant::now();
-    let media = Arc::new(directory.open_pool(name, journal)?);
-    let journal = media.journal().to_owned();
+    let Opened { media, journal } = data.open_pool(name, journal)?;
     let media = store::with_slow_syncs(media, media_use.sync_delay);
     let media = match &media_use.claim {
         Some(claim) => claim.guard(media),
@@ -163,7 +162,7 @@ pub(crate) fn open(
     tracing::info!(
         pool = name,
         volumes = pool.volumes().len(),
-        journal = %journal.display(),
+        journal,
         memory = %Size(memory),
         milliseconds = milliseconds_since(start),
         "pool opened"

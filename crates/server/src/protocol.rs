@@ -15,11 +15,11 @@ use nfs::service::{
     ArrivingPayload, CallId, Connection, ConnectionId, Incoming, IncomingRecord, Outcome, Progress,
     ReplyBuffer, Service, Wait,
 };
-use store::Claim;
 use volume::Pool;
 use volume::request::Durable;
 
 use crate::clock;
+use crate::data::Hold;
 
 use calls::Calls;
 use commits::Commits;
@@ -35,13 +35,13 @@ pub(crate) struct Protocol {
     /// Their commits, by the same numbers.
     pub(crate) commits: Vec<Arc<Commits>>,
     /// That on the data directory, if another machine could take it over.
-    claim: Option<Arc<Claim>>,
+    hold: Option<Hold>,
 }
 
 impl Protocol {
-    pub(crate) fn new(service: Service, pools: Vec<Arc<Pool>>, claim: Option<Arc<Claim>>) -> Protocol {
+    pub(crate) fn new(service: Service, pools: Vec<Arc<Pool>>, hold: Option<Hold>) -> Protocol {
         let commits = pools.iter().map(Commits::of).collect();
-        Protocol { service: ArcSwap::from_pointee(service), pools, commits, claim }
+        Protocol { service: ArcSwap::from_pointee(service), pools, commits, hold }
     }
 
     /// Returns the service in force. Do not hold it for long: a reload replaces it.
@@ -143,8 +143,8 @@ impl Calls for Protocol {
     }
 
     fn await_tenure(&self) {
-        if let Some(claim) = &self.claim {
-            claim.wait();
+        if let Some(hold) = &self.hold {
+            hold.wait();
         }
     }
 

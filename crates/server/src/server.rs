@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use mio::net::{TcpListener, UdpSocket};
 use nfs::service::{LostRecords, Service};
-use store::{Claim, Directory};
+use store::Claim;
 use volume::time::Time;
 use volume::{Pool, Volume};
 
@@ -21,6 +21,7 @@ use crate::config::memory;
 use crate::config::size::Size;
 use crate::config::{Config, Export};
 use crate::counters::tally::TallySettings;
+use crate::data::{self, Data, Hold};
 use crate::error::Error;
 use crate::events::Events;
 use crate::exports;
@@ -95,7 +96,7 @@ impl Settings {
 /// A server that is running.
 pub struct Server {
     claim: Option<Arc<Claim>>,
-    directory: Directory,
+    data: Data,
     addresses: Vec<SocketAddr>,
     mount_points: Vec<MountPoint>,
     registered: bool,
@@ -119,24 +120,25 @@ impl Server {
         let start = Instant::now();
         let connections = connections_max(raise_descriptor_limit());
         check(settings)?;
-        let (directory, sockets) = take(settings)?;
+        let (data, sockets) = take(settings)?;
         let claim = settings.group.as_ref().map(|group| Arc::clone(&group.claim));
+        let hold = claim.clone().map(Hold::Claim).or_else(|| data.hold());
         let addresses = local_addresses(&sockets.listeners)?;
         let media_use = MediaUse { sync_delay: settings.sync_delay, claim: claim.clone() };
-        let pools = open_pools(&directory, settings, &media_use)?;
+        let pools = open_pools(&data, settings, &media_use)?;
         let mut volumes = volumes_of(&pools);
         for warning in audience::warnings(&settings.exports, &addresses) {
             tracing::warn!("{warning}");
         }
         exports::note_default(&settings.exports, &addresses);
-        let exports = exports::resolve(&settings.exports, &volumes, &addresses, directory.root())?;
-        writable::warn_if_nobody_can_write(&exports, &volumes, directory.root());
+        let exports = exports::resolve(&settings.exports, &volumes, &addresses, data.root())?;
+        writable::warn_if_nobody_can_write(&exports, &volumes, data.root());
         let mount_points = MountPoint::all(&exports);
         let home = volumes::home::open(&pools)?;
         volumes.push(Arc::clone(&home));
         let service = new_service(exports, volumes, settings)?;
         restore_state(&service)?;
-        let protocol = Arc::new(Protocol::new(service, engines_of(&pools), claim.clone()));
+        let protocol = Arc::new(Protocol::new(service, engines_of(&pools), hold));
         let calls: Arc<dyn Calls> = Arc::<Protocol>::clone(&protocol);
         let loop_settings = loops::LoopSettings {
             threads: memory::loops(settings.memory, settings.threads),
@@ -146,11 +148,11 @@ impl Server {
             tally: settings.tally(),
             ends_by_reset: settings.group.is_some(),
         };
-        let rates = open_rates(&directory, settings, &addresses, &pools)?;
+        let rates = open_rates(&data, settings, &addresses, &pools)?;
         let reloader = Reloader::new(
             settings.config.clone(),
             (Arc::clone(&protocol), Arc::clone(&rates)),
-            directory.root().to_owned(),
+            data.root().to_owned(),
             (pools.clone(), home),
             addresses.clone(),
         );
@@ -168,7 +170,7 @@ impl Server {
             datagrams: None,
             admin: None,
             claim,
-            directory,
+            data,
             addresses,
             mount_points,
             pools,
@@ -249,7 +251,7 @@ impl Server {
             reloader: Arc::clone(&self.reloader),
             events: Arc::clone(&self.events),
         };
-        Admin::start(self.directory.root(), source, remote, settings.clients.clone())
+        Admin::start(&data::local(self.data.root())?, source, remote, settings.clients.clone())
     }
 
     /// Returns what puts other exports in force.
@@ -275,7 +277,7 @@ impl Server {
 
     /// Returns the absolute path of the data directory.
     pub fn root(&self) -> &Path {
-        self.directory.root()
+        self.data.root()
     }
 
     /// Finishes the calls in flight, writes back, checkpoints, and releases the data directory.
@@ -379,13 +381,13 @@ impl Sockets {
 
 /// Takes the data directory and the addresses. A new directory is created last, so that nothing is for a server that cannot
 /// listen; a lock held by another process is reported before a port in use, since that is usually the same server.
-fn take(settings: &Settings) -> Result<(Directory, Sockets), Error> {
-    if store::list_or_none(&settings.data)?.is_empty() {
+fn take(settings: &Settings) -> Result<(Data, Sockets), Error> {
+    if data::list_or_none(&settings.data)?.is_empty() {
         let sockets = Sockets::bind(settings)?;
-        return Ok((Directory::open_or_create(&settings.data)?, sockets));
+        return Ok((Data::open_or_create(&settings.data)?, sockets));
     }
-    let directory = Directory::open_or_create(&settings.data)?;
-    Ok((directory, Sockets::bind(settings)?))
+    let data = Data::open_or_create(&settings.data)?;
+    Ok((data, Sockets::bind(settings)?))
 }
 
 /// Listens on an address, and takes datagrams there if they are wanted.
@@ -419,7 +421,7 @@ fn local_addresses(listeners: &[TcpListener]) -> Result<Vec<SocketAddr>, Error> 
 
 /// Reads the rate limits that the data directory has.
 fn open_rates(
-    directory: &Directory,
+    data: &Data,
     settings: &Settings,
     addresses: &[SocketAddr],
     pools: &[OpenPool],
@@ -427,7 +429,7 @@ fn open_rates(
     let config = &settings.config.1;
     let targets = target_names(&config.targets, addresses);
     let pools = pools.iter().map(|open| open.name.to_string()).collect();
-    Ok(Arc::new(Rates::open(directory.root(), config.tiers.clone(), targets, pools)?))
+    Ok(Arc::new(Rates::open(&data::local(data.root())?, config.tiers.clone(), targets, pools)?))
 }
 
 /// Returns the names of the addresses listened on: those of the configuration, or else the addresses.
@@ -445,32 +447,28 @@ fn target_names(named: &[(String, SocketAddr)], addresses: &[SocketAddr]) -> Vec
 }
 
 /// Opens the pools; creates the first one, with a volume, in a new data directory.
-fn open_pools(
-    directory: &Directory,
-    settings: &Settings,
-    media_use: &MediaUse,
-) -> Result<Vec<OpenPool>, Error> {
-    let mut names = directory.pools()?;
-    for name in directory.strays()? {
+fn open_pools(data: &Data, settings: &Settings, media_use: &MediaUse) -> Result<Vec<OpenPool>, Error> {
+    let mut names = data.pools()?;
+    for name in data.strays()? {
         tracing::warn!(name, "ignoring an entry among the pools that is not a pool; consider moving it");
     }
     let journal = settings.journal.as_deref();
     if names.is_empty() {
         let bytes = settings.journal_bytes;
-        tracing::info!("{}", pools::creation_notice(directory, FIRST_POOL, (None, journal), bytes));
+        tracing::info!("{}", pools::creation_notice(data, FIRST_POOL, (None, journal), bytes));
         let root = Root { mode: Some(FIRST_ROOT_MODE), ..Root::default() };
         let first = NewVolume { name: FIRST_VOLUME.to_owned(), root, ..NewVolume::default() };
-        pools::create(directory, FIRST_POOL, (None, journal), bytes, volumes::options(&first)?)?;
+        pools::create(data, FIRST_POOL, (None, journal), bytes, volumes::options(&first)?)?;
         names.push(FIRST_POOL.to_owned());
     }
     let shares = memory::shares(settings.memory, names.len());
     tracing::info!(
-        data = %directory.root().display(),
+        data = %data.root().display(),
         memory = %Size(settings.memory),
         pools = names.len(),
         "starting"
     );
-    let open = |name: &String| pools::open(directory, name, journal, shares.pool, media_use);
+    let open = |name: &String| pools::open(data, name, journal, shares.pool, media_use);
     let pools: Vec<OpenPool> = names.iter().map(open).collect::<Result<_, _>>()?;
     check_names(&pools)?;
     Ok(pools)

@@ -2,15 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Value, json};
 use server::config::size::Size;
+use server::data::Data;
 use server::error::Error;
-use store::Directory;
 use volume::check::{CheckOptions, Fault, Report, check};
-use volume::media::Media;
 
 use crate::escape;
 use crate::report::{Outcome, count, print, table};
@@ -60,21 +58,21 @@ pub(crate) fn run(arguments: &Check) -> Outcome {
     if let Some(name) = arguments.pool.as_ref().filter(|_| arguments.repair) {
         return repair::run(arguments, name, &options);
     }
-    let directory = Directory::open_to_read(&arguments.data)?;
+    let data = Data::open_to_read(&arguments.data)?;
     let names = match &arguments.pool {
         Some(name) => vec![name.clone()],
         None => {
-            for name in directory.strays()? {
+            for name in data.strays()? {
                 eprintln!("holdfast: {name:?} is ignored: it is not a pool");
             }
-            directory.pools()?
+            data.pools()?
         }
     };
     let mut clean = true;
     let mut reports = Vec::new();
     for name in names {
         // A pool that cannot be checked is not clean. The others are still checked.
-        let result = check_pool(&directory, &name, &options);
+        let result = check_pool(&data, &name, &options);
         clean &= result.as_ref().is_ok_and(Report::is_clean);
         if arguments.json {
             reports.push(to_json(&name, &result));
@@ -88,8 +86,8 @@ pub(crate) fn run(arguments: &Check) -> Outcome {
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::from(FAULTS) })
 }
 
-fn check_pool(directory: &Directory, name: &str, options: &CheckOptions) -> Result<Report, Error> {
-    let media: Arc<dyn Media> = Arc::new(directory.open_pool(name, None)?);
+fn check_pool(data: &Data, name: &str, options: &CheckOptions) -> Result<Report, Error> {
+    let media = data.open_pool(name, None)?.media;
     check(&media, options).map_err(|error| Error::failed(format!("cannot check the pool {name:?}: {error}")))
 }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
+use server::data::Data;
 use server::error::Error;
-use store::Directory;
 use volume::OpenError;
 use volume::dump::{self, Line, Visit};
 use volume::ids::SegmentId;
@@ -123,8 +123,8 @@ pub(crate) fn run(dump: &Dump) -> Outcome {
 
 /// Prints the lines of `dump`. Stops if the reader closes the pipe.
 fn print(source: &Source, dump: impl FnOnce(&Arc<dyn Media>, Visit<'_>) -> Result<(), OpenError>) -> Outcome {
-    let directory = Directory::open_to_read(&source.data)?;
-    let media: Arc<dyn Media> = Arc::new(directory.open_pool(&source.pool, None)?);
+    let data = Data::open_to_read(&source.data)?;
+    let media = data.open_pool(&source.pool, None)?.media;
     let mut out = BufWriter::new(io::stdout().lock());
     dump(&media, &mut |line| {
         let written = if source.json { writeln!(out, "{}", to_json(&line)) } else { writeln!(out, "{line}") };

@@ -9,11 +9,11 @@ use server::admin;
 use server::admin::api::types::{NewVolume, PoolInfo, VolumeInfo};
 use server::config::size::Size;
 use server::config::{JOURNAL_BYTES_DEFAULT, values};
+use server::data::{self, Data};
 use server::error::{Error, ErrorKind};
 use server::names;
 use server::pools::{self, creation_notice};
 use server::volumes::{self, Unserved};
-use store::Directory;
 
 use super::named::{All, Deleted, Named, with_warnings};
 use crate::report::{Align, Outcome, as_json, columns, count, print_either, table};
@@ -77,11 +77,12 @@ fn act(action: &Action) -> Result<(), Error> {
         Action::Create { pool: Named { data, name, json }, volume, path, journal, journal_size } => {
             check_unserved(data)?;
             let volume = volume.as_ref().unwrap_or(name);
-            let unserved = Unserved::open(Directory::open_or_create(data)?)?;
+            let unserved = Unserved::open(Data::open_or_create(data)?)?;
             let free = volumes::check_free(unserved.pools(), volume);
             let directory = unserved.close()?;
             free?;
-            let bytes = journal_size.map_or(JOURNAL_BYTES_DEFAULT, |size| size.0);
+            let bytes =
+                journal_size.map_or_else(|| data::journal_bytes(data, JOURNAL_BYTES_DEFAULT), |size| size.0);
             let new = NewVolume { name: volume.clone(), ..NewVolume::default() };
             let first = volumes::options(&new)?;
             let places = (path.as_deref(), journal.as_deref());
@@ -105,7 +106,7 @@ fn act(action: &Action) -> Result<(), Error> {
 fn delete(pool: &Deleted, with_volumes: bool) -> Result<(), Error> {
     let Named { data, name, .. } = &pool.named;
     check_unserved(data)?;
-    let directory = Directory::open(data)?;
+    let directory = Data::open(data)?;
     pools::describe(data, name)?;
     let volumes = volumes::in_pool(&directory, name);
     let holds = match &volumes {
@@ -120,7 +121,7 @@ fn delete(pool: &Deleted, with_volumes: bool) -> Result<(), Error> {
         );
         return Err(Error { kind, sentence });
     }
-    pool.run("pool", || Ok(holds), || Ok(directory.delete(name)?))
+    pool.run("pool", || Ok(holds), || directory.delete(name))
 }
 
 /// Describes a volume by its name and what it holds.

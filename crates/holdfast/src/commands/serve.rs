@@ -16,6 +16,7 @@ use server::config::{
     Config, JOURNAL_BYTES_DEFAULT, LEASE_SECONDS_DEFAULT, LISTEN_DEFAULT,
     SLOW_OPERATION_MILLISECONDS_DEFAULT, values,
 };
+use server::data;
 use server::error::Error;
 use server::limits::{THREADS_MAX, WORKERS_DEFAULT};
 use server::server::{Server, Settings};
@@ -154,7 +155,7 @@ pub(crate) fn default_listen() -> Vec<SocketAddr> {
 /// Combines the command line, the configuration and the defaults, in this order of precedence.
 pub(crate) fn settings(serve: &Serve, config: Config) -> Result<Settings, Error> {
     let data = serve.data.clone().or_else(|| config.data.clone()).ok_or_else(|| {
-        Error::usage("no data directory is given: name it with `holdfast serve DATA`, or as `data` in the configuration")
+        Error::usage("no data directory is given: name it with `holdfast serve DATA`, or as `data` or `store` in the configuration")
     })?;
     let listen = match &serve.listen[..] {
         [] => config.listen.clone().unwrap_or_else(default_listen),
@@ -163,13 +164,13 @@ pub(crate) fn settings(serve: &Serve, config: Config) -> Result<Settings, Error>
     let memory = serve.memory.or(config.memory).map_or_else(default_memory_bytes, |size| size.0);
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
     Ok(Settings {
-        data,
         listen,
         journal: serve.journal.clone().or_else(|| config.journal.clone()),
         journal_bytes: serve
             .journal_size
             .or(config.journal_size)
-            .map_or(JOURNAL_BYTES_DEFAULT, |size| size.0),
+            .map_or_else(|| data::journal_bytes(&data, JOURNAL_BYTES_DEFAULT), |size| size.0),
+        data,
         memory,
         threads: config.threads.unwrap_or(cores.min(THREADS_MAX)),
         workers: config.workers.unwrap_or(WORKERS_DEFAULT),

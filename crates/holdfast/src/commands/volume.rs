@@ -9,10 +9,10 @@ use server::admin;
 use server::admin::api::types::{Done, NewVolume, VolumeChange, VolumeInfo};
 use server::config::size::Size;
 use server::config::{JOURNAL_BYTES_DEFAULT, values};
+use server::data::{self, Data};
 use server::error::Error;
 use server::pools::{self, FIRST_POOL, creation_notice};
 use server::volumes::{self, Unserved};
-use store::Directory;
 
 use super::named::{All, Deleted, Named, with_warnings};
 use crate::report::{Align, Outcome, as_json, columns, count, print_either, table};
@@ -173,7 +173,7 @@ fn create(data: &Path, new: &NewVolume, first: &FirstPool) -> Result<VolumeInfo,
         }
         return admin::ask(data, "POST", "/v1/volumes", Some(new));
     }
-    let directory = Directory::open_or_create(data)?;
+    let directory = Data::open_or_create(data)?;
     if !directory.pools()?.is_empty() {
         if is_journal_given {
             return Err(has_pool());
@@ -184,8 +184,10 @@ fn create(data: &Path, new: &NewVolume, first: &FirstPool) -> Result<VolumeInfo,
         });
     }
     let pool = new.pool.as_deref().unwrap_or(FIRST_POOL);
-    let (journal, bytes) =
-        (first.journal.as_deref(), first.journal_size.map_or(JOURNAL_BYTES_DEFAULT, |size| size.0));
+    let (journal, bytes) = (
+        first.journal.as_deref(),
+        first.journal_size.map_or_else(|| data::journal_bytes(data, JOURNAL_BYTES_DEFAULT), |size| size.0),
+    );
     let options = volumes::options(new)?;
     pools::check_new(directory.root(), pool, (None, journal), bytes)?;
     eprintln!("holdfast: {}", creation_notice(&directory, pool, (None, journal), bytes));

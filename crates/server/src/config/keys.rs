@@ -6,6 +6,7 @@ use crate::names;
 pub(crate) const TOP: &[&str] = &[
     "listen",
     "data",
+    "store",
     "journal",
     "journal_size",
     "memory",
@@ -21,6 +22,9 @@ pub(crate) const TOP: &[&str] = &[
     "tiers",
     "export",
 ];
+
+/// The keys of `store`, if it is a table.
+pub(crate) const STORE: &[&str] = &["pool", "data_pool", "user", "namespace"];
 
 /// The keys of `[log]`.
 pub(crate) const LOG: &[&str] = &["format", "level"];

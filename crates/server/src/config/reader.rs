@@ -24,6 +24,7 @@ use crate::limits::{
 };
 
 mod rates;
+mod store;
 
 /// Returns the configuration that `text` describes on a machine with `machine` bytes of memory, or all mistakes in it. If it
 /// is not TOML, only syntax errors are reported, because what follows them cannot be trusted.
@@ -130,7 +131,7 @@ impl Reader {
         self.refuse_unknown("", root, keys::TOP);
         Config {
             listen: self.listen(root),
-            data: self.value(root, "data", |key, value| values::directory(text(key, value)?)),
+            data: self.data(root),
             journal: self.value(root, "journal", |key, value| values::journal(text(key, value)?)),
             journal_size: self
                 .value(root, "journal_size", |key, value| values::check_journal_size(size(key, value)?)),

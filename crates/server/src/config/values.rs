@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
+use rados::Location;
 
 use crate::config::memory::{MEMORY_BYTES_MIN, machine_bytes};
 use crate::config::size::Size;
@@ -176,6 +177,18 @@ pub(crate) fn directory(text: &str) -> Result<PathBuf, String> {
         return Err(format!("{text} is not a directory: name a directory"));
     }
     Ok(path)
+}
+
+/// Reads where pools are: a directory, or a namespace of a Ceph cluster.
+///
+/// # Errors
+/// A sentence, if they cannot be there.
+pub fn data(text: &str) -> Result<PathBuf, String> {
+    match Location::parse(Path::new(text)) {
+        Ok(Some(_)) => Ok(PathBuf::from(text)),
+        Ok(None) => directory(text),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use store::Directory;
 
 use super::OpenPool;
-use crate::error::{Error, ErrorKind};
+use crate::data::{self, Data};
+use crate::error::Error;
 
 /// A pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -42,7 +42,7 @@ pub struct PoolInfo {
 /// # Errors
 /// It is no data directory, or a pool cannot be examined.
 pub fn list(root: &Path) -> Result<Vec<PoolInfo>, Error> {
-    store::list(root)?.iter().map(|name| read(root, name)).collect()
+    data::list(root)?.iter().map(|name| read(root, name)).collect()
 }
 
 /// Returns the pool with this name of the data directory at `root`, which no server has open, with the names of its volumes. That
@@ -52,9 +52,8 @@ pub fn list(root: &Path) -> Result<Vec<PoolInfo>, Error> {
 /// There is none, or it cannot be examined.
 pub fn read(root: &Path, name: &str) -> Result<PoolInfo, Error> {
     let info = describe(root, name)?;
-    let names = Directory::open_to_read(root)
-        .map_err(Error::from)
-        .and_then(|directory| volume_names(&directory, name))
+    let names = Data::open_to_read(root)
+        .and_then(|data| volume_names(&data, name))
         .inspect_err(|error| tracing::warn!(%error, "cannot list the volumes of the pool {name:?}"));
     Ok(PoolInfo { volumes: names.ok(), ..info })
 }
@@ -63,9 +62,9 @@ pub fn read(root: &Path, name: &str) -> Result<PoolInfo, Error> {
 ///
 /// # Errors
 /// They cannot be read.
-pub(crate) fn volume_names(directory: &Directory, pool: &str) -> Result<Vec<String>, Error> {
-    let media = directory.open_pool(pool, None)?;
-    let mut names = volume::files::volume_names(&media)
+pub(crate) fn volume_names(data: &Data, pool: &str) -> Result<Vec<String>, Error> {
+    let media = data.open_pool(pool, None)?.media;
+    let mut names = volume::files::volume_names(&*media)
         .map_err(|error| Error::failed(format!("cannot read the pool {pool:?}: {error}")))?;
     names.sort();
     Ok(names)
@@ -76,16 +75,12 @@ pub(crate) fn volume_names(directory: &Directory, pool: &str) -> Result<Vec<Stri
 /// # Errors
 /// There is none, or it cannot be examined.
 pub fn describe(root: &Path, name: &str) -> Result<PoolInfo, Error> {
-    let found = store::describe(root, name).map_err(|error| {
-        let is_missing = error.kind() == store::ErrorKind::NotFound;
-        let Error { kind, sentence } = Error::from(error);
-        Error { kind: if is_missing { ErrorKind::NotFound } else { kind }, sentence }
-    })?;
+    let found = data::describe(root, name)?;
     Ok(PoolInfo {
-        name: found.name,
+        name: name.to_owned(),
         id: format!("{:016x}", found.id),
-        path: found.path.display().to_string(),
-        journal: found.journal.display().to_string(),
+        path: found.path,
+        journal: found.journal,
         journal_bytes: found.journal_bytes,
         index_bytes: found.index_bytes,
         segments: found.segments,

@@ -1,12 +1,9 @@
 //! Repairs a pool while no server has it open.
 
-use std::sync::Arc;
-
-use store::Directory;
-use volume::media::Media;
 use volume::repair::Repaired;
 
 use crate::clock::now;
+use crate::data::Data;
 use crate::error::Error;
 use crate::pools;
 
@@ -17,10 +14,9 @@ const MEMORY_BYTES: u64 = 64 << 20;
 ///
 /// # Errors
 /// The pool is in use, or cannot be repaired.
-pub fn repair(directory: &Directory, name: &str, changes_max: usize) -> Result<Repaired, Error> {
-    let media = Arc::new(directory.open_pool(name, None)?);
+pub fn repair(data: &Data, name: &str, changes_max: usize) -> Result<Repaired, Error> {
+    let media = data.open_pool(name, None)?.media;
     let options = pools::options(media.as_ref(), name, MEMORY_BYTES)?;
-    let media: Arc<dyn Media> = media;
     volume::repair::repair(&media, &options, changes_max, now())
         .map_err(|error| Error::failed(format!("cannot repair the pool {name:?}: {error}")))
 }

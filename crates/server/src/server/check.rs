@@ -3,11 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use store::Directory;
-
 use crate::admin;
 use crate::admin::api::types::VolumeInfo;
 use crate::config::{self, values};
+use crate::data::{self, Data};
 use crate::error::Error;
 use crate::exports::check_volumes;
 use crate::net::listener::check_address;
@@ -30,7 +29,7 @@ pub fn check(settings: &Settings) -> Result<(), Error> {
     check_certificate(api)?;
     admin::check_address(api)?;
     let (root, journal) = (&settings.data, settings.journal.as_deref());
-    let names = store::list_or_none(root)?;
+    let names = data::list_or_none(root)?;
     if names.is_empty() {
         check_volumes(&settings.exports, &[FIRST_VOLUME.into()], root)?;
         if let Some(journal) = journal {
@@ -40,7 +39,7 @@ pub fn check(settings: &Settings) -> Result<(), Error> {
     }
     // The names of volumes are in the pools: see `check_exports`.
     for name in names {
-        store::check_pool(root, &name, journal)?;
+        data::check_pool(root, &name, journal)?;
     }
     Ok(())
 }
@@ -67,17 +66,17 @@ pub fn check_exports(settings: &Settings, names: &[Arc<str>]) -> Result<(), Erro
 /// # Errors
 /// The names cannot be read.
 pub fn volume_names(root: &Path) -> Result<Vec<Arc<str>>, Error> {
-    if store::list_or_none(root)?.is_empty() {
+    if data::list_or_none(root)?.is_empty() {
         return Ok(Vec::new());
     }
     if admin::is_served(root) {
         let volumes: Vec<VolumeInfo> = admin::get(root, "/v1/volumes")?;
         return Ok(volumes.into_iter().map(|volume| volume.name.into()).collect());
     }
-    let directory = Directory::open_to_read(root)?;
+    let data = Data::open_to_read(root)?;
     let mut names = Vec::new();
-    for pool in directory.pools()? {
-        let found = pools::volume_names(&directory, &pool)?;
+    for pool in data.pools()? {
+        let found = pools::volume_names(&data, &pool)?;
         names.extend(found.into_iter().map(Arc::<str>::from));
     }
     Ok(names)

@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::slice;
 
-use store::Directory;
-
 use crate::clock::now;
+use crate::data::Data;
 use crate::error::Error;
 use crate::pools::{self, MediaUse, OpenPool};
 
@@ -16,26 +15,26 @@ const MEMORY_BYTES: u64 = 64 << 20;
 
 /// A data directory that this process has locked, with its pools.
 pub struct Unserved {
-    directory: Directory,
+    data: Data,
     pools: Vec<OpenPool>,
 }
 
 impl Unserved {
-    /// Opens all pools of `directory`.
+    /// Opens all pools of `data`.
     ///
     /// # Errors
     /// A pool cannot be opened.
-    pub fn open(directory: Directory) -> Result<Unserved, Error> {
-        let pools = directory.pools()?.iter().map(|name| open(&directory, name)).collect::<Result<_, _>>()?;
-        Ok(Unserved { directory, pools })
+    pub fn open(data: Data) -> Result<Unserved, Error> {
+        let pools = data.pools()?.iter().map(|name| open(&data, name)).collect::<Result<_, _>>()?;
+        Ok(Unserved { data, pools })
     }
 
-    /// Opens the pools of the data directory at `data`.
+    /// Opens the pools of the data directory at `root`.
     ///
     /// # Errors
     /// Another process uses it, or a pool cannot be opened.
-    pub fn at(data: &Path) -> Result<Unserved, Error> {
-        Unserved::open(Directory::open(data)?)
+    pub fn at(root: &Path) -> Result<Unserved, Error> {
+        Unserved::open(Data::open(root)?)
     }
 
     /// Returns the pools.
@@ -48,25 +47,25 @@ impl Unserved {
     ///
     /// # Errors
     /// A pool could not be closed cleanly.
-    pub fn close(self) -> Result<Directory, Error> {
+    pub fn close(self) -> Result<Data, Error> {
         self.pools.iter().try_for_each(close)?;
-        Ok(self.directory)
+        Ok(self.data)
     }
 }
 
-/// Describes the volumes of one pool of `directory`, whatever the state of the others.
+/// Describes the volumes of one pool of `data`, whatever the state of the others.
 ///
 /// # Errors
 /// The pool cannot be opened, read or closed.
-pub fn in_pool(directory: &Directory, name: &str) -> Result<Vec<VolumeInfo>, Error> {
-    let open = open(directory, name)?;
+pub fn in_pool(data: &Data, name: &str) -> Result<Vec<VolumeInfo>, Error> {
+    let open = open(data, name)?;
     let volumes = list(slice::from_ref(&open));
     let closed = close(&open);
     volumes.and_then(|volumes| closed.map(|()| volumes))
 }
 
-fn open(directory: &Directory, name: &str) -> Result<OpenPool, Error> {
-    pools::open(directory, name, None, MEMORY_BYTES, &MediaUse::default())
+fn open(data: &Data, name: &str) -> Result<OpenPool, Error> {
+    pools::open(data, name, None, MEMORY_BYTES, &MediaUse::default())
 }
 
 fn close(open: &OpenPool) -> Result<(), Error> {

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
+use server::data::Data;
 use server::error::Error;
 use server::pools::repair;
-use store::Directory;
 use volume::check::{CheckOptions, FaultKind, Obstacle, Report};
 use volume::repair::Repaired;
 
@@ -58,8 +58,8 @@ pub(super) fn run(arguments: &Check, name: &str, options: &CheckOptions) -> Outc
              without asking"
         )));
     }
-    let directory = Directory::open(&arguments.data)?;
-    let before = check_pool(&directory, name, options)?;
+    let data = Data::open(&arguments.data)?;
+    let before = check_pool(&data, name, options)?;
     let text = |text: &str| {
         if !arguments.json {
             print(text);
@@ -78,12 +78,12 @@ pub(super) fn run(arguments: &Check, name: &str, options: &CheckOptions) -> Outc
         text(&format!("{name}: nothing is changed\n"));
         return Ok(finish(arguments, name, (before.clone(), None, before)));
     }
-    let done = match repair(&directory, name, arguments.max_faults) {
+    let done = match repair(&data, name, arguments.max_faults) {
         Ok(done) => done,
         Err(error) => return Err(refused(arguments, name, &before, error)),
     };
     text(&told(name, &done));
-    let after = check_pool(&directory, name, options)?;
+    let after = check_pool(&data, name, options)?;
     text(&to_text(&arguments.data, name, &Ok(after.clone())));
     Ok(finish(arguments, name, (before, Some(done), after)))
 }

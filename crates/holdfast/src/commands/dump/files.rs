@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
+use server::data::Data;
 use server::error::{Error, ErrorKind};
-use store::Directory;
 use volume::attributes::{Attributes, FileType};
 use volume::files::{Entry, Files, Part};
 use volume::ids::Ino;
@@ -57,8 +57,8 @@ impl From<IndexError> for Stop {
 /// not exist.
 pub(super) fn run(data: &Path, (pool, volume): (&str, Option<&str>), to: &Path, json: bool) -> Outcome {
     let root = destination(to)?;
-    let directory = Directory::open_to_read(data)?;
-    let files = open(Arc::new(directory.open_pool(pool, None)?), pool, volume)?;
+    let data = Data::open_to_read(data)?;
+    let files = open(data.open_pool(pool, None)?.media, pool, volume)?;
     let mut copy = Copy {
         files: &files,
         root,

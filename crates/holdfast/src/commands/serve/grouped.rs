@@ -8,6 +8,7 @@ use std::thread;
 
 use node::handover::{self, Report};
 use rustix::process::{Signal, getpid, kill_process};
+use server::data;
 use server::error::Error;
 use server::group::Group;
 use store::Claim;
@@ -39,6 +40,11 @@ fn report(report: &Report) {
 
 /// Claims the data directory. It is not created: without its file system there would be an empty one.
 fn claim(data: &Path, node: &str) -> Result<Arc<Claim>, Error> {
+    if data::local(data)? != data {
+        return Err(Error::usage(
+            "the agent does not serve groups in a Ceph cluster yet: name a data directory as `data` of the group",
+        ));
+    }
     if store::list_or_none(data)?.is_empty() {
         let data = data.display();
         return Err(Error::failed(format!(

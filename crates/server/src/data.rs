@@ -1,0 +1,317 @@
+//! Where pools are: in a directory of this machine, or in a namespace of a Ceph cluster. Both are named by a path, which begins with
+//! `rados:` if it is a namespace.
+//!
+//! A server has files that are not in pools: its socket for administrators, tokens, rate limits. If its pools are in a cluster, these
+//! are in a directory of this machine ([`local`]).
+
+use std::env;
+use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rados::{Location, Namespace};
+use rustix::process::geteuid;
+use store::{Claim, Directory, NewPool};
+use volume::media::Media;
+
+use crate::error::Error;
+
+/// Names the directory of this machine for namespaces, in place of the usual ones.
+const LOCAL: &str = "HOLDFAST_LOCAL";
+
+/// That directory, if this user is the superuser or owns the directory above.
+const SYSTEM: &str = "/var/lib/holdfast/rados";
+
+/// The journal of a new pool in a cluster, bytes, if no size is chosen: each byte is written as often as there are copies.
+const RADOS_JOURNAL_BYTES: u64 = 256 << 20;
+
+/// Pools of a directory or a namespace, which this process has alone.
+pub struct Data {
+    root: PathBuf,
+    place: Place,
+}
+
+enum Place {
+    Directory(Directory),
+    Namespace(Box<Namespace>),
+}
+
+/// A pool, opened.
+pub struct Opened {
+    /// Its media.
+    pub media: Arc<dyn Media>,
+    /// Where its journal is.
+    pub journal: String,
+}
+
+/// Facts about a pool that are known without opening it.
+pub(crate) struct Description {
+    pub(crate) id: u64,
+    pub(crate) path: String,
+    pub(crate) journal: String,
+    pub(crate) journal_bytes: u64,
+    pub(crate) index_bytes: u64,
+    pub(crate) segments: u64,
+    pub(crate) segment_bytes: u64,
+    pub(crate) in_use_by: Option<u32>,
+}
+
+/// What other machines could take over: until when answers may leave.
+#[derive(Clone, Debug)]
+pub(crate) enum Hold {
+    Claim(Arc<Claim>),
+    Namespace(rados::Hold),
+}
+
+impl Hold {
+    /// Returns when answers may leave: never, if another machine has taken over.
+    pub(crate) fn wait(&self) {
+        match self {
+            Hold::Claim(claim) => claim.wait(),
+            Hold::Namespace(hold) => hold.wait(),
+        }
+    }
+}
+
+impl Data {
+    /// Takes the pools at `root`, which is created if there is nothing.
+    ///
+    /// # Errors
+    /// It is in use, or cannot be used.
+    pub fn open_or_create(root: &Path) -> Result<Data, Error> {
+        Data::take(root, Directory::open_or_create, Namespace::open_or_create)
+    }
+
+    /// Takes the existing pools at `root`.
+    ///
+    /// # Errors
+    /// There are none, they are in use, or cannot be used.
+    pub fn open(root: &Path) -> Result<Data, Error> {
+        Data::take(root, Directory::open, Namespace::open)
+    }
+
+    /// Takes the existing pools at `root` for commands that only read them. The superuser may do that in the directory of another
+    /// user too.
+    ///
+    /// # Errors
+    /// There are none, they are in use, or cannot be used.
+    pub fn open_to_read(root: &Path) -> Result<Data, Error> {
+        Data::take(root, Directory::open_to_read, Namespace::open)
+    }
+
+    fn take(
+        root: &Path,
+        directory: impl FnOnce(&Path) -> Result<Directory, store::Error>,
+        namespace: impl FnOnce(&Location, &Path) -> Result<Namespace, rados::Error>,
+    ) -> Result<Data, Error> {
+        match Location::parse(root)? {
+            Some(location) => {
+                let namespace = namespace(&location, &local_of(&location))?;
+                Ok(Data { root: root.to_owned(), place: Place::Namespace(Box::new(namespace)) })
+            }
+            None => {
+                let directory = directory(root)?;
+                Ok(Data { root: directory.root().to_owned(), place: Place::Directory(directory) })
+            }
+        }
+    }
+
+    /// Returns the absolute path of the directory, or the name of the namespace.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns the names of its pools, sorted.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn pools(&self) -> Result<Vec<String>, Error> {
+        match &self.place {
+            Place::Directory(directory) => Ok(directory.pools()?),
+            Place::Namespace(namespace) => Ok(namespace.pools()?),
+        }
+    }
+
+    /// Returns the names of the entries among its pools that are not pools, sorted.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn strays(&self) -> Result<Vec<String>, Error> {
+        match &self.place {
+            Place::Directory(directory) => Ok(directory.strays()?),
+            Place::Namespace(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Creates a pool. `initialize` writes the engine's first state; its error is a sentence.
+    pub(crate) fn create(
+        &self,
+        new: &NewPool<'_>,
+        initialize: impl FnOnce(&dyn Media) -> Result<(), String>,
+    ) -> Result<(), Error> {
+        match &self.place {
+            Place::Directory(directory) => Ok(directory.create(new, initialize)?),
+            Place::Namespace(namespace) => Ok(namespace.create(&in_cluster(new)?, initialize)?),
+        }
+    }
+
+    /// Opens a pool. `journal`, if given, is the directory of journals.
+    ///
+    /// # Errors
+    /// There is no such pool, or it cannot be used.
+    pub fn open_pool(&self, name: &str, journal: Option<&Path>) -> Result<Opened, Error> {
+        match &self.place {
+            Place::Directory(directory) => {
+                let media = directory.open_pool(name, journal)?;
+                let journal = media.journal().display().to_string();
+                Ok(Opened { media: Arc::new(media), journal })
+            }
+            Place::Namespace(namespace) => {
+                refuse_directories(None, journal)?;
+                let media = Arc::new(namespace.open_pool(name)?);
+                Ok(Opened { media, journal: self.root.display().to_string() })
+            }
+        }
+    }
+
+    /// Deletes a pool with all its data.
+    ///
+    /// # Errors
+    /// There is no such pool, or it cannot be deleted.
+    pub fn delete(&self, name: &str) -> Result<(), Error> {
+        match &self.place {
+            Place::Directory(directory) => Ok(directory.delete(name)?),
+            Place::Namespace(namespace) => Ok(namespace.delete(name)?),
+        }
+    }
+
+    /// Returns until when answers may leave, if another machine could take the pools over without this one's doing.
+    pub(crate) fn hold(&self) -> Option<Hold> {
+        match &self.place {
+            Place::Directory(_) => None,
+            Place::Namespace(namespace) => Some(Hold::Namespace(namespace.hold())),
+        }
+    }
+}
+
+fn in_cluster<'n>(new: &NewPool<'n>) -> Result<rados::NewPool<'n>, Error> {
+    refuse_directories(new.path, new.journal)?;
+    Ok(rados::NewPool { name: new.name, id: new.id, journal_bytes: new.journal_bytes })
+}
+
+/// Refuses to put a part of a pool of a cluster elsewhere.
+fn refuse_directories(path: Option<&Path>, journal: Option<&Path>) -> Result<(), Error> {
+    if path.or(journal).is_some() {
+        return Err(Error::usage(
+            "a pool in a Ceph cluster keeps its journal there: omit --journal and --path, and `journal` of the configuration",
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the directory of this machine that belongs to the pools at `root`.
+///
+/// # Errors
+/// The name is wrong.
+pub fn local(root: &Path) -> Result<PathBuf, Error> {
+    Ok(Location::parse(root)?.map_or_else(|| root.to_owned(), |location| local_of(&location)))
+}
+
+fn local_of(location: &Location) -> PathBuf {
+    let is_ours =
+        || std::fs::metadata("/var/lib/holdfast").is_ok_and(|found| found.uid() == geteuid().as_raw());
+    let above = match (env::var_os(LOCAL), env::var_os("HOME")) {
+        (Some(chosen), _) => PathBuf::from(chosen),
+        (None, Some(home)) if !geteuid().is_root() && !is_ours() => {
+            let state = env::var_os("XDG_STATE_HOME").filter(|path| path != OsStr::new(""));
+            state.map_or_else(|| Path::new(&home).join(".local/state"), PathBuf::from).join("holdfast/rados")
+        }
+        _ => PathBuf::from(SYSTEM),
+    };
+    above.join(location.file_name())
+}
+
+/// Returns the size of the journal of a new pool at `root`, unless another is chosen; `default` in a directory.
+#[must_use]
+pub fn journal_bytes(root: &Path, default: u64) -> u64 {
+    if Location::is_one(root) { RADOS_JOURNAL_BYTES } else { default }
+}
+
+/// Returns the names of the pools at `root`, sorted. Needs no lock.
+pub(crate) fn list(root: &Path) -> Result<Vec<String>, Error> {
+    match Location::parse(root)? {
+        Some(location) => Ok(rados::list(&location)?),
+        None => Ok(store::list(root)?),
+    }
+}
+
+/// Returns the names of the pools at `root`: none if there is nothing yet. Changes nothing and needs no lock.
+///
+/// # Errors
+/// They cannot be read, or pools cannot be there.
+pub fn list_or_none(root: &Path) -> Result<Vec<String>, Error> {
+    match Location::parse(root)? {
+        Some(location) => Ok(rados::list_or_none(&location)?),
+        None => Ok(store::list_or_none(root)?),
+    }
+}
+
+/// Refuses a `root` that cannot have pools. Does not ask a cluster.
+pub(crate) fn check_root(root: &Path) -> Result<(), Error> {
+    match Location::parse(root)? {
+        Some(_) => Ok(()),
+        None => Ok(store::list_or_none(root).map(drop)?),
+    }
+}
+
+/// Describes a pool at `root`. Needs no lock.
+pub(crate) fn describe(root: &Path, name: &str) -> Result<Description, Error> {
+    let Some(location) = Location::parse(root)? else {
+        let found = store::describe(root, name).map_err(|error| {
+            let is_missing = error.kind() == store::ErrorKind::NotFound;
+            Error::from(error).not_found_if(is_missing)
+        })?;
+        return Ok(Description {
+            id: found.id,
+            path: found.path.display().to_string(),
+            journal: found.journal.display().to_string(),
+            journal_bytes: found.journal_bytes,
+            index_bytes: found.index_bytes,
+            segments: found.segments,
+            segment_bytes: found.segment_bytes,
+            in_use_by: found.in_use_by,
+        });
+    };
+    let found = rados::describe(&location, name)?;
+    Ok(Description {
+        id: found.id,
+        path: if found.data_pool == location.pool {
+            location.to_string()
+        } else {
+            format!("{location} ({})", found.data_pool)
+        },
+        journal: location.to_string(),
+        journal_bytes: found.journal_bytes,
+        index_bytes: found.index_bytes,
+        segments: found.segments,
+        segment_bytes: found.segment_bytes,
+        in_use_by: None,
+    })
+}
+
+/// Checks whether there can be a new pool at `root`, where there need be nothing yet. Changes nothing and needs no lock.
+pub(crate) fn check_new(root: &Path, new: &NewPool<'_>) -> Result<(), Error> {
+    match Location::parse(root)? {
+        Some(location) => Ok(rados::check_new(&location, &in_cluster(new)?)?),
+        None => Ok(store::check_new(root, new)?),
+    }
+}
+
+/// Checks what [`Data::open_pool`] checks before it opens a pool's files. Changes nothing and needs no lock.
+pub(crate) fn check_pool(root: &Path, name: &str, journal: Option<&Path>) -> Result<(), Error> {
+    match Location::parse(root)? {
+        Some(_) => refuse_directories(None, journal),
+        None => Ok(store::check_pool(root, name, journal)?),
+    }
+}
