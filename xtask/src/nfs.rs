@@ -104,6 +104,16 @@ impl Results<'_> {
         handle.map(<[u8]>::to_vec).ok_or_else(|| "a reply has no handle".to_owned())
     }
 
+    /// Decodes the data that READ returns, after attributes of the file. Returns whether it ends there.
+    pub(crate) fn data(&self) -> Result<(&[u8], bool), String> {
+        const ATTRIBUTES_BYTES: usize = 84;
+        let after = if self.word(4)? == 1 { 8 + ATTRIBUTES_BYTES } else { 8 };
+        let count = usize::try_from(self.word(after)?).unwrap_or(usize::MAX);
+        let is_last = self.word(after + 4)? != 0;
+        let data = self.0.get(after + 12..).and_then(|data| data.get(..count));
+        data.map(|data| (data, is_last)).ok_or_else(|| "a reply of READ is too short".to_owned())
+    }
+
     /// Decodes the handle of a new object, which follows the status and a flag.
     pub(crate) fn new_handle(&self) -> Result<Vec<u8>, String> {
         if self.word(4)? != 1 { Err("a reply has no handle".to_owned()) } else { self.handle(8) }

@@ -30,6 +30,10 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("prometheus", "prometheus"),
     ("ocf-tester", "resource-agents"),
     ("xmllint", "libxml2-utils"),
+    ("ceph-mon", "ceph-mon"),
+    ("ceph-osd", "ceph-osd"),
+    ("ceph-mgr", "ceph-mgr"),
+    ("ceph", "ceph-common"),
 ];
 
 /// Programs, and the crates that provide them.

@@ -10,7 +10,7 @@ use super::lab::{Lab, Peer, Version};
 use super::libnfs::Client;
 use super::{
     Options, bench, calls, copies, delegations, full_names, homes, hostile, installed, kill, metrics,
-    package, pair, rates, remove, scratch, tenants, volumes,
+    package, pair, rados, rates, remove, scratch, tenants, volumes,
 };
 use crate::process::{self, root};
 
@@ -94,6 +94,7 @@ const ALL: &[Scenario] = &[
     Scenario { name: "rates", seconds: 240, foreign: false, versions: &[V3], run: rates::run },
     Scenario { name: "kill", seconds: 90, foreign: true, versions: &[V3, V41, V42], run: kill::run },
     Scenario { name: "pair", seconds: 180, foreign: false, versions: &[V42], run: pair::run },
+    Scenario { name: "rados", seconds: 180, foreign: false, versions: &[V3], run: rados::run },
     Scenario { name: "volumes", seconds: 120, foreign: false, versions: &[V42], run: volumes::run },
     Scenario { name: "source-tree", seconds: 450, foreign: true, versions: &[V3], run: source_tree },
 ];

@@ -1,0 +1,261 @@
+//! A server on a Ceph cluster of its own: it is killed, stopped while another takes its pools over, an OSD hangs, the pool fills.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+
+use super::Options;
+use super::lab::Lab;
+use crate::nfs::{NOSPC, OK, Procedure};
+use crate::process::{self, random_bytes, root, target_directory};
+
+use node::{Caller, Node};
+
+mod node;
+
+/// Files written before each fault.
+const FILES: usize = 60;
+
+/// The size of the largest of them in bytes: some are in the journal, some in segments.
+const FILE_BYTES_MAX: usize = 200_000;
+
+/// How long an OSD is stopped.
+const HUNG: Duration = Duration::from_secs(4);
+
+/// Within which a process that lost the namespace must be gone, once it runs again.
+const GONE: Duration = Duration::from_secs(5);
+
+/// Time limit of a takeover: the lease that is watched, and opening.
+const TAKEOVER: Duration = Duration::from_secs(20);
+
+/// Runs the scenario. Returns a note with the times of the restart and the takeover.
+pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
+    let ceph = Ceph::start(&lab.folder)?;
+    let mut model = Model { random: Rng::with_seed(options.seed), files: BTreeMap::new(), made: 0 };
+    let mut node = Node::start(&ceph, "a")?;
+    model.write(&mut node.caller()?, FILES)?;
+    let restart = node.kill_and_restart()?;
+    model.verify(&mut node.caller()?)?;
+    node.stop()?;
+    check(&ceph)?;
+
+    let takeover = take_over(&ceph, &mut model)?;
+    let mut node = Node::start(&ceph, "b")?;
+    hang(&ceph, &node, &mut model)?;
+    fill(&ceph, &node, &mut model)?;
+    model.verify(&mut node.caller()?)?;
+    node.kill_and_restart()?;
+    model.verify(&mut node.caller()?)?;
+    node.stop()?;
+    check(&ceph)?;
+    Ok(format!(
+        "{} files, first reply {} ms after kill -9, {} ms after a takeover began",
+        model.files.len(),
+        restart.as_millis(),
+        takeover.as_millis()
+    ))
+}
+
+/// A cluster, ended on drop.
+struct Ceph {
+    folder: PathBuf,
+    /// For the directories of servers on this machine.
+    locals: PathBuf,
+}
+
+impl Ceph {
+    fn start(folder: &Path) -> Result<Ceph, String> {
+        let (folder, locals) = (folder.join("ceph"), folder.join("local"));
+        let ceph = Ceph { folder, locals };
+        process::output(ceph.script().arg("start").arg(&ceph.folder))?;
+        Ok(ceph)
+    }
+
+    fn script(&self) -> Command {
+        Command::new(root().join("e2e/ceph"))
+    }
+
+    fn configuration(&self) -> PathBuf {
+        self.folder.join("ceph.conf")
+    }
+
+    /// Runs `ceph` as the cluster's administrator.
+    fn administer(&self, words: &[&str]) -> Result<String, String> {
+        process::output(Command::new("ceph").args(words).env("CEPH_CONF", self.configuration()))
+    }
+
+    /// Signals a daemon.
+    fn signal(&self, daemon: &str, signal: &str) -> Result<(), String> {
+        let file = self.folder.join("pid").join(daemon);
+        let pid = fs::read_to_string(&file).map_err(process::at(&file))?;
+        process::output(Command::new("kill").args(["-s", signal, pid.trim()])).map(drop)
+    }
+
+    /// Runs a command of the program under test as on the machine `local`.
+    fn holdfast(&self, local: &str) -> Command {
+        let mut command = Command::new(target_directory().join("release/holdfast"));
+        command.env("CEPH_CONF", self.configuration()).env("HOLDFAST_LOCAL", self.locals.join(local));
+        command
+    }
+}
+
+impl Drop for Ceph {
+    fn drop(&mut self) {
+        let _ = self.script().arg("stop").arg(&self.folder).status();
+    }
+}
+
+/// Where the pools are.
+const DATA: &str = "rados:holdfast@nfs/e2e";
+
+/// Checks all pools, which nobody serves.
+fn check(ceph: &Ceph) -> Result<(), String> {
+    process::output(ceph.holdfast("a").args(["check", DATA])).map(drop)
+}
+
+/// What was acknowledged.
+struct Model {
+    random: Rng,
+    files: BTreeMap<String, Vec<u8>>,
+    made: usize,
+}
+
+impl Model {
+    /// Writes files, each acknowledged as durable.
+    fn write(&mut self, caller: &mut Caller, count: usize) -> Result<(), String> {
+        for _ in 0..count {
+            self.made += 1;
+            let name = format!("file-{}", self.made);
+            let length = self.random.usize(1..FILE_BYTES_MAX);
+            let content = random_bytes(&mut self.random, length);
+            match caller.put(&name, &content)? {
+                OK => drop(self.files.insert(name, content)),
+                status => return Err(format!("writing {name}: status {status}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn verify(&self, caller: &mut Caller) -> Result<(), String> {
+        for (name, content) in &self.files {
+            if caller.get(name)? != *content {
+                return Err(format!("{name} has other contents than were acknowledged"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A second machine takes over from one that is stopped, which then runs again. Returns the time to the first reply.
+fn take_over(ceph: &Ceph, model: &mut Model) -> Result<Duration, String> {
+    let mut old = Node::start(ceph, "a")?;
+    model.write(&mut old.caller()?, FILES / 4)?;
+    let refused = ceph.holdfast("b").args(["serve", DATA, "--listen", "127.0.0.1:0"]).output();
+    let refused = refused.map_err(|error| format!("holdfast: {error}"))?;
+    let why = String::from_utf8_lossy(&refused.stderr);
+    if refused.status.success() || !why.contains("is in use by the machine") {
+        return Err(format!("a second server started beside the first, or said: {why}"));
+    }
+    old.signal("STOP");
+    let start = Instant::now();
+    let new = Node::start(ceph, "b")?;
+    let takeover = start.elapsed();
+    if takeover > TAKEOVER {
+        return Err(format!("the takeover took {} ms", takeover.as_millis()));
+    }
+    model.verify(&mut new.caller()?)?;
+    old.signal("CONT");
+    let gone = old.await_death(GONE)?;
+    model.write(&mut new.caller()?, FILES / 4)?;
+    model.verify(&mut new.caller()?)?;
+    if !gone.contains("signal: 9") {
+        return Err(format!("the server that lost its pools ended with {gone}"));
+    }
+    new.stop()?;
+    check(ceph)?;
+    Ok(takeover)
+}
+
+/// An OSD is stopped and continued: calls wait, and none fails.
+fn hang(ceph: &Ceph, node: &Node, model: &mut Model) -> Result<(), String> {
+    ceph.signal("osd.1", "STOP")?;
+    let mut caller = node.caller()?;
+    let continued = thread::scope(|scope| {
+        let continued = scope.spawn(|| {
+            thread::sleep(HUNG);
+            ceph.signal("osd.1", "CONT")
+        });
+        let start = Instant::now();
+        let written = model.write(&mut caller, FILES / 4);
+        let waited = start.elapsed();
+        continued.join().map_err(|_| "the thread that continues the OSD panicked".to_owned())??;
+        written?;
+        if waited < HUNG / 2 {
+            Err(format!("nothing waited for the OSD: {} ms", waited.as_millis()))
+        } else {
+            Ok(())
+        }
+    });
+    continued?;
+    model.verify(&mut node.caller()?)
+}
+
+/// The pool becomes full: writing is refused, removing works, and afterwards writing works again.
+fn fill(ceph: &Ceph, node: &Node, model: &mut Model) -> Result<(), String> {
+    let ratios = |near: &str, backfill: &str, full: &str| {
+        for (which, ratio) in [("nearfull", near), ("backfillfull", backfill), ("full", full)] {
+            ceph.administer(&["osd", &format!("set-{which}-ratio"), ratio])?;
+        }
+        Ok::<(), String>(())
+    };
+    ratios("0.001", "0.002", "0.003")?;
+    let mut caller = node.caller()?;
+    let content = random_bytes(&mut model.random, 1 << 20);
+    let start = Instant::now();
+    let mut refused = false;
+    for number in 0..1000 {
+        let name = format!("filler-{number}");
+        match caller.put(&name, &content)? {
+            OK => drop(model.files.insert(name, content.clone())),
+            NOSPC => {
+                refused = true;
+                caller.remove(&name)?;
+                break;
+            }
+            status => return Err(format!("writing to a full pool: status {status}")),
+        }
+    }
+    if !refused {
+        return Err("the full pool refused nothing".to_owned());
+    }
+    let victims: Vec<String> = model.files.keys().take(FILES / 4).cloned().collect();
+    for name in victims {
+        caller.remove(&name)?;
+        model.files.remove(&name);
+    }
+    model.verify(&mut caller)?;
+    ratios("0.95", "0.96", "0.97")?;
+    while start.elapsed() < Duration::from_secs(60) {
+        match caller.put("after", &content)? {
+            OK => {
+                model.files.insert("after".to_owned(), content);
+                return Ok(());
+            }
+            NOSPC => thread::sleep(Duration::from_millis(500)),
+            status => return Err(format!("writing after the pool was full: status {status}")),
+        }
+    }
+    Err("nothing can be written although the pool has space again".to_owned())
+}
+
+impl Caller {
+    fn remove(&mut self, name: &str) -> Result<(), String> {
+        let root = self.root.clone();
+        self.connection.drop_name(Procedure::Remove, &root, name)
+    }
+}

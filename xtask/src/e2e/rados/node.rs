@@ -1,0 +1,183 @@
+//! A server on a Ceph cluster, and a client of it.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Ceph, DATA};
+use crate::nfs::{Connection, MOUNT, NFS, NOSPC, OK, Procedure};
+use crate::process;
+
+/// Time limit of a call, an OSD that hangs included.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Time limit from a server's start to its first reply, and from SIGTERM to its end.
+const START: Duration = Duration::from_secs(60);
+
+/// Interval between attempts.
+const POLL: Duration = Duration::from_millis(5);
+
+/// Bytes of a call.
+const TRANSFER: usize = 64 << 10;
+
+/// FILE_SYNC.
+const DURABLE: u32 = 2;
+
+/// NFS3ERR_NOENT.
+const MISSING: u32 = 2;
+
+/// A server, killed on drop.
+pub(super) struct Node<'c> {
+    ceph: &'c Ceph,
+    local: &'static str,
+    address: SocketAddr,
+    child: Child,
+}
+
+impl<'c> Node<'c> {
+    /// Starts a server as on the machine `local`, and waits for its first reply.
+    pub(super) fn start(ceph: &'c Ceph, local: &'static str) -> Result<Node<'c>, String> {
+        let address = process::free_address()?;
+        let child = spawn(ceph, local, address)?;
+        let mut node = Node { ceph, local, address, child };
+        node.await_reply()?;
+        Ok(node)
+    }
+
+    fn await_reply(&mut self) -> Result<(), String> {
+        let end = Instant::now() + START;
+        while Instant::now() < end {
+            if self.caller().is_ok() {
+                return Ok(());
+            }
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(format!("the server on the machine {} ended: {status}", self.local));
+            }
+            thread::sleep(POLL);
+        }
+        Err(format!("the server on the machine {} does not answer", self.local))
+    }
+
+    /// Kills the server and starts it again. Returns the time to its first reply.
+    pub(super) fn kill_and_restart(&mut self) -> Result<Duration, String> {
+        process::stop(&mut self.child);
+        let start = Instant::now();
+        self.child = spawn(self.ceph, self.local, self.address)?;
+        self.await_reply()?;
+        Ok(start.elapsed())
+    }
+
+    pub(super) fn signal(&self, name: &str) {
+        process::signal(&self.child, name);
+    }
+
+    /// Waits until the process is gone. Returns how it ended.
+    pub(super) fn await_death(&mut self, patience: Duration) -> Result<String, String> {
+        match process::wait(&mut self.child, patience) {
+            Some(status) => Ok(status.to_string()),
+            None => Err("the server that lost its pools runs on".to_owned()),
+        }
+    }
+
+    /// Has the server stop.
+    pub(super) fn stop(mut self) -> Result<(), String> {
+        self.signal("TERM");
+        match process::wait(&mut self.child, START) {
+            Some(status) if status.success() => Ok(()),
+            status => Err(format!("the server did not stop: {status:?}")),
+        }
+    }
+
+    /// Mounts the volume.
+    pub(super) fn caller(&self) -> Result<Caller, String> {
+        let words = |error: std::io::Error| format!("{}: {error}", self.address);
+        let mut mount = Connection::open(self.address, MOUNT, PATIENCE).map_err(words)?;
+        // Procedure 1 is GETATTR in NFS and MNT in MOUNT.
+        let results = mount.ask(Procedure::Getattr, &[OK], |path| {
+            path.opaque(b"/main");
+        })?;
+        let root = results.handle(4)?;
+        let connection = Connection::open(self.address, NFS, PATIENCE).map_err(words)?;
+        Ok(Caller { connection, root })
+    }
+}
+
+impl Drop for Node<'_> {
+    fn drop(&mut self) {
+        process::stop(&mut self.child);
+    }
+}
+
+fn spawn(ceph: &Ceph, local: &str, address: SocketAddr) -> Result<Child, String> {
+    let path = ceph.folder.with_file_name(format!("log-{local}"));
+    let log = File::options().create(true).append(true).open(&path).map_err(process::at(&path))?;
+    let again = log.try_clone().map_err(process::at(&path))?;
+    let server = ceph.holdfast(local);
+    // The server is killed when this process ends.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]).arg(server.get_program());
+    command.args(["serve", DATA, "--journal-size", "32 MiB", "--listen", &address.to_string()]);
+    command.envs(server.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    process::start(command.stdout(log).stderr(again))
+}
+
+/// A client with the root directory of the volume.
+pub(super) struct Caller {
+    pub(super) connection: Connection,
+    pub(super) root: Vec<u8>,
+}
+
+impl Caller {
+    /// Makes a file with this content. Returns the status of the first call that fails for want of space.
+    pub(super) fn put(&mut self, name: &str, content: &[u8]) -> Result<u32, String> {
+        let root = self.root.clone();
+        let created = self.connection.ask(Procedure::Create, &[OK, NOSPC], |arguments| {
+            arguments.opaque(&root).opaque(name.as_bytes()).word(0).mode(0o644);
+        })?;
+        if created.status()? == NOSPC {
+            return Ok(NOSPC);
+        }
+        let file = created.new_handle()?;
+        for (number, part) in content.chunks(TRANSFER).enumerate() {
+            let length = u32::try_from(part.len()).expect("a part is small");
+            let written = self.connection.ask(Procedure::Write, &[OK, NOSPC], |arguments| {
+                arguments
+                    .opaque(&file)
+                    .long((number * TRANSFER) as u64)
+                    .word(length)
+                    .word(DURABLE)
+                    .opaque(part);
+            })?;
+            if written.status()? == NOSPC {
+                return Ok(NOSPC);
+            }
+        }
+        Ok(OK)
+    }
+
+    /// Returns the content of a file.
+    pub(super) fn get(&mut self, name: &str) -> Result<Vec<u8>, String> {
+        let root = self.root.clone();
+        let found = self.connection.ask(Procedure::Lookup, &[OK, MISSING], |arguments| {
+            arguments.opaque(&root).opaque(name.as_bytes());
+        })?;
+        if found.status()? == MISSING {
+            return Err(format!("{name} is missing"));
+        }
+        let file = found.handle(4)?;
+        let mut content = Vec::new();
+        loop {
+            let read = self.connection.ask(Procedure::Read, &[OK], |arguments| {
+                let length = u32::try_from(TRANSFER).expect("a part is small");
+                arguments.opaque(&file).long(content.len() as u64).word(length);
+            })?;
+            let (part, is_last) = read.data()?;
+            content.extend_from_slice(part);
+            if is_last {
+                return Ok(content);
+            }
+        }
+    }
+}
