@@ -178,8 +178,10 @@ fn nothing_acknowledged_is_lost_and_earlier_owners_change_nothing() {
 fn a_pool_is_removed_without_a_trace() {
     let objects = new_pool();
     let owner = Owner::new(&objects, 2);
-    assert!(owner.write("file", &vec![1; 12 << 20]));
-    owner.background();
+    for number in 0..5 {
+        assert!(owner.write(&format!("file-{number}"), &vec![1; 2 << 20]));
+        owner.background();
+    }
     assert!(objects.names("0000000000000007/segment/").len() > 1);
     drop(owner);
     take(&objects, 3);

@@ -346,7 +346,9 @@ mod tests {
             let objects: Arc<dyn Objects> = Arc::<MemoryObjects>::clone(&self.objects);
             let takeover: Arc<dyn Takeover> = Arc::<Counter>::clone(&self.counter);
             let lost = Arc::clone(&self.lost);
-            let on_lost: OnLost = Arc::new(move |_| drop(lost.fetch_add(1, Ordering::SeqCst)));
+            let on_lost: OnLost = Arc::new(move |_| {
+                lost.fetch_add(1, Ordering::SeqCst);
+            });
             Tenancy::take(objects, takeover, identity(node, instance), on_lost)
         }
     }

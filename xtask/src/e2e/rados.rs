@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use fastrand::Rng;
 use super::Options;
 use super::lab::Lab;
 use crate::nfs::{NOSPC, OK, Procedure};
-use crate::process::{self, random_bytes, root, target_directory};
+use crate::process::{self, random_bytes, root};
 
 use node::{Caller, Node};
 
@@ -35,7 +35,7 @@ const TAKEOVER: Duration = Duration::from_secs(20);
 
 /// Runs the scenario. Returns a note with the times of the restart and the takeover.
 pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
-    let ceph = Ceph::start(&lab.folder)?;
+    let ceph = Ceph::start(lab)?;
     let mut model = Model { random: Rng::with_seed(options.seed), files: BTreeMap::new(), made: 0 };
     let mut node = Node::start(&ceph, "a")?;
     model.write(&mut node.caller()?, FILES)?;
@@ -53,6 +53,9 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     model.verify(&mut node.caller()?)?;
     node.stop()?;
     check(&ceph)?;
+    drop(ceph);
+    // On a directory, and checked when it has stopped.
+    lab.start()?;
     Ok(format!(
         "{} files, first reply {} ms after kill -9, {} ms after a takeover began",
         model.files.len(),
@@ -66,12 +69,13 @@ struct Ceph {
     folder: PathBuf,
     /// For the directories of servers on this machine.
     locals: PathBuf,
+    binary: PathBuf,
 }
 
 impl Ceph {
-    fn start(folder: &Path) -> Result<Ceph, String> {
-        let (folder, locals) = (folder.join("ceph"), folder.join("local"));
-        let ceph = Ceph { folder, locals };
+    fn start(lab: &Lab) -> Result<Ceph, String> {
+        let (folder, locals) = (lab.folder.join("ceph"), lab.folder.join("local"));
+        let ceph = Ceph { folder, locals, binary: lab.binary() };
         process::output(ceph.script().arg("start").arg(&ceph.folder))?;
         Ok(ceph)
     }
@@ -98,7 +102,7 @@ impl Ceph {
 
     /// Runs a command of the program under test as on the machine `local`.
     fn holdfast(&self, local: &str) -> Command {
-        let mut command = Command::new(target_directory().join("release/holdfast"));
+        let mut command = Command::new(&self.binary);
         command.env("CEPH_CONF", self.configuration()).env("HOLDFAST_LOCAL", self.locals.join(local));
         command
     }

@@ -40,7 +40,8 @@ const EXAMPLES: &str = "Examples:
 #[derive(Debug, Default, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
-    /// The data directory; created with a volume "main" if it does not exist [default: `data` of the configuration file]
+    /// The data directory, or rados:POOL for a pool of a Ceph cluster; a volume "main" is created if there is nothing yet
+    /// [default: `data` or `store` of the configuration file]
     #[arg(value_name = "DATA")]
     data: Option<PathBuf>,
     /// Address and port to listen on, such as 127.0.0.1:2049 or [::]:2049; may be repeated [default: 127.0.0.1:2049]

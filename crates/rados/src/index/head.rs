@@ -59,15 +59,17 @@ pub(super) fn encode(change: &Change, out: &mut Vec<u8>) {
 /// Reads all records, and passes them on in order, each with where it ends.
 pub(super) fn decode(bytes: &[u8], mut visit: impl FnMut(&Change, usize)) -> io::Result<()> {
     let mut rest = Fields(bytes);
-    while rest.0.iter().any(|byte| *byte != 0) {
+    loop {
         let (length, checksum) = (rest.u32()?, rest.u32()?);
         let body = rest.take(usize::try_from(length).map_err(|_| damaged())?)?;
         if crc32c::crc32c(body) != checksum {
             return Err(damaged());
         }
         visit(&decode_record(body)?, bytes.len() - rest.0.len());
+        if rest.0.iter().all(|byte| *byte == 0) {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
 fn decode_record(body: &[u8]) -> io::Result<Change> {

@@ -128,7 +128,11 @@ impl PagedFile {
             let length = [Step::Create, Step::SetLength(OBJECT_BYTES)];
             let allocated: Vec<Pending> =
                 (from..to).map(|object| self.owned.start_unguarded(&name(object), &length)).collect();
-            wait_for_all(allocated)?;
+            if let Err(error) = wait_for_all(allocated) {
+                // Those that were made are in the way of the next attempt.
+                self.owned.remove_all((from..to).map(name))?;
+                return Err(error);
+            }
             writer.allocated = to;
         }
         let records = writer.head_bytes.0 + bytes.div_ceil(BLOCK_BYTES) * head::MOVED_BYTES;
@@ -138,6 +142,16 @@ impl PagedFile {
             writer.head_length = length;
         }
         Ok(())
+    }
+
+    /// Allocates what syncs may need, before anything is written that they would have to store: a write can be refused for want of
+    /// space, but after a failed sync the index is closed.
+    fn prepare_sync(&self, writer: &mut Writer) -> io::Result<()> {
+        let next = self.state().map.next;
+        if writer.allocated >= next + OBJECTS_AHEAD {
+            return Ok(());
+        }
+        self.allocate(writer, OBJECTS_AHEAD * OBJECT_BYTES)
     }
 
     /// Has blocks of objects that are mostly dead, or small, written again.
@@ -268,6 +282,7 @@ impl PagedFile {
     }
 
     pub(super) fn write_all(&self, writer: &mut Writer, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.prepare_sync(writer)?;
         let (mut at, mut rest) = (offset, bytes);
         while !rest.is_empty() {
             let within = usize::try_from(at % BLOCK_BYTES).expect("within a block");
@@ -276,6 +291,7 @@ impl PagedFile {
             at += part.len() as u64;
             rest = after;
             if self.state().dirty.len() >= SLOTS_USIZE {
+                self.prepare_sync(writer)?;
                 self.spill(writer)?;
             }
         }
