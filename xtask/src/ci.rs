@@ -14,7 +14,7 @@ cargo xtask ci STAGE...|all: run stages as continuous integration does, in the o
   smoke   formatting, lints without a warning, tidy
   readme  the commands of README.md, in a clean clone
   test    every test of the workspace
-  sim     the reference model, simulated crashes and simulated NFSv4 clients, with fixed and fresh seeds
+  sim     the reference model, simulated crashes, NFSv4 clients and takeovers, with fixed and fresh seeds
   fuzz    each parser for 20 seconds, from golden messages and from random bytes; then libFuzzer (needs a C++ compiler)
   instructions
           instructions per operation, compared with docs/instructions.json (needs valgrind)
@@ -94,6 +94,7 @@ fn sim(report: &mut Report) {
     run("sim: damaged indexes, fresh seeds", 3, &["damage", "--points", "1000"]);
     run("sim: NFSv4, fixed seeds", 2, &["nfs4", "--runs", "400", "--points", "100000", "--seed", "1"]);
     run("sim: NFSv4, fresh seeds", 3, &["nfs4", "--runs", "800", "--points", "100000"]);
+    run("sim: takeovers, fresh seeds", 4, &["failover", "--points", "50000"]);
 }
 
 fn fuzz(report: &mut Report) {

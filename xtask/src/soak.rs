@@ -21,6 +21,8 @@ cargo xtask soak: long runs of the simulations, fuzzers and scenarios.
                                     simulated crashes, 200,000 by default; a seed replays a run
   soak nfs4 [--runs N] [--points N] [--seed S]
                                     simulated NFSv4 clients, 5,000 runs by default; a point is a server crash
+  soak failover [--points N] [--seed S]
+                                    simulated nodes that take over from each other, 100,000 schedules by default
   soak damage [--points N] [--seed S]
                                     each block of an index damaged; then crashes while an index is replaced, 20,000 by default
   soak kill [--rounds N]            kill -9 under real clients, 200 rounds by default (needs root)
@@ -37,6 +39,7 @@ pub(crate) fn command(arguments: &[&str]) -> ExitCode {
     match arguments {
         ["crash", rest @ ..] => simulated("crash", rest, &["--points", "200000"]),
         ["nfs4", rest @ ..] => simulated("nfs4", rest, &["--runs", "5000", "--points", "1000000"]),
+        ["failover", rest @ ..] => simulated("failover", rest, &["--points", "100000"]),
         ["damage", rest @ ..] => damage(rest),
         ["kill"] => e2e::command(&["kill", "--rounds", "200"]),
         ["kill", "--rounds", rounds] => e2e::command(&["kill", "--rounds", rounds]),

@@ -17,7 +17,7 @@ const TEXT_FROM: usize = 48;
 const _: () = assert!(TEXT_FROM + 2 * NAME_BYTES_MAX + ADDRESSES_BYTES_MAX <= LEASE_BYTES);
 
 /// How often the lease of a group was taken. What an owner stores carries its epoch, and higher ones win.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u32);
 
 impl Epoch {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`proofs`] | runs that must find nothing wrong, and planted faults that they must find |
 //! | [`nfs4`] | many NFSv4 clients on a network that loses and repeats messages, and a server that crashes |
+//! | [`failover`] | nodes that take over a group from each other, over one store of objects |
 //! | [`run`] | engine and model in lockstep |
 //! | [`transport`] | how clients reach a volume: engine calls, or NFSv3 over RPC |
 //! | [`engine`] | creates, opens and reads volumes |
@@ -21,6 +22,7 @@
 pub mod call;
 pub mod compound;
 pub mod engine;
+pub mod failover;
 pub mod media;
 pub mod model;
 pub mod nfs4;

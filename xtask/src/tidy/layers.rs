@@ -20,7 +20,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("address", &[]),
     ("node", &["wire", "store", "address"]),
     ("cluster", &["volume"]),
-    ("sim", &["wire", "volume", "nfs"]),
+    ("sim", &["wire", "volume", "nfs", "cluster"]),
     ("holdfast", &["wire", "volume", "store", "nfs", "server", "load", "node"]),
     ("xtask", &[]),
 ];

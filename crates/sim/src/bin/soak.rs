@@ -1,13 +1,13 @@
 //! Runs the simulation for as long as asked: `soak crash --points 200000 [--seed S]`, `soak model --runs 100 [--seed
-//! S]`, `soak nfs4 --runs 1000 [--seed S]`.
+//! S]`, `soak nfs4 --runs 1000 [--seed S]`, `soak failover --points 100000 [--seed S]`.
 //!
 //! A seed determines everything that a run does. A failure prints its seed and the shrunk events.
 
 use std::process::ExitCode;
 use std::time::Instant;
 
-use sim::nfs4;
 use sim::proofs::{crash, damage, full_device, media_faults, model};
+use sim::{failover, nfs4};
 
 /// Events of one model run.
 const MODEL_EVENTS: usize = 1500;
@@ -30,7 +30,7 @@ struct Arguments {
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let usage = "usage: soak crash|model|full|faults|damage|nfs4 [--points N] [--runs N] [--seed S]";
+    let usage = "usage: soak crash|model|full|faults|damage|nfs4|failover [--points N] [--runs N] [--seed S]";
     let mut given = std::env::args().skip(1);
     let what = given.next().ok_or(usage)?;
     let fresh =
@@ -143,6 +143,26 @@ fn nfs4_clients(arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
+/// A point is a schedule; a tenth as many more follow in which the store hangs and nothing may move.
+fn takeovers(arguments: &Arguments) -> Result<(), String> {
+    let (ways, tally) = failover::every_boundary(failover::Planted::Nothing)?;
+    println!("{ways} ways of a takeover, {tally:?}, no failure");
+    let schedules = |count: u64, plan: &failover::Plan| {
+        let (began, mut sum) = (Instant::now(), failover::Tally::default());
+        for number in 0..count {
+            sum.add(&failover::run(arguments.seed + number, plan)?);
+            if (number + 1) % 10_000 == 0 {
+                println!("{} schedules, {} s, {sum:?}", number + 1, began.elapsed().as_secs());
+            }
+        }
+        println!("{count} schedules from seed {}, {sum:?}, no failure", arguments.seed);
+        Ok::<(), String>(())
+    };
+    schedules(arguments.points, &failover::Plan::default())?;
+    let hangs = failover::Plan { only_hangs: true, ..failover::Plan::default() };
+    schedules(arguments.points / 10, &hangs)
+}
+
 fn main() -> ExitCode {
     let done = arguments().and_then(|arguments| {
         println!("seed {}", arguments.seed);
@@ -153,8 +173,9 @@ fn main() -> ExitCode {
             "faults" => failing_media(&arguments),
             "damage" => damaged_indexes(&arguments),
             "nfs4" => nfs4_clients(&arguments),
+            "failover" => takeovers(&arguments),
             other => Err(format!(
-                "unknown proof `{other}`; try `crash`, `model`, `full`, `faults`, `damage` or `nfs4`"
+                "unknown proof `{other}`; try `crash`, `model`, `full`, `faults`, `damage`, `nfs4` or `failover`"
             )),
         }
     });
