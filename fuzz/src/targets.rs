@@ -37,6 +37,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "http", seeds: http::seeds, run: http::run },
     Target { name: "journal", seeds: journal::seeds, run: journal::run },
     Target { name: "segment", seeds: segment::seeds, run: segment::run },
+    Target { name: "lease", seeds: lease::seeds, run: lease::run },
     Target { name: "record", seeds: record::seeds, run: record::run },
 ];
 
@@ -78,6 +79,7 @@ macro_rules! round_trip {
 mod compounds;
 mod http;
 mod journal;
+mod lease;
 mod mount;
 mod nfs3;
 mod nfs4;
