@@ -17,19 +17,30 @@
 //!   the store refuses those of an earlier one. All other objects are written once, under names that contain the epoch.
 //! - **After a seal, nobody with a lower epoch changes anything**, however late its calls arrive.
 //!
+//! Which node is *meant* to serve each group is another matter, and does no harm if nodes disagree about it for a moment: a
+//! [`plan`] follows from the [`Membership`] of the cluster, the groups of its [`ClusterConfig`], and who is there.
+//!
 //! The reasons for the times are in `docs/decisions/2026-11-25-leases-of-groups.md`.
 
+mod config;
 mod lease;
 mod limits;
+mod membership;
 mod name;
+mod observed;
+mod placement;
 mod record;
 mod time;
 
+pub use config::{ClusterConfig, GroupConfig, Mistake};
 pub use lease::{Action, Answer, CallId, End, Event, Handover, Lease, Phase, Takeover, Version};
 pub use limits::{
-    ADDRESSES_BYTES_MAX, CLOCK_ERROR_PERCENT, ERROR_PAUSE, NAME_BYTES_MAX, PATIENCE_MAX, POLL, RENEWAL, SLOW,
-    TERM, WATCH,
+    ADDRESSES_BYTES_MAX, CLOCK_ERROR_PERCENT, ERROR_PAUSE, GROUPS_MAX, NAME_BYTES_MAX, NODES_MAX,
+    PATIENCE_MAX, POLL, RENEWAL, SLOW, SOCKETS_MAX, TERM, WATCH,
 };
+pub use membership::{Command, Duty, Membership, Refusal};
 pub use name::{Name, NameError};
+pub use observed::{Observed, Presence};
+pub use placement::{Move, Why, candidates, plan};
 pub use record::{Damage, Epoch, Identity, LEASE_BYTES, LeaseRecord, LeaseState};
 pub use time::Time;

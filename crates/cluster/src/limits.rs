@@ -40,3 +40,12 @@ pub const NAME_BYTES_MAX: usize = 64;
 
 /// The longest list of network addresses in a lease, bytes.
 pub const ADDRESSES_BYTES_MAX: usize = 1024;
+
+/// The most nodes of a cluster: each watches the leases of all groups.
+pub const NODES_MAX: usize = 64;
+
+/// The most groups of a cluster.
+pub const GROUPS_MAX: usize = 256;
+
+/// The most addresses of a group, counted once for each port.
+pub const SOCKETS_MAX: usize = 32;

@@ -1,0 +1,25 @@
+//! What a node knows of the moment: who is there, and who serves what.
+
+use std::collections::BTreeMap;
+
+use crate::name::Name;
+
+/// Whether a node is there, as others see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It has been there for a while.
+    Steady,
+    /// It came a short time ago.
+    Returning,
+    /// It is silent.
+    Absent,
+}
+
+/// What is known of the moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// The nodes that were heard of. Others are absent.
+    pub nodes: BTreeMap<Name, Presence>,
+    /// The node that serves each group, if one does.
+    pub owners: BTreeMap<Name, Name>,
+}
