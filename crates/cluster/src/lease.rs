@@ -16,7 +16,7 @@
 use std::mem::take;
 use std::time::Duration;
 
-use crate::limits::{ERROR_PAUSE, PATIENCE_MAX, POLL, RENEWAL, SLOW, TERM, WATCH};
+use crate::limits::{ERROR_PAUSE, PATIENCE_MAX, POLL, RENEWAL, TERM};
 use crate::name::Name;
 use crate::record::{Damage, Epoch, Identity, LeaseRecord, LeaseState};
 use crate::time::Time;
@@ -24,10 +24,12 @@ use crate::time::Time;
 pub use call::{Action, Answer, CallId, End, Event, Version};
 use call::{Call, Purpose};
 use ownership::{Ownership, Seal};
+use sighting::Sighting;
 use volume::media::Tenure;
 
 mod call;
 mod ownership;
+mod sighting;
 
 /// How an owner gives up a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,17 +90,6 @@ enum Role {
     Standby(Option<Sighting>),
     Owner(Ownership),
     Ended(End),
-}
-
-/// The lease as a watcher saw it.
-#[derive(Clone, Debug)]
-struct Sighting {
-    version: Version,
-    record: LeaseRecord,
-    /// When the first answer that showed it came.
-    since: Time,
-    /// When the last read that showed it was sent.
-    confirmed: Time,
 }
 
 impl Lease {
@@ -246,7 +237,7 @@ impl Lease {
             Role::Ended(_) => return None,
             _ if self.is_uncertain => (Purpose::Read, None),
             Role::Owner(ownership) => ownership.next_change(),
-            Role::Standby(Some(seen)) if self.may_take(seen, now) => {
+            Role::Standby(Some(seen)) if seen.may_be_taken(&self.identity, self.candidacy, now) => {
                 (Purpose::Take, Some((seen.version, seen.record.taken_by(&self.identity))))
             }
             Role::Standby(_) => (Purpose::Read, None),
@@ -347,14 +338,8 @@ impl Lease {
             Role::Standby(sighting) => {
                 // A takeover whose answer was lost. When it was sent is not known any more: a renewal begins the term.
                 let is_taken = is_held_here;
-                let is_steady = now.since(sent) <= SLOW;
-                let seen = match sighting.take() {
-                    Some(seen) if is_steady && (seen.version, &seen.record) == (version, &record) => {
-                        Sighting { confirmed: sent, ..seen }
-                    }
-                    _ => Sighting { version, record, since: now, confirmed: sent },
-                };
-                let ripe = ripe_at(&seen, &self.identity, self.candidacy);
+                let seen = Sighting::after(sighting.take(), now, sent, version, record);
+                let ripe = seen.ripe_at(&self.identity, self.candidacy);
                 *sighting = Some(seen);
                 self.next = (sent + POLL).min(ripe.unwrap_or(sent + POLL)).max(now);
                 if is_taken {
@@ -394,35 +379,11 @@ impl Lease {
         });
     }
 
-    fn may_take(&self, seen: &Sighting, now: Time) -> bool {
-        let until = if is_open(&seen.record, &self.identity) { now } else { seen.confirmed };
-        ripe_at(seen, &self.identity, self.candidacy).is_some_and(|ripe| ripe <= until)
-    }
-
     fn end(&mut self, end: End) {
         self.is_notification_due = end == End::GivenUp && matches!(self.role, Role::Owner(_));
         self.role = Role::Ended(end);
         self.call = None;
     }
-}
-
-/// Whether nobody has a lease that this process may take.
-fn is_open(record: &LeaseRecord, identity: &Identity) -> bool {
-    match &record.state {
-        LeaseState::Held => false,
-        LeaseState::Released => true,
-        LeaseState::OfferedTo(node) => node == identity.node(),
-    }
-}
-
-/// When a candidate may take the lease that it sees, unless it changes before; never without a candidacy.
-fn ripe_at(seen: &Sighting, identity: &Identity, candidacy: Option<Duration>) -> Option<Time> {
-    let delay = candidacy?;
-    Some(match &seen.record.state {
-        LeaseState::OfferedTo(node) if node == identity.node() => seen.since,
-        LeaseState::Released => seen.since + delay,
-        LeaseState::Held | LeaseState::OfferedTo(_) => seen.since + WATCH + delay,
-    })
 }
 
 #[cfg(test)]

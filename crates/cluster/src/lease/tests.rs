@@ -1,4 +1,5 @@
 use super::*;
+use crate::limits::WATCH;
 
 /// One lease object.
 struct Store {

@@ -30,7 +30,7 @@ enum Checkpointing {
 
 /// One way of a takeover.
 #[derive(Clone, Copy, Debug)]
-pub struct Crossing {
+struct Crossing {
     planted: Planted,
     checkpointing: Checkpointing,
     /// The step before which each call of the old owner is executed: of the checkpoint, the entry, the renewal.
