@@ -8,10 +8,11 @@
 //!
 //! Let an owner's last acknowledged renewal be sent at `s` and applied at `a >= s`. The owner executes until [`TERM`] after `s`
 //! by its clock, which is at most `TERM / (1 - e)` of true time after `a`, if clocks are wrong by `e`. A watcher takes the
-//! lease only with the version that it first read at some time after `a`, [`WATCH`] by its clock after that answer came, which
-//! is at least `WATCH / (1 + e)` after `a`; this is later. The owner may renew between that read and the takeover, but then the
-//! version is another one, and the store refuses the takeover. If the answer came late, or the watcher was stopped, it takes
-//! the lease later. Counting from when a renewal was *answered* would be wrong, since that can be any time after `a`.
+//! lease only with the version that it first read at some time after `a`, [`WATCH`](crate::WATCH) by its clock after that
+//! answer came, which is at least `WATCH / (1 + e)` after `a`; this is later. The owner may renew between that read and the
+//! takeover, but then the version is another one, and the store refuses the takeover. If the answer came late, or the watcher
+//! was stopped, it takes the lease later. Counting from when a renewal was *answered* would be wrong, since that can be any
+//! time after `a`.
 
 use std::mem::take;
 use std::time::Duration;
