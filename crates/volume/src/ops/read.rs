@@ -168,7 +168,7 @@ impl Output<'_> {
     /// Adds `[start, end)` of a group of blocks, if it is in memory.
     fn piece(&mut self, id: ExtentId, group: u32, start: usize, end: usize) -> bool {
         let key = (id, group);
-        let known = self.attempt.blocks.get(&key).cloned().or_else(|| self.volume.blocks.get(&key));
+        let known = self.attempt.blocks(key).cloned().or_else(|| self.volume.blocks.get(&key));
         match known {
             Some(bytes) if bytes.len() >= end => {
                 self.pieces.push(Piece::Data { bytes, start, end });

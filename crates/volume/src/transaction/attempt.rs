@@ -85,19 +85,45 @@ impl From<Error> for Stop {
 pub struct Attempt<'v> {
     /// The pool.
     pub pool: &'v Pool,
+    /// What was read for it: nothing, for most operations.
+    loaded: Option<Loaded>,
+    /// The file whose mappings were counted, if they were very many.
+    counted: Cell<Option<ObjectId>>,
+    /// Steps in which mappings may be counted before the call gives its turn up.
+    count_steps_left: Cell<u32>,
+}
+
+/// What was read for an operation.
+#[derive(Debug, Default)]
+struct Loaded {
     /// Version of the index that `records` and `windows` were read from.
     version: u64,
     records: BTreeMap<Key, Slot>,
     /// Windows of maps, by their first offset.
     windows: BTreeMap<(ObjectId, u64), MapWindow>,
     /// Groups of blocks of extents, which are immutable.
-    pub blocks: BTreeMap<(ExtentId, u32), Bytes>,
+    blocks: BTreeMap<(ExtentId, u32), Bytes>,
     /// Windows that were read to count mappings: the first one, and the last ones.
     count_windows: Vec<(ObjectId, MapWindow)>,
-    /// The file whose mappings were counted, if they were very many.
-    counted: Cell<Option<ObjectId>>,
-    /// Steps in which mappings may be counted before the call gives its turn up.
-    count_steps_left: Cell<u32>,
+}
+
+impl Loaded {
+    /// Reads a window, and returns whether it is new.
+    fn load_window(
+        &mut self,
+        pool: &Pool,
+        view: &ReadView,
+        ino: ObjectId,
+        range: (u64, u64),
+    ) -> Result<bool, Error> {
+        let window = pool.read_window(view, ino, range, MAP_WINDOW_MAPPINGS)?;
+        Ok(self.windows.insert((ino, window.from), window).is_none())
+    }
+
+    /// Iterates over the windows of a file that begin at `last` or before.
+    fn windows_of(&self, ino: ObjectId, last: u64) -> impl DoubleEndedIterator<Item = &MapWindow> {
+        self.windows.range((ino, 0)..=(ino, last)).map(|(_, window)| window)
+    }
 }
 
 /// Inodes locked together.
@@ -207,16 +233,7 @@ impl<'v> Attempt<'v> {
             Access::Cached => COUNT_STEPS_IN_PLACE_MAX,
             Access::Blocking => COUNT_STEPS_MAX,
         };
-        Attempt {
-            pool,
-            version: pool.view().version,
-            records: BTreeMap::new(),
-            windows: BTreeMap::new(),
-            blocks: BTreeMap::new(),
-            count_windows: Vec::new(),
-            counted: Cell::new(None),
-            count_steps_left: Cell::new(count_steps),
-        }
+        Attempt { pool, loaded: None, counted: Cell::new(None), count_steps_left: Cell::new(count_steps) }
     }
 }
 
@@ -235,14 +252,13 @@ impl Attempt<'_> {
                     .get(key)
                     .map_err(|error| self.pool.index_failed(Subject::of_key(key), &error))?;
                 let Some(value) = found else { return Ok(false) };
-                self.follow(&view);
                 let slot = Some(Value::from(value));
                 self.pool.remember_record(&view, key, &slot);
-                self.records.insert(key.clone(), slot);
+                self.follow(&view).0.records.insert(key.clone(), slot);
             }
             Missing::Map(ino, from, to) => {
-                self.follow(&view);
-                self.load_window(&view, *ino, (*from, *to))?;
+                let pool = self.pool;
+                self.follow(&view).0.load_window(pool, &view, *ino, (*from, *to))?;
             }
             Missing::Account(volume, owner) => self.pool.open_account(*volume, *owner)?,
             Missing::Blocks(_) | Missing::Count(..) => return Ok(false),
@@ -250,62 +266,64 @@ impl Attempt<'_> {
         Ok(true)
     }
 
-    /// Drops what was read from an index that was replaced, and returns whether it was.
-    fn follow(&mut self, view: &ReadView) -> bool {
-        let is_replaced = view.version != self.version;
+    /// Returns what was read, without what is from an index that was replaced, and whether it was.
+    fn follow(&mut self, view: &ReadView) -> (&mut Loaded, bool) {
+        let version = view.version;
+        let loaded = self.loaded.get_or_insert_with(|| Loaded { version, ..Loaded::default() });
+        let is_replaced = loaded.version != version;
         if is_replaced {
-            self.version = view.version;
-            self.records.clear();
-            self.windows.clear();
-            self.count_windows.clear();
+            loaded.version = version;
+            loaded.records.clear();
+            loaded.windows.clear();
+            loaded.count_windows.clear();
         }
-        is_replaced
+        (loaded, is_replaced)
     }
 
-    /// Reads a window, and returns whether it is new.
-    fn load_window(&mut self, view: &ReadView, ino: ObjectId, range: (u64, u64)) -> Result<bool, Error> {
-        let window = self.pool.read_window(view, ino, range, MAP_WINDOW_MAPPINGS)?;
-        Ok(self.windows.insert((ino, window.from), window).is_none())
+    /// Returns a group of blocks, if it was read.
+    pub fn blocks(&self, group: (ExtentId, u32)) -> Option<&Bytes> {
+        self.loaded.as_ref()?.blocks.get(&group)
     }
 
     /// Reads what is missing. No lock is held. Returns whether the next attempt finds all that this one found, and more.
     pub fn load(&mut self, missing: &Missing) -> Result<bool, Error> {
-        let view = self.pool.view();
-        let is_replaced = self.follow(&view);
+        let pool = self.pool;
+        let view = pool.view();
+        let (loaded, is_replaced) = self.follow(&view);
         let is_new = match missing {
             Missing::Record(key) => {
                 let slot: Slot = view
                     .index
                     .get(key)
-                    .map_err(|error| self.pool.index_failed(Subject::of_key(key), &error))?
+                    .map_err(|error| pool.index_failed(Subject::of_key(key), &error))?
                     .map(Value::from);
-                self.pool.remember_record(&view, key, &slot);
+                pool.remember_record(&view, key, &slot);
                 if slot.is_none() {
-                    self.pool.fill_filter_around(key);
+                    pool.fill_filter_around(key);
                 }
-                self.records.insert(key.clone(), slot).is_none()
+                loaded.records.insert(key.clone(), slot).is_none()
             }
-            Missing::Map(ino, from, to) => self.load_window(&view, *ino, (*from, *to))?,
+            Missing::Map(ino, from, to) => loaded.load_window(pool, &view, *ino, (*from, *to))?,
             Missing::Blocks(wanted) => {
-                let before = self.blocks.len();
+                let before = loaded.blocks.len();
                 for (block, of) in wanted {
-                    if let Some(bytes) = self.pool.read_block(&view, *block, *of)? {
-                        self.blocks.insert(*block, bytes);
+                    if let Some(bytes) = pool.read_block(&view, *block, *of)? {
+                        loaded.blocks.insert(*block, bytes);
                     }
                 }
-                self.blocks.len() > before
+                loaded.blocks.len() > before
             }
             Missing::Count(ino, offset) => {
-                let window = self.pool.read_window(&view, *ino, (*offset, u64::MAX), COUNT_RUNS_MAX)?;
-                if self.count_windows.len() >= COUNT_WINDOWS_MAX {
-                    self.count_windows.remove(1);
+                let window = pool.read_window(&view, *ino, (*offset, u64::MAX), COUNT_RUNS_MAX)?;
+                if loaded.count_windows.len() >= COUNT_WINDOWS_MAX {
+                    loaded.count_windows.remove(1);
                 }
-                self.count_windows.push((*ino, window));
+                loaded.count_windows.push((*ino, window));
                 // What was counted is kept, even if the index was replaced.
                 return Ok(true);
             }
             Missing::Account(volume, owner) => {
-                self.pool.open_account(*volume, *owner)?;
+                pool.open_account(*volume, *owner)?;
                 // It may be closed again before the next attempt, by others that open theirs.
                 return Ok(false);
             }
@@ -323,8 +341,8 @@ impl Attempt<'_> {
 
     /// Returns a record that no memtable holds.
     fn older_record(&self, view: &ReadView, key: &Key) -> Result<Slot, Stop> {
-        if view.version == self.version
-            && let Some(slot) = self.records.get(key)
+        if let Some(loaded) = self.loaded.as_ref().filter(|loaded| loaded.version == view.version)
+            && let Some(slot) = loaded.records.get(key)
         {
             return Ok(slot.clone());
         }
@@ -472,7 +490,7 @@ impl Attempt<'_> {
     /// Returns up to where to read the map from `offset`: far for sequential access and for a map that seems short, no
     /// farther than `to` for random access to a long one.
     fn window_end(&self, state: &InodeState, offset: u64, to: u64) -> u64 {
-        let loaded = self.windows.range((state.id, 0)..=(state.id, u64::MAX)).map(|(_, window)| window);
+        let loaded = self.loaded.iter().flat_map(|loaded| loaded.windows_of(state.id, u64::MAX));
         let mut known = state.window().into_iter().chain(loaded).peekable();
         let is_first = known.peek().is_none();
         if is_first || known.any(|window| window.to == offset || window.to == u64::MAX) {
@@ -496,9 +514,9 @@ impl Attempt<'_> {
         {
             return Ok(window.clone());
         }
-        let before = self.windows.range((state.id, 0)..=(state.id, offset)).next_back();
-        match before.filter(|(_, window)| covers(window)) {
-            Some((_, window)) if view.is_map_current(state.id, window.version) => {
+        let before = self.loaded.as_ref().and_then(|loaded| loaded.windows_of(state.id, offset).next_back());
+        match before.filter(|window| covers(window)) {
+            Some(window) if view.is_map_current(state.id, window.version) => {
                 self.pool.inodes.keep_window(state, window.clone());
                 Ok(window.clone())
             }
@@ -508,7 +526,8 @@ impl Attempt<'_> {
 
     /// Returns the window of a locked file's index map that covers `offset`, to count its mappings.
     pub fn count_window(&self, view: &ReadView, state: &InodeState, offset: u64) -> Result<MapWindow, Stop> {
-        let known = self.count_windows.iter().map(|(ino, window)| (*ino, window));
+        let known = self.loaded.iter().flat_map(|loaded| &loaded.count_windows);
+        let known = known.map(|(ino, window)| (*ino, window));
         let mut current = known.filter(|(ino, window)| {
             *ino == state.id
                 && window.from <= offset
