@@ -5,6 +5,7 @@
 //! the changes to the index. What counters must be known at once, as those of whole volumes for FSSTAT, is also kept
 //! whole in memory.
 
+use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::HashMap;
@@ -75,12 +76,21 @@ impl UsageChanges {
         let mut changes = self.0.lock();
         let before = changes.len() as u64;
         for delta in deltas {
-            let counter = (volume, delta.kind, delta.id);
-            let change = changes.get(&counter).copied().unwrap_or(NOTHING).and(delta);
-            if change == NOTHING {
-                changes.remove(&counter);
-            } else {
-                changes.insert(counter, change);
+            match changes.entry((volume, delta.kind, delta.id)) {
+                Entry::Occupied(mut known) => {
+                    let change = known.get().and(delta);
+                    if change == NOTHING {
+                        known.remove();
+                    } else {
+                        *known.get_mut() = change;
+                    }
+                }
+                Entry::Vacant(place) => {
+                    let change = NOTHING.and(delta);
+                    if change != NOTHING {
+                        place.insert(change);
+                    }
+                }
             }
         }
         // Under the lock, as the sum must not fall below zero.
@@ -151,23 +161,22 @@ impl VolumeUsage {
 }
 
 /// Returns the changes to the counters of an inode's volume, owner, group and tree.
-pub fn deltas(inode: &InodeRecord, bytes: i64, inodes: i64) -> Vec<UsageDelta> {
-    let mut deltas = vec![
-        UsageDelta { kind: QuotaKind::Volume, id: 0, bytes, inodes },
-        UsageDelta { kind: QuotaKind::User, id: u64::from(inode.uid), bytes, inodes },
-        UsageDelta { kind: QuotaKind::Group, id: u64::from(inode.gid), bytes, inodes },
+pub fn deltas(inode: &InodeRecord, bytes: i64, inodes: i64) -> impl Iterator<Item = UsageDelta> {
+    let of = move |kind, id| UsageDelta { kind, id, bytes, inodes };
+    let always = [
+        of(QuotaKind::Volume, 0),
+        of(QuotaKind::User, u64::from(inode.uid)),
+        of(QuotaKind::Group, u64::from(inode.gid)),
     ];
-    if inode.tree != 0 {
-        deltas.push(UsageDelta { kind: QuotaKind::Tree, id: inode.tree, bytes, inodes });
-    }
-    deltas
+    let tree = (inode.tree != 0).then(|| of(QuotaKind::Tree, inode.tree));
+    always.into_iter().chain(tree)
 }
 
 /// Returns all that an inode adds to the counters.
 pub fn whole(inode: &InodeRecord) -> impl Iterator<Item = UsageDelta> {
     let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let further = further_names(signed(inode.usage_objects()) - 1);
-    deltas(inode, signed(inode.usage_bytes()), 1).into_iter().chain([further])
+    deltas(inode, signed(inode.usage_bytes()), 1).chain([further])
 }
 
 /// Returns the change to the counter of a volume when an object that has a name gets or loses so many. Only volumes count these: in
@@ -177,10 +186,10 @@ pub fn further_names(count: i64) -> UsageDelta {
 }
 
 /// Returns the changes to the counters of trees if an inode that uses so much leaves one for another.
-pub fn moved(from: u64, to: u64, bytes: i64) -> Vec<UsageDelta> {
+pub fn moved(from: u64, to: u64, bytes: i64) -> impl Iterator<Item = UsageDelta> {
     let of = |id, bytes, inodes| UsageDelta { kind: QuotaKind::Tree, id, bytes, inodes };
     let deltas = [of(from, -bytes, -1), of(to, bytes, 1)];
-    deltas.into_iter().filter(|delta| delta.id != 0).collect()
+    deltas.into_iter().filter(|delta| delta.id != 0)
 }
 
 #[cfg(test)]
