@@ -213,9 +213,10 @@ impl SharedState {
 
     /// Returns the `other` of a new stateid of a client.
     pub(super) fn next_other(&self, client: &Client) -> Other {
+        let mask = client.stateid_mask(|| self.keys.stateid_mask(client.id));
         loop {
             // Numbers wrap around after 2^32, but those of state that still exists are not used again. Far fewer are.
-            let other = self.keys.other(client.id, client.next_number());
+            let other = self.keys.other(client.id, mask, client.next_number());
             let special = other == Other::ZEROS || other == Other::ONES;
             let used = || self.stateids.read(&other).contains_key(&other) || self.copies.has(&other);
             if !special && !used() {

@@ -12,6 +12,7 @@ use volume::time::Time;
 use crate::state::callbacks::{CallbackPath, PathRest};
 use crate::state::clients::owner_sequence::OwnerSequence;
 use crate::state::config::OWNER_BYTES;
+use crate::state::ids::cipher::StateidMask;
 use crate::state::ids::{ClientId, Other, SessionId};
 use crate::state::locks::ranges::Owner;
 use crate::state::record::{CLIENT_ADDRESSES_MAX, CallbackAddress, ClientKind, ClientRecord, Principal};
@@ -203,6 +204,8 @@ pub(crate) struct Client {
     held: AtomicI64,
     /// The number of the next stateid.
     numbers: AtomicU32,
+    /// What hides the numbers of its stateids, once it has any.
+    stateid_mask: OnceLock<StateidMask>,
     /// Connections bound to the backchannel of any of its sessions.
     pub(crate) back_connections: AtomicU32,
     /// Delegations that were revoked and not freed yet.
@@ -289,6 +292,7 @@ impl Client {
             renewed: AtomicI64::new(now.nanos()),
             held: AtomicI64::new(i64::MIN),
             numbers: AtomicU32::new(1),
+            stateid_mask: OnceLock::new(),
             back_connections: AtomicU32::new(0),
             revoked: AtomicU32::new(0),
             delegations: AtomicU32::new(0),
@@ -391,6 +395,12 @@ impl Client {
     /// Returns the number of a new stateid, which may be in use: see [`crate::state::SharedState::next_other`].
     pub(crate) fn next_number(&self) -> u32 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Returns what hides the numbers of its stateids, which is determined once.
+    #[inline]
+    pub(crate) fn stateid_mask(&self, determine: impl FnOnce() -> StateidMask) -> StateidMask {
+        *self.stateid_mask.get_or_init(determine)
     }
 
     /// Has the next stateid get this number.

@@ -8,6 +8,10 @@
 //! The permutation is a balanced Feistel network over SipHash-2-4. With six rounds, telling it from a random permutation
 //! takes about as many identifiers as there are (Patarin, "Security of Random Feistel Schemes with 5 or more Rounds").
 //!
+//! Each OPEN makes a stateid, so these have a network of their own with three rounds, the first of which is the same for all
+//! stateids of a client ([`StateidMask`]). Forging one of another client takes 2^64 guesses, even if its id is known:
+//! `docs/decisions/2026-11-25-stateids-of-three-rounds.md`.
+//!
 //! Looking an identifier up in a hash table does not reveal how much of a guess is right: any other bit leads to another
 //! bucket.
 
@@ -29,9 +33,15 @@ const ROUNDS: u8 = 6;
 enum Kind {
     Client = 0x10,
     Session = 0x20,
-    State = 0x30,
+    /// Stateids that were made before format 2 of stateids; opens of then may still have them.
+    StateOfFormat1 = 0x30,
     Confirm = 0x40,
+    State = 0x50,
 }
+
+/// What hides the numbers of a client's stateids, the first round of their network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StateidMask(u32);
 
 /// A hash with a secret key.
 #[derive(Clone, Copy)]
@@ -84,6 +94,52 @@ impl IdKey {
         let hash = self.0.hash(message.get(..=N / 2).expect("no half is longer than 8 bytes"));
         hash >> (64 - 4 * N)
     }
+}
+
+/// The three rounds of stateids: a number under the hash of its client, the client under the hash of that, and that under the
+/// hash of the result. The same rounds in reverse undo it.
+impl IdKey {
+    fn stateid_mask(self, client: ClientId) -> StateidMask {
+        StateidMask(self.short_mask(0, client.0))
+    }
+
+    #[inline]
+    fn seal_stateid(self, client: ClientId, mask: StateidMask, number: u32) -> [u8; 12] {
+        let masked = number ^ mask.0;
+        let left = client.0 ^ self.long_mask(masked);
+        let right = masked ^ self.short_mask(2, left);
+        let mut other = [0; 12];
+        let (first, second) = other.split_at_mut(8);
+        first.copy_from_slice(&left.to_be_bytes());
+        second.copy_from_slice(&right.to_be_bytes());
+        other
+    }
+
+    fn open_stateid(self, other: [u8; 12]) -> (ClientId, u32) {
+        let (left, right) = client_and_number(other);
+        let masked = right ^ self.short_mask(2, left.0);
+        let client = ClientId(left.0 ^ self.long_mask(masked));
+        (client, masked ^ self.stateid_mask(client).0)
+    }
+
+    /// Returns what the right half of a stateid, four bytes, contributes to the left one.
+    fn long_mask(self, right: u32) -> u64 {
+        let [a, b, c, d] = right.to_be_bytes();
+        self.0.hash(&[a, b, c, d, Kind::State as u8 | 1])
+    }
+
+    /// Returns what the left half of a stateid, eight bytes, contributes to the right one.
+    fn short_mask(self, round: u8, left: u64) -> u32 {
+        let [a, b, c, d, e, f, g, h] = left.to_be_bytes();
+        let hash = self.0.hash(&[a, b, c, d, e, f, g, h, Kind::State as u8 | round]);
+        u32::try_from(hash >> 32).expect("the upper half of 64 bits")
+    }
+}
+
+/// Returns the two halves of a stateid: when plain, its client and its number.
+fn client_and_number(other: [u8; 12]) -> (ClientId, u32) {
+    let [a, b, c, d, e, f, g, h, i, j, k, l] = other;
+    (ClientId(u64::from_be_bytes([a, b, c, d, e, f, g, h])), u32::from_be_bytes([i, j, k, l]))
 }
 
 /// The key of the home volume, which this process uses, and the keys of the other volumes: an earlier process that served
@@ -154,20 +210,21 @@ impl IdKeys {
         })
     }
 
-    /// Returns stateid `number` of `client`.
-    pub(crate) fn other(&self, client: ClientId, number: u32) -> Other {
-        let ([a, b, c, d, e, f, g, h], [i, j, k, l]) = (client.0.to_be_bytes(), number.to_be_bytes());
-        Other(self.own.seal(Kind::State, [a, b, c, d, e, f, g, h, i, j, k, l]))
+    /// Returns what hides the numbers of the stateids of `client`.
+    pub(crate) fn stateid_mask(&self, client: ClientId) -> StateidMask {
+        self.own.stateid_mask(client)
     }
 
-    /// Returns the clients that a stateid may belong to, with its number, one for each key. Wrong keys yield
+    /// Returns stateid `number` of `client`, whose mask this is.
+    pub(crate) fn other(&self, client: ClientId, mask: StateidMask, number: u32) -> Other {
+        Other(self.own.seal_stateid(client, mask, number))
+    }
+
+    /// Returns the clients that a stateid may belong to, with its number, one for each key and format. Wrong ones yield
     /// random clients, which do not exist.
     pub(crate) fn clients_of_other(&self, other: Other) -> impl Iterator<Item = (ClientId, u32)> {
-        self.all().map(move |key| {
-            let [a, b, c, d, e, f, g, h, i, j, k, l] = key.open(Kind::State, other.0);
-            let client = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
-            (ClientId(client), u32::from_be_bytes([i, j, k, l]))
-        })
+        let format_1 = move |key: IdKey| client_and_number(key.open(Kind::StateOfFormat1, other.0));
+        self.all().map(move |key| key.open_stateid(other.0)).chain(self.all().map(format_1))
     }
 
     /// Returns verifier `number` of `instance` for SETCLIENTID_CONFIRM.
@@ -189,7 +246,7 @@ mod tests {
         let client = keys.client(0x6543_2100, 7);
         assert_eq!(keys.instances(client).next(), Some(0x6543_2100));
         assert_eq!(keys.clients_of_session(keys.session(client, 5, 6)).next(), Some((client, 5)));
-        let other = keys.other(client, 9);
+        let other = keys.other(client, keys.stateid_mask(client), 9);
         assert_eq!(keys.clients_of_other(other).next(), Some((client, 9)));
         let moved = IdKeys::new([8; 16], &[KEY]);
         assert_eq!(
@@ -215,7 +272,8 @@ mod tests {
             let [one, two] = [number, number + 1].map(|number| keys.session(one, 1, number));
             sessions += distance(&one.0, &two.0);
             let client = keys.client(1, 1);
-            let [one, two] = [number, number + 1].map(|number| keys.other(client, number));
+            let mask = keys.stateid_mask(client);
+            let [one, two] = [number, number + 1].map(|number| keys.other(client, mask, number));
             others += distance(&one.0, &two.0);
         }
         for (changed, bits) in [(clients, 64), (sessions, 128), (others, 96)] {
@@ -234,6 +292,30 @@ mod tests {
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         assert_eq!(hex(&client.0.to_be_bytes()), "c112edb6d388561d");
         assert_eq!(hex(&keys.session(client, 0x6500_0000, 2).0), "717ca515f5973f4c5bce82ffb8f5cc85");
-        assert_eq!(hex(&keys.other(client, 3).0), "f9648417321015e2b6843ac7");
+        assert_eq!(hex(&keys.other(client, keys.stateid_mask(client), 3).0), "c9f61441c5c328ab2eccb68d");
+    }
+
+    #[test]
+    fn stateids_of_format_1_name_their_client() {
+        let keys = IdKeys::new(std::array::from_fn(|at| u8::try_from(at).unwrap()), &[KEY]);
+        let other = Other(*b"\xf9\x64\x84\x17\x32\x10\x15\xe2\xb6\x84\x3a\xc7");
+        let named: Vec<_> = keys.clients_of_other(other).collect();
+        assert_eq!(named.len(), 4, "two keys, two formats");
+        assert!(named.contains(&(keys.client(0x6500_0000, 1), 3)), "{named:?}");
+    }
+
+    /// Of all stateids that were handed out, no two are equal, whatever their client; and each names its own.
+    #[test]
+    fn stateids_are_a_permutation() {
+        let keys = IdKeys::new(KEY, &[]);
+        let mut made = std::collections::BTreeSet::new();
+        for client in (0..64).map(|number| keys.client(1, number)) {
+            let mask = keys.stateid_mask(client);
+            for number in (0..256).chain([u32::MAX]) {
+                let other = keys.other(client, mask, number);
+                assert!(made.insert(other), "{number} of {client:?}");
+                assert_eq!(keys.clients_of_other(other).next(), Some((client, number)));
+            }
+        }
     }
 }
