@@ -251,7 +251,9 @@ impl<'b> Encoder<'b> {
     pub fn fields<const MAX: usize>(&mut self, fill: impl FnOnce(&mut Block<'_>)) {
         let start = self.position();
         self.raw(&[0; MAX]);
-        let mut block = Block { rest: self.out.get_mut(start..).unwrap_or_default() };
+        // As the compiler knows how much room there is, no test of it is left for fields of fixed size.
+        let room = self.out.get_mut(start..).and_then(|room| room.first_chunk_mut::<MAX>());
+        let mut block = Block { rest: room.expect("room was made") };
         fill(&mut block);
         let left = block.rest.len();
         self.rewind(start + MAX - left);
@@ -352,7 +354,22 @@ impl Block<'_> {
     /// Writes bytes.
     #[inline]
     pub fn put<const N: usize>(&mut self, bytes: [u8; N]) {
-        self.put_start(bytes, N);
+        let rest = std::mem::take(&mut self.rest);
+        let (field, rest) = rest.split_first_chunk_mut().expect("a block has room for its fields");
+        *field = bytes;
+        self.rest = rest;
+    }
+
+    /// Writes the number of bytes that `fill` writes, and these after it.
+    #[inline]
+    pub fn counted(&mut self, fill: impl FnOnce(&mut Block<'_>)) {
+        let rest = std::mem::take(&mut self.rest);
+        let (count, rest) = rest.split_first_chunk_mut().expect("a block has room for its fields");
+        let room = rest.len();
+        let mut inner = Block { rest };
+        fill(&mut inner);
+        *count = length_u32(room - inner.rest.len()).to_be_bytes();
+        self.rest = inner.rest;
     }
 
     /// Writes the first `length` of these bytes. There must be room for all of them.

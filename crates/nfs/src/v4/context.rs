@@ -477,6 +477,25 @@ impl<'c> Compound<'c> {
         }
     }
 
+    /// Does what [`Compound::answered`] does, without moving what the engine returned.
+    #[inline]
+    pub(crate) fn shown<'t, T>(
+        &mut self,
+        volume: &'c Arc<Volume>,
+        answer: &'t Answer<T>,
+    ) -> Result<&'t T, OpStop> {
+        match answer {
+            Ok(promised) => {
+                self.wait_for(volume, promised.after);
+                Ok(&promised.value)
+            }
+            Err(Failure { error, after }) => {
+                self.wait_for(volume, *after);
+                Err((*error).into())
+            }
+        }
+    }
+
     /// Makes the reply wait for this durability.
     pub(crate) fn wait_for(&mut self, volume: &'c Arc<Volume>, after: Durability) {
         self.waits.add(volume, after);

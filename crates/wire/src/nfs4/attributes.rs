@@ -17,7 +17,7 @@ use std::ops::{BitAnd, BitOr, Sub};
 use super::{Bitmap4, FileHandle4, NfsFtype4, NfsStat4, NfsTime4, SpecData4, Utf8Str4};
 use crate::array::Array;
 use crate::limits::{ACES_MAX, ATTRIBUTE_BYTES_MAX, LOCATIONS_MAX};
-use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, length_u32};
+use crate::xdr::{Block, Decode, DecodeError, Decoder, Encode, Encoder, length_u32};
 
 /// A set of attributes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -37,6 +37,12 @@ impl AttrMask {
             rest = more;
         }
         Self(bits)
+    }
+
+    /// Returns the set of the attributes of these numbers.
+    #[must_use]
+    pub const fn from_bitmap(numbers: Bitmap4) -> Self {
+        Self(numbers)
     }
 
     /// Returns the numbers of the attributes.
@@ -79,28 +85,32 @@ impl AttrMask {
     /// Encodes a [`Fattr4`] of these attributes, all of them known. `value` appends the value of each, in their order.
     #[inline]
     pub fn encode_values(self, out: &mut Encoder<'_>, mut value: impl FnMut(Attr4, &mut Encoder<'_>)) {
-        self.encode_around(out, |out| {
-            self.0.for_each(|number| {
-                Attr4::from_code(number).into_iter().for_each(|attribute| value(attribute, out));
-            });
-        });
-    }
-
-    /// Encodes a [`Fattr4`] of these attributes. `values` appends all their values, in the order of the attributes.
-    #[inline]
-    pub fn encode_around(self, out: &mut Encoder<'_>, values: impl FnOnce(&mut Encoder<'_>)) {
         self.encode(out);
         let length_at = out.position();
         out.u32(0);
-        values(out);
+        self.0.for_each(|number| {
+            Attr4::from_code(number).into_iter().for_each(|attribute| value(attribute, out));
+        });
         let length = length_u32(out.position() - length_at - 4);
         out.patch(length_at, &length.to_be_bytes());
+    }
+
+    /// Bytes of a [`Fattr4`] besides its values, at most.
+    pub const FATTR_BYTES_MAX: usize = Bitmap4::ENCODED_BYTES_MAX + 4;
+
+    /// Encodes a [`Fattr4`] of these attributes as one of several fields. `values` writes all their values, in the order of the
+    /// attributes.
+    #[inline]
+    pub fn put_around(self, fields: &mut Block<'_>, values: impl FnOnce(&mut Block<'_>)) {
+        self.0.put(fields);
+        fields.counted(values);
     }
 }
 
 impl BitAnd for AttrMask {
     type Output = Self;
 
+    #[inline]
     fn bitand(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
@@ -109,6 +119,7 @@ impl BitAnd for AttrMask {
 impl BitOr for AttrMask {
     type Output = Self;
 
+    #[inline]
     fn bitor(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -117,6 +128,7 @@ impl BitOr for AttrMask {
 impl Sub for AttrMask {
     type Output = Self;
 
+    #[inline]
     fn sub(self, other: Self) -> Self {
         Self(self.0 - other.0)
     }

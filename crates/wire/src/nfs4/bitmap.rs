@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign, Sub};
 
 use crate::limits::BITMAP_WORDS_MAX;
-use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, block};
+use crate::xdr::{Block, Decode, DecodeError, Decoder, Encode, Encoder, block};
 
 /// A set of small numbers, encoded as an array of words without trailing zeros. A received array may have them.
 ///
@@ -74,7 +74,20 @@ impl Bitmap4 {
         }
     }
 
+    /// Most bytes of an encoded set.
+    pub const ENCODED_BYTES_MAX: usize = 20;
+
+    /// Encodes the set as one of several fields.
+    #[inline]
+    pub fn put(self, fields: &mut Block<'_>) {
+        let words = self.words();
+        fields.u32(words);
+        let all = block::<16>(|all| (0..4).for_each(|index| all.u32(self.word(index))));
+        fields.put_start(all, words as usize * 4);
+    }
+
     /// Returns the number of encoded words.
+    #[inline]
     fn words(self) -> u32 {
         (u128::BITS - self.0.leading_zeros()).div_ceil(u32::BITS)
     }
@@ -89,6 +102,7 @@ impl Bitmap4 {
 impl BitAnd for Bitmap4 {
     type Output = Self;
 
+    #[inline]
     fn bitand(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
@@ -97,6 +111,7 @@ impl BitAnd for Bitmap4 {
 impl BitOr for Bitmap4 {
     type Output = Self;
 
+    #[inline]
     fn bitor(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -111,6 +126,7 @@ impl BitOrAssign for Bitmap4 {
 impl Sub for Bitmap4 {
     type Output = Self;
 
+    #[inline]
     fn sub(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
@@ -125,12 +141,7 @@ impl fmt::Debug for Bitmap4 {
 impl Encode for Bitmap4 {
     #[inline]
     fn encode(&self, out: &mut Encoder<'_>) {
-        let words = self.words();
-        out.fields::<20>(|fields| {
-            fields.u32(words);
-            let all = block::<16>(|all| (0..4).for_each(|index| all.u32(self.word(index))));
-            fields.put_start(all, words as usize * 4);
-        });
+        out.fields::<{ Self::ENCODED_BYTES_MAX }>(|fields| self.put(fields));
     }
 }
 

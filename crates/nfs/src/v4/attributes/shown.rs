@@ -8,7 +8,8 @@ use volume::results::VolumeStatus;
 use volume::time::Time;
 use wire::array::Array;
 use wire::nfs4::{
-    Attr4, AttrMask, Attributes4, ChangeAttrType4, NfsFtype4, NfsStat4, NfsTime4, acl_support, fh_expire,
+    Attr4, AttrMask, Attributes4, Bitmap4, ChangeAttrType4, NfsFtype4, NfsStat4, NfsTime4, acl_support,
+    fh_expire,
 };
 use wire::xdr::{Block, Encode as _, Encoder};
 
@@ -44,7 +45,8 @@ macro_rules! usual {
 
         impl Shown<'_> {
             /// Writes the values of some of [`USUAL`]. The compiler knows which attribute each line is about, so only
-            /// the test whether it is requested remains.
+            /// the test whether it is requested remains, and not even that if it knows the set.
+            #[inline(always)]
             fn put_usual(&self, shown: AttrMask, fields: &mut Block<'_>) {
                 $(if shown.contains(Attr4::$attribute) {
                     self.put(Attr4::$attribute, fields);
@@ -58,6 +60,25 @@ usual! {
     Type Change Size Fsid RdattrError Filehandle Fileid Mode Numlinks Owner OwnerGroup Rawdev SpaceUsed TimeAccess
     TimeMetadata TimeModify MountedOnFileid
 }
+
+/// What a Linux client asks for about the object of a COMPOUND: all of [`USUAL`] but those that are for names in directories.
+const OF_OBJECT: AttrMask = AttrMask::of(&[
+    Attr4::Type,
+    Attr4::Change,
+    Attr4::Size,
+    Attr4::Fsid,
+    Attr4::Fileid,
+    Attr4::Mode,
+    Attr4::Numlinks,
+    Attr4::Owner,
+    Attr4::OwnerGroup,
+    Attr4::Rawdev,
+    Attr4::SpaceUsed,
+    Attr4::TimeAccess,
+    Attr4::TimeMetadata,
+    Attr4::TimeModify,
+    Attr4::MountedOnFileid,
+]);
 
 /// Most bytes of the values of [`USUAL`].
 const USUAL_BYTES_MAX: usize =
@@ -87,8 +108,18 @@ pub(crate) fn encode<'c>(
     request: AttrMask,
     out: &mut Encoder<'_>,
 ) -> Result<(), OpStop> {
-    let attributes = attributes(compound, target)?;
-    Shown::of(compound, target, &attributes, request).map(|shown| shown.encode(out))
+    match target {
+        Target::Pseudo(node) => {
+            let attributes = compound.service.pseudo.attributes(node);
+            Shown::pseudo(compound, node, &attributes, request).encode(out);
+        }
+        Target::Stored(object) => {
+            let answer = object.volume.attributes(&object.request(), object.ino);
+            let attributes = compound.shown(object.volume, &answer)?;
+            Shown::stored(compound, object, attributes, request)?.encode(out);
+        }
+    }
+    Ok(())
 }
 
 /// Reads the attributes of a filehandle's object.
@@ -116,6 +147,7 @@ impl<'a> Shown<'a> {
     }
 
     /// Returns what is shown of an object in the volume of `beside`.
+    #[inline(always)]
     pub(crate) fn stored<'c>(
         compound: &mut Compound<'c>,
         beside: &Object<'c>,
@@ -170,20 +202,34 @@ impl<'a> Shown<'a> {
 
     /// Encodes those of the requested attributes that can be read.
     pub(crate) fn encode(&self, out: &mut Encoder<'_>) {
-        let shown = self.request & readable(self.minor);
-        if (shown - USUAL).is_empty() {
-            shown.encode_around(out, |out| {
-                out.fields::<USUAL_BYTES_MAX>(|fields| self.put_usual(shown, fields));
-            });
-        } else {
-            shown.encode_values(out, |attribute, out| {
+        match self.request & readable(self.minor) {
+            // Two sets that have code of their own, in which each attribute has its place.
+            OF_OBJECT => self.encode_known::<{ OF_OBJECT.bitmap().bits() }>(out),
+            USUAL => self.encode_known::<{ USUAL.bitmap().bits() }>(out),
+            usual if (usual - USUAL).is_empty() => self.encode_usual(usual, out),
+            shown => shown.encode_values(out, |attribute, out| {
                 if USUAL.contains(attribute) {
                     out.fields::<USUAL_BYTES_MAX>(|fields| self.put(attribute, fields));
                 } else {
                     self.encode_unusual(attribute, out);
                 }
-            });
+            }),
         }
+    }
+
+    /// Encodes those of [`USUAL`] that are in a set which the compiler knows.
+    fn encode_known<const SHOWN: u128>(&self, out: &mut Encoder<'_>) {
+        out.fields::<{ AttrMask::FATTR_BYTES_MAX + USUAL_BYTES_MAX }>(|fields| {
+            let shown = const { AttrMask::from_bitmap(Bitmap4::from_bits(SHOWN)) };
+            shown.put_around(fields, |fields| self.put_usual(shown, fields));
+        });
+    }
+
+    /// Encodes some of [`USUAL`].
+    fn encode_usual(&self, shown: AttrMask, out: &mut Encoder<'_>) {
+        out.fields::<{ AttrMask::FATTR_BYTES_MAX + USUAL_BYTES_MAX }>(|fields| {
+            shown.put_around(fields, |fields| self.put_usual(shown, fields));
+        });
     }
 
     /// Writes the value of one of [`USUAL`].
