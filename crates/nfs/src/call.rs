@@ -1,7 +1,6 @@
 //! A call: its arguments, its caller, and the objects that its handles name.
 
-use std::borrow::Cow;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -20,13 +19,14 @@ use crate::admission::Awaited;
 use crate::clocks::ClockReading;
 use crate::connection::Connection;
 use crate::context::{Located, Refused, ServiceContext};
+use crate::credentials::SharedCredentials;
 use crate::exports::Export;
 use crate::incoming::ReceivedPayload;
 use crate::progress::Progress;
 use crate::state::ids::FileId;
 use crate::status::Retry;
 use crate::summary::{Evaluated, Transferred};
-use crate::{attributes, credentials, status};
+use crate::{attributes, status};
 
 /// Why an operation wrote no result of its own. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +103,8 @@ pub(crate) struct Call<'a> {
     /// The payload that lies elsewhere.
     pub(crate) payload: Option<&'a ReceivedPayload>,
     pub(crate) connection: &'a Connection,
+    /// The credential of the header, squashed.
+    pub(crate) credentials: &'a SharedCredentials,
     pub(crate) now: ClockReading,
     pub(crate) access: Access,
     /// File data that ends the reply without being copied into its buffer.
@@ -116,7 +118,7 @@ pub(crate) struct Call<'a> {
     /// The file data that it moved.
     pub(crate) transferred: Cell<Transferred>,
     /// The operations of a COMPOUND.
-    pub(crate) evaluated: Cell<Evaluated>,
+    pub(crate) evaluated: RefCell<Evaluated>,
     /// The object that it is about: the last one that a handle named; of a COMPOUND, that of its main operation. Zero if there
     /// is none.
     pub(crate) ino: Cell<Ino>,
@@ -155,18 +157,18 @@ impl<'a> Call<'a> {
             return Err(Stop::Auth(AuthStat::TooWeak));
         }
         self.ino.set(ino);
-        let credentials = Cow::Owned(credentials::credentials(&self.header.credential, export));
+        let credentials = self.credentials.of(&self.header.credential, export);
         Ok(Object::new(volume, ino, export, credentials, self.now.wall, self.access))
     }
 }
 
 /// An object that a handle names, and the credentials to use it with.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(crate) struct Object<'a> {
     pub(crate) volume: &'a Arc<Volume>,
     pub(crate) ino: Ino,
     pub(crate) export: &'a Export,
-    credentials: Cow<'a, Credentials>,
+    credentials: &'a Credentials,
     now: Time,
     access: Access,
 }
@@ -177,7 +179,7 @@ impl<'a> Object<'a> {
         volume: &'a Arc<Volume>,
         ino: Ino,
         export: &'a Export,
-        credentials: Cow<'a, Credentials>,
+        credentials: &'a Credentials,
         now: Time,
         access: Access,
     ) -> Object<'a> {
@@ -191,13 +193,12 @@ impl<'a> Object<'a> {
 
     /// Returns another object of the same volume, with the same credentials.
     pub(crate) fn beside(&self, ino: Ino) -> Object<'a> {
-        let Object { volume, export, now, access, .. } = *self;
-        Object { volume, ino, export, credentials: self.credentials.clone(), now, access }
+        Object { ino, ..*self }
     }
 
     /// Returns the engine's request for an idempotent operation.
-    pub(crate) fn request(&self) -> Request<'_> {
-        Request { credentials: &self.credentials, now: self.now, access: self.access, key: None }
+    pub(crate) fn request(&self) -> Request<'a> {
+        Request { credentials: self.credentials, now: self.now, access: self.access, key: None }
     }
 
     /// Returns the engine's request for an operation whose reply is remembered.

@@ -1,6 +1,5 @@
 //! Credentials for the engine: the caller's AUTH_SYS credential, squashed as the export says.
 
-use std::borrow::Cow;
 use std::cell::OnceCell;
 
 use volume::request::Credentials;
@@ -19,19 +18,38 @@ pub(crate) fn credentials(credential: &Credential<'_>, export: &Export) -> Crede
     }
 }
 
-/// The caller's credentials for all objects of a call, which are nearly always of one export.
+/// The caller's credentials for each export whose objects a call uses: nearly always one. They are a list, since objects refer to
+/// those that are there when others come.
 #[derive(Debug, Default)]
-pub(crate) struct SharedCredentials(OnceCell<(*const Export, Credentials)>);
+pub(crate) struct SharedCredentials(OnceCell<OfExport>);
+
+#[derive(Debug)]
+struct OfExport {
+    export: *const Export,
+    credentials: Credentials,
+    /// Those for other exports.
+    others: OnceCell<Box<OfExport>>,
+}
+
+impl OfExport {
+    fn new(credential: &Credential<'_>, export: &Export) -> OfExport {
+        OfExport { export, credentials: credentials(credential, export), others: OnceCell::new() }
+    }
+
+    /// Returns those for an export that is not this one.
+    #[cold]
+    fn beyond(&self, credential: &Credential<'_>, export: &Export) -> &Credentials {
+        let next = self.others.get_or_init(|| Box::new(OfExport::new(credential, export)));
+        if std::ptr::eq(next.export, export) { &next.credentials } else { next.beyond(credential, export) }
+    }
+}
 
 impl SharedCredentials {
-    /// Squashes the credential of the call. Only those for the first export are kept.
-    pub(crate) fn of<'s>(&'s self, credential: &Credential<'_>, export: &Export) -> Cow<'s, Credentials> {
-        let (first, shared) = self.0.get_or_init(|| (export, credentials(credential, export)));
-        if std::ptr::eq(*first, export) {
-            Cow::Borrowed(shared)
-        } else {
-            Cow::Owned(credentials(credential, export))
-        }
+    /// Squashes the credential of the call, once for each export.
+    #[inline]
+    pub(crate) fn of(&self, credential: &Credential<'_>, export: &Export) -> &Credentials {
+        let first = self.0.get_or_init(|| OfExport::new(credential, export));
+        if std::ptr::eq(first.export, export) { &first.credentials } else { first.beyond(credential, export) }
     }
 }
 
@@ -91,11 +109,15 @@ mod tests {
     fn each_export_squashes_the_credential_of_a_call() {
         let strict = Export { squash: Squash::Root, anonymous_uid: 9, ..Export::new("/main", VolumeId(1)) };
         let open = Export { squash: Squash::None, ..Export::new("/main", VolumeId(1)) };
+        let all = Export { squash: Squash::All, ..Export::new("/main", VolumeId(1)) };
         let (root, shared) = (sys(0, 0, &[]), SharedCredentials::default());
+        let first = shared.of(&root, &strict);
         for _ in 0..2 {
-            assert_eq!(shared.of(&root, &strict).uid, 9);
             assert_eq!(shared.of(&root, &open).uid, 0);
+            assert_eq!(shared.of(&root, &all).uid, 65534);
+            assert!(std::ptr::eq(shared.of(&root, &strict), first), "squashed once");
         }
+        assert_eq!(first.uid, 9);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The service, the entrance of this crate: executes calls, and says what their replies wait for.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +25,7 @@ pub use crate::clocks::ClockReading;
 use crate::connection::Transport;
 pub use crate::connection::{Connection, ConnectionId, origin};
 use crate::context::{ServiceContext, Shared};
+use crate::credentials::SharedCredentials;
 use crate::dispatch;
 use crate::exports::{Export, ExportsError};
 use crate::incoming::place_of;
@@ -265,12 +266,14 @@ impl Service {
             Ok(found) => found,
             Err(header) => return append_header(header, &mut reply.bytes),
         };
+        let credentials = SharedCredentials::default();
         let call = Call {
             service: &self.context,
             header,
             arguments: arguments.clone(),
             payload: record.payload(),
             connection,
+            credentials: &credentials,
             now,
             access,
             tail: Cell::default(),
@@ -278,7 +281,7 @@ impl Service {
             bytes: record.length(),
             changed: Cell::new(false),
             transferred: Cell::default(),
-            evaluated: Cell::default(),
+            evaluated: RefCell::default(),
             ino: Cell::default(),
         };
         let mut writing = OpenReply::begin(operation, header.xid, &mut reply.bytes);

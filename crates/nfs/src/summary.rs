@@ -140,7 +140,31 @@ impl Evaluated {
 }
 
 /// Returns how likely a COMPOUND with this operation was made for it. Of several that are equally likely, it is the first.
+#[inline]
 fn weight(operation: OpNum4) -> u8 {
+    usize::try_from(operation.code()).ok().and_then(|code| WEIGHTS.get(code)).copied().unwrap_or(WEIGHT_MAX)
+}
+
+/// The weights by the numbers of the operations.
+static WEIGHTS: [u8; OpNum4::NUMBERS] = weights();
+
+#[expect(clippy::indexing_slicing, reason = "the compiler executes it")]
+const fn weights() -> [u8; OpNum4::NUMBERS] {
+    let mut all = [WEIGHT_MAX; OpNum4::NUMBERS];
+    let mut rest = OpNum4::ALL;
+    while let [operation, more @ ..] = rest {
+        if !matches!(operation, OpNum4::Illegal) {
+            all[operation.code() as usize] = weight_of(*operation);
+        }
+        rest = more;
+    }
+    all
+}
+
+/// The weight of all operations that are not more usual.
+const WEIGHT_MAX: u8 = 7;
+
+const fn weight_of(operation: OpNum4) -> u8 {
     match operation {
         OpNum4::Sequence => 1,
         OpNum4::Putfh | OpNum4::Putrootfh | OpNum4::Putpubfh | OpNum4::Savefh | OpNum4::Restorefh => 2,
@@ -148,7 +172,7 @@ fn weight(operation: OpNum4) -> u8 {
         OpNum4::Getattr | OpNum4::Verify | OpNum4::Nverify => 4,
         OpNum4::Access => 5,
         OpNum4::Lookup | OpNum4::Lookupp => 6,
-        _ => 7,
+        _ => WEIGHT_MAX,
     }
 }
 

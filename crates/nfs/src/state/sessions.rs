@@ -363,6 +363,7 @@ impl SharedState {
     ///
     /// # Errors
     /// [`StateError::UnknownSession`].
+    #[inline]
     pub(crate) fn session(&self, id: SessionId) -> Result<Arc<Session>, StateError> {
         self.sessions.read(&id).get(&id).cloned().ok_or(StateError::UnknownSession)
     }
@@ -373,6 +374,7 @@ impl SharedState {
     /// # Errors
     /// [`StateError::NotBound`], [`StateError::BadSlot`], [`StateError::BadHighSlot`], [`StateError::OutOfSequence`],
     /// [`StateError::FalseRetry`], and [`StateError::TryLater`] for a request that is being executed.
+    #[inline]
     pub(crate) fn sequence(
         &self,
         context: &Context<'_>,

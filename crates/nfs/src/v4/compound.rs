@@ -20,7 +20,6 @@ use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
 use crate::admission::{Awaited, AwaitedLimit, changes_object};
 use crate::call::{self, After, Call, Handled};
-use crate::credentials::SharedCredentials;
 use crate::progress::{Parts, Progress, Suspended, failure_body};
 use crate::v4::context::{Compound, Done, OpStop, Target};
 use crate::v4::operations::{self, Placement};
@@ -36,8 +35,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
         reply.finish(NfsStat4::MinorVersMismatch, 0, out);
         return Ok(After::NOW);
     }
-    let credentials = SharedCredentials::default();
-    let mut compound = Compound::new(call, &credentials, reader, reply.start);
+    let mut compound = Compound::new(call, reader, reply.start);
     if let Some(suspended) = call.progress.take().and_then(Progress::into_inner) {
         compound.resume(*suspended, out);
     }
@@ -93,11 +91,15 @@ struct Reply<'a> {
 impl<'t> Reply<'t> {
     fn begin(tag: Utf8Str4<'t>, out: &mut Encoder<'_>) -> Reply<'t> {
         let start = out.position();
-        NfsStat4::Ok.encode(out);
-        tag.encode(out);
-        let count_at = out.position();
-        out.u32(0);
-        Reply { tag, start, count_at }
+        if tag.0.is_empty() {
+            // The status, the tag and the number of results.
+            out.raw(&[0; 12]);
+        } else {
+            NfsStat4::Ok.encode(out);
+            tag.encode(out);
+            out.u32(0);
+        }
+        Reply { tag, start, count_at: out.position() - 4 }
     }
 
     /// Fills in the status and the number of results.
@@ -121,7 +123,9 @@ impl<'t> Reply<'t> {
             let kept = slot.cache_this().then(|| out.buffer().get(self.start..)).flatten();
             slot.finish(kept, wait);
         }
-        call.tail.set(std::mem::take(&mut compound.tail));
+        if !compound.tail.is_empty() {
+            call.tail.set(std::mem::take(&mut compound.tail));
+        }
         call.changed.set(compound.changed);
         sum_up(compound, call);
         Ok(after(call, wait))
@@ -141,7 +145,6 @@ fn sum_up(compound: &mut Compound<'_>, call: &Call<'_>) {
     let mut targets = compound.current.iter().chain(&compound.saved);
     compound.evaluated.volume = targets.find_map(Target::volume);
     compound.evaluated.ino().into_iter().for_each(|ino| call.ino.set(ino));
-    call.evaluated.set(std::mem::take(&mut compound.evaluated));
     call.transferred.set(compound.transferred);
 }
 
@@ -162,7 +165,7 @@ fn suspended(compound: &mut Compound<'_>, tag: &[u8], results: Vec<u8>) -> Suspe
         slot: compound.slot.take(),
         waits: compound.waits.iter().map(|(volume, durability)| (volume.id(), durability)).collect(),
         changed: compound.changed,
-        evaluated: std::mem::take(&mut compound.evaluated),
+        evaluated: std::mem::take(&mut *compound.evaluated),
         transferred: compound.transferred,
         tail: std::mem::take(&mut compound.tail),
     }

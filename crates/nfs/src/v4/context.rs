@@ -1,6 +1,7 @@
 //! The evaluation state of a COMPOUND, which its operations read and change.
 
 use std::borrow::Cow;
+use std::cell::RefMut;
 use std::sync::Arc;
 
 use volume::bytes::{Slice, WriteData};
@@ -79,7 +80,7 @@ impl From<Error> for OpStop {
 pub(crate) type Done = Result<(), OpStop>;
 
 /// The object of a filehandle.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(crate) enum Target<'c> {
     /// A directory of the pseudo file system.
     Pseudo(&'c Node),
@@ -185,7 +186,7 @@ pub(crate) struct Compound<'c> {
     /// Whether anything was changed.
     pub(super) changed: bool,
     /// The operations that were evaluated, and the file data that they moved.
-    pub(super) evaluated: Evaluated,
+    pub(super) evaluated: RefMut<'c, Evaluated>,
     pub(super) transferred: Transferred,
     /// The end of the reply, if it is not in the buffer. Only the last operation may set it.
     pub(super) tail: Vec<Slice>,
@@ -197,17 +198,14 @@ pub(crate) struct Compound<'c> {
     from_here: &'c [u8],
     /// The start of the COMPOUND's result in the reply's buffer.
     reply_start: usize,
+    /// Up to where it may reach there, and be cached in its slot if it must be.
+    reply_end_max: usize,
 }
 
 impl<'c> Compound<'c> {
-    pub(super) fn new(
-        call: &Call<'c>,
-        credentials: &'c SharedCredentials,
-        reader: CompoundReader<'c>,
-        reply_start: usize,
-    ) -> Compound<'c> {
+    pub(super) fn new(call: &'c Call<'c>, reader: CompoundReader<'c>, reply_start: usize) -> Compound<'c> {
         Compound {
-            credentials,
+            credentials: call.credentials,
             service: call.service,
             header: call.header,
             connection: call.connection,
@@ -228,13 +226,14 @@ impl<'c> Compound<'c> {
             status: NfsStat4::Ok,
             waits: Waits::default(),
             changed: false,
-            evaluated: Evaluated::default(),
+            evaluated: call.evaluated.borrow_mut(),
             transferred: Transferred::default(),
             tail: Vec::new(),
             payload: call.payload,
             reader,
             from_here: &[],
             reply_start,
+            reply_end_max: reply_start + COMPOUND_REPLY_BYTES_MAX,
         }
     }
 
@@ -250,15 +249,25 @@ impl<'c> Compound<'c> {
         (self.current, self.saved) = (again(&suspended.current), again(&suspended.saved));
         self.current_stateid = suspended.current_stateid;
         self.saved_stateid = suspended.saved_stateid;
-        self.slot = suspended.slot;
+        if let Some(slot) = suspended.slot {
+            self.set_slot(slot);
+        }
         for (id, durability) in suspended.waits {
             self.service.volume(id).into_iter().for_each(|volume| self.waits.add(volume, durability));
         }
         self.changed = suspended.changed;
-        self.evaluated = suspended.evaluated;
+        *self.evaluated = suspended.evaluated;
         self.transferred = suspended.transferred;
         self.tail = suspended.tail;
         out.raw(&suspended.results);
+    }
+
+    /// Sets the slot of the request, which limits the reply.
+    pub(crate) fn set_slot(&mut self, slot: SlotGuard) {
+        let cached = if slot.cache_this() { slot.reply_bytes_cached_max() } else { usize::MAX };
+        let bytes = slot.reply_bytes_max().min(cached).min(COMPOUND_REPLY_BYTES_MAX);
+        self.reply_end_max = self.reply_start + bytes;
+        self.slot = Some(slot);
     }
 
     /// Begins the next operation: reads its number.
@@ -352,7 +361,7 @@ impl<'c> Compound<'c> {
     /// # Errors
     /// NFS4ERR_NOFILEHANDLE, and NFS4ERR_WRONGSEC if the caller's security flavor is not accepted there.
     pub(crate) fn target(&self) -> Result<Target<'c>, OpStop> {
-        self.usable(self.current.as_ref()).cloned()
+        self.usable(self.current.as_ref()).copied()
     }
 
     /// Returns the object of the current filehandle, for operations that fail with `otherwise` on directories of the
@@ -406,6 +415,7 @@ impl<'c> Compound<'c> {
     }
 
     /// Resolves a filehandle.
+    #[inline]
     pub(crate) fn resolve(&self, handle: &[u8]) -> Result<Target<'c>, OpStop> {
         match self.service.pseudo.resolve(handle) {
             Some(None) => Err(NfsStat4::Stale.into()),
@@ -552,7 +562,14 @@ impl<'c> Compound<'c> {
     }
 
     /// Checks that the reply may reach `position` of its buffer.
+    #[inline]
     pub(super) fn check_room(&self, position: usize) -> Result<(), OpStop> {
+        if position <= self.reply_end_max { Ok(()) } else { self.check_room_of_each(position) }
+    }
+
+    /// Returns which limit the reply exceeds that reaches this position.
+    #[cold]
+    fn check_room_of_each(&self, position: usize) -> Result<(), OpStop> {
         let bytes = position.saturating_sub(self.reply_start);
         if bytes > self.reply_bytes_max() {
             return Err(if self.minor == 0 { NfsStat4::Resource } else { NfsStat4::RepTooBig }.into());
@@ -570,6 +587,6 @@ impl<'c> Compound<'c> {
 fn stored<'c>(target: &Target<'c>, otherwise: NfsStat4) -> Result<Object<'c>, OpStop> {
     match target {
         Target::Pseudo(_) => Err(otherwise.into()),
-        Target::Stored(object) => Ok(object.clone()),
+        Target::Stored(object) => Ok(*object),
     }
 }

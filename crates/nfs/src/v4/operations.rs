@@ -70,7 +70,7 @@ impl Placement {
 }
 
 /// Decodes the arguments of an operation and executes it.
-#[inline]
+#[inline(always)]
 fn with<'c, T: Decode<'c>>(
     compound: &mut Compound<'c>,
     out: &mut Encoder<'_>,

@@ -216,7 +216,7 @@ impl<'c> Compound<'c> {
             Some(status) => return Err(status.into()),
             None => return Err(NfsStat4::ServerFault.into()),
         }
-        if let (Some(file), Some(Target::Stored(object))) = (again.current, self.current.clone())
+        if let (Some(file), Some(Target::Stored(object))) = (again.current, self.current)
             && file.volume == object.volume.id()
             && file.ino != object.ino
         {

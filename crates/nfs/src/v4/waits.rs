@@ -43,6 +43,10 @@ impl<'c> Waits<'c> {
     /// # Errors
     /// [`Several`] are not durable yet.
     pub(super) fn only(&self) -> Result<Option<(VolumeId, Durability)>, Several> {
+        if self.others.is_empty() {
+            let outstanding = |(volume, after): &Wait<'_>| volume.durability(*after) != Durable::Yes;
+            return Ok(self.first.filter(outstanding).map(|(volume, after)| (volume.id(), after)));
+        }
         let mut outstanding = None;
         let mut is_only = true;
         for (volume, after) in self.iter() {

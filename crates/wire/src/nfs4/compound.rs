@@ -73,6 +73,7 @@ impl<'a> CompoundReader<'a> {
     ///
     /// # Errors
     /// If the bytes do not decode. The call is answered with [`GarbageArgs`](crate::rpc::AcceptStat::GarbageArgs).
+    #[inline]
     pub fn new(mut input: Decoder<'a>) -> Result<Self, DecodeError> {
         let tag = Utf8Str4::decode(&mut input)?;
         let minorversion = input.u32()?;
@@ -112,6 +113,7 @@ impl<'a> CompoundReader<'a> {
 
     /// See [`Decoder::rest_around_payload`].
     #[must_use]
+    #[inline]
     pub fn rest_around_payload(&self) -> (&'a [u8], Option<&'a [u8]>) {
         self.input.rest_around_payload()
     }
@@ -152,7 +154,7 @@ impl<'a> CompoundReader<'a> {
         let Ok(code) = self.input.u32() else {
             return Some(Err(OpError::BadXdr(OpNum4::Illegal, DecodeError::Truncated)));
         };
-        Some(match OpNum4::from_code(code).filter(|num| num.exists_in(self.minorversion)) {
+        Some(match OpNum4::in_minor(code, self.minorversion) {
             Some(num) if self.index > COMPOUND_OPS_MAX => Err(OpError::TooMany(num)),
             Some(num) => Ok(num),
             None => Err(OpError::Illegal(code)),

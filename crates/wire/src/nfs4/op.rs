@@ -93,12 +93,35 @@ operations! {
 /// NFS4ERR_BADXDR; its results after NFS4_OK have no codec.
 pub type UnsupportedRes = Res4<()>;
 
+/// The operations by their numbers, with the minor versions that introduced them.
+static BY_NUMBER: [Option<(OpNum4, u32)>; OpNum4::NUMBERS] = by_number();
+
+#[expect(clippy::indexing_slicing, reason = "the compiler executes it")]
+const fn by_number() -> [Option<(OpNum4, u32)>; OpNum4::NUMBERS] {
+    let mut all = [None; OpNum4::NUMBERS];
+    let mut rest = OpNum4::ALL;
+    while let [num, more @ ..] = rest {
+        if !matches!(num, OpNum4::Illegal) {
+            all[num.code() as usize] = Some((*num, num.since_minor()));
+        }
+        rest = more;
+    }
+    all
+}
+
 impl OpNum4 {
-    /// Whether the operation is defined in the minor version. Those that NFSv4.1 makes obsolete ([`Self::is_obsolete`]) are.
+    /// One more than the highest number of an operation besides [`Self::Illegal`], for tables.
+    pub const NUMBERS: usize = 76;
+
+    /// Returns the operation of this number, if the minor version defines it. Those that NFSv4.1 makes obsolete
+    /// ([`Self::is_obsolete`]) are defined there.
     #[must_use]
     #[inline]
-    pub const fn exists_in(self, minorversion: u32) -> bool {
-        self.since_minor() <= minorversion && !matches!(self, Self::Illegal)
+    pub fn in_minor(code: u32, minorversion: u32) -> Option<Self> {
+        match BY_NUMBER.get(code as usize) {
+            Some(&Some((num, since))) if since <= minorversion => Some(num),
+            _ => None,
+        }
     }
 
     /// Whether NFSv4.1 and later answer it with NFS4ERR_NOTSUPP (RFC 8881 section 17).

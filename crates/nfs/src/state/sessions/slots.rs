@@ -76,6 +76,7 @@ impl Slot {
     }
 
     /// Begins request `sequence`. If it may be executed, [`Slot::finish`] or [`Slot::abandon`] must follow.
+    #[inline]
     pub(crate) fn begin(&self, sequence: u32, checksum: u64) -> SlotCheck {
         let mut inner = self.0.lock();
         let fits = match &inner.last {

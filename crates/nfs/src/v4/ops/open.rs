@@ -216,7 +216,7 @@ fn open_held<'c>(
     }
     compound.note_change();
     let delegated = delegate(compound, file, &opened, request.want, false);
-    compound.set_current(Target::Stored(file.clone()))?;
+    compound.set_current(Target::Stored(*file))?;
     write(compound, &opened, delegated, Shown { cinfo, attrset }, out);
     Ok(())
 }

@@ -7,7 +7,7 @@ use crate::v4::context::{Compound, Done, OpStop};
 
 pub(crate) fn run(compound: &mut Compound<'_>, out: &mut Encoder<'_>) -> Done {
     let missing = if compound.minor == 0 { NfsStat4::RestoreFh } else { NfsStat4::NoFileHandle };
-    let saved = compound.saved.clone().ok_or(OpStop::Status(missing))?;
+    let saved = compound.saved.ok_or(OpStop::Status(missing))?;
     compound.set_current(saved)?;
     compound.current_stateid = compound.saved_stateid;
     RestorefhRes::Ok(()).encode(out);

@@ -6,7 +6,7 @@ use wire::xdr::{Encode as _, Encoder};
 use crate::v4::context::{Compound, Done};
 
 pub(crate) fn run(compound: &mut Compound<'_>, out: &mut Encoder<'_>) -> Done {
-    compound.saved = Some(compound.named()?.clone());
+    compound.saved = Some(*compound.named()?);
     compound.saved_stateid = compound.current_stateid;
     SavefhRes::Ok(()).encode(out);
     Ok(())

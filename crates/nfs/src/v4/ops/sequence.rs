@@ -37,7 +37,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SequenceArgs, out: &mut En
     };
     match compound.state().sequence(&compound.state_context(), session, request)? {
         Sequenced::Execute(slot, status_flags) => {
-            compound.slot = Some(slot);
+            compound.set_slot(slot);
             let ok = SequenceOk {
                 sessionid: args.sessionid,
                 sequenceid: args.sequenceid,

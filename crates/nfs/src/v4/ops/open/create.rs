@@ -148,7 +148,7 @@ fn open_remembered<'c>(
         return Ok(());
     }
     out.rewind(at);
-    let change = shown::attributes(compound, &Target::Stored(directory.clone()))?.change;
+    let change = shown::attributes(compound, &Target::Stored(*directory))?.change;
     let cinfo = ChangeInfo4 { atomic: true, before: change, after: change };
     let file = compound.file()?;
     open_file(compound, &file, cinfo, request, out)
