@@ -101,7 +101,7 @@ pub(crate) trait StateStore {
     ///
     /// # Errors
     /// Those of [`StateStore::change`].
-    fn defer(&self, volume: VolumeId, key: StateKey, value: Box<dyn DeferredValue>) -> Result<(), Error>;
+    fn defer(&self, volume: VolumeId, key: StateKey, value: Arc<dyn DeferredValue>) -> Result<(), Error>;
 
     /// Journals the records that were deferred.
     fn journal_deferred(&self);

@@ -27,8 +27,9 @@ pub const XATTR_OVERHEAD_BYTES: usize = 32;
 pub const REQUEST_KEY_BYTES_MAX: usize = 64;
 /// Longest cached reply, bytes; RENAME's two `wcc_data` and a handle take less than 400.
 pub const REQUEST_ANSWER_BYTES_MAX: usize = 1024;
-/// Longest key of a protocol state record, bytes: a kind, a file and an owner's number, with room to spare.
-pub const STATE_KEY_BYTES_MAX: usize = 64;
+/// Longest key of a protocol state record, bytes: a kind, a file, an owner's number and an offset. With its length, it takes four
+/// words.
+pub const STATE_KEY_BYTES_MAX: usize = 31;
 /// Longest value of a protocol state record, bytes: an owner's opaque name of 1024, a verifier, a universal address.
 pub const STATE_VALUE_BYTES_MAX: usize = 2048;
 /// Most bytes of keys and values of state records in one entry. What an operation adds to its own entry stays far

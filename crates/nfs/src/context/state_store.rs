@@ -1,6 +1,7 @@
 //! Stores the state of clients in the volumes of the service.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use volume::ids::VolumeId;
 use volume::request::{Durability, Durable, Error};
@@ -36,7 +37,7 @@ impl StateStore for ServiceContext {
         }
     }
 
-    fn defer(&self, volume: VolumeId, key: StateKey, value: Box<dyn DeferredValue>) -> Result<(), Error> {
+    fn defer(&self, volume: VolumeId, key: StateKey, value: Arc<dyn DeferredValue>) -> Result<(), Error> {
         self.volume(volume).ok_or(Error::Stale)?.defer_state(key, value)
     }
 

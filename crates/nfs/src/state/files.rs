@@ -7,6 +7,8 @@ use std::sync::Arc;
 use volume::state::{DeferredValue, StateChange};
 use volume::time::Time;
 
+#[cfg(doc)]
+use crate::state::StateStore;
 use crate::state::clients::client::{Client, ClientProtocol, LockOwner, OpenOwner};
 use crate::state::clients::removal::Work;
 use crate::state::config::{Counters, ENTRY_BYTES};
@@ -19,7 +21,7 @@ use crate::state::locks::lock_states::LockStates;
 use crate::state::locks::parts::Merging;
 use crate::state::locks::ranges::Ranges;
 use crate::state::locks::waiters::{Waiter, Waiters};
-use crate::state::record::{Key, OpenRecord, Record as _};
+use crate::state::record::{Key, OpenRecord};
 use crate::state::shards::Shards;
 use crate::state::shares::Resource;
 use crate::state::stateids::IoMode;
@@ -119,12 +121,14 @@ pub(crate) struct Opened {
     pub(crate) confirm: bool,
     /// What the reply waits for, see [`OpenRequest::is_waited_for`].
     pub(crate) token: Option<DurabilityToken>,
+    /// Whether the file had no state: the caller's hold of it ([`StateStore::hold`]) is now that of the state.
+    pub(crate) took_hold: bool,
 }
 
 /// An open of a file that does not exist yet. Its record goes into the journal entry that creates the file, which needs
 /// no lock: a file that does not exist has no other state. Then it is adopted. Others may open the file before that,
 /// but get no delegation of it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct PreparedOpen {
     stateid: StateId,
     modes: Modes,
@@ -156,15 +160,10 @@ impl PreparedOpen {
     fn record(&self) -> OpenRecord<'_> {
         OpenRecord::of(&self.owner, self.stateid.seqid, self.modes, self.confirmed)
     }
-}
 
-impl DeferredValue for PreparedOpen {
-    fn bytes_max(&self) -> usize {
-        self.record().bytes_max()
-    }
-
-    fn make(&self) -> Arc<[u8]> {
-        self.record().to_bytes()
+    /// Returns the open of the file, which the caller adds.
+    fn entry(&self, client: &Arc<Client>, file: FileId) -> Arc<StateEntry> {
+        StateEntry::open(client, file, self.stateid, &self.owner, self.modes, false)
     }
 }
 
@@ -231,7 +230,8 @@ impl SharedState {
         }
     }
 
-    /// Opens an existing file. The caller has checked that it is a regular file and that its permissions allow it.
+    /// Opens an existing file, which the caller holds ([`StateStore::hold`]). The caller has checked that it is a regular file and
+    /// that its permissions allow it.
     ///
     /// # Errors
     /// Those of [`SharedState::check_open`], and of the journal.
@@ -248,6 +248,24 @@ impl SharedState {
             }
             self.check_open(context, file, opening, false)?;
         }
+    }
+
+    /// Opens an existing file that the caller does not hold.
+    ///
+    /// # Errors
+    /// Those of [`SharedState::open`].
+    pub(crate) fn hold_and_open(
+        &self,
+        context: &Context<'_>,
+        file: FileId,
+        opening: &OpenRequest<'_>,
+    ) -> Result<Opened, StateError> {
+        context.store.hold(file);
+        let opened = self.open(context, file, opening);
+        if !opened.as_ref().is_ok_and(|opened| opened.took_hold) {
+            context.store.release(file);
+        }
+        opened
     }
 
     /// Opens an existing file; returns none if anything conflicts.
@@ -269,19 +287,25 @@ impl SharedState {
             }
         }
         let prepared = self.prepare_open(opening);
+        let entry = prepared.entry(opening.client, file);
         let token = if opening.is_waited_for() {
             Some(context.change(file.volume, &[prepared.change(file)])?)
         } else {
-            let key = prepared.key(file).to_bytes();
-            context.store.defer(file.volume, key, Box::new(prepared.clone()))?;
+            // Until the record is journaled, the open is as it was prepared: each change of it journals something.
+            let record: Arc<dyn DeferredValue> = Arc::<StateEntry>::clone(&entry);
+            context.store.defer(file.volume, prepared.key(file).to_bytes(), record)?;
             None
         };
-        let state = enter(&mut files, context, file);
-        let opened = self.insert_open(state, file, opening, &prepared, token);
-        if opened.is_err() {
-            self.forget_if_idle(&mut files, context, file);
+        let mut took_hold = false;
+        let state = files.entry(file).or_insert_with(|| {
+            took_hold = true;
+            File::default()
+        });
+        let opened = self.insert_open(state, entry, &prepared, token);
+        if took_hold && opened.is_err() {
+            files.remove(&file);
         }
-        opened.map(Some)
+        opened.map(|opened| Some(Opened { took_hold, ..opened }))
     }
 
     /// Prepares an open of a file that is about to be created.
@@ -321,7 +345,7 @@ impl SharedState {
         let refused = match self.open_conflicts(context.now, state, opening) {
             ConflictHolders::None => {
                 let token = opening.is_waited_for().then_some(token);
-                self.insert_open(state, file, opening, prepared, token)
+                self.insert_open(state, prepared.entry(opening.client, file), prepared, token)
             }
             ConflictHolders::Expired(_) | ConflictHolders::Active => Err(StateError::ShareDenied),
         };
@@ -335,18 +359,16 @@ impl SharedState {
     fn insert_open(
         &self,
         state: &mut File,
-        file: FileId,
-        opening: &OpenRequest<'_>,
+        entry: Arc<StateEntry>,
         prepared: &PreparedOpen,
         token: Option<DurabilityToken>,
     ) -> Result<Opened, StateError> {
-        let OpenRequest { client, owner, .. } = *opening;
-        let entry = StateEntry::open(client, file, prepared.stateid, owner, prepared.modes, false);
         self.add(&entry)?;
         state.opens.insert(&entry);
         Counters::up(&self.counters.opens);
         self.count_denial(None, Some(prepared.modes));
-        Ok(Opened { stateid: prepared.stateid, confirm: !prepared.confirmed, token, entry })
+        let confirm = !prepared.confirmed;
+        Ok(Opened { stateid: prepared.stateid, confirm, token, entry, took_hold: false })
     }
 
     /// Adds modes to an owner's open.
@@ -366,6 +388,7 @@ impl SharedState {
             stateid,
             confirm,
             token: opening.is_waited_for().then_some(token),
+            took_hold: false,
         })
     }
 
@@ -475,10 +498,15 @@ impl SharedState {
             self.free_part_of_depending(context, state, entry)?;
             return Err(StateError::Unfinished);
         }
+        let closed = Key::Open(file.ino, entry.other).deleted();
         let depending: Vec<_> = state.lock_states.depending_on(entry).cloned().collect();
-        let mut changes = vec![Key::Open(file.ino, entry.other).deleted()];
-        depending.iter().for_each(|locks| changes.extend(state.lock_state_deleted(locks)));
-        let token = context.change(file.volume, &changes)?;
+        let token = if depending.is_empty() {
+            context.change(file.volume, &[closed])?
+        } else {
+            let mut changes = vec![closed];
+            depending.iter().for_each(|locks| changes.extend(state.lock_state_deleted(locks)));
+            context.change(file.volume, &changes)?
+        };
         self.drop_lock_states(context, state, &depending, file);
         state.opens.remove(entry);
         Counters::down(&self.counters.opens);

@@ -408,7 +408,7 @@ impl SharedState {
                 return Err(StateError::NothingToReclaim);
             }
         }
-        Ok(self.open(context, file, &opening)?.token)
+        Ok(self.hold_and_open(context, file, &opening)?.token)
     }
 
     /// UNSHARE: ends all share reservations of an owner.

@@ -527,6 +527,9 @@ impl SharedState {
         entries: &[Arc<StateEntry>],
         file: FileId,
     ) {
+        if entries.is_empty() && state.waiters.is_empty() {
+            return;
+        }
         let (mut freed, mut gone) = (None, HashSet::new());
         for entry in entries {
             let Some(locks) = entry.as_locks() else { continue };

@@ -20,7 +20,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use volume::ids::Ino;
-use volume::state::StateChange;
+use volume::state::{StateChange, StateKey};
 use wire::xdr::{DecodeError, Decoder, Encoder};
 
 use crate::state::clients::client::{Host, OpenOwner};
@@ -46,7 +46,6 @@ const _: () = assert!(
     CLIENT_NAME_BYTES_MAX + 2 * ADDRESS_BYTES_MAX + 16 * CLIENT_ADDRESSES_MAX + 256
         <= volume::limits::STATE_VALUE_BYTES_MAX
 );
-const _: () = assert!(1 + 8 + 12 + 8 <= volume::limits::STATE_KEY_BYTES_MAX);
 
 /// The key of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,27 +62,20 @@ pub(crate) enum Key {
 
 impl Key {
     /// Returns its bytes.
-    pub(crate) fn to_bytes(self) -> Box<[u8]> {
-        // Most records are of files, and each OPEN and CLOSE makes such a key.
-        let of_file = |tag, ino: Ino, other: Other| -> Vec<u8> {
-            let mut key = [tag; 1 + 8 + 12];
-            let (_, fields) = key.split_at_mut(1);
-            let (first, second) = fields.split_at_mut(8);
-            first.copy_from_slice(&ino.0.to_be_bytes());
-            second.copy_from_slice(&other.0);
-            key.into()
-        };
-        let key = match self {
-            Key::Client(id) => [&b"C"[..], &id.0.to_be_bytes()].concat(),
-            Key::Session(id) => [&b"S"[..], &id.0].concat(),
-            Key::Monitor => b"N".to_vec(),
+    pub(crate) fn to_bytes(self) -> StateKey {
+        match self {
+            Key::Client(id) => joined::<9>(b'C', &[&id.0.to_be_bytes()]),
+            Key::Session(id) => joined::<17>(b'S', &[&id.0]),
+            Key::Monitor => [b'N'].into(),
+            // Most records are of files, and each OPEN and CLOSE makes such a key.
             Key::Open(ino, other) => of_file(b'O', ino, other),
             Key::Delegation(ino, other) => of_file(b'D', ino, other),
             Key::LockState(ino, other) => of_file(b'K', ino, other),
             Key::Copy(ino, other) => of_file(b'P', ino, other),
-            Key::Range(ino, other, first) => [&of_file(b'R', ino, other)[..], &first.to_be_bytes()].concat(),
-        };
-        key.into()
+            Key::Range(ino, other, first) => {
+                joined::<29>(b'R', &[&ino.0.to_be_bytes(), &other.0, &first.to_be_bytes()])
+            }
+        }
     }
 
     /// Parses a key; none if it is of another protocol.
@@ -118,6 +110,22 @@ impl Key {
     pub(crate) fn put(self, record: &impl Record) -> StateChange {
         StateChange { key: self.to_bytes(), value: Some(record.to_bytes()) }
     }
+}
+
+/// Returns the key of a kind of record, of these fields. With the tag, they have `N` bytes.
+fn joined<const N: usize>(tag: u8, fields: &[&[u8]]) -> StateKey {
+    let mut key = [tag; N];
+    let (_, mut rest) = key.split_at_mut(1);
+    for field in fields {
+        let (place, after) = rest.split_at_mut(field.len());
+        place.copy_from_slice(field);
+        rest = after;
+    }
+    key.into()
+}
+
+fn of_file(tag: u8, ino: Ino, other: Other) -> StateKey {
+    joined::<21>(tag, &[&ino.0.to_be_bytes(), &other.0])
 }
 
 /// The value of a record.

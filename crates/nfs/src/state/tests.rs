@@ -34,7 +34,7 @@ type Meanwhile = Box<dyn FnMut() -> Result<(), Error> + Send>;
 /// Records in memory: what a volume would hold.
 #[derive(Default)]
 struct Memory {
-    records: Mutex<BTreeMap<Box<[u8]>, Arc<[u8]>>>,
+    records: Mutex<BTreeMap<StateKey, Arc<[u8]>>>,
     held: Mutex<HashMap<FileId, i32>>,
     full: Mutex<bool>,
     meanwhile: Mutex<Option<Meanwhile>>,
@@ -64,14 +64,14 @@ impl StateStore for Memory {
         let mut records = self.records.lock();
         for change in changes.iter().take(self.left.lock().unwrap_or(usize::MAX)) {
             match &change.value {
-                Some(value) => drop(records.insert(change.key.clone(), Arc::clone(value))),
+                Some(value) => drop(records.insert(change.key, Arc::clone(value))),
                 None => drop(records.remove(&change.key)),
             }
         }
         Ok(Durability::NOW)
     }
 
-    fn defer(&self, volume: VolumeId, key: StateKey, value: Box<dyn DeferredValue>) -> Result<(), Error> {
+    fn defer(&self, volume: VolumeId, key: StateKey, value: Arc<dyn DeferredValue>) -> Result<(), Error> {
         self.change(volume, &[StateChange { key, value: Some(value.make()) }]).map(drop)
     }
 
@@ -170,7 +170,7 @@ impl World {
     ) -> Result<files::Opened, StateError> {
         let owner = client.open_owner(owner, || OwnerSequence::new(self.now));
         let mode = files::share::Mode::new(mode.0, mode.1).unwrap();
-        self.state.open(&self.context(), file, &OpenRequest { client, owner: &owner, mode })
+        self.state.hold_and_open(&self.context(), file, &OpenRequest { client, owner: &owner, mode })
     }
 }
 

@@ -4,13 +4,14 @@
 //! They survive restarts like every other record. They are not part of the tree: snapshots will not hold them, and
 //! quotas do not count them.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::api::request::{Durability, Error, RequestKey};
 use crate::api::state::{DeferredValue, StateChange, StateKey};
 use crate::encoding::key;
 use crate::encoding::key::{POOL, Table};
-use crate::limits::{STATE_BYTES_PER_ENTRY_MAX, STATE_KEY_BYTES_MAX, STATE_VALUE_BYTES_MAX};
+use crate::limits::{STATE_BYTES_PER_ENTRY_MAX, STATE_VALUE_BYTES_MAX};
 use crate::pool::{Pool, Subject};
 use crate::tables::index::IndexError;
 use crate::volume::Volume;
@@ -25,7 +26,7 @@ impl Volume {
     /// Returns what a reply that reveals the change waits for.
     ///
     /// # Errors
-    /// `Invalid` if a key or a value is too long; `NoSpace` if something is put and there is no room
+    /// `Invalid` if a value is too long; `NoSpace` if something is put and there is no room
     /// even for that; `ReadOnly` if the volume refuses changes; `Busy` if the journal or the memtables are full at the moment.
     /// Then nothing, or the first entries of a long list, were changed: repeat all of it.
     pub fn change_state(&self, changes: &[StateChange]) -> Result<Durability, Error> {
@@ -58,12 +59,14 @@ impl Volume {
     ///
     /// # Errors
     /// Those of [`Volume::change_state`]; the record was not put.
-    pub fn defer_state(&self, key: StateKey, value: Box<dyn DeferredValue>) -> Result<(), Error> {
-        if key.len() > STATE_KEY_BYTES_MAX || value.bytes_max() > STATE_VALUE_BYTES_MAX {
+    pub fn defer_state(&self, key: StateKey, value: Arc<dyn DeferredValue>) -> Result<(), Error> {
+        if value.bytes_max() > STATE_VALUE_BYTES_MAX {
             return Err(Error::Invalid);
         }
+        let view = self.may_keep_state()?;
+        let Err(mut record) = self.deferred_state.add((self.number(), key, value)) else { return Ok(()) };
+        drop(view);
         let change = self.begin_state()?;
-        let mut record = (self.number(), key, value);
         // Others may take the room that was made.
         while let Err(again) = self.deferred_state.add(record) {
             change.journal_deferred_state();

@@ -10,7 +10,7 @@ use crate::api::attributes::SetAttributes;
 use crate::api::ids::{Cookie, Ino};
 use crate::api::request::Error;
 use crate::api::results::{SetXattr, Stability};
-use crate::api::state::StateChange;
+use crate::api::state::{StateChange, StateKey};
 use crate::api::time::Time;
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Table};
@@ -72,7 +72,8 @@ fn build() -> (Arc<MemoryMedia>, Model, Time) {
             model.xattrs.insert((ino, name), value);
         }
         let state = [&b"X"[..], &ino.0.to_be_bytes()].concat();
-        let change = StateChange { key: state[..].into(), value: Some(vec![1; 40].into()) };
+        let change =
+            StateChange { key: StateKey::new(&state).expect("short"), value: Some(vec![1; 40].into()) };
         world.volume.change_state(&[change]).unwrap();
         if n % 60 == 59 {
             world.background();
@@ -437,7 +438,7 @@ fn state_that_was_settled_is_not_lost_again_at_the_next_start() {
         assert_eq!(scan(&world), Err(Error::Io), "block {block}");
         world.volume.settle_state();
         // A change, so that there is something to checkpoint.
-        let change = StateChange { key: b"X".to_vec().into(), value: Some(vec![1; 40].into()) };
+        let change = StateChange { key: (*b"X").into(), value: Some(vec![1; 40].into()) };
         world.volume.change_state(&[change]).unwrap();
         world.checkpoint();
         assert_eq!(scan(&world), Ok(()), "block {block}");

@@ -49,7 +49,7 @@ fn only_changes_that_take_no_room_go_on() {
 fn protocol_state_has_room_where_files_have_none() {
     let world = World::new();
     let volume = &world.volume;
-    let put = |key: u8| StateChange { key: [key][..].into(), value: Some([key; 100][..].into()) };
+    let put = |key: u8| StateChange { key: [key].into(), value: Some([key; 100][..].into()) };
     for (room, allowed) in [(RoomToGrow::State, true), (RoomToGrow::Nothing, false)] {
         volume.space.refresh(1 << 30, DEVICE, room, true);
         assert_eq!(

@@ -10,7 +10,7 @@ use crate::api::attributes::SetAttributes;
 use crate::api::ids::{Ino, SegmentId};
 use crate::api::quotas::QuotaKind;
 use crate::api::request::{Error, RequestKey};
-use crate::api::state::StateChange;
+use crate::api::state::{StateChange, StateKey};
 use crate::api::time::Time;
 use crate::background::Progress;
 use crate::encoding::key;
@@ -61,7 +61,10 @@ fn store(random: &mut Random) -> Stored {
     world.write(orphan, 0, &[9; 30_000]).unwrap();
     world.volume.hold(orphan);
     world.remove(Ino::ROOT, "orphan").unwrap();
-    let put = |key: &[u8]| StateChange { key: key.into(), value: Some(b"state".as_slice().into()) };
+    let put = |key: &[u8]| StateChange {
+        key: StateKey::new(key).expect("short"),
+        value: Some(b"state".as_slice().into()),
+    };
     world.volume.change_state(&[put(b"a"), put(b"b")]).unwrap();
     make_retried(&mut world).unwrap();
     world.write_back();

@@ -4,6 +4,7 @@
 //! costs nothing if it is deleted before the volume changes otherwise.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use foldhash::HashMap;
@@ -14,12 +15,12 @@ use crate::api::state::{DeferredValue, StateChange, StateKey};
 use crate::limits::STATE_BYTES_PER_ENTRY_MAX;
 
 /// A record with its volume and key.
-pub type DeferredRecord = (VolumeNumber, StateKey, Box<dyn DeferredValue>);
+pub type DeferredRecord = (VolumeNumber, StateKey, Arc<dyn DeferredValue>);
 
 /// The records of each volume that ever had one.
 #[derive(Debug, Default)]
 struct Records {
-    of_volumes: BTreeMap<VolumeNumber, HashMap<StateKey, Box<dyn DeferredValue>>>,
+    of_volumes: BTreeMap<VolumeNumber, HashMap<StateKey, Arc<dyn DeferredValue>>>,
     /// Most bytes of all keys and values.
     bytes: usize,
 }

@@ -32,11 +32,14 @@ use crate::volume::Volume;
 /// Most bytes of a mapping in an entry besides its record: tag, key and lengths.
 const MAPPING_OVERHEAD_BYTES: usize = 32;
 
+/// The read view, which stays unchanged while this is held.
+pub(crate) type LockedView<'v> = RwLockReadGuard<'v, Arc<ReadView>>;
+
 /// A transaction. While it exists no memtable is frozen, so it must be short: no I/O, and no call of [`Pool::view`]
 /// but through it.
 pub struct Change<'v> {
     pool: &'v Pool,
-    view: RwLockReadGuard<'v, Arc<ReadView>>,
+    view: LockedView<'v>,
     draft: Draft,
     inline_bytes: u64,
     /// The accounts of the volume, unless a background step changes it.
@@ -99,6 +102,17 @@ impl Volume {
         self.begin_removing(self.place())
     }
 
+    /// Checks that [`Volume::begin_state`] would succeed, as it does while what is returned is held.
+    ///
+    /// # Errors
+    /// Those of [`Volume::begin`].
+    pub(crate) fn may_keep_state(&self) -> Result<LockedView<'_>, Error> {
+        if !self.space.can_keep_state() {
+            return Err(Error::NoSpace);
+        }
+        self.may_remove(self.number())
+    }
+
     /// Begins a caller's transaction that works on a full disk too: it removes, or changes what exists.
     ///
     /// # Errors
@@ -132,11 +146,15 @@ impl Pool {
     }
 
     fn begin_removing<'v>(&'v self, place: In<'v>) -> Result<Change<'v>, Error> {
+        Ok(Change::new(self, self.may_remove(place.volume)?, place))
+    }
+
+    fn may_remove(&self, volume: VolumeNumber) -> Result<LockedView<'_>, Error> {
         if self.committer.is_busy() || self.memtables_are_full() {
             self.checkpoints.kick();
             return Err(if self.refuses_changes().is_some() { Error::ReadOnly } else { Error::Busy });
         }
-        self.begin_change(place)
+        self.may_change(volume)
     }
 
     /// Whether one memtable is being checkpointed and the next one is full already.
@@ -166,29 +184,16 @@ impl Pool {
             self.checkpoints.kick();
             return Err(if self.refuses_changes().is_some() { Error::ReadOnly } else { Error::Busy });
         }
-        self.begin_change(In::number(volume))
+        Ok(Change::new(self, self.may_change(volume)?, In::number(volume)))
     }
 
-    fn begin_change<'v>(&'v self, place: In<'v>) -> Result<Change<'v>, Error> {
-        let In { volume, ledger } = place;
+    /// Locks the view for a change of a volume, if it takes changes.
+    fn may_change(&self, volume: VolumeNumber) -> Result<LockedView<'_>, Error> {
         if self.refuses_changes().is_some() {
             return Err(Error::ReadOnly);
         }
         let view = self.view.read();
-        if self.is_deleted(volume) {
-            return Err(Error::Stale);
-        }
-        Ok(Change {
-            pool: self,
-            view,
-            draft: Draft::new(volume),
-            inline_bytes: 0,
-            ledger,
-            growth: Vec::new(),
-            accounts: None,
-            quota: None,
-            flush: FlushWait::default(),
-        })
+        if self.is_deleted(volume) { Err(Error::Stale) } else { Ok(view) }
     }
 }
 
@@ -200,6 +205,21 @@ struct Older {
 }
 
 impl<'v> Change<'v> {
+    fn new(pool: &'v Pool, view: LockedView<'v>, place: In<'v>) -> Change<'v> {
+        let In { volume, ledger } = place;
+        Change {
+            pool,
+            view,
+            draft: Draft::new(volume),
+            inline_bytes: 0,
+            ledger,
+            growth: Vec::new(),
+            accounts: None,
+            quota: None,
+            flush: FlushWait::default(),
+        }
+    }
+
     /// Returns the read view, which stays unchanged until the transaction is done.
     pub fn view(&self) -> &ReadView {
         &self.view

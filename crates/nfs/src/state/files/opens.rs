@@ -28,8 +28,12 @@ impl OpenKind {
 }
 
 /// The opens of a file.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) enum Opens {
+    #[default]
+    None,
+    /// That of most files that are open.
+    One(Arc<StateEntry>),
     /// At most [`FEW_MAX`].
     Few(Vec<Arc<StateEntry>>),
     /// There were more.
@@ -48,29 +52,31 @@ pub(crate) struct Tables {
     by_kind: BTreeMap<OpenKind, BTreeMap<ClientId, (Arc<Client>, u64)>>,
 }
 
-impl Default for Opens {
-    fn default() -> Opens {
-        Opens::Few(Vec::new())
-    }
-}
-
 impl Opens {
     /// Returns whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, Opens::None)
+    }
+
+    /// Returns the opens as a list or as tables.
+    #[inline]
+    fn parts(&self) -> Result<&[Arc<StateEntry>], &Tables> {
         match self {
-            Opens::Few(few) => few.is_empty(),
-            Opens::Many(tables) => tables.by_owner.is_empty(),
+            Opens::None => Ok(&[]),
+            Opens::One(only) => Ok(std::slice::from_ref(only)),
+            Opens::Few(few) => Ok(few),
+            Opens::Many(tables) => Err(tables),
         }
     }
 
     /// Returns the open of an owner.
     pub(crate) fn of_owner(&self, client: &Client, owner: &Arc<OpenOwner>) -> Option<&Arc<StateEntry>> {
-        match self {
-            Opens::Few(few) => few.iter().find(|entry| {
+        match self.parts() {
+            Ok(few) => few.iter().find(|entry| {
                 entry.client.id == client.id
                     && entry.as_open().is_some_and(|open| Arc::ptr_eq(&open.owner, owner))
             }),
-            Opens::Many(tables) => {
+            Err(tables) => {
                 let (client, owner) = (client.id, owner.number());
                 let mut own =
                     tables.by_owner.range((client, owner, Other::ZEROS)..=(client, owner, Other::ONES));
@@ -81,9 +87,9 @@ impl Opens {
 
     /// Returns an open of a client.
     pub(crate) fn of_client(&self, client: &Client) -> Option<&Arc<StateEntry>> {
-        match self {
-            Opens::Few(few) => few.iter().find(|entry| entry.client.id == client.id),
-            Opens::Many(tables) => {
+        match self.parts() {
+            Ok(few) => few.iter().find(|entry| entry.client.id == client.id),
+            Err(tables) => {
                 let id = client.id;
                 let mut own = tables.by_owner.range((id, 0, Other::ZEROS)..=(id, u64::MAX, Other::ONES));
                 own.next().map(|(_, entry)| entry)
@@ -93,9 +99,9 @@ impl Opens {
 
     /// Returns whether this open is among them.
     pub(crate) fn contains(&self, entry: &Arc<StateEntry>) -> bool {
-        match self {
-            Opens::Few(few) => few.iter().any(|other| Arc::ptr_eq(other, entry)),
-            Opens::Many(tables) => key(entry).is_some_and(|key| tables.by_owner.contains_key(&key)),
+        match self.parts() {
+            Ok(few) => few.iter().any(|other| Arc::ptr_eq(other, entry)),
+            Err(tables) => key(entry).is_some_and(|key| tables.by_owner.contains_key(&key)),
         }
     }
 
@@ -106,9 +112,9 @@ impl Opens {
         left_out: Option<&'a Arc<StateEntry>>,
         fits: impl Fn(OpenKind) -> bool + Copy + 'a,
     ) -> impl Iterator<Item = &'a Arc<Client>> {
-        let (few, many) = match self {
-            Opens::Few(few) => (few.as_slice(), None),
-            Opens::Many(tables) => (&[][..], Some(tables)),
+        let (few, many) = match self.parts() {
+            Ok(few) => (few, None),
+            Err(tables) => (&[][..], Some(tables)),
         };
         let is_left_out = move |entry: &Arc<StateEntry>| left_out.is_some_and(|out| Arc::ptr_eq(out, entry));
         let few = few.iter().filter(move |entry| !is_left_out(entry) && fits(OpenKind::of(entry)));
@@ -127,6 +133,8 @@ impl Opens {
     /// Adds an open; other entries are ignored.
     pub(crate) fn insert(&mut self, entry: &Arc<StateEntry>) {
         match self {
+            Opens::None => *self = Opens::One(Arc::clone(entry)),
+            Opens::One(only) => *self = Opens::Few(vec![Arc::clone(only), Arc::clone(entry)]),
             Opens::Few(few) if few.len() < FEW_MAX => few.push(Arc::clone(entry)),
             Opens::Few(few) => {
                 let mut tables = Tables::default();
@@ -140,14 +148,25 @@ impl Opens {
     /// Removes an open.
     pub(crate) fn remove(&mut self, entry: &Arc<StateEntry>) {
         match self {
-            Opens::Few(few) => few.retain(|other| !Arc::ptr_eq(other, entry)),
+            Opens::None => {}
+            Opens::One(only) => {
+                if Arc::ptr_eq(only, entry) {
+                    *self = Opens::None;
+                }
+            }
+            Opens::Few(few) => {
+                few.retain(|other| !Arc::ptr_eq(other, entry));
+                if few.is_empty() {
+                    *self = Opens::None;
+                }
+            }
             Opens::Many(tables) => {
                 let was_there = key(entry).and_then(|key| tables.by_owner.remove(&key)).is_some();
                 if was_there {
                     tables.uncount(OpenKind::of(entry), entry);
                 }
                 if tables.by_owner.is_empty() {
-                    *self = Opens::default();
+                    *self = Opens::None;
                 }
             }
         }

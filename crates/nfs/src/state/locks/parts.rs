@@ -73,7 +73,12 @@ impl File {
     }
 
     /// Returns whether more depends on an open than one part frees: lock states and ranges.
+    #[inline]
     pub(in crate::state) fn has_much_depending_on(&self, open: &StateEntry) -> bool {
+        !self.lock_states.is_empty() && self.has_many_locks_of(open)
+    }
+
+    fn has_many_locks_of(&self, open: &StateEntry) -> bool {
         let depending = self.lock_states.depending_on(open).filter_map(|entry| entry.as_locks());
         let mut all = depending.flat_map(|locks| self.locks.of(&locks.owner).map(drop).chain([()]));
         all.nth(PART).is_some()

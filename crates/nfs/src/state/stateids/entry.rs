@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU32, Ordering};
 
-use volume::state::StateChange;
+use volume::state::{DeferredValue, StateChange};
 use volume::time::Time;
 
 use crate::state::StateError;
-use crate::state::clients::client::{Client, LockOwner, OpenOwner};
+use crate::state::clients::client::{Client, ClientProtocol, LockOwner, OpenOwner};
 use crate::state::clients::owner_sequence::OwnerSequence;
 use crate::state::config::ENTRY_BYTES;
 use crate::state::files::share::{Mode, Modes};
 use crate::state::ids::{FileId, Other, StateId};
-use crate::state::record::{Key, OpenRecord};
+use crate::state::record::{Key, OpenRecord, Record as _};
 use crate::state::shares::Resource;
 
 /// Whether state is still held. Transitions never go back.
@@ -163,6 +163,13 @@ impl StateEntry {
         StateEntry::new(client, file, stateid, StateKind::Delegation(delegation))
     }
 
+    /// Returns the record of an open as it is now.
+    fn open_record(&self) -> Option<OpenRecord<'_>> {
+        let open = self.as_open()?;
+        let confirmed = self.client.version == ClientProtocol::Sessions || open.owner.sequence.is_confirmed();
+        Some(OpenRecord::of(&open.owner, self.stateid().seqid, open.modes(), confirmed))
+    }
+
     /// Returns the change that writes the record of an open that needs no confirmation.
     pub(crate) fn to_change(&self) -> Option<StateChange> {
         let open = self.as_open()?;
@@ -263,6 +270,17 @@ impl StateEntry {
             behind if behind < 1 << 31 => Err(StateError::OldStateId),
             _ => Err(StateError::BadStateId),
         }
+    }
+}
+
+/// The record of an open that is journaled later.
+impl DeferredValue for StateEntry {
+    fn bytes_max(&self) -> usize {
+        self.open_record().map_or(0, |record| record.bytes_max())
+    }
+
+    fn make(&self) -> Arc<[u8]> {
+        self.open_record().expect("only opens are deferred").to_bytes()
     }
 }
 

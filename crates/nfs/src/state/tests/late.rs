@@ -88,7 +88,7 @@ impl Server {
         let owner = client.open_owner(b"o", || OwnerSequence::new(self.now));
         let opening =
             OpenRequest { client: &client, owner: &owner, mode: files::share::Mode::new(1, 0).unwrap() };
-        let opened = state.open(&context, file, &opening).unwrap();
+        let opened = state.hold_and_open(&context, file, &opening).unwrap();
         let (delegated, _) = state.delegate(&context, &opened.entry, DelegationWant::Any, false);
         assert!(matches!(delegated, Delegated::Read(_)), "no conflict");
     }

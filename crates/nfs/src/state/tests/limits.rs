@@ -200,6 +200,7 @@ fn nlm_owners_are_created_only_for_recordable_state() {
     assert_eq!(locked, Err(StateError::LimitReached.into()));
     assert_eq!(gauge(&world, "nfs4_state_bytes"), 0);
     world.state.share(&world.context(), ask(requester), mode, false).unwrap();
+    assert_eq!(world.memory.held.lock()[&file(1)], 1, "a SHARE keeps its file, too");
     world.state.lock_for_host(&world.context(), ask(requester), &wanted, false).unwrap();
     world.restart();
     assert_eq!((gauge(&world, "nfs4_opens"), gauge(&world, "nfs4_lock_states")), (2, 1));

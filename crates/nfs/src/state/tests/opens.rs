@@ -6,6 +6,7 @@ use super::model::Random;
 use super::*;
 use crate::state::files::opens::{OpenKind, Opens};
 use crate::state::files::share::{Mode, Modes};
+use crate::state::record::{Key, OpenRecord, Record as _};
 use crate::state::stateids::entry::StateEntry;
 
 fn mode(access: u32, deny: u32) -> Modes {
@@ -103,4 +104,39 @@ fn few_and_many_opens_are_found_alike() {
             assert!(model.iter().all(|entry| opens.contains(entry)), "seed {seed}, step {step}");
         }
     }
+}
+
+#[test]
+fn the_first_open_of_a_file_takes_the_hold_of_its_caller() {
+    let world = World::new();
+    let (one, two) = (world.client(b"one", 1, 0).0, world.client(b"two", 1, 0).0);
+    let held = || world.memory.held.lock().get(&file(1)).copied().unwrap_or(0);
+    let first = world.open(&one, b"o", file(1), (1, 0)).unwrap();
+    assert_eq!((first.took_hold, held()), (true, 1));
+    let second = world.open(&two, b"o", file(1), (1, 0)).unwrap();
+    assert_eq!((second.took_hold, held()), (false, 1));
+    for opened in [first, second] {
+        assert_eq!(held(), 1);
+        world.state.close(&world.context(), &opened.entry).unwrap();
+    }
+    assert_eq!(held(), 0);
+    // An open that fails after it entered the file leaves the hold to its caller.
+    world.state.remove_client(&world.context(), &two).unwrap();
+    assert_eq!(refused(world.open(&two, b"o", file(1), (1, 0)).map(drop)), StateError::UnknownSession);
+    assert_eq!(held(), 0);
+    assert!(world.open(&one, b"o", file(1), (1, 0)).unwrap().took_hold);
+}
+
+#[test]
+fn the_record_of_an_open_that_nobody_waits_for_is_whole() {
+    let world = World::new();
+    let client = world.client(b"one", 1, 0).0;
+    let opened = world.open(&client, b"the owner", file(1), (3, 0)).unwrap();
+    assert_eq!(opened.token, None);
+    let key = Key::Open(file(1).ino, opened.stateid.other).to_bytes();
+    let journaled = world.memory.records.lock()[&key].clone();
+    let record = OpenRecord::parse(&journaled).unwrap();
+    assert_eq!((&*record.owner, record.seqid), (&b"the owner"[..], 1));
+    assert_eq!((record.modes, record.confirmed, record.principal), (mode(3, 0).0, true, None));
+    assert!(journaled.len() <= opened.entry.bytes_max());
 }

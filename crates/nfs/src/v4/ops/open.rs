@@ -176,7 +176,7 @@ fn open_found<'c>(
     out: &mut Encoder<'_>,
 ) -> Done {
     let cinfo = ChangeInfo4 { atomic: true, before: found.change, after: found.change };
-    open_held(compound, (&found.file, &found.access, &found.hold), size, cinfo, request, out)
+    open_held(compound, (&found.file, &found.access, found.hold), size, cinfo, request, out)
 }
 
 /// Opens an existing file.
@@ -189,13 +189,13 @@ fn open_file<'c>(
 ) -> Done {
     let hold = FileHold::of(file);
     let access = file_hold::access(compound, file)?;
-    open_held(compound, (file, &access, &hold), None, cinfo, request, out)
+    open_held(compound, (file, &access, hold), None, cinfo, request, out)
 }
 
 /// Opens a file that is held, with what the caller may do with it, truncating it to `size` if that is given.
 fn open_held<'c>(
     compound: &mut Compound<'c>,
-    (file, access, _hold): (&Object<'c>, &Accessible, &FileHold<'c>),
+    (file, access, hold): (&Object<'c>, &Accessible, FileHold<'c>),
     size: Option<u64>,
     cinfo: ChangeInfo4,
     request: &Request<'_>,
@@ -211,6 +211,9 @@ fn open_held<'c>(
         attrset = attrset.with(Attr4::Size);
     }
     let opened = state.open(&compound.state_context(), file.file_id(), &request.opening())?;
+    if opened.took_hold {
+        hold.hand_over();
+    }
     if let Some(token) = opened.token {
         compound.wait_for_token(token);
     }
@@ -276,7 +279,8 @@ fn reclaim(compound: &mut Compound<'_>, request: &Request<'_>, out: &mut Encoder
     }
     let held = compound.state().restored_open(file.file_id(), &request.opening());
     let entry = held.ok_or(NfsStat4::NoGrace)?;
-    let opened = Opened { stateid: entry.stateid(), entry, confirm: false, token: None };
+    let stateid = entry.stateid();
+    let opened = Opened { stateid, entry, confirm: false, token: None, took_hold: false };
     let none = Delegated::None(NoDelegationReason::NotWanted);
     write(compound, &opened, none, Shown { cinfo: NO_DIRECTORY, attrset: AttrMask::EMPTY }, out);
     Ok(())

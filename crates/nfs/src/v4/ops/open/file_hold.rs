@@ -12,12 +12,18 @@ use crate::v4::context::{Compound, OpStop};
 pub(super) struct FileHold<'c> {
     volume: &'c Volume,
     ino: Ino,
+    is_handed_over: bool,
 }
 
 impl<'c> FileHold<'c> {
     pub(super) fn new(volume: &'c Volume, ino: Ino) -> FileHold<'c> {
         volume.hold(ino);
-        FileHold { volume, ino }
+        FileHold::taken(volume, ino)
+    }
+
+    /// Ends a hold that was taken.
+    fn taken(volume: &'c Volume, ino: Ino) -> FileHold<'c> {
+        FileHold { volume, ino, is_handed_over: false }
     }
 
     /// Keeps the file of an object.
@@ -26,9 +32,18 @@ impl<'c> FileHold<'c> {
     }
 }
 
+impl FileHold<'_> {
+    /// Leaves the hold to the shared state, which ends it.
+    pub(super) fn hand_over(mut self) {
+        self.is_handed_over = true;
+    }
+}
+
 impl Drop for FileHold<'_> {
     fn drop(&mut self) {
-        self.volume.release(self.ino);
+        if !self.is_handed_over {
+            self.volume.release(self.ino);
+        }
     }
 }
 
@@ -60,7 +75,7 @@ pub(super) fn find<'c>(
     let found = volume.lookup_and_hold(&directory.request(), directory.ino, name, WANTED);
     let found = compound.answered(volume, found)?;
     let ino = found.object.attributes.ino;
-    let (file, hold) = (directory.beside(ino), FileHold { volume, ino });
+    let (file, hold) = (directory.beside(ino), FileHold::taken(volume, ino));
     Ok(Found { file, change: found.directory.change, hold, access: found.object })
 }
 
