@@ -8,7 +8,7 @@ use crate::v4::context::{Compound, Done, OpStop, Target};
 use crate::v4::names;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &SecinfoArgs<'_>, out: &mut Encoder<'_>) -> Done {
-    let found = match compound.named()?.clone() {
+    let found = match *compound.named()? {
         Target::Pseudo(node) => {
             let name = names::check(args.name)?;
             compound.beneath(node, name)?.ok_or(OpStop::Status(NfsStat4::NoEnt))?

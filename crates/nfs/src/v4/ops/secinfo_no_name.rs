@@ -8,7 +8,7 @@ use crate::v4::ops::{lookupp, secinfo};
 
 pub(crate) fn run(compound: &mut Compound<'_>, style: SecinfoStyle4, out: &mut Encoder<'_>) -> Done {
     let target = match style {
-        SecinfoStyle4::CurrentFh => compound.named()?.clone(),
+        SecinfoStyle4::CurrentFh => *compound.named()?,
         SecinfoStyle4::Parent => lookupp::parent(compound)?,
     };
     secinfo::answer(compound, &target, out)
