@@ -17,13 +17,13 @@ use super::lab::Lab;
 use trial::Bed;
 
 mod attacks;
-mod compound;
-mod cursor;
+pub(super) mod compound;
+pub(super) mod cursor;
 mod newcomers;
-mod nfs3;
-mod nfs4;
+pub(super) mod nfs3;
+pub(super) mod nfs4;
 mod places;
-mod rpc;
+pub(super) mod rpc;
 mod trial;
 mod watch;
 mod witnesses;

@@ -5,7 +5,7 @@ use super::rpc::{Failure, Link, NFS4};
 use crate::nfs::Arguments;
 
 /// Operations, by the names of the RFCs.
-pub(super) mod op {
+pub(in crate::e2e) mod op {
     pub(crate) const CLOSE: u32 = 4;
     pub(crate) const GETATTR: u32 = 9;
     pub(crate) const GETFH: u32 = 10;
@@ -34,57 +34,57 @@ pub(super) mod op {
 }
 
 /// NFS4ERR_DELAY: ask again.
-pub(super) const DELAY: u32 = 10_008;
+pub(in crate::e2e) const DELAY: u32 = 10_008;
 /// NFS4ERR_DENIED: somebody else has the range.
-pub(super) const DENIED: u32 = 10_010;
+pub(in crate::e2e) const DENIED: u32 = 10_010;
 
 /// A stateid.
-pub(super) type Stateid = [u8; 16];
+pub(in crate::e2e) type Stateid = [u8; 16];
 
 /// A COMPOUND that is being made.
 #[derive(Debug)]
-pub(super) struct Compound {
+pub(in crate::e2e) struct Compound {
     minor: u32,
     operations: u32,
     body: Arguments,
 }
 
 impl Compound {
-    pub(super) fn new(minor: u32) -> Compound {
+    pub(in crate::e2e) fn new(minor: u32) -> Compound {
         Compound { minor, operations: 0, body: Arguments::default() }
     }
 
     /// Adds an operation, whose arguments the caller appends.
-    pub(super) fn op(&mut self, number: u32) -> &mut Arguments {
+    pub(in crate::e2e) fn op(&mut self, number: u32) -> &mut Arguments {
         self.operations += 1;
         self.body.word(number)
     }
 
     /// Makes a file or a directory the current one.
-    pub(super) fn put(&mut self, handle: &[u8]) -> &mut Compound {
+    pub(in crate::e2e) fn put(&mut self, handle: &[u8]) -> &mut Compound {
         self.op(op::PUTFH).opaque(handle);
         self
     }
 
     /// The encoded call.
-    pub(super) fn arguments(&self) -> Arguments {
+    pub(in crate::e2e) fn arguments(&self) -> Arguments {
         let mut whole = Arguments::default();
         whole.opaque(b"").word(self.minor).word(self.operations).fixed(self.body.bytes());
         whole
     }
 
     /// Sends it on a connection and waits for the results.
-    pub(super) fn call(&self, link: &mut Link) -> Result<Answer, Failure> {
+    pub(in crate::e2e) fn call(&self, link: &mut Link) -> Result<Answer, Failure> {
         link.call(NFS4, 1, &self.arguments()).and_then(Answer::new)
     }
 }
 
 /// The results of a COMPOUND.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) body: Cursor,
+pub(in crate::e2e) struct Answer {
+    pub(in crate::e2e) body: Cursor,
     /// The status of the last operation that was executed.
-    pub(super) status: u32,
+    pub(in crate::e2e) status: u32,
 }
 
 impl Answer {
@@ -96,7 +96,7 @@ impl Answer {
     }
 
     /// Begins to read the result of the next operation, which must have succeeded.
-    pub(super) fn next(&mut self, what: &'static str, number: u32) -> Result<&mut Cursor, Failure> {
+    pub(in crate::e2e) fn next(&mut self, what: &'static str, number: u32) -> Result<&mut Cursor, Failure> {
         if self.body.word()? != number {
             return Err(Failure::Malformed);
         }
@@ -107,13 +107,13 @@ impl Answer {
     }
 
     /// Reads the results of PUTFH.
-    pub(super) fn put(&mut self) -> Result<&mut Answer, Failure> {
+    pub(in crate::e2e) fn put(&mut self) -> Result<&mut Answer, Failure> {
         self.next("PUTFH", op::PUTFH)?;
         Ok(self)
     }
 
     /// Reads the stateid of OPEN, and whether the client must confirm it.
-    pub(super) fn open(&mut self) -> Result<Opened, Failure> {
+    pub(in crate::e2e) fn open(&mut self) -> Result<Opened, Failure> {
         let body = self.next("OPEN", op::OPEN)?;
         let stateid = body.array()?;
         // change_info4
@@ -133,22 +133,22 @@ impl Answer {
 
 /// What OPEN returned.
 #[derive(Clone, Debug)]
-pub(super) struct Opened {
-    pub(super) stateid: Stateid,
-    pub(super) must_confirm: bool,
-    pub(super) delegation: Option<Stateid>,
+pub(in crate::e2e) struct Opened {
+    pub(in crate::e2e) stateid: Stateid,
+    pub(in crate::e2e) must_confirm: bool,
+    pub(in crate::e2e) delegation: Option<Stateid>,
 }
 
 /// The owner of an open or a lock.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Owner<'n> {
-    pub(super) client: u64,
-    pub(super) name: &'n [u8],
+pub(in crate::e2e) struct Owner<'n> {
+    pub(in crate::e2e) client: u64,
+    pub(in crate::e2e) name: &'n [u8],
 }
 
 impl Compound {
     /// OPEN of a name in the current directory, for reading and writing. A file that does not exist is created.
-    pub(super) fn open(&mut self, seqid: u32, owner: Owner<'_>, wants: u32, name: &[u8]) {
+    pub(in crate::e2e) fn open(&mut self, seqid: u32, owner: Owner<'_>, wants: u32, name: &[u8]) {
         let arguments = self.op(op::OPEN).word(seqid).word(3 | wants).word(0);
         arguments.long(owner.client).opaque(owner.name);
         // CREATE, UNCHECKED, with the attribute 33 (mode).
@@ -157,34 +157,41 @@ impl Compound {
     }
 
     /// LOCK of a range by a new owner, for writing.
-    pub(super) fn lock(&mut self, open: &Stateid, seqid: u32, owner: Owner<'_>, offset: u64, length: u64) {
+    pub(in crate::e2e) fn lock(
+        &mut self,
+        open: &Stateid,
+        seqid: u32,
+        owner: Owner<'_>,
+        offset: u64,
+        length: u64,
+    ) {
         let arguments = self.op(op::LOCK).word(2).word(0).long(offset).long(length);
         arguments.word(1).word(seqid).fixed(open).word(0).long(owner.client).opaque(owner.name);
     }
 
     /// LOCK of a further range by an owner who has some, for writing; `waits` if it would wait for it.
-    pub(super) fn lock_more(&mut self, lock: &Stateid, seqid: u32, offset: u64, waits: bool) {
+    pub(in crate::e2e) fn lock_more(&mut self, lock: &Stateid, seqid: u32, offset: u64, waits: bool) {
         let kind = if waits { 4 } else { 2 };
         self.op(op::LOCK).word(kind).word(0).long(offset).long(1).word(0).fixed(lock).word(seqid);
     }
 
     /// LOCKU of a range.
-    pub(super) fn unlock(&mut self, lock: &Stateid, seqid: u32, offset: u64, length: u64) {
+    pub(in crate::e2e) fn unlock(&mut self, lock: &Stateid, seqid: u32, offset: u64, length: u64) {
         self.op(op::LOCKU).word(2).word(seqid).fixed(lock).long(offset).long(length);
     }
 
     /// CLOSE.
-    pub(super) fn close(&mut self, seqid: u32, open: &Stateid) {
+    pub(in crate::e2e) fn close(&mut self, seqid: u32, open: &Stateid) {
         self.op(op::CLOSE).word(seqid).fixed(open);
     }
 
     /// READ.
-    pub(super) fn read(&mut self, stateid: &Stateid, offset: u64, count: u32) {
+    pub(in crate::e2e) fn read(&mut self, stateid: &Stateid, offset: u64, count: u32) {
         self.op(op::READ).fixed(stateid).long(offset).word(count);
     }
 
     /// WRITE of data that is stable when the reply arrives.
-    pub(super) fn write(&mut self, stateid: &Stateid, offset: u64, data: &[u8]) {
+    pub(in crate::e2e) fn write(&mut self, stateid: &Stateid, offset: u64, data: &[u8]) {
         self.op(op::WRITE).fixed(stateid).long(offset).word(2).opaque(data);
     }
 }

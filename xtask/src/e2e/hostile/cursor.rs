@@ -7,38 +7,38 @@ const OPAQUE_BYTES_MAX: usize = 2 << 20;
 
 /// The bytes of a reply, and how many of them were read.
 #[derive(Debug)]
-pub(super) struct Cursor {
+pub(in crate::e2e) struct Cursor {
     bytes: Vec<u8>,
     at: usize,
 }
 
 impl Cursor {
-    pub(super) fn new(bytes: Vec<u8>) -> Cursor {
+    pub(in crate::e2e) fn new(bytes: Vec<u8>) -> Cursor {
         Cursor { bytes, at: 0 }
     }
 
     /// Reads bytes that have no length before them.
-    pub(super) fn fixed(&mut self, count: usize) -> Result<&[u8], Failure> {
+    pub(in crate::e2e) fn fixed(&mut self, count: usize) -> Result<&[u8], Failure> {
         let bytes = self.bytes.get(self.at..self.at + count).ok_or(Failure::Malformed)?;
         self.at += count;
         Ok(bytes)
     }
 
     /// Reads bytes that have no length before them, into an array.
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Failure> {
+    pub(in crate::e2e) fn array<const N: usize>(&mut self) -> Result<[u8; N], Failure> {
         self.fixed(N)?.try_into().map_err(|_| Failure::Malformed)
     }
 
-    pub(super) fn word(&mut self) -> Result<u32, Failure> {
+    pub(in crate::e2e) fn word(&mut self) -> Result<u32, Failure> {
         self.array().map(u32::from_be_bytes)
     }
 
-    pub(super) fn long(&mut self) -> Result<u64, Failure> {
+    pub(in crate::e2e) fn long(&mut self) -> Result<u64, Failure> {
         self.array().map(u64::from_be_bytes)
     }
 
     /// Reads a handle, a name or data.
-    pub(super) fn opaque(&mut self) -> Result<Vec<u8>, Failure> {
+    pub(in crate::e2e) fn opaque(&mut self) -> Result<Vec<u8>, Failure> {
         let length = usize::try_from(self.word()?).unwrap_or(usize::MAX);
         if length > OPAQUE_BYTES_MAX {
             return Err(Failure::Malformed);
@@ -50,12 +50,12 @@ impl Cursor {
     }
 
     /// Skips words.
-    pub(super) fn skip(&mut self, words: usize) -> Result<(), Failure> {
+    pub(in crate::e2e) fn skip(&mut self, words: usize) -> Result<(), Failure> {
         self.fixed(4 * words).map(|_| ())
     }
 
     /// Skips what is there if the flag before it is set.
-    pub(super) fn skip_optional(&mut self, words: usize) -> Result<(), Failure> {
+    pub(in crate::e2e) fn skip_optional(&mut self, words: usize) -> Result<(), Failure> {
         if self.word()? == 0 { Ok(()) } else { self.skip(words) }
     }
 }

@@ -9,10 +9,10 @@ const ATTRIBUTES: usize = 21;
 /// Words of the attributes before a change.
 const BEFORE: usize = 6;
 /// NLM4_DENIED.
-pub(super) const NLM_DENIED: u32 = 1;
+pub(in crate::e2e) const NLM_DENIED: u32 = 1;
 
 /// MNT. Returns the root handle.
-pub(super) fn mount(link: &mut Link, path: &[u8]) -> Result<Vec<u8>, Failure> {
+pub(in crate::e2e) fn mount(link: &mut Link, path: &[u8]) -> Result<Vec<u8>, Failure> {
     let mut arguments = Arguments::default();
     arguments.opaque(path);
     let mut results = link.call(MOUNT, 1, &arguments)?;
@@ -28,7 +28,7 @@ fn check(what: &'static str, results: &mut Cursor) -> Result<(), Failure> {
 }
 
 /// Makes a call of NFSv3 whose status must be 0.
-pub(super) fn call(
+pub(in crate::e2e) fn call(
     link: &mut Link,
     (what, procedure): (&'static str, Procedure),
     fill: impl FnOnce(&mut Arguments),
@@ -41,13 +41,13 @@ pub(super) fn call(
 }
 
 /// LOOKUP. Returns the handle.
-pub(super) fn lookup(link: &mut Link, folder: &[u8], name: &[u8]) -> Result<Vec<u8>, Failure> {
+pub(in crate::e2e) fn lookup(link: &mut Link, folder: &[u8], name: &[u8]) -> Result<Vec<u8>, Failure> {
     let fill = |arguments: &mut Arguments| _ = arguments.opaque(folder).opaque(name);
     call(link, ("LOOKUP", Procedure::Lookup), fill)?.opaque()
 }
 
 /// Makes a file, or a directory if `procedure` is MKDIR. Returns the handle.
-pub(super) fn make(
+pub(in crate::e2e) fn make(
     link: &mut Link,
     procedure: (&'static str, Procedure),
     folder: &[u8],
@@ -67,12 +67,12 @@ pub(super) fn make(
 }
 
 /// Creates a file with mode 0644. Returns the handle.
-pub(super) fn create(link: &mut Link, folder: &[u8], name: &[u8]) -> Result<Vec<u8>, Failure> {
+pub(in crate::e2e) fn create(link: &mut Link, folder: &[u8], name: &[u8]) -> Result<Vec<u8>, Failure> {
     make(link, ("CREATE", Procedure::Create), folder, name, 0o644)
 }
 
 /// WRITE of data that is stable when the reply arrives.
-pub(super) fn write(link: &mut Link, file: &[u8], offset: u64, data: &[u8]) -> Result<(), Failure> {
+pub(in crate::e2e) fn write(link: &mut Link, file: &[u8], offset: u64, data: &[u8]) -> Result<(), Failure> {
     let length = u32::try_from(data.len()).expect("data is short");
     let mut results = call(link, ("WRITE", Procedure::Write), |arguments| {
         arguments.opaque(file).long(offset).word(length).word(2).opaque(data);
@@ -86,7 +86,12 @@ pub(super) fn write(link: &mut Link, file: &[u8], offset: u64, data: &[u8]) -> R
 }
 
 /// READ.
-pub(super) fn read(link: &mut Link, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, Failure> {
+pub(in crate::e2e) fn read(
+    link: &mut Link,
+    file: &[u8],
+    offset: u64,
+    count: u32,
+) -> Result<Vec<u8>, Failure> {
     let mut results = call(link, ("READ", Procedure::Read), |arguments| {
         arguments.opaque(file).long(offset).word(count);
     })?;
@@ -96,7 +101,7 @@ pub(super) fn read(link: &mut Link, file: &[u8], offset: u64, count: u32) -> Res
 }
 
 /// GETATTR. Returns the size and the space that the file uses.
-pub(super) fn getattr(link: &mut Link, file: &[u8]) -> Result<(u64, u64), Failure> {
+pub(in crate::e2e) fn getattr(link: &mut Link, file: &[u8]) -> Result<(u64, u64), Failure> {
     let fill = |arguments: &mut Arguments| _ = arguments.opaque(file);
     let mut results = call(link, ("GETATTR", Procedure::Getattr), fill)?;
     // type, mode, nlink, uid, gid
@@ -106,10 +111,10 @@ pub(super) fn getattr(link: &mut Link, file: &[u8]) -> Result<(u64, u64), Failur
 
 /// The owner of a lock of NLM.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LockOwner<'n> {
+pub(in crate::e2e) struct LockOwner<'n> {
     /// The name that the host gives itself.
-    pub(super) host: &'n [u8],
-    pub(super) process: u32,
+    pub(in crate::e2e) host: &'n [u8],
+    pub(in crate::e2e) process: u32,
 }
 
 /// Appends a lock of 100 bytes at `offset`.
@@ -119,7 +124,7 @@ fn lock_of(arguments: &mut Arguments, owner: LockOwner<'_>, file: &[u8], offset:
 }
 
 /// Procedures of NLM, and those whose result is a call.
-pub(super) mod nlm {
+pub(in crate::e2e) mod nlm {
     pub(crate) const TEST: u32 = 1;
     pub(crate) const LOCK: u32 = 2;
     pub(crate) const UNLOCK: u32 = 4;
@@ -131,7 +136,7 @@ pub(super) mod nlm {
 }
 
 /// The arguments of a procedure of [`nlm`] that concerns a lock; `waits` if LOCK may wait.
-pub(super) fn lock_arguments(
+pub(in crate::e2e) fn lock_arguments(
     procedure: u32,
     owner: LockOwner<'_>,
     file: &[u8],
@@ -154,7 +159,7 @@ pub(super) fn lock_arguments(
 }
 
 /// TEST, LOCK or UNLOCK of 100 bytes. Returns the status.
-pub(super) fn lock_call(
+pub(in crate::e2e) fn lock_call(
     link: &mut Link,
     procedure: u32,
     owner: LockOwner<'_>,
@@ -169,21 +174,21 @@ pub(super) fn lock_call(
 }
 
 /// FREE_ALL: the host of this name has restarted.
-pub(super) fn free_all(link: &mut Link, host: &[u8]) -> Result<(), Failure> {
+pub(in crate::e2e) fn free_all(link: &mut Link, host: &[u8]) -> Result<(), Failure> {
     let mut arguments = Arguments::default();
     arguments.opaque(host).word(1);
     link.call(NLM, nlm::FREE_ALL, &arguments).map(|_| ())
 }
 
 /// SM_NOTIFY: the host of this name has restarted, and has this state now.
-pub(super) fn sm_notify(link: &mut Link, host: &[u8], state: u32) -> Result<(), Failure> {
+pub(in crate::e2e) fn sm_notify(link: &mut Link, host: &[u8], state: u32) -> Result<(), Failure> {
     let mut arguments = Arguments::default();
     arguments.opaque(host).word(state);
     link.call(NSM, 6, &arguments).map(|_| ())
 }
 
 /// SM_MON: the server is to notify the caller, which claims to be `host`, when it hears of a restart of `host`.
-pub(super) fn sm_mon(link: &mut Link, host: &[u8]) -> Result<(), Failure> {
+pub(in crate::e2e) fn sm_mon(link: &mut Link, host: &[u8]) -> Result<(), Failure> {
     let mut arguments = Arguments::default();
     // mon_name; my_name, my_prog, my_vers, my_proc; priv.
     arguments.opaque(host).opaque(host).word(NLM.0).word(NLM.1).word(16).fixed(&[0; 16]);
@@ -191,6 +196,6 @@ pub(super) fn sm_mon(link: &mut Link, host: &[u8]) -> Result<(), Failure> {
 }
 
 /// SM_SIMU_CRASH: the status monitor is to notify all as if it had restarted.
-pub(super) fn sm_simu_crash(link: &mut Link) -> Result<(), Failure> {
+pub(in crate::e2e) fn sm_simu_crash(link: &mut Link) -> Result<(), Failure> {
     link.call(NSM, 5, &Arguments::default()).map(|_| ())
 }

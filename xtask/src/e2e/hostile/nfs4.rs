@@ -11,14 +11,18 @@ const STALE_CLIENTID: u32 = 10_022;
 /// How long to wait before asking again.
 const AGAIN: Duration = Duration::from_millis(20);
 /// The program of callbacks.
-pub(super) const CALLBACKS: u32 = 0x4000_0000;
+pub(in crate::e2e) const CALLBACKS: u32 = 0x4000_0000;
 /// OPEN4_SHARE_ACCESS_WANT_NO_DELEG.
-pub(super) const NO_DELEGATION: u32 = 0x400;
+pub(in crate::e2e) const NO_DELEGATION: u32 = 0x400;
 /// OPEN4_SHARE_ACCESS_WANT_ANY_DELEG.
-pub(super) const ANY_DELEGATION: u32 = 0x300;
+pub(in crate::e2e) const ANY_DELEGATION: u32 = 0x300;
 
 /// EXCHANGE_ID. Returns the client id and the sequence of the first CREATE_SESSION.
-pub(super) fn exchange_id(link: &mut Link, name: &[u8], verifier: [u8; 8]) -> Result<(u64, u32), Failure> {
+pub(in crate::e2e) fn exchange_id(
+    link: &mut Link,
+    name: &[u8],
+    verifier: [u8; 8],
+) -> Result<(u64, u32), Failure> {
     let mut compound = Compound::new(2);
     compound.op(op::EXCHANGE_ID).fixed(&verifier).opaque(name).word(0).word(0).word(0);
     let mut answer = compound.call(link)?;
@@ -27,7 +31,7 @@ pub(super) fn exchange_id(link: &mut Link, name: &[u8], verifier: [u8; 8]) -> Re
 }
 
 /// CREATE_SESSION with this many slots; `is_called` if the connection is to be called back. Returns the session's id.
-pub(super) fn create_session(
+pub(in crate::e2e) fn create_session(
     link: &mut Link,
     client: u64,
     sequence: u32,
@@ -48,17 +52,22 @@ pub(super) fn create_session(
 
 /// A client of NFSv4.2 with one session, of which it uses one slot.
 #[derive(Debug)]
-pub(super) struct Session {
-    pub(super) link: Link,
-    pub(super) client: u64,
-    pub(super) id: [u8; 16],
+pub(in crate::e2e) struct Session {
+    pub(in crate::e2e) link: Link,
+    pub(in crate::e2e) client: u64,
+    pub(in crate::e2e) id: [u8; 16],
     /// The sequence of the last request.
-    pub(super) sequence: u32,
+    pub(in crate::e2e) sequence: u32,
 }
 
 impl Session {
     /// Introduces a client and makes its session.
-    pub(super) fn open(mut link: Link, name: &[u8], slots: u32, is_called: bool) -> Result<Session, Failure> {
+    pub(in crate::e2e) fn open(
+        mut link: Link,
+        name: &[u8],
+        slots: u32,
+        is_called: bool,
+    ) -> Result<Session, Failure> {
         let verifier = fastrand::u64(..).to_be_bytes();
         let (client, id) = patiently(|| {
             let (client, sequence) = exchange_id(&mut link, name, verifier)?;
@@ -74,7 +83,7 @@ impl Session {
     }
 
     /// SEQUENCE of the next request, alone in a COMPOUND; `is_kept` if the reply is to be remembered.
-    pub(super) fn begin(&self, is_kept: bool) -> Compound {
+    pub(in crate::e2e) fn begin(&self, is_kept: bool) -> Compound {
         let mut compound = Compound::new(2);
         let kept = u32::from(is_kept);
         compound.op(op::SEQUENCE).fixed(&self.id).word(self.sequence + 1).word(0).word(0).word(kept);
@@ -82,7 +91,7 @@ impl Session {
     }
 
     /// Makes a request once.
-    pub(super) fn call(&mut self, fill: impl FnOnce(&mut Compound)) -> Result<Answer, Failure> {
+    pub(in crate::e2e) fn call(&mut self, fill: impl FnOnce(&mut Compound)) -> Result<Answer, Failure> {
         let mut compound = self.begin(false);
         fill(&mut compound);
         let mut answer = compound.call(&mut self.link)?;
@@ -92,7 +101,7 @@ impl Session {
     }
 
     /// Makes a request, repeatedly while the server answers NFS4ERR_DELAY, and reads the results.
-    pub(super) fn ask<T>(
+    pub(in crate::e2e) fn ask<T>(
         &mut self,
         fill: impl Fn(&mut Compound),
         read: impl Fn(&mut Answer) -> Result<T, Failure>,
@@ -101,17 +110,17 @@ impl Session {
     }
 
     /// Makes a request whose results do not matter. Returns the status.
-    pub(super) fn status(&mut self, fill: impl FnOnce(&mut Compound)) -> Result<u32, Failure> {
+    pub(in crate::e2e) fn status(&mut self, fill: impl FnOnce(&mut Compound)) -> Result<u32, Failure> {
         self.call(fill).map(|answer| answer.status)
     }
 
     /// Returns the handle of the exported directory.
-    pub(super) fn folder(&mut self) -> Result<Vec<u8>, Failure> {
+    pub(in crate::e2e) fn folder(&mut self) -> Result<Vec<u8>, Failure> {
         self.ask(folder, read_folder)
     }
 
     /// Opens a file of a directory, and creates it if it does not exist. Returns its handle too.
-    pub(super) fn open_file(
+    pub(in crate::e2e) fn open_file(
         &mut self,
         folder: &[u8],
         owner: &[u8],
@@ -138,7 +147,7 @@ impl Session {
     }
 
     /// LOCK of a range by a new owner.
-    pub(super) fn lock(
+    pub(in crate::e2e) fn lock(
         &mut self,
         file: &[u8],
         open: &Stateid,
@@ -153,7 +162,7 @@ impl Session {
     }
 
     /// Ends the session and the client.
-    pub(super) fn destroy(&mut self) -> Result<(), Failure> {
+    pub(in crate::e2e) fn destroy(&mut self) -> Result<(), Failure> {
         destroy_session(&mut self.link, &self.id)?;
         let mut compound = Compound::new(2);
         compound.op(op::DESTROY_CLIENTID).long(self.client);
@@ -162,7 +171,7 @@ impl Session {
 }
 
 /// DESTROY_SESSION on its own.
-pub(super) fn destroy_session(link: &mut Link, id: &[u8; 16]) -> Result<(), Failure> {
+pub(in crate::e2e) fn destroy_session(link: &mut Link, id: &[u8; 16]) -> Result<(), Failure> {
     let mut compound = Compound::new(2);
     compound.op(op::DESTROY_SESSION).fixed(id);
     compound.call(link)?.next("DESTROY_SESSION", op::DESTROY_SESSION).map(|_| ())
@@ -182,7 +191,7 @@ fn read_folder(answer: &mut Answer) -> Result<Vec<u8>, Failure> {
 }
 
 /// Repeats a request while the server answers NFS4ERR_DELAY, for [`PATIENCE`] at most.
-pub(super) fn patiently<T>(mut request: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
+pub(in crate::e2e) fn patiently<T>(mut request: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
     let end = Instant::now() + PATIENCE;
     loop {
         match request() {
@@ -194,19 +203,19 @@ pub(super) fn patiently<T>(mut request: impl FnMut() -> Result<T, Failure>) -> R
 
 /// A client of NFSv4.0.
 #[derive(Debug)]
-pub(super) struct OldClient {
-    pub(super) link: Link,
-    pub(super) id: u64,
+pub(in crate::e2e) struct OldClient {
+    pub(in crate::e2e) link: Link,
+    pub(in crate::e2e) id: u64,
     /// The next seqid of its only open-owner.
-    pub(super) seqid: u32,
+    pub(in crate::e2e) seqid: u32,
 }
 
 /// The name of the open-owner and the lock-owner of an [`OldClient`].
-pub(super) const OLD_OWNER: &[u8] = b"owner";
+pub(in crate::e2e) const OLD_OWNER: &[u8] = b"owner";
 
 impl OldClient {
     /// Introduces and confirms a client, to be called back at `callback`, a universal address.
-    pub(super) fn open(mut link: Link, name: &[u8], callback: &str) -> Result<OldClient, Failure> {
+    pub(in crate::e2e) fn open(mut link: Link, name: &[u8], callback: &str) -> Result<OldClient, Failure> {
         let mut compound = Compound::new(0);
         let verifier = fastrand::u64(..).to_be_bytes();
         let arguments = compound.op(op::SETCLIENTID).fixed(&verifier).opaque(name).word(CALLBACKS);
@@ -221,19 +230,23 @@ impl OldClient {
     }
 
     /// Makes a request.
-    pub(super) fn call(&mut self, fill: impl FnOnce(&mut Compound)) -> Result<Answer, Failure> {
+    pub(in crate::e2e) fn call(&mut self, fill: impl FnOnce(&mut Compound)) -> Result<Answer, Failure> {
         let mut compound = Compound::new(0);
         fill(&mut compound);
         compound.call(&mut self.link)
     }
 
     /// Returns the handle of the exported directory.
-    pub(super) fn folder(&mut self) -> Result<Vec<u8>, Failure> {
+    pub(in crate::e2e) fn folder(&mut self) -> Result<Vec<u8>, Failure> {
         self.call(folder).and_then(|mut answer| read_folder(&mut answer))
     }
 
     /// Opens a file of a directory, confirming the open if the server asks for that. Returns its handle and what was opened.
-    pub(super) fn open_file(&mut self, folder: &[u8], name: &[u8]) -> Result<(Vec<u8>, Opened), Failure> {
+    pub(in crate::e2e) fn open_file(
+        &mut self,
+        folder: &[u8],
+        name: &[u8],
+    ) -> Result<(Vec<u8>, Opened), Failure> {
         let owner = Owner { client: self.id, name: OLD_OWNER };
         let seqid = self.seqid;
         let mut opened =
@@ -257,7 +270,7 @@ impl OldClient {
     }
 
     /// LOCK of a range by the lock-owner, who has none yet.
-    pub(super) fn lock(&mut self, file: &[u8], open: &Stateid) -> Result<Stateid, Failure> {
+    pub(in crate::e2e) fn lock(&mut self, file: &[u8], open: &Stateid) -> Result<Stateid, Failure> {
         let owner = Owner { client: self.id, name: OLD_OWNER };
         let seqid = self.seqid;
         let mut answer = self.call(|compound| compound.put(file).lock(open, seqid, owner, 0, 100))?;
@@ -268,6 +281,6 @@ impl OldClient {
 }
 
 /// A link of the host at an address, with a session of a client of this name.
-pub(super) fn session(from: Caller, name: &[u8]) -> Result<Session, Failure> {
+pub(in crate::e2e) fn session(from: Caller, name: &[u8]) -> Result<Session, Failure> {
     Session::open(Link::open(from)?, name, 1, false)
 }

@@ -15,23 +15,23 @@ use super::places;
 use crate::nfs::Arguments;
 
 /// NFSv3.
-pub(super) const NFS3: Program = Program(crate::nfs::NFS, 3);
+pub(in crate::e2e) const NFS3: Program = Program(crate::nfs::NFS, 3);
 /// NFSv4.
-pub(super) const NFS4: Program = Program(crate::nfs::NFS, 4);
+pub(in crate::e2e) const NFS4: Program = Program(crate::nfs::NFS, 4);
 /// MOUNT of NFSv3.
-pub(super) const MOUNT: Program = Program(crate::nfs::MOUNT, 3);
+pub(in crate::e2e) const MOUNT: Program = Program(crate::nfs::MOUNT, 3);
 /// The lock manager of NFSv3.
-pub(super) const NLM: Program = Program(100_021, 4);
+pub(in crate::e2e) const NLM: Program = Program(100_021, 4);
 /// The status monitor.
-pub(super) const NSM: Program = Program(100_024, 1);
+pub(in crate::e2e) const NSM: Program = Program(100_024, 1);
 /// The portmapper.
-pub(super) const PORTMAP: Program = Program(100_000, 2);
+pub(in crate::e2e) const PORTMAP: Program = Program(100_000, 2);
 
 /// Quotas.
-pub(super) const RQUOTA: Program = Program(100_011, 2);
+pub(in crate::e2e) const RQUOTA: Program = Program(100_011, 2);
 
 /// Time limit of a call of somebody who should be served.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(in crate::e2e) const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest reply.
 const REPLY_BYTES_MAX: usize = 3 << 20;
 /// Privileged ports that callers use. Those below are for services.
@@ -39,11 +39,11 @@ const PRIVILEGED: std::ops::Range<u16> = 600..1024;
 
 /// A program and its version.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Program(pub(super) u32, pub(super) u32);
+pub(in crate::e2e) struct Program(pub(in crate::e2e) u32, pub(in crate::e2e) u32);
 
 /// Why a call failed.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(in crate::e2e) enum Failure {
     /// The connection cannot be made, is closed, or is silent for too long.
     Io(io::Error),
     /// The RPC was rejected; the words say why.
@@ -86,7 +86,7 @@ impl From<Failure> for String {
 
 impl Failure {
     /// The protocol's status, if there is one.
-    pub(super) fn status(&self) -> Option<u32> {
+    pub(in crate::e2e) fn status(&self) -> Option<u32> {
         match self {
             Failure::Status(_, status) => Some(*status),
             _ => None,
@@ -96,28 +96,28 @@ impl Failure {
 
 /// Who calls.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Caller {
-    pub(super) address: IpAddr,
+pub(in crate::e2e) struct Caller {
+    pub(in crate::e2e) address: IpAddr,
     /// Whether it calls from a port below 1024.
-    pub(super) privileged: bool,
+    pub(in crate::e2e) privileged: bool,
     /// The user that it claims to be.
-    pub(super) user: u32,
+    pub(in crate::e2e) user: u32,
 }
 
 impl Caller {
     /// The kernel of the host at this address, or its superuser.
-    pub(super) fn host(address: IpAddr) -> Caller {
+    pub(in crate::e2e) fn host(address: IpAddr) -> Caller {
         Caller { address, privileged: true, user: 0 }
     }
 
     /// A program of an unprivileged user, who claims to be `user`.
-    pub(super) fn unprivileged(address: IpAddr, user: u32) -> Caller {
+    pub(in crate::e2e) fn unprivileged(address: IpAddr, user: u32) -> Caller {
         Caller { address, privileged: false, user }
     }
 }
 
 /// Connects to a port of the server.
-pub(super) fn connect(from: Caller, port: u16, patience: Duration) -> io::Result<TcpStream> {
+pub(in crate::e2e) fn connect(from: Caller, port: u16, patience: Duration) -> io::Result<TcpStream> {
     let to = SocketAddr::new(places::server(from.address), port);
     let mut ports = if from.privileged { fastrand::u16(PRIVILEGED)..PRIVILEGED.end } else { 0..1 };
     loop {
@@ -133,7 +133,12 @@ fn is_taken(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable)
 }
 
-fn connect_from(own: SocketAddr, to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
+/// Connects from an address and a port. `patience` limits each wait.
+pub(in crate::e2e) fn connect_from(
+    own: SocketAddr,
+    to: SocketAddr,
+    patience: Duration,
+) -> io::Result<TcpStream> {
     let socket = socket_of(own.ip(), SocketType::STREAM)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
     rustix::net::bind(&socket, &own)?;
@@ -151,7 +156,7 @@ fn connect_from(own: SocketAddr, to: SocketAddr, patience: Duration) -> io::Resu
 }
 
 /// Returns a socket that can be bound to an address of the namespace.
-pub(super) fn socket_of(own: IpAddr, kind: SocketType) -> io::Result<OwnedFd> {
+pub(in crate::e2e) fn socket_of(own: IpAddr, kind: SocketType) -> io::Result<OwnedFd> {
     let family = if own.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = rustix::net::socket(family, kind, None)?;
     if own.is_ipv6() {
@@ -162,7 +167,7 @@ pub(super) fn socket_of(own: IpAddr, kind: SocketType) -> io::Result<OwnedFd> {
 }
 
 /// The record of a call, with its mark.
-pub(super) fn record(
+pub(in crate::e2e) fn record(
     xid: u32,
     program: Program,
     procedure: u32,
@@ -182,26 +187,26 @@ pub(super) fn record(
 
 /// A connection, and the user on whose behalf it calls.
 #[derive(Debug)]
-pub(super) struct Link {
-    pub(super) stream: TcpStream,
-    pub(super) user: u32,
-    pub(super) next_xid: u32,
+pub(in crate::e2e) struct Link {
+    pub(in crate::e2e) stream: TcpStream,
+    pub(in crate::e2e) user: u32,
+    pub(in crate::e2e) next_xid: u32,
 }
 
 impl Link {
     /// Connects to the port of NFS.
-    pub(super) fn open(from: Caller) -> Result<Link, Failure> {
+    pub(in crate::e2e) fn open(from: Caller) -> Result<Link, Failure> {
         Link::open_within(from, PATIENCE)
     }
 
     /// Connects to the port of NFS. `patience` limits each wait.
-    pub(super) fn open_within(from: Caller, patience: Duration) -> Result<Link, Failure> {
+    pub(in crate::e2e) fn open_within(from: Caller, patience: Duration) -> Result<Link, Failure> {
         let stream = connect(from, super::super::lab::PORT, patience)?;
         Ok(Link { stream, user: from.user, next_xid: fastrand::u32(..) })
     }
 
     /// Makes a call and waits for its results.
-    pub(super) fn call(
+    pub(in crate::e2e) fn call(
         &mut self,
         program: Program,
         procedure: u32,
@@ -217,7 +222,7 @@ impl Link {
     }
 
     /// Sends a call and returns its xid.
-    pub(super) fn send(
+    pub(in crate::e2e) fn send(
         &mut self,
         program: Program,
         procedure: u32,
@@ -230,7 +235,7 @@ impl Link {
     }
 
     /// Receives a reply: its xid, and its results. Calls of the server are ignored.
-    pub(super) fn receive(&mut self) -> Result<(u32, Result<Cursor, Failure>), Failure> {
+    pub(in crate::e2e) fn receive(&mut self) -> Result<(u32, Result<Cursor, Failure>), Failure> {
         loop {
             let mut mark = [0; 4];
             self.stream.read_exact(&mut mark)?;
