@@ -29,6 +29,9 @@ use crate::handover::{Handover, Report, Sockets};
 use crate::limits::{ANNOUNCEMENTS, REFRESH, RESTARTS_MAX, RESTARTS_WITHIN, START_MAX, STOP_MAX};
 use crate::network::Network;
 use crate::status::{GroupStatus, Phases, State, milliseconds};
+use addresses::Addresses;
+
+mod addresses;
 
 /// The answer to a command: nothing, or a sentence that says what went wrong.
 pub(crate) type Answer = Result<(), String>;
@@ -83,9 +86,9 @@ impl Handle {
             last_start: None,
         }));
         let worker = Worker {
+            addresses: Addresses { config: config.clone(), network },
             config: config.clone(),
             launch: launch.clone(),
-            network,
             sockets,
             events: events.clone(),
             status: Arc::clone(&status),
@@ -128,8 +131,8 @@ impl Handle {
 /// What the thread has.
 struct Worker {
     config: Group,
+    addresses: Addresses,
     launch: Launch,
-    network: Arc<dyn Network>,
     sockets: Sockets,
     events: Sender<Event>,
     status: Arc<Mutex<GroupStatus>>,
@@ -256,10 +259,10 @@ impl Worker {
         running.phases.claim_ms = milliseconds(running.launched.elapsed());
         if !running.has_addresses {
             running.has_addresses = true;
-            if let Err(reason) = self.take_addresses(&mut running.phases) {
+            if let Err(reason) = self.addresses.take(&mut running.phases) {
                 let Running { child, waiting, .. } = running;
                 drop(child);
-                self.give_up_addresses();
+                self.addresses.give_up();
                 return self.fail(waiting, reason);
             }
             (running.refreshed, running.announcements) = (Instant::now(), 1);
@@ -267,33 +270,12 @@ impl Worker {
         self.running = Some(running);
     }
 
-    fn take_addresses(&self, phases: &mut Phases) -> Result<(), String> {
-        let begun = Instant::now();
-        self.end_connections()?;
-        phases.connections_ms = milliseconds(begun.elapsed());
-        for address in &self.config.addresses {
-            let held = self.network.hold(*address);
-            held.map_err(|error| format!("cannot take the address {address}: {error}"))?;
-        }
-        self.announce();
-        self.tickle();
-        phases.addresses_ms = milliseconds(begun.elapsed()) - phases.connections_ms;
-        Ok(())
-    }
-
-    fn end_connections(&self) -> Result<(), String> {
-        self.config.sockets().try_for_each(|socket| {
-            let ended = self.network.end_connections(socket);
-            ended.map(drop).map_err(|error| format!("cannot end the connections of {socket}: {error}"))
-        })
-    }
-
     fn ready(&mut self) {
         let Some(running) = &mut self.running else { return };
         running.phases.open_ms = milliseconds(running.claimed.unwrap_or(running.launched).elapsed());
         running.phases.total_ms = running.phases.fence_ms + milliseconds(running.begun.elapsed());
         running.is_ready = true;
-        running._recorder = Recorder::start(&self.config, &self.network);
+        running._recorder = Recorder::start(&self.config, &self.addresses.network);
         let (phases, waiting) = (running.phases, std::mem::take(&mut running.waiting));
         lock(&self.status).last_start = Some(phases);
         self.show(State::Serving, None);
@@ -302,7 +284,7 @@ impl Worker {
             let _ = waiting.send(Ok(()));
         }
         // A client whose first attempt came before the address did.
-        self.tickle();
+        self.addresses.tickle();
     }
 
     /// The server has ended without being told to: starts another one, with the same addresses, unless that is pointless.
@@ -320,7 +302,7 @@ impl Worker {
             }
             Err(reason) => {
                 if has_addresses {
-                    self.give_up_addresses();
+                    self.addresses.give_up();
                 }
                 self.fail(waiting, reason);
             }
@@ -337,7 +319,7 @@ impl Worker {
             return Err(format!("its server ended {times} times within a minute: see the log of the agent"));
         }
         if has_addresses {
-            self.end_connections()?;
+            self.addresses.end_connections()?;
         }
         self.launch(Instant::now(), Phases::default())
     }
@@ -354,7 +336,7 @@ impl Worker {
     fn stop(&mut self) {
         let Some(running) = self.running.take() else { return self.show(State::Stopped, None) };
         if running.has_addresses {
-            self.give_up_addresses();
+            self.addresses.give_up();
         }
         drop(running._recorder);
         if !running.child.stop(STOP_MAX)
@@ -384,56 +366,19 @@ impl Worker {
         }
         let announces = running.announcements < ANNOUNCEMENTS;
         running.announcements += u32::from(announces);
-        self.prolong();
+        self.addresses.prolong();
         if announces {
-            self.announce();
-        }
-    }
-
-    fn prolong(&self) {
-        for address in &self.config.addresses {
-            if let Err(error) = self.network.hold(*address) {
-                eprintln!("holdfast: cannot prolong the address {address}: {error}");
-            }
+            self.addresses.announce();
         }
     }
 
     fn give_up_late_start(&mut self) {
         let Some(Running { child, waiting, has_addresses, .. }) = self.running.take() else { return };
         if has_addresses {
-            self.give_up_addresses();
+            self.addresses.give_up();
         }
         drop(child);
         self.fail(waiting, format!("its server did not begin to serve within {} s", START_MAX.as_secs()));
-    }
-
-    fn announce(&self) {
-        for ip in self.config.ips() {
-            if let Err(error) = self.network.announce(ip) {
-                eprintln!("holdfast: cannot announce the address {ip}: {error}");
-            }
-        }
-    }
-
-    /// Makes the clients of the machine that served the group before notice that their connections are gone.
-    fn tickle(&self) {
-        for (local, client) in crate::connections::stored(&self.config.data) {
-            // Best effort: a client that is not reached finds out by itself, a few seconds later.
-            let _ = self.network.tickle(local, client);
-        }
-    }
-
-    fn give_up_addresses(&self) {
-        for address in &self.config.addresses {
-            if let Err(error) = self.network.give_up(*address) {
-                eprintln!(
-                    "holdfast: cannot give up the address {address}: {error}; the kernel removes it within 3 s"
-                );
-            }
-        }
-        if let Err(reason) = self.end_connections() {
-            eprintln!("holdfast: {reason}");
-        }
     }
 
     fn show(&self, state: State, reason: Option<String>) {
