@@ -295,7 +295,7 @@ impl Worker {
         self.restarts.retain(|ended| ended.elapsed() < RESTARTS_WITHIN);
         self.restarts.push_back(Instant::now());
         lock(&self.status).restarts += 1;
-        match self.relaunch(code, has_addresses) {
+        match self.relaunch(code) {
             Ok(again) => {
                 self.running = Some(Running { waiting, has_addresses, ..again });
                 self.show(State::Starting, None);
@@ -310,7 +310,7 @@ impl Worker {
     }
 
     /// Starts a server after one that ended with this exit code.
-    fn relaunch(&mut self, code: Option<i32>, has_addresses: bool) -> Result<Running, String> {
+    fn relaunch(&mut self, code: Option<i32>) -> Result<Running, String> {
         if code.is_some_and(|code| FINAL_EXITS.contains(&code)) {
             return Err("its server refused to start: see the log of the agent".to_owned());
         }
@@ -318,9 +318,8 @@ impl Worker {
             let times = self.restarts.len();
             return Err(format!("its server ended {times} times within a minute: see the log of the agent"));
         }
-        if has_addresses {
-            self.addresses.end_connections()?;
-        }
+        // The connections ended with it. Those that clients have made since wait for the next server: a connection that is reset before
+        // its first reply may have a Linux client wait for 3 s (`xprt_reconnect_delay` of its `xprt.c`).
         self.launch(Instant::now(), Phases::default())
     }
 
