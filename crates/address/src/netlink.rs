@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, socket,
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, sendto, socket,
 };
 
 /// Bytes of the header of a message.
@@ -33,10 +33,40 @@ impl Netlink {
         Ok(Netlink(socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?))
     }
 
+    /// Receives messages of the groups with these bits, which nobody asks for.
+    pub(crate) fn subscribe(protocol: SockProtocol, groups: u32) -> io::Result<Netlink> {
+        let netlink = Netlink::open(protocol)?;
+        bind(netlink.0.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
+        Ok(netlink)
+    }
+
+    /// Waits for messages of a subscription, and passes them on, each with its type.
+    pub(crate) fn wait(&self, mut message: impl FnMut(u16, &[u8])) -> io::Result<()> {
+        let mut datagram = vec![0; DATAGRAM_BYTES_MAX];
+        let length = recv(self.0.as_raw_fd(), &mut datagram, MsgFlags::empty())?;
+        let mut rest = &datagram[..length];
+        while let Some((kind, body, next)) = split(rest) {
+            message(kind, body);
+            rest = next;
+        }
+        Ok(())
+    }
+
     /// Makes a request that the kernel acknowledges.
     pub(crate) fn request(&self, kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
+        self.ask(kind, flags, body, |_, _| {})
+    }
+
+    /// Makes a request that the kernel answers and acknowledges. Answers are passed to `answer`, each with its type.
+    pub(crate) fn ask(
+        &self,
+        kind: u16,
+        flags: u16,
+        body: &[u8],
+        answer: impl FnMut(u16, &[u8]),
+    ) -> io::Result<()> {
         self.send(kind, REQUEST | ACK | flags, body)?;
-        self.answers(|_, _| {})
+        self.answers(answer)
     }
 
     /// Makes a request whose answers are passed to `answer`, each with its type.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Command as Process, Stdio};
@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::control::{self, Answer, Command};
 use crate::group::{Handle, Launch};
 use crate::limits::{COMMANDS_MAX, FENCE_MAX};
+use crate::metrics::{self, scrapes};
 use crate::monitor::answers_null;
 use crate::network::Network;
 use crate::network::kernel::Kernel;
@@ -28,6 +29,7 @@ pub struct Agent {
     config: Config,
     groups: Vec<Handle>,
     socket: PathBuf,
+    has_link: AtomicBool,
     /// Commands that are being executed.
     commands: AtomicUsize,
     is_stopping: AtomicBool,
@@ -50,19 +52,46 @@ impl Agent {
         network: Arc<dyn Network>,
     ) -> Result<Arc<Agent>, String> {
         let listener = control::listen(&config.socket)?;
-        let launch = Launch { node: config.node.clone(), program };
+        let launch = Launch { node: config.node.clone(), groups: config.group.len(), program };
         let mut groups = Vec::new();
         for group in &config.group {
             groups.push(Handle::start(group, &launch, Arc::clone(&network))?);
         }
         let socket = config.socket.clone();
         let (commands, is_stopping) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let agent = Arc::new(Agent { config, groups, socket, commands, is_stopping });
+        let has_link = AtomicBool::new(true);
+        let agent = Arc::new(Agent { config, groups, socket, has_link, commands, is_stopping });
+        agent.watch_link(&*network)?;
+        agent.answer_scrapes()?;
         let accepting = Arc::clone(&agent);
         let accept = thread::Builder::new().name("commands".to_owned());
         let accept = accept.spawn(move || accepting.accept(&listener));
         accept.map_err(|error| format!("cannot start a thread: {error}"))?;
         Ok(agent)
+    }
+
+    /// Begins to tell the groups of the interface's link.
+    fn watch_link(self: &Arc<Agent>, network: &dyn Network) -> Result<(), String> {
+        let agent = Arc::clone(self);
+        let tell = move |has_link: bool| {
+            let (interface, what) = (&agent.config.interface, if has_link { "has its" } else { "lost its" });
+            eprintln!("holdfast: the interface {interface} {what} link");
+            agent.has_link.store(has_link, Ordering::Relaxed);
+            agent.groups.iter().for_each(|group| group.tell_link(has_link));
+        };
+        let watched = network.watch_link(Box::new(tell));
+        watched.map_err(|error| format!("cannot watch the link of {}: {error}", self.config.interface))
+    }
+
+    /// Begins to answer Prometheus, if it is to.
+    fn answer_scrapes(self: &Arc<Agent>) -> Result<(), String> {
+        let Some(address) = self.config.metrics else { return Ok(()) };
+        let failed = |error: io::Error| format!("cannot answer Prometheus at {address}: {error}");
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        let agent = Arc::clone(self);
+        let answer = move || scrapes::answer(&listener, || metrics::text(&agent.status()));
+        thread::Builder::new().name("metrics".to_owned()).spawn(answer).map_err(failed)?;
+        Ok(())
     }
 
     /// Stops serving all groups. What comes afterwards is refused.
@@ -126,6 +155,7 @@ impl Agent {
     fn status(&self) -> NodeStatus {
         NodeStatus {
             node: self.config.node.clone(),
+            has_link: self.has_link.load(Ordering::Relaxed),
             groups: self.groups.iter().map(Handle::status).collect(),
         }
     }
@@ -153,7 +183,7 @@ impl Agent {
             State::Stopped => Answer::Stopped,
             State::Failed => Answer::Failed(status.reason.unwrap_or_default()),
             State::Starting => Answer::Failed("its server is starting".to_owned()),
-            State::Serving => {
+            State::Serving | State::Paused => {
                 let addresses: Vec<SocketAddr> = group.config().sockets().collect();
                 match addresses.into_iter().try_for_each(answers_null) {
                     Ok(()) => Answer::Done,

@@ -33,6 +33,9 @@ pub struct Config {
     /// The socket on which the agent takes commands.
     #[serde(default = "socket_default")]
     pub socket: PathBuf,
+    /// A loopback address where the agent answers Prometheus.
+    #[serde(default)]
+    pub metrics: Option<SocketAddr>,
     /// The command that makes sure that the machine `{node}` writes nothing any more.
     #[serde(default)]
     pub fence_command: Vec<String>,
@@ -91,6 +94,12 @@ impl Config {
     fn check(&self) -> Result<(), String> {
         check_name("node", &self.node)?;
         check_name("interface", &self.interface)?;
+        if let Some(address) = self.metrics.filter(|address| !address.ip().is_loopback()) {
+            return Err(format!(
+                "the address of metrics cannot be {address}: use one that only this machine reaches, such as 127.0.0.1:{}",
+                address.port()
+            ));
+        }
         let (mut names, mut sockets, mut data) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for group in &self.group {
             check_name("name of a group", &group.name)?;
@@ -175,6 +184,7 @@ mod tests {
         assert_eq!(config.socket, socket_default());
         assert_eq!(config.group[0].ports, [PORT_DEFAULT, 111]);
         assert!(!config.fence_command.is_empty() && !config.move_command.is_empty());
+        assert!(config.metrics.is_some());
     }
 
     #[test]
@@ -190,6 +200,9 @@ mod tests {
         refused(&home.replace("home\"\nadd", "-home\"\nadd"), "begin with a letter");
         refused(&home.replace("10.0.0.5/24", "10.0.0.5"), "addresses");
         refused(&format!("{home}colour = 1\n"), "colour");
+        let exposed =
+            Config::parse("node = \"a\"\ninterface = \"eth0\"\nmetrics = \"10.0.0.3:9050\"\n").unwrap_err();
+        assert!(exposed.contains("such as 127.0.0.1:9050"), "{exposed}");
         let other = home.replace("\"home\"", "\"other\"");
         refused(&format!("{home}[[group]]\n{home}"), "two groups \"home\"");
         refused(&format!("{home}[[group]]\n{other}"), "data directory /srv/home");

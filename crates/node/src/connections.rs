@@ -23,7 +23,8 @@ const NAME: &str = "connections";
 /// Longest list that is read, bytes: two addresses of IPv6 with their ports in each line.
 const LIST_BYTES_MAX: u64 = CONNECTIONS_MAX as u64 * 128;
 
-type List = BTreeSet<(SocketAddr, SocketAddr)>;
+/// Pairs of the server's and the client's address.
+pub(crate) type List = BTreeSet<(SocketAddr, SocketAddr)>;
 
 /// A thread that stores the list when it has changed. It ends when this is dropped, or a little later if the device does not
 /// answer.
@@ -73,7 +74,8 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-fn list(config: &Group, network: &dyn Network) -> List {
+/// Returns the connections that there are now.
+pub(crate) fn list(config: &Group, network: &dyn Network) -> List {
     let of = |local: SocketAddr| {
         let clients = network.connections(local).unwrap_or_default();
         clients.into_iter().map(move |client| (local, client))

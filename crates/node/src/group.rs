@@ -11,22 +11,33 @@
 //!
 //! A stop is the reverse: the addresses go first, so that clients see silence rather than the end of their connections. They
 //! continue with the machine that has the addresses next.
+//!
+//! # When nobody could be reached
+//! After a while without a link, clients have repeated what they sent, each time after twice as long: some would go on many seconds
+//! after the link is back. So their connections are reset then, and they connect at once.
+//!
+//! If this process does not run for so long that the kernel removes the addresses, another machine may have taken over meanwhile.
+//! The addresses are taken again only once the server has renewed its claim since.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
-use store::Claim;
+use store::{CLAIM_TERM, Claim, boot_time};
 
 use crate::child::Child;
 use crate::config::Group;
-use crate::connections::Recorder;
+use crate::connections::{self, List, Recorder};
 use crate::handover::{Handover, Report, Sockets};
-use crate::limits::{ANNOUNCEMENTS, REFRESH, RESTARTS_MAX, RESTARTS_WITHIN, START_MAX, STOP_MAX};
+use crate::limits::{
+    ADDRESS_LIFETIME, ANNOUNCEMENTS, LINK_GONE_MIN, REFRESH, RESTARTS_MAX, RESTARTS_WITHIN, START_MAX,
+    STOP_MAX,
+};
 use crate::network::Network;
 use crate::status::{GroupStatus, Phases, State, milliseconds};
 use addresses::Addresses;
@@ -46,6 +57,8 @@ enum Event {
     Stop(Sender<Answer>),
     /// The server of this number told something, or is gone.
     Heard(u64, Option<Report>),
+    /// The interface has lost its link, or has it again.
+    Link(bool),
 }
 
 /// How servers are started.
@@ -53,6 +66,8 @@ enum Event {
 pub(crate) struct Launch {
     /// The name of this machine.
     pub(crate) node: String,
+    /// How many groups it can serve.
+    pub(crate) groups: usize,
     /// The program, and arguments before those for a group.
     pub(crate) program: Vec<OsString>,
 }
@@ -62,6 +77,7 @@ pub(crate) struct Handle {
     config: Group,
     events: Sender<Event>,
     status: Arc<Mutex<GroupStatus>>,
+    renewed: Arc<AtomicU64>,
 }
 
 impl Handle {
@@ -83,8 +99,13 @@ impl Handle {
             addresses: config.addresses.iter().map(IpNet::to_string).collect(),
             pid: None,
             restarts: 0,
+            starts_total: 0,
+            restarts_total: 0,
+            reconnections_total: 0,
+            claim_age_ms: None,
             last_start: None,
         }));
+        let renewed = Arc::new(AtomicU64::new(0));
         let worker = Worker {
             addresses: Addresses { config: config.clone(), network },
             config: config.clone(),
@@ -92,6 +113,8 @@ impl Handle {
             sockets,
             events: events.clone(),
             status: Arc::clone(&status),
+            renewed: Arc::clone(&renewed),
+            link_gone: None,
             running: None,
             launched: 0,
             restarts: VecDeque::new(),
@@ -99,7 +122,7 @@ impl Handle {
         let thread = thread::Builder::new().name(format!("group {}", config.name));
         let spawned = thread.spawn(move || worker.run(&received));
         spawned.map_err(|error| format!("cannot start a thread: {error}"))?;
-        Ok(Handle { config: config.clone(), events, status })
+        Ok(Handle { config: config.clone(), events, status, renewed })
     }
 
     pub(crate) fn config(&self) -> &Group {
@@ -107,7 +130,25 @@ impl Handle {
     }
 
     pub(crate) fn status(&self) -> GroupStatus {
-        lock(&self.status).clone()
+        let mut status = lock(&self.status).clone();
+        let renewed = self.renewed.load(Ordering::Relaxed);
+        if renewed == 0 {
+            return status;
+        }
+        let age = Duration::from_nanos(boot_time().saturating_sub(renewed));
+        status.claim_age_ms = Some(milliseconds(age));
+        if status.state == State::Serving && age > CLAIM_TERM {
+            status.state = State::Paused;
+            let seconds = age.as_secs();
+            status.reason = Some(format!("the device has taken no renewal of the claim for {seconds} s"));
+        }
+        status
+    }
+
+    /// Tells that the interface has lost its link, or has it again.
+    pub(crate) fn tell_link(&self, has_link: bool) {
+        // The thread may have ended.
+        let _ = self.events.send(Event::Link(has_link));
     }
 
     /// Serves the group, and returns when clients are served. `fenced` is how long it took to fence the other machine.
@@ -136,6 +177,10 @@ struct Worker {
     sockets: Sockets,
     events: Sender<Event>,
     status: Arc<Mutex<GroupStatus>>,
+    /// When the last renewal of the claim began, as [`boot_time`]; 0 if there is none.
+    renewed: Arc<AtomicU64>,
+    /// Since when the interface has no link.
+    link_gone: Option<Instant>,
     /// Something while the group is starting or served.
     running: Option<Running>,
     /// How many servers were started.
@@ -154,12 +199,16 @@ struct Running {
     launched: Instant,
     claimed: Option<Instant>,
     has_addresses: bool,
+    /// When it was noticed that the kernel has removed the addresses, as [`boot_time`].
+    lapsed: Option<u64>,
+    /// Clients that are told, and how often they and the neighbours have been.
+    clients: List,
+    announcements: u32,
     phases: Phases,
     is_ready: bool,
     /// Who waits for the end of the start.
     waiting: Vec<Sender<Answer>>,
     refreshed: Instant,
-    announcements: u32,
     /// Keeps the list of connections.
     _recorder: Option<Recorder>,
 }
@@ -176,10 +225,12 @@ impl Worker {
                 }
                 Ok(Event::Heard(number, report)) if self.is_current(number) => match report {
                     Some(Report::Claimed) => self.claimed(),
+                    Some(Report::Renewed { at }) => self.renewed(at),
                     Some(Report::Ready) => self.ready(),
                     None => self.ended(),
                 },
                 Ok(Event::Heard(..)) => {}
+                Ok(Event::Link(has_link)) => self.link(has_link),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -209,7 +260,10 @@ impl Worker {
             return;
         }
         self.restarts.clear();
-        lock(&self.status).restarts = 0;
+        {
+            let mut status = lock(&self.status);
+            (status.restarts, status.starts_total) = (0, status.starts_total + 1);
+        }
         let begun = Instant::now();
         let phases = Phases { fence_ms: milliseconds(fenced), ..Phases::default() };
         match self.launch(begun, phases) {
@@ -228,10 +282,12 @@ impl Worker {
     /// Starts a server.
     fn launch(&mut self, begun: Instant, phases: Phases) -> Result<Running, String> {
         self.launched += 1;
+        self.renewed.store(0, Ordering::Relaxed);
         let (number, events) = (self.launched, self.events.clone());
         // The thread may have ended.
         let heard = move |report| drop(events.send(Event::Heard(number, report)));
-        let handover = Handover { group: self.config.name.clone(), node: self.launch.node.clone() };
+        let Launch { node, groups, .. } = &self.launch;
+        let handover = Handover { group: self.config.name.clone(), node: node.clone(), groups: *groups };
         let launched = Instant::now();
         let child = Child::start(&self.launch.program, &self.config, &handover, &self.sockets, heard)
             .map_err(|error| format!("cannot start a server for {}: {error}", self.config.data.display()))?;
@@ -242,32 +298,111 @@ impl Worker {
             launched,
             claimed: None,
             has_addresses: false,
+            lapsed: None,
+            clients: List::new(),
+            announcements: 0,
             phases,
             is_ready: false,
             waiting: Vec::new(),
             refreshed: launched,
-            announcements: 0,
             _recorder: None,
         })
     }
 
     /// The server has the data directory, and opens it: takes the addresses meanwhile.
     fn claimed(&mut self) {
-        let Some(mut running) = self.running.take() else { return };
-        let claimed = Instant::now();
-        running.claimed = Some(claimed);
+        let Some(running) = &mut self.running else { return };
+        running.claimed = Some(Instant::now());
         running.phases.claim_ms = milliseconds(running.launched.elapsed());
         if !running.has_addresses {
-            running.has_addresses = true;
-            if let Err(reason) = self.addresses.take(&mut running.phases) {
+            running.clients = connections::stored(&self.config.data);
+            self.take_addresses();
+        }
+    }
+
+    /// Takes the addresses; if that fails, so has the group.
+    fn take_addresses(&mut self) {
+        let Some(mut running) = self.running.take() else { return };
+        match self.addresses.take(&mut running.phases, &running.clients) {
+            Ok(()) => {
+                (running.has_addresses, running.lapsed) = (true, None);
+                (running.refreshed, running.announcements) = (Instant::now(), 1);
+                self.running = Some(running);
+            }
+            Err(reason) => {
                 let Running { child, waiting, .. } = running;
                 drop(child);
                 self.addresses.give_up();
-                return self.fail(waiting, reason);
+                self.fail(waiting, reason);
             }
-            (running.refreshed, running.announcements) = (Instant::now(), 1);
         }
-        self.running = Some(running);
+    }
+
+    /// The server has renewed its claim: if the addresses had lapsed, no other machine has them.
+    fn renewed(&mut self, at: u64) {
+        self.renewed.store(at, Ordering::Relaxed);
+        let lapsed = self.running.as_ref().and_then(|running| running.lapsed);
+        if lapsed.is_some_and(|lapsed| at > lapsed) {
+            self.log("takes its addresses again");
+            lock(&self.status).reconnections_total += 1;
+            self.take_addresses();
+        }
+    }
+
+    /// The interface has lost its link, or has it again.
+    fn link(&mut self, has_link: bool) {
+        if !has_link {
+            self.link_gone.get_or_insert_with(Instant::now);
+            return;
+        }
+        let Some(gone) = self.link_gone.take().map(|gone| gone.elapsed()) else { return };
+        let Some(running) = &mut self.running else { return };
+        if gone < LINK_GONE_MIN || !running.has_addresses {
+            return;
+        }
+        running.clients = self.addresses.connections();
+        running.announcements = 1;
+        let count = running.clients.len();
+        if let Err(reason) = self.addresses.end_connections() {
+            eprintln!("holdfast: {reason}");
+        }
+        self.addresses.tell(&running.clients);
+        lock(&self.status).reconnections_total += 1;
+        self.log(&format!("has its link again after {} s: reset {count} connections", gone.as_secs()));
+    }
+
+    /// Does what has to be done from time to time: see [`REFRESH`].
+    fn tick(&mut self) {
+        let Some(running) = &mut self.running else { return };
+        let since = running.refreshed.elapsed();
+        if since < REFRESH {
+            return;
+        }
+        running.refreshed = Instant::now();
+        if !running.is_ready && running.launched.elapsed() > START_MAX {
+            return self.give_up_late_start();
+        }
+        // Until the claim is had, another machine may have them.
+        if !running.has_addresses {
+            return;
+        }
+        if since >= ADDRESS_LIFETIME {
+            return self.lapse();
+        }
+        self.addresses.prolong();
+        if running.announcements < ANNOUNCEMENTS {
+            running.announcements += 1;
+            self.addresses.tell(&running.clients);
+        }
+    }
+
+    /// The addresses were not prolonged in time.
+    fn lapse(&mut self) {
+        let Some(running) = &mut self.running else { return };
+        (running.has_addresses, running.lapsed) = (false, Some(boot_time()));
+        running.clients = self.addresses.connections();
+        self.addresses.give_up();
+        self.log("could not prolong its addresses in time: takes them again when the claim is renewed");
     }
 
     fn ready(&mut self) {
@@ -277,26 +412,33 @@ impl Worker {
         running.is_ready = true;
         running._recorder = Recorder::start(&self.config, &self.addresses.network);
         let (phases, waiting) = (running.phases, std::mem::take(&mut running.waiting));
+        let clients = running.clients.clone();
         lock(&self.status).last_start = Some(phases);
         self.show(State::Serving, None);
+        self.log(&format!("is served, {} ms after it was started", phases.total_ms));
         // Answer last: the command that gets the answer may ask for the status next.
         for waiting in waiting {
             let _ = waiting.send(Ok(()));
         }
         // A client whose first attempt came before the address did.
-        self.addresses.tickle();
+        self.addresses.tell(&clients);
     }
 
     /// The server has ended without being told to: starts another one, with the same addresses, unless that is pointless.
     fn ended(&mut self) {
         let Some(running) = self.running.take() else { return };
         let Running { child, waiting, has_addresses, .. } = running;
+        self.renewed.store(0, Ordering::Relaxed);
         let code = child.ended().and_then(|status| status.code());
         self.restarts.retain(|ended| ended.elapsed() < RESTARTS_WITHIN);
         self.restarts.push_back(Instant::now());
-        lock(&self.status).restarts += 1;
+        {
+            let mut status = lock(&self.status);
+            (status.restarts, status.restarts_total) = (status.restarts + 1, status.restarts_total + 1);
+        }
         match self.relaunch(code) {
             Ok(again) => {
+                self.log("has lost its server: starts another one");
                 self.running = Some(Running { waiting, has_addresses, ..again });
                 self.show(State::Starting, None);
             }
@@ -324,7 +466,7 @@ impl Worker {
     }
 
     fn fail(&mut self, waiting: Vec<Sender<Answer>>, reason: String) {
-        eprintln!("holdfast: the group {:?} has failed here: {reason}", self.config.name);
+        self.log(&format!("has failed here: {reason}"));
         self.show(State::Failed, Some(reason.clone()));
         for waiting in waiting {
             let _ = waiting.send(Err(reason.clone()));
@@ -343,31 +485,11 @@ impl Worker {
         {
             eprintln!("holdfast: cannot release the claim on {}: {error}", self.config.data.display());
         }
+        self.renewed.store(0, Ordering::Relaxed);
         self.show(State::Stopped, None);
+        self.log("is stopped");
         for waiting in running.waiting {
             let _ = waiting.send(Err("the group was stopped".to_owned()));
-        }
-    }
-
-    /// Prolongs the addresses, if the group has them here, and notices a server that does not begin to serve.
-    fn tick(&mut self) {
-        let Some(running) = &mut self.running else { return };
-        if running.refreshed.elapsed() < REFRESH {
-            return;
-        }
-        running.refreshed = Instant::now();
-        if !running.is_ready && running.launched.elapsed() > START_MAX {
-            return self.give_up_late_start();
-        }
-        // Until the claim is had, another machine may have them.
-        if !running.has_addresses {
-            return;
-        }
-        let announces = running.announcements < ANNOUNCEMENTS;
-        running.announcements += u32::from(announces);
-        self.addresses.prolong();
-        if announces {
-            self.addresses.announce();
         }
     }
 
@@ -378,6 +500,11 @@ impl Worker {
         }
         drop(child);
         self.fail(waiting, format!("its server did not begin to serve within {} s", START_MAX.as_secs()));
+    }
+
+    /// Writes an event of the group into the log of the agent.
+    fn log(&self, event: &str) {
+        eprintln!("holdfast: the group {:?} {event}", self.config.name);
     }
 
     fn show(&self, state: State, reason: Option<String>) {

@@ -26,6 +26,8 @@ pub struct Handover {
     pub group: String,
     /// The name of this machine.
     pub node: String,
+    /// How many groups this machine may have to serve at once: its own, and those of the machine that fails.
+    pub groups: usize,
 }
 
 /// The sockets that a server is given.
@@ -43,6 +45,11 @@ pub struct Sockets {
 pub enum Report {
     /// It has the claim on the data directory: no other machine serves it.
     Claimed,
+    /// It has renewed its claim; the renewal began at this time of [`store::boot_time`].
+    Renewed {
+        /// Nanoseconds.
+        at: u64,
+    },
     /// It serves.
     Ready,
 }
@@ -99,6 +106,15 @@ pub fn report(to: BorrowedFd<'_>, report: &Report) -> io::Result<()> {
     Ok(())
 }
 
+/// Tells the agent something, unless that would have to wait for the agent.
+///
+/// # Errors
+/// The agent is gone, or takes nothing at present.
+pub fn report_at_once(to: BorrowedFd<'_>, report: &Report) -> io::Result<()> {
+    send(to, &serde_json::to_vec(report)?, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
+    Ok(())
+}
+
 /// Returns when the agent is gone.
 pub fn await_end(from: BorrowedFd<'_>) {
     // The agent sends nothing more, so this returns at the end of the stream or with an error.
@@ -136,19 +152,27 @@ mod tests {
             listeners: vec![TcpListener::bind("127.0.0.1:0").unwrap()],
             datagrams: vec![UdpSocket::bind("127.0.0.1:0").unwrap()],
         };
-        let handover = Handover { group: "home".to_owned(), node: "a".to_owned() };
+        let handover = Handover { group: "home".to_owned(), node: "a".to_owned(), groups: 2 };
         give(&agent, &handover, &given).unwrap();
         let (taken, sockets) = take(server.as_fd()).unwrap();
         assert_eq!(taken, handover);
         let [listener] = &sockets.listeners[..] else { panic!("{sockets:?}") };
         assert_eq!(listener.local_addr().unwrap(), given.listeners[0].local_addr().unwrap());
         assert_eq!(sockets.datagrams[0].local_addr().unwrap(), given.datagrams[0].local_addr().unwrap());
-        for said in [Report::Claimed, Report::Ready] {
+        for said in [Report::Claimed, Report::Renewed { at: 7 }, Report::Ready] {
             report(server.as_fd(), &said).unwrap();
             assert_eq!(next_report(&agent), Some(said));
         }
         drop(server);
         assert_eq!(next_report(&agent), None);
+    }
+
+    #[test]
+    fn a_server_does_not_wait_for_an_agent_that_is_stopped() {
+        let (_agent, server) = pair().unwrap();
+        let told =
+            (0..1_000_000).position(|at| report_at_once(server.as_fd(), &Report::Renewed { at }).is_err());
+        assert!(told.is_some_and(|told| told > 0));
     }
 
     #[test]

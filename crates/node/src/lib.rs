@@ -17,6 +17,7 @@
 //! | `network` | what the agent does with addresses and connections |
 //! | [`config`] | the agent's configuration |
 //! | [`status`] | what the agent says of itself |
+//! | [`metrics`] | the same for Prometheus |
 //! | `limits` | times and limits, with their reasons |
 
 pub mod agent;
@@ -27,6 +28,7 @@ pub mod control;
 mod group;
 pub mod handover;
 mod limits;
+pub mod metrics;
 mod monitor;
 mod network;
 pub mod status;

@@ -9,8 +9,12 @@ pub(crate) const ADDRESS_LIFETIME: Duration = Duration::from_secs(3);
 /// How often addresses are prolonged.
 pub(crate) const REFRESH: Duration = Duration::from_millis(500);
 
-/// How often the neighbours are told of an address that has moved: the first message may be lost.
+/// How often neighbours and clients are told of an address that has moved: the first message may be lost.
 pub(crate) const ANNOUNCEMENTS: u32 = 4;
+
+/// How long the link must have been gone for clients to be made to connect again. After a shorter time they go on by themselves as
+/// soon, since TCP repeats what was lost after as long again at most.
+pub(crate) const LINK_GONE_MIN: Duration = Duration::from_secs(1);
 
 /// How long a server may take to open its data directory and serve. A journal of the default size is replayed in seconds.
 pub(crate) const START_MAX: Duration = Duration::from_secs(120);

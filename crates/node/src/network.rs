@@ -25,32 +25,50 @@ pub(crate) trait Network: Send + Sync {
     fn connections(&self, local: SocketAddr) -> io::Result<Vec<SocketAddr>>;
     /// Makes a client find out at once that a connection is gone, rather than when it next repeats what it sent.
     fn tickle(&self, local: SocketAddr, client: SocketAddr) -> io::Result<()>;
+    /// Tells from now on when the interface loses its link or has it again, and that it has none if that is so now.
+    fn watch_link(&self, tell: Box<dyn Fn(bool) + Send>) -> io::Result<()>;
 }
 
 #[cfg(test)]
 pub(crate) mod noted {
     use std::net::{TcpListener, UdpSocket};
     use std::sync::Mutex;
+    use std::time::Duration;
 
     use super::*;
 
     /// Records each operation, and returns sockets bound to free ports.
-    #[derive(Debug, Default)]
-    pub(crate) struct Noted(Mutex<Vec<String>>);
+    #[derive(Default)]
+    pub(crate) struct Noted {
+        did: Mutex<Vec<String>>,
+        tell: Mutex<Option<Box<dyn Fn(bool) + Send>>>,
+        /// How long it takes to prolong an address once more.
+        delay: Mutex<Duration>,
+    }
 
     impl Noted {
         fn note(&self, what: String) {
-            self.0.lock().unwrap().push(what);
+            self.did.lock().unwrap().push(what);
+        }
+
+        /// Tells that the link is gone, or that it is back.
+        pub(crate) fn tell_link(&self, has_link: bool) {
+            self.tell.lock().unwrap().as_ref().unwrap()(has_link);
+        }
+
+        /// Has the next operation with an address take that long.
+        pub(crate) fn delay(&self, delay: Duration) {
+            *self.delay.lock().unwrap() = delay;
         }
 
         /// Whether something was done since the last [`Noted::take`].
         pub(crate) fn did(&self, what: &str) -> bool {
-            self.0.lock().unwrap().iter().any(|did| did == what)
+            self.did.lock().unwrap().iter().any(|did| did == what)
         }
 
         /// Returns the operations recorded since the last call.
         pub(crate) fn take(&self) -> Vec<String> {
-            std::mem::take(&mut self.0.lock().unwrap())
+            std::mem::take(&mut self.did.lock().unwrap())
         }
     }
 
@@ -64,6 +82,8 @@ pub(crate) mod noted {
         }
 
         fn hold(&self, address: IpNet) -> io::Result<()> {
+            let delay = std::mem::take(&mut *self.delay.lock().unwrap());
+            std::thread::sleep(delay);
             self.note(format!("hold {address}"));
             Ok(())
         }
@@ -84,11 +104,16 @@ pub(crate) mod noted {
         }
 
         fn connections(&self, _: SocketAddr) -> io::Result<Vec<SocketAddr>> {
-            Ok(Vec::new())
+            Ok(vec!["10.0.0.8:800".parse().unwrap()])
         }
 
         fn tickle(&self, _: SocketAddr, client: SocketAddr) -> io::Result<()> {
             self.note(format!("tickle {client}"));
+            Ok(())
+        }
+
+        fn watch_link(&self, tell: Box<dyn Fn(bool) + Send>) -> io::Result<()> {
+            *self.tell.lock().unwrap() = Some(tell);
             Ok(())
         }
     }

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub struct NodeStatus {
     /// The name of the machine.
     pub node: String,
+    /// Whether the interface that has the addresses has its link.
+    pub has_link: bool,
     /// Its groups, in the order of the configuration.
     pub groups: Vec<GroupStatus>,
 }
@@ -20,7 +22,7 @@ pub struct GroupStatus {
     pub name: String,
     /// What it does here.
     pub state: State,
-    /// Why it failed here; absent if it did not.
+    /// Why it failed here, or is paused; absent if it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Its addresses.
@@ -30,6 +32,15 @@ pub struct GroupStatus {
     pub pid: Option<u32>,
     /// How often its server ended without being told to, since the group was started here.
     pub restarts: usize,
+    /// How often it was started here since the agent was.
+    pub starts_total: u64,
+    /// How often its server ended without being told to, since the agent was started.
+    pub restarts_total: u64,
+    /// How often all clients were made to connect again since the agent was started: after a link or the addresses had been gone.
+    pub reconnections_total: u64,
+    /// Since when the server has not renewed its claim on the data directory; absent if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_age_ms: Option<u64>,
     /// How long the last start here took; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_start: Option<Phases>,
@@ -46,6 +57,8 @@ pub enum State {
     Starting,
     /// Clients are served.
     Serving,
+    /// Clients wait: the server could not renew its claim for so long that another machine may have it.
+    Paused,
     /// It was to be served here, and is not.
     Failed,
 }
@@ -67,7 +80,26 @@ pub struct Phases {
     pub total_ms: u64,
 }
 
+impl Phases {
+    /// Returns their names in the order in which they follow each other, each with its milliseconds; `total` is the last.
+    #[must_use]
+    pub fn named(self) -> [(&'static str, u64); 6] {
+        [
+            ("fence", self.fence_ms),
+            ("claim", self.claim_ms),
+            ("connections", self.connections_ms),
+            ("addresses", self.addresses_ms),
+            ("open", self.open_ms),
+            ("total", self.total_ms),
+        ]
+    }
+}
+
 impl State {
+    /// All states.
+    pub const ALL: [State; 5] =
+        [State::Stopped, State::Starting, State::Serving, State::Paused, State::Failed];
+
     /// Returns the word for it.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -75,6 +107,7 @@ impl State {
             State::Stopped => "stopped",
             State::Starting => "starting",
             State::Serving => "serving",
+            State::Paused => "paused",
             State::Failed => "failed",
         }
     }

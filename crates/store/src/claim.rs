@@ -63,6 +63,8 @@ pub struct Claim {
     renewals: Mutex<u64>,
     thread: Mutex<Option<JoinHandle<()>>>,
     stop: (Mutex<bool>, Condvar),
+    /// What happens at each renewal, whose start it is told.
+    on_renewed: Box<dyn Fn(u64) + Send + Sync>,
     /// What happens when the claim is lost.
     on_lost: Box<dyn Fn(&str) + Send + Sync>,
 }
@@ -78,20 +80,26 @@ impl fmt::Debug for Claim {
 
 impl Claim {
     /// Claims the existing directory `root` for the machine `node`, before anything in it is opened. Takes [`WATCH`] if another
-    /// machine held the claim last and did not release it.
+    /// machine held the claim last and did not release it. `on_renewed` is told the start of each renewal, as [`boot_time`]; it
+    /// must return at once, since nothing is renewed meanwhile.
     ///
     /// # Errors
     /// Another machine holds the claim, or the file cannot be read or written.
-    pub fn take(root: &Path, node: &str) -> Result<Arc<Claim>, Error> {
-        Claim::take_with(root, node, Box::new(kill))
+    pub fn take(
+        root: &Path,
+        node: &str,
+        on_renewed: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Result<Arc<Claim>, Error> {
+        Claim::take_with(root, node, Box::new(on_renewed), Box::new(kill))
     }
 
     fn take_with(
         root: &Path,
         node: &str,
+        on_renewed: Box<dyn Fn(u64) + Send + Sync>,
         on_lost: Box<dyn Fn(&str) + Send + Sync>,
     ) -> Result<Arc<Claim>, Error> {
-        let claim = Claim::open(root, node, on_lost)?;
+        let claim = Claim { on_renewed, ..Claim::open(root, node, on_lost)? };
         let renewals = claim.watch(root)?;
         claim.hold(renewals)
     }
@@ -107,6 +115,7 @@ impl Claim {
             renewals: Mutex::new(0),
             thread: Mutex::new(None),
             stop: (Mutex::new(false), Condvar::new()),
+            on_renewed: Box::new(|_| {}),
             on_lost,
         })
     }
@@ -118,6 +127,7 @@ impl Claim {
         let write = self.write(State::Held, last + 1);
         write.map_err(|error| Error::io("claim", self.file.path(), &error))?;
         self.deadline.store(after(start), Ordering::Relaxed);
+        (self.on_renewed)(start);
         let claim = Arc::new(self);
         let renewed = Arc::clone(&claim);
         let thread = thread::Builder::new().name("claim".to_owned());
@@ -231,6 +241,7 @@ impl Claim {
         *renewals += 1;
         if self.tenure() != Tenure::Lost {
             self.deadline.fetch_max(after(start), Ordering::Relaxed);
+            (self.on_renewed)(start);
         }
         Ok(())
     }
@@ -332,7 +343,8 @@ fn after(start: u64) -> u64 {
 }
 
 /// Returns nanoseconds of the clock that goes on while the machine sleeps.
-fn boot_time() -> u64 {
+#[must_use]
+pub fn boot_time() -> u64 {
     let time = clock_gettime(ClockId::Boottime);
     let nanos = i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec);
     u64::try_from(nanos).expect("the machine was booted after its clock began")

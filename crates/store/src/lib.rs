@@ -35,7 +35,7 @@ mod scratch;
 mod segment_file_pool;
 mod slow;
 
-pub use claim::Claim;
+pub use claim::{Claim, TERM as CLAIM_TERM, boot_time};
 pub use directory::{
     Description, Directory, NewPool, ahead_bytes, check_new, check_pool, describe, list, list_or_none,
 };

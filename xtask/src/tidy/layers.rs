@@ -18,7 +18,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("server", &["wire", "volume", "store", "rados", "nfs", "http_request", "qos"]),
     ("load", &["wire"]),
     ("address", &[]),
-    ("node", &["wire", "store", "address"]),
+    ("node", &["wire", "store", "address", "http_request"]),
     ("cluster", &["volume"]),
     ("sim", &["wire", "volume", "nfs", "cluster"]),
     ("holdfast", &["wire", "volume", "store", "nfs", "server", "load", "node"]),

@@ -8,12 +8,13 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use node::config::PATH_DEFAULT;
 use node::control::{self, Answer, Command};
+use node::metrics;
 use node::status::{GroupStatus, NodeStatus};
 use server::error::Error;
 
 use super::node::read;
 use super::serve::{notify, stop_signals};
-use crate::report::{Outcome, as_json, print_either};
+use crate::report::{Outcome, as_json, print, print_either};
 
 /// The exit code of `monitor` for a group that is not served here, which resource agents use (OCF_NOT_RUNNING).
 const NOT_RUNNING: u8 = 7;
@@ -38,6 +39,8 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
+    /// Print the metrics of this machine's groups for Prometheus
+    Metrics,
     /// Serve a group here; the cluster manager calls this after it has fenced the other machine and mounted the device
     Start(Group),
     /// Stop serving a group here
@@ -82,6 +85,10 @@ pub(crate) fn run(cluster: &Cluster) -> Outcome {
             print_either(*json, &as_json(&status), || text(&status));
             Ok(ExitCode::SUCCESS)
         }
+        (Answer::Status(status), Action::Metrics) => {
+            print(&metrics::text(&status));
+            Ok(ExitCode::SUCCESS)
+        }
         (Answer::Failed(reason), _) => Err(Error::failed(reason)),
         (Answer::Stopped, _) => Ok(ExitCode::from(NOT_RUNNING)),
         _ => Ok(ExitCode::SUCCESS),
@@ -90,7 +97,7 @@ pub(crate) fn run(cluster: &Cluster) -> Outcome {
 
 fn command(action: &Action) -> Command {
     match action {
-        Action::Status { .. } => Command::Status,
+        Action::Status { .. } | Action::Metrics => Command::Status,
         Action::Start(group) | Action::Hold(group) => Command::Start { group: group.name.clone() },
         Action::Stop(group) => Command::Stop { group: group.name.clone() },
         Action::Monitor(group) => Command::Monitor { group: group.name.clone() },
@@ -135,7 +142,8 @@ fn hold(socket: &Path, group: &str) -> Outcome {
 
 fn text(status: &NodeStatus) -> String {
     let groups: Vec<String> = status.groups.iter().map(group).collect();
-    format!("node {}\n\n{}", status.node, groups.join("\n"))
+    let link = if status.has_link { "" } else { ": its interface has no link" };
+    format!("node {}{link}\n\n{}", status.node, groups.join("\n"))
 }
 
 fn group(group: &GroupStatus) -> String {
@@ -143,23 +151,22 @@ fn group(group: &GroupStatus) -> String {
     if let Some(pid) = group.pid {
         text += &format!(", process {pid}");
     }
-    text += &format!("\n  addresses   {}\n", group.addresses.join(", "));
+    text += "\n";
+    let mut line = |name: &str, value: String| text += &format!("  {name:<12}{value}\n");
     if let Some(reason) = &group.reason {
-        text += &format!("  reason      {reason}\n");
+        line("reason", reason.clone());
     }
-    if group.restarts > 0 {
-        text += &format!("  restarts    {}\n", group.restarts);
+    line("addresses", group.addresses.join(", "));
+    if let Some(age) = group.claim_age_ms {
+        line("claim", format!("renewed {age} ms ago"));
     }
     if let Some(phases) = group.last_start {
-        text += &format!(
-            "  last start  {} ms: fencing {}, claim {}, connections {}, addresses {}, opening {}\n",
-            phases.total_ms,
-            phases.fence_ms,
-            phases.claim_ms,
-            phases.connections_ms,
-            phases.addresses_ms,
-            phases.open_ms
-        );
+        let [parts @ .., (_, total)] = phases.named();
+        let parts: Vec<String> = parts.iter().map(|(phase, took)| format!("{phase} {took}")).collect();
+        line("last start", format!("{total} ms: {}", parts.join(", ")));
+    }
+    if group.restarts > 0 {
+        line("restarts", format!("{} since then", group.restarts));
     }
     text
 }

@@ -96,9 +96,14 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     };
     let log = logging::start(serve.log, &config);
     log.report_periodically()?;
+    let chooses_memory = serve.memory.is_none() && config.memory.is_none();
     let mut settings = Settings { events: log.events(), ..settings(serve, config)? };
     if serve.group {
-        settings.group = Some(grouped::take(&settings.data)?);
+        let (group, memory) = grouped::take(&settings.data)?;
+        settings.group = Some(group);
+        if chooses_memory {
+            settings.memory = memory;
+        }
         // The agent holds the sockets.
         settings.listen.clear();
     }

@@ -27,6 +27,7 @@ impl World {
             node: "a".to_owned(),
             interface: "eth0".to_owned(),
             socket: directory.join("run/node.sock"),
+            metrics: None,
             fence_command: words(fence),
             move_command: words(&["sh", "-c", "test \"$1 $2\" = 'home b'", "sh", "{group}", "{node}"]),
             group: vec![group],
@@ -74,6 +75,16 @@ fn groups_are_started_shown_and_stopped_by_commands() {
     assert!(reason.contains("sh failed"), "{reason}");
     let Answer::Failed(reason) = world.ask(Command::Start { group: "other".to_owned() }) else { panic!() };
     assert!(reason.contains("no group \"other\""), "{reason}");
+    world.end();
+}
+
+#[test]
+fn a_link_that_is_gone_is_shown() {
+    let world = World::new("link", &[]);
+    for has_link in [true, false, true] {
+        world.network.tell_link(has_link);
+        assert_eq!(world.agent.status().has_link, has_link);
+    }
     world.end();
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::config::Group;
+use crate::connections::{self, List};
 use crate::network::Network;
 use crate::status::{Phases, milliseconds};
 
@@ -16,8 +17,8 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    /// Ends what remains here of earlier connections, takes the addresses, and tells the neighbours and the clients.
-    pub(super) fn take(&self, phases: &mut Phases) -> Result<(), String> {
+    /// Ends what remains here of earlier connections, takes the addresses, and tells the neighbours and these clients.
+    pub(super) fn take(&self, phases: &mut Phases, clients: &List) -> Result<(), String> {
         let begun = Instant::now();
         self.end_connections()?;
         phases.connections_ms = milliseconds(begun.elapsed());
@@ -25,10 +26,14 @@ impl Addresses {
             let held = self.network.hold(*address);
             held.map_err(|error| format!("cannot take the address {address}: {error}"))?;
         }
-        self.announce();
-        self.tickle();
+        self.tell(clients);
         phases.addresses_ms = milliseconds(begun.elapsed()) - phases.connections_ms;
         Ok(())
+    }
+
+    /// Returns the connections of clients that there are now.
+    pub(super) fn connections(&self) -> List {
+        connections::list(&self.config, &*self.network)
     }
 
     pub(super) fn end_connections(&self) -> Result<(), String> {
@@ -46,19 +51,16 @@ impl Addresses {
         }
     }
 
-    pub(super) fn announce(&self) {
+    /// Tells the neighbours that the addresses are here, and makes clients notice that their connections are gone.
+    pub(super) fn tell(&self, clients: &List) {
         for ip in self.config.ips() {
             if let Err(error) = self.network.announce(ip) {
                 eprintln!("holdfast: cannot announce the address {ip}: {error}");
             }
         }
-    }
-
-    /// Makes the clients of the machine that served the group before notice that their connections are gone.
-    pub(super) fn tickle(&self) {
-        for (local, client) in crate::connections::stored(&self.config.data) {
+        for (local, client) in clients {
             // Best effort: a client that is not reached finds out by itself, a few seconds later.
-            let _ = self.network.tickle(local, client);
+            let _ = self.network.tickle(*local, *client);
         }
     }
 

@@ -27,7 +27,7 @@ impl World {
         let script = format!("for data; do :; done; {script}");
         let program = ["sh", "-c", &script, "sh"].map(OsString::from).to_vec();
         let network = Arc::new(Noted::default());
-        let launch = Launch { node: "a".to_owned(), program };
+        let launch = Launch { node: "a".to_owned(), groups: 1, program };
         let handle = Handle::start(&config, &launch, Arc::clone(&network) as Arc<dyn Network>).unwrap();
         World { data, network, handle }
     }
@@ -120,5 +120,60 @@ fn a_server_that_does_not_stop_is_killed_and_its_claim_released() {
     world.handle.stop().unwrap();
     let claim = fs::read_to_string(world.data.join("claim")).unwrap();
     assert!(claim.starts_with("holdfast claim 1\nnode a\nstate released\nrenewals 8\n"), "{claim}");
+    world.end();
+}
+
+/// Serves, and renews its claim again and again, each time later than any clock shows.
+const RENEWS: &str = "printf '\"claimed\"' >&0; printf '\"ready\"' >&0; while :; do
+    printf '{\"renewed\":{\"at\":9000000000000000000}}' >&0; sleep 0.1; done";
+
+#[test]
+fn clients_connect_again_when_a_link_that_was_gone_for_long_is_back() {
+    let world = World::new("link", SERVES);
+    world.handle.serve(Duration::ZERO).unwrap();
+    world.handle.tell_link(false);
+    world.handle.tell_link(true);
+    thread::sleep(REFRESH * 5);
+    world.network.take();
+    world.handle.tell_link(false);
+    thread::sleep(LINK_GONE_MIN);
+    assert!(!world.network.did("end 10.0.0.5:2049"), "what may still arrive is not given up");
+    world.handle.tell_link(true);
+    world.wait_until(|status| status.reconnections_total == 1);
+    let did = world.network.take();
+    let reset = did.iter().position(|did| did == "end 10.0.0.5:2049").unwrap();
+    assert_eq!(did[reset + 1..reset + 3], ["announce 10.0.0.5", "tickle 10.0.0.8:800"]);
+    world.wait_until(|_| world.network.did("tickle 10.0.0.8:800"));
+    world.end();
+}
+
+#[test]
+fn addresses_that_lapsed_are_taken_again_only_when_the_claim_was_renewed_since() {
+    for (name, script, is_taken) in [("lapsed", SERVES, false), ("renewed", RENEWS, true)] {
+        let world = World::new(name, script);
+        world.handle.serve(Duration::ZERO).unwrap();
+        world.network.delay(ADDRESS_LIFETIME);
+        world.wait_until(|_| world.network.did("give up 10.0.0.5/24"));
+        thread::sleep(REFRESH * 2);
+        let did = world.network.take();
+        let gone = did.iter().position(|did| did == "give up 10.0.0.5/24").unwrap();
+        let taken = did[gone..].iter().any(|did| did == "hold 10.0.0.5/24");
+        assert_eq!((taken, world.handle.status().reconnections_total), (is_taken, u64::from(is_taken)));
+        world.end();
+    }
+}
+
+#[test]
+fn a_group_whose_claim_is_not_renewed_is_shown_as_paused() {
+    let renewed = boot_time() - u64::try_from(CLAIM_TERM.as_nanos()).unwrap();
+    let script = format!(
+        "printf '\"claimed\"' >&0; printf '\"ready\"' >&0; printf '{{\"renewed\":{{\"at\":{renewed}}}}}' >&0; exec sleep 60"
+    );
+    let world = World::new("paused", &script);
+    world.handle.serve(Duration::ZERO).unwrap();
+    world.wait_until(|status| status.state == State::Paused);
+    let status = world.handle.status();
+    assert!(status.reason.unwrap().contains("no renewal of the claim for"));
+    assert!(status.claim_age_ms.unwrap() >= milliseconds(CLAIM_TERM));
     world.end();
 }

@@ -2,13 +2,15 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::thread;
 
+use address::carrier::Carrier;
 use address::interface::Interface;
 use address::{announcement, connections, holding, listening, tickling};
 use ipnet::IpNet;
 
 use super::Network;
-use crate::limits::ADDRESS_LIFETIME;
+use crate::limits::{ADDRESS_LIFETIME, REFRESH};
 
 /// An interface of this machine.
 pub(crate) struct Kernel(Interface);
@@ -54,5 +56,27 @@ impl Network for Kernel {
 
     fn tickle(&self, local: SocketAddr, client: SocketAddr) -> io::Result<()> {
         tickling::tickle(local, client)
+    }
+
+    fn watch_link(&self, tell: Box<dyn Fn(bool) + Send>) -> io::Result<()> {
+        let carrier = Carrier::watch(&self.0)?;
+        let watch = move || {
+            let (mut last, mut now) = (true, carrier.has_link());
+            loop {
+                match now {
+                    Ok(now) if now != last => {
+                        last = now;
+                        tell(now);
+                    }
+                    Ok(_) => {}
+                    Err(error) => {
+                        eprintln!("holdfast: cannot watch the link of the interface: {error}");
+                        thread::sleep(REFRESH);
+                    }
+                }
+                now = carrier.next();
+            }
+        };
+        thread::Builder::new().name("link".to_owned()).spawn(watch).map(drop)
     }
 }

@@ -9,7 +9,7 @@ fn take(scratch: &Scratch, node: &str) -> Result<(Arc<Claim>, Arc<AtomicBool>), 
     let lost = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&lost);
     let on_lost = move |_: &str| flag.store(true, Ordering::Relaxed);
-    Claim::take_with(scratch.path(), node, Box::new(on_lost)).map(|claim| (claim, lost))
+    Claim::take_with(scratch.path(), node, Box::new(|_| {}), Box::new(on_lost)).map(|claim| (claim, lost))
 }
 
 /// Ends the renewals without a release, as a crash does.
@@ -114,6 +114,42 @@ fn who_finds_another_holder_in_the_block_has_lost_the_claim() {
     assert_eq!(a.tenure(), Tenure::Lost);
     a.renew().unwrap_err();
     assert_eq!(a.tenure(), Tenure::Lost, "it does not come back");
+}
+
+/// Tells the child process of [`a_lost_claim_kills_the_process_at_once`] which directory to claim.
+const CLAIMED_BY_CHILD: &str = "HOLDFAST_TEST_CLAIMED";
+
+#[test]
+fn a_lost_claim_kills_the_process_at_once() {
+    use std::os::unix::process::ExitStatusExt as _;
+    if let Some(root) = std::env::var_os(CLAIMED_BY_CHILD) {
+        let renewed = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&renewed);
+        let _claim =
+            Claim::take(Path::new(&root), "a", move |_| seen.store(true, Ordering::Relaxed)).unwrap();
+        assert!(renewed.load(Ordering::Relaxed));
+        thread::sleep(Duration::from_secs(20));
+        return;
+    }
+    let scratch = Scratch::new();
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "claim::tests::a_lost_claim_kills_the_process_at_once"])
+        .env(CLAIMED_BY_CHILD, scratch.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let path = scratch.path().join(NAME);
+    wait_until(|| std::fs::read(&path).is_ok_and(|bytes| Block::decode(&bytes).is_some()));
+    let block = Block { node: "b".to_owned(), state: State::Held, renewals: u64::MAX }.encode();
+    // Again and again, as a renewal may be under way.
+    let status = loop {
+        std::fs::write(&path, format!("{block}{}", "\0".repeat(4096 - block.len()))).unwrap();
+        thread::sleep(RENEWAL);
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+    };
+    assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "it must not run anything more");
 }
 
 #[test]

@@ -8,14 +8,15 @@ use std::thread;
 
 use node::handover::{self, Report};
 use rustix::process::{Signal, getpid, kill_process};
+use server::config::memory::{MEMORY_BYTES_MIN, default_memory_bytes};
 use server::data;
 use server::error::Error;
 use server::group::Group;
 use store::Claim;
 
 /// Takes what the agent hands over, claims the data directory, and says so. The server ends with the agent, which has the
-/// addresses.
-pub(super) fn take(data: &Path) -> Result<Group, Error> {
+/// addresses. Returns the default of its memory too.
+pub(super) fn take(data: &Path) -> Result<(Group, u64), Error> {
     let (handover, sockets) = handover::take(io::stdin().as_fd()).map_err(|error| {
         Error::usage(format!("--group is for servers that an agent starts: run `holdfast node` ({error})"))
     })?;
@@ -24,7 +25,15 @@ pub(super) fn take(data: &Path) -> Result<Group, Error> {
     watch.map_err(|error| Error::failed(format!("cannot start a thread: {error}")))?;
     let claim = claim(data, &handover.node)?;
     report(&Report::Claimed);
-    Ok(Group { claim, listeners: sockets.listeners.into(), datagrams: sockets.datagrams.into() })
+    let memory = memory_of(default_memory_bytes(), handover.groups);
+    Ok((Group { claim, listeners: sockets.listeners.into(), datagrams: sockets.datagrams.into() }, memory))
+}
+
+/// Returns the default of a group's memory. All groups of a pair of machines may have to be served by one of them, and a group must
+/// not need more after a takeover than before: so each has an equal part of what one server would have, wherever it is served.
+fn memory_of(server: u64, groups: usize) -> u64 {
+    let groups = u64::try_from(groups.max(1)).unwrap_or(u64::MAX);
+    (server / groups).max(MEMORY_BYTES_MIN)
 }
 
 /// Tells the agent that clients are served.
@@ -52,7 +61,10 @@ fn claim(data: &Path, node: &str) -> Result<Arc<Claim>, Error> {
              create {data} default`"
         )));
     }
-    Ok(Claim::take(data, node)?)
+    Ok(Claim::take(data, node, |at| {
+        // Without waiting: a stopped agent must not stop renewals. The next one tells it as well.
+        let _ = handover::report_at_once(io::stdin().as_fd(), &Report::Renewed { at });
+    })?)
 }
 
 /// Without an agent nobody keeps the addresses, and another one will start a server: this one must be gone by then.
@@ -61,4 +73,18 @@ fn end_with_agent() {
     tracing::error!("the agent is gone: stopping at once");
     // A process can always kill itself.
     let _ = kill_process(getpid(), Signal::KILL);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_groups_of_a_machine_have_no_more_memory_than_one_server() {
+        for groups in 1..=16 {
+            let all = memory_of(4 << 30, groups) * u64::try_from(groups).unwrap();
+            assert!((3 << 30..=4 << 30).contains(&all), "{groups}");
+        }
+        assert_eq!(memory_of(256 << 20, 8), MEMORY_BYTES_MIN);
+    }
 }
