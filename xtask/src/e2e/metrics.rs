@@ -167,8 +167,11 @@ fn rules() -> Result<(usize, Vec<String>), String> {
             let words = queries.flat_map(|query| {
                 query.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
             });
-            let metrics = words.filter(|word| word.starts_with("holdfast_") || word.starts_with("process_"));
-            let metrics: BTreeSet<String> = metrics.map(str::to_owned).collect();
+            // Agents are asked in the scenario `pair`.
+            let is_of_server = |word: &&str| {
+                (word.starts_with("holdfast_") || word.starts_with("process_")) && !is_of_agent(word)
+            };
+            let metrics: BTreeSet<String> = words.filter(is_of_server).map(str::to_owned).collect();
             return Ok((rules.len(), metrics.into_iter().collect()));
         }
         if Instant::now() > end {
@@ -176,6 +179,19 @@ fn rules() -> Result<(usize, Vec<String>), String> {
         }
         thread::sleep(Duration::from_millis(200));
     }
+}
+
+/// Whether a metric is that of an agent.
+fn is_of_agent(metric: &str) -> bool {
+    metric.starts_with("holdfast_group_") || metric.starts_with("holdfast_node_")
+}
+
+/// The metrics of agents that the alert rules use.
+pub(super) fn alerted_of_agents() -> Result<BTreeSet<String>, String> {
+    let path = root().join("package/prometheus/alerts.yml");
+    let rules = fs::read_to_string(&path).map_err(process::at(&path))?;
+    let words = rules.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    Ok(words.filter(|word| is_of_agent(word)).map(str::to_owned).collect())
 }
 
 /// Waits until a query has an answer.
