@@ -67,6 +67,8 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   volumes       volumes come, change and go beside two guests and libnfs, also while the server is killed
   pair          two machines with a floating address: one dies, stops or is cut off, its server dies, the group is moved
   rados         on a Ceph cluster: kill -9, a takeover from a stopped server, an OSD that hangs, a full pool
+  drbd          two machines that mirror a disk with DRBD; the one that serves is killed
+  traps         what goes wrong with stock clients when an address moves, each provoked on purpose
   kill          repeated kill -9 under two guests and libnfs; everything acknowledged must survive
 
   --nfs VERSION      mount with 3, 4.0, 4.1 or 4.2 only; each scenario has its default versions
@@ -83,7 +85,8 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
 
 Needs root and Debian's user-mode-linux iproute2 nfs-common kmod perl libnfs-utils sqlite3 git gcc libc6-dev
 make e2fsprogs xz-utils openssl linux-source-6.1 nfs-ganesha nfs-ganesha-vfs rpcbind debootstrap lintian systemd
-prometheus resource-agents libxml2-utils ceph-mon ceph-osd ceph-mgr ceph-common, and the crates pjdfstest 0.2.2 and fsx 0.3.2 (`cargo install --locked`).
+prometheus resource-agents libxml2-utils drbd-utils ceph-mon ceph-osd ceph-mgr ceph-common, and the crates pjdfstest
+0.2.2 and fsx 0.3.2 (`cargo install --locked`).
 Lists what is missing but installs nothing. Ends with `N passed, N failed`.
 ";
 

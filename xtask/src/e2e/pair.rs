@@ -8,10 +8,16 @@ use std::thread;
 use std::time::Duration;
 
 use super::Options;
-use super::lab::{ADDRESS, Lab, PORT};
+use super::lab::{ADDRESS, Lab, PORT, Peer};
 use crate::process::{self, root};
 
+mod drbd;
+mod ganesha;
 mod stalls;
+mod traps;
+
+pub(super) use drbd::run as run_drbd;
+pub(super) use traps::run as run_traps;
 
 /// The bridge, and the scenario's own address on it.
 const BRIDGE: &str = "pair";
@@ -105,7 +111,10 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     let server = |version: &str| {
         if OVER_IPV6.contains(&version) { format!("[{ADDRESS6}]") } else { ADDRESS.to_owned() }
     };
-    pair.cluster(0, &["start", "home"])?;
+    pair.serve(0)?;
+    if lab.peer == Peer::Ganesha {
+        thread::sleep(ganesha::GRACE);
+    }
     let count = versions.len().to_string();
     let mut guests = Vec::new();
     for (number, version) in (1..).zip(versions) {
@@ -117,23 +126,37 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
         lab.await_file(&format!("ready-{number}"), Duration::from_secs(120))?;
     }
     let blows = blows(options);
+    let between = if lab.peer == Peer::Ganesha { ganesha::GRACE } else { BETWEEN };
     for (round, blow) in (1..).zip(&blows) {
         mark(lab, round)?;
         pair.strike(*blow).map_err(|why| format!("round {round}, {}: {why}", blow.name()))?;
-        thread::sleep(BETWEEN);
+        thread::sleep(between);
         mark(lab, 0)?;
         pair.heal()?;
         thread::sleep(BETWEEN);
     }
-    pair.refuses_a_second_machine()?;
+    if lab.peer == Peer::Holdfast {
+        pair.refuses_a_second_machine()?;
+        pair.shows_metrics()?;
+    }
     let stop = lab.out().join("stop");
     fs::write(&stop, "").map_err(process::at(&stop))?;
-    for (number, mut guest) in guests {
-        lab.finish_guest(number, &mut guest)?;
+    let mut failed = Vec::new();
+    for ((number, mut guest), version) in guests.into_iter().zip(versions) {
+        if let Err(why) = lab.finish_guest(number, &mut guest) {
+            failed.push(format!("NFSv{version}: {why}"));
+        }
+    }
+    let stalls = stalls::judge(lab, versions, &blows);
+    if !failed.is_empty() {
+        return Err(format!("{}; {}", failed.join("; "), stalls.unwrap_or_else(|why| why)));
+    }
+    let stalls = stalls?;
+    if lab.peer == Peer::Ganesha {
+        return Ok(stalls);
     }
     pair.cluster(pair.serving, &["stop", "home"])?;
     pair.try_resource_agent()?;
-    let stalls = stalls::judge(lab, versions, &blows)?;
     drop(pair);
     // Without a group, and checked when it has stopped.
     lab.start()?;
@@ -175,17 +198,12 @@ impl<'l> Pair<'l> {
             ip(&["-n", &node, "link", "set", "eth0", "up"])?;
             ip(&["-n", &node, "addr", "add", address, "dev", "eth0"])?;
         }
-        let data = lab.data();
-        let mut pool = Command::new(lab.binary());
-        pool.args(["pool", "create"]).arg(&data).args([
-            "default",
-            "--volume",
-            "main",
-            "--journal-size",
-            "64MiB",
-        ]);
-        process::output(&mut pool)?;
         let mut pair = Pair { lab, agents: [None, None], serving: 0 };
+        if lab.peer == Peer::Ganesha {
+            return Ok(pair);
+        }
+        let data = lab.data();
+        lab.holdfast(&["pool", "create"], &["default", "--volume", "main", "--journal-size", "64MiB"])?;
         let configuration = lab.write_configuration()?;
         for (number, (name, _)) in NODES.into_iter().enumerate() {
             let text = format!(
@@ -213,6 +231,9 @@ impl<'l> Pair<'l> {
     /// Starts the agent of a machine, with its link.
     fn boot(&mut self, node: usize) -> Result<(), String> {
         process::output(Command::new("ip").args(["link", "set", &link(NODES[node].0), "up"]))?;
+        if self.lab.peer == Peer::Ganesha {
+            return Ok(());
+        }
         let log = File::options().create(true).append(true).open(self.lab.log());
         let log = log.map_err(process::at(&self.lab.log()))?;
         let errors = log.try_clone().map_err(process::at(&self.lab.log()))?;
@@ -227,6 +248,16 @@ impl<'l> Pair<'l> {
             thread::sleep(Duration::from_millis(50));
         }
         Err(format!("the agent of {} does not answer", NODES[node].0))
+    }
+
+    /// Has a machine serve the group.
+    fn serve(&mut self, node: usize) -> Result<(), String> {
+        match self.lab.peer {
+            Peer::Holdfast => self.cluster(node, &["start", "home"]).map(drop)?,
+            Peer::Ganesha => self.start_ganesha(node)?,
+        }
+        self.serving = node;
+        Ok(())
     }
 
     /// Runs `holdfast cluster` on a machine.
@@ -260,17 +291,13 @@ impl<'l> Pair<'l> {
                 if let Some(mut agent) = self.agents[from].take() {
                     process::stop(&mut agent);
                 }
-                self.cluster(to, &["start", "home"])?;
-                self.serving = to;
+                self.serve(to)?;
             }
-            Blow::ServerDies => {
-                let status: serde_json::Value =
-                    serde_json::from_str(&self.cluster(from, &["status", "--json"])?)
-                        .map_err(|error| format!("the status is no JSON: {error}"))?;
-                let pid = status.pointer("/groups/0/pid").and_then(serde_json::Value::as_u64);
-                let pid = pid.ok_or("the status names no process")?.to_string();
-                process::output(Command::new("kill").args(["-KILL", &pid]))?;
+            Blow::ServerDies if self.lab.peer == Peer::Ganesha => {
+                self.kill_ganesha(from)?;
+                self.start_ganesha(from)?;
             }
+            Blow::ServerDies => drop(self.kill_server()?),
             Blow::Stops(length) => {
                 self.signal_all(from, "STOP")?;
                 thread::sleep(length);
@@ -285,12 +312,29 @@ impl<'l> Pair<'l> {
                 cable("up")?;
             }
             Blow::Moves => {
-                self.cluster(from, &["stop", "home"])?;
-                self.cluster(to, &["start", "home"])?;
-                self.serving = to;
+                match self.lab.peer {
+                    Peer::Holdfast => self.cluster(from, &["stop", "home"]).map(drop)?,
+                    Peer::Ganesha => self.stop_ganesha(from)?,
+                }
+                self.serve(to)?;
             }
         }
         Ok(())
+    }
+
+    /// Returns the process that serves the group, if one does.
+    fn server_id(&self) -> Result<Option<u64>, String> {
+        let status: serde_json::Value =
+            serde_json::from_str(&self.cluster(self.serving, &["status", "--json"])?)
+                .map_err(|error| format!("the status is no JSON: {error}"))?;
+        Ok(status.pointer("/groups/0/pid").and_then(serde_json::Value::as_u64))
+    }
+
+    /// Kills the server, and returns which process it was.
+    fn kill_server(&self) -> Result<u64, String> {
+        let server = self.server_id()?.ok_or("the status names no process")?;
+        process::output(Command::new("kill").args(["-KILL", &server.to_string()]))?;
+        Ok(server)
     }
 
     /// Boots a machine that was lost.
@@ -324,6 +368,20 @@ impl<'l> Pair<'l> {
             }
         }
         Ok(())
+    }
+
+    /// Has the agent show what the alert rules ask for.
+    fn shows_metrics(&self) -> Result<(), String> {
+        let shown = self.cluster(self.serving, &["metrics"])?;
+        let missing: Vec<String> = super::metrics::alerted_of_agents()?
+            .into_iter()
+            .filter(|metric| !shown.lines().any(|line| line.starts_with(&format!("{metric}{{"))))
+            .collect();
+        if missing.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("the agent has no metrics {}", missing.join(", ")))
+        }
     }
 
     /// Starts the group on the machine that does not serve it, while the other one does.

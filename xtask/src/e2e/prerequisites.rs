@@ -34,6 +34,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("ceph-osd", "ceph-osd"),
     ("ceph-mgr", "ceph-mgr"),
     ("ceph", "ceph-common"),
+    ("drbdadm", "drbd-utils"),
 ];
 
 /// Programs, and the crates that provide them.

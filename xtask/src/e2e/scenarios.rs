@@ -47,7 +47,11 @@ impl Scenario {
     /// Its time limit.
     pub(super) fn budget(&self, options: &Options) -> Duration {
         let longer = match self.name {
-            "pair" => u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(20),
+            "pair" => {
+                // nfs-ganesha has a grace period after each takeover.
+                let seconds = if options.peer == Peer::Holdfast { 20 } else { 250 };
+                u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(seconds)
+            }
             "kill" => u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(8),
             "remove" if options.long => 3600,
             "calls" if options.long => 900,
@@ -95,6 +99,8 @@ const ALL: &[Scenario] = &[
     Scenario { name: "kill", seconds: 90, foreign: true, versions: &[V3, V41, V42], run: kill::run },
     Scenario { name: "pair", seconds: 180, foreign: false, versions: &[V42], run: pair::run },
     Scenario { name: "rados", seconds: 180, foreign: false, versions: &[V3], run: rados::run },
+    Scenario { name: "drbd", seconds: 180, foreign: false, versions: &[V3], run: pair::run_drbd },
+    Scenario { name: "traps", seconds: 120, foreign: false, versions: &[V42], run: pair::run_traps },
     Scenario { name: "volumes", seconds: 120, foreign: false, versions: &[V42], run: volumes::run },
     Scenario { name: "source-tree", seconds: 450, foreign: true, versions: &[V3], run: source_tree },
 ];

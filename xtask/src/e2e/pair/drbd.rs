@@ -1,0 +1,68 @@
+//! Two machines mirror a disk with DRBD (`e2e/scenarios/drbd.sh`). The one that serves is killed; the other one takes over, with all
+//! that a client was acknowledged.
+
+use std::fs;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{BETWEEN, BRIDGE, Blow, OWN, mark, remove_cables, stalls};
+use crate::e2e::Options;
+use crate::e2e::lab::{ADDRESS, Lab};
+use crate::process;
+
+/// The guests: the client, and the two machines.
+const CLIENT: u8 = 1;
+const MACHINES: [u8; 2] = [2, 3];
+
+/// Time limit for the machines to begin, and to take over.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+pub(in crate::e2e) fn run(lab: &mut Lab, _: &Options) -> Result<String, String> {
+    let ip = |words: &[&str]| process::output(Command::new("ip").args(words)).map(drop);
+    remove_cables()?;
+    // The namespace is a switch here, and has the address no more.
+    ip(&["addr", "del", &format!("{ADDRESS}/32"), "dev", "lo"])?;
+    ip(&["link", "add", BRIDGE, "type", "bridge"])?;
+    ip(&["link", "set", BRIDGE, "up"])?;
+    ip(&["addr", "add", OWN, "dev", BRIDGE])?;
+    let outcome = take_over(lab);
+    let _ = remove_cables();
+    let _ = ip(&["link", "del", BRIDGE]);
+    let _ = ip(&["addr", "add", &format!("{ADDRESS}/32"), "dev", "lo"]);
+    let outcome = outcome?;
+    // What the lab closes is an empty data directory: the group's was on the machines.
+    lab.start()?;
+    Ok(outcome)
+}
+
+fn take_over(lab: &Lab) -> Result<String, String> {
+    let program = lab.binary();
+    let program = program.to_string_lossy();
+    let start = |number| lab.start_guest_at(BRIDGE, number, "drbd.sh", "448M", &[&program]);
+    let [mut first, mut second] = [start(MACHINES[0])?, start(MACHINES[1])?];
+    lab.await_file("served-first", PATIENCE)?;
+    let mut client = lab.start_guest_at(BRIDGE, CLIENT, "pair.sh", "192M", &["3", "1", ADDRESS])?;
+    lab.await_file(&format!("ready-{CLIENT}"), PATIENCE)?;
+    mark(lab, 1)?;
+    thread::sleep(BETWEEN);
+    Lab::kill_guest(MACHINES[0], &mut first);
+    let begun = Instant::now();
+    create(lab, "fenced")?;
+    lab.await_file("taken-over", PATIENCE)?;
+    let took = begun.elapsed();
+    thread::sleep(BETWEEN);
+    mark(lab, 0)?;
+    thread::sleep(BETWEEN);
+    create(lab, "stop")?;
+    lab.finish_guest(CLIENT, &mut client)?;
+    create(lab, "served")?;
+    lab.finish_guest(MACHINES[1], &mut second)?;
+    let stalls = stalls::judge(lab, &["3"], &[Blow::Dies])?;
+    Ok(format!("{stalls}; of that, mounting and starting {:.2} s", took.as_secs_f64()))
+}
+
+fn create(lab: &Lab, name: &str) -> Result<(), String> {
+    let path = lab.out().join(name);
+    fs::write(&path, "").map_err(process::at(&path))
+}
