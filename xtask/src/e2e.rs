@@ -11,6 +11,7 @@ use crate::report::{Report, usage};
 
 mod bench;
 mod calls;
+mod client;
 mod copies;
 mod delegations;
 mod full_names;

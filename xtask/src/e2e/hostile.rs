@@ -13,17 +13,12 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit};
 
 use super::Options;
+use super::client::{compound, cursor, nfs3, nfs4, places, rpc};
 use super::lab::Lab;
 use trial::Bed;
 
 mod attacks;
-pub(super) mod compound;
-pub(super) mod cursor;
 mod newcomers;
-pub(super) mod nfs3;
-pub(super) mod nfs4;
-mod places;
-pub(super) mod rpc;
 mod trial;
 mod watch;
 mod witnesses;

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::super::Options;
-use super::super::hostile::rpc::{self, Link, NFS3, PATIENCE};
+use super::super::client::rpc::{self, Link, NFS3, PATIENCE};
 use super::super::lab::{Lab, PORT};
 use super::{ADDRESS6, BRIDGE, OWN, Pair};
 use crate::e2e::lab::ADDRESS;

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::super::super::hostile::cursor::Cursor;
-use super::super::super::hostile::nfs3::{self, LockOwner, nlm};
-use super::super::super::hostile::nfs4::{CALLBACKS, OldClient};
-use super::super::super::hostile::rpc::{Caller, Failure, Link, NLM, NSM, PATIENCE, PORTMAP};
+use super::super::super::client::cursor::Cursor;
+use super::super::super::client::nfs3::{self, LockOwner, nlm};
+use super::super::super::client::nfs4::{CALLBACKS, OldClient};
+use super::super::super::client::rpc::{Caller, Failure, Link, NLM, NSM, PATIENCE, PORTMAP};
 use super::super::Pair;
 use super::ways;
 use crate::e2e::lab::ADDRESS;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt;
 
-use super::super::super::hostile::rpc::{NFS3, PATIENCE};
+use super::super::super::client::rpc::{NFS3, PATIENCE};
 use super::super::{ADDRESS6, Blow, NODES, Pair, link};
 use super::{FIRST_SYN, NOTICED, OWN_PORT, RECORDED, Seen, call, connect, expect, null, seen, ways};
 use crate::e2e::lab::{ADDRESS, PORT};

@@ -5,8 +5,8 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::super::super::hostile::nfs3::{self, LockOwner, NLM_DENIED, nlm};
-use super::super::super::hostile::rpc::{Caller, Link, PATIENCE};
+use super::super::super::client::nfs3::{self, LockOwner, NLM_DENIED, nlm};
+use super::super::super::client::rpc::{Caller, Link, PATIENCE};
 use super::super::{Pair, process};
 use super::ways;
 

@@ -125,14 +125,14 @@ fn lock_of(arguments: &mut Arguments, owner: LockOwner<'_>, file: &[u8], offset:
 
 /// Procedures of NLM, and those whose result is a call.
 pub(in crate::e2e) mod nlm {
-    pub(crate) const TEST: u32 = 1;
-    pub(crate) const LOCK: u32 = 2;
-    pub(crate) const UNLOCK: u32 = 4;
-    pub(crate) const TEST_MSG: u32 = 6;
-    pub(crate) const LOCK_MSG: u32 = 7;
-    pub(crate) const CANCEL_MSG: u32 = 8;
-    pub(crate) const UNLOCK_MSG: u32 = 9;
-    pub(crate) const FREE_ALL: u32 = 23;
+    pub(in crate::e2e) const TEST: u32 = 1;
+    pub(in crate::e2e) const LOCK: u32 = 2;
+    pub(in crate::e2e) const UNLOCK: u32 = 4;
+    pub(in crate::e2e) const TEST_MSG: u32 = 6;
+    pub(in crate::e2e) const LOCK_MSG: u32 = 7;
+    pub(in crate::e2e) const CANCEL_MSG: u32 = 8;
+    pub(in crate::e2e) const UNLOCK_MSG: u32 = 9;
+    pub(in crate::e2e) const FREE_ALL: u32 = 23;
 }
 
 /// The arguments of a procedure of [`nlm`] that concerns a lock; `waits` if LOCK may wait.

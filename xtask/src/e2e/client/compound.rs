@@ -6,31 +6,31 @@ use crate::nfs::Arguments;
 
 /// Operations, by the names of the RFCs.
 pub(in crate::e2e) mod op {
-    pub(crate) const CLOSE: u32 = 4;
-    pub(crate) const GETATTR: u32 = 9;
-    pub(crate) const GETFH: u32 = 10;
-    pub(crate) const LOCK: u32 = 12;
-    pub(crate) const LOCKU: u32 = 14;
-    pub(crate) const LOOKUP: u32 = 15;
-    pub(crate) const OPEN: u32 = 18;
-    pub(crate) const OPEN_CONFIRM: u32 = 20;
-    pub(crate) const PUTFH: u32 = 22;
-    pub(crate) const PUTROOTFH: u32 = 24;
-    pub(crate) const READ: u32 = 25;
-    pub(crate) const SAVEFH: u32 = 32;
-    pub(crate) const SETCLIENTID: u32 = 35;
-    pub(crate) const SETCLIENTID_CONFIRM: u32 = 36;
-    pub(crate) const WRITE: u32 = 38;
-    pub(crate) const BIND_CONN_TO_SESSION: u32 = 41;
-    pub(crate) const EXCHANGE_ID: u32 = 42;
-    pub(crate) const CREATE_SESSION: u32 = 43;
-    pub(crate) const DESTROY_SESSION: u32 = 44;
-    pub(crate) const SEQUENCE: u32 = 53;
-    pub(crate) const DESTROY_CLIENTID: u32 = 57;
-    pub(crate) const RECLAIM_COMPLETE: u32 = 58;
-    pub(crate) const READ_PLUS: u32 = 68;
-    pub(crate) const CLONE: u32 = 71;
-    pub(crate) const SETXATTR: u32 = 73;
+    pub(in crate::e2e) const CLOSE: u32 = 4;
+    pub(in crate::e2e) const GETATTR: u32 = 9;
+    pub(in crate::e2e) const GETFH: u32 = 10;
+    pub(in crate::e2e) const LOCK: u32 = 12;
+    pub(in crate::e2e) const LOCKU: u32 = 14;
+    pub(in crate::e2e) const LOOKUP: u32 = 15;
+    pub(in crate::e2e) const OPEN: u32 = 18;
+    pub(in crate::e2e) const OPEN_CONFIRM: u32 = 20;
+    pub(in crate::e2e) const PUTFH: u32 = 22;
+    pub(in crate::e2e) const PUTROOTFH: u32 = 24;
+    pub(in crate::e2e) const READ: u32 = 25;
+    pub(in crate::e2e) const SAVEFH: u32 = 32;
+    pub(in crate::e2e) const SETCLIENTID: u32 = 35;
+    pub(in crate::e2e) const SETCLIENTID_CONFIRM: u32 = 36;
+    pub(in crate::e2e) const WRITE: u32 = 38;
+    pub(in crate::e2e) const BIND_CONN_TO_SESSION: u32 = 41;
+    pub(in crate::e2e) const EXCHANGE_ID: u32 = 42;
+    pub(in crate::e2e) const CREATE_SESSION: u32 = 43;
+    pub(in crate::e2e) const DESTROY_SESSION: u32 = 44;
+    pub(in crate::e2e) const SEQUENCE: u32 = 53;
+    pub(in crate::e2e) const DESTROY_CLIENTID: u32 = 57;
+    pub(in crate::e2e) const RECLAIM_COMPLETE: u32 = 58;
+    pub(in crate::e2e) const READ_PLUS: u32 = 68;
+    pub(in crate::e2e) const CLONE: u32 = 71;
+    pub(in crate::e2e) const SETXATTR: u32 = 73;
 }
 
 /// NFS4ERR_DELAY: ask again.
