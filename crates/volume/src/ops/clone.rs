@@ -17,10 +17,8 @@ use crate::limits::{
     CLONE_BLOCK_BYTES, CLONE_RUNS_MAX, FILE_BYTES_MAX, HOLE_BYTES_MAX, MAP_BYTES_PER_ENTRY_MAX,
 };
 use crate::pool::Subject;
-use crate::quotas::Owners;
 use crate::segments::space::EXTENT_OVERHEAD_BYTES;
 use crate::transaction::attempt::{Attempt, LockedInodes, Stop};
-use crate::transaction::growth::of_bytes;
 use crate::transaction::map_update::inline_mappings;
 use crate::transaction::objects::signed;
 use crate::transaction::permission::check_read;
@@ -195,11 +193,8 @@ impl Volume {
         }
         let inline = part.mappings.iter().filter(|(_, mapping)| matches!(mapping.source, Source::Inline(_)));
         let reserved = inline.map(|(end, mapping)| end - mapping.start + EXTENT_OVERHEAD_BYTES).sum();
-        let growth = self.reserve_growth(
-            request,
-            Owners::of(target.record()),
-            of_bytes(part.data.saturating_sub(replaced)),
-        )?;
+        let more = part.data.saturating_sub(replaced);
+        let growth = self.reserve_replacing(request, target, (at, at + part.length), more)?;
         self.reserve(reserved)?;
         let mut change = self.begin().inspect_err(|_| self.space.release(reserved))?;
         // A hole over data counts as one of DEALLOCATE.

@@ -126,7 +126,8 @@ impl Volume {
         let end = offset + data.len() as u64;
         let new_bytes = end - offset - attempt.mapped_bytes(state, offset, end)?;
         let filled = [Filled { start: offset, end, new_bytes }];
-        let growth = self.reserve_held_growth(request, state, new_bytes)?;
+        let growth = self.reserve_replacing(request, state, (offset, end), new_bytes)?;
+        let growth = self.fit_held(state, growth)?;
         let mut pieces = Vec::new();
         inline_mappings(state.record(), offset, data, &mut pieces);
         let reserved = data.len() as u64 + pieces.len() as u64 * EXTENT_OVERHEAD_BYTES;

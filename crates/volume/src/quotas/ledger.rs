@@ -144,6 +144,8 @@ pub(crate) struct Claim {
     /// Those of them whose limits do not matter.
     pub(crate) exempt: Kinds,
     pub(crate) amount: UsageRecord,
+    /// Whether there is unstable data besides, which may have been accepted before anything was limited.
+    pub(crate) has_unstable: bool,
     pub(crate) now: Time,
 }
 
@@ -399,7 +401,8 @@ impl Accounts {
         for kind in kinds.difference(claim.exempt).each() {
             let (owner, place) = (claim.owners.of_kind(kind), places[usize::from(kind.byte())]);
             let mut checked = self.open.at(place).check(claim.amount, flushed, claim.now);
-            if checked.is_ok() && claim.amount.bytes > 0 && flushed < self.complete_after {
+            let adds_bytes = claim.amount.bytes > 0 || claim.has_unstable;
+            if checked.is_ok() && adds_bytes && flushed < self.complete_after {
                 checked = Err(Shortage::Unflushed);
             }
             match checked {

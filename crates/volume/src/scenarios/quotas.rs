@@ -370,6 +370,68 @@ fn what_is_unstable_moves_to_the_new_owner() {
     assert_clean(&world.disk);
 }
 
+/// What the superuser writes may exceed the limits of users and groups, and is replaced by others without taking anything.
+#[test]
+fn unstable_data_of_the_superuser_above_a_limit_can_be_replaced() {
+    let world = World::new();
+    let pool = Arc::clone(world.volume.pool());
+    let volume = volume(&pool);
+    let (one, root) = (Caller::new(1001, 101), Caller::root());
+    set(&volume, user(1001), hard(Some(10_000), None));
+    let file = one.create(&volume, "file").unwrap();
+    let copy = |v: &Volume, r: &Request<'_>| v.copy_range(r, (file, 20_000), (file, 0), 4096);
+    for round in 0..2 {
+        root.write(&volume, file, 0, 30_000, Stability::Unstable).unwrap();
+        if round == 0 {
+            one.write(&volume, file, 5000, 4096, Stability::FileSync).unwrap();
+        } else {
+            one.run(&volume, copy).unwrap();
+        }
+        one.write(&volume, file, 0, 30_000, Stability::Unstable).unwrap();
+        for how in HOWS {
+            assert_eq!(one.write(&volume, file, 29_999, 2, how), Err(Error::QuotaExceeded));
+        }
+    }
+    work(&pool);
+    assert_eq!(used(&volume, user(1001)), (30_000, 1));
+    assert_nothing_reserved(&volume, &[user(1001)]);
+}
+
+#[test]
+fn a_file_is_given_away_for_which_more_is_reserved_than_it_takes() {
+    let world = World::new();
+    let pool = Arc::clone(world.volume.pool());
+    let volume = volume(&pool);
+    let (one, root) = (Caller::new(1001, 101), Caller::root());
+    set(&volume, user(1001), hard(Some(100_000), None));
+    set(&volume, user(1002), hard(Some(10_001), None));
+    let file = one.create(&volume, "file").unwrap();
+    // With a hole, so that it is not searched for what a WRITE fills while there is plenty of room.
+    one.write(&volume, file, 0, 10_000, Stability::FileSync).unwrap();
+    one.write(&volume, file, 50_000, 1, Stability::FileSync).unwrap();
+    one.write(&volume, file, 0, 10_000, Stability::Unstable).unwrap();
+    root.chown(&volume, file, Some(1002), None).unwrap();
+    work(&pool);
+    assert_eq!((used(&volume, user(1001)), used(&volume, user(1002))), ((0, 0), (10_001, 1)));
+    assert_nothing_reserved(&volume, &[user(1001), user(1002)]);
+}
+
+#[test]
+fn what_was_unstable_before_anything_was_limited_counts_for_a_new_owner() {
+    let world = World::new();
+    let pool = Arc::clone(world.volume.pool());
+    let volume = volume(&pool);
+    let (one, root) = (Caller::new(1001, 101), Caller::root());
+    let file = one.create(&volume, "file").unwrap();
+    one.write(&volume, file, 0, 10_000, Stability::Unstable).unwrap();
+    set(&volume, user(1002), hard(Some(9999), None));
+    assert_eq!(root.chown(&volume, file, Some(1002), None), Err(Error::QuotaExceeded));
+    set(&volume, user(1002), hard(Some(10_000), None));
+    root.chown(&volume, file, Some(1002), None).unwrap();
+    work(&pool);
+    assert_eq!(used(&volume, user(1002)), (10_000, 1));
+}
+
 #[test]
 fn a_limit_that_is_set_while_data_is_unstable_counts_it() {
     let world = World::new();

@@ -73,7 +73,14 @@ fn exempt(who: &Credentials) -> Kinds {
 }
 
 fn claim(request: &Request<'_>, owners: Owners, amount: UsageRecord) -> Claim {
-    Claim { owners, kinds: Kinds::ALL, exempt: exempt(request.credentials), amount, now: request.now }
+    Claim {
+        owners,
+        kinds: Kinds::ALL,
+        exempt: exempt(request.credentials),
+        amount,
+        has_unstable: false,
+        now: request.now,
+    }
 }
 
 impl Volume {
@@ -118,7 +125,41 @@ impl Volume {
         if kinds == Kinds::NONE {
             return Ok(Growth { reserved: None });
         }
-        self.reserve_claim(&Claim { owners, kinds, exempt, amount, now })
+        let has_unstable = !state.dirty.is_empty();
+        let claim = Claim { owners, kinds, exempt, amount, has_unstable, now };
+        self.reserve_once_saved(&claim, state, (0, u64::MAX))
+    }
+
+    /// Reserves what data will use that replaces a range of a file.
+    ///
+    /// # Errors
+    /// Those of [`Volume::reserve_growth`]; nobody is refused while there is unstable data in the range, which may be what is replaced.
+    pub(crate) fn reserve_replacing(
+        &self,
+        request: &Request<'_>,
+        state: &InodeState,
+        range: (u64, u64),
+        bytes: u64,
+    ) -> Result<Growth<'_>, Stop> {
+        self.reserve_once_saved(&claim(request, Owners::of(state.record()), of_bytes(bytes)), state, range)
+    }
+
+    /// Reserves for what concerns a range of a file. What its unstable data takes is known only once it is written back, so that is
+    /// requested before a caller is refused.
+    fn reserve_once_saved(
+        &self,
+        claim: &Claim,
+        state: &InodeState,
+        (start, end): (u64, u64),
+    ) -> Result<Growth<'_>, Stop> {
+        self.try_reserve(claim).map_err(|refusal| {
+            let is_final = matches!(refusal, Refusal::NoSpace | Refusal::Quota(_));
+            if is_final && state.dirty.overlapping(start, end).next().is_some() {
+                self.write_back.request(state.id);
+                return Error::ObjectBusy.into();
+            }
+            self.stop_after(refusal, claim)
+        })
     }
 
     fn reserve_claim(&self, claim: &Claim) -> Result<Growth<'_>, Stop> {
@@ -175,6 +216,14 @@ impl Volume {
         bytes: u64,
     ) -> Result<Growth<'_>, Stop> {
         let growth = self.reserve_growth(request, Owners::of(state.record()), of_bytes(bytes))?;
+        self.fit_held(state, growth)
+    }
+
+    /// Returns what is reserved, if it can be held with what is held already.
+    ///
+    /// # Errors
+    /// `ObjectBusy` if older unstable data of the file must be written back first.
+    pub(crate) fn fit_held<'v>(&self, state: &InodeState, growth: Growth<'v>) -> Result<Growth<'v>, Stop> {
         if growth.fits_with(state.growth) {
             return Ok(growth);
         }

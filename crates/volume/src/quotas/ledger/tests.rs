@@ -40,7 +40,8 @@ fn notes_of_exceeded_soft_limits_are_bounded() {
     let later = NOW.plus(accounts.grace(QuotaKind::User).inodes);
     let owners = Owners::new(0, 1 << 20, 0);
     let amount = UsageRecord { bytes: 0, inodes: 1 };
-    let claim = Claim { owners, kinds: Kinds::ALL, exempt: Kinds::NONE, amount, now: later };
+    let claim =
+        Claim { owners, kinds: Kinds::ALL, exempt: Kinds::NONE, amount, has_unstable: false, now: later };
     assert_eq!(accounts.reserve(&claim, 0).unwrap_err(), Refusal::Quota(other));
     // When another one ceases to exceed, there is room for a note.
     assert_eq!(used(accounts, one, -1), [(one, QuotaRecord::default())]);
@@ -56,8 +57,14 @@ fn objects_are_counted_in_all_open_accounts() {
     let group = Owner::new(QuotaKind::Group, 7);
     accounts.open(user(1), UsageRecord::default());
     let amount = UsageRecord { bytes: 0, inodes: 1 };
-    let claim =
-        Claim { owners: Owners::new(0, 1, 7), kinds: Kinds::ALL, exempt: Kinds::NONE, amount, now: NOW };
+    let claim = Claim {
+        owners: Owners::new(0, 1, 7),
+        kinds: Kinds::ALL,
+        exempt: Kinds::NONE,
+        amount,
+        has_unstable: false,
+        now: NOW,
+    };
     let deltas =
         [user(1), group].map(|owner| UsageDelta { kind: owner.kind, id: owner.id, bytes: 0, inodes: 1 });
     for number in 0..2 * SOFT {
@@ -95,8 +102,14 @@ fn what_one_limit_refuses_is_reserved_of_no_other() {
         let accounts = &mut *ledger.lock();
         owners.iter().for_each(|owner| accounts.open(*owner, UsageRecord::default()));
         let amount = UsageRecord { bytes: 0, inodes: 1 };
-        let claim =
-            Claim { owners: Owners::new(5, 1, 7), kinds: Kinds::ALL, exempt: Kinds::NONE, amount, now: NOW };
+        let claim = Claim {
+            owners: Owners::new(5, 1, 7),
+            kinds: Kinds::ALL,
+            exempt: Kinds::NONE,
+            amount,
+            has_unstable: false,
+            now: NOW,
+        };
         for _ in 0..2 {
             accounts.reserve(&claim, 0).unwrap();
         }
