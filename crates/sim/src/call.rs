@@ -4,6 +4,7 @@
 //! removes some of them.
 
 use volume::attributes::{Attributes, Before, Device, FileType, SetAttributes};
+use volume::quota::{Limits, Owner};
 use volume::request::{Credentials, Error};
 pub use volume::results::{CreateHow, NodeKind};
 use volume::results::{SetXattr, Sought, SoughtContent, Stability};
@@ -181,6 +182,11 @@ pub enum EngineOnlyOp {
         count: u64,
         copy: bool,
     },
+    /// Limits what an owner uses, as administrators do.
+    SetQuota {
+        owner: Owner,
+        limits: Option<Limits>,
+    },
 }
 
 impl EngineOnlyOp {
@@ -212,7 +218,9 @@ impl EngineOnlyOp {
             EngineOnlyOp::LookupParent { directory } | EngineOnlyOp::CreateExclusive { directory, .. } => {
                 directory
             }
-            EngineOnlyOp::ChangeState { .. } | EngineOnlyOp::ReapOrphan => Obj(0),
+            EngineOnlyOp::ChangeState { .. } | EngineOnlyOp::ReapOrphan | EngineOnlyOp::SetQuota { .. } => {
+                Obj(0)
+            }
         };
         (object, object)
     }
@@ -220,7 +228,10 @@ impl EngineOnlyOp {
     /// Whether the call changes the times of an object.
     #[must_use]
     pub fn is_timed(&self) -> bool {
-        !matches!(self, EngineOnlyOp::ChangeState { .. } | EngineOnlyOp::ReapOrphan)
+        !matches!(
+            self,
+            EngineOnlyOp::ChangeState { .. } | EngineOnlyOp::ReapOrphan | EngineOnlyOp::SetQuota { .. }
+        )
     }
 }
 

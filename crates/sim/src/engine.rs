@@ -14,7 +14,7 @@ use volume::{CreateOptions, Options, Pool, Volume, VolumeOptions};
 use crate::media::SimMedia;
 use crate::random::Random;
 
-pub(crate) use walk::{attributes, check_usage, list, object, read_all, used_bytes, walk};
+pub(crate) use walk::{attributes, check_usage, list, object, read_all, seek, used_bytes, walk};
 
 /// The start of virtual time: in 2023, nanoseconds since 1970.
 pub const START: i64 = 1_700_000_000_000_000_000;

@@ -9,6 +9,8 @@
 //! - modes of symlinks and of files created without one; setuid and setgid after root's chown, write or truncation;
 //! - sizes of directories.
 //!
+//! A call gets DQUOT exactly if a limit leaves no room for what it adds.
+//!
 //! Every other attribute must be equal; ctime is exactly `max(now, previous + 1 ns)`.
 
 mod content;
@@ -18,12 +20,14 @@ mod inode;
 mod judged;
 mod listing;
 mod names;
+pub mod quotas;
 pub mod recovery;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use volume::attributes::{FileType, SetAttributes, SetTime};
+use volume::quota::{Limits, Owner};
 use volume::request::{Credentials, Error};
 use volume::state::StateChange;
 
@@ -71,6 +75,8 @@ pub struct Model {
     cursors: Rc<BTreeMap<u64, u64>>,
     /// The records of protocol state.
     state: Rc<BTreeMap<Vec<u8>, Vec<u8>>>,
+    /// The limits that were set.
+    quotas: Rc<BTreeMap<Owner, Limits>>,
 }
 
 impl Model {
@@ -92,6 +98,7 @@ impl Model {
             refused: 0,
             cursors: Rc::default(),
             state: Rc::default(),
+            quotas: Rc::default(),
         }
     }
 
@@ -396,14 +403,19 @@ impl Model {
             return call.unexpected();
         };
         let inodes: u64 = self.inodes.values().map(|inode| inode.counted()).sum();
-        if *inodes_used != inodes {
+        let limits = self.limits_in_force(Owner::VOLUME);
+        // Where more is used than a limit allows, NFSv3 shows that all of the limit is used.
+        let fits = |seen: u64, used: u64, limit: Option<u64>| {
+            seen == used || limit.is_some_and(|limit| seen == limit && limit < used)
+        };
+        if !fits(*inodes_used, inodes, limits.inodes.hard) {
             return Err(
                 format!("FSSTAT counts {inodes_used} objects and further names, expected {inodes}").into()
             );
         }
         let bytes: u64 = self.inodes.values().map(|inode| inode.used()).sum();
         let free = self.inodes.values().any(|inode| inode.used_free || inode.soft > 0);
-        if bytes_used.is_some_and(|used| used != bytes) && !free {
+        if bytes_used.is_some_and(|used| !fits(used, bytes, limits.bytes.hard)) && !free {
             return Err(format!("FSSTAT counts {bytes_used:?} bytes, expected {bytes}").into());
         }
         Ok(Observed { mutation: self.usage_changed_in, ..Observed::default() })

@@ -8,7 +8,9 @@ use volume::request::{Access, Credentials, Durability, Durable, Journaled, Reque
 use volume::time::Time;
 use volume::{Progress, Volume};
 
-use crate::call::{Attrs, Call, CallResult, Guard, ListingStart, Operation, OperationId, Success, Wcc};
+use crate::call::{
+    Attrs, Call, CallResult, EngineOnlyOp, Guard, ListingStart, Operation, OperationId, Success, Wcc,
+};
 use crate::engine::{START, Sizes, attributes, check_usage, create, open, walk};
 use crate::media::{Halted, SimMedia};
 use crate::model::recovery::{SafeRanges, Tree};
@@ -28,6 +30,9 @@ const REMEMBERED_NANOS: i64 = 300_000_000_000;
 
 /// Attempts of a call that meets a limit, with a background step between two of them.
 const ATTEMPTS_MAX: usize = 2000;
+
+/// Attempts between two that an orphan is removed before.
+const REAP_EVERY: usize = 5;
 
 /// The time between two attempts, nanoseconds.
 const WAIT_NANOS: i64 = 20_000_000;
@@ -658,6 +663,17 @@ impl Run {
         made.map(|_| ()).map_err(|failure| failure.error)
     }
 
+    /// Removes an orphan that a call may wait for, as a background step of the server does.
+    fn reap(&mut self, waiting: &ResolvedCall) -> Result<(), String> {
+        let operation = Operation { call: Call::EngineOnly(EngineOnlyOp::ReapOrphan), ..waiting.operation };
+        let step = ResolvedCall { operation, ..waiting.clone() };
+        let volume = Arc::clone(self.volume());
+        match self.target.attempt(&volume, &step, self.now, Access::Blocking) {
+            CallStatus::Done(reply) => self.judge(&step, *reply),
+            _ => Ok(()),
+        }
+    }
+
     /// Makes a call, first without media, and repeats it until it is answered.
     fn perform(&mut self, call: &ResolvedCall) -> Result<Reply, String> {
         let mut access = Access::Cached;
@@ -682,6 +698,9 @@ impl Run {
                     }
                 }
                 CallStatus::Busy => {
+                    if round % REAP_EVERY == REAP_EVERY - 1 {
+                        self.reap(call)?;
+                    }
                     let steps = [Step::WriteBack(true), Step::Commit, Step::Checkpoint(true), Step::Clean];
                     let waited = i64::try_from(round).unwrap_or(0) * WAIT_NANOS;
                     self.background_at(steps[round % steps.len()], self.now + waited);

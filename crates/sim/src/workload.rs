@@ -1,6 +1,7 @@
 //! Random operations: many clients and users, few names, small and large files, so that operations conflict.
 
 use volume::attributes::{Device, FileType, SetAttributes, SetTime};
+use volume::quota::{Limit, Limits, Owner};
 use volume::results::{SetXattr, SoughtContent, Stability};
 use volume::time::Time;
 
@@ -8,6 +9,7 @@ use crate::call::{
     Call, CreateHow, EngineOnlyOp, Guard, ListingStart, Name, NodeKind, Obj, Operation, OperationId, User,
 };
 use crate::model::Model;
+use crate::model::quotas::LIMITED;
 use crate::model::recovery::WINDOWS;
 use crate::random::Random;
 
@@ -60,11 +62,29 @@ pub struct Profile {
     pub reopen: bool,
     /// How many of a thousand events begin a contention for few files, while a background step is inside a sync.
     pub contentions: u64,
+    /// How many of a thousand events set or remove limits, or give files to others.
+    pub limits: u64,
 }
 
 impl Default for Profile {
     fn default() -> Profile {
-        Profile { write_bytes: 12_000, root_percent: 50, step_percent: 25, reopen: true, contentions: 15 }
+        Profile {
+            write_bytes: 12_000,
+            root_percent: 50,
+            step_percent: 25,
+            reopen: true,
+            contentions: 15,
+            limits: 8,
+        }
+    }
+}
+
+impl Profile {
+    /// Returns a workload that meets limits all the time: few calls of the superuser, whom most do not bind, many
+    /// changes of limits, and files that are given to others.
+    #[must_use]
+    pub fn limited() -> Profile {
+        Profile { root_percent: 20, limits: 100, ..Profile::default() }
     }
 }
 
@@ -223,6 +243,14 @@ impl Workload {
         if random.chance(3, 100) && !self.remembered.is_empty() {
             let recent = self.remembered.len().saturating_sub(12);
             return Event::Repeat(*random.pick(&self.remembered[recent..]));
+        }
+        if random.chance(self.profile.limits, 1000) {
+            let call = if random.chance(1, 2) { self.set_quota(model) } else { self.give(model) };
+            let operation = self.operation(call);
+            if operation.call.is_remembered() {
+                self.remembered.push(operation.id);
+            }
+            return Event::Call(operation);
         }
         let id = self.next;
         self.next += 1;
@@ -541,6 +569,34 @@ impl Workload {
             (offset, at, count) = (offset / 4096 * 4096, at / 4096 * 4096, count.div_ceil(4096) * 4096);
         }
         EngineOnlyOp::Clone { object, offset, to, at, count, copy }
+    }
+
+    /// Limits an owner to a little more than it uses, to less, or not at all.
+    fn set_quota(&mut self, model: &Model) -> Call {
+        let owner = *self.random.pick(&LIMITED);
+        // Of others, the one who uses most stands for all.
+        let is_meant = |(known, _): &(Owner, _)| {
+            *known == owner || owner.is_others() && known.kind == owner.kind && known.may_be_limited()
+        };
+        let used = model.usage().into_iter().filter(is_meant).map(|(_, used)| used);
+        let used = used.max_by_key(|used| used.bytes).unwrap_or_default();
+        let random = &mut self.random;
+        let bytes = random.chance(3, 4).then(|| used.bytes * random.below(4).min(1) + random.below(30_000));
+        let inodes = random.chance(1, 2).then(|| used.inodes * random.below(4).min(1) + random.below(5));
+        let hard = |hard| Limit { soft: None, hard };
+        let limits = Limits { bytes: hard(bytes), inodes: hard(inodes) };
+        let limits = random.chance(3, 4).then_some(limits);
+        Call::EngineOnly(EngineOnlyOp::SetQuota { owner, limits })
+    }
+
+    /// Gives an object to another user, to another group, or to both.
+    fn give(&mut self, model: &Model) -> Call {
+        let object = if self.random.chance(4, 5) { self.file(model) } else { self.any(model) };
+        let (user, group) = *self.random.pick(&[(true, false), (false, true), (true, true)]);
+        let uid = user.then(|| *self.random.pick(&[0, 1000, 1001, 1002]));
+        let gid = group.then(|| *self.random.pick(&[0, 100, 200, 300]));
+        let set = SetAttributes { uid, gid, ..SetAttributes::default() };
+        Call::SetAttributes { object, set, guard: Guard::No }
     }
 
     /// Returns one of a few extended attributes.

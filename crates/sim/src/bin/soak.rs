@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use sim::proofs::{crash, damage, full_device, media_faults, model};
+use sim::workload::Profile;
 use sim::{failover, nfs4};
 
 /// Events of one model run.
@@ -48,11 +49,17 @@ fn arguments() -> Result<Arguments, String> {
     Ok(arguments)
 }
 
+/// Returns the workload of a seed: of two in eight, one that meets limits all the time, over RPC and not.
+fn profile(seed: u64) -> Profile {
+    if seed % 8 >= 6 { Profile::limited() } else { Profile::default() }
+}
+
 fn crashes(arguments: &Arguments) -> Result<(), String> {
     let (began, mut points, mut runs) = (Instant::now(), 0, 0);
     while points < arguments.points && runs < arguments.runs {
         let seed = arguments.seed + runs;
-        points += crash::run(seed, &crash::Plan::default())
+        let profile = Profile { reopen: false, ..profile(seed) };
+        points += crash::run(seed, &crash::Plan { profile, ..crash::Plan::default() })
             .map_err(|failure| format!("{failure}\nshrunk: {}", crash::minimize(&failure, SHRINK_TRIES)))?;
         runs += 1;
         if runs % 10 == 0 {
@@ -70,7 +77,7 @@ fn crashes(arguments: &Arguments) -> Result<(), String> {
 fn models(arguments: &Arguments) -> Result<(), String> {
     for number in 0..arguments.runs.min(arguments.points) {
         let seed = arguments.seed + number;
-        model::run(seed, MODEL_EVENTS)
+        model::run(seed, MODEL_EVENTS, profile(seed))
             .map_err(|failure| model::minimize(&failure, SHRINK_TRIES).to_string())?;
         println!("seed {seed}: {MODEL_EVENTS} events agree");
     }

@@ -5,19 +5,21 @@ use std::collections::BTreeMap;
 use volume::Volume;
 use volume::attributes::FileType;
 use volume::ids::{Cookie, Ino};
-use volume::request::{Access, Credentials, Request};
-use volume::results::AccessMask;
+use volume::quota::{Owner, Quota, QuotaKind};
+use volume::request::{Access, Answer, Credentials, Durability, Promised, Request};
+use volume::results::{AccessMask, Sought, SoughtContent};
 use volume::time::Time;
 
 use super::read_bytes;
 use crate::call::{Attrs, Listed};
+use crate::model::quotas::{LIMITED, Usage};
 use crate::model::recovery::{FoundObject, Tree, WINDOWS};
 
 /// Makes a call as the superuser, who may wait for media.
 fn as_root<T>(
     volume: &Volume,
     now: i64,
-    ask: impl Fn(&Request<'_>) -> volume::request::Answer<T>,
+    ask: impl Fn(&Request<'_>) -> Answer<T>,
 ) -> Result<T, volume::request::Error> {
     let credentials = Credentials::root();
     let request = Request {
@@ -59,6 +61,10 @@ pub fn walk(volume: &Volume, now: i64) -> Result<Tree, String> {
         .map_err(|error| format!("the protocol's state: {error:?}"))?;
     let mut left = vec![1];
     left.extend(volume.orphans().iter().map(|ino| ino.0));
+    for owner in LIMITED {
+        let quota = volume.quota(owner).map_err(|error| format!("the quota of {owner:?}: {error:?}"))?;
+        tree.quotas.insert(owner, quota.limits);
+    }
     while let Some(ino) = left.pop() {
         if tree.objects.contains_key(&ino) {
             continue;
@@ -82,6 +88,7 @@ pub fn object(volume: &Volume, ino: u64, now: i64) -> Result<FoundObject, String
         target: Vec::new(),
         xattrs: BTreeMap::new(),
         windows: Vec::new(),
+        data: Vec::new(),
         seen_after: seen,
     };
     match seen.kind {
@@ -91,7 +98,10 @@ pub fn object(volume: &Volume, ino: u64, now: i64) -> Result<FoundObject, String
             found.target =
                 link.map_err(|error| format!("READLINK of inode {ino}: {error:?}"))?.target.to_vec();
         }
-        FileType::Regular => found.windows = read_windows(volume, ino, seen.size, now)?,
+        FileType::Regular => {
+            found.windows = read_windows(volume, ino, seen.size, now)?;
+            found.data = data_ranges(volume, ino, now)?;
+        }
         _ => {}
     }
     if matches!(seen.kind, FileType::Regular | FileType::Directory) {
@@ -119,6 +129,41 @@ fn read_windows(volume: &Volume, ino: u64, size: u64, now: i64) -> Result<Vec<Op
         if *start >= size { Ok(None) } else { read_range(volume, ino, (*start, *length), now).map(Some) }
     };
     WINDOWS.iter().map(read).collect()
+}
+
+/// SEEK, in as many parts as it takes.
+pub(crate) fn seek(
+    volume: &Volume,
+    request: &Request<'_>,
+    ino: Ino,
+    (offset, content): (u64, SoughtContent),
+) -> Answer<Sought> {
+    let (mut at, mut after) = (offset, Durability::NOW);
+    loop {
+        let part = volume.seek(request, ino, at, content)?;
+        after = after.and(part.after);
+        match part.value {
+            Sought::NotBefore(next) => at = next,
+            value => return Ok(Promised { value, after }),
+        }
+    }
+}
+
+/// Returns the ranges of a file that are no holes, start to end.
+fn data_ranges(volume: &Volume, ino: u64, now: i64) -> Result<Vec<(u64, u64)>, String> {
+    let next = |at, content| {
+        as_root(volume, now, |request| seek(volume, request, Ino(ino), (at, content)))
+            .map_err(|error| format!("SEEK of inode {ino} at {at}: {error:?}"))
+    };
+    let (mut ranges, mut at) = (Vec::new(), 0);
+    while let Sought::At(start) = next(at, SoughtContent::Data)? {
+        let Sought::At(end) = next(start, SoughtContent::Hole)? else {
+            return Err(format!("inode {ino}: the data at {start} has no end"));
+        };
+        ranges.push((start, end));
+        at = end;
+    }
+    Ok(ranges)
 }
 
 /// Returns all bytes of a file, below 4 GiB.
@@ -183,20 +228,24 @@ pub(crate) fn list(volume: &Volume, ino: u64, now: i64) -> Result<Vec<Listed>, S
 pub fn check_usage(volume: &Volume, tree: &Tree, now: i64) -> Result<(), String> {
     let status = as_root(volume, now, |request| volume.status(request))
         .map_err(|error| format!("FSSTAT: {error:?}"))?;
-    let tree = &tree.objects;
-    let used = |found: &FoundObject| match found.seen.kind {
-        FileType::Regular => found.seen.used,
-        // Of a directory, the attribute also counts its names.
-        _ => found.xattrs.iter().map(|(name, value)| name.len() as u64 + value.len() as u64 + 32).sum(),
-    };
-    let counted = |found: &FoundObject| match found.seen.kind {
-        FileType::Directory => 1,
-        _ => u64::from(found.seen.links.max(1)),
-    };
-    let (objects, bytes): (u64, u64) = (tree.values().map(counted).sum(), tree.values().map(used).sum());
-    if (status.inodes_used, status.bytes_used) != (objects, bytes) {
+    let counted = tree.usage();
+    for kind in [QuotaKind::Volume, QuotaKind::User, QuotaKind::Group] {
+        let found = volume.quotas(kind, 0, 1000).map_err(|error| format!("quotas: {error:?}"))?;
+        let used = |quota: &Quota| Usage { bytes: quota.bytes_used, inodes: quota.inodes_used };
+        let found: BTreeMap<Owner, Usage> = found.iter().map(|quota| (quota.owner, used(quota))).collect();
+        let of_kind = |usage: &BTreeMap<Owner, Usage>| {
+            let some = usage.iter().filter(|(owner, used)| owner.kind == kind && **used != Usage::default());
+            some.map(|(owner, used)| (owner.id, *used)).collect::<BTreeMap<u64, Usage>>()
+        };
+        let (found, counted) = (of_kind(&found), of_kind(&counted));
+        if found != counted {
+            return Err(format!("the counters of {kind:?} are {found:?}; there are {counted:?}"));
+        }
+    }
+    let whole = counted.get(&Owner::VOLUME).copied().unwrap_or_default();
+    if (status.inodes_used, status.bytes_used) != (whole.inodes, whole.bytes) {
         let (inodes, used) = (status.inodes_used, status.bytes_used);
-        return Err(format!("FSSTAT: {inodes} objects, {used} bytes; there are {objects}, {bytes}"));
+        return Err(format!("FSSTAT: {inodes} objects, {used} bytes; there are {whole:?}"));
     }
     as_root(volume, now, |request| volume.access(request, Ino::ROOT, AccessMask(0x3F)))
         .map(|_| ())

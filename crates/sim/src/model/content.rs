@@ -123,6 +123,36 @@ impl Content {
         }
     }
 
+    /// Returns the bytes of a range that are outside holes.
+    fn used_in(&self, start: u64, end: u64) -> u64 {
+        let overlapping = self.written.range(..end).filter(|(_, to)| **to > start);
+        overlapping.map(|(from, to)| (*to).min(end) - (*from).max(start)).sum()
+    }
+
+    /// Returns the bytes of a range that are in holes.
+    pub(crate) fn holes(&self, start: u64, end: u64) -> u64 {
+        end.saturating_sub(start) - self.used_in(start, end)
+    }
+
+    /// Returns how many bytes a copy of a range of `source` adds, see [`Content::copy`].
+    pub(crate) fn added_by_copy(&self, source: &Content, from: u64, at: u64, count: u64) -> u64 {
+        source.used_in(from, from + count).saturating_sub(self.used_in(at, at + count))
+    }
+
+    /// Returns the most bytes that a copy of a range of `source` adds, if it may end anywhere.
+    pub(crate) fn most_added_by_copy(&self, source: &Content, from: u64, at: u64, count: u64) -> u64 {
+        // What is added is greatest where a written range of the source ends or one of the target begins.
+        let ends = source.written.values().map(|end| end.saturating_sub(from));
+        let starts = self.written.keys().map(|start| start.saturating_sub(at));
+        let counts = ends.chain(starts).filter(|reached| *reached < count).chain([count]);
+        counts.map(|count| self.added_by_copy(source, from, at, count)).max().unwrap_or(0)
+    }
+
+    /// Takes these ranges, start to end, as those that are no holes.
+    pub(crate) fn set_written(&mut self, ranges: &[(u64, u64)]) {
+        self.written = ranges.iter().copied().collect();
+    }
+
     /// Returns the bytes outside holes.
     pub(crate) fn used(&self) -> u64 {
         self.written.iter().map(|(start, end)| end - start).sum()

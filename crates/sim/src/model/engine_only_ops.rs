@@ -9,6 +9,7 @@ use volume::results::{SetXattr, Sought, SoughtContent};
 
 use super::files::{FILE_BYTES_MAX, observed_by_refusal, without_privileges};
 use super::inode::{ChangeKind, Inode};
+use super::quotas::Usage;
 use super::{End, Expected, Judged, Model, Observed};
 use crate::call::{CreateHow, EngineOnlyOp, Name, Obj, Success, payload, xattr_name};
 
@@ -47,6 +48,7 @@ impl Model {
                 Ok(Observed::default())
             }
             EngineOnlyOp::ReapOrphan => self.reap_orphan(call),
+            EngineOnlyOp::SetQuota { owner, limits } => self.set_quota(call, (owner, limits)),
             EngineOnlyOp::LookupParent { directory } if self.ino(directory) == self.ino(Obj(0)) => {
                 let mut expected = Expected::default();
                 expected.must(true, Error::NoEntry);
@@ -127,12 +129,18 @@ impl Model {
         expected.must(at.saturating_add(asked) > FILE_BYTES_MAX, Error::FileTooLarge);
         let overlaps = from == to && at < offset.saturating_add(asked) && offset < at.saturating_add(asked);
         expected.must(overlaps, Error::Invalid);
+        // The engine may copy a part, and refuse only what adds more than there is room for.
+        let owners = (before.uid, before.gid);
+        let added = |count| before.content.added_by_copy(&source.content, offset, at, count);
+        let most = before.content.most_added_by_copy(&source.content, offset, at, asked);
+        expected.may(self.judge_room(who, owners, Usage::of_bytes(most)).is_err(), Error::QuotaExceeded);
         let Success::Cloned { count, object: wcc } = self.decide(call, expected)? else {
             return call.unexpected();
         };
         if *count > asked || (*count == 0) != (asked == 0) {
             return Err(format!("CLONE of {asked} bytes copied {count}").into());
         }
+        self.judge_room(who, owners, Usage::of_bytes(added(*count)))?;
         if *count > 0 {
             self.mutations += 1;
             let mutation = self.mutations;
@@ -208,6 +216,8 @@ impl Model {
         }
         let bytes: usize = after.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
         expected.must(bytes > 128 << 10, Error::NoSpace);
+        let more = (bytes as u64).saturating_sub(before.xattr_bytes());
+        self.require_room(&mut expected, who, (before.uid, before.gid), Usage::of_bytes(more));
         let observed = matches!(call.result, Err(Error::NoEntry | Error::Exists));
         let observed =
             Observed { mutation: if observed { before.xattrs_changed_in } else { 0 }, ..Observed::default() };
@@ -240,6 +250,8 @@ impl Model {
         expected.must(end > FILE_BYTES_MAX, Error::FileTooLarge);
         // More than the device holds.
         expected.must(allocates && length > 1 << 30, Error::NoSpace);
+        let more = if allocates { before.content.holes(offset, end) } else { 0 };
+        self.require_room(&mut expected, who, (before.uid, before.gid), Usage::of_bytes(more));
         expected.observed = observed_by_refusal(&before, call);
         let Success::Set { object: wcc } = self.decide(call, expected)? else { return call.unexpected() };
         self.mutations += 1;

@@ -5,6 +5,7 @@ use volume::request::{Credentials, Error};
 use volume::results::Stability;
 
 use super::inode::{ChangeKind, Inode, PossibleTimes};
+use super::quotas::Usage;
 use super::{End, Expected, Judged, Model, Observed};
 use crate::call::{Guard, Obj, OperationId, Success, payload};
 
@@ -71,6 +72,7 @@ impl Model {
         let (ino, before) = self.existing_object(call, object)?;
         let mut expected = Expected::of_growth();
         self.judge_set(who, &before, set, &mut expected);
+        self.require_room_for_new_owners(&mut expected, &before, (set.uid, set.gid));
         expected.must(guard == Guard::Wrong, Error::NotSync);
         expected.may(guard == Guard::Right && before.ctime.0.len() > 1, Error::NotSync);
         // Truncating works on a full disk; growing needs space for metadata, and none for its hole.
@@ -180,6 +182,8 @@ impl Model {
         let end = offset.saturating_add(u64::from(length));
         expected.must(end > FILE_BYTES_MAX, Error::FileTooLarge);
         expected.must(end > FILE_BYTES_MAX, Error::Invalid);
+        let more = before.content.holes(offset, end);
+        self.require_room(&mut expected, who, (before.uid, before.gid), Usage::of_bytes(more));
         expected.observed = observed_by_refusal(&before, call);
         let Success::Written { count, committed, object, .. } = self.decide(call, expected)? else {
             return call.unexpected();

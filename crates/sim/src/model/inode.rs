@@ -289,10 +289,14 @@ impl Inode {
         Ok(())
     }
 
-    /// Returns the bytes that it uses: those outside holes, and its extended attributes, each with 32 more.
+    /// Returns the bytes that it uses: those outside holes, and its extended attributes.
     pub(crate) fn used(&self) -> u64 {
-        let xattrs = self.xattrs.iter().map(|(name, value)| name.len() + value.len() + 32);
-        self.content.used() + xattrs.sum::<usize>() as u64
+        self.content.used() + self.xattr_bytes()
+    }
+
+    /// Returns the bytes of its extended attributes, each with 32 more.
+    pub(crate) fn xattr_bytes(&self) -> u64 {
+        self.xattrs.iter().map(|(name, value)| (name.len() + value.len() + 32) as u64).sum()
     }
 
     /// Returns how many objects it counts as: one, and one for each name beyond its first.

@@ -6,6 +6,7 @@ use volume::attributes::{FileType, SetAttributes};
 use volume::request::{Credentials, Error};
 
 use super::inode::{ChangeKind, Entry, Inode};
+use super::quotas::Usage;
 use super::{End, Expected, Judged, Model, Observed, apply_create_attributes, judge_name};
 use crate::call::{CreateHow, Name, NodeKind, Obj, OperationId, Success};
 
@@ -116,8 +117,9 @@ impl Model {
         expected.may(new.kind == FileType::Symlink && new.target.is_empty(), Error::NoEntry);
         expected.must(new.target.len() > 4095, Error::NameTooLong);
         judge_owner(who, set, &mut expected);
-        let success = self.decide(call, expected)?;
         apply_create_attributes(&mut new, set, who, &self.inodes[&dir]);
+        self.require_room(&mut expected, who, (new.uid, new.gid), Usage::ONE_OBJECT);
+        let success = self.decide(call, expected)?;
         self.add_object(call, (dir, &name, new), success)
     }
 
@@ -210,8 +212,9 @@ impl Model {
             }
         };
         judge_owner(who, &set, &mut expected);
-        let success = self.decide(call, expected)?;
         apply_create_attributes(&mut new, &set, who, &self.inodes[&dir]);
+        self.require_room(&mut expected, who, (new.uid, new.gid), Usage::ONE_OBJECT);
+        let success = self.decide(call, expected)?;
         if let (CreateHow::Exclusive(_), Success::Created { object, .. }) = (how, success) {
             // The engine may keep the verifier anywhere; many keep it in the times.
             (new.mode, new.atime) = (vec![object.mode], super::PossibleTimes::at(object.atime));
@@ -333,6 +336,7 @@ impl Model {
         for error in [Error::NotPermitted, Error::IsDirectory, Error::Invalid] {
             expected.must(is_directory, error);
         }
+        self.require_room_for_name(&mut expected);
         let Success::Linked { object, directory } = self.decide(call, expected)? else {
             return call.unexpected();
         };

@@ -15,9 +15,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use volume::attributes::FileType;
+use volume::quota::{Limits, Owner};
 
 use super::content::Content;
 use super::inode::{Change, ChangeKind, Inode};
+use super::quotas::{Usage, count};
 use super::{Judgement, Model};
 use crate::call::{Attrs, Listed, OperationId};
 
@@ -37,6 +39,8 @@ pub struct FoundObject {
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The bytes in each of [`WINDOWS`] that starts below the size; `None` where they cannot be read.
     pub windows: Vec<Option<Vec<u8>>>,
+    /// The ranges of a file that are no holes, start to end.
+    pub data: Vec<(u64, u64)>,
     /// The attributes after all of that was read.
     pub seen_after: Attrs,
 }
@@ -48,6 +52,39 @@ pub struct Tree {
     pub objects: BTreeMap<u64, FoundObject>,
     /// Records of protocol state.
     pub state: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// The limits in force of the owners that a workload limits.
+    pub quotas: BTreeMap<Owner, Limits>,
+}
+
+impl FoundObject {
+    /// Returns the bytes that count for its owners.
+    fn used(&self) -> u64 {
+        match self.seen.kind {
+            FileType::Regular => self.seen.used,
+            // Of a directory, the attribute also counts its names.
+            _ => self.xattrs.iter().map(|(name, value)| (name.len() + value.len() + 32) as u64).sum(),
+        }
+    }
+
+    /// Returns how many names count besides the first.
+    fn further_names(&self) -> u64 {
+        match self.seen.kind {
+            FileType::Directory => 0,
+            _ => u64::from(self.seen.links.max(1)) - 1,
+        }
+    }
+}
+
+impl Tree {
+    /// Returns what all owners use.
+    #[must_use]
+    pub fn usage(&self) -> BTreeMap<Owner, Usage> {
+        let mut used = BTreeMap::new();
+        for found in self.objects.values() {
+            count(&mut used, (found.seen.uid, found.seen.gid), found.used(), found.further_names());
+        }
+        used
+    }
 }
 
 /// A range that a reply has shown.
@@ -158,7 +195,7 @@ impl Model {
                 format!("inode {ino} ({:?}): {wrong}; times {times:?}", inode.kind)
             })?;
         }
-        Ok(())
+        self.compare_quotas(tree)
     }
 
     /// Adopts the tree as the new state.
@@ -387,7 +424,7 @@ impl Inode {
         allowed.contains(&byte)
     }
 
-    /// Adopts the bytes found. The model still decides which ranges are holes.
+    /// Adopts the bytes found, and which ranges are holes.
     fn adopt_bytes(&mut self, found: &FoundObject) {
         let before = self.content.clone();
         self.content.set_size(found.seen_after.size);
@@ -402,6 +439,7 @@ impl Inode {
             };
             self.content.write(start + first as u64, &bytes[first..=last]);
         }
+        self.content.set_written(&found.data);
         self.used_free = self.used() != found.seen_after.used;
     }
 }

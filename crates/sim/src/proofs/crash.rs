@@ -28,11 +28,14 @@ pub struct Plan {
     pub events: usize,
     /// The maximum number of boundaries tried in each generation.
     pub boundaries: usize,
+    /// The workload; it must not close the volume.
+    pub profile: Profile,
 }
 
 impl Default for Plan {
     fn default() -> Plan {
-        Plan { generations: 4, events: 60, boundaries: 400 }
+        let profile = Profile { reopen: false, ..Profile::default() };
+        Plan { generations: 4, events: 60, boundaries: 400, profile }
     }
 }
 
@@ -147,8 +150,7 @@ pub fn run(seed: u64, plan: &Plan) -> Result<u64, Failure> {
 pub fn run_with(seed: u64, plan: &Plan, clients: Box<dyn Transport>) -> Result<u64, Failure> {
     let mut random = Random::new(seed);
     let sizes = Sizes::draw(&mut random);
-    let profile = Profile { reopen: false, ..Profile::default() };
-    let mut workload = Workload::new(random.fork(), profile, FIRST_CALL);
+    let mut workload = Workload::new(random.fork(), plan.profile, FIRST_CALL);
     let fail =
         |generation, wrong, events: &[Event]| Failure { seed, generation, wrong, events: events.to_vec() };
     let run = Run::new(sizes, random.fork()).map_err(|wrong| fail(0, wrong, &[]))?;

@@ -11,14 +11,14 @@ use crate::workload::{Event, Profile, Workload};
 /// The number of events between two comparisons of the whole tree.
 const COMPARE_EVERY: usize = 400;
 
-/// Runs `count` events of this seed.
+/// Runs `count` events of this seed and workload.
 ///
 /// # Errors
 /// The failure, not shrunk.
-pub fn run(seed: u64, count: usize) -> Result<(), Failure> {
+pub fn run(seed: u64, count: usize, profile: Profile) -> Result<(), Failure> {
     let mut random = Random::new(seed);
     let sizes = Sizes::draw(&mut random);
-    let mut workload = Workload::new(random.fork(), Profile::default(), FIRST_CALL);
+    let mut workload = Workload::new(random.fork(), profile, FIRST_CALL);
     let mut events = Vec::new();
     let failed = |wrong, events: &[Event]| Failure { seed, generation: 0, wrong, events: events.to_vec() };
     let run = Run::new(sizes, random).map_err(|wrong| failed(wrong, &events))?;

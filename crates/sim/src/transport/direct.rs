@@ -7,9 +7,7 @@ use volume::Volume;
 use volume::attributes;
 use volume::ids::{Cookie, Ino};
 use volume::request::{Access, Answer, Durability, Error, Failure, Journaled, Promised, Request, RequestKey};
-use volume::results::{
-    AccessMask, Created, Linked, Listing, Removed, Renamed, Sought, SoughtContent, Stability, Written,
-};
+use volume::results::{AccessMask, Created, Linked, Listing, Removed, Renamed, Stability, Written};
 use volume::state::StateChange;
 use volume::time::Time;
 
@@ -18,7 +16,7 @@ use crate::call::{
     Attrs, Call, CallResult, CreateHow, EngineOnlyOp, Listed, Operation, OperationId, Success, Wcc, payload,
     target, xattr_name,
 };
-use crate::engine::read_bytes;
+use crate::engine::{read_bytes, seek};
 
 fn done(outcome: CallResult, state: Vec<StateChange>, after: Durability, replayed: Replayed) -> CallStatus {
     CallStatus::Done(Box::new(Reply { outcome, failure_attributes: Vec::new(), state, after, replayed }))
@@ -63,6 +61,10 @@ fn idempotent_nfs4(
             let gone = before - volume.orphans().len();
             Ok((Success::Reaped(gone), Durability::NOW))
         }
+        EngineOnlyOp::SetQuota { owner, limits } => volume
+            .set_quota(owner, limits, request.now)
+            .map(|after| (Success::Nothing, after))
+            .map_err(Failure::from),
         EngineOnlyOp::LookupParent { .. } => map_promised(volume.lookup_parent(request, ino), |found| {
             Success::Found { object: (&found.attributes).into(), directory: Some((&found.directory).into()) }
         }),
@@ -97,24 +99,6 @@ fn idempotent_nfs4(
         EngineOnlyOp::CreateExclusive { .. }
         | EngineOnlyOp::SetXattr { .. }
         | EngineOnlyOp::RemoveXattr { .. } => Err(Error::Invalid.into()),
-    }
-}
-
-/// SEEK, in as many parts as it takes.
-fn seek(
-    volume: &Volume,
-    request: &Request<'_>,
-    ino: Ino,
-    (offset, content): (u64, SoughtContent),
-) -> Answer<Sought> {
-    let (mut at, mut after) = (offset, Durability::NOW);
-    loop {
-        let part = volume.seek(request, ino, at, content)?;
-        after = after.and(part.after);
-        match part.value {
-            Sought::NotBefore(next) => at = next,
-            value => return Ok(Promised { value, after }),
-        }
     }
 }
 

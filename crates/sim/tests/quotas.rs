@@ -1,0 +1,31 @@
+//! Limits of the volume, of users and of groups: the engine and the reference model in lockstep, and crashes at every boundary, of
+//! workloads that meet limits all the time.
+
+use sim::proofs::crash::{self, Plan};
+use sim::proofs::model;
+use sim::workload::Profile;
+
+mod seeds;
+
+fn crashes() -> Plan {
+    Plan { profile: Profile { reopen: false, ..Profile::limited() }, ..Plan::default() }
+}
+
+#[test]
+fn calls_are_refused_exactly_when_a_limit_leaves_no_room() {
+    for seed in seeds::seeds(1, 6) {
+        if let Err(failure) = model::run(seed, 700, Profile::limited()) {
+            panic!("{}", model::minimize(&failure, 600));
+        }
+    }
+}
+
+#[test]
+fn limits_and_what_owners_use_survive_every_crash() {
+    let mut points = 0;
+    for seed in seeds::seeds(1, 3) {
+        points += crash::run(seed, &crashes())
+            .unwrap_or_else(|failure| panic!("{}", crash::minimize(&failure, 400)));
+    }
+    println!("{points} crash points");
+}
