@@ -33,6 +33,7 @@ mod remove;
 mod scenarios;
 mod tenants;
 mod volumes;
+mod writers;
 
 use lab::{Lab, Peer, Version};
 pub(crate) use scenarios::SAMPLE;
@@ -51,6 +52,8 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   mixed         the same between a guest with NFSv3 and one with the version under test
   mount         mount(8) without options, and with eight connections
   homes         shared home directories, with the commands and files of docs/homes.md
+  writers       64 writers at the limits of users, groups, a tree and a volume, over NFSv3 and NFSv4.2; with
+                --server ganesha, beside a limit of btrfs (needs btrfs-progs)
   extents       clones, server-side copies, holes, allocation and extended attributes (NFSv4.2)
   copies        asynchronous server-side copies, across a server kill too (NFSv4.2)
   delegations   granting, recall, revocation from a silent or dead guest; open files that lose their names

@@ -30,6 +30,7 @@ pub(crate) enum Procedure {
     Mkdir = 9,
     Remove = 12,
     Rmdir = 13,
+    Rename = 14,
     Readdirplus = 17,
     Fsstat = 18,
     Commit = 21,

@@ -1,7 +1,7 @@
 //! The test bed of one scenario: a fresh data directory, a server that can be killed and restarted, and guests.
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,6 +13,9 @@ use crate::process::{self, root, target_directory};
 pub(super) const ADDRESS: &str = "10.77.0.1";
 /// The port of NFS.
 pub(super) const PORT: u16 = 2049;
+
+/// The folder that the foreign server exports, within that of the scenario.
+const EXPORT: &str = "ganesha/export";
 
 /// Time limit from a server's start to its first reply.
 const START: Duration = Duration::from_secs(30);
@@ -125,7 +128,9 @@ impl Lab {
         end: Instant,
     ) -> Result<Lab, String> {
         let (folder, claim) = claim(name)?;
-        let _ = Command::new("umount").arg("-q").arg(folder.join("disk")).stderr(Stdio::null()).status();
+        for name in ["disk", EXPORT] {
+            let _ = Command::new("umount").arg("-q").arg(folder.join(name)).stderr(Stdio::null()).status();
+        }
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("out")).map_err(process::at(&folder))?;
         let lab = Lab {
@@ -207,12 +212,38 @@ impl Lab {
 
     /// Puts the data directory on a new ext4 file system of this size.
     pub(super) fn mount_disk(&mut self, mebibytes: u64) -> Result<(), String> {
-        let (image, disk) = (self.folder.join("image"), self.folder.join("disk"));
+        self.mount_image(&["mkfs.ext4", "-q", "-m", "0"], mebibytes, "disk")
+    }
+
+    /// Has the foreign server export a subvolume of a new btrfs of this size, with quotas.
+    pub(super) fn mount_btrfs(&mut self, mebibytes: u64) -> Result<(), String> {
+        self.mount_image(&["mkfs.btrfs", "-q"], mebibytes, EXPORT)?;
+        let folder = self.export_folder();
+        let btrfs = |words: &[&str], folder: &Path| {
+            process::output(Command::new("btrfs").args(words).arg(folder)).map(drop)
+        };
+        btrfs(&["subvolume", "create"], &folder.join("export"))?;
+        btrfs(&["quota", "enable"], &folder)?;
+        // Servers look for the file system among what is mounted, where a subvolume is not.
+        process::output(Command::new("umount").arg(&folder))?;
+        let mut mount = Command::new("mount");
+        mount.args(["-o", "loop,subvol=export"]).arg(self.folder.join("image")).arg(&folder);
+        process::output(&mut mount).map(drop)
+    }
+
+    /// The folder that the foreign server exports.
+    pub(super) fn export_folder(&self) -> PathBuf {
+        self.folder.join(EXPORT)
+    }
+
+    /// Makes a file system of this size in a file, and mounts it on a folder of the scenario's.
+    fn mount_image(&mut self, make: &[&str], mebibytes: u64, name: &str) -> Result<(), String> {
+        let (image, folder) = (self.folder.join("image"), self.folder.join(name));
         let made = File::create(&image).and_then(|file| file.set_len(mebibytes << 20));
-        made.and_then(|()| fs::create_dir(&disk)).map_err(process::at(&image))?;
-        process::output(Command::new("mkfs.ext4").args(["-q", "-m", "0"]).arg(&image))?;
-        process::output(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&disk))?;
-        self.mounted = Some(disk);
+        made.and_then(|()| fs::create_dir_all(&folder)).map_err(process::at(&image))?;
+        process::output(Command::new(make[0]).args(&make[1..]).arg(&image))?;
+        process::output(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&folder))?;
+        self.mounted = Some(folder);
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use super::lab::{Lab, Peer, Version};
 use super::libnfs::Client;
 use super::{
     Options, bench, calls, copies, delegations, full_names, homes, hostile, installed, kill, metrics,
-    package, pair, rados, rates, remove, scratch, tenants, volumes,
+    package, pair, rados, rates, remove, scratch, tenants, volumes, writers,
 };
 use crate::process::{self, root};
 
@@ -58,6 +58,7 @@ impl Scenario {
             "rates" if !options.sample => 1200,
             "volumes" if options.long => 900,
             "hostile" => hostile::seconds(options),
+            "writers" if !options.sample => 600,
             "fsx" => options.minutes.unwrap_or(0).saturating_mul(60),
             _ => 0,
         };
@@ -73,6 +74,7 @@ const ALL: &[Scenario] = &[
     Scenario { name: "mount", seconds: 150, foreign: false, versions: &[V42], run: mount },
     Scenario { name: "homes", seconds: 180, foreign: false, versions: &[V3, V42], run: homes::run },
     Scenario { name: "quotas", seconds: 120, foreign: false, versions: &[V3, V42], run: quotas },
+    Scenario { name: "writers", seconds: 120, foreign: false, versions: &[V42], run: writers::run },
     Scenario { name: "extents", seconds: 180, foreign: false, versions: &[V42], run: extents },
     Scenario { name: "copies", seconds: 180, foreign: false, versions: &[V42], run: copies::run },
     Scenario {

@@ -7,6 +7,8 @@ use crate::nfs::Arguments;
 /// Operations, by the names of the RFCs.
 pub(in crate::e2e) mod op {
     pub(in crate::e2e) const CLOSE: u32 = 4;
+    pub(in crate::e2e) const COMMIT: u32 = 5;
+    pub(in crate::e2e) const CREATE: u32 = 6;
     pub(in crate::e2e) const GETATTR: u32 = 9;
     pub(in crate::e2e) const GETFH: u32 = 10;
     pub(in crate::e2e) const LOCK: u32 = 12;
@@ -17,7 +19,10 @@ pub(in crate::e2e) mod op {
     pub(in crate::e2e) const PUTFH: u32 = 22;
     pub(in crate::e2e) const PUTROOTFH: u32 = 24;
     pub(in crate::e2e) const READ: u32 = 25;
+    pub(in crate::e2e) const REMOVE: u32 = 28;
+    pub(in crate::e2e) const RENAME: u32 = 29;
     pub(in crate::e2e) const SAVEFH: u32 = 32;
+    pub(in crate::e2e) const SETATTR: u32 = 34;
     pub(in crate::e2e) const SETCLIENTID: u32 = 35;
     pub(in crate::e2e) const SETCLIENTID_CONFIRM: u32 = 36;
     pub(in crate::e2e) const WRITE: u32 = 38;
@@ -28,9 +33,12 @@ pub(in crate::e2e) mod op {
     pub(in crate::e2e) const SEQUENCE: u32 = 53;
     pub(in crate::e2e) const DESTROY_CLIENTID: u32 = 57;
     pub(in crate::e2e) const RECLAIM_COMPLETE: u32 = 58;
+    pub(in crate::e2e) const COPY: u32 = 60;
+    pub(in crate::e2e) const DEALLOCATE: u32 = 62;
     pub(in crate::e2e) const READ_PLUS: u32 = 68;
     pub(in crate::e2e) const CLONE: u32 = 71;
     pub(in crate::e2e) const SETXATTR: u32 = 73;
+    pub(in crate::e2e) const REMOVEXATTR: u32 = 75;
 }
 
 /// NFS4ERR_DELAY: ask again.
@@ -88,7 +96,7 @@ pub(in crate::e2e) struct Answer {
 }
 
 impl Answer {
-    fn new(mut body: Cursor) -> Result<Answer, Failure> {
+    pub(in crate::e2e) fn new(mut body: Cursor) -> Result<Answer, Failure> {
         let status = body.word()?;
         body.opaque()?;
         body.word()?;

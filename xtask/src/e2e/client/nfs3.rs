@@ -8,6 +8,9 @@ use crate::nfs::{Arguments, Procedure};
 const ATTRIBUTES: usize = 21;
 /// Words of the attributes before a change.
 const BEFORE: usize = 6;
+/// FILE_SYNC and UNSTABLE.
+pub(in crate::e2e) const FILE_SYNC: u32 = 2;
+pub(in crate::e2e) const UNSTABLE: u32 = 0;
 /// NLM4_DENIED.
 pub(in crate::e2e) const NLM_DENIED: u32 = 1;
 
@@ -73,16 +76,28 @@ pub(in crate::e2e) fn create(link: &mut Link, folder: &[u8], name: &[u8]) -> Res
 
 /// WRITE of data that is stable when the reply arrives.
 pub(in crate::e2e) fn write(link: &mut Link, file: &[u8], offset: u64, data: &[u8]) -> Result<(), Failure> {
+    let written = write_as(link, file, (offset, FILE_SYNC), data)?;
+    if usize::try_from(written).is_ok_and(|written| written == data.len()) {
+        Ok(())
+    } else {
+        Err(Failure::Wrong(format!("WRITE wrote {written} of {} bytes", data.len())))
+    }
+}
+
+/// WRITE of data at an offset, with a stability. Returns how many bytes were written.
+pub(in crate::e2e) fn write_as(
+    link: &mut Link,
+    file: &[u8],
+    (offset, stability): (u64, u32),
+    data: &[u8],
+) -> Result<u32, Failure> {
     let length = u32::try_from(data.len()).expect("data is short");
     let mut results = call(link, ("WRITE", Procedure::Write), |arguments| {
-        arguments.opaque(file).long(offset).word(length).word(2).opaque(data);
+        arguments.opaque(file).long(offset).word(length).word(stability).opaque(data);
     })?;
     results.skip_optional(BEFORE)?;
     results.skip_optional(ATTRIBUTES)?;
-    match results.word()? {
-        written if written == length => Ok(()),
-        written => Err(Failure::Wrong(format!("WRITE wrote {written} of {length} bytes"))),
-    }
+    results.word()
 }
 
 /// READ.
