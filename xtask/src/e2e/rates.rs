@@ -1,5 +1,5 @@
 //! Rate limits, over the wire: a backlogged load gets what its limit allows, neither more nor much less, and a client beside
-//! it does not notice. The load is `holdfast bench`; each case is measured once more if it misses its bounds, as the machine
+//! it does not notice; and who is throttled keeps his leases. The load is `holdfast bench`; each case is measured once more if it misses its bounds, as the machine
 //! may be busy.
 
 use std::process::{Command, Stdio};
@@ -11,6 +11,8 @@ use serde_json::Value;
 use super::Options;
 use super::lab::{ADDRESS, Lab, PORT};
 use crate::process;
+
+mod leases;
 
 /// The limit of the loaded volume, bytes a second. Far below what two processors can serve, so that nothing else limits it.
 const LIMIT: u64 = 24 << 20;
@@ -50,6 +52,7 @@ const NEIGHBOUR: [&[&str]; 2] =
 pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     let exports =
         ["main", "busy"].map(|name| format!("[[export]]\npath = \"/{name}\"\nvolume = \"{name}\"\n"));
+    lab.configure(&format!("lease = {}\n", leases::LEASE));
     lab.start()?;
     lab.holdfast(&["volume", "create"], &["busy", "--mode", "0777"])?;
     lab.export(exports.concat())?;
@@ -78,8 +81,9 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     if !shown.contains("\"throttled_milliseconds\":{\"total_bytes\":") {
         return Err(format!("the volume was throttled, but it says {shown}"));
     }
+    let kept = leases::run(lab)?;
     Ok(format!(
-        "{} of {all} loads got 99 to 100.5 % of their limit, clients fair shares; two neighbours did not notice",
+        "{} of {all} loads got 99 to 100.5 % of their limit, clients fair shares; two neighbours did not notice; {kept}",
         cases.len()
     ))
 }

@@ -185,6 +185,15 @@ pub(in crate::e2e) fn record(
     record
 }
 
+/// What arrives on a connection.
+#[derive(Debug)]
+pub(in crate::e2e) enum Message {
+    /// The xid of a reply, and its results.
+    Reply(u32, Result<Cursor, Failure>),
+    /// The xid of a call of the server, and what follows the kind of message.
+    Call(u32, Cursor),
+}
+
 /// A connection, and the user on whose behalf it calls.
 #[derive(Debug)]
 pub(in crate::e2e) struct Link {
@@ -237,20 +246,34 @@ impl Link {
     /// Receives a reply: its xid, and its results. Calls of the server are ignored.
     pub(in crate::e2e) fn receive(&mut self) -> Result<(u32, Result<Cursor, Failure>), Failure> {
         loop {
-            let mut mark = [0; 4];
-            self.stream.read_exact(&mut mark)?;
-            let length = usize::try_from(u32::from_be_bytes(mark) & 0x7fff_ffff).unwrap_or(usize::MAX);
-            if length > REPLY_BYTES_MAX {
-                return Err(Failure::Malformed);
-            }
-            let mut reply = vec![0; length];
-            self.stream.read_exact(&mut reply)?;
-            let mut reply = Cursor::new(reply);
-            let (xid, kind) = (reply.word()?, reply.word()?);
-            if kind == 1 {
-                return Ok((xid, accepted(reply)));
+            if let Message::Reply(xid, results) = self.receive_message()? {
+                return Ok((xid, results));
             }
         }
+    }
+
+    /// Receives a reply, or a call of the server.
+    pub(in crate::e2e) fn receive_message(&mut self) -> Result<Message, Failure> {
+        let mut mark = [0; 4];
+        self.stream.read_exact(&mut mark)?;
+        let length = usize::try_from(u32::from_be_bytes(mark) & 0x7fff_ffff).unwrap_or(usize::MAX);
+        if length > REPLY_BYTES_MAX {
+            return Err(Failure::Malformed);
+        }
+        let mut message = vec![0; length];
+        self.stream.read_exact(&mut message)?;
+        let mut message = Cursor::new(message);
+        match (message.word()?, message.word()?) {
+            (xid, 0) => Ok(Message::Call(xid, message)),
+            (xid, _) => Ok(Message::Reply(xid, accepted(message))),
+        }
+    }
+
+    /// Sends the answer to a call of the server.
+    pub(in crate::e2e) fn answer(&mut self, reply: &Arguments) -> Result<(), Failure> {
+        let length = u32::try_from(reply.bytes().len()).expect("replies are short");
+        self.stream.write_all(&(length | 0x8000_0000).to_be_bytes())?;
+        Ok(self.stream.write_all(reply.bytes())?)
     }
 }
 
