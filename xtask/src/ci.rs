@@ -79,7 +79,8 @@ fn readme(report: &mut Report) {
 
 fn sim(report: &mut Report) {
     let simulate = ["run", "--release", "--locked", "-p", "sim", "--bin", "soak", "--"];
-    let planted = ["test", "--locked", "-p", "sim", "--features", "planted", "--test", "trees"];
+    let planted =
+        ["test", "--locked", "-p", "sim", "--features", "planted", "--test", "trees", "--test", "quotas"];
     step(report, "sim: faults planted into the engine", 10, cargo(&planted));
     let mut run = |name: &str, minutes: u64, arguments: &[&str]| {
         step(report, name, minutes, cargo(&[&simulate[..], arguments].concat()));

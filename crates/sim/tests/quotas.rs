@@ -29,3 +29,32 @@ fn limits_and_what_owners_use_survive_every_crash() {
     }
     println!("{points} crash points");
 }
+
+/// Faults of the engine: `cargo test -p sim --features planted --test quotas`.
+#[cfg(feature = "planted")]
+mod planted {
+    use sim::proofs::model;
+    use sim::workload::Profile;
+    use volume::planted::{Fault, plant};
+
+    /// Whether a few seeds find the fault.
+    fn is_detected(fault: Fault) -> bool {
+        plant(Some(fault));
+        let wrong = (1..10).find_map(|seed| model::run(seed, 700, Profile::limited()).err());
+        plant(None);
+        if let Some(failure) = &wrong {
+            println!("{fault:?}, seed {}: {}", failure.seed, failure.wrong);
+        }
+        wrong.is_some()
+    }
+
+    #[test]
+    fn limits_without_reservations_are_detected() {
+        assert!(is_detected(Fault::ReserveNothing));
+    }
+
+    #[test]
+    fn a_forgotten_refund_is_detected() {
+        assert!(is_detected(Fault::ForgetRefund));
+    }
+}
