@@ -7,7 +7,7 @@
 
 mod rows;
 
-pub use rows::ROWS;
+pub use rows::{ROWS, TIERS};
 
 /// A published system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -142,6 +142,19 @@ impl Shape {
             Shape::Metadata { .. } => None,
         }
     }
+}
+
+/// A tier of rates that a system sells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tier {
+    /// Its name.
+    pub name: &'static str,
+    /// The system.
+    pub system: System,
+    /// Bytes that may be read a second.
+    pub read_bytes_per_s: u64,
+    /// Bytes that may be written a second.
+    pub write_bytes_per_s: u64,
 }
 
 /// A limit that a system states for itself.

@@ -30,4 +30,4 @@ fn settled(report: &Report) -> Report {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -39,6 +39,9 @@ pub struct Report {
     pub caches: String,
     /// The measurements in chronological order.
     pub results: Vec<Measurement>,
+    /// The runs at tiers of rates, and those without a limit before them.
+    #[serde(default)]
+    pub tiers: Vec<TierRun>,
     /// The comparison of two servers.
     pub comparison: Option<Comparison>,
     /// What a reader should know about the run, such as failed tests or lost client hosts.
@@ -61,6 +64,7 @@ impl Report {
             limits: Limits::default(),
             caches,
             results: Vec::new(),
+            tiers: Vec::new(),
             comparison: None,
             notes: Vec::new(),
         }
@@ -76,7 +80,8 @@ impl Report {
     pub fn failed_operations(&self) -> u64 {
         let compared = self.comparison.as_ref().and_then(|comparison| comparison.totals.as_ref());
         let compared = compared.map_or(0, |totals| totals.failed_operations);
-        self.results.iter().fold(compared, |sum, result| sum.saturating_add(result.failed_operations()))
+        let measured = self.results.iter().chain(self.tiers.iter().map(|run| &run.measurement));
+        measured.fold(compared, |sum, result| sum.saturating_add(result.failed_operations()))
     }
 
     /// Returns the limits that results exceed, and that are not marked yet.
@@ -258,6 +263,26 @@ impl Measurement {
     pub fn failed_operations(&self) -> u64 {
         self.errors.iter().fold(0, |sum, error| sum.saturating_add(error.count))
     }
+}
+
+/// A run while the server held the load to a tier, or to nothing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TierRun {
+    /// The tier. Absent for a run without a limit, which shows what tiers the machine can reach.
+    pub tier: Option<TierShare>,
+    /// The run.
+    pub measurement: Measurement,
+}
+
+/// What a run got of a tier.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TierShare {
+    /// The name of the tier, such as `oci-20`.
+    pub name: String,
+    /// What the tier lets pass in this direction.
+    pub cap_bytes_per_s: f64,
+    /// The measured bytes per second, as a fraction of that.
+    pub fraction: f64,
 }
 
 /// The slots of a session: how many of its calls can be in flight.

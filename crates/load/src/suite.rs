@@ -16,8 +16,10 @@ use crate::workload::Workload;
 
 mod machine;
 mod recipes;
+mod tiers;
 
 pub use machine::Machine;
+pub use tiers::RateLimits;
 
 /// After this many failures in a row, the remaining tests would fail too.
 const FAILURES_MAX: usize = 3;
@@ -87,14 +89,16 @@ impl Scale {
     }
 }
 
-/// Measures limits and all tests, on these hosts or else on this one, and adds the results to the report one by one. A
-/// test that fails is noted, and the next one runs. Returns how many tests failed and hosts were lost.
+/// Measures limits and all tests, on these hosts or else on this one, and adds the results to the report one by one; then, if
+/// the server's limits can be set, the tiers that the machine can reach. A test that fails is noted, and the next one runs. Returns how
+/// many tests failed and hosts were lost.
 ///
 /// # Errors
 /// If the server cannot be reached, or several tests in a row fail.
 pub fn published(
     server: &Server,
     suite: &Suite,
+    rates: Option<&mut dyn RateLimits>,
     mut hosts: Option<&mut Coordinator>,
     report: &mut Report,
     observer: &mut dyn Observer,
@@ -139,6 +143,11 @@ pub fn published(
                 }
             }
         }
+    }
+    if let Some(rates) = rates
+        && !observer.is_interrupted()
+    {
+        failures += tiers::sweep(server, suite, &machine, rates, hosts, report, observer)?;
     }
     Ok(failures)
 }

@@ -1,6 +1,6 @@
 //! The published figures, apart from the types so that either can be reviewed alone.
 
-use super::{Limit, Point, Row, Shape, Source, System, Unit};
+use super::{Limit, Point, Row, Shape, Source, System, Tier, Unit};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -56,6 +56,20 @@ const OCI_20: Limit = Limit {
     what: "20 Gb/s of the mount target",
     source: Source::Report,
 };
+
+/// A mount target of OCI File Storage with this many gigabits a second; writes have the half.
+const fn mount_target(name: &'static str, gigabits: u64) -> Tier {
+    let rate = gigabits * (1_000_000_000 / 8);
+    Tier { name, system: System::OciFileStorage, read_bytes_per_s: rate, write_bytes_per_s: rate / 2 }
+}
+
+/// The tiers of mount targets, the lowest first.
+pub const TIERS: [Tier; 4] = [
+    mount_target("oci-1", 1),
+    mount_target("oci-20", 20),
+    mount_target("oci-40", 40),
+    mount_target("oci-80", 80),
+];
 
 /// A limit of StarWind's drives.
 const fn drives(figure: f64, unit: Unit, what: &'static str) -> Option<Limit> {

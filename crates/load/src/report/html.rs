@@ -12,6 +12,7 @@ mod metadata;
 mod overlay;
 mod paired;
 mod tables;
+mod tiers;
 
 use std::fmt::Write as _;
 
@@ -46,6 +47,7 @@ pub fn page(report: &Report) -> String {
     metadata::write(report, &mut out);
     charts::mixes(report, &mut out);
     overlay::write(report, &mut out);
+    tiers::write(report, &mut out);
     charts::latencies(report, &mut out);
     charts::timelines(report, &mut out);
     tables::write(report, &mut out);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::result::{Latency, Measurement, Report, SCHEMA};
+use crate::result::{Latency, Measurement, Report, SCHEMA, TierRun};
 
 /// Why a text cannot be read as a report.
 #[derive(Debug)]
@@ -95,6 +95,10 @@ fn make_finite(report: &mut Report) {
         }
     }
     report.results.iter_mut().for_each(|measurement| make_measurement_finite(measurement, finite));
+    for TierRun { tier, measurement } in &mut report.tiers {
+        make_measurement_finite(measurement, finite);
+        tier.iter_mut().flat_map(|tier| [&mut tier.cap_bytes_per_s, &mut tier.fraction]).for_each(finite);
+    }
     let totals = report.comparison.iter_mut().filter_map(|comparison| comparison.totals.as_mut());
     totals.for_each(|totals| [&mut totals.seconds, &mut totals.warmup_seconds].into_iter().for_each(finite));
     for row in report.comparison.iter_mut().flat_map(|comparison| &mut comparison.rows) {

@@ -3,7 +3,7 @@
 use crate::published;
 use crate::report::{memory, notes, subject, units};
 use crate::result::{
-    Comparison, Host, Latency, LimitKind, Measurement, Phase, Report, Target, VERDICT_ROUNDS_MIN,
+    Comparison, Host, Latency, LimitKind, Measurement, Phase, Report, Target, TierRun, VERDICT_ROUNDS_MIN,
 };
 use crate::text;
 
@@ -16,6 +16,10 @@ pub fn render(report: &Report) -> String {
     if !report.results.is_empty() {
         out.push('\n');
         out.push_str(&results(report).render());
+    }
+    if !report.tiers.is_empty() {
+        out.push('\n');
+        out.push_str(&tiers(report).render());
     }
     let notes = notes::of(report);
     if !notes.is_empty() {
@@ -139,6 +143,23 @@ fn row(measurement: &Measurement, report: &Report) -> Vec<String> {
     cells.push(measurement.seed.to_string());
     cells.push(notes::marks(measurement, report));
     cells
+}
+
+/// Returns what was measured at tiers of rates.
+fn tiers(report: &Report) -> Table {
+    let mut table = Table::new(&["tier", "workload", "cap", "moved", "of cap", "p50", "p99", "p99.9", "max"]);
+    for TierRun { tier, measurement } in &report.tiers {
+        let mut cells = vec![
+            tier.as_ref().map_or_else(|| "none".to_owned(), |tier| printable(&tier.name)),
+            printable(&measurement.name),
+            tier.as_ref().map(|tier| units::bytes_per_second(tier.cap_bytes_per_s)).unwrap_or_default(),
+            units::bytes_per_second(measurement.bytes_per_s),
+            tier.as_ref().map(|tier| units::percent(tier.fraction)).unwrap_or_default(),
+        ];
+        cells.extend(latencies(&measurement.latency));
+        table.rows.push(cells);
+    }
+    table
 }
 
 fn phase_row(phase: &Phase) -> Vec<String> {
@@ -269,7 +290,7 @@ impl Table {
             let mut text = String::new();
             for ((place, cell), width) in line.iter().enumerate().zip(&widths) {
                 let words = place == 0
-                    || head.get(place).is_some_and(|it| *it == "corresponds to")
+                    || head.get(place).is_some_and(|it| matches!(*it, "corresponds to" | "workload"))
                     || used.get(place) == Some(&(self.head.len() - 1));
                 text.push_str(&if words { format!("{cell:width$}  ") } else { format!("{cell:>width$}  ") });
             }

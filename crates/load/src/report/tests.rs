@@ -40,10 +40,36 @@ fn same(left: &str, right: &str) {
 fn empty() -> Report {
     let mut report = sample::report();
     report.results.clear();
+    report.tiers.clear();
     report.comparison = None;
     report.agents.clear();
     report.limits = Limits::default();
     report
+}
+
+#[test]
+fn tiers_are_shown_as_fractions_with_tails() {
+    let report = sample::report();
+    let (page, text) = (page(&report), table::render(&report));
+    assert_eq!(report.tiers.len(), 3);
+    for run in &report.tiers {
+        let latency = &run.measurement.latency;
+        for ns in [latency.p50_ns, latency.p99_ns, latency.p999_ns] {
+            let shown = units::nanoseconds(ns as f64);
+            assert!(page.contains(&shown) && text.contains(&shown), "{shown}");
+        }
+        let Some(tier) = &run.tier else { continue };
+        let row = text.lines().find(|line| line.starts_with(&tier.name)).expect("a row");
+        for shown in [units::bytes_per_second(tier.cap_bytes_per_s), units::percent(tier.fraction)] {
+            assert!(row.contains(&shown) && page.contains(&shown), "{row}: {shown}");
+        }
+    }
+    assert!(!page_of_none().contains("Tiers of rates"));
+}
+
+/// Returns the page of a report without tiers.
+fn page_of_none() -> String {
+    page(&Report { tiers: Vec::new(), ..sample::report() })
 }
 
 #[test]

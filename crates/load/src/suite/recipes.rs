@@ -11,7 +11,7 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 /// Bytes in flight of all threads together.
-const IN_FLIGHT_BYTES_MAX: u64 = 128 * MIB;
+pub(super) const IN_FLIGHT_BYTES_MAX: u64 = 128 * MIB;
 
 /// Files per directory, as in Dell's report.
 const FILES_PER_DIRECTORY: u64 = 3000;
@@ -166,6 +166,11 @@ fn step(recipe: &Recipe, threads: u32, scale: Scale, machine: &Machine) -> Optio
         Shape::Metadata { .. } => return None,
     };
     Some(SuiteTest { workload, threads, depth, working_set_bytes, published: Vec::new() })
+}
+
+/// Returns the bytes of files that fit the memory of any server.
+pub(super) fn small_set(scale: Scale, machine: &Machine) -> u64 {
+    working_set(Small, scale, machine)
 }
 
 /// Returns the bytes of files, at most a quarter of the free space.

@@ -4,9 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use load::error::LoadError;
 use load::hosts::Coordinator;
+use load::published::Tier;
 use load::report::{json, table};
-use load::suite::{Scale, Suite, published};
+use load::suite::{RateLimits, Scale, Suite, published};
+use server::admin;
+use server::admin::api::types::{Kind, QosChange, QosInfo, Rate, Setting, SettingChange};
 use server::error::Error;
 
 use super::watch::Watch;
@@ -45,6 +49,12 @@ pub(crate) struct SuiteCommand {
     /// Run only the tests of these figures, separated by commas, such as dell-seq-read; the table names all figures
     #[arg(long, value_name = "FIGURE", value_delimiter = ',', value_parser = figure)]
     only: Vec<String>,
+    /// Sweep over the published tiers of rates too: limit a volume of the server with this data directory, and remove the limit in the end
+    #[arg(long, value_name = "DATA", requires = "volume")]
+    tiers: Option<PathBuf>,
+    /// The volume of the target, for --tiers; it must have no limits of its own
+    #[arg(long, value_name = "VOLUME", requires = "tiers")]
+    volume: Option<String>,
     /// Seed of random numbers [default: a new one, which is printed]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
@@ -80,6 +90,39 @@ fn figure(name: &str) -> Result<String, String> {
     }
 }
 
+/// The limits of a volume, set through the administrator's socket of its server.
+struct VolumeRates {
+    data: PathBuf,
+    volume: String,
+}
+
+impl VolumeRates {
+    /// Checks that the server serves the volume, and that it has no limits, which would be lost.
+    fn new(data: PathBuf, volume: String) -> Result<VolumeRates, Error> {
+        let path = format!("/v1/qos?kind=volume&name={}", admin::escaped(&volume));
+        let found: Vec<QosInfo> = admin::get(&data, &path)?;
+        if found.iter().any(|info| info.set != Setting::default()) {
+            return Err(Error::failed(format!(
+                "the volume {volume:?} has limits; remove them first: holdfast qos set {} --volume {volume} --reset",
+                data.display()
+            )));
+        }
+        Ok(VolumeRates { data, volume })
+    }
+}
+
+impl RateLimits for VolumeRates {
+    fn set(&mut self, tier: Option<&Tier>) -> Result<(), LoadError> {
+        let limits = tier.into_iter().flat_map(|tier| {
+            [(Rate::ReadBytes, Some(tier.read_bytes_per_s)), (Rate::WriteBytes, Some(tier.write_bytes_per_s))]
+        });
+        let set = SettingChange { reset: true, limits: limits.collect(), ..SettingChange::default() };
+        let change = QosChange { kind: Kind::Volume, name: self.volume.clone(), set };
+        let answer: Result<QosInfo, Error> = admin::ask(&self.data, "PATCH", "/v1/qos", Some(&change));
+        answer.map(drop).map_err(|error| LoadError::new(error.to_string()))
+    }
+}
+
 pub(crate) fn run(command: &SuiteCommand) -> Outcome {
     let Which::Published = command.which;
     let server = command.server.server(&command.target)?;
@@ -102,7 +145,12 @@ pub(crate) fn run(command: &SuiteCommand) -> Outcome {
     result.agents = hosts.as_ref().map(Coordinator::hosts).unwrap_or_default();
     let mut watch = Watch::new()?;
     watch.prints_results = !command.json;
-    let ran = published(&server, &suite, hosts.as_mut(), &mut result, &mut watch);
+    let mut rates = match (&command.tiers, &command.volume) {
+        (Some(data), Some(volume)) => Some(VolumeRates::new(data.clone(), volume.clone())?),
+        _ => None,
+    };
+    let rates = rates.as_mut().map(|rates| rates as &mut dyn RateLimits);
+    let ran = published(&server, &suite, rates, hosts.as_mut(), &mut result, &mut watch);
     watch.clear();
     // Results so far are kept even if the run failed.
     print(&if command.json { json::write(&result) } else { table::render(&result) });

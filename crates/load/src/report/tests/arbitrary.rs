@@ -5,7 +5,8 @@ use fastrand::Rng;
 use crate::client::Protocol;
 use crate::result::{
     Comparison, ComparisonRow, DirectoryLimits, ErrorCount, FractionOfLimit, Host, Latency, LimitKind,
-    Limits, Measurement, Phase, Report, SCHEMA, Sample, ServerCost, Slots, Steady, Target, Totals,
+    Limits, Measurement, Phase, Report, SCHEMA, Sample, ServerCost, Slots, Steady, Target, TierRun,
+    TierShare, Totals,
 };
 use crate::workload::{RateProcedure, Stability, Workload};
 
@@ -211,6 +212,15 @@ impl Arbitrary {
         }
     }
 
+    fn tier_run(&mut self) -> TierRun {
+        let tier = self.maybe(|it| TierShare {
+            name: it.text(),
+            cap_bytes_per_s: it.figure(),
+            fraction: it.figure(),
+        });
+        TierRun { tier, measurement: self.measurement() }
+    }
+
     fn target(&mut self) -> Target {
         Target {
             address: self.text(),
@@ -295,6 +305,7 @@ impl Arbitrary {
             },
             caches: self.text(),
             results: self.several(24, Self::measurement),
+            tiers: self.several(3, Self::tier_run),
             comparison: self.maybe(Self::comparison),
             notes: self.several(2, Self::text),
         }

@@ -3,7 +3,7 @@
 use crate::client::Protocol;
 use crate::result::{
     Comparison, ComparisonRow, DirectoryLimits, ErrorCount, FractionOfLimit, Host, Latency, LimitKind,
-    Limits, Measurement, Phase, Report, SCHEMA, Sample, ServerCost, Steady, Target,
+    Limits, Measurement, Phase, Report, SCHEMA, Sample, ServerCost, Steady, Target, TierRun, TierShare,
 };
 use crate::workload::{RateProcedure, Stability, Workload};
 
@@ -262,6 +262,19 @@ pub(crate) fn comparison() -> Comparison {
     }
 }
 
+/// Reads without a limit and at two tiers.
+fn tiers() -> Vec<TierRun> {
+    let run = |rate: f64, tier| {
+        let read = Workload::SequentialRead { block_bytes: 1 << 20, shared_file: false };
+        TierRun { tier, measurement: measurement("sequential read 1 MiB", read, 16, rate, 1_048_576.0) }
+    };
+    let tier = |name: &str, cap_bytes_per_s: f64, fraction| {
+        let rate = cap_bytes_per_s * fraction / 1_048_576.0;
+        run(rate, Some(TierShare { name: name.to_owned(), cap_bytes_per_s, fraction }))
+    };
+    vec![run(8400.0, None), tier("oci-1", 125e6, 0.9998), tier("oci-20", 2.5e9, 1.0012)]
+}
+
 pub(crate) fn report() -> Report {
     let mut results = Vec::new();
     streams(&mut results);
@@ -301,6 +314,7 @@ pub(crate) fn report() -> Report {
                  before each test."
             .to_owned(),
         results,
+        tiers: tiers(),
         comparison: Some(comparison()),
         notes: Vec::new(),
     }
