@@ -74,18 +74,24 @@ impl Pending {
 /// Waits for all changes; returns the first error.
 pub(crate) fn wait_for_all(pending: impl IntoIterator<Item = Pending>) -> io::Result<()> {
     // Nothing is under way any more when this returns.
-    pending.into_iter().fold(Ok(()), |result, change| {
+    let mut result = Ok(());
+    for change in pending {
         let made = change.wait();
-        result.and(made)
-    })
+        result = result.and(made);
+    }
+    result
 }
 
 /// Waits for all changes; returns the first error that does not say that an object is missing.
 fn unless_missing(pending: Vec<Pending>) -> io::Result<()> {
-    pending.into_iter().fold(Ok(()), |result, change| match change.wait() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => result,
-        made => result.and(made),
-    })
+    let mut result = Ok(());
+    for change in pending {
+        match change.wait() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            made => result = result.and(made),
+        }
+    }
+    result
 }
 
 impl Owned {
@@ -137,7 +143,8 @@ impl Owned {
         let started: Vec<_> =
             objects.map(|object| (self.start_unguarded(&object, &create), object)).collect();
         let again = [&[Step::EpochNotAbove(epoch)], &fill[..]].concat();
-        started.into_iter().fold(Ok(()), |result, (created, object)| {
+        let mut result = Ok(());
+        for (created, object) in started {
             let created = match created.wait() {
                 // An interrupted creation left it.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -145,8 +152,9 @@ impl Owned {
                 }
                 created => created,
             };
-            result.and(created)
-        })
+            result = result.and(created);
+        }
+        result
     }
 
     /// Creates an object that is changed in place.

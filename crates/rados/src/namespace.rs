@@ -220,7 +220,7 @@ impl Namespace {
             cluster: Arc::clone(&connection.cluster),
             objects: Arc::clone(&objects),
         };
-        let on_lost: OnLost = Arc::new(|why| kill(why));
+        let on_lost: OnLost = Arc::new(kill);
         let taken = Tenancy::take(Arc::clone(&objects), Arc::new(sealer), identity, Arc::clone(&on_lost));
         let tenancy = taken.map_err(|not_taken| refusal(location, not_taken))?;
         let epoch = u64::from(tenancy.epoch().0);
