@@ -28,7 +28,9 @@ pub(super) fn make(program: &Path, folder: &Path) -> Result<PathBuf, String> {
     let media = "application/vnd.oci.image.manifest.v1+json";
     let manifest = json!({"schemaVersion": 2, "mediaType": media, "config": config, "layers": [layer]});
     let mut manifest = document(&layout, &manifest, media)?;
-    manifest["annotations"] = json!({"org.opencontainers.image.ref.name": env!("CARGO_PKG_VERSION")});
+    // What podman calls the image that it loads.
+    let name = concat!("holdfast:", env!("CARGO_PKG_VERSION"));
+    manifest["annotations"] = json!({"org.opencontainers.image.ref.name": name});
     write(&layout, "index.json", json!({"schemaVersion": 2, "manifests": [manifest]}).to_string())?;
     write(&layout, "oci-layout", json!({"imageLayoutVersion": "1.0.0"}).to_string())?;
     settle(&layout, &epoch)?;
