@@ -19,7 +19,7 @@ use crate::metrics::{self, scrapes};
 use crate::monitor::answers_null;
 use crate::network::Network;
 use crate::network::kernel::Kernel;
-use crate::status::{NodeStatus, State};
+use crate::status::{NodeStatus, Phases, State, milliseconds};
 
 /// How often it is looked whether a command has ended.
 const POLL: Duration = Duration::from_millis(20);
@@ -144,7 +144,7 @@ impl Agent {
         };
         match command {
             Command::Status => Answer::Status(self.status()),
-            Command::Start { group } => done(self.serve_group(group, Duration::ZERO)),
+            Command::Start { group } => done(self.serve_group(group, Phases::default())),
             Command::Stop { group } => done(self.group(group).and_then(Handle::stop)),
             Command::Monitor { group } => self.monitor(group),
             Command::Takeover { group, from } => done(self.take_over(group, from)),
@@ -165,12 +165,13 @@ impl Agent {
         found.ok_or_else(|| format!("the agent's configuration has no group {name:?}"))
     }
 
-    fn serve_group(&self, name: &str, fenced: Duration) -> Result<(), String> {
+    /// Serves a group. `before` is how long that took which had to be done first.
+    fn serve_group(&self, name: &str, before: Phases) -> Result<(), String> {
         let group = self.group(name)?;
         if self.is_stopping.load(Ordering::SeqCst) {
             return Err("the agent is stopping".to_owned());
         }
-        group.serve(fenced)
+        group.serve(before)
     }
 
     fn monitor(&self, name: &str) -> Answer {
@@ -193,7 +194,7 @@ impl Agent {
         }
     }
 
-    /// Fences the other machine. Without that, nothing is taken over.
+    /// Fences the other machine, mounts the device, and serves the group. Without a fence, nothing is mounted or taken over.
     fn take_over(&self, name: &str, from: &str) -> Result<(), String> {
         self.group(name)?;
         if from == self.config.node {
@@ -210,7 +211,15 @@ impl Agent {
         run(&self.config.fence_command, name, from).map_err(|error| {
             format!("the machine {from:?} was not fenced, so {name:?} is not taken over: {error}")
         })?;
-        self.serve_group(name, begun.elapsed())
+        let fence_ms = milliseconds(begun.elapsed());
+        let begun = Instant::now();
+        if !self.config.mount_command.is_empty() {
+            run(&self.config.mount_command, name, from).map_err(|error| {
+                format!("the device of {name:?} was not mounted, so it is not taken over: {error}")
+            })?;
+        }
+        let mount_ms = milliseconds(begun.elapsed());
+        self.serve_group(name, Phases { fence_ms, mount_ms, ..Phases::default() })
     }
 
     fn move_group(&self, name: &str, to: &str) -> Result<(), String> {

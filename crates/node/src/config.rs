@@ -39,6 +39,9 @@ pub struct Config {
     /// The command that makes sure that the machine `{node}` writes nothing any more.
     #[serde(default)]
     pub fence_command: Vec<String>,
+    /// The command that mounts the device of the group `{group}` once the other machine is fenced; none if it needs no mounting.
+    #[serde(default)]
+    pub mount_command: Vec<String>,
     /// The command that has the cluster manager move the group `{group}` to the machine `{node}`.
     #[serde(default)]
     pub move_command: Vec<String>,
@@ -183,7 +186,8 @@ mod tests {
         let config = Config::parse(&all).unwrap();
         assert_eq!(config.socket, socket_default());
         assert_eq!(config.group[0].ports, [PORT_DEFAULT, 111]);
-        assert!(!config.fence_command.is_empty() && !config.move_command.is_empty());
+        let commands = [&config.fence_command, &config.mount_command, &config.move_command];
+        assert!(commands.iter().all(|command| !command.is_empty()));
         assert!(config.metrics.is_some());
     }
 

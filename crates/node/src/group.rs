@@ -53,7 +53,7 @@ const FINAL_EXITS: [i32; 2] = [2, 3];
 /// What happens to a group.
 enum Event {
     /// Start it, after fencing took so long.
-    Start(Duration, Sender<Answer>),
+    Start(Phases, Sender<Answer>),
     Stop(Sender<Answer>),
     /// The server of this number told something, or is gone.
     Heard(u64, Option<Report>),
@@ -151,9 +151,9 @@ impl Handle {
         let _ = self.events.send(Event::Link(has_link));
     }
 
-    /// Serves the group, and returns when clients are served. `fenced` is how long it took to fence the other machine.
-    pub(crate) fn serve(&self, fenced: Duration) -> Answer {
-        self.ask(|answer| Event::Start(fenced, answer))
+    /// Serves the group, and returns when clients are served. `before` is how long that took which had to be done first.
+    pub(crate) fn serve(&self, before: Phases) -> Answer {
+        self.ask(|answer| Event::Start(before, answer))
     }
 
     /// Stops serving the group.
@@ -217,7 +217,7 @@ impl Worker {
     fn run(mut self, events: &Receiver<Event>) {
         loop {
             match events.recv_timeout(self.patience()) {
-                Ok(Event::Start(fenced, answer)) => self.start(fenced, answer),
+                Ok(Event::Start(before, answer)) => self.start(before, answer),
                 Ok(Event::Stop(answer)) => {
                     self.stop();
                     // Nobody waits for the answer if its command was interrupted.
@@ -250,7 +250,7 @@ impl Worker {
         }
     }
 
-    fn start(&mut self, fenced: Duration, answer: Sender<Answer>) {
+    fn start(&mut self, before: Phases, answer: Sender<Answer>) {
         if let Some(running) = &mut self.running {
             if running.is_ready {
                 let _ = answer.send(Ok(()));
@@ -265,8 +265,7 @@ impl Worker {
             (status.restarts, status.starts_total) = (0, status.starts_total + 1);
         }
         let begun = Instant::now();
-        let phases = Phases { fence_ms: milliseconds(fenced), ..Phases::default() };
-        match self.launch(begun, phases) {
+        match self.launch(begun, before) {
             Ok(mut running) => {
                 running.waiting.push(answer);
                 self.running = Some(running);
@@ -408,7 +407,8 @@ impl Worker {
     fn ready(&mut self) {
         let Some(running) = &mut self.running else { return };
         running.phases.open_ms = milliseconds(running.claimed.unwrap_or(running.launched).elapsed());
-        running.phases.total_ms = running.phases.fence_ms + milliseconds(running.begun.elapsed());
+        let before = running.phases.fence_ms + running.phases.mount_ms;
+        running.phases.total_ms = before + milliseconds(running.begun.elapsed());
         running.is_ready = true;
         running._recorder = Recorder::start(&self.config, &self.addresses.network);
         let (phases, waiting) = (running.phases, std::mem::take(&mut running.waiting));

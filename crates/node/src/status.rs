@@ -68,6 +68,8 @@ pub enum State {
 pub struct Phases {
     /// Fencing the other machine; 0 if the cluster manager did.
     pub fence_ms: u64,
+    /// Mounting the device; 0 if the cluster manager did.
+    pub mount_ms: u64,
     /// From the start of the server until it had the claim on the data directory.
     pub claim_ms: u64,
     /// Ending what remained of earlier connections.
@@ -83,9 +85,10 @@ pub struct Phases {
 impl Phases {
     /// Returns their names in the order in which they follow each other, each with its milliseconds; `total` is the last.
     #[must_use]
-    pub fn named(self) -> [(&'static str, u64); 6] {
+    pub fn named(self) -> [(&'static str, u64); 7] {
         [
             ("fence", self.fence_ms),
+            ("mount", self.mount_ms),
             ("claim", self.claim_ms),
             ("connections", self.connections_ms),
             ("addresses", self.addresses_ms),

@@ -22,6 +22,7 @@ impl World {
             data: directory.clone(),
             config: None,
         };
+        let shown = directory.display().to_string();
         let words = |words: &[&str]| words.iter().map(ToString::to_string).collect();
         let config = Config {
             node: "a".to_owned(),
@@ -29,6 +30,14 @@ impl World {
             socket: directory.join("run/node.sock"),
             metrics: None,
             fence_command: words(fence),
+            mount_command: words(&[
+                "sh",
+                "-c",
+                "! test -e $1/broken && : >$1/mounted-$2",
+                "sh",
+                &shown,
+                "{group}",
+            ]),
             move_command: words(&["sh", "-c", "test \"$1 $2\" = 'home b'", "sh", "{group}", "{node}"]),
             group: vec![group],
         };
@@ -100,13 +109,20 @@ fn nothing_is_taken_over_without_fencing() {
         let Answer::Failed(reason) = world.ask(take_over("b")) else { panic!("{name}") };
         assert!(reason.contains(part), "{reason}");
         assert_eq!((world.state(), world.network.take()), (State::Stopped, Vec::new()));
+        assert!(!world.directory.join("mounted-home").exists(), "nothing is mounted either");
         world.end();
     }
     let world = World::new("fenced", &["sh", "-c", "test $1 = b", "sh", "{node}"]);
     let Answer::Failed(reason) = world.ask(take_over("a")) else { panic!() };
     assert!(reason.contains("is this machine"), "{reason}");
+    fs::write(world.directory.join("broken"), "").unwrap();
+    let Answer::Failed(reason) = world.ask(take_over("b")) else { panic!() };
+    assert!(reason.contains("was not mounted"), "{reason}");
+    assert_eq!(world.state(), State::Stopped);
+    fs::remove_file(world.directory.join("broken")).unwrap();
     assert_eq!(world.ask(take_over("b")), Answer::Done);
     assert_eq!(world.state(), State::Serving);
+    assert!(world.directory.join("mounted-home").exists());
     world.end();
 }
 

@@ -52,14 +52,14 @@ const SERVES: &str = "printf '\"claimed\"' >&0; printf '\"ready\"' >&0; exec sle
 #[test]
 fn a_start_ends_old_connections_before_it_takes_the_address_and_a_stop_gives_it_up_first() {
     let world = World::new("order", SERVES);
-    world.handle.serve(Duration::from_millis(7)).unwrap();
+    world.handle.serve(Phases { fence_ms: 7, ..Phases::default() }).unwrap();
     let status = world.handle.status();
     assert_eq!((status.state, status.restarts), (State::Serving, 0));
     assert!(status.pid.is_some());
     assert_eq!(status.last_start.unwrap().fence_ms, 7);
     let start = ["end 10.0.0.5:2049", "hold 10.0.0.5/24", "announce 10.0.0.5", "tickle 10.0.0.9:700"];
     assert_eq!(world.network.take()[..4], start);
-    world.handle.serve(Duration::ZERO).unwrap();
+    world.handle.serve(Phases::default()).unwrap();
     world.wait_until(|_| world.network.did("hold 10.0.0.5/24"));
     world.network.take();
     world.handle.stop().unwrap();
@@ -71,7 +71,7 @@ fn a_start_ends_old_connections_before_it_takes_the_address_and_a_stop_gives_it_
 #[test]
 fn a_server_that_dies_is_replaced_while_the_address_stays() {
     let world = World::new("restart", SERVES);
-    world.handle.serve(Duration::ZERO).unwrap();
+    world.handle.serve(Phases::default()).unwrap();
     let first = world.handle.status().pid.unwrap();
     let pid = rustix::process::Pid::from_raw(i32::try_from(first).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
@@ -88,13 +88,13 @@ fn a_server_that_keeps_dying_or_refuses_to_start_is_given_up() {
         // A socket that is closed with a message unread discards what was sent through it.
         "dd bs=4096 count=1 >/dev/null 2>&1; printf '\"claimed\"' >&0; exit 1",
     );
-    let reason = dies.handle.serve(Duration::ZERO).unwrap_err();
+    let reason = dies.handle.serve(Phases::default()).unwrap_err();
     assert!(reason.contains("4 times within a minute"), "{reason}");
     assert_eq!(dies.handle.status().reason, Some(reason));
     assert!(dies.network.take().contains(&"give up 10.0.0.5/24".to_owned()));
     dies.end();
     let refuses = World::new("refuses", "sleep 0.8; exit 3");
-    let reason = refuses.handle.serve(Duration::ZERO).unwrap_err();
+    let reason = refuses.handle.serve(Phases::default()).unwrap_err();
     assert!(reason.contains("refused to start"), "{reason}");
     assert_eq!((refuses.handle.status().state, refuses.handle.status().restarts), (State::Failed, 1));
     assert_eq!(
@@ -116,7 +116,7 @@ fn a_server_that_does_not_stop_is_killed_and_its_claim_released() {
         format!("{:\0<4096}", "holdfast claim 1\nnode a\nstate held\nrenewals 7\n"),
     )
     .unwrap();
-    world.handle.serve(Duration::ZERO).unwrap();
+    world.handle.serve(Phases::default()).unwrap();
     world.handle.stop().unwrap();
     let claim = fs::read_to_string(world.data.join("claim")).unwrap();
     assert!(claim.starts_with("holdfast claim 1\nnode a\nstate released\nrenewals 8\n"), "{claim}");
