@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::lab::{Lab, Peer, Version};
 use super::libnfs::Client;
 use super::{
-    Options, bench, calls, copies, delegations, full_names, homes, hostile, installed, kill, metrics,
-    package, pair, rados, rates, remove, scratch, tenants, volumes, writers,
+    Options, bench, calls, copies, delegations, full_names, homes, hostile, installed, kill, machine,
+    metrics, package, pair, rados, rates, remove, scratch, tenants, volumes, writers,
 };
 use crate::process::{self, root};
 
@@ -93,7 +93,7 @@ const ALL: &[Scenario] = &[
     Scenario { name: "full-names", seconds: 300, foreign: false, versions: &[V3], run: full_names::run },
     Scenario { name: "remove", seconds: 150, foreign: false, versions: &[V3], run: remove::run },
     Scenario { name: "hostile", seconds: 30, foreign: false, versions: &[V42], run: hostile::run },
-    Scenario { name: "package", seconds: 240, foreign: false, versions: &[V3], run: package::run },
+    Scenario { name: "package", seconds: 420, foreign: false, versions: &[V3], run: package::run },
     Scenario { name: "metrics", seconds: 150, foreign: false, versions: &[V3], run: metrics::run },
     Scenario { name: "bench", seconds: 150, foreign: false, versions: &[V3], run: bench::run },
     Scenario { name: "tenants", seconds: 150, foreign: false, versions: &[V3, V42], run: tenants::run },
@@ -133,7 +133,8 @@ pub(super) fn chosen(options: &Options) -> Vec<(&'static Scenario, Version)> {
 /// Makes what needs the network, which the scenarios' namespace lacks.
 pub(super) fn prepare(options: &Options) -> Result<(), String> {
     if chosen(options).iter().any(|(scenario, _)| scenario.name == "package") {
-        cached(package::CLEAN_ROOT, "clean-root")?;
+        cached(machine::IMAGE, "machine/image")?;
+        package::prepare()?;
     }
     Ok(())
 }

@@ -130,7 +130,7 @@ const RENEWS: &str = "printf '\"claimed\"' >&0; printf '\"ready\"' >&0; while :;
 #[test]
 fn clients_connect_again_when_a_link_that_was_gone_for_long_is_back() {
     let world = World::new("link", SERVES);
-    world.handle.serve(Duration::ZERO).unwrap();
+    world.handle.serve(Phases::default()).unwrap();
     world.handle.tell_link(false);
     world.handle.tell_link(true);
     thread::sleep(REFRESH * 5);
@@ -151,7 +151,7 @@ fn clients_connect_again_when_a_link_that_was_gone_for_long_is_back() {
 fn addresses_that_lapsed_are_taken_again_only_when_the_claim_was_renewed_since() {
     for (name, script, is_taken) in [("lapsed", SERVES, false), ("renewed", RENEWS, true)] {
         let world = World::new(name, script);
-        world.handle.serve(Duration::ZERO).unwrap();
+        world.handle.serve(Phases::default()).unwrap();
         world.network.delay(ADDRESS_LIFETIME);
         world.wait_until(|_| world.network.did("give up 10.0.0.5/24"));
         thread::sleep(REFRESH * 2);
@@ -170,7 +170,7 @@ fn a_group_whose_claim_is_not_renewed_is_shown_as_paused() {
         "printf '\"claimed\"' >&0; printf '\"ready\"' >&0; printf '{{\"renewed\":{{\"at\":{renewed}}}}}' >&0; exec sleep 60"
     );
     let world = World::new("paused", &script);
-    world.handle.serve(Duration::ZERO).unwrap();
+    world.handle.serve(Phases::default()).unwrap();
     world.wait_until(|status| status.state == State::Paused);
     let status = world.handle.status();
     assert!(status.reason.unwrap().contains("no renewal of the claim for"));
