@@ -75,11 +75,12 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   rados         on a Ceph cluster: kill -9, a takeover from a stopped server, an OSD that hangs, a full pool
   drbd          two machines that mirror a disk with DRBD; the one that serves is killed
   traps         what goes wrong with stock clients when an address moves, each provoked on purpose
+  pair-guests   two fresh machines with systemd, made a pair by the steps of docs/cluster.md: lost, fenced, given back
   kill          repeated kill -9 under two guests and libnfs; everything acknowledged must survive
 
   --nfs VERSION      mount with 3, 4.0, 4.1 or 4.2 only; each scenario has its default versions
   --server ganesha   test the scenarios themselves against nfs-ganesha, except those that kill, fill or check
-  --rounds N         rounds of `kill` and `pair`, 10 by default
+  --rounds N         rounds of `kill`, `pair` and `pair-guests`, 10 by default
   --minutes N        minutes of `fsx`; a short run by default
   --long             let `remove` use 6 GiB and a million files instead of 256 MiB and 10,000; `calls` 2,000 files
                      instead of 200, with times that say something; and `volumes` go on for ten minutes

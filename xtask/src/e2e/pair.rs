@@ -13,6 +13,7 @@ use crate::process::{self, root};
 
 mod drbd;
 mod ganesha;
+pub(super) mod guests;
 mod stalls;
 mod traps;
 
@@ -176,19 +177,14 @@ struct Pair<'l> {
     lab: &'l Lab,
     agents: [Option<Child>; 2],
     serving: usize,
+    _switch: Switch,
 }
 
 impl<'l> Pair<'l> {
     /// Makes the machines with their agents, and the data directory.
     fn make(lab: &'l Lab) -> Result<Pair<'l>, String> {
         let own = lab.namespace();
-        let ip = |words: &[&str]| process::output(Command::new("ip").args(words)).map(drop);
-        remove_cables()?;
-        // The namespace itself is a switch here, and has the address no more.
-        ip(&["addr", "del", &format!("{ADDRESS}/32"), "dev", "lo"])?;
-        ip(&["link", "add", BRIDGE, "type", "bridge"])?;
-        ip(&["link", "set", BRIDGE, "up"])?;
-        ip(&["addr", "add", OWN, "dev", BRIDGE])?;
+        let switch = Switch::make()?;
         for (name, address) in NODES {
             let node = format!("{own}-{name}");
             ip(&["netns", "add", &node])?;
@@ -198,7 +194,7 @@ impl<'l> Pair<'l> {
             ip(&["-n", &node, "link", "set", "eth0", "up"])?;
             ip(&["-n", &node, "addr", "add", address, "dev", "eth0"])?;
         }
-        let mut pair = Pair { lab, agents: [None, None], serving: 0 };
+        let mut pair = Pair { lab, agents: [None, None], serving: 0, _switch: switch };
         if lab.peer == Peer::Ganesha {
             return Ok(pair);
         }
@@ -404,11 +400,34 @@ impl Drop for Pair<'_> {
             let _ = Command::new("ip").args(["link", "del", &link(name)]).status();
             let _ = Command::new("ip").args(["netns", "del", &self.namespace(node)]).status();
         }
+    }
+}
+
+/// The scenario's namespace as a switch: a bridge, and the namespace has the server's address no more.
+struct Switch;
+
+impl Switch {
+    fn make() -> Result<Switch, String> {
+        remove_cables()?;
+        ip(&["addr", "del", &format!("{ADDRESS}/32"), "dev", "lo"])?;
+        ip(&["link", "add", BRIDGE, "type", "bridge"])?;
+        ip(&["link", "set", BRIDGE, "up"])?;
+        ip(&["addr", "add", OWN, "dev", BRIDGE])?;
+        Ok(Switch)
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
         // Other scenarios connect guests with the namespace itself, which has the address.
         let _ = remove_cables();
-        let _ = Command::new("ip").args(["link", "del", BRIDGE]).status();
-        let _ = Command::new("ip").args(["addr", "add", &format!("{ADDRESS}/32"), "dev", "lo"]).status();
+        let _ = ip(&["link", "del", BRIDGE]);
+        let _ = ip(&["addr", "add", &format!("{ADDRESS}/32"), "dev", "lo"]);
     }
+}
+
+fn ip(words: &[&str]) -> Result<(), String> {
+    process::output(Command::new("ip").args(words)).map(drop)
 }
 
 /// Removes what connected the guests of other scenarios with the namespace, or those of this one with the bridge.

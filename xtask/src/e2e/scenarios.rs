@@ -52,6 +52,9 @@ impl Scenario {
                 let seconds = if options.peer == Peer::Holdfast { 20 } else { 250 };
                 u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(seconds)
             }
+            "pair-guests" if !options.sample => {
+                u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(90)
+            }
             "kill" => u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(8),
             "remove" if options.long => 3600,
             "calls" if options.long => 900,
@@ -103,6 +106,7 @@ const ALL: &[Scenario] = &[
     Scenario { name: "rados", seconds: 180, foreign: false, versions: &[V3], run: rados::run },
     Scenario { name: "drbd", seconds: 180, foreign: false, versions: &[V3], run: pair::run_drbd },
     Scenario { name: "traps", seconds: 120, foreign: false, versions: &[V42], run: pair::run_traps },
+    Scenario { name: "pair-guests", seconds: 240, foreign: false, versions: &[V42], run: pair::guests::run },
     Scenario { name: "volumes", seconds: 120, foreign: false, versions: &[V42], run: volumes::run },
     Scenario { name: "source-tree", seconds: 450, foreign: true, versions: &[V3], run: source_tree },
 ];
@@ -132,8 +136,11 @@ pub(super) fn chosen(options: &Options) -> Vec<(&'static Scenario, Version)> {
 
 /// Makes what needs the network, which the scenarios' namespace lacks.
 pub(super) fn prepare(options: &Options) -> Result<(), String> {
-    if chosen(options).iter().any(|(scenario, _)| scenario.name == "package") {
+    let is_chosen = |name| chosen(options).iter().any(|(scenario, _)| scenario.name == name);
+    if is_chosen("package") || is_chosen("pair-guests") {
         cached(machine::IMAGE, "machine/image")?;
+    }
+    if is_chosen("package") {
         package::prepare()?;
     }
     Ok(())
