@@ -26,6 +26,7 @@ use crate::state::{Context, DurabilityToken, Peer, SharedState, StateError};
 
 pub(crate) mod client;
 pub(crate) mod expiry;
+mod guesses;
 pub(crate) mod idle_owners;
 mod newcomers;
 pub(crate) mod owner_sequence;
@@ -33,6 +34,8 @@ mod proposals;
 pub(crate) mod removal;
 mod table;
 
+#[cfg(test)]
+pub(super) use guesses::{WINDOW, WRONG_VERIFIERS_MAX};
 pub(crate) use newcomers::GivingWay;
 pub(super) use table::Clients;
 #[cfg(test)]
@@ -174,7 +177,7 @@ impl SharedState {
         let now = context.now;
         let holder = self.shares.holder(who.peer.address);
         let mut table = self.clients.write();
-        let confirmed = table.known_as(ClientProtocol::V40, who);
+        let confirmed = table.known_as(ClientProtocol::V40, who, (holder.origin(), now));
         let id = match &confirmed {
             Some(client) if client.principal != who.peer.principal && self.is_in_use(client, now) => {
                 let address = client.inner.lock().callback.clone().map(|(_, address)| address);
@@ -373,7 +376,7 @@ impl SharedState {
         let now = context.now;
         let holder = self.shares.holder(who.peer.address);
         let mut table = self.clients.write();
-        let confirmed = table.known_as(ClientProtocol::Sessions, who);
+        let confirmed = table.known_as(ClientProtocol::Sessions, who, (holder.origin(), now));
         let name = name_for(ClientProtocol::Sessions, who, confirmed.as_deref());
         let mut replaced = None;
         match (confirmed, update) {

@@ -10,6 +10,7 @@ use volume::time::Time;
 
 use crate::state::clients::Introduction;
 use crate::state::clients::client::{Client, ClientProtocol};
+use crate::state::clients::guesses::Guesses;
 use crate::state::clients::proposals::Proposals;
 use crate::state::ids::ClientId;
 use crate::state::record::{ClientRecord, LOWEST_ADDRESS, address_bytes};
@@ -62,6 +63,7 @@ pub(super) struct Table {
     unconfirmed: HashMap<ClientId, Name>,
     /// The unconfirmed clients by origin and age.
     proposals: Proposals,
+    guesses: Guesses,
     /// How many namesakes were looked at.
     #[cfg(test)]
     looked_at: std::sync::atomic::AtomicUsize,
@@ -102,16 +104,33 @@ impl Table {
     }
 
     /// Returns the confirmed client that is introduced again: the one with the same verifier and principal, wherever it
-    /// comes from, or else the one at the same address.
-    pub(super) fn known_as(&self, version: ClientProtocol, who: &Introduction<'_>) -> Option<Arc<Client>> {
+    /// comes from, unless `origin` has tried too many verifiers; or else the one at the same address.
+    pub(super) fn known_as(
+        &mut self,
+        version: ClientProtocol,
+        who: &Introduction<'_>,
+        (origin, now): (IpAddr, Time),
+    ) -> Option<Arc<Client>> {
         let there = self.names.get(&(version, Box::from(who.name), who.peer.address));
         let there = there.and_then(|named| named.confirmed.as_ref()).filter(|client| !client.is_gone());
         if let Some(same) = there.filter(|client| who.is_of(client)) {
             return Some(Arc::clone(same));
         }
-        let namesakes = || self.namesakes(version, who.name);
-        let same = namesakes().find(|client| who.is_of(client)).or(there);
-        same.or_else(|| namesakes().find(|client| client.is_at(who.peer.address))).cloned()
+        let may_try = self.guesses.may_try(origin, now);
+        let (mut here, mut is_elsewhere) = (there, false);
+        for client in self.namesakes(version, who.name) {
+            let is_here = client.is_at(who.peer.address);
+            if who.is_of(client) && (is_here || may_try) {
+                return Some(Arc::clone(client));
+            }
+            here = here.or(is_here.then_some(client));
+            is_elsewhere |= !is_here;
+        }
+        let here = here.cloned();
+        if is_elsewhere {
+            self.guesses.count(origin, now);
+        }
+        here
     }
 
     /// Makes room for an unconfirmed client of `holder`: the oldest one of its origin gives way if the origin has its

@@ -1,7 +1,7 @@
 use std::sync::atomic::Ordering;
 
 use super::*;
-use crate::state::clients::NAMESAKES_MAX;
+use crate::state::clients::{NAMESAKES_MAX, WINDOW, WRONG_VERIFIERS_MAX};
 use crate::state::record::CallbackAddress;
 
 /// The cases of RFC 8881 section 18.35.5.
@@ -137,4 +137,29 @@ fn introductions_look_at_a_bounded_number_of_namesakes() {
     assert!((1..=2 * NAMESAKES_MAX).contains(&others), "{others}");
     assert_eq!(introduce(999), ids[999], "whoever comes from its own address is known");
     assert_eq!(looked_at() - before, others);
+}
+
+/// A name is no secret, and most of a verifier can be known.
+#[test]
+fn verifiers_of_clients_elsewhere_can_be_tried_a_few_times_a_minute() {
+    let mut world = World::new();
+    let peer = |host| Peer { principal: Principal::User(0), address: IpAddr::from([192, 0, 2, host]) };
+    let introduce = |world: &World, host: u8, verifier: u32| {
+        let verifier = u64::from(verifier).to_be_bytes();
+        let who = Introduction { name: b"a name", verifier, peer: peer(host) };
+        let callback =
+            CallbackAddress { program: 0, netid: Box::default(), address: Box::default(), ident: 0 };
+        world.state.set_client_id(&world.context(), &who, callback).unwrap()
+    };
+    let (client, confirm) = introduce(&world, 1, 7);
+    world.state.confirm_client_id(&world.context(), client, confirm, &peer(1)).unwrap();
+    for wrong in 0..WRONG_VERIFIERS_MAX {
+        assert_eq!(introduce(&world, 2, 7).0, client, "{wrong} were tried");
+        assert_ne!(introduce(&world, 2, 100 + wrong).0, client);
+    }
+    assert_ne!(introduce(&world, 2, 7).0, client, "too many were tried");
+    assert_eq!(introduce(&world, 3, 7).0, client, "from another host");
+    assert_eq!(introduce(&world, 1, 7).0, client, "from its own address");
+    world.pass(WINDOW.as_secs() + 1);
+    assert_eq!(introduce(&world, 2, 7).0, client, "later");
 }
