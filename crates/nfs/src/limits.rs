@@ -17,8 +17,7 @@ pub const DIRECTORY_BYTES_MAX: u32 = volume::limits::TRANSFER_BYTES_MAX;
 /// the vector of a system call.
 pub const IN_PARTS_BYTES_MIN: usize = 16 << 10;
 
-/// The same for the average piece of such data: until it is sent, a piece keeps all of the buffer in memory that it lies in,
-/// which may be an extent.
+/// The same for the average piece of such data.
 pub const PIECE_BYTES_MIN: usize = 8 << 10;
 
 /// Bytes of a READDIR that FSINFO recommends: some thousand names, which do not delay an event loop.

@@ -155,6 +155,11 @@ impl Slice {
         Slice::new(self.bytes.clone(), self.range.start + range.start..self.range.start + range.end)
     }
 
+    /// Returns the bytes of the buffer that it keeps in memory.
+    pub fn kept_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Returns the CRC32C of `range` of it, if it was made: if the range is a [`BLOCK`] of the buffer.
     fn kept_checksum(&self, range: Range<usize>) -> Option<u32> {
         let (start, end) = (self.range.start + range.start, self.range.start + range.end);

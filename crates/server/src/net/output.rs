@@ -14,7 +14,7 @@ const PARTS_MAX: usize = 64;
 
 /// Returns the memory that a reply holds, bytes.
 pub(crate) fn held_bytes(reply: &ReplyBuffer) -> usize {
-    reply.bytes.capacity() + reply.tail_bytes()
+    reply.bytes.capacity() + reply.tail.iter().map(Slice::kept_bytes).sum::<usize>()
 }
 
 /// Replies to be sent.
@@ -30,6 +30,8 @@ pub(crate) struct Output {
     tail_written: usize,
     /// Bytes of all tails that were not sent.
     tail_bytes: usize,
+    /// Bytes of the buffers that `tails` keep in memory.
+    tail_kept: usize,
 }
 
 impl Output {
@@ -40,7 +42,7 @@ impl Output {
 
     /// Returns the bytes of memory it holds.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.bytes.capacity() + self.tail_bytes
+        self.bytes.capacity() + self.tail_kept
     }
 
     /// Appends data behind the current end of `bytes`. Returns its length.
@@ -48,7 +50,10 @@ impl Output {
         let length = tail.iter().map(|slice| slice.len()).sum();
         self.tail_bytes += length;
         let place = self.bytes.len();
-        self.tails.extend(tail.drain(..).filter(|slice| !slice.is_empty()).map(|slice| (place, slice)));
+        for slice in tail.drain(..).filter(|slice| !slice.is_empty()) {
+            self.tail_kept += slice.kept_bytes();
+            self.tails.push_back((place, slice));
+        }
         length
     }
 
@@ -99,6 +104,7 @@ impl Output {
             if self.written < *place || self.tail_written < tail.len() {
                 return;
             }
+            self.tail_kept -= tail.kept_bytes();
             self.tails.pop_front();
             self.tail_written = 0;
         }
@@ -165,6 +171,22 @@ mod tests {
             output.clear(&mut buffers);
             assert_eq!(output.held_bytes(), 0);
         }
+    }
+
+    #[test]
+    fn a_tail_counts_with_the_whole_buffer_that_it_keeps_until_it_was_sent() {
+        let mut output = Output::default();
+        let half = || Slice::new(Bytes::from(&[7_u8; 100][..]), 50..100);
+        let reply = ReplyBuffer { bytes: Vec::new(), tail: vec![half(), half()] };
+        assert_eq!(held_bytes(&reply), 200);
+        output.push(reply, &mut Buffers::new(0));
+        assert_eq!((output.unsent(), output.held_bytes()), (100, 200));
+        output.advance(49);
+        assert_eq!((output.unsent(), output.held_bytes()), (51, 200));
+        output.advance(1);
+        assert_eq!((output.unsent(), output.held_bytes()), (50, 100));
+        output.advance(50);
+        assert_eq!((output.unsent(), output.held_bytes()), (0, 0));
     }
 
     #[test]

@@ -93,8 +93,7 @@ pub enum Piece {
 }
 
 impl ReadData {
-    /// Whether the bytes have no holes, and are in pieces of at least `bytes` on average. Shorter pieces should be copied, as each
-    /// keeps its whole buffer in memory.
+    /// Whether the bytes have no holes, and are in pieces of at least `bytes` on average.
     pub fn is_in_long_pieces(&self, bytes: usize) -> bool {
         let is_data = |piece: &Piece| matches!(piece, Piece::Data { .. });
         self.pieces.len().saturating_mul(bytes) <= self.count + bytes && self.pieces.iter().all(is_data)
@@ -115,9 +114,13 @@ impl Piece {
         self.len() == 0
     }
 
-    /// The bytes; `None` for a hole.
+    /// The bytes; `None` for a hole. If they are less than half of their buffer, they are copied, since a slice keeps all of its
+    /// buffer in memory until a client has taken it.
     pub fn into_slice(self) -> Option<Slice> {
         match self {
+            Piece::Data { bytes, start, end } if bytes.len() > 2 * (end - start) => {
+                Some(Bytes::from(&bytes[start..end]).into())
+            }
             Piece::Data { bytes, start, end } => Some(Slice::new(bytes, start..end)),
             Piece::Zeros(_) => None,
         }

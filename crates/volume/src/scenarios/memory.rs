@@ -8,8 +8,9 @@ use crate::api::attributes::SetAttributes;
 use crate::api::ids::{Cookie, Ino};
 use crate::api::quotas::QuotaKind;
 use crate::api::request::{Access, Durable, Error, Request};
-use crate::api::results::{CreateHow, Stability};
+use crate::api::results::{CreateHow, Piece, Stability};
 use crate::background::Progress;
+use crate::bytes::Slice;
 use crate::cache::blocks::GROUP_BYTES;
 use crate::encoding::key;
 use crate::encoding::key::FIRST;
@@ -296,6 +297,42 @@ fn pieces_of_many_extents_are_too_short_to_keep_these_in_memory() {
     assert!(!read.is_in_long_pieces(2000) && read.is_in_long_pieces(1000));
     let read = world.run(|v, r| v.read(r, whole, 0, 40 << 14)).unwrap();
     assert!(read.is_in_long_pieces(GROUP_BYTES));
+}
+
+#[test]
+fn a_slice_of_what_was_read_keeps_at_most_twice_its_length_in_memory() {
+    const KIB: usize = 1 << 10;
+    let buffer_bytes = |piece: &Piece| match piece {
+        Piece::Data { bytes, .. } => bytes.len(),
+        Piece::Zeros(_) => panic!("the file has no holes"),
+    };
+    let mut world = World::roomy();
+    let file = world.file("f");
+    let data: Vec<u8> = (0..=250).cycle().take(2 * EXTENT_BYTES_MAX).collect();
+    world.write_unstable(file, 0, &data);
+    for stage in ["unstable", "saved"] {
+        let mut kept = |offset: usize, count: usize| {
+            let length = u32::try_from(count).unwrap();
+            let read = world.run(|v, r| v.read(r, file, offset as u64, length)).unwrap();
+            let buffers: usize = read.pieces.iter().map(buffer_bytes).sum();
+            let slices: Vec<Slice> = read.pieces.into_iter().filter_map(Piece::into_slice).collect();
+            assert!(slices.concat() == data[offset..offset + count], "{offset}, {count}, {stage}");
+            let lengths: Vec<(usize, usize)> =
+                slices.iter().map(|slice| (slice.len(), slice.kept_bytes())).collect();
+            assert!(
+                lengths.iter().all(|(length, kept)| *kept <= 2 * length),
+                "{lengths:?} at {offset}, {stage}"
+            );
+            (lengths.iter().map(|(_, kept)| kept).sum::<usize>(), buffers)
+        };
+        for (offset, count) in [(0, 16 * KIB), (5000, 16 * KIB), (4096, 60 * KIB), (120 * KIB, 32 * KIB)] {
+            let (kept, buffers) = kept(offset, count);
+            assert!(kept == count && buffers > 2 * count, "{kept} of {buffers} are kept for {count}");
+        }
+        assert_eq!(kept(1000, 64 * KIB).0, 128 * KIB, "half of a buffer is not copied");
+        assert_eq!(kept(0, 256 * KIB).0, 256 * KIB, "whole buffers are not copied");
+        world.write_back();
+    }
 }
 
 #[test]
