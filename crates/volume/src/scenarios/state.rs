@@ -157,7 +157,6 @@ fn deferred_state_precedes_the_next_change_and_costs_nothing_if_it_is_deleted_be
 fn deferred_state_is_bounded() {
     let world = World::new();
     let value = vec![7; STATE_VALUE_BYTES_MAX];
-    assert_eq!(defer(&world, &[1; STATE_KEY_BYTES_MAX + 1], &value), Err(Error::Invalid));
     assert_eq!(defer(&world, b"key", &[7; STATE_VALUE_BYTES_MAX + 1]), Err(Error::Invalid));
     let before = world.volume.committer.last_queued().0;
     for number in 0..100_u8 {
