@@ -1,7 +1,7 @@
 //! Traps of TCP.
 
 use std::io::{ErrorKind, Read as _};
-use std::net::TcpStream;
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt;
 
-use super::super::super::client::rpc::{NFS3, PATIENCE};
+use super::super::super::client::rpc::{Link, NFS3, PATIENCE};
 use super::super::{ADDRESS6, Blow, NODES, Pair, link};
 use super::{FIRST_SYN, NOTICED, OWN_PORT, RECORDED, Seen, call, connect, expect, null, seen, ways};
 use crate::e2e::lab::{ADDRESS, PORT};
@@ -52,8 +52,7 @@ pub(super) fn kept(pair: &mut Pair<'_>) -> Result<String, String> {
     go_on()?;
     let mut clients = Vec::new();
     for way in ways() {
-        let client = connect(way, OWN_PORT, PATIENCE);
-        let mut client = client.map_err(|error| format!("cannot connect: {error}"))?;
+        let mut client = connect_at_last(way, OWN_PORT)?;
         client.stream.read_exact(&mut [0]).map_err(|error| format!("the careless server: {error}"))?;
         clients.push(client);
     }
@@ -86,6 +85,20 @@ pub(super) fn kept(pair: &mut Pair<'_>) -> Result<String, String> {
         null(&mut client.map_err(|error| format!("cannot connect with {} again: {error}", way.1))?)?;
     }
     Ok(format!("answered after {} ms", begun.elapsed().as_millis()))
+}
+
+/// Connects with an address that was moved without telling the neighbours, who may know the earlier machine for a moment.
+fn connect_at_last(way: (IpAddr, SocketAddr), port: u16) -> Result<Link, String> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match connect(way, port, FIRST_SYN) {
+            Ok(link) => return Ok(link),
+            Err(error) if Instant::now() > end => {
+                return Err(format!("cannot connect with {}: {error}", way.1));
+            }
+            Err(_) => thread::sleep(Duration::from_millis(50)),
+        }
+    }
 }
 
 /// Closes a connection without telling its other end, which the kernel of a client does that is cut off for long.
