@@ -13,7 +13,6 @@ use crate::process::{self, root};
 
 mod drbd;
 mod ganesha;
-pub(super) mod guests;
 mod stalls;
 mod traps;
 
@@ -177,14 +176,19 @@ struct Pair<'l> {
     lab: &'l Lab,
     agents: [Option<Child>; 2],
     serving: usize,
-    _switch: Switch,
 }
 
 impl<'l> Pair<'l> {
     /// Makes the machines with their agents, and the data directory.
     fn make(lab: &'l Lab) -> Result<Pair<'l>, String> {
         let own = lab.namespace();
-        let switch = Switch::make()?;
+        let ip = |words: &[&str]| process::output(Command::new("ip").args(words)).map(drop);
+        remove_cables()?;
+        // The namespace itself is a switch here, and has the address no more.
+        ip(&["addr", "del", &format!("{ADDRESS}/32"), "dev", "lo"])?;
+        ip(&["link", "add", BRIDGE, "type", "bridge"])?;
+        ip(&["link", "set", BRIDGE, "up"])?;
+        ip(&["addr", "add", OWN, "dev", BRIDGE])?;
         for (name, address) in NODES {
             let node = format!("{own}-{name}");
             ip(&["netns", "add", &node])?;
@@ -194,7 +198,7 @@ impl<'l> Pair<'l> {
             ip(&["-n", &node, "link", "set", "eth0", "up"])?;
             ip(&["-n", &node, "addr", "add", address, "dev", "eth0"])?;
         }
-        let mut pair = Pair { lab, agents: [None, None], serving: 0, _switch: switch };
+        let mut pair = Pair { lab, agents: [None, None], serving: 0 };
         if lab.peer == Peer::Ganesha {
             return Ok(pair);
         }
@@ -400,34 +404,11 @@ impl Drop for Pair<'_> {
             let _ = Command::new("ip").args(["link", "del", &link(name)]).status();
             let _ = Command::new("ip").args(["netns", "del", &self.namespace(node)]).status();
         }
-    }
-}
-
-/// The scenario's namespace as a switch: a bridge, and the namespace has the server's address no more.
-struct Switch;
-
-impl Switch {
-    fn make() -> Result<Switch, String> {
-        remove_cables()?;
-        ip(&["addr", "del", &format!("{ADDRESS}/32"), "dev", "lo"])?;
-        ip(&["link", "add", BRIDGE, "type", "bridge"])?;
-        ip(&["link", "set", BRIDGE, "up"])?;
-        ip(&["addr", "add", OWN, "dev", BRIDGE])?;
-        Ok(Switch)
-    }
-}
-
-impl Drop for Switch {
-    fn drop(&mut self) {
         // Other scenarios connect guests with the namespace itself, which has the address.
         let _ = remove_cables();
-        let _ = ip(&["link", "del", BRIDGE]);
-        let _ = ip(&["addr", "add", &format!("{ADDRESS}/32"), "dev", "lo"]);
+        let _ = Command::new("ip").args(["link", "del", BRIDGE]).status();
+        let _ = Command::new("ip").args(["addr", "add", &format!("{ADDRESS}/32"), "dev", "lo"]).status();
     }
-}
-
-fn ip(words: &[&str]) -> Result<(), String> {
-    process::output(Command::new("ip").args(words)).map(drop)
 }
 
 /// Removes what connected the guests of other scenarios with the namespace, or those of this one with the bridge.
