@@ -87,7 +87,7 @@ type Value<'t> = toml::Spanned<DeValue<'t>>;
 struct Reader<'t> {
     text: &'t str,
     mistakes: Vec<Mistake>,
-    /// The groups so far, and whose each address is, to find what is there twice.
+    /// The groups so far and the owner of each address, to find duplicates.
     names: BTreeSet<Name>,
     sockets: BTreeMap<SocketAddr, String>,
 }

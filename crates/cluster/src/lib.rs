@@ -18,7 +18,7 @@
 //! - **After a seal, nobody with a lower epoch changes anything**, however late its calls arrive.
 //!
 //! Which node is *meant* to serve each group is another matter, and does no harm if nodes disagree about it for a moment: a
-//! [`plan`] follows from the [`Membership`] of the cluster, the groups of its [`ClusterConfig`], and who is there.
+//! [`plan`] follows from the [`Membership`] of the cluster, the groups of its [`ClusterConfig`], and the nodes that are up.
 //!
 //! The reasons for the times are in `docs/decisions/2026-11-25-leases-of-groups.md`.
 

@@ -46,7 +46,7 @@ pub enum Command {
     Undrain(Name),
     /// Declares that a node is off. Others take its groups without waiting, so it must be.
     Fence(Name),
-    /// Moves a group to a node, where it stays while that node is there.
+    /// Moves a group to a node, where it stays while that node is up.
     Move(Name, Name),
     /// Replaces the groups.
     Apply(ClusterConfig),

@@ -1,10 +1,10 @@
-//! What a node knows of the moment: who is there, and who serves what.
+//! What a node knows at the moment: which nodes are up, and what each serves.
 
 use std::collections::BTreeMap;
 
 use crate::name::Name;
 
-/// Whether a node is there, as others see it.
+/// Whether a node is up, as others see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// It has been there for a while.

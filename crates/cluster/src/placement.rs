@@ -1,4 +1,4 @@
-//! Which node serves which group: a plan that follows from who is there, and what administrators want.
+//! Which node serves which group: a plan that follows from the nodes that are up and from what administrators want.
 //!
 //! Each node makes the plan for itself. Owners offer the groups that it moves away from them, and others take what nobody has;
 //! that two nodes see different things for a moment does no harm, since leases decide.
@@ -114,7 +114,7 @@ impl<'v> View<'v> {
         if active.is_empty() { present } else { active }
     }
 
-    /// Returns the node that serves a group, if it is there.
+    /// Returns the node that serves a group, if it is up.
     fn owner(&self, group: &Name) -> Option<&'v Name> {
         let owner = self.observed.owners.get(group)?;
         let is_member = self.membership.duty(owner).is_some();

@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn tiers_are_measured_as_far_as_the_machine_reaches() {
         let (mut rates, mut report) = (Noted::default(), report());
-        // Without a limit, and at 1 and 20 Gb/s, of which writes have the half.
+        // Without a limit, and at 1 and 20 Gb/s; writes have half of that.
         let mut found = [2.4e9, 62.0e6, 1.25e9].into_iter();
         let mut measure = |_: &mut dyn Observer| Ok(measured(found.next().expect("three runs")));
         climb(Direction::Write, &mut rates, &mut measure, &mut report, &mut Silent).unwrap();
