@@ -9,11 +9,13 @@ pub(crate) fn usage(text: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Counts the steps that have run.
+/// The steps that have run.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     passed: usize,
     failed: usize,
+    /// The first line of each step's result.
+    results: Vec<String>,
 }
 
 impl Report {
@@ -33,21 +35,27 @@ impl Report {
             other => other,
         };
         let seconds = elapsed.as_secs_f64();
-        match outcome {
+        let result = match outcome {
             Ok(note) => {
                 self.passed += 1;
                 let colon = if note.is_empty() { "" } else { ": " };
-                println!("PASS {name} in {seconds:.1} s{colon}{note}");
+                format!("PASS {name} in {seconds:.1} s{colon}{note}")
             }
             Err(why) => {
                 self.failed += 1;
-                println!("FAIL {name} in {seconds:.1} s: {why}");
+                format!("FAIL {name} in {seconds:.1} s: {why}")
             }
-        }
+        };
+        println!("{result}");
+        self.results.extend(result.lines().next().map(str::to_owned));
     }
 
-    /// Prints the counts as the last line.
+    /// Prints every result again, for those who see only the end of a long output, and the counts as the last line.
     pub(crate) fn finish(self) -> ExitCode {
+        println!("==== results");
+        for result in &self.results {
+            println!("{result}");
+        }
         println!("{} passed, {} failed", self.passed, self.failed);
         if self.failed == 0 && self.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }

@@ -118,8 +118,8 @@ pub(super) struct Lab {
 }
 
 impl Lab {
-    /// Prepares a test bed without a server. Removes what an earlier run left; if another run uses the folder now, this one
-    /// takes another folder.
+    /// Prepares a test bed without a server. Removes what an earlier run or scenario left; if another run uses the folder now,
+    /// this one takes another folder.
     pub(super) fn new(
         options: &Options,
         namespace: &str,
@@ -151,7 +151,14 @@ impl Lab {
             let built = target_directory().join("release/holdfast");
             fs::copy(&built, lab.binary()).map_err(process::at(&built))?;
         }
+        lab.renew_network()?;
         Ok(lab)
+    }
+
+    /// Gives the namespace the server's address alone, without the links, addresses and routes that a scenario has made.
+    pub(super) fn renew_network(&self) -> Result<(), String> {
+        let guest = root().join("e2e/guest");
+        process::output(Command::new(guest).args(["net", "reset", &self.namespace])).map(drop)
     }
 
     /// The network namespace of the server and the guests.

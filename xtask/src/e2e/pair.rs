@@ -183,7 +183,6 @@ impl<'l> Pair<'l> {
     fn make(lab: &'l Lab) -> Result<Pair<'l>, String> {
         let own = lab.namespace();
         let ip = |words: &[&str]| process::output(Command::new("ip").args(words)).map(drop);
-        remove_cables()?;
         // The namespace itself is a switch here, and has the address no more.
         ip(&["addr", "del", &format!("{ADDRESS}/32"), "dev", "lo"])?;
         ip(&["link", "add", BRIDGE, "type", "bridge"])?;
@@ -395,29 +394,17 @@ impl<'l> Pair<'l> {
 
 impl Drop for Pair<'_> {
     fn drop(&mut self) {
-        for (node, (name, _)) in NODES.into_iter().enumerate() {
+        for node in 0..NODES.len() {
             // A machine without processes needs no signal.
             let _ = self.signal_all(node, "KILL");
             if let Some(mut agent) = self.agents[node].take() {
                 process::stop(&mut agent);
             }
-            let _ = Command::new("ip").args(["link", "del", &link(name)]).status();
             let _ = Command::new("ip").args(["netns", "del", &self.namespace(node)]).status();
         }
-        // Other scenarios connect guests with the namespace itself, which has the address.
-        let _ = remove_cables();
-        let _ = Command::new("ip").args(["link", "del", BRIDGE]).status();
-        let _ = Command::new("ip").args(["addr", "add", &format!("{ADDRESS}/32"), "dev", "lo"]).status();
+        // The scenario goes on without machines.
+        let _ = self.lab.renew_network();
     }
-}
-
-/// Removes what connected the guests of other scenarios with the namespace, or those of this one with the bridge.
-fn remove_cables() -> Result<(), String> {
-    let shown = process::output(Command::new("ip").args(["-brief", "link", "show", "type", "tun"]))?;
-    for cable in shown.lines().filter_map(|line| line.split_whitespace().next()) {
-        process::output(Command::new("ip").args(["link", "del", cable]))?;
-    }
-    Ok(())
 }
 
 /// The machine's end of the network cable, in the switch.

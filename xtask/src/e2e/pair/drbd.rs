@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{BETWEEN, BRIDGE, Blow, OWN, mark, remove_cables, stalls};
+use super::{BETWEEN, BRIDGE, Blow, OWN, mark, stalls};
 use crate::e2e::Options;
 use crate::e2e::lab::{ADDRESS, Lab};
 use crate::process;
@@ -20,16 +20,13 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 pub(in crate::e2e) fn run(lab: &mut Lab, _: &Options) -> Result<String, String> {
     let ip = |words: &[&str]| process::output(Command::new("ip").args(words)).map(drop);
-    remove_cables()?;
     // The namespace is a switch here, and has the address no more.
     ip(&["addr", "del", &format!("{ADDRESS}/32"), "dev", "lo"])?;
     ip(&["link", "add", BRIDGE, "type", "bridge"])?;
     ip(&["link", "set", BRIDGE, "up"])?;
     ip(&["addr", "add", OWN, "dev", BRIDGE])?;
     let outcome = take_over(lab);
-    let _ = remove_cables();
-    let _ = ip(&["link", "del", BRIDGE]);
-    let _ = ip(&["addr", "add", &format!("{ADDRESS}/32"), "dev", "lo"]);
+    lab.renew_network()?;
     let outcome = outcome?;
     // What the lab closes is an empty data directory: the group's was on the machines.
     lab.start()?;
