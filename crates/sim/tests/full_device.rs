@@ -24,3 +24,9 @@ fn limits_of_a_file_are_not_a_full_device() {
 fn a_full_device_with_one_spare_segment_is_cleaned() {
     full_device::run(459_640_776_714, 15).unwrap_or_else(|wrong| panic!("{wrong}"));
 }
+
+/// With this seed, the volume has a limit at the end, which the proof once took for space that was lost.
+#[test]
+fn a_limit_of_the_volume_is_no_lost_space() {
+    full_device::run(459_700_284_160, 15).unwrap_or_else(|wrong| panic!("{wrong}"));
+}

@@ -37,8 +37,8 @@ fn trees_that_are_acknowledged_early_are_detected() {
     assert!((1..20).any(|seed| trees::run(seed, &plan).is_err()));
 }
 
-/// Faults of the engine: `cargo test -p sim --features planted --test trees`.
-#[cfg(feature = "planted")]
+/// Faults of the engine, which a release build lacks.
+#[cfg(debug_assertions)]
 mod planted {
     use sim::proofs::trees::{self, Plan};
     use volume::planted::{Fault, plant};

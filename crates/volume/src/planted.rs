@@ -1,6 +1,7 @@
-//! Faults that the simulator plants into the engine, to prove that it finds them. Without the feature `planted` there are none.
+//! Faults that the simulator plants into the engine, to prove that it finds them. There are none but in builds for tests: with
+//! debug assertions and the feature `memory`.
 
-#[cfg(feature = "planted")]
+#[cfg(all(debug_assertions, feature = "memory"))]
 use std::cell::Cell;
 
 /// A fault.
@@ -14,25 +15,25 @@ pub enum Fault {
     ForgetRefund,
 }
 
-#[cfg(feature = "planted")]
+#[cfg(all(debug_assertions, feature = "memory"))]
 thread_local! {
     static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
 }
 
 /// Plants a fault into all volumes that this thread uses, or removes it.
-#[cfg(feature = "planted")]
+#[cfg(all(debug_assertions, feature = "memory"))]
 pub fn plant(fault: Option<Fault>) {
     PLANTED.set(fault);
 }
 
 /// Whether this fault is planted.
-#[cfg(feature = "planted")]
+#[cfg(all(debug_assertions, feature = "memory"))]
 pub(crate) fn is_planted(fault: Fault) -> bool {
     PLANTED.get() == Some(fault)
 }
 
 /// Whether this fault is planted: none is.
-#[cfg(not(feature = "planted"))]
+#[cfg(not(all(debug_assertions, feature = "memory")))]
 pub(crate) const fn is_planted(_: Fault) -> bool {
     false
 }

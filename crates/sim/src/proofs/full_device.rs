@@ -2,6 +2,7 @@
 //! again, and a crash at any of these moments takes back nothing that a reply has shown.
 
 use volume::media::Media;
+use volume::quota::Owner;
 use volume::request::{Access, Credentials, Journaled, Request};
 use volume::time::Time;
 
@@ -123,6 +124,12 @@ fn release_all(run: &mut Run, workload: &mut Workload) -> Result<(), String> {
     Err("orphans that nobody holds stay on a full device".to_owned())
 }
 
+/// Removes the limit of the volume, which would show as space that is not free.
+fn unlimit(run: &mut Run, workload: &mut Workload) -> Result<(), String> {
+    let call = Call::EngineOnly(EngineOnlyOp::SetQuota { owner: Owner::VOLUME, limits: None });
+    run.step(Event::Call(workload.operation(call)))
+}
+
 /// Removes a file of a volume that was opened on a full device.
 fn remove_after_opening(run: &Run, volume: &volume::Volume) -> Result<(), String> {
     let credentials = Credentials::root();
@@ -207,6 +214,7 @@ pub fn run_on(seed: u64, most: usize, fault: Option<Fault>) -> Result<Tally, Str
     while remove_one(&mut run, &mut workload)? {}
     release_all(&mut run, &mut workload)?;
     points += crash(&run, most, &mut random)?;
+    unlimit(&mut run, &mut workload)?;
     forget(&mut run);
     run_background(&mut run)?;
     let after = free(&run)?;

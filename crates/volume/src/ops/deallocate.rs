@@ -8,10 +8,8 @@ use crate::encoding::record::{ExtentMapping, Source};
 use crate::file::extent_map::replaceable;
 use crate::file::inodes::LockedInode;
 use crate::limits::{FILE_BYTES_MAX, HOLE_BYTES_MAX, MAP_BYTES_PER_ENTRY_MAX, PENDING_TRUNCATIONS_MAX};
-use crate::quotas::Owners;
 use crate::transaction::attempt::{Attempt, Stop};
 use crate::transaction::change::Change;
-use crate::transaction::growth::of_bytes;
 use crate::transaction::objects::signed;
 use crate::volume::Volume;
 
@@ -40,8 +38,9 @@ impl Volume {
                     least
                 };
                 // As for the device, the room of limits is there, but not reserved. A quota is named as the reason if there is one.
-                drop(self.reserve_growth(request, Owners::of(state.record()), of_bytes(holes))?);
+                drop(self.reserve_replacing(request, &state, (offset, end), holes)?);
                 if holes > free {
+                    self.require_saved(&state, (offset, end))?;
                     return Err(fail(Error::NoSpace));
                 }
             }

@@ -398,6 +398,22 @@ fn unstable_data_of_the_superuser_above_a_limit_can_be_replaced() {
 }
 
 #[test]
+fn what_is_unstable_is_no_hole_to_allocate() {
+    let world = World::new();
+    let pool = Arc::clone(world.volume.pool());
+    let volume = volume(&pool);
+    let (one, root) = (Caller::new(1001, 101), Caller::root());
+    set(&volume, user(1001), hard(Some(10_000), None));
+    let file = one.create(&volume, "file").unwrap();
+    let allocate = |length| move |v: &Volume, r: &Request<'_>| v.allocate(r, file, 0, length);
+    for who in [&one, &root] {
+        who.write(&volume, file, 0, 10_000, Stability::Unstable).unwrap();
+        one.run(&volume, allocate(10_000)).unwrap();
+        assert_eq!(one.run(&volume, allocate(10_001)).map(drop), Err(Error::QuotaExceeded));
+    }
+}
+
+#[test]
 fn a_file_is_given_away_for_which_more_is_reserved_than_it_takes() {
     let world = World::new();
     let pool = Arc::clone(world.volume.pool());

@@ -150,16 +150,25 @@ impl Volume {
         &self,
         claim: &Claim,
         state: &InodeState,
-        (start, end): (u64, u64),
+        range: (u64, u64),
     ) -> Result<Growth<'_>, Stop> {
         self.try_reserve(claim).map_err(|refusal| {
             let is_final = matches!(refusal, Refusal::NoSpace | Refusal::Quota(_));
-            if is_final && state.dirty.overlapping(start, end).next().is_some() {
-                self.write_back.request(state.id);
-                return Error::ObjectBusy.into();
-            }
-            self.stop_after(refusal, claim)
+            let saved = if is_final { self.require_saved(state, range) } else { Ok(()) };
+            saved.err().map_or_else(|| self.stop_after(refusal, claim), Stop::from)
         })
+    }
+
+    /// Has the unstable data of a range of a file written back.
+    ///
+    /// # Errors
+    /// `ObjectBusy` if there is some.
+    pub(crate) fn require_saved(&self, state: &InodeState, (start, end): (u64, u64)) -> Result<(), Error> {
+        if state.dirty.overlapping(start, end).next().is_none() {
+            return Ok(());
+        }
+        self.write_back.request(state.id);
+        Err(Error::ObjectBusy)
     }
 
     fn reserve_claim(&self, claim: &Claim) -> Result<Growth<'_>, Stop> {
