@@ -12,10 +12,10 @@ pub(crate) const HELP: &str = "\
 cargo xtask ci STAGE...|all: run stages as continuous integration does, in the order given.
 
   smoke   formatting, lints without a warning, tidy
-  readme  the commands of README.md, in a clean clone
+  readme  the commands of README.md
   test    every test of the workspace
   sim     the reference model, simulated crashes, NFSv4 clients and takeovers, with fixed and fresh seeds
-  fuzz    each parser for 20 seconds, from golden messages and from random bytes; then libFuzzer (needs a C++ compiler)
+  fuzz    each parser for 10 seconds, from golden messages and from random bytes; then libFuzzer (needs a C++ compiler)
   instructions
           instructions per operation, compared with docs/instructions.json (needs valgrind)
   perf    every measurement for a moment: each must run, and no operation may fail
@@ -79,9 +79,6 @@ fn readme(report: &mut Report) {
 
 fn sim(report: &mut Report) {
     let simulate = ["run", "--release", "--locked", "-p", "sim", "--bin", "soak", "--"];
-    let planted =
-        ["test", "--locked", "-p", "sim", "--features", "planted", "--test", "trees", "--test", "quotas"];
-    step(report, "sim: faults planted into the engine", 10, cargo(&planted));
     let mut run = |name: &str, minutes: u64, arguments: &[&str]| {
         step(report, name, minutes, cargo(&[&simulate[..], arguments].concat()));
     };
@@ -101,9 +98,9 @@ fn sim(report: &mut Report) {
 fn fuzz(report: &mut Report) {
     let manifest = "fuzz/Cargo.toml";
     let build = ["build", "--release", "--locked", "--manifest-path", manifest];
-    step(report, "fuzz: build", 5, cargo(&build));
-    let all = ["run", "--release", "--locked", "--manifest-path", manifest, "--", "all", "--seconds", "20"];
-    step(report, "fuzz: every target", 8, cargo(&all));
+    step(report, "fuzz: build", 8, cargo(&build));
+    let all = ["run", "--release", "--locked", "--manifest-path", manifest, "--", "all", "--seconds", "10"];
+    step(report, "fuzz: every target", 5, cargo(&all));
     let budget = Duration::from_secs(8 * 60);
     report.step("fuzz: libFuzzer", budget, || guided::run_all(GUIDED_SECONDS));
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`ci`] | the stages of continuous integration and their time budgets |
 //! | [`tidy`] | rules about the tree that no compiler checks |
-//! | [`readme`] | runs the commands of `README.md` in a clean clone |
+//! | [`readme`] | runs the commands of `README.md` |
 //! | [`guided`] | coverage-guided fuzzing with libFuzzer |
 //! | [`e2e`] | a real Linux client in User-Mode-Linux guests, against the release binary |
 //! | [`conformance`] | pynfs against the release binary |

@@ -1,5 +1,5 @@
-//! Runs the commands of `README.md` in a clean clone, as a newcomer would. The first one must serve; the second one must be
-//! the command of the stage `test`. Those on volumes must work while the first one serves.
+//! Runs the commands of `README.md`, as a newcomer would. The first one must serve; the second one must be the command of the
+//! stage `test`. Those on volumes must work while the first one serves.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -25,23 +25,25 @@ const MOUNTS: [&str; 2] = ["sudo mount -t nfs -o vers=3", "sudo mount_nfs -o ver
 /// Time limit from SIGTERM to exit.
 const STOP: Duration = Duration::from_secs(20);
 
-/// Clones the repository and runs the commands of its README. The build takes most of `budget`.
+/// The beginning of the first command.
+const RUN: &str = "cargo run ";
+
+/// Runs the commands in an empty folder, which gets the data that a newcomer's clone would. The build takes most of `budget`.
 pub(crate) fn check(budget: Duration) -> Result<String, String> {
     let end = Instant::now() + budget;
     let scratch = target_directory().join("readme");
     let _ = fs::remove_dir_all(&scratch);
-    fs::create_dir_all(&scratch).map_err(process::at(&scratch))?;
-    let clone = scratch.join("clone");
-    process::output(Command::new("git").args(["clone", "--quiet"]).arg(root()).arg(&clone))?;
-    let readme = clone.join("README.md");
+    let folder = scratch.join("folder");
+    fs::create_dir_all(&folder).map_err(process::at(&folder))?;
+    let readme = root().join("README.md");
     let text = fs::read_to_string(&readme).map_err(process::at(&readme))?;
     let [serve, test] = commands(&text)?;
     if test != format!("cargo {}", TEST.join(" ")) {
         return Err(format!("README.md says `{test}`, but the stage `test` runs `cargo {}`", TEST.join(" ")));
     }
     let log = scratch.join("log");
-    let mut server = start(&serve, &clone, &log)?;
-    let outcome = wait_until_ready(&mut server, &log, end).and_then(|()| use_volumes(&text, &clone));
+    let mut server = start(&serve, &folder, &log)?;
+    let outcome = wait_until_ready(&mut server, &log, end).and_then(|()| use_volumes(&text, &folder));
     let output = fs::read_to_string(&log).unwrap_or_default();
     let outcome = outcome.and_then(|()| stop(&mut server)).and_then(|()| {
         let missing = MOUNTS.iter().find(|mount| !output.contains(**mount));
@@ -71,7 +73,7 @@ fn blocks(readme: &str, heading: &str) -> Result<Vec<String>, String> {
 }
 
 /// Runs the commands on volumes, while the server runs; `top` for one table.
-fn use_volumes(readme: &str, clone: &Path) -> Result<(), String> {
+fn use_volumes(readme: &str, folder: &Path) -> Result<(), String> {
     let blocks = blocks(readme, VOLUMES)?;
     let commands: Vec<&str> = blocks.iter().flat_map(|block| block.lines()).collect();
     for verb in ["create", "resize", "delete"] {
@@ -86,14 +88,15 @@ fn use_volumes(readme: &str, clone: &Path) -> Result<(), String> {
         let once = if arguments.starts_with("top ") { " --count 1" } else { "" };
         let binary = target_directory().join("release/holdfast");
         let line = format!("exec \"$0\" {arguments}{once}");
-        process::output(Command::new("sh").args(["-c", &line]).arg(binary).current_dir(clone))?;
+        process::output(Command::new("sh").args(["-c", &line]).arg(binary).current_dir(folder))?;
     }
     Ok(())
 }
 
-/// Runs the command in the clone, word for word. As root it runs in a network namespace of its own, so that port 2049 is
-/// free.
-fn start(command: &str, clone: &Path, log: &Path) -> Result<Child, String> {
+/// Runs the command on the sources of this clone. As root it runs in a network namespace of its own, so that port 2049 is free.
+fn start(command: &str, folder: &Path, log: &Path) -> Result<Child, String> {
+    let rest = command.strip_prefix(RUN).ok_or_else(|| format!("`{command}` does not begin with `{RUN}`"))?;
+    let manifest = root().join("Cargo.toml");
     let out = File::create(log).map_err(process::at(log))?;
     let errors = out.try_clone().map_err(process::at(log))?;
     let is_root = process::is_root();
@@ -104,7 +107,8 @@ fn start(command: &str, clone: &Path, log: &Path) -> Result<Child, String> {
     } else if let Err(error) = TcpListener::bind(("127.0.0.1", 2049)) {
         return Err(format!("cannot bind port 2049, which README.md uses: {error}"));
     }
-    shell.args(["-c", &format!("{set_up}exec {command}")]).current_dir(clone);
+    let command = format!("{set_up}exec {RUN}--manifest-path \"$0\" {rest}");
+    shell.args(["-c", &command]).arg(manifest).current_dir(folder);
     // Reuses the dependencies that are built already.
     shell.env("CARGO_TARGET_DIR", target_directory()).stdout(out).stderr(errors);
     process::start(&mut shell)
