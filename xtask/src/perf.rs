@@ -98,7 +98,8 @@ impl Options {
         let mut options = Options {
             quick,
             rounds: if quick { 1 } else { 5 },
-            seconds: if quick { 0.6 } else { 3.0 },
+            // In a moment shorter than this, no WRITE of very many at once ends on a busy machine.
+            seconds: if quick { 1.5 } else { 3.0 },
             names: Vec::new(),
             protocols: PROTOCOLS.to_vec(),
             data: None,

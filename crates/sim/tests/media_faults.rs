@@ -22,3 +22,9 @@ fn flipped_bits_are_refused() {
         media_faults::run_bit_flips(seed).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
     }
 }
+
+/// With this seed, the proof took a limit that is said to be lost for one that is in force.
+#[test]
+fn lost_quotas_are_said_to_be_lost() {
+    assert!(media_faults::run_bit_flips(1_795_721_061).unwrap() > 0);
+}

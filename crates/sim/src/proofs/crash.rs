@@ -247,8 +247,9 @@ pub fn judge_damaged(run: &Run, disk: Disk, random: &mut Random) -> Result<bool,
     let now = run.now() + 1_000_000;
     let Ok(volume) = open(&media, &run.sizes(), now) else { return Ok(false) };
     let Ok(tree) = walk(&volume, now) else { return Ok(false) };
-    // The walk finds neither what clients held nor files without a name; it is said that they are lost.
-    let lost = ["state of clients", "files without a name"];
+    // The walk finds neither what clients held nor files without a name, and takes what quotas are left for all; it is said that
+    // some are lost.
+    let lost = ["state of clients", "files without a name", "quotas"];
     if volume.damage().is_some_and(|damage| lost.iter().any(|what| damage.contains(what))) {
         return Ok(false);
     }
