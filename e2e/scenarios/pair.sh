@@ -1,8 +1,8 @@
 #!/bin/sh
-# pair.sh VERSION COUNT SERVER: works while the machine that serves the group changes, until $OUT/stop exists. It is one of COUNT
+# pair.sh VERSION COUNT SERVER [EXPORT]: works while the machine that serves the group changes, until $OUT/stop exists. It is one of COUNT
 # guests; each mounts with its own VERSION of NFS, holds a lock all the time, and takes turns with the others under another one.
 . "$(dirname "$0")/lib.sh"
-VERSION=$1 COUNT=$2 SERVER=$3
+VERSION=$1 COUNT=$2 SERVER=$3 EXPORT=${4:-$EXPORT}
 case $SERVER in *:*)
 	modprobe ipv6 || fail "the guest's kernel has no IPv6"
 	ip -6 addr add "fd77::$((GUEST + 10))/64" dev vec0 nodad

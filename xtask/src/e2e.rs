@@ -14,6 +14,7 @@ mod calls;
 mod client;
 mod copies;
 mod delegations;
+mod document;
 mod full_names;
 mod guest_requests;
 mod homes;
@@ -21,6 +22,7 @@ mod hostile;
 mod kill;
 mod lab;
 mod libnfs;
+mod machine;
 mod metrics;
 mod observer;
 mod package;
@@ -63,7 +65,7 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   full-names    the same with names only: creating, removing and restarting on the full disk
   remove        removing large and many files beside another client, whose latencies are printed; kill -9 meanwhile
   hostile       attacks by strangers, neighbours and local users beside two well-behaved clients; --sample runs a few
-  package       the Debian package in a minimal system: install, serve confined, upgrade, remove, purge
+  package       the Debian package under systemd: confined, restarted, killed, upgraded, rebooted, purged; the image under podman
   metrics       a Prometheus runs every query of the dashboard and of the alert rules
   rates         a rate limit is met exactly by many loads, and a neighbour does not notice
   tenants       two tenants with a volume, a quota tree and a tier each; one misbehaves, the other does not notice
@@ -73,11 +75,12 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   rados         on a Ceph cluster: kill -9, a takeover from a stopped server, an OSD that hangs, a full pool
   drbd          two machines that mirror a disk with DRBD; the one that serves is killed
   traps         what goes wrong with stock clients when an address moves, each provoked on purpose
+  pair-guests   two fresh machines with systemd, made a pair by the steps of docs/cluster.md: lost, fenced, given back
   kill          repeated kill -9 under two guests and libnfs; everything acknowledged must survive
 
   --nfs VERSION      mount with 3, 4.0, 4.1 or 4.2 only; each scenario has its default versions
   --server ganesha   test the scenarios themselves against nfs-ganesha, except those that kill, fill or check
-  --rounds N         rounds of `kill` and `pair`, 10 by default
+  --rounds N         rounds of `kill`, `pair` and `pair-guests`, 10 by default
   --minutes N        minutes of `fsx`; a short run by default
   --long             let `remove` use 6 GiB and a million files instead of 256 MiB and 10,000; `calls` 2,000 files
                      instead of 200, with times that say something; and `volumes` go on for ten minutes
@@ -88,7 +91,7 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   --keep             keep the data under the target directory; a failed scenario always does
 
 Needs root and Debian's user-mode-linux iproute2 nfs-common kmod perl libnfs-utils sqlite3 git gcc libc6-dev
-make e2fsprogs xz-utils openssl linux-source-6.1 nfs-ganesha nfs-ganesha-vfs rpcbind debootstrap lintian systemd
+make e2fsprogs xz-utils openssl linux-source-6.1 nfs-ganesha nfs-ganesha-vfs rpcbind mmdebstrap lintian systemd
 prometheus resource-agents libxml2-utils drbd-utils ceph-mon ceph-osd ceph-mgr ceph-common, and the crates pjdfstest
 0.2.2 and fsx 0.3.2 (`cargo install --locked`).
 Lists what is missing but installs nothing. Ends with `N passed, N failed`.
@@ -179,10 +182,10 @@ pub(crate) fn run_sample() -> Result<String, String> {
 /// Checks the prerequisites and builds the program under test.
 fn prepare(options: &Options) -> Result<(), String> {
     prerequisites::check()?;
+    scenarios::prepare(options)?;
     if options.peer == Peer::Holdfast {
         process::build_holdfast()?;
     }
-    scenarios::prepare(options)?;
     Ok(())
 }
 

@@ -57,7 +57,7 @@ pub(crate) fn command(arguments: &[&str]) -> ExitCode {
     let folder = target_directory().join("package");
     for kind in wanted {
         let made = match kind {
-            "deb" => build(None).and_then(|program| deb(&program, &folder, revision)),
+            "deb" => build().and_then(|program| deb(&program, &folder, revision)),
             _ => image(&folder),
         };
         match made {
@@ -71,17 +71,20 @@ pub(crate) fn command(arguments: &[&str]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Builds `holdfast` with the profile of packages, and returns the path of the program. With a target it is linked statically.
-fn build(target: Option<&str>) -> Result<PathBuf, String> {
-    let mut build = cargo(&["build", "--profile", PROFILE, "--locked", "--package", "holdfast"]);
-    let mut folder = target_directory();
-    if let Some(target) = target {
-        // glibc's allocator is the one whose settings and memory were measured, so this is not musl.
-        build.args(["--target", target]).env("RUSTFLAGS", "-C target-feature=+crt-static");
-        folder.push(target);
-    }
-    process::run(build, BUILD)?;
-    Ok(folder.join(PROFILE).join("holdfast"))
+/// Builds `holdfast` with the profile of packages, and returns the path of the program.
+fn build() -> Result<PathBuf, String> {
+    process::run(cargo(&["build", "--profile", PROFILE, "--locked", "--package", "holdfast"]), BUILD)?;
+    Ok(target_directory().join(PROFILE).join("holdfast"))
+}
+
+/// Builds `holdfast` linked statically, and puts the program at `to`. Only the program itself is compiled for that: what it consists
+/// of is the same as in other builds of the profile.
+pub(crate) fn build_static(profile: &str, to: &Path) -> Result<(), String> {
+    // glibc's allocator is the one whose settings and memory were measured, so this is not musl.
+    let program = ["rustc", "--profile", profile, "--locked", "--package", "holdfast", "--bin", "holdfast"];
+    process::run(cargo(&[&program[..], &["--", "-C", "target-feature=+crt-static"]].concat()), BUILD)?;
+    let built = target_directory().join(profile).join("holdfast");
+    fs::copy(&built, to).map(drop).map_err(process::at(&built))
 }
 
 /// Makes the Debian package of a build of `holdfast` in `folder`.
@@ -90,9 +93,18 @@ pub(crate) fn deb(program: &Path, folder: &Path, revision: u32) -> Result<PathBu
 }
 
 /// Builds a static program, and makes the container image in `folder`.
-pub(crate) fn image(folder: &Path) -> Result<PathBuf, String> {
-    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    image::make(&build(Some(&target))?, folder)
+fn image(folder: &Path) -> Result<PathBuf, String> {
+    fs::create_dir_all(folder).map_err(process::at(folder))?;
+    let program = folder.join("holdfast.static");
+    build_static(PROFILE, &program)?;
+    let image = image_of(&program, folder)?;
+    fs::remove_file(&program).map_err(process::at(&program))?;
+    Ok(image)
+}
+
+/// Makes the container image of a static program in `folder`.
+pub(crate) fn image_of(program: &Path, folder: &Path) -> Result<PathBuf, String> {
+    image::make(program, folder)
 }
 
 /// Seconds since 1970 that all files of a package have as their time.

@@ -10,15 +10,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::Options;
+use super::document::{self, Block};
 use super::lab::{ADDRESS, Lab};
 use crate::process::{self, root};
 
 /// The document.
 const DOCUMENT: &str = "docs/homes.md";
-/// Precedes the name of a block that is used, in a comment that readers do not see.
-const MARK: &str = "<!-- e2e: ";
 /// The blocks, and the replacements in each besides those of [`ADDRESSES`].
-const BLOCKS: &[(&str, &[(&str, &str)])] = &[
+const BLOCKS: &[Block<'_>] = &[
     ("server", &[]),
     ("file /etc/holdfast.toml", &[("127.0.0.1", ADMIN)]),
     ("file /etc/systemd/system/holdfast.service", &[]),
@@ -71,26 +70,7 @@ pub(super) fn run(lab: &mut Lab, _: &Options) -> Result<String, String> {
 
 /// Returns the blocks of the document by name, with the lab's addresses.
 fn blocks(document: &str) -> Result<BTreeMap<&str, String>, String> {
-    let mut found = BTreeMap::new();
-    for part in document.split(MARK).skip(1) {
-        let (name, rest) = part.split_once(" -->\n").ok_or("a mark in the document is not closed")?;
-        let block = rest.strip_prefix("```").and_then(|rest| rest.split_once('\n'));
-        let block = block.and_then(|(_, rest)| rest.split_once("```\n")).map(|(block, _)| block);
-        let block = block.ok_or_else(|| format!("{DOCUMENT}: no block follows the mark {name:?}"))?;
-        let (_, more) = BLOCKS
-            .iter()
-            .find(|(known, _)| *known == name)
-            .ok_or_else(|| format!("{DOCUMENT}: the scenario does not know the mark {name:?}"))?;
-        let replaced =
-            ADDRESSES.iter().chain(*more).fold(block.to_owned(), |text, (from, to)| text.replace(from, to));
-        if found.insert(name, replaced).is_some() {
-            return Err(format!("{DOCUMENT}: there are two blocks with the mark {name:?}"));
-        }
-    }
-    match BLOCKS.iter().find(|(name, _)| !found.contains_key(name)) {
-        Some((name, _)) => Err(format!("{DOCUMENT}: no block has the mark {name:?}")),
-        None => Ok(found),
-    }
+    document::blocks(DOCUMENT, document, BLOCKS, &ADDRESSES)
 }
 
 #[cfg(test)]

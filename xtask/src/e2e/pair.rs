@@ -13,6 +13,7 @@ use crate::process::{self, root};
 
 mod drbd;
 mod ganesha;
+pub(super) mod guests;
 mod stalls;
 mod traps;
 
@@ -176,18 +177,14 @@ struct Pair<'l> {
     lab: &'l Lab,
     agents: [Option<Child>; 2],
     serving: usize,
+    _switch: Switch<'l>,
 }
 
 impl<'l> Pair<'l> {
     /// Makes the machines with their agents, and the data directory.
     fn make(lab: &'l Lab) -> Result<Pair<'l>, String> {
         let own = lab.namespace();
-        let ip = |words: &[&str]| process::output(Command::new("ip").args(words)).map(drop);
-        // The namespace itself is a switch here, and has the address no more.
-        ip(&["addr", "del", &format!("{ADDRESS}/32"), "dev", "lo"])?;
-        ip(&["link", "add", BRIDGE, "type", "bridge"])?;
-        ip(&["link", "set", BRIDGE, "up"])?;
-        ip(&["addr", "add", OWN, "dev", BRIDGE])?;
+        let switch = Switch::make(lab)?;
         for (name, address) in NODES {
             let node = format!("{own}-{name}");
             ip(&["netns", "add", &node])?;
@@ -197,7 +194,7 @@ impl<'l> Pair<'l> {
             ip(&["-n", &node, "link", "set", "eth0", "up"])?;
             ip(&["-n", &node, "addr", "add", address, "dev", "eth0"])?;
         }
-        let mut pair = Pair { lab, agents: [None, None], serving: 0 };
+        let mut pair = Pair { lab, agents: [None, None], serving: 0, _switch: switch };
         if lab.peer == Peer::Ganesha {
             return Ok(pair);
         }
@@ -402,9 +399,31 @@ impl Drop for Pair<'_> {
             }
             let _ = Command::new("ip").args(["netns", "del", &self.namespace(node)]).status();
         }
-        // The scenario goes on without machines.
-        let _ = self.lab.renew_network();
     }
+}
+
+/// The scenario's namespace as a switch: a bridge, and the namespace has the server's address no more.
+struct Switch<'l>(&'l Lab);
+
+impl<'l> Switch<'l> {
+    fn make(lab: &'l Lab) -> Result<Switch<'l>, String> {
+        ip(&["addr", "del", &format!("{ADDRESS}/32"), "dev", "lo"])?;
+        ip(&["link", "add", BRIDGE, "type", "bridge"])?;
+        ip(&["link", "set", BRIDGE, "up"])?;
+        ip(&["addr", "add", OWN, "dev", BRIDGE])?;
+        Ok(Switch(lab))
+    }
+}
+
+impl Drop for Switch<'_> {
+    fn drop(&mut self) {
+        // The scenario goes on without machines.
+        let _ = self.0.renew_network();
+    }
+}
+
+fn ip(words: &[&str]) -> Result<(), String> {
+    process::output(Command::new("ip").args(words)).map(drop)
 }
 
 /// The machine's end of the network cable, in the switch.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::lab::{Lab, Peer, Version};
 use super::libnfs::Client;
 use super::{
-    Options, bench, calls, copies, delegations, full_names, homes, hostile, installed, kill, metrics,
-    package, pair, rados, rates, remove, scratch, tenants, volumes, writers,
+    Options, bench, calls, copies, delegations, full_names, homes, hostile, installed, kill, machine,
+    metrics, package, pair, rados, rates, remove, scratch, tenants, volumes, writers,
 };
 use crate::process::{self, root};
 
@@ -54,6 +54,9 @@ impl Scenario {
                 let seconds = if options.peer == Peer::Holdfast { 20 } else { 250 };
                 u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(seconds)
             }
+            "pair-guests" if !options.sample => {
+                u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(90)
+            }
             "kill" => u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(8),
             "remove" if options.long => 3600,
             "calls" if options.long => 900,
@@ -95,7 +98,7 @@ const ALL: &[Scenario] = &[
     Scenario { name: "full-names", seconds: 300, foreign: false, versions: &[V3], run: full_names::run },
     Scenario { name: "remove", seconds: 150, foreign: false, versions: &[V3], run: remove::run },
     Scenario { name: "hostile", seconds: 30, foreign: false, versions: &[V42], run: hostile::run },
-    Scenario { name: "package", seconds: 240, foreign: false, versions: &[V3], run: package::run },
+    Scenario { name: "package", seconds: 420, foreign: false, versions: &[V3], run: package::run },
     Scenario { name: "metrics", seconds: 150, foreign: false, versions: &[V3], run: metrics::run },
     Scenario { name: "bench", seconds: 150, foreign: false, versions: &[V3], run: bench::run },
     Scenario { name: "tenants", seconds: 150, foreign: false, versions: &[V3, V42], run: tenants::run },
@@ -105,6 +108,7 @@ const ALL: &[Scenario] = &[
     Scenario { name: "rados", seconds: 180, foreign: false, versions: &[V3], run: rados::run },
     Scenario { name: "drbd", seconds: 180, foreign: false, versions: &[V3], run: pair::run_drbd },
     Scenario { name: "traps", seconds: 120, foreign: false, versions: &[V42], run: pair::run_traps },
+    Scenario { name: "pair-guests", seconds: 240, foreign: false, versions: &[V42], run: pair::guests::run },
     Scenario { name: "volumes", seconds: 120, foreign: false, versions: &[V42], run: volumes::run },
     Scenario { name: "source-tree", seconds: 450, foreign: true, versions: &[V3], run: source_tree },
 ];
@@ -138,8 +142,12 @@ pub(super) fn chosen(options: &Options) -> Vec<(&'static Scenario, Version)> {
 
 /// Makes what needs the network, which the scenarios' namespace lacks.
 pub(super) fn prepare(options: &Options) -> Result<(), String> {
-    if chosen(options).iter().any(|(scenario, _)| scenario.name == "package") {
-        cached(package::CLEAN_ROOT, "clean-root")?;
+    let is_chosen = |name| chosen(options).iter().any(|(scenario, _)| scenario.name == name);
+    if is_chosen("package") || is_chosen("pair-guests") {
+        cached(machine::IMAGE, "machine/image")?;
+    }
+    if is_chosen("package") {
+        package::prepare()?;
     }
     Ok(())
 }

@@ -2,11 +2,10 @@
 //! that a client was acknowledged.
 
 use std::fs;
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{BETWEEN, BRIDGE, Blow, OWN, mark, stalls};
+use super::{BETWEEN, BRIDGE, Blow, Switch, mark, stalls};
 use crate::e2e::Options;
 use crate::e2e::lab::{ADDRESS, Lab};
 use crate::process;
@@ -19,15 +18,9 @@ const MACHINES: [u8; 2] = [2, 3];
 const PATIENCE: Duration = Duration::from_secs(90);
 
 pub(in crate::e2e) fn run(lab: &mut Lab, _: &Options) -> Result<String, String> {
-    let ip = |words: &[&str]| process::output(Command::new("ip").args(words)).map(drop);
-    // The namespace is a switch here, and has the address no more.
-    ip(&["addr", "del", &format!("{ADDRESS}/32"), "dev", "lo"])?;
-    ip(&["link", "add", BRIDGE, "type", "bridge"])?;
-    ip(&["link", "set", BRIDGE, "up"])?;
-    ip(&["addr", "add", OWN, "dev", BRIDGE])?;
-    let outcome = take_over(lab);
-    lab.renew_network()?;
-    let outcome = outcome?;
+    let switch = Switch::make(lab)?;
+    let outcome = take_over(lab)?;
+    drop(switch);
     // What the lab closes is an empty data directory: the group's was on the machines.
     lab.start()?;
     Ok(outcome)

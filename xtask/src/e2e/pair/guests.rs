@@ -1,0 +1,271 @@
+//! Two fresh machines become a pair by the steps of docs/cluster.md, typed as they stand there. They share a disk with a file system
+//! that only one of them may mount; the fence switches the other one off. Guests work meanwhile, as they do in the scenario `pair`.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::thread;
+use std::time::Duration;
+
+use super::{ADDRESS, BETWEEN, BRIDGE, Blow, DETECTION, Switch, ip, mark, stalls};
+use crate::e2e::Options;
+use crate::e2e::document::{self, Block};
+use crate::e2e::lab::Lab;
+use crate::e2e::machine::{Hardware, Machine, SHARE};
+use crate::package;
+use crate::process::{self, root};
+
+const DOCUMENT: &str = "docs/cluster.md";
+
+/// The blocks of the document. The journal is small, so that the machines need little disk.
+const BLOCKS: &[Block<'_>] = &[
+    ("install", &[("./holdfast_0.1.0-1_amd64.deb", "/run/share/holdfast.deb")]),
+    ("file /etc/holdfast/node.toml", &[]),
+    ("file /etc/holdfast/home.toml", &[]),
+    ("agent", &[]),
+    ("data", &[("--volume home", "--volume home --journal-size 64MiB")]),
+    ("commands", &[]),
+    ("start", &[]),
+    ("takeover", &[]),
+    ("give", &[]),
+    ("take", &[]),
+];
+
+/// What a reader of the document replaces by what his machines have.
+const REPLACED: &[(&str, &str)] = &[
+    ("eth0", "vec0"),
+    ("10.0.0.50/24", "10.77.0.1/24"),
+    ("10.0.0.0/24", "10.77.0.0/24"),
+    ("/dev/disk/by-id/wwn-0x5000c500a1b2c3d4", "/dev/ubdb"),
+];
+
+/// The machines: names, numbers as guests, own addresses.
+const NODES: [(&str, u8, &str); 2] = [("a", 3, "10.77.0.3/24"), ("b", 4, "10.77.0.4/24")];
+
+/// Bytes of the shared disk.
+const DISK: u64 = 1 << 30;
+
+/// Time limit from the command to take a group over to the request to fence.
+const FENCED: Duration = Duration::from_secs(20);
+
+/// Runs the scenario.
+pub(in crate::e2e) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
+    let (versions, rounds): (&[&str], usize) =
+        if options.sample { (&["4.1"], 1) } else { (&["4.0", "4.2"], options.rounds) };
+    let _switch = Switch::make(lab)?;
+    let mut pair = Pair::make(lab)?;
+    pair.set_up()?;
+    let count = versions.len().to_string();
+    let mut guests = Vec::new();
+    for (number, version) in (1..).zip(versions) {
+        let arguments = [*version, &count, ADDRESS, "/home"];
+        guests.push((number, lab.start_guest_at(BRIDGE, number, "pair.sh", "192M", &arguments)?));
+    }
+    for (number, _) in &guests {
+        lab.await_file(&format!("ready-{number}"), Duration::from_secs(120))?;
+    }
+    pair.refuses_without_fence()?;
+    let mut random = fastrand::Rng::with_seed(options.seed);
+    let mut blows = Vec::new();
+    for _ in 0..rounds {
+        for blow in [Blow::Dies, Blow::Moves] {
+            blows.push(blow);
+            mark(lab, blows.len())?;
+            let struck = if blow == Blow::Dies { pair.lose(random.bool()) } else { pair.give_back() };
+            struck.map_err(|why| format!("round {}, {}: {why}", blows.len(), blow.name()))?;
+            thread::sleep(BETWEEN);
+            mark(lab, 0)?;
+            pair.heal()?;
+        }
+    }
+    let stop = lab.out().join("stop");
+    fs::write(&stop, "").map_err(process::at(&stop))?;
+    for (number, mut guest) in guests {
+        lab.finish_guest(number, &mut guest)?;
+    }
+    let starts = pair.finish()?;
+    let stalls = stalls::judge(lab, versions, &blows)?;
+    Ok(format!("{stalls}; {starts}"))
+}
+
+/// The two machines.
+struct Pair<'l> {
+    blocks: BTreeMap<String, String>,
+    machines: [Machine<'l>; 2],
+    serving: usize,
+    /// Whether the last blow switched the other machine off.
+    is_other_off: bool,
+    /// How long the phases of each start took, as the agent shows them.
+    starts: Vec<String>,
+}
+
+impl<'l> Pair<'l> {
+    /// Makes two fresh machines and switches them on.
+    fn make(lab: &'l Lab) -> Result<Pair<'l>, String> {
+        let path = root().join(DOCUMENT);
+        let text = fs::read_to_string(&path).map_err(process::at(&path))?;
+        let blocks = blocks(&text)?.into_iter().map(|(name, block)| (name.to_owned(), block)).collect();
+        let disk = lab.machines().join("shared");
+        fs::create_dir_all(lab.machines()).map_err(process::at(&disk))?;
+        File::create(&disk).and_then(|file| file.set_len(DISK)).map_err(process::at(&disk))?;
+        let machine = |(name, number, address)| {
+            let shared_disk = Some(disk.clone());
+            Machine::new(lab, Hardware { number, name, address, memory: "384M", bridge: BRIDGE, shared_disk })
+        };
+        let [a, b] = NODES;
+        let mut machines = [machine(a)?, machine(b)?];
+        let package = package::deb(&lab.binary(), &lab.machines().join("package"), 1)?;
+        for machine in &mut machines {
+            machine.give(&package, "holdfast.deb")?;
+            machine.give(&root().join("e2e/machine/power-off"), "power-off")?;
+            machine.give(&root().join("e2e/scenarios/as-root.sh"), "as-root.sh")?;
+            machine.switch_on()?;
+        }
+        for machine in &mut machines {
+            machine.await_boot()?;
+        }
+        Ok(Pair { blocks, machines, serving: 0, is_other_off: false, starts: Vec::new() })
+    }
+
+    /// Types a block of the document on a machine.
+    fn type_in(&mut self, node: usize, name: &str) -> Result<String, String> {
+        let typed = format!("set -e\n. {SHARE}/as-root.sh\n{}", self.blocks[name]);
+        self.machines[node].run(&typed)
+    }
+
+    /// Does what the document says under "Setting up" and "Without a cluster manager".
+    fn set_up(&mut self) -> Result<(), String> {
+        for (node, (name, ..)) in NODES.iter().enumerate() {
+            self.type_in(node, "install")?;
+            let node_toml =
+                self.blocks["file /etc/holdfast/node.toml"].replace("\"a\"", &format!("\"{name}\""));
+            let with_commands =
+                node_toml.replacen("\n[[group]]", &format!("{}\n[[group]]", self.blocks["commands"]), 1);
+            let home_toml = &self.blocks["file /etc/holdfast/home.toml"];
+            let files = format!(
+                "cat >/etc/holdfast/node.toml <<'END'\n{with_commands}END\ncat >/etc/holdfast/home.toml <<'END'\n{home_toml}END\n\
+                 install -m 755 {SHARE}/power-off /usr/local/sbin"
+            );
+            self.machines[node].run(&files)?;
+            self.type_in(node, "agent")?;
+        }
+        self.type_in(0, "data")?;
+        self.type_in(0, "start").map(drop)
+    }
+
+    /// Has the fence refuse to switch the machine off that serves: nothing is taken over, or mounted.
+    fn refuses_without_fence(&mut self) -> Result<(), String> {
+        let other = 1 - self.serving;
+        self.begin_takeover(other)?;
+        self.answer_fence(other, "refused")?;
+        match self.machines[other].finish()? {
+            (0, _) => return Err("a machine takes over without a fence".to_owned()),
+            (_, said) if !said.contains("was not fenced") => {
+                return Err(format!("it is not said why: {said}"));
+            }
+            _ => {}
+        }
+        self.machines[other].run("! mountpoint -q /srv/home")?;
+        self.machines[self.serving].run("holdfast cluster monitor home").map(drop)
+    }
+
+    fn begin_takeover(&mut self, to: usize) -> Result<(), String> {
+        let from = NODES[1 - to].0;
+        let typed = self.blocks["takeover"].replace("--from a", &format!("--from {from}"));
+        self.machines[to].begin(&format!(". {SHARE}/as-root.sh\n{typed}"))
+    }
+
+    /// Answers a request to switch the other machine off.
+    fn answer_fence(&mut self, asking: usize, answer: &str) -> Result<(), String> {
+        let request = self.machines[asking].share().join("fence");
+        self.machines[asking].await_file("fence", FENCED)?;
+        let asked = fs::read_to_string(&request).map_err(process::at(&request))?;
+        if asked.trim() != NODES[1 - asking].0 {
+            return Err(format!("{} is to be fenced", asked.trim()));
+        }
+        fs::remove_file(&request).map_err(process::at(&request))?;
+        if answer == "off" {
+            self.machines[1 - asking].cut_power();
+        }
+        let path = self.machines[asking].share().join("fence-answer");
+        fs::write(&path, answer).map_err(process::at(&path))
+    }
+
+    /// Loses the machine that serves: it is without power at once, or cut off and serves on until it is fenced.
+    fn lose(&mut self, at_once: bool) -> Result<(), String> {
+        let (from, to) = (self.serving, 1 - self.serving);
+        if at_once {
+            self.machines[from].cut_power();
+        } else {
+            ip(&["link", "set", &format!("guest{}", NODES[from].1), "down"])?;
+        }
+        thread::sleep(DETECTION);
+        self.begin_takeover(to)?;
+        self.answer_fence(to, "off")?;
+        match self.machines[to].finish()? {
+            (0, _) => {}
+            (_, said) => return Err(said),
+        }
+        (self.serving, self.is_other_off) = (to, true);
+        self.note_start()
+    }
+
+    /// Moves the group to the other machine, as the document says of the machine that is back.
+    fn give_back(&mut self) -> Result<(), String> {
+        let (from, to) = (self.serving, 1 - self.serving);
+        self.type_in(from, "give")?;
+        self.type_in(to, "take")?;
+        self.serving = to;
+        self.note_start()
+    }
+
+    /// Boots the machine that was lost.
+    fn heal(&mut self) -> Result<(), String> {
+        if std::mem::take(&mut self.is_other_off) {
+            self.machines[1 - self.serving].boot()?;
+        }
+        Ok(())
+    }
+
+    /// Notes how long the last start took.
+    fn note_start(&mut self) -> Result<(), String> {
+        let status = self.machines[self.serving].run("holdfast cluster status")?;
+        let line = status.lines().find_map(|line| line.trim().strip_prefix("last start  "));
+        self.starts.push(line.ok_or("the agent does not say how long the start took")?.to_owned());
+        Ok(())
+    }
+
+    /// Stops the group, checks its volume, and switches the machines off. Returns how long starts took.
+    fn finish(&mut self) -> Result<String, String> {
+        let serving = self.serving;
+        self.machines[serving].run("holdfast cluster stop home")?;
+        self.machines[serving].run(
+            "setpriv --reuid holdfast --regid holdfast --clear-groups holdfast check /srv/home/data && umount /srv/home",
+        )?;
+        for machine in &mut self.machines {
+            machine.switch_off()?;
+        }
+        for start in &self.starts {
+            println!("     start: {start}");
+        }
+        Ok(format!("{} starts", self.starts.len()))
+    }
+}
+
+fn blocks(document: &str) -> Result<BTreeMap<&str, String>, String> {
+    document::blocks(DOCUMENT, document, BLOCKS, REPLACED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_has_every_step() {
+        let path = root().join(DOCUMENT);
+        let text = fs::read_to_string(path).unwrap();
+        let found = blocks(&text).unwrap();
+        assert!(found["file /etc/holdfast/node.toml"].contains("\ninterface = \"vec0\"\n\n[[group]]\n"));
+        assert!(found["takeover"].contains("--from a\n"));
+        assert!(found["data"].contains("mkfs.ext4 -q /dev/ubdb\n"));
+    }
+}
