@@ -19,8 +19,8 @@ use Version::{V3, V40, V41, V42};
 /// Time limit of a sample. Continuous integration takes less than an hour, of which its other stages need 40 minutes.
 pub(crate) const SAMPLE: Duration = Duration::from_secs(20 * 60);
 
-/// The number of scenarios in a sample: half of all.
-const SAMPLED: usize = ALL.len() / 2;
+/// The most that the time limits of a sample's scenarios add up to. Most take a third of theirs.
+const SAMPLED: Duration = Duration::from_secs(40 * 60);
 
 /// Parts of Linux's tools that are built, and those of a sample, with the least number of objects.
 const TOOLS: (&str, &[&str]) = (
@@ -98,7 +98,7 @@ const ALL: &[Scenario] = &[
     Scenario { name: "full-names", seconds: 300, foreign: false, versions: &[V3], run: full_names::run },
     Scenario { name: "remove", seconds: 150, foreign: false, versions: &[V3], run: remove::run },
     Scenario { name: "hostile", seconds: 30, foreign: false, versions: &[V42], run: hostile::run },
-    Scenario { name: "package", seconds: 420, foreign: false, versions: &[V3], run: package::run },
+    Scenario { name: "package", seconds: 480, foreign: false, versions: &[V3], run: package::run },
     Scenario { name: "metrics", seconds: 150, foreign: false, versions: &[V3], run: metrics::run },
     Scenario { name: "bench", seconds: 150, foreign: false, versions: &[V3], run: bench::run },
     Scenario { name: "tenants", seconds: 150, foreign: false, versions: &[V3, V42], run: tenants::run },
@@ -108,7 +108,7 @@ const ALL: &[Scenario] = &[
     Scenario { name: "rados", seconds: 180, foreign: false, versions: &[V3], run: rados::run },
     Scenario { name: "drbd", seconds: 180, foreign: false, versions: &[V3], run: pair::run_drbd },
     Scenario { name: "traps", seconds: 120, foreign: false, versions: &[V42], run: pair::run_traps },
-    Scenario { name: "pair-guests", seconds: 240, foreign: false, versions: &[V42], run: pair::guests::run },
+    Scenario { name: "pair-guests", seconds: 360, foreign: false, versions: &[V42], run: pair::guests::run },
     Scenario { name: "volumes", seconds: 120, foreign: false, versions: &[V42], run: volumes::run },
     Scenario { name: "source-tree", seconds: 450, foreign: true, versions: &[V3], run: source_tree },
 ];
@@ -126,8 +126,9 @@ pub(super) fn chosen(options: &Options) -> Vec<(&'static Scenario, Version)> {
     };
     let mut random = fastrand::Rng::with_seed(options.seed);
     let mut scenarios: Vec<&'static Scenario> = ALL.iter().filter(wanted).collect();
-    while options.sample && options.names.is_empty() && scenarios.len() > SAMPLED {
-        scenarios.remove(random.usize(..scenarios.len()));
+    if options.sample && options.names.is_empty() {
+        let drawn = draw(scenarios.clone(), options, &mut random);
+        scenarios.retain(|scenario| drawn.contains(&scenario.name));
     }
     let mut with_versions = |scenario: &'static Scenario| {
         let versions = match options.version {
@@ -138,6 +139,22 @@ pub(super) fn chosen(options: &Options) -> Vec<(&'static Scenario, Version)> {
         versions.into_iter().map(move |version| (scenario, version))
     };
     scenarios.into_iter().flat_map(&mut with_versions).collect()
+}
+
+/// Draws scenarios for a sample: as many as fit it.
+fn draw(
+    mut scenarios: Vec<&'static Scenario>,
+    options: &Options,
+    random: &mut fastrand::Rng,
+) -> Vec<&'static str> {
+    random.shuffle(&mut scenarios);
+    let mut left = SAMPLED;
+    scenarios.retain(|scenario| {
+        let rest = left.checked_sub(scenario.budget(options));
+        left = rest.unwrap_or(left);
+        rest.is_some()
+    });
+    scenarios.iter().map(|scenario| scenario.name).collect()
 }
 
 /// Makes what needs the network, which the scenarios' namespace lacks.
@@ -334,7 +351,23 @@ fn judge(report: &str, expected: &str, version: &str) -> Result<String, String> 
 
 #[cfg(test)]
 mod tests {
-    use super::judge;
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use super::{ALL, Options, SAMPLED, chosen, judge};
+
+    #[test]
+    fn samples_fit_their_time_and_leave_no_scenario_out() {
+        let mut drawn = BTreeSet::new();
+        for seed in 0..200 {
+            let options = Options::parse(&["--sample", "--seed", &seed.to_string()]).expect("it is valid");
+            let sample = chosen(&options);
+            let seconds: Duration = sample.iter().map(|(scenario, _)| scenario.budget(&options)).sum();
+            assert!(SAMPLED / 2 < seconds && seconds <= SAMPLED, "seed {seed}: {seconds:?}");
+            drawn.extend(sample.iter().map(|(scenario, _)| scenario.name));
+        }
+        assert_eq!(drawn.len(), ALL.len());
+    }
 
     const REPORT: &str =
         "chmod::enoent   ok\nunlink::busy   FAILED\n\tassertion failed\nlink::loop   skipped\n";
