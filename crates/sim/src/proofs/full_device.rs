@@ -84,7 +84,12 @@ fn fill(run: &mut Run, workload: &mut Workload, random: &mut Random) -> Result<(
     let refused = run.model.refused;
     for _ in 0..FILLING {
         let event = if random.chance(1, 4) { workload.next(&run.model) } else { workload.fill(&run.model) };
+        let is_limit = matches!(&event, Event::Call(operation)
+            if matches!(operation.call, Call::EngineOnly(EngineOnlyOp::SetQuota { owner: Owner::VOLUME, .. })));
         run.step(event)?;
+        if is_limit {
+            unlimit(run, workload)?;
+        }
         forget(run);
         if run.model.refused > refused {
             return Ok(());
@@ -124,7 +129,7 @@ fn release_all(run: &mut Run, workload: &mut Workload) -> Result<(), String> {
     Err("orphans that nobody holds stay on a full device".to_owned())
 }
 
-/// Removes the limit of the volume, which would show as space that is not free.
+/// Removes the limit of the volume, which would keep the device from being filled, and show as space that is not free.
 fn unlimit(run: &mut Run, workload: &mut Workload) -> Result<(), String> {
     let call = Call::EngineOnly(EngineOnlyOp::SetQuota { owner: Owner::VOLUME, limits: None });
     run.step(Event::Call(workload.operation(call)))
