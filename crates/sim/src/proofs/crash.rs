@@ -247,8 +247,8 @@ pub fn judge_damaged(run: &Run, disk: Disk, random: &mut Random) -> Result<bool,
     let now = run.now() + 1_000_000;
     let Ok(volume) = open(&media, &run.sizes(), now) else { return Ok(false) };
     let Ok(tree) = walk(&volume, now) else { return Ok(false) };
-    // The walk finds neither what clients held nor files without a name, and takes what quotas are left for all; it is said that
-    // some are lost.
+    // The walk finds neither what clients held nor files without a name, and cannot tell whether quotas are missing. The volume
+    // reports when they are lost.
     let lost = ["state of clients", "files without a name", "quotas"];
     if volume.damage().is_some_and(|damage| lost.iter().any(|what| damage.contains(what))) {
         return Ok(false);

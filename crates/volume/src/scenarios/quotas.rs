@@ -90,6 +90,14 @@ fn volume(pool: &Arc<Pool>) -> Volume {
     volume
 }
 
+/// Makes a volume in a pool of its own. The world holds the pool's disk.
+fn limited() -> (World, Arc<Pool>, Volume) {
+    let world = World::new();
+    let pool = Arc::clone(world.volume.pool());
+    let volume = volume(&pool);
+    (world, pool, volume)
+}
+
 fn hard(bytes: Option<u64>, inodes: Option<u64>) -> Option<Limits> {
     let limit = |hard| Limit { soft: None, hard };
     Some(Limits { bytes: limit(bytes), inodes: limit(inodes) })
@@ -122,9 +130,7 @@ const HOWS: [Stability; 2] = [Stability::Unstable, Stability::FileSync];
 
 #[test]
 fn each_limit_is_reached_and_not_exceeded() {
-    let world = World::new();
-    let pool = Arc::clone(world.volume.pool());
-    let volume = volume(&pool);
+    let (world, pool, volume) = limited();
     let one = Caller::new(1001, 101);
     for (number, owner) in [user(1001), group(101), Owner::VOLUME].into_iter().enumerate() {
         for how in HOWS {
@@ -169,9 +175,7 @@ fn each_limit_is_reached_and_not_exceeded() {
 
 #[test]
 fn the_superuser_exceeds_the_limits_of_persons_only() {
-    let world = World::new();
-    let pool = Arc::clone(world.volume.pool());
-    let volume = volume(&pool);
+    let (_world, _pool, volume) = limited();
     let (one, root) = (Caller::new(1001, 101), Caller::root());
     let file = one.create(&volume, "file").unwrap();
     set(&volume, user(1001), hard(Some(1000), Some(1)));
@@ -199,9 +203,7 @@ fn the_superuser_exceeds_the_limits_of_persons_only() {
 /// Whoever finds a file sees its attributes.
 #[test]
 fn what_limits_leave_is_shown_to_those_whom_they_bind() {
-    let world = World::new();
-    let pool = Arc::clone(world.volume.pool());
-    let volume = volume(&pool);
+    let (_world, pool, volume) = limited();
     set(&volume, user(1001), hard(Some(10_000), None));
     set(&volume, group(101), hard(Some(20_000), None));
     set(&volume, Owner::VOLUME, hard(Some(1 << 20), None));
@@ -290,9 +292,7 @@ fn what_all_others_have_holds_for_those_without_limits_of_their_own() {
 
 #[test]
 fn a_soft_limit_may_be_exceeded_for_the_grace_period_over_restarts() {
-    let world = World::new();
-    let pool = Arc::clone(world.volume.pool());
-    let volume = volume(&pool);
+    let (world, pool, volume) = limited();
     let mut one = Caller::new(1001, 101);
     let limits = Limits { bytes: Limit { soft: Some(1000), hard: Some(5000) }, ..Limits::default() };
     set(&volume, user(1001), Some(limits));
@@ -343,9 +343,7 @@ fn a_soft_limit_may_be_exceeded_for_the_grace_period_over_restarts() {
 
 #[test]
 fn what_is_unstable_moves_to_the_new_owner() {
-    let world = World::new();
-    let pool = Arc::clone(world.volume.pool());
-    let volume = volume(&pool);
+    let (world, pool, volume) = limited();
     let (one, root) = (Caller::new(1001, 101), Caller::root());
     for uid in [1001, 1002] {
         set(&volume, user(uid), hard(Some(10_000), None));
@@ -373,9 +371,7 @@ fn what_is_unstable_moves_to_the_new_owner() {
 /// What the superuser writes may exceed the limits of users and groups, and is replaced by others without taking anything.
 #[test]
 fn unstable_data_of_the_superuser_above_a_limit_can_be_replaced() {
-    let world = World::new();
-    let pool = Arc::clone(world.volume.pool());
-    let volume = volume(&pool);
+    let (_world, pool, volume) = limited();
     let (one, root) = (Caller::new(1001, 101), Caller::root());
     set(&volume, user(1001), hard(Some(10_000), None));
     let file = one.create(&volume, "file").unwrap();
@@ -399,9 +395,7 @@ fn unstable_data_of_the_superuser_above_a_limit_can_be_replaced() {
 
 #[test]
 fn what_is_unstable_is_no_hole_to_allocate() {
-    let world = World::new();
-    let pool = Arc::clone(world.volume.pool());
-    let volume = volume(&pool);
+    let (_world, _pool, volume) = limited();
     let (one, root) = (Caller::new(1001, 101), Caller::root());
     set(&volume, user(1001), hard(Some(10_000), None));
     let file = one.create(&volume, "file").unwrap();
@@ -415,9 +409,7 @@ fn what_is_unstable_is_no_hole_to_allocate() {
 
 #[test]
 fn a_file_is_given_away_for_which_more_is_reserved_than_it_takes() {
-    let world = World::new();
-    let pool = Arc::clone(world.volume.pool());
-    let volume = volume(&pool);
+    let (_world, pool, volume) = limited();
     let (one, root) = (Caller::new(1001, 101), Caller::root());
     set(&volume, user(1001), hard(Some(100_000), None));
     set(&volume, user(1002), hard(Some(10_001), None));
@@ -434,9 +426,7 @@ fn a_file_is_given_away_for_which_more_is_reserved_than_it_takes() {
 
 #[test]
 fn what_was_unstable_before_anything_was_limited_counts_for_a_new_owner() {
-    let world = World::new();
-    let pool = Arc::clone(world.volume.pool());
-    let volume = volume(&pool);
+    let (_world, pool, volume) = limited();
     let (one, root) = (Caller::new(1001, 101), Caller::root());
     let file = one.create(&volume, "file").unwrap();
     one.write(&volume, file, 0, 10_000, Stability::Unstable).unwrap();
@@ -450,9 +440,7 @@ fn what_was_unstable_before_anything_was_limited_counts_for_a_new_owner() {
 
 #[test]
 fn a_limit_that_is_set_while_data_is_unstable_counts_it() {
-    let world = World::new();
-    let pool = Arc::clone(world.volume.pool());
-    let volume = volume(&pool);
+    let (_world, pool, volume) = limited();
     let one = Caller::new(1001, 101);
     let file = one.create(&volume, "file").unwrap();
     one.write(&volume, file, 0, 50_000, Stability::Unstable).unwrap();
@@ -470,9 +458,7 @@ fn a_limit_that_is_set_while_data_is_unstable_counts_it() {
 
 #[test]
 fn a_write_over_much_scattered_unstable_data_near_a_limit_waits_for_its_write_back() {
-    let world = World::new();
-    let pool = Arc::clone(world.volume.pool());
-    let volume = volume(&pool);
+    let (_world, pool, volume) = limited();
     let one = Caller::new(1001, 101);
     let file = one.create(&volume, "file").unwrap();
     one.write(&volume, file, 0, 1, Stability::FileSync).unwrap();

@@ -152,10 +152,11 @@ impl Volume {
         state: &InodeState,
         range: (u64, u64),
     ) -> Result<Growth<'_>, Stop> {
-        self.try_reserve(claim).map_err(|refusal| {
-            let is_final = matches!(refusal, Refusal::NoSpace | Refusal::Quota(_));
-            let saved = if is_final { self.require_saved(state, range) } else { Ok(()) };
-            saved.err().map_or_else(|| self.stop_after(refusal, claim), Stop::from)
+        self.try_reserve(claim).or_else(|refusal| {
+            if matches!(refusal, Refusal::NoSpace | Refusal::Quota(_)) {
+                self.require_saved(state, range)?;
+            }
+            Err(self.stop_after(refusal, claim))
         })
     }
 
