@@ -10,7 +10,7 @@ use crate::process::{self, cargo, root, target_directory};
 use crate::report::usage;
 
 mod debian;
-mod image;
+pub(crate) mod image;
 
 /// What `cargo xtask help package` prints.
 pub(crate) const HELP: &str = "\
@@ -97,14 +97,9 @@ fn image(folder: &Path) -> Result<PathBuf, String> {
     fs::create_dir_all(folder).map_err(process::at(folder))?;
     let program = folder.join("holdfast.static");
     build_static(PROFILE, &program)?;
-    let image = image_of(&program, folder)?;
+    let image = image::make(&program, folder)?;
     fs::remove_file(&program).map_err(process::at(&program))?;
     Ok(image)
-}
-
-/// Makes the container image of a static program in `folder`.
-pub(crate) fn image_of(program: &Path, folder: &Path) -> Result<PathBuf, String> {
-    image::make(program, folder)
 }
 
 /// Seconds since 1970 that all files of a package have as their time.

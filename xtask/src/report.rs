@@ -13,7 +13,6 @@ pub(crate) fn usage(text: &str) -> ExitCode {
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     passed: usize,
-    failed: usize,
     /// The first line of each step's result.
     results: Vec<String>,
 }
@@ -42,12 +41,11 @@ impl Report {
                 format!("PASS {name} in {seconds:.1} s{colon}{note}")
             }
             Err(why) => {
-                self.failed += 1;
                 format!("FAIL {name} in {seconds:.1} s: {why}")
             }
         };
         println!("{result}");
-        self.results.extend(result.lines().next().map(str::to_owned));
+        self.results.push(result.lines().next().unwrap_or_default().to_owned());
     }
 
     /// Prints every result again, for those who see only the end of a long output, and the counts as the last line.
@@ -56,7 +54,8 @@ impl Report {
         for result in &self.results {
             println!("{result}");
         }
-        println!("{} passed, {} failed", self.passed, self.failed);
-        if self.failed == 0 && self.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        let failed = self.results.len() - self.passed;
+        println!("{} passed, {failed} failed", self.passed);
+        if failed == 0 && self.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }

@@ -1,6 +1,5 @@
 //! Kills the server at random moments while two guests and libnfs work, and restarts it at once.
 
-use std::fs;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -11,7 +10,6 @@ use fastrand::Rng;
 use super::lab::{Lab, Peer};
 use super::libnfs::Client;
 use super::{Options, probe};
-use crate::process;
 
 pub(super) const GUESTS: [u8; 2] = [1, 2];
 /// Time limit from the server's start to its first reply.
@@ -58,7 +56,7 @@ fn rounds(lab: &mut Lab, count: usize, seed: u64) -> Result<String, String> {
         signals.is_over.store(true, Ordering::Relaxed);
         (times, client.join().expect("the client does not panic"))
     });
-    fs::write(lab.out().join("stop"), "").map_err(process::at(&lab.out()))?;
+    lab.create_file("stop")?;
     let times = times?;
     let interrupted = libnfs?;
     for (number, guest) in &mut guests {

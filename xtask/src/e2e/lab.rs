@@ -539,6 +539,12 @@ impl Lab {
         }
     }
 
+    /// Creates an empty file of [`Lab::out`], for which guests wait.
+    pub(super) fn create_file(&self, name: &str) -> Result<(), String> {
+        let path = self.out().join(name);
+        fs::write(&path, "").map_err(process::at(&path))
+    }
+
     /// Waits until a guest has created this file of [`Lab::out`].
     pub(super) fn await_file(&self, name: &str, most: Duration) -> Result<(), String> {
         let end = Instant::now() + most.min(self.left());

@@ -35,7 +35,7 @@ pub(super) fn run(lab: &mut Lab, _: &Options) -> Result<String, String> {
     }
     let second = package::deb(&lab.binary(), &folder.join("second"), 2)?;
     check_package(&second)?;
-    let image = package::image_of(&scratch().join(STATIC_PROGRAM), &folder)?;
+    let image = package::image::make(&scratch().join(STATIC_PROGRAM), &folder)?;
 
     let hardware = Hardware {
         number: 1,
@@ -57,6 +57,11 @@ pub(super) fn run(lab: &mut Lab, _: &Options) -> Result<String, String> {
     let container = container::run(&mut machine)?;
     machine.switch_off()?;
     Ok(format!("{service}; {container}"))
+}
+
+/// Returns a field of `/proc/PID/status`.
+fn status_field<'s>(status: &'s str, name: &str) -> Option<&'s str> {
+    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"))
 }
 
 /// Checks a package by Debian's rules.

@@ -116,16 +116,7 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     if lab.peer == Peer::Ganesha {
         thread::sleep(ganesha::GRACE);
     }
-    let count = versions.len().to_string();
-    let mut guests = Vec::new();
-    for (number, version) in (1..).zip(versions) {
-        let script =
-            lab.start_guest_at(BRIDGE, number, "pair.sh", "192M", &[version, &count, &server(version)])?;
-        guests.push((number, script));
-    }
-    for (number, _) in &guests {
-        lab.await_file(&format!("ready-{number}"), Duration::from_secs(120))?;
-    }
+    let guests = start_guests(lab, versions, |version| vec![server(version)])?;
     let blows = blows(options);
     let between = if lab.peer == Peer::Ganesha { ganesha::GRACE } else { BETWEEN };
     for (round, blow) in (1..).zip(&blows) {
@@ -140,8 +131,7 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
         pair.refuses_a_second_machine()?;
         pair.shows_metrics()?;
     }
-    let stop = lab.out().join("stop");
-    fs::write(&stop, "").map_err(process::at(&stop))?;
+    lab.create_file("stop")?;
     let mut failed = Vec::new();
     for ((number, mut guest), version) in guests.into_iter().zip(versions) {
         if let Err(why) = lab.finish_guest(number, &mut guest) {
@@ -162,6 +152,27 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     // Without a group, and checked when it has stopped.
     lab.start()?;
     Ok(stalls)
+}
+
+/// Starts a guest with `pair.sh` for each version of NFS, with the arguments that `more` adds to it and to their number, and waits until
+/// all of them work.
+fn start_guests(
+    lab: &Lab,
+    versions: &[&str],
+    more: impl Fn(&str) -> Vec<String>,
+) -> Result<Vec<(u8, Child)>, String> {
+    let count = versions.len().to_string();
+    let mut guests = Vec::new();
+    for (number, version) in (1..).zip(versions) {
+        let more = more(version);
+        let mut arguments = vec![*version, &count];
+        arguments.extend(more.iter().map(String::as_str));
+        guests.push((number, lab.start_guest_at(BRIDGE, number, "pair.sh", "192M", &arguments)?));
+    }
+    for (number, _) in &guests {
+        lab.await_file(&format!("ready-{number}"), Duration::from_secs(120))?;
+    }
+    Ok(guests)
 }
 
 /// Tells the guests which round it is; 0 stands for the time between rounds.

@@ -16,7 +16,7 @@ use crate::process::{self, root};
 
 use Version::{V3, V40, V41, V42};
 
-/// Time limit of a sample. Continuous integration takes less than an hour, of which its other stages need 40 minutes.
+/// Time limit of a sample. Continuous integration has an hour, and its other stages need 40 minutes of it.
 pub(crate) const SAMPLE: Duration = Duration::from_secs(20 * 60);
 
 /// The most that the time limits of a sample's scenarios add up to. Most take a third of theirs.
@@ -48,16 +48,12 @@ pub(super) struct Scenario {
 impl Scenario {
     /// Its time limit.
     pub(super) fn budget(&self, options: &Options) -> Duration {
+        let rounds_of = |seconds| u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(seconds);
         let longer = match self.name {
-            "pair" => {
-                // nfs-ganesha has a grace period after each takeover.
-                let seconds = if options.peer == Peer::Holdfast { 20 } else { 250 };
-                u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(seconds)
-            }
-            "pair-guests" if !options.sample => {
-                u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(90)
-            }
-            "kill" => u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(8),
+            // nfs-ganesha has a grace period after each takeover.
+            "pair" => rounds_of(if options.peer == Peer::Holdfast { 20 } else { 250 }),
+            "pair-guests" if !options.sample => rounds_of(90),
+            "kill" => rounds_of(8),
             "remove" if options.long => 3600,
             "calls" if options.long => 900,
             "rates" if !options.sample => 1200,
@@ -159,7 +155,8 @@ fn draw(
 
 /// Makes what needs the network, which the scenarios' namespace lacks.
 pub(super) fn prepare(options: &Options) -> Result<(), String> {
-    let is_chosen = |name| chosen(options).iter().any(|(scenario, _)| scenario.name == name);
+    let chosen = chosen(options);
+    let is_chosen = |name| chosen.iter().any(|(scenario, _)| scenario.name == name);
     if is_chosen("package") || is_chosen("pair-guests") {
         cached(machine::IMAGE, "machine/image")?;
     }
@@ -256,7 +253,7 @@ fn contend(lab: &mut Lab, version: Version) -> Result<(), String> {
         std::thread::sleep(Duration::from_secs(1));
         lab.kill();
         lab.start()?;
-        fs::write(lab.out().join("killed"), "").map_err(|error| format!("killed: {error}"))
+        lab.create_file("killed")
     });
     let one = lab.finish_guest(1, &mut one);
     let two = lab.finish_guest(2, &mut two);

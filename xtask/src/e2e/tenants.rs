@@ -48,8 +48,7 @@ pub(super) fn run(lab: &mut Lab, _: &Options) -> Result<String, String> {
         let limits = [&[name.as_str(), "--tree", "/project"], &TREE[..]].concat();
         lab.holdfast(&["quota", "set"], &limits)?;
     }
-    let limited = lab.out().join("limited");
-    fs::write(&limited, "").map_err(process::at(&limited))?;
+    lab.create_file("limited")?;
     for (number, guest) in [1, 2].into_iter().zip(&mut guests) {
         let guest = guest.as_mut().map_err(|why| why.clone())?;
         lab.finish_guest(number, guest)?;

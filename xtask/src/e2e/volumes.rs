@@ -2,7 +2,6 @@
 //! that are not deleted: no call of theirs may fail. In the second half, the server is killed as well.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -74,7 +73,7 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     let mut changes = Changes::new(lab, options.seed)?;
     let mut guests = changes.start_guests(options.seed)?;
     let outcome = changes.halves(half, &mut guests, options.seed);
-    fs::write(changes.lab.out().join("stop"), "").map_err(process::at(&changes.lab.out()))?;
+    changes.lab.create_file("stop")?;
     if outcome.is_err() {
         // They would wait for ever for a server that is gone.
         guests.iter_mut().for_each(|(number, guest)| Lab::kill_guest(*number, guest));

@@ -14,7 +14,7 @@ use crate::process;
 const USER: &str = "65532";
 
 /// Makes the image of a static program in `folder`, and returns the path of its archive.
-pub(super) fn make(program: &Path, folder: &Path) -> Result<PathBuf, String> {
+pub(crate) fn make(program: &Path, folder: &Path) -> Result<PathBuf, String> {
     let epoch = epoch()?;
     let layout = folder.join("image");
     fresh(&layout)?;

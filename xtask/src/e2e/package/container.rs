@@ -4,6 +4,7 @@ use std::fs;
 
 use super::super::document::{self, Block};
 use super::super::machine::Machine;
+use super::status_field;
 use crate::process::{self, root};
 
 const DOCUMENT: &str = "docs/installation.md";
@@ -53,7 +54,7 @@ fn use_and_stop(machine: &mut Machine<'_>, address: &str) -> Result<(), String> 
 /// Checks that the server runs without root and without any right.
 fn check_user(machine: &mut Machine<'_>) -> Result<(), String> {
     let status = machine.run("cat /proc/$(podman inspect --format '{{.State.Pid}}' holdfast)/status")?;
-    let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"));
+    let line = |name| status_field(&status, name);
     if line("Uid") != Some(&[USER; 4].join("\t")) || line("CapEff") != Some("0000000000000000") {
         return Err(format!("the container runs as {:?} with {:?}", line("Uid"), line("CapEff")));
     }

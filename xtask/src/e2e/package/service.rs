@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::super::machine::{Machine, SHARE};
+use super::status_field;
 use crate::process;
 
 const CONFIGURATION: &str = "/etc/holdfast/holdfast.toml";
@@ -141,7 +142,7 @@ fn check_confinement(machine: &mut Machine<'_>) -> Result<(), String> {
     }
     let pid = show(machine, "MainPID")?;
     let status = machine.run(&format!("cat /proc/{pid}/status"))?;
-    let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"));
+    let line = |name| status_field(&status, name);
     for (name, expected) in STATUS {
         if line(name) != Some(*expected) {
             return Err(format!("the server's {name} is {:?}, not {expected}", line(name)));
@@ -152,7 +153,7 @@ fn check_confinement(machine: &mut Machine<'_>) -> Result<(), String> {
     if line("Uid") != Some(&[user; 4].join("\t")) {
         return Err(format!("the server runs as {:?}, not as {user}", line("Uid")));
     }
-    // Started after the server by its unit, so the attempts are confined as it is.
+    // The server's own unit runs the attempts, so they are confined as the server is.
     machine.run(&format!(
         "mkdir -p /run/systemd/system/holdfast.service.d && cd /run/systemd/system/holdfast.service.d && \
          printf '[Service]\\nExecStartPost=/usr/bin/perl {SHARE}/confined.pl\\n' >probe.conf && systemctl daemon-reload"

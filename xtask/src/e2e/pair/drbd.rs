@@ -1,14 +1,12 @@
 //! Two machines mirror a disk with DRBD (`e2e/scenarios/drbd.sh`). The one that serves is killed; the other one takes over, with all
 //! that a client was acknowledged.
 
-use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{BETWEEN, BRIDGE, Blow, Switch, mark, stalls};
 use crate::e2e::Options;
 use crate::e2e::lab::{ADDRESS, Lab};
-use crate::process;
 
 /// The guests: the client, and the two machines.
 const CLIENT: u8 = 1;
@@ -38,21 +36,16 @@ fn take_over(lab: &Lab) -> Result<String, String> {
     thread::sleep(BETWEEN);
     Lab::kill_guest(MACHINES[0], &mut first);
     let begun = Instant::now();
-    create(lab, "fenced")?;
+    lab.create_file("fenced")?;
     lab.await_file("taken-over", PATIENCE)?;
     let took = begun.elapsed();
     thread::sleep(BETWEEN);
     mark(lab, 0)?;
     thread::sleep(BETWEEN);
-    create(lab, "stop")?;
+    lab.create_file("stop")?;
     lab.finish_guest(CLIENT, &mut client)?;
-    create(lab, "served")?;
+    lab.create_file("served")?;
     lab.finish_guest(MACHINES[1], &mut second)?;
     let stalls = stalls::judge(lab, &["3"], &[Blow::Dies])?;
     Ok(format!("{stalls}; of that, mounting and starting {:.2} s", took.as_secs_f64()))
-}
-
-fn create(lab: &Lab, name: &str) -> Result<(), String> {
-    let path = lab.out().join(name);
-    fs::write(&path, "").map_err(process::at(&path))
 }

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::thread;
 use std::time::Duration;
 
-use super::{ADDRESS, BETWEEN, BRIDGE, Blow, DETECTION, Switch, ip, mark, stalls};
+use super::{ADDRESS, BETWEEN, BRIDGE, Blow, DETECTION, Switch, ip, mark, stalls, start_guests};
 use crate::e2e::Options;
 use crate::e2e::document::{self, Block};
 use crate::e2e::lab::Lab;
@@ -54,15 +54,7 @@ pub(in crate::e2e) fn run(lab: &mut Lab, options: &Options) -> Result<String, St
     let _switch = Switch::make(lab)?;
     let mut pair = Pair::make(lab)?;
     pair.set_up()?;
-    let count = versions.len().to_string();
-    let mut guests = Vec::new();
-    for (number, version) in (1..).zip(versions) {
-        let arguments = [*version, &count, ADDRESS, "/home"];
-        guests.push((number, lab.start_guest_at(BRIDGE, number, "pair.sh", "192M", &arguments)?));
-    }
-    for (number, _) in &guests {
-        lab.await_file(&format!("ready-{number}"), Duration::from_secs(120))?;
-    }
+    let guests = start_guests(lab, versions, |_| vec![ADDRESS.to_owned(), "/home".to_owned()])?;
     pair.refuses_without_fence()?;
     let mut random = fastrand::Rng::with_seed(options.seed);
     let mut blows = Vec::new();
@@ -77,8 +69,7 @@ pub(in crate::e2e) fn run(lab: &mut Lab, options: &Options) -> Result<String, St
             pair.heal()?;
         }
     }
-    let stop = lab.out().join("stop");
-    fs::write(&stop, "").map_err(process::at(&stop))?;
+    lab.create_file("stop")?;
     for (number, mut guest) in guests {
         lab.finish_guest(number, &mut guest)?;
     }
