@@ -24,9 +24,9 @@ pub(super) fn node(kind: NodeKind, who: &Credentials, now: i64) -> Inode {
 }
 
 impl Model {
-    /// Returns the object that a name refers to.
+    /// Returns the object that a name refers to. Only directories hold names, `.` and `..` included.
     pub(crate) fn child(&self, directory: u64, name: &[u8]) -> Option<u64> {
-        let inode = self.get(directory)?;
+        let inode = self.get(directory).filter(|inode| inode.is_directory())?;
         match name {
             b"." => Some(directory),
             b".." => Some(inode.parent),
@@ -94,7 +94,7 @@ impl Model {
         let (name, existing) = self.judge_use(call, place, 3, expected);
         expected.must(existing.is_some(), Error::Exists);
         let is_dot = name == b"." || name == b"..";
-        for error in [Error::Invalid, Error::IsDirectory] {
+        for error in [Error::Exists, Error::Invalid, Error::IsDirectory] {
             expected.must(is_dot, error);
         }
         name
@@ -184,10 +184,7 @@ impl Model {
         if let Some(existing) = self.child(dir, &bytes) {
             let inode = Rc::clone(&self.inodes[&existing]);
             let taken = match how {
-                // The name `.` of a file is the file, but CREATE opens none by it.
-                CreateHow::Unchecked(_) | CreateHow::UncheckedIf(..) => {
-                    inode.kind == FileType::Regular && existing != dir
-                }
+                CreateHow::Unchecked(_) | CreateHow::UncheckedIf(..) => inode.kind == FileType::Regular,
                 CreateHow::Guarded(_) => false,
                 CreateHow::Exclusive(verifier) | CreateHow::ExclusiveWith(verifier, _) => {
                     inode.verifier == Some(*verifier)
