@@ -107,15 +107,18 @@ impl Report {
         let Summary { inodes, verified_bytes, .. } = self.summary;
         let data = match verified_bytes {
             0 => "file data was not read".to_owned(),
+            1 => "1 byte of file data was read and matches its checksum".to_owned(),
             bytes => format!("{bytes} bytes of file data were read and match their checksums"),
         };
+        let objects = if inodes == 1 { "object" } else { "objects" };
         if self.is_clean() {
-            return format!("everything is intact: {inodes} objects; {data}");
+            return format!("everything is intact: {inodes} {objects}; {data}");
         }
         if self.more_faults == 0 && !self.faults.iter().any(loses) {
             return format!("no object or data is lost: the faults concern names and counters; {data}");
         }
-        format!("what is not named above is intact: {inodes} objects with their attributes; {data}")
+        let theirs = if inodes == 1 { "its" } else { "their" };
+        format!("what is not named above is intact: {inodes} {objects} with {theirs} attributes; {data}")
     }
 }
 
