@@ -10,7 +10,8 @@ use volume::media::Media;
 pub use room::ahead_bytes;
 
 use crate::directory::contents::{Contents, LOST_AND_FOUND, contents};
-use crate::durable::{create_file, create_private_directory, parent, remove_tree, rename, sync_directory};
+use crate::directory::remains::{DELETED, NEW};
+use crate::durable::{create_file, create_private_directory, parent, rename, sync_directory};
 use crate::error::{Error, ErrorKind};
 use crate::format::{Format, JOURNAL_FILES, check_name};
 use crate::lease::{Lease, holder};
@@ -19,10 +20,6 @@ use crate::media::{LocalMedia, names, segment_of};
 
 /// Subdirectory that holds the pools.
 const POOLS: &str = "pools";
-/// Prefix of the directory of a pool under creation.
-const NEW: &str = ".new-";
-/// Prefix of the directory of a pool under deletion.
-const DELETED: &str = ".deleted-";
 /// Prefix of the empty file that says that a pool exists. Without it, a pool whose directory is empty or gone, for
 /// instance because its file system is not mounted, would be taken for a stray.
 const KNOWN: &str = ".pool-";
@@ -173,17 +170,22 @@ impl Directory {
         let path = self.pool_path(new.name);
         let files = new.journal_bytes / LOG_FILE_BYTES;
         let format = Format { id: new.id, journal_files: files };
-        let fresh = self.pool_path(&format!("{NEW}{}", new.name));
-        if let Some(elsewhere) = new.path {
-            link(&fresh, elsewhere, new.name)?;
+        let fresh = self.pool_path(&remains::name(NEW, new.name, new.id));
+        let place = match new.path {
+            Some(elsewhere) => link(&fresh, elsewhere, new.name)?,
+            None => fresh.clone(),
+        };
+        if let Err(error) = create_private_directory(&place) {
+            // The directory that is there now is another one's.
+            let _ = fs::remove_file(&fresh);
+            return Err(not_made(&place, &error));
         }
-        let place = fs::read_link(&fresh).unwrap_or_else(|_| fresh.clone());
         let created = build(&place, new, &format, initialize)
-            .and_then(|()| rename(&fresh, &path).map_err(|error| Error::io("create", &path, &error)))
+            .and_then(|()| put(&fresh, &path).map_err(|error| Error::io("create", &path, &error)))
             .and_then(|()| self.note_pool(new.name));
         if created.is_err() {
             // The first error is the one to report. What remains here is removed at the next start.
-            let _ = sweep_one(&fresh);
+            let _ = remains::sweep(&fresh);
         }
         created
     }
@@ -207,15 +209,16 @@ impl Directory {
     /// Deletes a pool with all its data.
     pub fn delete(&self, name: &str) -> Result<(), Error> {
         let path = self.existing(name)?;
+        let id = Format::read(&path.join(names::FORMAT))?.id;
         let _lease = Lease::take(&path.join(names::LOCK), &format!("the pool {name:?}"))?;
         // A crash before the directory is renamed leaves the pool, and the next start notes it again.
         let known = known_file(&self.root, name);
         fs::remove_file(&known)
             .and_then(|()| sync_directory(parent(&known)))
             .map_err(|error| Error::io("remove", &known, &error))?;
-        let gone = self.pool_path(&format!("{DELETED}{name}"));
+        let gone = self.pool_path(&remains::name(DELETED, name, id));
         rename(&path, &gone).map_err(|error| Error::io("delete", &path, &error))?;
-        sweep_one(&gone)
+        remains::sweep(&gone)
     }
 
     fn existing(&self, name: &str) -> Result<PathBuf, Error> {
@@ -224,8 +227,8 @@ impl Directory {
 
     /// Removes the remains of interrupted creations and deletions.
     fn sweep(&self) -> Result<(), Error> {
-        for name in remains(&self.root)? {
-            sweep_one(&self.pool_path(&name))?;
+        for name in remains::list(&self.root)? {
+            remains::sweep(&self.pool_path(&name))?;
         }
         Ok(())
     }
@@ -316,7 +319,7 @@ pub fn check_new(root: &Path, new: &NewPool<'_>) -> Result<(), Error> {
         return Err(Error::new(ErrorKind::Invalid, sentence));
     }
     // Remains are deleted before a pool is created, so their space is as good as free, whatever it is.
-    if contents(root)? == Contents::Pools && !remains(root)?.is_empty() {
+    if contents(root)? == Contents::Pools && !remains::list(root)?.is_empty() {
         return Ok(());
     }
     room::check(root, new)
@@ -344,13 +347,6 @@ fn check_root(root: &Path) -> Result<(), Error> {
         ),
     };
     Err(Error::new(ErrorKind::NotFound, sentence))
-}
-
-/// Returns the names of what interrupted creations and deletions left in the data directory at `root`.
-fn remains(root: &Path) -> Result<Vec<String>, Error> {
-    let mut names = names_in(&root.join(POOLS))?;
-    names.retain(|name| name.starts_with(NEW) || name.starts_with(DELETED));
-    Ok(names)
 }
 
 fn known_file(root: &Path, name: &str) -> PathBuf {
@@ -410,7 +406,7 @@ fn names_in(directory: &Path) -> Result<Vec<String>, Error> {
     list().map_err(|error| Error::io("list", directory, &error))
 }
 
-/// Builds a pool in `fresh`.
+/// Builds a pool in the empty directory `fresh`.
 fn build(
     fresh: &Path,
     new: &NewPool<'_>,
@@ -421,7 +417,7 @@ fn build(
         let path = path.to_owned();
         move |error: io::Error| Error::io("create", &path, &error)
     };
-    create_private_directory(fresh).map_err(at(fresh))?;
+    // First of all, so that it is known whose directory this is.
     let path = fresh.join(names::FORMAT);
     create_file(&path, format.encode().as_bytes()).map_err(at(&path))?;
     let journal = match new.journal {
@@ -454,51 +450,43 @@ fn place_below(elsewhere: &Path, name: &str) -> Result<PathBuf, Error> {
     let elsewhere =
         fs::canonicalize(elsewhere).map_err(|error| Error::io("find the directory", elsewhere, &error))?;
     let place = elsewhere.join(name);
-    if fs::symlink_metadata(&place).is_ok() {
-        let sentence = format!("{} exists; choose another directory, or remove it", place.display());
-        return Err(Error::new(ErrorKind::Exists, sentence));
+    if fs::symlink_metadata(&place).is_ok() { Err(occupied(&place)) } else { Ok(place) }
+}
+
+fn occupied(place: &Path) -> Error {
+    let sentence = format!("{} exists; choose another directory, or remove it", place.display());
+    Error::new(ErrorKind::Exists, sentence)
+}
+
+/// Returns why the directory of a pool was not made. Another process may have made one there since it was looked at.
+fn not_made(place: &Path, error: &io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => occupied(place),
+        _ => Error::io("create", place, error),
     }
+}
+
+/// Makes `fresh` a link to the directory of a pool below `elsewhere`, which does not exist yet. Returns that directory.
+fn link(fresh: &Path, elsewhere: &Path, name: &str) -> Result<PathBuf, Error> {
+    let place = place_below(elsewhere, name)?;
+    std::os::unix::fs::symlink(&place, fresh)
+        .and_then(|()| sync_directory(parent(fresh)))
+        .map_err(|error| Error::io("link", fresh, &error))?;
     Ok(place)
 }
 
-/// Makes `fresh` a link to the directory of a pool below `elsewhere`, which does not exist yet.
-fn link(fresh: &Path, elsewhere: &Path, name: &str) -> Result<(), Error> {
-    std::os::unix::fs::symlink(place_below(elsewhere, name)?, fresh)
-        .and_then(|()| sync_directory(parent(fresh)))
-        .map_err(|error| Error::io("link", fresh, &error))
-}
-
-/// Removes an unfinished or deleted pool, which may be elsewhere.
-fn sweep_one(path: &Path) -> Result<(), Error> {
-    let Ok(place) = fs::read_link(path) else { return sweep_place(path) };
-    if place.exists() {
-        sweep_place(&place)?;
+/// Puts a new pool at its path, where at most a link to a pool may be that is gone for good.
+fn put(fresh: &Path, path: &Path) -> io::Result<()> {
+    if path.is_symlink() {
+        fs::remove_file(path)?;
     }
-    fs::remove_file(path)
-        .and_then(|()| sync_directory(parent(path)))
-        .map_err(|error| Error::io("remove", path, &error))
-}
-
-/// Removes the directory of a pool. A journal that is elsewhere goes first, since the pool's files name its place.
-fn sweep_place(path: &Path) -> Result<(), Error> {
-    if let (Ok(Some(journal)), Ok(format)) =
-        (journal::recorded(path), Format::read(&path.join(names::FORMAT)))
-    {
-        let ours =
-            fs::read_to_string(journal.join(log::OWNER)).is_ok_and(|owner| owner == format.journal_owner());
-        if ours {
-            remove_tree(&journal).map_err(|error| Error::io("delete the journal in", &journal, &error))?;
-        } else {
-            // If creation stopped before the owner was written, the directory is empty and is removed. Else it stays.
-            let _ = fs::remove_dir(&journal);
-        }
-    }
-    remove_tree(path).map_err(|error| Error::io("delete", path, &error))
+    rename(fresh, path)
 }
 
 mod access;
 mod contents;
 mod journal;
+mod remains;
 mod room;
 #[cfg(test)]
 mod tests;

@@ -11,8 +11,8 @@
 //!                  /index            the index file
 //!                  /segments/ID      one file per segment, its number in 16 hexadecimal digits
 //!                  /segments/free-N  the file of a deleted segment, kept for reuse while the process runs
-//! DATA/pools/.new-NAME               a pool under creation; an unfinished one is removed at the next start
-//! DATA/pools/.deleted-NAME           a pool under deletion; likewise
+//! DATA/pools/.new-NAME.ID            a pool under creation; an unfinished one is removed at the next start
+//! DATA/pools/.deleted-NAME.ID        a pool under deletion; likewise
 //! ```
 //!
 //! [`Directory`] is the data directory, [`LocalMedia`] one pool in it. This crate does not interpret the bytes it stores.

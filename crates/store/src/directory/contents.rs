@@ -5,7 +5,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::{DELETED, KNOWN, NEW, POOLS, is_pool};
+use super::remains::{DELETED, NEW};
+use super::{KNOWN, POOLS, is_pool};
 use crate::error::{Error, ErrorKind};
 use crate::media::names;
 

@@ -105,6 +105,99 @@ fn a_failed_or_interrupted_creation_leaves_no_files() {
     directory.create(&new, nothing).unwrap();
 }
 
+/// Returns a new data directory, and the parameters of a pool whose directory is in `disk` beside it.
+fn beside<'a>(scratch: &Scratch, data: &str, id: u64, disk: &'a Path) -> (Directory, NewPool<'a>) {
+    let directory = Directory::open_or_create(&scratch.path().join(data)).unwrap();
+    (directory, NewPool { id, path: Some(disk), ..new("fast") })
+}
+
+#[test]
+fn remains_that_name_the_place_of_another_pool_leave_it_alone() {
+    let scratch = Scratch::new();
+    let disk = scratch.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    let (ours, _) = beside(&scratch, "ours", 1, &disk);
+    let (theirs, pool) = beside(&scratch, "theirs", 2, &disk);
+    theirs.create(&pool, nothing).unwrap();
+    // The names of an earlier release had no id.
+    for prefix in
+        [".new-fast.0000000000000001", ".deleted-fast.0000000000000001", ".new-fast", ".deleted-fast"]
+    {
+        let link = ours.root().join(POOLS).join(prefix);
+        std::os::unix::fs::symlink(disk.join("fast"), link).unwrap();
+    }
+    let root = ours.root().to_owned();
+    drop(ours);
+    drop(Directory::open(&root).unwrap());
+    assert!(names_in(&root.join(POOLS)).unwrap().is_empty());
+    theirs.open_pool("fast", None).unwrap();
+}
+
+#[test]
+fn remains_elsewhere_are_removed() {
+    let scratch = Scratch::new();
+    let disk = scratch.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    let (directory, pool) = beside(&scratch, "data", 0xab, &disk);
+    let root = directory.root().to_owned();
+    drop(directory);
+    for stopped in [".new-fast.00000000000000ab", ".deleted-fast.00000000000000ab"] {
+        for has_files in [true, false] {
+            let directory = Directory::open(&root).unwrap();
+            directory.create(&pool, nothing).unwrap();
+            drop(directory);
+            let pools = root.join(POOLS);
+            fs::remove_file(pools.join(".pool-fast")).unwrap();
+            fs::rename(pools.join("fast"), pools.join(stopped)).unwrap();
+            if !has_files {
+                fs::remove_dir_all(disk.join("fast")).unwrap();
+                fs::create_dir(disk.join("fast")).unwrap();
+            }
+            drop(Directory::open(&root).unwrap());
+            assert!(names_in(&pools).unwrap().is_empty() && names_in(&disk).unwrap().is_empty());
+        }
+    }
+}
+
+#[test]
+fn of_two_pools_that_are_created_at_one_place_one_is_made() {
+    let scratch = Scratch::new();
+    let disk = scratch.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    let (first, one) = beside(&scratch, "first", 1, &disk);
+    let (second, other) = beside(&scratch, "second", 2, &disk);
+    for _ in 0..20 {
+        let made = std::thread::scope(|scope| {
+            let first = scope.spawn(|| first.create(&one, nothing));
+            [second.create(&other, nothing), first.join().unwrap()]
+        });
+        assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 1, "{made:?}");
+        let refused = made.iter().find_map(|made| made.as_ref().err()).unwrap();
+        assert_eq!(refused.kind(), ErrorKind::Exists, "{refused}");
+        let winner = if made[0].is_ok() { &second } else { &first };
+        drop(winner.open_pool("fast", None).unwrap());
+        winner.delete("fast").unwrap();
+        assert!(names_in(&disk).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_pool_that_is_gone_for_good_can_be_replaced() {
+    let scratch = Scratch::new();
+    let disk = scratch.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    let (directory, pool) = beside(&scratch, "data", 1, &disk);
+    directory.create(&pool, nothing).unwrap();
+    fs::remove_dir_all(disk.join("fast")).unwrap();
+    let error = directory.create(&pool, nothing).unwrap_err();
+    let mark = directory.root().join(POOLS).join(".pool-fast");
+    assert!(error.to_string().ends_with(&format!("remove {}", mark.display())), "{error}");
+    fs::remove_file(mark).unwrap();
+    directory.create(&new("fast"), nothing).unwrap();
+    drop(directory.open_pool("fast", None).unwrap());
+    directory.delete("fast").unwrap();
+}
+
 #[test]
 fn an_external_journal_is_recorded_and_can_be_moved() {
     let scratch = Scratch::new();

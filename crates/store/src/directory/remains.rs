@@ -1,0 +1,91 @@
+//! What interrupted creations and deletions of pools left, and how it is removed.
+//!
+//! A pool elsewhere is a link here, and other data directories may keep pools beside it. So only a directory that has the id
+//! in the name of the link is removed, and what tells that id, its `format`, is made first and removed last.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::{POOLS, journal, names_in};
+use crate::durable::{parent, remove_tree, sync_directory};
+use crate::error::Error;
+use crate::format::Format;
+use crate::log;
+use crate::media::names;
+
+/// Prefix of the directory of a pool under creation.
+pub(super) const NEW: &str = ".new-";
+/// Prefix of the directory of a pool under deletion.
+pub(super) const DELETED: &str = ".deleted-";
+
+/// Returns the name of a pool that is being created or deleted.
+pub(super) fn name(prefix: &str, pool: &str, id: u64) -> String {
+    format!("{prefix}{pool}.{id:016x}")
+}
+
+/// Returns the names of the remains in the data directory at `root`.
+pub(super) fn list(root: &Path) -> Result<Vec<String>, Error> {
+    let mut names = names_in(&root.join(POOLS))?;
+    names.retain(|name| name.starts_with(NEW) || name.starts_with(DELETED));
+    Ok(names)
+}
+
+/// Removes an unfinished or deleted pool, which may be elsewhere.
+pub(super) fn sweep(path: &Path) -> Result<(), Error> {
+    let Ok(place) = fs::read_link(path) else { return remove_pool(path) };
+    if id_at(&place).is_some_and(|id| id_of(path) == Some(id)) {
+        remove_pool(&place)?;
+    } else {
+        // A creation or a deletion that stopped without a `format` leaves an empty directory. Whatever else is there is
+        // not this pool's.
+        let _ = fs::remove_dir(&place);
+    }
+    fs::remove_file(path)
+        .and_then(|()| sync_directory(parent(path)))
+        .map_err(|error| Error::io("remove", path, &error))
+}
+
+/// Returns the id in the name of a pool that is being created or deleted.
+fn id_of(path: &Path) -> Option<u64> {
+    let (_, id) = path.file_name()?.to_str()?.rsplit_once('.')?;
+    u64::from_str_radix(id, 16).ok()
+}
+
+fn id_at(place: &Path) -> Option<u64> {
+    Format::read(&place.join(names::FORMAT)).ok().map(|format| format.id)
+}
+
+/// Removes the directory of a pool. A journal that is elsewhere goes first, since the pool's files name its place.
+fn remove_pool(path: &Path) -> Result<(), Error> {
+    if let (Ok(Some(journal)), Ok(format)) =
+        (journal::recorded(path), Format::read(&path.join(names::FORMAT)))
+    {
+        let ours =
+            fs::read_to_string(journal.join(log::OWNER)).is_ok_and(|owner| owner == format.journal_owner());
+        if ours {
+            remove_tree(&journal).map_err(|error| Error::io("delete the journal in", &journal, &error))?;
+        } else {
+            // If creation stopped before the owner was written, the directory is empty and is removed. Else it stays.
+            let _ = fs::remove_dir(&journal);
+        }
+    }
+    remove_all_but_format(path)
+        .and_then(|()| remove_tree(path))
+        .map_err(|error| Error::io("delete", path, &error))
+}
+
+fn remove_all_but_format(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_name() == names::FORMAT {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    sync_directory(path)
+}
