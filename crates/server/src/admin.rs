@@ -44,6 +44,7 @@ pub(crate) struct Source {
 /// The socket, and the address for other hosts, if there is one.
 pub(crate) struct Admin {
     path: PathBuf,
+    api: Arc<Api>,
     listeners: Vec<Listener>,
 }
 
@@ -121,7 +122,7 @@ impl Admin {
         clients: Option<Vec<IpNet>>,
     ) -> Result<Admin, Error> {
         let api = Arc::new(Api::new(source, Tokens::read(root)?, clients));
-        let mut admin = Admin { path: root.join(NAME), listeners: Vec::new() };
+        let mut admin = Admin { path: root.join(NAME), api: Arc::clone(&api), listeners: Vec::new() };
         match local_socket(root).and_then(|socket| Listener::start(socket, Arc::<Api>::clone(&api))) {
             Ok(listener) => admin.listeners.push(listener),
             Err(error) => {
@@ -134,6 +135,11 @@ impl Admin {
             tracing::info!(%address, "administration");
         }
         Ok(admin)
+    }
+
+    /// Refuses changes from now on, and waits for the one that was begun. The status can still be read.
+    pub(crate) fn refuse_changes(&self) {
+        self.api.refuse_changes();
     }
 
     /// Ends the threads and removes the socket.
@@ -204,6 +210,11 @@ fn cannot_ask(root: &Path, error: &io::Error) -> Error {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
             format!("no server runs on {root}: start one with `holdfast serve {root}`, or check the path")
         }
-        _ => format!("cannot ask the server of {root}: {error}; run this as the user that runs the server"),
+        io::ErrorKind::PermissionDenied => {
+            format!("cannot ask the server of {root}: {error}; run this as the user that runs the server")
+        }
+        _ => format!(
+            "cannot ask the server of {root}: {error}; it may have stopped, and a change may have been made or not"
+        ),
     })
 }

@@ -288,6 +288,10 @@ impl Server {
         {
             tracing::warn!(%error, "cannot remove the registration with rpcbind");
         }
+        // While there are threads that make the last one durable.
+        if let Some(admin) = &self.admin {
+            admin.refuse_changes();
+        }
         if let Some(copies) = self.copies {
             copies.stop();
         }

@@ -2,12 +2,13 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::client::Client;
-use crate::running::{Scratch, Server, fail, succeed, text};
+use crate::running::{Scratch, Server, fail, run, succeed, text};
 
 const EXPORT: &str = "[[export]]\npath = \"/a\"\nvolume = \"main\"\nsquash = \"none\"\n";
 
@@ -348,4 +349,28 @@ fn a_stream_ends_when_its_token_is_deleted() {
     let mut rest = String::new();
     stream.read_to_string(&mut rest).unwrap();
     server.stop();
+}
+
+/// A change that was begun is made durable first, and later ones are refused.
+#[test]
+fn a_server_stops_cleanly_while_volumes_are_created() {
+    let scratch = Scratch::new();
+    let (data, config) = (scratch.path("data"), scratch.config(""));
+    for round in 0..3 {
+        let server = Server::start(&data, &config, &[]);
+        let log = std::thread::scope(|scope| {
+            for thread in 0..2 {
+                let data = &data;
+                scope.spawn(move || {
+                    for number in 0..40 {
+                        let name = format!("v{round}-{thread}-{number}");
+                        run(&["volume", "create", text(data), &name]);
+                    }
+                });
+            }
+            std::thread::sleep(Duration::from_millis(300));
+            server.stop()
+        });
+        assert!(!log.contains("ERROR"), "{log}");
+    }
 }

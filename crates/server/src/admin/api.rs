@@ -50,11 +50,19 @@ pub(crate) struct Api {
     source: Arc<Source>,
     tokens: Arc<Tokens>,
     /// Held while a resource is changed, from the check of its revision on.
-    changes: Mutex<()>,
+    changes: Mutex<Changes>,
     /// Where hot files and directories are.
     places: Places,
     /// The networks that may connect; see [`crate::config::Api::clients`].
     clients: Option<Vec<IpNet>>,
+}
+
+/// Whether resources may be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Changes {
+    Accepted,
+    /// The server is stopping: soon nothing will make them durable.
+    Refused,
 }
 
 /// A request, as a route sees it.
@@ -98,7 +106,12 @@ struct Admitted<'a> {
 impl Api {
     pub(crate) fn new(source: Source, tokens: Tokens, clients: Option<Vec<IpNet>>) -> Api {
         let (source, tokens) = (Arc::new(source), Arc::new(tokens));
-        Api { source, tokens, changes: Mutex::new(()), places: Places::default(), clients }
+        Api { source, tokens, changes: Mutex::new(Changes::Accepted), places: Places::default(), clients }
+    }
+
+    /// Refuses changes from now on. One that was begun is complete when this returns.
+    pub(crate) fn refuse_changes(&self) {
+        *self.changes.lock() = Changes::Refused;
     }
 
     /// Returns who makes a request. The permissions of the socket admit no local processes but those of the server's user and
@@ -153,7 +166,12 @@ impl Api {
         if route.is_read_only() {
             return Ok(revision::add(route, (route.answer)(self, asked)?));
         }
-        let _others_wait = self.changes.lock();
+        let others_wait = self.changes.lock();
+        if *others_wait == Changes::Refused {
+            let sentence =
+                "the server is stopping, and nothing was changed: try again when it is started again";
+            return Err(Problem::new(503, sentence));
+        }
         revision::check(self, route, asked)?;
         (route.answer)(self, asked)
     }
