@@ -116,27 +116,25 @@ impl std::error::Error for OpenError {}
 
 impl From<IndexError> for OpenError {
     fn from(error: IndexError) -> OpenError {
-        OpenError(format!(
-            "the volume's index cannot be used: {error}; run `holdfast check` on the data directory"
-        ))
+        OpenError(format!("the index cannot be used: {error}; run `holdfast check` on the data directory"))
     }
 }
 
 impl From<RecoverError> for OpenError {
     fn from(error: RecoverError) -> OpenError {
-        OpenError(format!("the volume's journal cannot be used: {error}"))
+        OpenError(format!("the journal cannot be used: {error}"))
     }
 }
 
 impl From<Malformed> for OpenError {
     fn from(error: Malformed) -> OpenError {
-        OpenError(format!("the volume's index holds a {error}; run `holdfast check` on the data directory"))
+        OpenError(format!("the index holds a {error}; run `holdfast check` on the data directory"))
     }
 }
 
 impl From<std::io::Error> for OpenError {
     fn from(error: std::io::Error) -> OpenError {
-        OpenError(format!("the volume's files cannot be used: {error}"))
+        OpenError(format!("the pool's files cannot be used: {error}"))
     }
 }
 
@@ -486,7 +484,7 @@ fn load_or_rebuild(media: &dyn Media, cache_bytes: usize) -> Result<(Index, Snap
         }),
         Err(error @ IndexError::Corrupt(_)) => Err(beyond_repair(&error)),
         Err(error) => Err(OpenError(format!(
-            "the volume's index is damaged, and could not be replaced by a copy of what can be read: {error}; start \
+            "the index is damaged, and could not be replaced by a copy of what can be read: {error}; start \
              again once its device works"
         ))),
     }
@@ -494,7 +492,7 @@ fn load_or_rebuild(media: &dyn Media, cache_bytes: usize) -> Result<(Index, Snap
 
 fn beyond_repair(error: &IndexError) -> OpenError {
     OpenError(format!(
-        "the volume's index cannot be used: {error}; `holdfast check` finds what is lost, and `holdfast dump --files` \
+        "the index cannot be used: {error}; `holdfast check` finds what is lost, and `holdfast dump --files` \
          copies what can be read; else restore a backup (docs/damage.md)"
     ))
 }

@@ -121,13 +121,13 @@ impl fmt::Display for RecoverError {
             RecoverError::Stale { seq, position } => write!(
                 f,
                 "journal and index do not belong together: entry {seq}, which the index covers, is not at position \
-                 {position} of the journal; the journal is an old copy, or from another copy of this volume; restore \
-                 the whole volume from one backup"
+                 {position} of the journal; the journal is an old copy, or from another copy of this pool; restore \
+                 the whole pool from one backup"
             ),
             RecoverError::IndexStale { seq, covered } => write!(
                 f,
                 "journal and index do not belong together: the index covers entry {seq} at most, but the journal \
-                 says that it covered entry {covered}; the index is an old copy; restore the whole volume from one \
+                 says that it covered entry {covered}; the index is an old copy; restore the whole pool from one \
                  backup"
             ),
             RecoverError::Damaged { seq, position, witness } => write!(

@@ -296,12 +296,12 @@ impl FaultKind {
 pub fn check(media: &Arc<dyn Media>, options: &CheckOptions) -> Result<Report, OpenError> {
     let blobs = media
         .list_blobs()
-        .map_err(|error| OpenError(format!("the segments of the volume cannot be listed: {error}")))?;
+        .map_err(|error| OpenError(format!("the segments of the pool cannot be listed: {error}")))?;
     let mut findings = Findings::new(options.faults_max);
     let mut summary = Summary::default();
     let mut view = View::open(media.as_ref())?;
     records::check_index(&mut view, &mut findings)
-        .map_err(|error| OpenError(format!("the volume's index cannot be read: {error}")))?;
+        .map_err(|error| OpenError(format!("the index cannot be read: {error}")))?;
     if view.lost().iter().all(|lost| lost.is_recorded)
         && let Err(error) = view::open_for_changes(media.as_ref())
     {

@@ -229,5 +229,5 @@ pub fn segment(media: &Arc<dyn Media>, id: SegmentId, visit: Visit<'_>) -> Resul
 }
 
 fn unreadable(error: IndexError) -> OpenError {
-    OpenError(format!("the volume's index cannot be read: {error}"))
+    OpenError(format!("the index cannot be read: {error}"))
 }

@@ -101,7 +101,7 @@ impl Files {
     pub fn open(media: Arc<dyn Media>) -> Result<Files, OpenError> {
         let mut view = View::open(media.as_ref())?;
         view.survey(&mut |_, _| {})
-            .map_err(|error| OpenError(format!("the volume's index cannot be read: {error}")))?;
+            .map_err(|error| OpenError(format!("the index cannot be read: {error}")))?;
         let mut findings = Findings::new(PROBLEMS_MAX);
         view.replay(media.log().as_ref(), &mut findings, &mut Summary::default());
         let problems = findings.sentences();

@@ -56,7 +56,8 @@ fn check_extent(
     let (header, data) = bytes.split_at(ExtentHeader::BYTES);
     if ExtentHeader::decode(header) != Some(ExtentHeader { id: placed.id, length: record.stored }) {
         let what = format!(
-            "the header of extent {} in segment {id} is damaged: its data can be read, but its segment never be given back",
+            "the header of extent {} in segment {id} is damaged: its data can be read, but its segment can never be \
+             freed",
             placed.id
         );
         findings.add_to(FaultKind::Data, placed.file(), what);

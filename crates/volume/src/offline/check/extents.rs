@@ -177,10 +177,8 @@ fn check_references(
         return;
     }
     if row.references != references {
-        let what = format!(
-            "extent {id} says that {} pieces of files refer to it, but {references} do",
-            row.references
-        );
+        let what =
+            format!("the reference count of extent {id} is {}, but should be {references}", row.references);
         findings.add_to(FaultKind::Extent, used.map(|used| used.file), what);
     }
 }
@@ -226,7 +224,7 @@ fn check_segment(
     let lacks_extents = row.live > placement.live && lacks(view, POOL, Table::Extent);
     if placement.is_in_index && row.live != placement.live && !lacks_extents {
         let what =
-            format!("segment {id} says that {} bytes of it are in use, but {} are", row.live, placement.live);
+            format!("the live-byte count of segment {id} is {}, but should be {}", row.live, placement.live);
         findings.add(FaultKind::Segment, None, what);
     }
     if !placement.is_in_index && placement.live > 0 && !view.is_lost(&key::segment(id)) {

@@ -45,7 +45,7 @@ pub(super) fn check_inodes(
         } else if record.parent != Ino(0) {
             faults.add(
                 FaultKind::Inode,
-                format!("it is no directory, but has inode {} as parent", record.parent),
+                format!("it is not a directory, but has inode {} as parent", record.parent),
             );
         }
         summary.lost_bytes += check_sizes(&mut faults, &record, node);
@@ -124,7 +124,8 @@ fn check_names(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
         let (file_type, bytes) = (record.file_type, record.size);
         if record.links == 0 && faults.view.is_lost(&key::orphan(faults.view.volume.object(ino))) {
             let what = format!(
-                "inode {ino} ({file_type:?}, {bytes} bytes) was removed, and stays: it is lost whether clients have it open"
+                "inode {ino} ({file_type:?}, {bytes} bytes) was removed, but is kept: the record of whether clients \
+                 still have it open is lost"
             );
             return faults.add(FaultKind::Lost, what);
         }
@@ -144,12 +145,12 @@ fn check_names(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
     if record.links > expected && faults.may_lack_names() {
         if !is_directory {
             let missing = record.links - expected;
-            faults.add(FaultKind::Lost, format!("{missing} of its {} names are lost", record.links));
+            faults.add(FaultKind::Lost, format!("it has lost {missing} of its {} names", record.links));
         }
         return;
     }
     faults.unless(record.links == expected, FaultKind::Links, || {
-        format!("it says that it has {} links, but there are {expected}", record.links)
+        format!("its link count is {}, but should be {expected}", record.links)
     });
     faults.unless(record.links <= record.file_type.links_max(), FaultKind::Links, || {
         format!("its {} links are too many", record.links)
@@ -161,13 +162,11 @@ fn check_directory(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) -
     let mut lost = 0;
     if record.entries > node.entries && faults.may_lack(|id| key::name(id, b"")) {
         lost = record.entries - node.entries;
-        faults.add(
-            FaultKind::Lost,
-            format!("{lost} of the {} names in this directory are lost", record.entries),
-        );
+        faults
+            .add(FaultKind::Lost, format!("this directory has lost {lost} of its {} names", record.entries));
     } else {
         faults.unless(record.entries == node.entries, FaultKind::Directory, || {
-            format!("it says that it holds {} names, but there are {}", record.entries, node.entries)
+            format!("its name count is {}, but should be {}", record.entries, node.entries)
         });
     }
     let parent = if faults.ino == Ino::ROOT { Some(Ino::ROOT) } else { node.first.map(|(parent, _)| parent) };
@@ -215,17 +214,17 @@ fn check_sizes(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) -> u6
     }
     if record.file_type != FileType::Regular {
         let empty = used == 0 && mapped_end == 0 && record.pending_truncations.is_empty();
-        faults.unless(empty, FaultKind::Inode, || "it is no regular file, but holds data".to_owned());
+        faults.unless(empty, FaultKind::Inode, || "it is not a regular file, but holds data".to_owned());
     }
     let (number, bytes) = (record.xattrs, u64::from(record.xattr_bytes));
     let lacks_xattrs = number > node.xattrs.0 && faults.may_lack(|id| key::xattr(id, b""));
     faults.unless(!lacks_xattrs, FaultKind::Lost, || {
-        format!("{} of its {number} extended attributes are lost", number - node.xattrs.0)
+        format!("it has lost {} of its {number} extended attributes", number - node.xattrs.0)
     });
     faults.unless(lacks_xattrs || (number, bytes) == node.xattrs, FaultKind::Inode, || {
         format!(
-            "it says that it has {number} extended attributes, {bytes} bytes, but there are {:?}",
-            node.xattrs
+            "its extended attribute count is {number} ({bytes} bytes), but should be {} ({} bytes)",
+            node.xattrs.0, node.xattrs.1
         )
     });
     let has_size = matches!(record.file_type, FileType::Regular | FileType::Symlink);
@@ -290,7 +289,7 @@ pub(super) fn check_symlinks(view: &View, tree: &Tree, findings: &mut Findings) 
         let what = match tree.nodes.get(&ino).map(|node| node.file_type) {
             None if view.is_lost(&key::inode(view.volume.object(ino))) => return,
             None => "does not exist",
-            Some(Some(file_type)) if file_type != FileType::Symlink => "is no symbolic link",
+            Some(Some(file_type)) if file_type != FileType::Symlink => "is not a symbolic link",
             Some(_) => return,
         };
         findings.add(

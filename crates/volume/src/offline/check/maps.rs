@@ -68,7 +68,8 @@ impl File {
     fn check(&mut self, mapping: &Mapped, place: &str, findings: &mut Findings) -> Option<(u64, u64)> {
         let (start, end) = (mapping.record.start, mapping.end);
         let mut add = |what: &str| {
-            let what = format!("in its map ({place}), the piece of bytes {start} to {end} {what}");
+            let last = end.saturating_sub(1);
+            let what = format!("in its map ({place}), the mapping of bytes {start} to {last} {what}");
             findings.add(FaultKind::Map, Some(self.ino), what);
         };
         if start >= end || end > FILE_BYTES_MAX {
@@ -76,12 +77,12 @@ impl File {
             return None;
         }
         if start < self.previous_end {
-            add("overlaps the piece before it");
+            add("overlaps the mapping before it");
         }
         self.previous_end = end;
         let inode = self.record.as_ref()?;
         if mapping.record.birth > inode.truncations {
-            add("is of a truncation that never was");
+            add("belongs to a truncation that never happened");
         }
         let visible = mapping.visible(inode);
         if visible.1 > inode.mapped_end.max(visible.0) {
@@ -184,7 +185,7 @@ fn open_index_map(view: &View, tree: &Tree, ino: Ino, findings: &mut Findings) -
         None if tree.nodes.contains_key(&ino) => {}
         None if view.get(&key::reap(view.volume.object(ino)))?.is_none() && !may_be_lost(view, ino) => {
             let what =
-                format!("there is data of inode {ino}, which does not exist; its space is never given back");
+                format!("there is data of inode {ino}, which does not exist; its space is never freed");
             findings.add(FaultKind::Map, None, what);
         }
         None => {}

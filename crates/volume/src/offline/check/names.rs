@@ -88,7 +88,7 @@ fn enter(
     let is_directory =
         file_type.or(tree.nodes.get(&ino).and_then(|node| node.file_type)) == Some(FileType::Directory);
     if !tree.is_directory(directory) {
-        let state = if tree.nodes.contains_key(&directory) { "is no directory" } else { "does not exist" };
+        let state = if tree.nodes.contains_key(&directory) { "is not a directory" } else { "does not exist" };
         return Some((
             FaultKind::Name,
             format!("a name for inode {ino} lies in inode {directory}, which {state}"),

@@ -16,7 +16,7 @@ pub(super) fn check_roots(view: &View, tree: &Tree, findings: &mut Findings) {
     for (root, _) in kept {
         let is_lost = view.is_lost(&key::inode(view.volume.object(*root)));
         if !tree.is_directory(*root) && !is_lost {
-            findings.add(FaultKind::Record, None, format!("quota tree {root} is of no directory"));
+            findings.add(FaultKind::Record, None, format!("quota tree {root} has no directory"));
         }
     }
 }

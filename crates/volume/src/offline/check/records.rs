@@ -20,7 +20,7 @@ use crate::transaction::apply;
 
 /// What is said of an index that was copied from a damaged one.
 const REBUILT: &str = "a server found the index damaged and replaced it by a copy of what could be read; the damaged \
-                       index is kept in the volume's directory, as index.damaged (.2, .3 and so on for later ones)";
+                       index is kept in the pool's directory, as index.damaged (.2, .3 and so on for later ones)";
 
 /// What is said if nothing is missing in an index but state of clients.
 const CLIENTS_LOST: &str =

@@ -90,7 +90,7 @@ impl Tree {
                     self.add_lost(ino, Some(FileType::Regular))
                 }
                 other => {
-                    let what = if other.is_none() { "does not exist" } else { "is no regular file" };
+                    let what = if other.is_none() { "does not exist" } else { "is not a regular file" };
                     let what = format!("inode {ino} is to be kept although it has no name, but it {what}");
                     findings.add(FaultKind::Tree, None, what);
                 }

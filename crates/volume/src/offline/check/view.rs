@@ -63,7 +63,7 @@ impl Lost {
 }
 
 /// What to do if nothing of an index can be read.
-const RESTORE: &str = "restore the volume from a backup";
+const RESTORE: &str = "restore the pool from a backup";
 
 /// Greater than all keys: members are counted from zero.
 const AFTER_ALL_KEYS: &[u8] = &[0xff; 5];
@@ -91,14 +91,13 @@ impl View {
     }
 
     pub(super) fn open_caching(media: &dyn Media, cache_bytes: usize) -> Result<View, OpenError> {
-        let unreadable = |error: std::io::Error| {
-            OpenError(format!("the volume's index cannot be read: {error}; {RESTORE}"))
-        };
+        let unreadable =
+            |error: std::io::Error| OpenError(format!("the index cannot be read: {error}; {RESTORE}"));
         // Opening the file gives back what a crash left; here that stays in memory.
         let copy = CopyOnWrite::new(media.index()).map_err(unreadable)?;
         let file = CheckedFile::open(Arc::new(copy)).map_err(unreadable)?;
         let refused =
-            |error: IndexError| OpenError(format!("the volume's index cannot be opened: {error}; {RESTORE}"));
+            |error: IndexError| OpenError(format!("the index cannot be opened: {error}; {RESTORE}"));
         let recorded = lost_ranges(&file, cache_bytes).map_err(refused)?;
         let index = Walker::open(file, cache_bytes).map_err(refused)?;
         let meta = match index.get(&key::meta()) {
@@ -253,7 +252,8 @@ impl View {
     }
 
     /// Whether records with keys in `from <= key < to` may have been lost before the index was copied from a damaged
-    /// one. Counts of such records are not exact, as they may have been changed since without knowing them.
+    /// one. Counts of such records are not exact, because changes made since could not take lost records into
+    /// account.
     pub(crate) fn has_recorded(&self, from: &[u8], to: &[u8]) -> bool {
         self.recorded.meets(from, to)
     }

@@ -145,7 +145,7 @@ impl Pass<'_, '_> {
             self.recreate(place.directory, FileType::Directory);
         }
         if !self.objects.get(&place.directory).is_some_and(super::objects::Object::is_directory) {
-            return remove("it lies in an object that is no directory");
+            return remove("it lies in an object that is not a directory");
         }
         if let Some(object) = self.objects.get(&ino) {
             return Ok(Verdict::Keep(object.file_type));
@@ -169,7 +169,7 @@ impl Pass<'_, '_> {
             }
             Some(FileType::Symlink) => remove("the target of the symbolic link is lost"),
             Some(FileType::Block | FileType::Character) => remove("the numbers of the device are lost"),
-            None => remove("its object is lost, and nobody knows what it was"),
+            None => remove("its object is lost, and its type is unknown"),
         }
     }
 

@@ -208,7 +208,7 @@ fn each_kind_of_loss_is_reported_by_path() {
     assert!(WORDS.iter().all(|words| seen.contains_key(words)), "{seen:?}");
 }
 
-const LOST_NAMES: &str = "names in this directory are lost";
+const LOST_NAMES: &str = "this directory has lost ";
 const NAMELESS: &str = "the name of inode";
 const LISTS: &str = "READDIR does not list this name, as one of its two records is lost";
 const FINDS: &str = "LOOKUP does not find this name, as one of its two records is lost";

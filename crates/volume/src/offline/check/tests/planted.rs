@@ -31,7 +31,7 @@ fn names_missing_from_lookup_are_reported() {
     planter.expect(&[
         (FaultKind::Name, Some("/d/s"), "LOOKUP does not find it"),
         (FaultKind::Tree, None, "has no name"),
-        (FaultKind::Directory, Some("/d"), "it holds 2 names, but there are 1"),
+        (FaultKind::Directory, Some("/d"), "its name count is 2, but should be 1"),
     ]);
 }
 
@@ -103,7 +103,7 @@ fn objects_in_another_tree_than_their_directory_are_reported() {
         (FaultKind::Inode, Some("/d"), "should be in no quota tree"),
         (FaultKind::Inode, Some("/d/f"), "it is in no quota tree"),
         (FaultKind::Inode, Some("/d/s"), "it is in no quota tree"),
-        (FaultKind::Record, None, "quota tree 999 is of no directory"),
+        (FaultKind::Record, None, "quota tree 999 has no directory"),
         (FaultKind::Usage, None, "the usage counter of quota tree"),
     ]);
 }
@@ -118,10 +118,10 @@ fn wrong_fields_of_a_directory_are_reported() {
         record.links = 3;
     });
     planter.expect(&[
-        (FaultKind::Directory, Some("/d"), "it holds 5 names, but there are 2"),
+        (FaultKind::Directory, Some("/d"), "its name count is 5, but should be 2"),
         (FaultKind::Directory, Some("/d"), "its parent is inode"),
         (FaultKind::Directory, Some("/d"), "the next name would be given cookie 4"),
-        (FaultKind::Links, Some("/d"), "3 links, but there are 2"),
+        (FaultKind::Links, Some("/d"), "its link count is 3, but should be 2"),
     ]);
 }
 
@@ -138,7 +138,7 @@ fn wrong_fields_of_a_file_are_reported() {
         ];
     });
     planter.expect(&[
-        (FaultKind::Links, Some("/d/f"), "2 links, but there are 1"),
+        (FaultKind::Links, Some("/d/f"), "its link count is 2, but should be 1"),
         (FaultKind::Inode, Some("/d/f"), "beyond its size of 100"),
         (FaultKind::Inode, Some("/d/f"), "as parent"),
         (FaultKind::Inode, Some("/d/f"), "pending truncations"),
@@ -192,7 +192,7 @@ fn symbolic_links_without_target_are_reported() {
     planter.put(&key::symlink(FIRST.object(planter.file)), Some(b"x"));
     planter.expect(&[
         (FaultKind::Symlink, Some("/d/s"), "has no target"),
-        (FaultKind::Symlink, Some("/d/f"), "is no symbolic link"),
+        (FaultKind::Symlink, Some("/d/f"), "is not a symbolic link"),
     ]);
     planter.put(&key::symlink(FIRST.object(planter.file)), None);
     planter.put(&key::symlink(FIRST.object(planter.symlink)), Some(b"x\0"));
@@ -206,7 +206,11 @@ fn symbolic_links_without_target_are_reported() {
 fn uncounted_and_unowned_extended_attributes_are_reported() {
     let planter = Planter::new();
     planter.put(&key::xattr(FIRST.object(planter.file), b"name"), Some(b"value"));
-    planter.expect(&[(FaultKind::Inode, Some("/d/f"), "it has 0 extended attributes")]);
+    planter.expect(&[(
+        FaultKind::Inode,
+        Some("/d/f"),
+        "extended attribute count is 0 (0 bytes), but should be 1 (",
+    )]);
     let planter = Planter::new();
     planter.put(&key::xattr(FIRST.object(Ino(77)), b"name"), Some(b"value"));
     planter.expect(&[(FaultKind::Inode, None, "1 extended attributes of inode 77, which does not exist")]);
@@ -219,17 +223,17 @@ fn uncounted_and_unowned_extended_attributes_are_reported() {
 fn overlapping_and_overlong_maps_are_reported() {
     let planter = Planter::new();
     let (id, _) = planter.extent();
-    let references = "says that 1 pieces of files refer to it, but 2 do";
+    let references = "is 1, but should be 2";
     planter.put_mapping(planter.file, 1000, 0, Source::Extent { id, offset: 0 });
     planter.expect(&[
-        (FaultKind::Map, Some("/d/f"), "overlaps"),
+        (FaultKind::Map, Some("/d/f"), "overlaps the mapping before it"),
         (FaultKind::Used, Some("/d/f"), "200000 bytes of data are stored for it, but there are 201000"),
         (FaultKind::Extent, Some("/d/f"), references),
     ]);
     planter.put(&key::map(FIRST.object(planter.file), 1000), None);
     planter.put_mapping(planter.file, 300_000, 290_000, Source::Extent { id, offset: 131_000 });
     planter.expect(&[
-        (FaultKind::Map, Some("/d/f"), "the piece of bytes 290000 to 300000 reaches beyond byte 200000"),
+        (FaultKind::Map, Some("/d/f"), "the mapping of bytes 290000 to 299999 reaches beyond byte 200000"),
         (FaultKind::Used, Some("/d/f"), "210000"),
         (FaultKind::Extent, Some("/d/f"), references),
         (FaultKind::Extent, Some("/d/f"), "reaches 141000 bytes into extent"),
@@ -273,7 +277,7 @@ fn missing_and_misplaced_extents_are_reported() {
     let planter = Planter::new();
     let (id, _) = planter.extent();
     planter.change_extent(|record| record.references = 4);
-    planter.expect(&[(FaultKind::Extent, Some("/d/f"), "says that 4 pieces of files refer to it, but 1 do")]);
+    planter.expect(&[(FaultKind::Extent, Some("/d/f"), "is 4, but should be 1")]);
     planter.change_extent(|record| (record.references, record.offset) = (1, record.offset + 100_000));
     let found = report(&planter.media);
     assert!(found.faults.iter().any(|fault| fault.what.contains("overlaps another one")), "{found:#?}");
@@ -296,7 +300,7 @@ fn missing_segments_and_wrong_live_bytes_are_reported() {
     let sound = planter.get(&row);
     let capacity = SegmentRecord::decode(&sound).unwrap().capacity;
     planter.put(&row, Some(&SegmentRecord { capacity, live: 3 }.encode()));
-    planter.expect(&[(FaultKind::Segment, None, "says that 3 bytes of it are in use, but 200000 are")]);
+    planter.expect(&[(FaultKind::Segment, None, "is 3, but should be 200000")]);
     planter.put(&row, None);
     planter.expect(&[(FaultKind::Segment, Some("/d/f"), "of which neither index nor journal knows")]);
     planter.put(&row, Some(&sound));

@@ -47,7 +47,7 @@ impl View {
             flow
         });
         match scanned {
-            // It may have ended in looking at the page behind, after all records before that.
+            // The scan may fail on the page after the range, when all records of the range have been visited.
             Err(IndexError::Corrupt(_)) if self.is_unreadable(to) => Ok(flow),
             scanned => scanned.map(|()| flow),
         }
