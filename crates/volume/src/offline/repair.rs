@@ -55,11 +55,11 @@ pub struct Repaired {
     pub changes: Vec<Fault>,
     /// Such changes beyond those listed.
     pub more_changes: u64,
-    /// What was done besides.
+    /// Counts of all other changes.
     pub tally: Tally,
     /// Whether the index was replaced; false if there was nothing to repair.
     pub is_replaced: bool,
-    /// Where the indexes are kept that were replaced, oldest first; those that have a path.
+    /// Paths of the replaced indexes, oldest first; an index without a path is left out.
     pub kept: Vec<PathBuf>,
 }
 
@@ -93,19 +93,21 @@ pub struct Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = [
-            (self.names_restored, "names restored"),
-            (self.names_removed, "names removed"),
-            (self.objects_recreated, "records of objects made anew"),
-            (self.objects_found, "objects moved to lost+found"),
-            (self.objects_corrected, "objects corrected"),
-            (self.objects_freed, "removed objects to be freed"),
-            (self.lost_bytes, "bytes of data lost"),
-            (self.extents_freed, "unused extents freed"),
-            (self.counts_corrected, "counts corrected"),
-            (self.records_dropped, "senseless records dropped"),
+            (self.names_restored, ["name restored", "names restored"]),
+            (self.names_removed, ["name removed", "names removed"]),
+            (self.objects_recreated, ["object record recreated", "object records recreated"]),
+            (self.objects_found, ["object moved to lost+found", "objects moved to lost+found"]),
+            (self.objects_corrected, ["object corrected", "objects corrected"]),
+            (self.objects_freed, ["removed object to be freed", "removed objects to be freed"]),
+            (self.lost_bytes, ["byte of data lost", "bytes of data lost"]),
+            (self.extents_freed, ["unused extent freed", "unused extents freed"]),
+            (self.counts_corrected, ["count corrected", "counts corrected"]),
+            (self.records_dropped, ["invalid record dropped", "invalid records dropped"]),
         ];
         let said = counts.iter().filter(|(count, _)| *count > 0);
-        let mut said: Vec<String> = said.map(|(count, what)| format!("{count} {what}")).collect();
+        let mut said: Vec<String> = said
+            .map(|(count, [one, more])| format!("{count} {}", if *count == 1 { one } else { more }))
+            .collect();
         if self.is_state_lost {
             said.push("opens and locks of all clients dropped".to_owned());
         }
@@ -113,7 +115,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// What a repair stamps the records with that it writes: greater than all that was handed out before.
+/// The stamp of the records that a repair writes, greater than any handed out before.
 #[derive(Clone, Copy, Debug)]
 struct Stamp {
     time: Time,
@@ -155,7 +157,7 @@ pub fn repair(
     match copied.map_err(failed)? {
         None => {
             return Err(OpenError(
-                "a block of the index could be read only at times; repair again".to_owned(),
+                "a block of the index could be read only intermittently; run the repair again".to_owned(),
             ));
         }
         Some(_) if repaired.is_replaced => {
@@ -180,7 +182,7 @@ fn require_room(media: &dyn Media, needed: u64) -> Result<(), OpenError> {
     }
     Err(OpenError(format!(
         "copies of the index need {needed} bytes of free space on its device, which has {available}; old indexes that are \
-         kept in the volume's directory as index.damaged may be moved elsewhere"
+         kept in the pool's directory as index.damaged may be moved elsewhere"
     )))
 }
 
@@ -233,7 +235,9 @@ fn settled_view(media: &dyn Media) -> Result<View, OpenError> {
     let mut view = View::open(media)?;
     require_journal(&mut view, media)?;
     if view.has_recent() {
-        return Err(OpenError("the journal could not be put into the index; repair again".to_owned()));
+        return Err(OpenError(
+            "the journal could not be applied to the index; run the repair again".to_owned(),
+        ));
     }
     Ok(view)
 }
@@ -261,7 +265,7 @@ impl Contents for Mended<'_> {
     fn complete(&mut self, records: &mut Records<'_>, lost: &mut LostRanges) -> Result<(), IndexError> {
         if *lost != *self.view.recorded() {
             return Err(IndexError::Corrupt(
-                "a block of it became unreadable during the repair; repair again".to_owned(),
+                "a block of it became unreadable during the repair; run the repair again".to_owned(),
             ));
         }
         let changes = std::mem::take(&mut self.changes);

@@ -4,4 +4,5 @@ mod planted;
 mod random;
 mod random_world;
 mod refused;
+mod tally;
 mod truncated;
