@@ -190,7 +190,7 @@ impl Reader<'_> {
         let text = self.text(value, "an address")?;
         let Ok(address) = text.parse::<IpNet>() else {
             let sentence = format!(
-                "{text:?} is no address with the length of its network's prefix: write it as in \"10.0.0.50/24\""
+                "{text:?} is not an address with the length of its network's prefix: write it as in \"10.0.0.50/24\""
             );
             self.wrong(value.span(), sentence);
             return None;

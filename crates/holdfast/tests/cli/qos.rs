@@ -79,7 +79,7 @@ fn limits_that_make_no_sense_are_refused() {
     };
     refused(&["--volume", "main", "--tier", "gold"], "there is no tier \"gold\"");
     refused(&["--volume", "main", "--read-bytes", "1"], "the least limit is 1048576");
-    refused(&["--client", "home", "--total-ops", "100"], "is no client");
+    refused(&["--client", "home", "--total-ops", "100"], "is not a client");
     refused(&["--client", "192.0.2.1", "--total-ops", "many"], "--total-ops is a whole number or `none`");
     refused(&["--volume", "main"], "nothing to change");
     let target = server.address.to_string();

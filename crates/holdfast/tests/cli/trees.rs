@@ -41,7 +41,7 @@ fn trees_are_made_limited_and_deleted_with_and_without_a_server() {
     client.write_file("last", b"");
     assert_eq!(client.try_write_file("another", b"").unwrap_err().to_string(), "Dquot");
     let sentence = fail(&["tree", "create", directory, "main", "/full"], 1);
-    assert!(sentence.contains("is a quota tree already"), "{sentence}");
+    assert!(sentence.contains("is already a quota tree"), "{sentence}");
     let report = succeed(&["quota", "report", directory, "main", "--trees"]);
     assert!(report.lines().any(|line| line.contains("/full") && line.contains("302")), "{report}");
     let shown = succeed(&["quota", "show", directory, "main", "--tree", "/full"]);

@@ -81,7 +81,7 @@ impl Subject {
         }
         let address: Result<IpAddr, _> = name.parse();
         let address = address.map_err(|_| {
-            format!("{name:?} is no client: give its IP address, or `{OTHER_CLIENTS}` for each client without limits of its own")
+            format!("{name:?} is not a client: give its IP address, or `{OTHER_CLIENTS}` for each client without limits of its own")
         })?;
         Ok(Subject::Client(origin(address)))
     }

@@ -210,7 +210,7 @@ fn cannot(volume: &Volume, what: &str, error: TreeError) -> Error {
             "the root of a volume cannot be a quota tree: limit the volume {name:?} with `holdfast quota set --whole-volume`"
         )),
         TreeError::Exists => conflict(format!(
-            "{what} of the volume {name:?} is a quota tree already, or is becoming one or none"
+            "{what} of the volume {name:?} is already a quota tree, or is being made or deleted as one"
         )),
         TreeError::Nested => conflict(format!(
             "{what} of the volume {name:?} lies in a quota tree, or has one beneath it: trees do not nest"
@@ -220,7 +220,7 @@ fn cannot(volume: &Volume, what: &str, error: TreeError) -> Error {
             conflict(format!("the volume {name:?} has as many quota trees as it may: delete one first"))
         }
         TreeError::Failed(EngineError::NotDirectory) => {
-            Error::usage(format!("{what} of the volume {name:?} is no directory"))
+            Error::usage(format!("{what} of the volume {name:?} is not a directory"))
         }
         TreeError::Failed(EngineError::Stale) => {
             missing(format!("{what} of the volume {name:?} was removed meanwhile"))
