@@ -1,4 +1,4 @@
-//! Addresses with a lifetime that the kernel enforces: when nobody prolongs an address, the kernel removes it, even if all
+//! Addresses with a lifetime that the kernel enforces: when nobody refreshes an address, the kernel removes it, even if all
 //! processes of the machine are stopped.
 
 use std::io;
@@ -21,7 +21,7 @@ const IFA_CACHEINFO: u16 = 6;
 /// No duplicate address detection: the address moves on purpose, and must be usable at once.
 const IFA_F_NODAD: u8 = 0x02;
 
-/// Gives the interface an address for `lifetime`, rounded up to seconds; prolongs that of one that it has, without touching
+/// Gives the interface an address for `lifetime`, rounded up to seconds; refreshes that of one that it has, without touching
 /// routes. The address is never chosen as the source of the machine's own connections if there is another one.
 ///
 /// # Errors

@@ -21,7 +21,7 @@ use crate::network::Network;
 use crate::network::kernel::Kernel;
 use crate::status::{NodeStatus, Phases, State, milliseconds};
 
-/// How often it is looked whether a command has ended.
+/// Interval at which a running command is polled for its exit.
 const POLL: Duration = Duration::from_millis(20);
 
 /// An agent that runs.
@@ -165,7 +165,7 @@ impl Agent {
         found.ok_or_else(|| format!("the agent's configuration has no group {name:?}"))
     }
 
-    /// Serves a group. `before` is how long that took which had to be done first.
+    /// Serves a group. `before` is the time that the preceding steps took.
     fn serve_group(&self, name: &str, before: Phases) -> Result<(), String> {
         let group = self.group(name)?;
         if self.is_stopping.load(Ordering::SeqCst) {

@@ -18,7 +18,7 @@ use crate::handover::{self, Handover, Report, Sockets};
 /// How long a process may take to end after it has closed its descriptors.
 const END_MAX: Duration = Duration::from_millis(200);
 
-/// How often it is looked whether a process has ended.
+/// Interval at which a process is polled for its exit.
 const POLL: Duration = Duration::from_millis(10);
 
 /// A running server. Dropping it kills it.

@@ -36,7 +36,7 @@ pub struct Config {
     /// A loopback address where the agent answers Prometheus.
     #[serde(default)]
     pub metrics: Option<SocketAddr>,
-    /// The command that makes sure that the machine `{node}` writes nothing any more.
+    /// The command that stops the machine `{node}` from writing.
     #[serde(default)]
     pub fence_command: Vec<String>,
     /// The command that mounts the device of the group `{group}` once the other machine is fenced; none if it needs no mounting.

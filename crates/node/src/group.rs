@@ -52,7 +52,7 @@ const FINAL_EXITS: [i32; 2] = [2, 3];
 
 /// What happens to a group.
 enum Event {
-    /// Start it, after fencing took so long.
+    /// Start it; fencing took this long.
     Start(Phases, Sender<Answer>),
     Stop(Sender<Answer>),
     /// The server of this number told something, or is gone.
@@ -151,7 +151,7 @@ impl Handle {
         let _ = self.events.send(Event::Link(has_link));
     }
 
-    /// Serves the group, and returns when clients are served. `before` is how long that took which had to be done first.
+    /// Serves the group, and returns when clients are served. `before` is the time that the preceding steps took.
     pub(crate) fn serve(&self, before: Phases) -> Answer {
         self.ask(|answer| Event::Start(before, answer))
     }
@@ -206,7 +206,7 @@ struct Running {
     announcements: u32,
     phases: Phases,
     is_ready: bool,
-    /// Who waits for the end of the start.
+    /// Callers that wait for the start to finish.
     waiting: Vec<Sender<Answer>>,
     refreshed: Instant,
     /// Keeps the list of connections.
@@ -242,7 +242,7 @@ impl Worker {
         self.running.as_ref().is_some_and(|running| running.number == number)
     }
 
-    /// Returns how long nothing has to be done.
+    /// Returns the time until the next periodic step.
     fn patience(&self) -> Duration {
         match &self.running {
             Some(running) => REFRESH.saturating_sub(running.refreshed.elapsed()),
@@ -367,7 +367,12 @@ impl Worker {
         }
         self.addresses.tell(&running.clients);
         lock(&self.status).reconnections_total += 1;
-        self.log(&format!("has its link again after {} s: reset {count} connections", gone.as_secs()));
+        let were_reset = if count == 1 {
+            "1 connection was reset".to_owned()
+        } else {
+            format!("{count} connections were reset")
+        };
+        self.log(&format!("has its link back after {} s; {were_reset}", gone.as_secs()));
     }
 
     /// Does what has to be done from time to time: see [`REFRESH`].
@@ -388,20 +393,20 @@ impl Worker {
         if since >= ADDRESS_LIFETIME {
             return self.lapse();
         }
-        self.addresses.prolong();
+        self.addresses.refresh();
         if running.announcements < ANNOUNCEMENTS {
             running.announcements += 1;
             self.addresses.tell(&running.clients);
         }
     }
 
-    /// The addresses were not prolonged in time.
+    /// The addresses were not refreshed in time.
     fn lapse(&mut self) {
         let Some(running) = &mut self.running else { return };
         (running.has_addresses, running.lapsed) = (false, Some(boot_time()));
         running.clients = self.addresses.connections();
         self.addresses.give_up();
-        self.log("could not prolong its addresses in time: takes them again when the claim is renewed");
+        self.log("could not refresh its addresses in time, and takes them again when the claim is renewed");
     }
 
     fn ready(&mut self) {
@@ -438,7 +443,7 @@ impl Worker {
         }
         match self.relaunch(code) {
             Ok(again) => {
-                self.log("has lost its server: starts another one");
+                self.log("has lost its server and is starting another one");
                 self.running = Some(Running { waiting, has_addresses, ..again });
                 self.show(State::Starting, None);
             }

@@ -12,7 +12,7 @@
 //! | `group` | one group: its server, its addresses |
 //! | `child` | the server, a child process |
 //! | [`handover`] | what agent and server tell each other |
-//! | `connections` | the list of connections that the next machine is left |
+//! | `connections` | the list of connections that is left for the next machine |
 //! | `monitor` | whether a server answers |
 //! | `network` | what the agent does with addresses and connections |
 //! | [`config`] | the agent's configuration |

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-/// How long the kernel keeps an address that nobody prolongs: so long may an agent be stopped before another machine can be
-/// reached by its addresses.
+/// Lifetime of an address that is not refreshed. If an agent hangs, another machine can be reached at its addresses after this
+/// time.
 pub(crate) const ADDRESS_LIFETIME: Duration = Duration::from_secs(3);
 
-/// How often addresses are prolonged.
+/// How often addresses are refreshed.
 pub(crate) const REFRESH: Duration = Duration::from_millis(500);
 
 /// How often neighbours and clients are told of an address that has moved: the first message may be lost.

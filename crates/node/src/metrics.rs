@@ -34,8 +34,8 @@ pub const FAMILIES: &[Family] = &[
     Family {
         name: "holdfast_group_claim_age_seconds",
         kind: "gauge",
-        help: "Since when the server has not renewed its claim on the data directory; clients wait from 2 s on. No series if it has \
-               no claim.",
+        help: "Seconds since the server last renewed its claim on the data directory; from 2 s on, clients wait. No series without a \
+               claim.",
         series: |group| group.claim_age_ms.map(|age| (String::new(), seconds(age))).into_iter().collect(),
     },
     Family {

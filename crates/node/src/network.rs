@@ -13,13 +13,14 @@ pub(crate) trait Network: Send + Sync {
     fn listen(&self, at: SocketAddr) -> io::Result<std::net::TcpListener>;
     /// Binds a socket for datagrams likewise.
     fn take_datagrams(&self, at: SocketAddr) -> io::Result<std::net::UdpSocket>;
-    /// Gives this machine an address for [`crate::limits::ADDRESS_LIFETIME`]; prolongs that of one that it has.
+    /// Gives this machine an address for [`crate::limits::ADDRESS_LIFETIME`]; refreshes the lifetime of an address that it already
+    /// has.
     fn hold(&self, address: IpNet) -> io::Result<()>;
     /// Takes an address from this machine. One that it does not have is no error.
     fn give_up(&self, address: IpNet) -> io::Result<()>;
     /// Tells the neighbours that an address is here.
     fn announce(&self, address: IpAddr) -> io::Result<()>;
-    /// Ends all connections of a socket address at once, and whatever remains of earlier ones. Returns how many they were.
+    /// Ends all connections of a socket address at once, and whatever remains of earlier ones. Returns their number.
     fn end_connections(&self, local: SocketAddr) -> io::Result<usize>;
     /// Returns the other ends of the connections of a socket address.
     fn connections(&self, local: SocketAddr) -> io::Result<Vec<SocketAddr>>;
@@ -42,7 +43,7 @@ pub(crate) mod noted {
     pub(crate) struct Noted {
         did: Mutex<Vec<String>>,
         tell: Mutex<Option<Box<dyn Fn(bool) + Send>>>,
-        /// How long it takes to prolong an address once more.
+        /// How long the next operation with an address takes.
         delay: Mutex<Duration>,
     }
 

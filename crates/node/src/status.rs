@@ -38,7 +38,7 @@ pub struct GroupStatus {
     pub restarts_total: u64,
     /// How often all clients were made to connect again since the agent was started: after a link or the addresses had been gone.
     pub reconnections_total: u64,
-    /// Since when the server has not renewed its claim on the data directory; absent if it has none.
+    /// Milliseconds since the server last renewed its claim on the data directory; absent if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_age_ms: Option<u64>,
     /// How long the last start here took; absent if there was none.

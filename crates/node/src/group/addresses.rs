@@ -43,10 +43,10 @@ impl Addresses {
         })
     }
 
-    pub(super) fn prolong(&self) {
+    pub(super) fn refresh(&self) {
         for address in &self.config.addresses {
             if let Err(error) = self.network.hold(*address) {
-                eprintln!("holdfast: cannot prolong the address {address}: {error}");
+                eprintln!("holdfast: cannot refresh the address {address}: {error}");
             }
         }
     }

@@ -48,7 +48,7 @@ pub(super) fn halves(pair: &mut Pair<'_>) -> Result<String, String> {
     Ok("refused, and the lock is kept".to_owned())
 }
 
-/// The agent is killed: its server goes with it, since nothing prolongs the addresses any more and the next agent starts another one.
+/// The agent is killed: its server goes with it, since nothing refreshes the addresses any more and the next agent starts another one.
 /// Then the server loses its claim: it is killed before it answers anything more.
 pub(super) fn survivors(pair: &mut Pair<'_>) -> Result<String, String> {
     let serving = pair.serving;
