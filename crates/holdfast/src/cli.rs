@@ -26,13 +26,13 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Serve the volumes of a data directory over NFSv3, NFSv4.0, NFSv4.1 and NFSv4.2
     Serve(serve::Serve),
-    /// Create, list, show, rename, change and delete volumes, also while a server runs
+    /// Create, list, show, rename, change and delete volumes, even while a server runs
     Volume(volume::Volume),
     /// Create, list, show and delete pools, which hold volumes
     Pool(pool::Pool),
-    /// Limit what users, groups, trees and volumes use, and show it, also while a server runs
+    /// Limit what users, groups, trees and volumes use, and show their use, even while a server runs
     Quota(quota::Quota),
-    /// Make directories quota trees, list and delete them, also while a server runs
+    /// Make directories quota trees, list and delete them, even while a server runs
     Tree(tree::Tree),
     /// Limit the bytes and operations a second of targets, pools, volumes and clients of a running server
     Qos(qos::Qos),

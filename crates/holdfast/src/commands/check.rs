@@ -41,8 +41,8 @@ pub(crate) struct Check {
     /// List at most this many faults of each pool, and count the others
     #[arg(long, value_name = "COUNT", default_value_t = 1000)]
     max_faults: usize,
-    /// Make the pool whole again: shows what is wrong, asks, repairs what can be repaired, and checks again. Copy what
-    /// can be read first, with `holdfast dump --files`. The old index is kept
+    /// Repair the pool: show what is wrong, ask, repair what can be repaired, and check again. Copy what can be read
+    /// first, with `holdfast dump --files`. The old index is kept
     #[arg(long, requires = "pool")]
     repair: bool,
     /// Repair without asking
@@ -128,9 +128,7 @@ fn to_text(data: &Path, name: &str, result: &Result<Report, Error>) -> String {
             ));
         }
         if report.repairable_faults > 0 {
-            line(format!(
-                "{name}: then `holdfast check {data} --pool {name} --repair` makes the pool whole again"
-            ));
+            line(format!("{name}: then `holdfast check {data} --pool {name} --repair` repairs the pool"));
         }
     }
     text += &table(&[

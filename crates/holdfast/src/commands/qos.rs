@@ -15,8 +15,9 @@ use crate::report::{Outcome, as_json, print, print_either};
 
 mod table;
 
-const SET_EXAMPLES: &str = "Sizes are bytes a second, numbers are operations a second; `none` removes a limit. What is not named stays. Limits \
-hold at once, and over restarts. A call passes the limits of its target, its pool, its volume and its client.
+const SET_EXAMPLES: &str = "Sizes are bytes a second, numbers are operations a second; `none` removes a limit. Limits that are not \
+named stay as they are. Changes take effect at once and survive restarts. A call passes the limits of its target, its pool, its \
+volume and its client.
 
 Examples:
   holdfast qos set /srv/holdfast --volume home --tier premium

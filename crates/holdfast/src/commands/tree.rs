@@ -20,8 +20,8 @@ use crate::report::{Align, Outcome, as_json, columns, print_either};
 /// Interval between looks at a tree that is being made.
 const PAUSE: Duration = Duration::from_millis(200);
 
-const CREATE_EXAMPLES: &str = "What is made in a directory of a tree from then on counts for the tree. What is there already is moved into it in \
-the background, also if the server is restarted meanwhile; the command waits for that. Files cannot be renamed or linked \
+const CREATE_EXAMPLES: &str = "Objects created in the directory from then on count towards the tree. Existing ones are moved into it in the \
+background, even across a restart of the server; the command waits for this. Files cannot be renamed or linked \
 into or out of a tree: `mv` copies them.
 
 Examples:
@@ -44,7 +44,7 @@ enum Action {
         /// The directory: its path in the volume
         #[arg(value_name = "PATH")]
         path: String,
-        /// Do not wait until what the directory holds is in the tree
+        /// Do not wait until existing objects have been moved into the tree
         #[arg(long)]
         no_wait: bool,
     },

@@ -68,7 +68,7 @@ enum Action {
         #[command(flatten)]
         root: RootArgs,
     },
-    /// Limit the bytes that the files of a volume may use; below what they use already, they cannot grow
+    /// Limit the bytes that the files of a volume may use; if they already use more, they cannot grow
     Resize {
         #[command(flatten)]
         volume: Named,

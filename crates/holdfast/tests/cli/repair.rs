@@ -27,7 +27,7 @@ fn a_damaged_volume_is_whole_after_a_repair_and_can_be_served() {
     assert!(asked.contains("prints JSON") && asked.contains("add --yes"), "{asked}");
     assert!(fs::read(&index).unwrap() == before, "nothing was changed");
     let report = String::from_utf8(run(&["check", text(&data)]).stdout).unwrap();
-    assert!(report.contains("--pool default --repair` makes the pool whole again"), "{report}");
+    assert!(report.contains("--pool default --repair` repairs the pool"), "{report}");
 
     let (code, said) = repair(&data, &[]);
     assert_eq!(code, 0, "{said}");

@@ -246,7 +246,7 @@ fn status_counts_calls_and_shows_volumes() {
     let status = succeed(&["status", text(&data)]);
     assert!(status.contains("  /main  volume main, read and write, to everybody\n"), "{status}");
     assert!(
-        status.contains("1 client, 1 connection\n") && status.contains("\nWrong\n  nothing\n"),
+        status.contains("1 client, 1 connection\n") && status.contains("\nProblems\n  none\n"),
         "{status}"
     );
     assert!(!status.contains("NFS3.WRITE"), "{status}");

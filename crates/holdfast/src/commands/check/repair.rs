@@ -26,7 +26,7 @@ const REMEDIES: [(&[FaultKind], &str); 7] = [
     (&[FaultKind::Name], "restore names from the record that is left, and remove those that lead nowhere"),
     (
         &[FaultKind::Lost, FaultKind::Map, FaultKind::Extent, FaultKind::Segment],
-        "mark data whose place is lost, so that reads of it fail until it is written again",
+        "mark data whose location is lost as unreadable until it is written again",
     ),
     (
         &[
@@ -42,8 +42,8 @@ const REMEDIES: [(&[FaultKind], &str); 7] = [
         ],
         "recount links, names, bytes, references and usage",
     ),
-    (&[FaultKind::Record], "drop records that make no sense"),
-    (&[FaultKind::Number], "go on with numbers that were never used"),
+    (&[FaultKind::Record], "drop invalid records"),
+    (&[FaultKind::Number], "advance counters past all numbers in use"),
 ];
 
 pub(super) fn run(arguments: &Check, name: &str, options: &CheckOptions) -> Outcome {
@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &Check, name: &str, options: &CheckOptions) -> Outc
     }
     if !arguments.yes && !io::stdin().is_terminal() {
         return Err(Error::usage(format!(
-            "cannot ask whether to repair the pool {name:?}, as standard input is no terminal; add --yes to repair it \
+            "cannot ask whether to repair the pool {name:?}, as standard input is not a terminal; add --yes to repair it \
              without asking"
         )));
     }

@@ -28,7 +28,7 @@ use volume::time::Time;
 
 use super::names::{in_lost_and_found, safe, shown};
 use super::outcome::Copied;
-use crate::report::Outcome;
+use crate::report::{Outcome, count};
 
 /// Where objects without a readable name go.
 const LOST_AND_FOUND: &str = "lost+found";
@@ -241,7 +241,7 @@ impl Copy<'_> {
         match listing.missing {
             Some(0) => {}
             Some(missing) => {
-                self.copied.damage(place, &format!("{missing} names in this directory are lost"));
+                self.copied.damage(place, &format!("this directory has lost {}", count(missing, "name")));
             }
             None => self.copied.damage(place, "names in this directory may be lost: its own record is"),
         }
@@ -449,7 +449,8 @@ impl Copy<'_> {
     fn set_xattrs(&mut self, at: &OwnedFd, ino: Ino, path: &str) -> Result<(), Stop> {
         let xattrs = self.files.xattrs(ino)?;
         if xattrs.missing > 0 {
-            self.copied.damage(path, &format!("{} of its extended attributes are lost", xattrs.missing));
+            let missing = count(xattrs.missing.into(), "extended attribute");
+            self.copied.damage(path, &format!("it has lost {missing}"));
         }
         for (name, value) in xattrs.found {
             let name = [b"user.", &name[..]].concat();

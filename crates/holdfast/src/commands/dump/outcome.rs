@@ -3,7 +3,7 @@
 use serde_json::json;
 use server::config::size::Size;
 
-use crate::report::{print, table};
+use crate::report::{count, print, table};
 
 /// Most ranges of one file that are printed for one cause.
 const RANGES_MAX: usize = 100;
@@ -63,7 +63,7 @@ impl Copied {
             print(&format!("{path}: bytes {from} to {} cannot be read: {why}\n", to - 1));
         }
         if !more.is_empty() {
-            print(&format!("{path}: {} more ranges cannot be read: {why}\n", more.len()));
+            print(&format!("{path}: {} cannot be read: {why}\n", count(more.len() as u64, "more range")));
         }
     }
 
@@ -78,7 +78,7 @@ impl Copied {
     pub(super) fn finish(&self, without_owners: bool) -> bool {
         let Counts { directories, files, others, links, bytes } = self.counts;
         if without_owners {
-            eprintln!("holdfast: owners were not copied, because only the superuser may give files away");
+            eprintln!("holdfast: owners were not copied, because only root can change a file's owner");
         }
         if self.json {
             let line = json!({

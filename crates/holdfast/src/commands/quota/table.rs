@@ -41,8 +41,8 @@ pub(super) fn rows(quota: &QuotaInfo, paths: &BTreeMap<u64, String>) -> String {
         let (soft, hard) = (limited(limit.soft, write), limited(limit.hard, write));
         let grace = match left {
             None => String::new(),
-            Some(0) => "; the soft limit is exceeded, and holds".to_owned(),
-            Some(_) => format!("; the soft limit is exceeded, and holds in {}", grace(left)),
+            Some(0) => "; the soft limit is exceeded, and is now enforced".to_owned(),
+            Some(_) => format!("; the soft limit is exceeded, and will be enforced in {}", grace(left)),
         };
         format!("{used} used, soft limit {soft}, hard limit {hard}{grace}")
     };
@@ -129,7 +129,8 @@ mod tests {
         assert_eq!(lines[1], ["other users", "-", "-", "-", "-", "-", "-"]);
         assert_eq!(lines[2], ["1001", "1.5 GiB", "1 GiB", "-", "2 h 0 min", "12", "-", "-"]);
         assert!(
-            rows(&quota, &BTreeMap::new()).contains("the soft limit is exceeded, and holds in 2 h 0 min"),
+            rows(&quota, &BTreeMap::new())
+                .contains("the soft limit is exceeded, and will be enforced in 2 h 0 min"),
             "{}",
             rows(&quota, &BTreeMap::new())
         );

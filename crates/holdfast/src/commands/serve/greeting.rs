@@ -54,11 +54,11 @@ fn mount_commands(address: SocketAddr, path: &str) -> Vec<String> {
         String::new(),
         format!("Mount {path} on Linux:"),
         format!("  sudo mount -t nfs{elsewhere} {host}:{path} /mnt"),
-        "with NFSv3, and locks that only this client sees:".to_owned(),
+        "Over NFSv3, with locks local to the client:".to_owned(),
         format!(
             "  sudo mount -t nfs -o vers=3,{transport},nolock,port={port},mountport={port} {host}:{path} /mnt"
         ),
-        "on macOS:".to_owned(),
+        "On macOS:".to_owned(),
         format!(
             "  sudo mount_nfs -o vers=3,tcp,nolocks,port={port},mountport={port} {host}:{path} /private/mnt"
         ),

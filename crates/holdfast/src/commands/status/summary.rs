@@ -30,16 +30,16 @@ pub(super) fn summary(look: &Look, rates: &Rates) -> String {
         status.pid,
         duration(Duration::from_secs(status.uptime_seconds)),
     );
-    out.push_str("\nWrong\n");
+    out.push_str("\nProblems\n");
     let wrong = wrong(look, SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
     for sentence in wrong.iter().take(LISTED_MAX) {
         line(&mut out, format_args!("{sentence}"));
     }
     more(&mut out, wrong.len(), "(holdfast status --json)");
     if wrong.is_empty() {
-        line(&mut out, format_args!("nothing"));
+        line(&mut out, format_args!("none"));
     }
-    writeln!(out, "\nServes, at {}", status.listen.join(", ")).expect("a String takes any text");
+    writeln!(out, "\nServing on {}", status.listen.join(", ")).expect("a String takes any text");
     let width = look.exports.iter().map(|export| export.path.chars().count()).max().unwrap_or(0);
     for export in look.exports.iter().take(LISTED_MAX) {
         line(&mut out, format_args!("{:width$}  {}", escaped(&export.path), export_text(export)));
@@ -103,7 +103,7 @@ fn wrong(look: &Look, now: Duration) -> Vec<String> {
     let mut wrong = Vec::new();
     if let Some(why) = &look.status.reload_failed {
         wrong.push(format!(
-            "the exports are not those of the configuration, which cannot be used: {}",
+            "the configuration file was rejected, so earlier exports are in force: {}",
             escaped(why)
         ));
     }
@@ -126,7 +126,7 @@ fn wrong(look: &Look, now: Duration) -> Vec<String> {
         if volume.is_full || free == 0.0 {
             wrong.push(format!("the volume {name} is full"));
         } else if whole(free) < nearly_full_below(whole(used + free)) {
-            wrong.push(format!("the volume {name} is nearly full: {} are free", bytes(free)));
+            wrong.push(format!("the volume {name} is nearly full: {} free", bytes(free)));
         }
     }
     let warns = |event: &&Event| event.level != "INFO" && age(event, now) < RECENT;
@@ -223,8 +223,8 @@ mod tests {
         assert_eq!(
             text,
             "holdfast 1.2.3, process 7, up 2 h 5 min\n\n\
-             Wrong\n  nothing\n\n\
-             Serves, at 0.0.0.0:2049\n  /main  volume main, read and write, to 192.0.2.0/24\n  \
+             Problems\n  none\n\n\
+             Serving on 0.0.0.0:2049\n  /main  volume main, read and write, to 192.0.2.0/24\n  \
              0 clients, 3 connections\n\n\
              Now\n  125 operations/s, 2 MiB/s read, 0 bytes/s written\n\n\
              Space\n  main  96 MiB used, 900 MiB free, 12 inodes\n"
@@ -243,7 +243,7 @@ mod tests {
         found.status.volumes.get_mut("main").unwrap().is_full = false;
         found.status.reload_failed = Some("no volume \"home\"".to_owned());
         let sentence =
-            "the exports are not those of the configuration, which cannot be used: no volume \"home\"";
+            "the configuration file was rejected, so earlier exports are in force: no volume \"home\"";
         assert_eq!(wrong_of(&found), [sentence]);
     }
 
@@ -279,7 +279,7 @@ mod tests {
             wrong,
             [
                 "the volume main is damaged: two records are lost",
-                "the volume main is nearly full: 1 MiB are free",
+                "the volume main is nearly full: 1 MiB free",
                 "1 min ago: writing failed, bytes 5, volume main",
                 "30 min ago: writing failed, bytes 5, volume main",
             ]
