@@ -13,8 +13,11 @@ pub const CONNECTIONS_MAX: usize = 10_000;
 /// accepted.
 pub const CONNECTIONS_SPARE: usize = 128;
 
-/// Connections accepted in one turn of the first loop, which has calls to serve as well.
+/// Connections admitted in one turn of the first loop, which has calls to serve as well.
 pub const ACCEPTS_PER_TURN_MAX: usize = 32;
+
+/// Connections refused in one turn, because no export admits their hosts. Each takes about 10 µs.
+pub const REFUSALS_PER_TURN_MAX: usize = 256;
 
 /// The number of connections of an origin that are compared to choose the one to close. Each choice looks at all of them, and a
 /// host that connects continuously causes some thousand choices a second.
@@ -145,6 +148,13 @@ pub const PACE_MIN: u32 = 256 << 10;
 
 /// The time over which this pace is measured. Lost packets may stop a peer for a second.
 pub const PACE_TIME: Duration = Duration::from_secs(2);
+
+/// The least pace while only others of the peer's own origin wait for its memory, bytes a second: that of a host with 256 KiB a
+/// second whose 16 connections, the most that Linux opens (`nconnect`), all send a record.
+pub const OWN_PACE_MIN: u32 = PACE_MIN / 16;
+
+/// The time over which that pace is measured, and after which one that waits for its origin's share may take the place of another.
+pub const OWN_PACE_TIME: Duration = Duration::from_secs(4);
 
 /// The least pace of a fast peer, bytes a second. Fast peers have half of the memory for themselves.
 pub const FAST_PACE_MIN: u32 = 1 << 20;

@@ -80,7 +80,10 @@ fn find(call: &Call<'_>, args: &TestArgs<'_>) -> Result<(), TestError> {
     super::check_access(&object, super::READ_OR_WRITE)?;
     let (range, kind) = (super::range(lock)?, super::kind(args.exclusive));
     let (state, context, file) = (super::state(call), super::context(call), object.file_id());
-    drop(state.check_delegations(&context, None, file, kind.into())?);
+    // Whoever may not lock a file for himself alone has no more recalled than by a lock that he may have.
+    let excludes = kind == LockKind::Write && super::check_exclusion(&object).is_ok();
+    let recalled = if excludes { LockKind::Write } else { LockKind::Read };
+    drop(state.check_delegations(&context, None, file, recalled.into())?);
     let client = super::known(call, lock.caller_name);
     let owner = client.and_then(|client| client.known_lock_owner(&super::owner(lock)));
     match state.test_lock(&context, file, owner.as_ref(), range, kind) {

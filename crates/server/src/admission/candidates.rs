@@ -64,6 +64,17 @@ impl Candidates {
         Some(self.by_origin.get_mut(&origin)?.remove(place))
     }
 
+    /// Removes the connection of an origin, but not `except`, that has stopped for longest, if one has.
+    pub(super) fn take_stopped(&mut self, origin: OriginKey, except: ConnectionKey) -> Option<Holder> {
+        let (now, went_on) = (self.now, &self.went_on);
+        let holders = self.by_origin.get_mut(&origin)?;
+        let stays = |key: ConnectionKey| key == except || went_on.contains(&(key.index, key.generation));
+        let stopped =
+            holders.iter().enumerate().filter(|(_, holder)| holder.has_stopped(now) && !stays(holder.key));
+        let (place, _) = stopped.min_by_key(|(_, holder)| holder.behind_since())?;
+        Some(holders.remove(place))
+    }
+
     /// Removes these connections, which are of one origin.
     pub(super) fn remove(&mut self, origin: OriginKey, closed: &[ConnectionKey]) {
         self.went_on(closed.iter().copied());

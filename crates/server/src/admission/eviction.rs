@@ -6,10 +6,14 @@
 //! a peer that keeps the least pace ([`PACE_MIN`]) and holds no more than others completes what it began, once it is known not
 //! to be fast.
 //!
+//! One that waits only because its own origin has its share takes nothing from others: only a connection of the same origin gives
+//! way to it, and only if its peer has stopped ([`OWN_PACE_MIN`]).
+//!
 //! Calls that rate limits hold keep their memory though their peers are fast. Their origins count as not fast, and their connections
 //! give way to fast ones, if their half is more than full. Origins that are not fast wait for them.
 //!
 //! [`PACE_MIN`]: crate::limits::PACE_MIN
+//! [`OWN_PACE_MIN`]: crate::limits::OWN_PACE_MIN
 
 use std::time::Instant;
 
@@ -18,7 +22,7 @@ use super::line::Waiter;
 use super::origins::{Half, OriginKey, Standing};
 use super::pace::Pace;
 use super::{Admission, ConnectionKey, Short, Want};
-use crate::limits::{ORIGIN_REPLIES_MIN, ORIGIN_REQUESTS_MIN, WAIT_MAX};
+use crate::limits::{ORIGIN_REPLIES_MIN, ORIGIN_REQUESTS_MIN, OWN_PACE_TIME, WAIT_MAX};
 
 /// A connection that holds memory because of its peer, as one that may have to give it up.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +68,11 @@ impl Holder {
         }
     }
 
+    /// Whether its peer does not even keep the pace that others of its origin are due.
+    pub(super) fn has_stopped(&self, now: Instant) -> bool {
+        matches!(self.because, Because::Pace(pace) if pace.has_stopped(now))
+    }
+
     pub(super) fn behind_since(&self) -> Option<Instant> {
         match self.because {
             Because::Pace(pace) => Some(pace.behind_since()),
@@ -81,6 +90,28 @@ impl Admission {
             .into_iter()
             .find(|waiter| self.short_for(waiter) == short && !self.is_over_share(waiter))
             .filter(|waiter| now.saturating_duration_since(waiter.since) >= WAIT_MAX)
+    }
+
+    /// Returns the connections that wait for a part of memory only because their origins have their share, and have waited too long
+    /// even so.
+    pub(crate) fn wait_for_their_own(&self, short: Short, now: Instant) -> Vec<Waiter> {
+        let fronts = self.read_blocked.fronts().chain(self.reply_blocked.fronts());
+        let waits = |waiter: &&Waiter| {
+            now.saturating_duration_since(waiter.since) >= OWN_PACE_TIME
+                && self.short_for(waiter) == short
+                && self.is_over_share(waiter)
+        };
+        fronts.filter(waits).copied().collect()
+    }
+
+    /// Makes room in the share of a connection's origin: returns the one to be closed. Nobody else is harmed by one that stopped,
+    /// so its origin keeps its standing.
+    pub(crate) fn make_own_room(
+        &self,
+        waiter: &Waiter,
+        candidates: &mut Candidates,
+    ) -> Option<ConnectionKey> {
+        candidates.take_stopped(waiter.key.origin, waiter.key).map(|holder| holder.key)
     }
 
     /// Makes room for a connection that has waited too long. Returns the connections to be closed: one, unless its origin was

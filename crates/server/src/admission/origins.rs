@@ -1,13 +1,30 @@
 //! What the connections of each origin hold in one event loop.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
+use nfs::limits::UNPRIVILEGED_PORT;
+use nfs::service::origin;
 use slab::Slab;
 
 use super::Short;
 use crate::limits::{STANDING_REMEMBERED, THROTTLED_REMEMBERED};
+
+/// What connections are counted by: their origin. Those from privileged ports count apart, so that the users of a host take
+/// nothing from its kernel's client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ConnectionOrigin {
+    address: IpAddr,
+    is_privileged: bool,
+}
+
+impl ConnectionOrigin {
+    /// Returns that of a peer.
+    pub(crate) fn of(peer: SocketAddr) -> ConnectionOrigin {
+        ConnectionOrigin { address: origin(peer.ip()), is_privileged: peer.port() < UNPRIVILEGED_PORT }
+    }
+}
 
 /// Names an origin of a loop while it has connections, calls or replies there, or was not fast lately. Calls may outlive that:
 /// for a name that is not in use any more nothing is held, and nothing is counted.
@@ -77,7 +94,7 @@ impl Half {
 
 #[derive(Debug)]
 struct Origin {
-    address: IpAddr,
+    name: ConnectionOrigin,
     generation: u32,
     connections: usize,
     held: Held,
@@ -114,7 +131,7 @@ impl Held {
 #[derive(Debug, Default)]
 pub(crate) struct Origins {
     origins: Slab<Origin>,
-    by_address: HashMap<IpAddr, usize>,
+    by_name: HashMap<ConnectionOrigin, usize>,
     next_generation: u32,
     /// The sum of what those hold that are not fast.
     held_by_steady: Held,
@@ -122,12 +139,12 @@ pub(crate) struct Origins {
 
 impl Origins {
     /// Adds a connection of this origin.
-    pub(crate) fn join(&mut self, address: IpAddr) -> OriginKey {
+    pub(crate) fn join(&mut self, name: ConnectionOrigin) -> OriginKey {
         let (origins, generation) = (&mut self.origins, &mut self.next_generation);
-        let index = *self.by_address.entry(address).or_insert_with(|| {
+        let index = *self.by_name.entry(name).or_insert_with(|| {
             *generation = generation.wrapping_add(1);
             origins.insert(Origin {
-                address,
+                name,
                 generation: *generation,
                 connections: 0,
                 held: Held::default(),
@@ -230,7 +247,7 @@ impl Origins {
         let origin = &self.origins[index];
         let is_remembered = origin.standing.half() == Half::Steady;
         if origin.connections == 0 && origin.held == Held::default() && !is_remembered {
-            self.by_address.remove(&origin.address);
+            self.by_name.remove(&origin.name);
             self.origins.remove(index);
         }
     }
@@ -239,6 +256,28 @@ impl Origins {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl From<IpAddr> for ConnectionOrigin {
+        fn from(address: IpAddr) -> ConnectionOrigin {
+            ConnectionOrigin { address, is_privileged: true }
+        }
+    }
+
+    impl std::str::FromStr for ConnectionOrigin {
+        type Err = std::net::AddrParseError;
+
+        fn from_str(address: &str) -> Result<ConnectionOrigin, Self::Err> {
+            address.parse::<IpAddr>().map(ConnectionOrigin::from)
+        }
+    }
+
+    #[test]
+    fn users_of_a_host_count_apart_from_its_superuser() {
+        let of = |peer: &str| ConnectionOrigin::of(peer.parse().unwrap());
+        assert_eq!(of("192.0.2.1:1023"), of("[::ffff:192.0.2.1]:700"));
+        assert_ne!(of("192.0.2.1:1023"), of("192.0.2.1:1024"));
+        assert_eq!(of("[2001:db8::1]:50000"), of("[2001:db8::2]:40000"));
+    }
 
     fn replies(replies: usize) -> Held {
         Held { requests: 0, replies }
@@ -274,7 +313,7 @@ mod tests {
         assert_eq!((origins.join(one), origins.standing(key)), (key, Standing::Slow), "it is remembered");
         origins.leave(key);
         origins.forget_paces(now + STANDING_REMEMBERED);
-        assert_eq!((origins.origins.len(), origins.by_address.len()), (1, 1));
+        assert_eq!((origins.origins.len(), origins.by_name.len()), (1, 1));
         assert_eq!(origins.held_by_steady, Held::default());
     }
 

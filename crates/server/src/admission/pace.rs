@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::origins::Standing;
-use crate::limits::{FAST_PACE_MIN, FAST_PACE_TIME, NOT_FAST_TIME, PACE_MIN, PACE_TIME};
+use crate::limits::{
+    FAST_PACE_MIN, FAST_PACE_TIME, NOT_FAST_TIME, OWN_PACE_MIN, OWN_PACE_TIME, PACE_MIN, PACE_TIME,
+};
 
 /// A least pace: a peer keeps it if it moved enough since it began, except for a time at first. It is never ahead by more than
 /// that time, so that it cannot stop for longer.
@@ -19,6 +21,9 @@ const LEAST: Floor = Floor { bytes_per_second: PACE_MIN, time: PACE_TIME };
 /// What is asked of fast ones.
 const FAST: Floor = Floor { bytes_per_second: FAST_PACE_MIN, time: FAST_PACE_TIME };
 
+/// What is asked of a peer while others of its own origin wait for the memory.
+const OWN: Floor = Floor { bytes_per_second: OWN_PACE_MIN, time: OWN_PACE_TIME };
+
 impl Floor {
     /// Returns how long these bytes may take.
     fn time_for(self, bytes: usize) -> Duration {
@@ -33,23 +38,26 @@ pub(crate) struct Pace {
     /// Until when the bytes that were moved suffice.
     least_until: Instant,
     fast_until: Instant,
+    own_until: Instant,
 }
 
 impl Pace {
     pub(crate) fn begin(now: Instant) -> Pace {
-        Pace { began: now, least_until: now, fast_until: now }
+        Pace { began: now, least_until: now, fast_until: now, own_until: now }
     }
 
     /// Notes that bytes were moved.
     pub(crate) fn moved(&mut self, bytes: usize, now: Instant) {
-        for (until, floor) in [(&mut self.least_until, LEAST), (&mut self.fast_until, FAST)] {
+        let floors =
+            [(&mut self.least_until, LEAST), (&mut self.fast_until, FAST), (&mut self.own_until, OWN)];
+        for (until, floor) in floors {
             *until = (*until + floor.time_for(bytes)).min(now + floor.time);
         }
     }
 
     /// Notes that for some time the peer could not go on because of the server.
     pub(crate) fn pause(&mut self, time: Duration) {
-        for instant in [&mut self.began, &mut self.least_until, &mut self.fast_until] {
+        for instant in [&mut self.began, &mut self.least_until, &mut self.fast_until, &mut self.own_until] {
             *instant += time;
         }
     }
@@ -57,6 +65,11 @@ impl Pace {
     /// Whether it is below [`PACE_MIN`].
     pub(crate) fn is_slow(&self, now: Instant) -> bool {
         now > self.least_until.max(self.began + LEAST.time)
+    }
+
+    /// Whether it is below [`OWN_PACE_MIN`].
+    pub(crate) fn has_stopped(&self, now: Instant) -> bool {
+        now > self.own_until.max(self.began + OWN.time)
     }
 
     /// Whether it is below [`FAST_PACE_MIN`].

@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn origins_take_turns() {
         let mut origins = Origins::default();
-        let keys = [1, 2].map(|number| origins.join(IpAddr::from([192, 0, 2, number])));
+        let keys = [1, 2].map(|number| origins.join(IpAddr::from([192, 0, 2, number]).into()));
         for is_heavy in [false, true] {
             let mut ready = Ready::default();
             for index in 0..100 {

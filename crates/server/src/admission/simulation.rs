@@ -98,7 +98,8 @@ impl World {
 
     /// Adds a host with so many connections.
     fn add(&mut self, manner: Manner, is_honest: bool, longest: usize, connections: usize) {
-        let address = std::net::Ipv4Addr::from_bits(u32::try_from(self.peers.len()).unwrap()).into();
+        let address = std::net::Ipv4Addr::from_bits(u32::try_from(self.peers.len()).unwrap());
+        let address = std::net::IpAddr::from(address).into();
         for _ in 0..connections {
             let origin = self.admission.budget.origins.join(address);
             let key = ConnectionKey { index: self.peers.len(), generation: 0, origin };

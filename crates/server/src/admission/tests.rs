@@ -6,7 +6,7 @@ use super::eviction::{Because, Holder};
 use super::origins::OriginKey;
 use super::pace::Pace;
 use super::*;
-use crate::limits::{FAST_PACE_TIME, LOOP_BYTES_MIN, PACE_TIME, WAIT_MAX};
+use crate::limits::{FAST_PACE_TIME, LOOP_BYTES_MIN, OWN_PACE_MIN, OWN_PACE_TIME, PACE_TIME, WAIT_MAX};
 
 impl Admission {
     /// Returns the first connection of each origin that waits.
@@ -107,6 +107,32 @@ fn who_waits_for_its_own_share_stops_nobody_else() {
     }
 }
 
+/// Half records of one connection each kept all others of their host from sending a large one, for as long as it liked.
+#[test]
+fn a_connection_that_stopped_gives_way_to_another_one_of_its_origin() {
+    let mut held = Loop::new(64 << 20);
+    let origin = held.keys[0].origin;
+    let count = held.fill(0);
+    let now = held.now + OWN_PACE_TIME + Duration::from_millis(1);
+    let key = |index| ConnectionKey { index, generation: 1, origin };
+    let holder = |index, moved| {
+        let mut pace = Pace::begin(held.now);
+        pace.moved(moved, now);
+        Holder { key: key(index), bytes: RECORD_BYTES_MAX, because: Because::Pace(pace) }
+    };
+    let kept = usize::try_from(OWN_PACE_MIN).unwrap() * 5;
+    let holders: Vec<_> = (0..count).map(|index| holder(index, if index == 1 { 0 } else { kept })).collect();
+    held.admission.block(key(count), RECORD, held.now);
+    assert!(held.admission.wait_for_their_own(Short::Requests, now - OWN_PACE_TIME).is_empty());
+    assert!(held.admission.wait_for_their_own(Short::Replies, now).is_empty());
+    let waiters = held.admission.wait_for_their_own(Short::Requests, now);
+    assert_eq!(waiters.iter().map(|waiter| waiter.key).collect::<Vec<_>>(), [key(count)]);
+    let mut candidates = held.admission.candidates(Short::Requests, holders.into_iter(), now);
+    assert_eq!(held.admission.make_own_room(&waiters[0], &mut candidates), Some(key(1)));
+    assert_eq!(held.admission.make_own_room(&waiters[0], &mut candidates), None, "the others go on");
+    assert_eq!(held.admission.budget.origins.standing(origin), Standing::Unknown);
+}
+
 #[test]
 fn whoever_holds_more_gives_way_and_equals_only_if_they_stop() {
     let mut equals = Loop::holding([0, 11, 11]);
@@ -174,7 +200,7 @@ fn many_give_way_after_one_look_at_all_connections() {
     let now = Instant::now();
     let (origins, connections) = (40, 250);
     let keys: Vec<OriginKey> = (0..=origins)
-        .map(|number| admission.budget.origins.join(std::net::IpAddr::from([192, 0, 2, number])))
+        .map(|number| admission.budget.origins.join(std::net::IpAddr::from([192, 0, 2, number]).into()))
         .collect();
     let mut holders = Vec::new();
     for index in 0..usize::from(origins) * connections {

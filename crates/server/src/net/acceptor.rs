@@ -13,10 +13,13 @@ use std::time::Instant;
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
-use nfs::service::{Connection as Ends, origin};
+use nfs::service::Connection as Ends;
 
+use crate::admission::origins::ConnectionOrigin;
 use crate::counters::{Counters, add};
-use crate::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN_MAX, KNOWN_CLIENTS_MAX, PLACE_PAUSE};
+use crate::limits::{
+    ACCEPT_PAUSE, ACCEPTS_PER_TURN_MAX, KNOWN_CLIENTS_MAX, PLACE_PAUSE, REFUSALS_PER_TURN_MAX,
+};
 use crate::net::callbacks::connection_id;
 use crate::net::connection_shares::ConnectionShares;
 use crate::net::event_loop::Shared;
@@ -111,28 +114,34 @@ impl Acceptor {
             return;
         }
         self.take_turn(&shared.connections, |acceptor, stream, peer| {
-            if shared.calls.admits(peer.ip()) {
+            let is_admitted = shared.calls.admits(peer.ip());
+            if is_admitted {
                 acceptor.admit(stream, peer, shared, &mut own);
             } else {
                 refuse(&stream, peer, counters);
             }
+            is_admitted
         });
     }
 
-    /// Accepts from one listener after the other. The next turn goes on with the listener where this one stops.
+    /// Accepts from one listener after the other. The next turn goes on with the listener where this one stops. `accepted`
+    /// says whether a connection was admitted. Those that are refused at once count apart, so that strangers keep few newcomers
+    /// waiting in the queue of the kernel, which may overflow.
     fn take_turn(
         &mut self,
         places: &ConnectionShares,
-        mut accepted: impl FnMut(&mut Acceptor, TcpStream, SocketAddr),
+        mut accepted: impl FnMut(&mut Acceptor, TcpStream, SocketAddr) -> bool,
     ) {
-        for _ in 0..ACCEPTS_PER_TURN_MAX {
+        let (mut admitted, mut others) = (0, 0);
+        while admitted < ACCEPTS_PER_TURN_MAX && others < REFUSALS_PER_TURN_MAX {
             let Some(number) = self.pending.pop_front() else { return };
             match self.accept_at(number, places) {
                 Accepted::Connection(stream, peer) => {
                     self.pending.push_back(number);
-                    accepted(self, stream, peer);
+                    let count = if accepted(self, stream, peer) { &mut admitted } else { &mut others };
+                    *count += 1;
                 }
-                Accepted::Nothing => {}
+                Accepted::Nothing => others += 1,
                 Accepted::Paused => return self.pending.push_front(number),
             }
         }
@@ -178,7 +187,7 @@ impl Acceptor {
             reset(&stream);
         }
         self.log_first(peer.ip());
-        if let Some(greediest) = shared.connections.join(origin(peer.ip())) {
+        if let Some(greediest) = shared.connections.join(ConnectionOrigin::of(peer)) {
             // The loop that the newcomer goes to is asked first.
             self.loops[self.next].send(Message::GiveWay(greediest, 0));
         }
@@ -240,6 +249,7 @@ mod tests {
         acceptor.take_turn(places, |_, stream, _| {
             let port = stream.local_addr().unwrap().port();
             counts[usize::from(port == ports[1])] += 1;
+            true
         });
         counts
     }
@@ -259,16 +269,29 @@ mod tests {
             acceptor.on_event(Token(token));
         }
         assert_eq!(acceptor.pending, [0, 1]);
-        // One try found that the second listener has no more.
-        let first = ACCEPTS_PER_TURN_MAX - 3;
-        assert_eq!(turn(&mut acceptor, &places, ports), [first, 2]);
+        assert_eq!(turn(&mut acceptor, &places, ports), [ACCEPTS_PER_TURN_MAX - 2, 2]);
         let _another = connect(1);
         acceptor.on_event(Token(MAILBOX.0 - 2));
-        assert_eq!(turn(&mut acceptor, &places, ports), [ACCEPTS_PER_TURN_MAX - 2, 1]);
-        let rest = crowd - first - (ACCEPTS_PER_TURN_MAX - 2) - ACCEPTS_PER_TURN_MAX;
+        assert_eq!(turn(&mut acceptor, &places, ports), [ACCEPTS_PER_TURN_MAX - 1, 1]);
         assert_eq!(turn(&mut acceptor, &places, ports), [ACCEPTS_PER_TURN_MAX, 0]);
-        assert_eq!(turn(&mut acceptor, &places, ports), [rest, 0]);
+        assert_eq!(turn(&mut acceptor, &places, ports), [3, 0]);
         assert!(!acceptor.is_pending());
+    }
+
+    #[test]
+    fn strangers_take_no_turns_of_newcomers() {
+        let listener = listen_at("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut acceptor = Acceptor::new(vec![listener], Vec::new());
+        acceptor.on_event(Token(MAILBOX.0 - 1));
+        let strangers = ACCEPTS_PER_TURN_MAX * 2;
+        let _clients: Vec<Client> = (0..strangers + 1).map(|_| Client::connect(address).unwrap()).collect();
+        let mut accepted = 0;
+        acceptor.take_turn(&ConnectionShares::new(CONNECTIONS_MAX), |_, _, _| {
+            accepted += 1;
+            accepted > strangers
+        });
+        assert_eq!(accepted, strangers + 1, "the newcomer behind them too");
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! How many connections each origin has, over all event loops, and which origin gives one up when there are too many.
 //!
-//! An origin is what limits count clients by: an IPv4 address, or the /64 network of an IPv6 address. While fewer than
+//! An origin is what limits count connections by ([`ConnectionOrigin`]). While fewer than
 //! [`CONNECTIONS_SPARE`] places are free, each newcomer makes the origin with the most connections give one up: itself, if
 //! that is its own. So an origin keeps what it has unless it has the most, and a newcomer is always served.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
-use std::net::IpAddr;
 
 use parking_lot::Mutex;
 
+use crate::admission::origins::ConnectionOrigin;
 use crate::limits::CONNECTIONS_SPARE;
 
 /// The connections of all event loops.
@@ -22,7 +22,7 @@ pub(crate) struct ConnectionShares {
 #[derive(Debug, Default)]
 struct Counts {
     total: usize,
-    by_origin: HashMap<IpAddr, Count>,
+    by_origin: HashMap<ConnectionOrigin, Count>,
     /// The same origins; the last one is the next to give a connection up.
     order: BTreeSet<Rank>,
     /// Connections accepted so far.
@@ -30,7 +30,7 @@ struct Counts {
 }
 
 /// An origin's place in the order: by connections, and among equals the one whose last connection is oldest comes last.
-type Rank = (usize, Reverse<u64>, IpAddr);
+type Rank = (usize, Reverse<u64>, ConnectionOrigin);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
@@ -42,14 +42,14 @@ struct Count {
 }
 
 impl Count {
-    fn rank(self, origin: IpAddr) -> Rank {
+    fn rank(self, origin: ConnectionOrigin) -> Rank {
         (self.open.saturating_sub(self.leaving), Reverse(self.last), origin)
     }
 }
 
 impl Counts {
     /// Changes the count of an origin.
-    fn change(&mut self, origin: IpAddr, change: impl FnOnce(&mut Count)) {
+    fn change(&mut self, origin: ConnectionOrigin, change: impl FnOnce(&mut Count)) {
         let count = self.by_origin.entry(origin).or_default();
         self.order.remove(&count.rank(origin));
         change(count);
@@ -73,7 +73,7 @@ impl ConnectionShares {
     }
 
     /// Counts a new connection. Returns the origin that must give one up, which [`ConnectionShares::gave_up`] must follow.
-    pub(crate) fn join(&self, origin: IpAddr) -> Option<IpAddr> {
+    pub(crate) fn join(&self, origin: ConnectionOrigin) -> Option<ConnectionOrigin> {
         let mut counts = self.counts.lock();
         counts.total += 1;
         counts.accepted += 1;
@@ -91,24 +91,26 @@ impl ConnectionShares {
     }
 
     /// Stops counting a connection that was closed.
-    pub(crate) fn leave(&self, origin: IpAddr) {
+    pub(crate) fn leave(&self, origin: ConnectionOrigin) {
         let mut counts = self.counts.lock();
         counts.total -= 1;
         counts.change(origin, |count| count.open -= 1);
     }
 
     /// Notes that an origin gave up the connection that it had to, or has none.
-    pub(crate) fn gave_up(&self, origin: IpAddr) {
+    pub(crate) fn gave_up(&self, origin: ConnectionOrigin) {
         self.counts.lock().change(origin, |count| count.leaving -= 1);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
-    fn origin(number: u8) -> IpAddr {
-        IpAddr::from([192, 0, 2, number])
+    fn origin(number: u8) -> ConnectionOrigin {
+        IpAddr::from([192, 0, 2, number]).into()
     }
 
     #[test]
@@ -121,7 +123,8 @@ mod tests {
             assert_eq!(shares.join(origin(2)), None);
         }
         // What is to be given up no longer counts.
-        let asked: Vec<IpAddr> = (10..16).map(|number| shares.join(origin(number)).unwrap()).collect();
+        let asked: Vec<ConnectionOrigin> =
+            (10..16).map(|number| shares.join(origin(number)).unwrap()).collect();
         assert_eq!(asked, [1, 1, 1, 1, 1, 2].map(origin));
         for _ in 0..5 {
             shares.leave(origin(1));

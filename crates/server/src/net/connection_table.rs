@@ -2,15 +2,14 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
-use std::net::IpAddr;
 use std::time::Instant;
 
 use mio::net::TcpStream;
-use nfs::service::{Connection as Ends, ConnectionId, origin as address_origin};
+use nfs::service::{Connection as Ends, ConnectionId};
 use slab::Slab;
 
 use crate::admission::ConnectionKey;
-use crate::admission::origins::OriginKey;
+use crate::admission::origins::{ConnectionOrigin, OriginKey};
 use crate::counters::tally::Counted;
 use crate::limits::GIVE_WAY_CHOICES_MAX;
 use crate::net::connection::Connection;
@@ -20,7 +19,7 @@ pub(crate) struct ConnectionTable {
     places: Slab<Option<Box<Connection>>>,
     /// For callbacks, which name a connection by its id.
     by_id: HashMap<ConnectionId, usize>,
-    by_origin: HashMap<IpAddr, OfOrigin>,
+    by_origin: HashMap<ConnectionOrigin, OfOrigin>,
     generation: u64,
 }
 
@@ -49,7 +48,7 @@ impl ConnectionTable {
         self.generation += 1;
         let key = ConnectionKey { index: self.places.insert(None), generation: self.generation, origin };
         self.by_id.insert(ends.id, key.index);
-        self.by_origin.entry(address_origin(ends.peer.ip())).or_default().places.insert(key.index);
+        self.by_origin.entry(ConnectionOrigin::of(ends.peer)).or_default().places.insert(key.index);
         Box::new(Connection::new(stream, ends, key, counted))
     }
 
@@ -57,7 +56,7 @@ impl ConnectionTable {
     pub(crate) fn remove(&mut self, connection: &Connection) {
         self.places.remove(connection.key.index);
         self.by_id.remove(&connection.ends.id);
-        if let Entry::Occupied(mut entry) = self.by_origin.entry(address_origin(connection.ends.peer.ip())) {
+        if let Entry::Occupied(mut entry) = self.by_origin.entry(ConnectionOrigin::of(connection.ends.peer)) {
             entry.get_mut().places.remove(&connection.key.index);
             if entry.get().places.is_empty() {
                 entry.remove();
@@ -84,7 +83,11 @@ impl ConnectionTable {
 
     /// Takes out, of some connections of an origin, the one that has been silent longest. If it must be idle, those with
     /// calls or a part of a record are left alone.
-    pub(crate) fn take_idlest(&mut self, origin: IpAddr, must_be_idle: bool) -> Option<Box<Connection>> {
+    pub(crate) fn take_idlest(
+        &mut self,
+        origin: ConnectionOrigin,
+        must_be_idle: bool,
+    ) -> Option<Box<Connection>> {
         let OfOrigin { places, next } = self.by_origin.get_mut(&origin)?;
         let choices = places.range(*next..).chain(places.range(..*next)).take(GIVE_WAY_CHOICES_MAX);
         let (mut idlest, mut last): (Option<(Instant, usize)>, usize) = (None, 0);

@@ -23,10 +23,11 @@ use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
-use nfs::service::{Connection as Ends, origin};
+use nfs::service::Connection as Ends;
 use qos::Released;
 use volume::time::Time;
 
+use crate::admission::origins::ConnectionOrigin;
 use crate::admission::retry_queues::RetryQueues;
 use crate::admission::{Admission, ConnectionKey};
 use crate::clock::{self, CallClock};
@@ -311,10 +312,10 @@ impl EventLoop {
         let token = Token(self.connections.next_index());
         let interest = Interest::READABLE | Interest::WRITABLE;
         if self.drain.is_some() || self.poll.registry().register(&mut stream, token, interest).is_err() {
-            self.shared.connections.leave(origin(ends.peer.ip()));
+            self.shared.connections.leave(ConnectionOrigin::of(ends.peer));
             return;
         }
-        let origin = self.admission.budget.origins.join(origin(ends.peer.ip()));
+        let origin = self.admission.budget.origins.join(ConnectionOrigin::of(ends.peer));
         let counted = self.tally.connected(self.shared.target(ends.local), client_of(&ends));
         let connection = self.connections.reserve(stream, ends, origin, counted);
         self.put_back(connection);
@@ -335,7 +336,7 @@ impl EventLoop {
         budget.origins.leave(origin_key);
         self.tally.disconnected(connection.counted);
         self.connections.remove(&connection);
-        self.shared.connections.leave(origin(connection.ends.peer.ip()));
+        self.shared.connections.leave(ConnectionOrigin::of(connection.ends.peer));
         self.shared.calls.connection_closed(connection.ends.id);
     }
 
@@ -360,7 +361,7 @@ impl EventLoop {
 
     /// Closes a connection of the origin that has the most: an idle one, or if no loop has one of those, the one that has
     /// been silent longest.
-    fn give_way(&mut self, origin: IpAddr, asked: usize) {
+    fn give_way(&mut self, origin: ConnectionOrigin, asked: usize) {
         let loops = self.shared.mailboxes.len();
         if let Some(connection) = self.connections.take_idlest(origin, asked < loops) {
             self.evict(connection, "too many connections");

@@ -9,14 +9,18 @@ use mio::net::{TcpListener, TcpStream, UdpSocket};
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, bind, ipproto, listen, socket_with};
 
-/// Connections that the kernel completes before we accept them.
-const BACKLOG: i32 = 1024;
+/// Connections that the kernel completes before we accept them, unless `net.core.somaxconn` is less.
+const BACKLOG: i32 = 4096;
 
 /// How long a connection is silent before the kernel probes its peer, and how often it does. The connection of a client
-/// that vanished is closed after five minutes.
+/// that vanished is closed after two and a half minutes.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(120);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 const KEEPALIVE_PROBES: u32 = 6;
+
+/// How long a peer may leave what it was sent unacknowledged, or take nothing. Until then the kernel keeps up to some megabytes of
+/// replies for it, which count for nobody. A client that is not answered for a minute repeats its call anyway.
+const UNREAD_MAX: Duration = Duration::from_secs(60);
 
 /// Listens on `address`.
 ///
@@ -106,6 +110,8 @@ pub(crate) fn prepare(stream: &TcpStream, local: SocketAddr, peer: SocketAddr) -
     sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
     sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL)?;
     sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)?;
+    let unread = u32::try_from(UNREAD_MAX.as_millis()).unwrap_or(u32::MAX);
+    sockopt::set_tcp_user_timeout(stream, unread)?;
     Ok(())
 }
 

@@ -5,7 +5,6 @@
 //! checks `waiting`. So either the loop sees the progress, or the announcer wakes it.
 
 use std::io;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mio::net::TcpStream;
@@ -14,6 +13,7 @@ use nfs::service::{Connection as Ends, ConnectionId};
 use parking_lot::Mutex;
 use qos::Released;
 
+use crate::admission::origins::ConnectionOrigin;
 use crate::net::deferred::ExecutedCall;
 
 /// A message to an event loop.
@@ -25,7 +25,7 @@ pub(crate) enum Message {
     /// Send the callback of this number, a record, by this connection.
     Send(ConnectionId, u64, Vec<u8>),
     /// Close an idle connection of this origin, which has the most. This number of loops were asked before.
-    GiveWay(IpAddr, usize),
+    GiveWay(ConnectionOrigin, usize),
     /// Rate limits have released this.
     Released(Released),
     /// Finish the calls in flight, then end.

@@ -4,10 +4,12 @@ use wire::nfs3::FileHandle3;
 use wire::nfs4::*;
 use wire::nlm4::{Fsh4Mode, Nlm4Stats, Procedure, TestReply};
 
-use crate::support::Server;
+use crate::support::{Client, Server, client};
+use crate::v4::opens::{open as reading, opened};
+use crate::v4::session::Session;
 use crate::v4::support::{compound, putfh};
 
-use super::{WHOLE, answer, called, file_of, granted, lock, process, share, test, unlock, wait};
+use super::{Process, WHOLE, answer, called, file_of, granted, lock, process, share, test, unlock, wait};
 
 /// An NFSv4.0 client with an open file.
 struct Opened {
@@ -100,6 +102,22 @@ fn nfsv4_and_nlm_see_each_others_locks() {
     four.unlock(&server, locked);
     answer(&server, &granted(&server, "192.0.2.1").0, Nlm4Stats::Granted);
     assert_eq!(four.lock(&server, 5, b"other"), Err(NfsStat4::Denied));
+}
+
+/// Whoever may only read a file cannot have the delegations of its other readers recalled.
+#[test]
+fn a_test_for_an_exclusive_lock_recalls_only_what_its_caller_could_lock() {
+    let server = Server::new();
+    let file = file_of(&server);
+    let reader = Session::of(&server, b"reader");
+    let results = opened(&reader, reading(false, share_deny::NONE));
+    let ResOp4::Open(Ok(found)) = results.last() else { panic!("{results:?}") };
+    assert!(matches!(found.delegation, OpenDelegation4::Read(_)), "{found:?}");
+    let owner = process(2, 7);
+    let other = Process { who: Client { peer: owner.who.peer, ..client(1000, 1000) }, ..owner };
+    assert!(matches!(test(&server, other, file, WHOLE), TestReply::Stat(Nlm4Stats::Granted)));
+    assert!(called(&server).is_empty());
+    assert!(matches!(test(&server, owner, file, WHOLE), TestReply::Stat(Nlm4Stats::DeniedGracePeriod)));
 }
 
 #[test]

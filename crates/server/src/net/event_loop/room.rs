@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::EventLoop;
+use crate::admission::candidates::Candidates;
 use crate::admission::eviction::{Because, Holder};
 use crate::admission::origins::Half;
 use crate::admission::{Blocked, ConnectionKey, Short, Want};
@@ -104,14 +105,7 @@ impl EventLoop {
                 let mut candidates = None;
                 for _ in 0..EVICTIONS_PER_TURN_MAX {
                     let Some(waiter) = self.admission.waits_too_long(short, half, now) else { break };
-                    let candidates = candidates.get_or_insert_with(|| {
-                        let holder = |connection: &Connection| {
-                            let throttled = || self.throttled(connection, short, half);
-                            connection.holder(short).or_else(throttled)
-                        };
-                        let holders = self.connections.iter().filter_map(holder);
-                        self.admission.candidates(short, holders, now)
-                    });
+                    let candidates = candidates.get_or_insert_with(|| self.candidates(short, half, now));
                     let Some(closed) = self.admission.make_room(&waiter, candidates) else { break };
                     self.giving_way.extend(closed);
                     if !self.close_giving_way(began) {
@@ -120,8 +114,35 @@ impl EventLoop {
                     candidates.went_on(self.go_on(now));
                 }
             }
+            if !self.make_own_room(short, began, now) {
+                return false;
+            }
         }
         true
+    }
+
+    /// Makes room in the shares of origins for those of their connections that have waited too long. Returns whether there was time
+    /// for that.
+    fn make_own_room(&mut self, short: Short, began: Instant, now: Instant) -> bool {
+        let waiters = self.admission.wait_for_their_own(short, now);
+        if waiters.is_empty() {
+            return true;
+        }
+        let mut candidates = self.candidates(short, Half::Steady, now);
+        let closed =
+            waiters.iter().filter_map(|waiter| self.admission.make_own_room(waiter, &mut candidates));
+        self.giving_way.extend(closed.take(EVICTIONS_PER_TURN_MAX));
+        let is_done = self.close_giving_way(began);
+        self.go_on(now);
+        is_done
+    }
+
+    /// Returns all connections that may give way to those of a half.
+    fn candidates(&self, short: Short, half: Half, now: Instant) -> Candidates {
+        let holder = |connection: &Connection| {
+            connection.holder(short).or_else(|| self.throttled(connection, short, half))
+        };
+        self.admission.candidates(short, self.connections.iter().filter_map(holder), now)
     }
 
     /// Returns a connection that gives way to those of a half since rate limits hold its calls.

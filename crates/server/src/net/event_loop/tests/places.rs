@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::admission::line::Waiter;
+use crate::admission::origins::ConnectionOrigin;
 use crate::admission::{Blocked, Want};
 use crate::limits::REQUESTS_EIGHTHS;
 use crate::net::connection::WaitingCall;
@@ -34,7 +35,7 @@ pub(super) fn connect(event_loop: &mut EventLoop, id: u64) -> (Box<Connection>, 
     let (stream, peer) = listener.accept().unwrap();
     stream.set_nonblocking(true).unwrap();
     let ends = Ends { id: ConnectionId(id), peer, local: listener.local_addr().unwrap() };
-    assert_eq!(event_loop.shared.connections.join(origin(peer.ip())), None);
+    assert_eq!(event_loop.shared.connections.join(ConnectionOrigin::of(peer)), None);
     let index = event_loop.connections.next_index();
     event_loop.connect(mio::net::TcpStream::from_std(stream), ends);
     (event_loop.connections.take(index).unwrap(), client)
