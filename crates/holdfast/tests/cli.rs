@@ -29,6 +29,8 @@ mod memory;
 mod qos;
 #[path = "cli/quotas.rs"]
 mod quotas;
+#[path = "cli/reload.rs"]
+mod reload;
 #[path = "cli/repair.rs"]
 mod repair;
 #[path = "cli/running.rs"]

@@ -1,19 +1,18 @@
-//! Administration over HTTP: the socket, the address for other hosts, tokens, and exports that are read again.
+//! Administration over HTTP: the socket, the address for other hosts, tokens, and revisions.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::client::Client;
 use crate::running::{Scratch, Server, fail, run, succeed, text};
 
-const EXPORT: &str = "[[export]]\npath = \"/a\"\nvolume = \"main\"\nsquash = \"none\"\n";
+pub(crate) const EXPORT: &str = "[[export]]\npath = \"/a\"\nvolume = \"main\"\nsquash = \"none\"\n";
 
 /// Makes a request by `token` and returns the status line, the fields and the content.
-fn ask(address: SocketAddr, request: &str, token: &str) -> (u16, String) {
+pub(crate) fn ask(address: SocketAddr, request: &str, token: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!("{request} HTTP/1.1\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
@@ -22,12 +21,12 @@ fn ask(address: SocketAddr, request: &str, token: &str) -> (u16, String) {
     (reply[9..12].parse().unwrap(), reply)
 }
 
-fn content(reply: &str) -> Value {
+pub(crate) fn content(reply: &str) -> Value {
     serde_json::from_str(reply.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
 /// Starts a server that listens for administrators on a free port, which it logs.
-fn start(scratch: &Scratch, exports: &str) -> (Server, SocketAddr, std::path::PathBuf) {
+pub(crate) fn start(scratch: &Scratch, exports: &str) -> (Server, SocketAddr, std::path::PathBuf) {
     let probe = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = probe.local_addr().unwrap();
     drop(probe);
@@ -250,49 +249,6 @@ fn requests_that_never_end_or_are_too_large_do_not_reach_the_event_loops() {
         assert_eq!(before[name], after[name], "{name}");
     }
     server.stop();
-}
-
-#[test]
-fn exports_are_read_again_without_dropping_a_connection() {
-    let scratch = Scratch::new();
-    let (server, address, config) = start(&scratch, EXPORT);
-    let token = succeed(&["token", "create", text(&scratch.path("data")), "ops", "--role", "operator"])
-        .trim()
-        .to_owned();
-    let mut client = Client::mount(server.address, "/a");
-    let file = client.write_file("x", b"y");
-    let before = std::fs::read_to_string(&config).unwrap();
-
-    std::fs::write(&config, format!("{before}\n[[export]]\npath = \"/b\"\nvolume = \"main\"\n")).unwrap();
-    let (status, reply) = ask(address, "POST /v1/exports/reload", &token);
-    assert!(status == 200 && content(&reply)["exports"] == 2, "{reply}");
-    assert_eq!(client.read_file(&file), b"y", "over the same connection");
-    Client::mount(server.address, "/b");
-
-    std::fs::write(&config, before.replace("/a", "a")).unwrap();
-    let (status, reply) = ask(address, "POST /v1/exports/reload", &token);
-    assert!(status == 422 && reply.contains("path"), "{reply}");
-    Client::mount(server.address, "/b");
-    let reload_failed = || content(&ask(address, "GET /v1/status", &token).1)["reload_failed"].clone();
-    assert!(reload_failed().as_str().is_some_and(|why| why.contains("path")), "as long as none succeeds");
-
-    std::fs::write(
-        &config,
-        before.replace("[api]", "lease = 30\n[api]").replace("none\"", "none\"\nread_only = true"),
-    )
-    .unwrap();
-    kill_process(Pid::from_raw(i32::try_from(server.pid()).unwrap()).unwrap(), Signal::HUP).unwrap();
-    while client.try_write_file("z", b"").is_ok() {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    assert_eq!(client.read_file(&file), b"y");
-    assert!(reload_failed().is_null());
-    let (_, reply) = ask(address, "GET /v1/exports", &token);
-    let exports = content(&reply);
-    assert!(exports[0]["read_only"] == true && exports.as_array().unwrap().len() == 1, "{exports}");
-    let log = server.stop();
-    assert!(log.contains("exports reloaded") && log.contains("the exports in force stay"), "{log}");
-    assert!(log.contains("take effect with the next start") && log.contains("lease"), "{log}");
 }
 
 /// Sends requests without a token that delete tokens, over this many connections. Returns how many were refused.

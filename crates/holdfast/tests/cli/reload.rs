@@ -1,0 +1,50 @@
+//! The configuration is reloaded while clients are served.
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::administration::{EXPORT, ask, content, start};
+use crate::client::Client;
+use crate::running::{Scratch, succeed, text};
+
+#[test]
+fn exports_are_read_again_without_dropping_a_connection() {
+    let scratch = Scratch::new();
+    let (server, address, config) = start(&scratch, EXPORT);
+    let token = succeed(&["token", "create", text(&scratch.path("data")), "ops", "--role", "operator"])
+        .trim()
+        .to_owned();
+    let mut client = Client::mount(server.address, "/a");
+    let file = client.write_file("x", b"y");
+    let before = std::fs::read_to_string(&config).unwrap();
+
+    std::fs::write(&config, format!("{before}\n[[export]]\npath = \"/b\"\nvolume = \"main\"\n")).unwrap();
+    let (status, reply) = ask(address, "POST /v1/exports/reload", &token);
+    assert!(status == 200 && content(&reply)["exports"] == 2, "{reply}");
+    assert_eq!(client.read_file(&file), b"y", "over the same connection");
+    Client::mount(server.address, "/b");
+
+    std::fs::write(&config, before.replace("/a", "a")).unwrap();
+    let (status, reply) = ask(address, "POST /v1/exports/reload", &token);
+    assert!(status == 422 && reply.contains("path"), "{reply}");
+    Client::mount(server.address, "/b");
+    let reload_failed = || content(&ask(address, "GET /v1/status", &token).1)["reload_failed"].clone();
+    assert!(reload_failed().as_str().is_some_and(|why| why.contains("path")), "as long as none succeeds");
+
+    std::fs::write(
+        &config,
+        before.replace("[api]", "lease = 30\n[api]").replace("none\"", "none\"\nread_only = true"),
+    )
+    .unwrap();
+    kill_process(Pid::from_raw(i32::try_from(server.pid()).unwrap()).unwrap(), Signal::HUP).unwrap();
+    while client.try_write_file("z", b"").is_ok() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(client.read_file(&file), b"y");
+    assert!(reload_failed().is_null());
+    let (_, reply) = ask(address, "GET /v1/exports", &token);
+    let exports = content(&reply);
+    assert!(exports[0]["read_only"] == true && exports.as_array().unwrap().len() == 1, "{exports}");
+    let log = server.stop();
+    assert!(log.contains("exports reloaded") && log.contains("the exports in force stay"), "{log}");
+    assert!(log.contains("take effect with the next start") && log.contains("lease"), "{log}");
+}
