@@ -19,11 +19,13 @@ use crate::error::{Error, ErrorKind};
 use crate::names;
 use crate::pools::{FIRST_POOL, OpenPool, random, volumes_of};
 
+pub use root::Root;
 pub use unserved::{Unserved, in_pool};
 
 pub(crate) mod home;
 mod octal;
 pub mod quotas;
+mod root;
 pub mod trees;
 mod unserved;
 
@@ -54,21 +56,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Interval between checks of what is waited for.
 const PAUSE: Duration = Duration::from_millis(1);
-
-/// Attributes of the root directory of a volume. Of a change, those that are missing stay; a new volume belongs to the user
-/// that runs the server, with mode 0755.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Root {
-    /// The owner.
-    pub uid: Option<u32>,
-    /// The group.
-    pub gid: Option<u32>,
-    /// The permission bits, the low 12, in octal.
-    #[serde(with = "octal")]
-    #[schemars(with = "Option<String>")]
-    pub mode: Option<u16>,
-}
 
 /// A volume to create.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -130,21 +117,6 @@ pub struct VolumeInfo {
 #[must_use]
 pub fn nearly_full_below(total: u64) -> u64 {
     (total / NEARLY_FULL_SHARE).min(ENOUGH_BYTES)
-}
-
-impl Root {
-    /// Whether nothing is given.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        *self == Root::default()
-    }
-
-    /// Whether what is given is so in `other` already.
-    fn is_in(&self, other: Root) -> bool {
-        let Root { uid, gid, mode } = other;
-        let new = Root { uid: self.uid.or(uid), gid: self.gid.or(gid), mode: self.mode.or(mode) };
-        new == other
-    }
 }
 
 /// Reads a field that is present, though it may be null.
