@@ -69,11 +69,12 @@ impl Reloader {
         reloader
     }
 
-    /// Reads the configuration file again and puts its exports in force, for calls that begin from now on. No connection is
-    /// closed, and clients keep what they hold.
+    /// Reads the configuration file again and puts its exports and tiers in force, for calls that begin from now on. No
+    /// connection is closed, and clients keep what they hold.
     ///
     /// # Errors
-    /// There is no file, it has mistakes, or an export names a volume that does not exist. The exports in force stay.
+    /// There is no file, it has mistakes, an export names a volume that does not exist, or a tier in use would be gone. The
+    /// exports and tiers in force stay.
     pub fn reload(&self) -> Result<Reloaded, Error> {
         let reloaded = self.replace();
         *self.failure.lock() = reloaded.as_ref().err().map(ToString::to_string);
@@ -110,8 +111,11 @@ impl Reloader {
         for warning in audience::warnings(&config.export, &self.addresses) {
             tracing::warn!("{warning}");
         }
+        // What can be refused comes before anything is in force. The tiers are checked and replaced in one step, since a limit
+        // that is set meanwhile may use one that would be gone.
+        let service = self.service_of(&config.export, volumes_of(&self.pools))?;
         self.rates.set_tiers(config.tiers.clone())?;
-        self.serve(&config.export, volumes_of(&self.pools))?;
+        self.put_in_force(service);
         let count = self.protocol.service().exports().count();
         let restart_keys = in_force.restart_keys(&config);
         in_force.export = config.export;
@@ -120,17 +124,26 @@ impl Reloader {
 
     /// Serves these volumes with these exports, for calls that begin from now on. Returns the service before, see
     /// [`Protocol::replace`].
-    fn serve(
+    fn serve(&self, exports: &[config::Export], volumes: Vec<Arc<Volume>>) -> Result<Arc<Service>, Error> {
+        Ok(self.put_in_force(self.service_of(exports, volumes)?))
+    }
+
+    /// Makes the service of these volumes with these exports, which is not in force yet.
+    fn service_of(
         &self,
         exports: &[config::Export],
         mut volumes: Vec<Arc<Volume>>,
-    ) -> Result<Arc<Service>, Error> {
+    ) -> Result<Service, Error> {
         let exports = exports::resolve(exports, &volumes, &self.addresses, &self.root)?;
         volumes.push(Arc::clone(&self.home));
         let service = self.protocol.service().replaced_by(exports, volumes);
-        let replaced = self.protocol.replace(service.map_err(|error| Error::usage(error.to_string()))?);
+        service.map_err(|error| Error::usage(error.to_string()))
+    }
+
+    fn put_in_force(&self, service: Service) -> Arc<Service> {
+        let replaced = self.protocol.replace(service);
         self.follow_volumes();
-        Ok(replaced)
+        replaced
     }
 
     /// Has rate limits follow the volumes and their sizes.

@@ -48,3 +48,35 @@ fn exports_are_read_again_without_dropping_a_connection() {
     assert!(log.contains("exports reloaded") && log.contains("the exports in force stay"), "{log}");
     assert!(log.contains("take effect with the next start") && log.contains("lease"), "{log}");
 }
+
+#[test]
+fn a_refused_reload_leaves_exports_and_tiers_in_force() {
+    let scratch = Scratch::new();
+    let tier = |ops: u64| format!("[tiers.bronze]\ntotal_ops = {ops}\n");
+    let (server, address, config) = start(&scratch, &format!("{EXPORT}{}", tier(2000)));
+    let data = scratch.path("data");
+    let token = succeed(&["token", "create", text(&data), "ops", "--role", "operator"]).trim().to_owned();
+    let before = std::fs::read_to_string(&config).unwrap();
+    let reload = |text: String| {
+        std::fs::write(&config, text).unwrap();
+        ask(address, "POST /v1/exports/reload", &token)
+    };
+    let tiers = || succeed(&["qos", "tiers", text(&data)]);
+    let exports = || content(&ask(address, "GET /v1/exports", &token).1);
+    let in_force = (tiers(), exports());
+    assert!(in_force.0.contains("2000"), "{}", in_force.0);
+
+    let of_missing = before.replace(&tier(2000), &tier(50)).replace("\"main\"", "\"missing\"");
+    let (status, reply) = reload(of_missing);
+    assert!(status == 422 && reply.contains("missing"), "{reply}");
+    assert_eq!((tiers(), exports()), in_force, "an export cannot be used");
+
+    succeed(&["qos", "set", text(&data), "--volume", "main", "--tier", "bronze"]);
+    let (status, reply) = reload(before.replace(&tier(2000), "").replace("/a", "/b"));
+    assert!(status == 422 && reply.contains("bronze"), "{reply}");
+    assert_eq!((tiers(), exports()), in_force, "a tier is in use");
+
+    let (status, reply) = reload(before.replace(&tier(2000), &tier(50)).replace("/a", "/b"));
+    assert!(status == 200 && exports()[0]["path"] == "/b" && tiers().contains("50"), "{reply}");
+    server.stop();
+}
