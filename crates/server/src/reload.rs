@@ -1,7 +1,7 @@
 //! Changes what is served while the server runs: exports, when the configuration file is read again, and volumes.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nfs::service::Service;
@@ -76,7 +76,14 @@ impl Reloader {
     /// There is no file, it has mistakes, an export names a volume that does not exist, or a tier in use would be gone. The
     /// exports and tiers in force stay.
     pub fn reload(&self) -> Result<Reloaded, Error> {
-        let reloaded = self.replace();
+        let Some(file) = &self.file else {
+            // What is in force is what was asked for, so that nothing failed.
+            tracing::info!("nothing is reloaded: the server was started without a configuration file");
+            return Err(Error::usage(
+                "the server was started without a configuration file, so there is nothing to reload: start it with --config FILE",
+            ));
+        };
+        let reloaded = self.replace(file);
         *self.failure.lock() = reloaded.as_ref().err().map(ToString::to_string);
         match &reloaded {
             Ok(Reloaded { exports, restart_keys }) => {
@@ -100,12 +107,7 @@ impl Reloader {
         self.failure.lock().clone()
     }
 
-    fn replace(&self) -> Result<Reloaded, Error> {
-        let Some(file) = &self.file else {
-            return Err(Error::usage(
-                "the server was started without a configuration file, so there is nothing to reload: start it with --config FILE",
-            ));
-        };
+    fn replace(&self, file: &Path) -> Result<Reloaded, Error> {
         let mut in_force = self.config.lock();
         let config = Config::read(file).map_err(|error| Error::usage(error.to_string()))?;
         for warning in audience::warnings(&config.export, &self.addresses) {

@@ -107,7 +107,18 @@ impl Server {
             arguments.extend(["--listen", "127.0.0.1:0"]);
         }
         arguments.extend(more);
-        let mut command = command(&arguments);
+        Server::launch(&arguments, variables)
+    }
+
+    /// Starts a small server without a configuration file.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn start_without_config(data: &Path, variables: &[(&str, &str)]) -> Server {
+        let small = ["--journal-size", "32 MiB", "--memory", "128 MiB"];
+        Server::launch(&[&["serve", text(data), "--listen", "127.0.0.1:0"], &small[..]].concat(), variables)
+    }
+
+    fn launch(arguments: &[&str], variables: &[(&str, &str)]) -> Server {
+        let mut command = command(arguments);
         command.envs(variables.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut greeting = String::new();
