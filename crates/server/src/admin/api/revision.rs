@@ -50,16 +50,12 @@ pub(super) fn add(route: &Route, response: Response) -> Response {
     }
 }
 
-/// Refuses a change if the resource no longer has the revision that the caller saw. The caller of this function excludes
-/// other changes meanwhile.
+/// Refuses a change if the resource no longer has the revision that the caller saw, or does not exist: then for that reason,
+/// as without a revision (RFC 9110 section 13.2.1). The caller of this function excludes other changes meanwhile.
 pub(super) fn check(api: &Api, route: &Route, asked: &Asked<'_>) -> Result<(), Problem> {
     let Some(wanted) = asked.request.field("if-match") else { return Ok(()) };
-    let resource = resource_of(ROUTES, route.path);
-    let current = match resource {
-        Some(resource) => match (resource.answer)(api, asked) {
-            Ok(response) => of(&response),
-            Err(_) => None,
-        },
+    let current = match resource_of(ROUTES, route.path) {
+        Some(resource) => of(&(resource.answer)(api, asked)?),
         None => None,
     };
     let is_wanted =
