@@ -19,6 +19,7 @@ use crate::error::{Error, ErrorKind};
 use crate::names;
 use crate::pools::{FIRST_POOL, OpenPool, random, volumes_of};
 
+pub use octal::parse_mode;
 pub use root::Root;
 pub use unserved::{Unserved, in_pool};
 
@@ -44,6 +45,9 @@ const OF_USERS: u64 = 1 << 63;
 
 /// The smallest limit of what the files of a volume use, bytes. It is larger than any number that lacks its unit.
 const SIZE_MIN: u64 = 1 << 20;
+
+/// The largest limit, bytes: on media, the number above it stands for no limit.
+const SIZE_MAX: u64 = u64::MAX - 1;
 
 /// A volume with less free space than this share of it is nearly full.
 const NEARLY_FULL_SHARE: u64 = 10;
@@ -129,10 +133,11 @@ pub(crate) fn present<'d, T: Deserialize<'d>, D: Deserializer<'d>>(
 /// Returns the options of a new volume.
 ///
 /// # Errors
-/// The name or the size cannot be used.
+/// The name, the size or the owner cannot be used.
 pub fn options(new: &NewVolume) -> Result<VolumeOptions, Error> {
     store::check_name(&new.name)?;
     check_size(new.size_bytes)?;
+    new.root.check()?;
     let root = new.root;
     Ok(VolumeOptions {
         id: VolumeId(u64::from_le_bytes(random()?) | OF_USERS),
@@ -160,9 +165,17 @@ pub fn find(pools: &[OpenPool], name: &str) -> Result<Volume, Error> {
     })
 }
 
-/// Refuses sizes in which nothing can be kept: most of them lack their unit. 0 is no limit.
+/// Refuses sizes in which nothing can be kept, most of which lack their unit, and the one that cannot be stored. 0 is no limit.
 fn check_size(bytes: Option<u64>) -> Result<(), Error> {
-    let Some(bytes) = bytes.filter(|bytes| (1..SIZE_MIN).contains(bytes)) else { return Ok(()) };
+    let bytes = bytes.unwrap_or(0);
+    if bytes > SIZE_MAX {
+        return Err(Error::usage(format!(
+            "a volume cannot be limited to {bytes} bytes: write 0 for no limit"
+        )));
+    }
+    if bytes == 0 || bytes >= SIZE_MIN {
+        return Ok(());
+    }
     let meant =
         if bytes < 1 << 10 { format!("did you mean \"{bytes} GiB\"? Write") } else { "write".to_owned() };
     let (size, least) = (Size(bytes), Size(SIZE_MIN));
@@ -185,12 +198,13 @@ pub fn create(pools: &[OpenPool], new: &NewVolume) -> Result<(Volume, Durability
 /// Changes a volume. Returns what must be durable before anybody is told; nothing, if the volume is so already.
 ///
 /// # Errors
-/// The new name or the size cannot be used, or the pool takes no changes. A new name is not taken then.
+/// The new name, the size or the owner cannot be used, or the pool takes no changes. A new name is not taken then.
 pub fn change(pools: &[OpenPool], volume: &Volume, change: &VolumeChange) -> Result<Vec<Durability>, Error> {
     let old = volume.name();
     let mut after = Vec::new();
     let cannot = |error| failed("change", &old, volume.pool(), error);
     check_size(change.size_bytes.flatten())?;
+    change.root.check()?;
     if let Some(name) = change.name.as_deref().filter(|name| **name != *old) {
         store::check_name(name)?;
         check_free(pools, name)?;

@@ -11,8 +11,7 @@ pub(super) fn number(name: &str, kind: &str, database: &str) -> Result<Option<u3
         return Ok(None);
     }
     if let Ok(number) = name.parse() {
-        // chown(2) takes -1 for "no change", so it is not a valid number.
-        return if number == u32::MAX { Err(unknown(name, kind)) } else { Ok(Some(number)) };
+        return Ok(Some(number));
     }
     let output = Command::new("getent").args(["--", database, name]).output().map_err(|error| {
         Error::failed(format!("cannot look up the {kind} {name:?}: getent: {error}; give its number"))

@@ -185,11 +185,8 @@ fn a_limit_is_removed_by_null_and_a_change_of_nothing_is_not_logged() {
     let scratch = Scratch::new();
     let (server, address, _) = start(&scratch, "");
     let token = succeed(&["token", "create", text(&scratch.path("data")), "ci", "--role", "operator"]);
-    let change = |json: &str| -> (u16, Value) {
-        let fields = format!("{}\r\nContent-Length: {}\r\n\r\n{json}", token.trim(), json.len());
-        let (status, reply) = ask(address, "PATCH /v1/volumes/main", &fields);
-        (status, content(&reply))
-    };
+    let token = token.trim();
+    let change = |json: &str| send(address, "PATCH /v1/volumes/main", json, token);
     let size = |json: &str| change(json).1["size_bytes"].clone();
     assert_eq!(size("{\"size_bytes\": 8388608}"), 8 << 20);
     assert_eq!(size("{\"root\": {\"mode\": \"0700\"}}"), 8 << 20, "what is missing stays");
@@ -201,6 +198,37 @@ fn a_limit_is_removed_by_null_and_a_change_of_nothing_is_not_logged() {
     assert!(status == 422 && refused["detail"].as_str().unwrap().contains("\"10 GiB\""), "{refused}");
     let log = server.stop();
     assert_eq!(log.matches("volume changed").count(), 3, "{log}");
+}
+
+#[test]
+fn what_no_volume_can_have_is_refused() {
+    let scratch = Scratch::new();
+    let (server, address, _) = start(&scratch, "");
+    let token = succeed(&["token", "create", text(&scratch.path("data")), "ci", "--role", "operator"]);
+    for (field, sentence) in [
+        ("\"root\": {\"uid\": 4294967295}", "no user has the id 4294967295"),
+        ("\"root\": {\"gid\": 4294967295}", "no group has the id 4294967295"),
+        ("\"root\": {\"mode\": \"+755\"}", "\"+755\" is not a mode"),
+        ("\"size_bytes\": 18446744073709551615", "write 0 for no limit"),
+    ] {
+        for (request, json) in [
+            ("POST /v1/volumes", format!("{{\"name\": \"new\", {field}}}")),
+            ("PATCH /v1/volumes/main", format!("{{\"name\": \"renamed\", {field}}}")),
+        ] {
+            let (status, refused) = send(address, request, &json, token.trim());
+            let said = refused["detail"].as_str().unwrap_or_default();
+            assert!(status == 422 && said.contains(sentence), "{request} {json}: {refused}");
+        }
+    }
+    assert_eq!(ask(address, "GET /v1/volumes/main", token.trim()).0, 200, "no part of a change was made");
+    server.stop();
+}
+
+/// Sends JSON, and returns the status and the JSON of the reply.
+fn send(address: SocketAddr, request: &str, json: &str, token: &str) -> (u16, Value) {
+    let (status, reply) =
+        ask(address, request, &format!("{token}\r\nContent-Length: {}\r\n\r\n{json}", json.len()));
+    (status, content(&reply))
 }
 
 /// Makes a request for a revision, and returns the status.

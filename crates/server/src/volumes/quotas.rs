@@ -13,6 +13,7 @@ use volume::time::Time;
 use crate::clock::now;
 use crate::error::{Error, ErrorKind};
 
+use super::root::check_id;
 use super::{failed, with_room};
 
 /// What a quota is of.
@@ -139,7 +140,7 @@ impl Limit {
     }
 
     fn of_engine(self) -> quota::Limit {
-        // As for sizes, the largest number is none.
+        // On media, the largest number stands for none.
         let some = |limit: Option<u64>| limit.filter(|limit| *limit != u64::MAX);
         quota::Limit { soft: some(self.soft), hard: some(self.hard) }
     }
@@ -155,11 +156,12 @@ fn owner_of(kind: QuotaKind, id: Option<u64>) -> Result<Owner, Error> {
             "the {} 0 has no limits: the superuser is bound by those of trees and volumes only",
             kind.name()
         ))),
-        (QuotaKind::User | QuotaKind::Group, Some(id)) if id >= u32::MAX.into() => {
-            Err(Error::usage(format!("no {} has the id {id}", kind.name())))
+        (QuotaKind::Tree, Some(u64::MAX)) => Err(Error::usage(format!("no tree has the id {}", u64::MAX))),
+        (QuotaKind::User | QuotaKind::Group, Some(id)) => {
+            check_id(kind.name(), id)?;
+            Ok(Owner::new(kind.of_engine(), id))
         }
-        (_, Some(u64::MAX)) => Err(Error::usage(format!("no tree has the id {}", u64::MAX))),
-        (_, Some(id)) => Ok(Owner::new(kind.of_engine(), id)),
+        (QuotaKind::Tree, Some(id)) => Ok(Owner::new(kind.of_engine(), id)),
         (_, None) => Ok(Owner::others(kind.of_engine())),
     }
 }

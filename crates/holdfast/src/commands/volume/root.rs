@@ -3,11 +3,9 @@
 use clap::Args;
 use server::admin::api::types::Root;
 use server::error::Error;
+use server::volumes::parse_mode;
 
 use crate::commands::accounts::number;
-
-/// Permission bits, with setuid, setgid and sticky.
-const MODE_MAX: u16 = 0o7777;
 
 #[derive(Debug, Args)]
 pub(super) struct RootArgs {
@@ -15,7 +13,7 @@ pub(super) struct RootArgs {
     #[arg(long, value_name = "USER:GROUP")]
     owner: Option<String>,
     /// Permission bits of the root directory, in octal, such as 0755 or 1777
-    #[arg(long, value_name = "MODE", value_parser = mode)]
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     mode: Option<u16>,
 }
 
@@ -38,15 +36,10 @@ impl RootArgs {
             root.uid = number(user, "user", "passwd")?;
             root.gid = number(group, "group", "group")?;
         }
+        // Before a data directory is made for it.
+        root.check()?;
         Ok(root)
     }
-}
-
-fn mode(text: &str) -> Result<u16, String> {
-    u16::from_str_radix(text, 8)
-        .ok()
-        .filter(|mode| *mode <= MODE_MAX)
-        .ok_or_else(|| format!("{text:?} is not a mode: write up to four octal digits, such as 0755 or 1777"))
 }
 
 #[cfg(test)]
@@ -68,14 +61,5 @@ mod tests {
             assert!(root(wrong).is_err(), "{wrong:?} is accepted");
         }
         assert!(root("no-such-user").unwrap_err().sentence.contains("no user \"no-such-user\""));
-    }
-
-    #[test]
-    fn modes_are_octal() {
-        assert_eq!(mode("1777"), Ok(0o1777));
-        assert_eq!(mode("0755"), Ok(0o755));
-        for wrong in ["", "0789", "10000", "rwx", "-1"] {
-            assert!(mode(wrong).is_err(), "{wrong:?} is accepted");
-        }
     }
 }
