@@ -254,11 +254,14 @@ mod tests {
         for number in 0..30 {
             let damaged = VolumeStatus { damage: Some("lost".to_owned()), ..volume.clone() };
             found.status.volumes.insert(format!("v{number}"), damaged);
+            found.exports.push(Export { path: format!("/v{number}"), ..found.exports[0].clone() });
         }
         let rates = rates(&metrics(0, 0, 0), &metrics(0, 0, 0), Duration::from_secs(1));
         let text = summary(&found, &rates);
         assert_eq!(text.matches("  the volume v").count(), LISTED_MAX);
         assert!(text.contains("and 40 more (holdfast status --json)"), "each is full too: {text}");
+        assert_eq!(text.matches("read and write, to 192.0.2.0/24").count(), LISTED_MAX);
+        assert!(text.contains("and 11 more exports (GET /v1/exports)"), "{text}");
         assert!(text.contains("and 11 more volumes (holdfast volume list)"), "{text}");
     }
 
