@@ -159,7 +159,7 @@ impl Backlog {
         let index = flow.calls.iter().position(|call| call.token == token).expect("its flow holds it");
         let gate = flow.gate;
         if index == 0 {
-            self.return_places(&flow);
+            self.return_places(&flow, std::iter::empty());
         }
         if is_planted(Fault::ForgetForgets) {
             self.flows.insert(key, flow);
@@ -252,6 +252,7 @@ impl Backlog {
             for passage in passages(&limiters, cost) {
                 self.serve(flow, turn, &passage);
             }
+            self.return_places(flow, passages(&limiters, cost));
         }
         flow.limiters = limiters;
         charged
@@ -377,10 +378,14 @@ impl Backlog {
         queue.let_go(flow.key.client, units, calls, &mut self.rooms);
     }
 
-    /// Gives back the places of a first call that will not run.
-    fn return_places(&mut self, flow: &Flow) {
+    /// Gives back the places of a first call at gates that do not charge it, because it is forgotten, or because their limits
+    /// were removed: else, as soon as there are limits again, its client would wait until others were served as much.
+    fn return_places<'l>(&mut self, flow: &Flow, charged: impl Iterator<Item = Passage<'l>> + Clone) {
         let cost = flow.head_cost();
         for (id, _) in flow.places() {
+            if charged.clone().any(|passage| passage.id() == *id) {
+                continue;
+            }
             if let Some(queue) = self.queues.get_mut(id) {
                 queue.give_back(flow.key.client, cost.units(id.dimension));
             }

@@ -125,7 +125,7 @@ impl Queue {
         Place { tag, number }
     }
 
-    /// Takes a call that will not be served off a client's finish tag.
+    /// Takes a call that is not served here off a client's finish tag.
     pub(crate) fn give_back(&mut self, client: ClientId, units: u32) {
         if let Some(account) = self.accounts.get_mut(&client) {
             account.finish = account.finish.saturating_sub(u64::from(units));

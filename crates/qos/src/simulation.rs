@@ -55,6 +55,12 @@ fn limits_hold_in_random_schedules() {
     run_many(500);
 }
 
+/// Calls left a queue because its limit was removed, and took shares of the next limit, so that a client waited for seconds.
+#[test]
+fn a_limit_that_returns_is_shared_evenly() {
+    run(133_644_990_237_275).unwrap_or_else(|wrong| panic!("{wrong}"));
+}
+
 /// Takes 20 minutes with optimization. `HOLDFAST_QOS_SCHEDULES` sets another number than a million.
 #[test]
 #[ignore = "takes 20 minutes with optimization"]

@@ -133,6 +133,28 @@ fn a_removed_limit_releases_what_it_held_and_a_new_one_holds() {
 }
 
 #[test]
+fn calls_that_pass_without_a_limit_take_no_share_of_the_next_one() {
+    let scheduler = Scheduler::default();
+    let rate = limit(Dimension::WriteBytes, 8 << 20);
+    let volume = scheduler.limiter(millis(0), &rate);
+    let limiters = [Arc::clone(&volume)];
+    for number in 0..32 {
+        let _ = scheduler.admit(millis(0), &call(&limiters, 1, Cost::write(MIB), number));
+    }
+    scheduler.change(millis(10), &volume, &Limits::NONE);
+    assert_eq!(release_until(&scheduler, millis(10)).len(), 31);
+    scheduler.change(millis(20), &volume, &rate);
+    for number in 100..116 {
+        let _ = scheduler.admit(millis(20), &call(&limiters, 2, Cost::write(MIB), number + 100));
+        let _ = scheduler.admit(millis(20), &call(&limiters, 1, Cost::write(MIB), number));
+    }
+    let calls = release_until(&scheduler, millis(1020));
+    let of_first = calls.iter().filter(|(number, _)| *number < 200).count();
+    let of_second = calls.len() - of_first;
+    assert!(calls.len() >= 8 && of_first.abs_diff(of_second) <= 1, "{of_first} and {of_second} calls");
+}
+
+#[test]
 fn forgotten_calls_leave_no_trace() {
     let scheduler = Scheduler::default();
     let limiters = [scheduler.limiter(millis(0), &limit(Dimension::WriteOps, 100))];
