@@ -41,9 +41,6 @@ const MOVE_DELAY: Duration = Duration::from_micros(50);
 /// they receive replies, and keep their shares.
 const LINGER: Duration = Duration::from_millis(100);
 
-/// What a client's calls that are never held may put its other calls behind those of others, as time at the rate.
-const BEHIND_MAX: Duration = Duration::from_secs(1);
-
 /// A gate that refused a call.
 struct Refused {
     id: GateId,
@@ -122,7 +119,7 @@ impl Backlog {
                 gate.charge_debt(now, gate.ticks(u64::from(passage.units)), Duration::ZERO);
                 continue;
             };
-            let units = queue.take_debt(call.client, passage.units, gate.units(BEHIND_MAX));
+            let units = queue.take_debt(call.client, passage.units);
             queue.excuse(gate.charge_debt(now, gate.ticks(units), DEBT_MAX));
         }
     }
@@ -180,6 +177,7 @@ impl Backlog {
             let id = GateId { limiter: limiter.id(), dimension };
             let Some(queue) = self.queues.get_mut(&id) else { continue };
             queue.is_overdrawn = true;
+            self.bring_forward(id);
             if !is_planted(Fault::IgnoreChanges) {
                 self.reschedule(now, id, now);
             }
@@ -390,6 +388,29 @@ impl Backlog {
                 queue.give_back(flow.key.client, cost.units(id.dimension));
             }
         }
+    }
+
+    /// Brings clients forward at a gate whose rate may be lower now. What calls that are never held have put them behind is bounded
+    /// as time at the rate, but tags count units, which take longer now. The places that a client has taken come on top of the
+    /// bound, in their order, so that clients without such calls stay where they are.
+    fn bring_forward(&mut self, id: GateId) {
+        let Some(queue) = self.queues.get_mut(&id) else { return };
+        let most = queue.behind_max();
+        let mut clients = BTreeMap::new();
+        let place = |flow: &Flow| Some((flow.place(id)?, flow.key));
+        let mut places: Vec<(Place, FlowKey)> = self.flows.values().filter_map(place).collect();
+        places.sort_unstable();
+        for (place, key) in places {
+            let flow = self.flows.get_mut(&key).expect("it has a place");
+            let most = clients.entry(key.client).or_insert(most);
+            let earlier = Place { tag: place.tag.min(*most), ..place };
+            *most = most.saturating_add(u64::from(flow.head_cost().units(id.dimension)));
+            flow.set_place(id, earlier);
+            if flow.gate == id {
+                queue.replace(place, earlier);
+            }
+        }
+        queue.lower_tags(&clients, most);
     }
 
     fn queue(&mut self, now: Time, refused: &Refused) -> &mut Queue {

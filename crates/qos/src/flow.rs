@@ -110,6 +110,7 @@ impl Flow {
     }
 
     pub(crate) fn set_place(&mut self, gate: GateId, place: Place) {
+        self.places.retain(|(id, _)| *id != gate);
         self.places.push((gate, place));
     }
 }

@@ -16,7 +16,7 @@
 //!   calls waits at a gate, more only if the limit was lowered since, or clients came for whom others had left no room.
 //! - A call waits in one queue at a time, with nothing charged and no lock held.
 //! - Calls that are never held are charged, up to 100 ms beyond the burst, and count in their client's share. Limits cannot bound
-//!   them.
+//!   them. They delay their client's other calls by a second at the rate for each other client, also after a change of the rate.
 //!
 //! # One lock for all that waits
 //!

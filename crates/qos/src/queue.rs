@@ -20,6 +20,10 @@ use crate::time::Time;
 /// neither wait until it sends its calls again, nor find the queue full of other clients' calls.
 pub const HELD_MAX: Duration = Duration::from_secs(4);
 
+/// What a client's calls that are never held may put its other calls behind those of others, as time at the rate. It is no less
+/// than the largest call takes at the lowest rate, as far as a client may be behind for a call that waited.
+const BEHIND_MAX: Duration = Duration::from_secs(1);
+
 /// Accounts that are kept before those without meaning are looked for.
 const ACCOUNTS_MIN: usize = 64;
 
@@ -132,14 +136,26 @@ impl Queue {
         }
     }
 
-    /// Advances a client's finish tag for a call that is never held, as far as it is not yet `most` ahead of the virtual time.
-    /// Returns the units. Once it is that far ahead, it advances as others are served, which is its share.
-    pub(crate) fn take_debt(&mut self, client: ClientId, units: u32, most: u64) -> u64 {
+    /// Returns the highest tag to which calls that are never held may advance a client's finish tag.
+    pub(crate) fn behind_max(&self) -> u64 {
+        self.virtual_time.saturating_add(self.gate().units(BEHIND_MAX))
+    }
+
+    /// Advances a client's finish tag for a call that is never held, as far as [`BEHIND_MAX`] allows. Returns the units. Once it
+    /// is that far ahead, it advances as others are served, which is its share.
+    pub(crate) fn take_debt(&mut self, client: ClientId, units: u32) -> u64 {
         let tag = self.next_tag(client);
-        let most = tag.max(self.virtual_time.saturating_add(most));
+        let most = tag.max(self.behind_max());
         let finish = tag.saturating_add(u64::from(units)).min(most);
         self.accounts.entry(client).or_default().finish = finish;
         finish - tag
+    }
+
+    /// Lowers finish tags to those of these clients, or to that of all others.
+    pub(crate) fn lower_tags(&mut self, clients: &BTreeMap<ClientId, u64>, others: u64) {
+        for (client, account) in &mut self.accounts {
+            account.finish = account.finish.min(clients.get(client).copied().unwrap_or(others));
+        }
     }
 
     /// Notes what a call that is never held has added to the debt.
@@ -177,6 +193,12 @@ impl Queue {
             self.changed = now;
         }
         self.waiting.insert(place, key);
+    }
+
+    /// Has a flow wait at another place.
+    pub(crate) fn replace(&mut self, place: Place, by: Place) {
+        let key = self.waiting.remove(&place).expect("a flow waits at its place");
+        self.waiting.insert(by, key);
     }
 
     /// Lets a flow wait no more.

@@ -283,3 +283,30 @@ fn calls_that_are_never_held_hardly_delay_a_call_now_and_then() {
         assert!(verdict == Verdict::Admitted || released.len() == 1, "{number} waits");
     }
 }
+
+#[test]
+fn a_lowered_limit_puts_no_client_further_behind_for_calls_that_are_never_held() {
+    let scheduler = Scheduler::default();
+    let target = scheduler.limiter(millis(0), &limit(Dimension::TotalOps, 100_000));
+    let volume = scheduler.limiter(millis(0), &limit(Dimension::WriteBytes, 1 << 20));
+    let (limiters, both) = ([Arc::clone(&target)], [Arc::clone(&target), volume]);
+    let send = |client, calls| {
+        for number in calls {
+            let _ = scheduler.admit(millis(0), &call(&limiters, client, Cost::metadata(), number));
+        }
+    };
+    send(1, 0..20_000);
+    for _ in 0..200_000 {
+        let urgent = Cost::metadata().debt_only();
+        let _ = scheduler.admit(millis(0), &call(&limiters, 2, urgent, u64::MAX));
+    }
+    // The first calls of two flows have places when the limit is lowered, and the others take theirs later.
+    send(2, 100_000..101_000);
+    let _ = scheduler.admit(millis(0), &call(&both, 2, Cost::write(MIB), 101_000));
+    scheduler.change(millis(0), &target, &limit(Dimension::TotalOps, 100));
+    // Client 1 has a second before client 2, and then a half of the rate.
+    let calls = release_until(&scheduler, millis(20_000));
+    let of_second: Vec<&(u64, Time)> = calls.iter().filter(|(number, _)| *number >= 100_000).collect();
+    assert!(of_second.iter().any(|(number, _)| *number == 101_000), "both flows go on");
+    assert!((930..=960).contains(&of_second.len()), "{} of {} calls", of_second.len(), calls.len());
+}
