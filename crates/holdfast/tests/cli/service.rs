@@ -42,7 +42,7 @@ fn a_reload_without_a_configuration_file_is_no_fault() {
     let server = Server::start_without_config(&data, &[("NOTIFY_SOCKET", text(&path))]);
     reload(&socket, &server);
     let status = succeed(&["status", text(&data)]);
-    assert!(status.contains("\nWrong\n  nothing\n"), "{status}");
+    assert!(status.contains("\nProblems\n  none\n"), "{status}");
     let log = server.stop();
     let lines: Vec<&str> = log.lines().filter(|line| line.contains("configuration file")).collect();
     assert!(matches!(lines[..], [line] if line.contains("INFO")), "{log}");
