@@ -100,6 +100,12 @@ const ALL: &[Attack] = &[
     attack("half-records-silent", Neighbour, "20 halves of records, then nothing", records::silent_halves),
     attack("half-records-many", Neighbour, "450 halves of records from one host", records::many_halves),
     attack("half-records-spread", Neighbour, "450 halves of records from 225 hosts", records::spread_halves),
+    attack(
+        "half-records-own",
+        Neighbour,
+        "20 halves of records from a host that writes itself",
+        records::own_halves,
+    ),
     attack("half-records-ipv6", Neighbour, "450 halves of records from a /64 network", records::halves_6),
     attack(
         "trickled-replies",
