@@ -77,24 +77,25 @@ fn act(action: &Action) -> Result<(), Error> {
         Action::Create { pool: Named { data, name, json }, volume, path, journal, journal_size } => {
             check_unserved(data)?;
             let volume = volume.as_ref().unwrap_or(name);
-            let unserved = Unserved::open(Data::open_or_create(data)?)?;
-            let free = volumes::check_free(unserved.pools(), volume);
-            let directory = unserved.close()?;
-            free?;
             let bytes =
                 journal_size.map_or_else(|| data::journal_bytes(data, JOURNAL_BYTES_DEFAULT), |size| size.0);
             let new = NewVolume { name: volume.clone(), ..NewVolume::default() };
             let first = volumes::options(&new)?;
             let places = (path.as_deref(), journal.as_deref());
-            pools::check_new(directory.root(), name, places, bytes)?;
+            pools::check_new(data, name, places, bytes)?;
+            let unserved = Unserved::open(Data::open_or_create(data)?)?;
+            let free = volumes::check_free(unserved.pools(), volume);
+            let directory = unserved.close()?;
+            free?;
             eprintln!("holdfast: {}", creation_notice(&directory, name, places, bytes));
             pools::create(&directory, name, places, bytes, first)?;
             let volumes = Some(vec![volume.clone()]);
             show(&PoolInfo { volumes, ..pools::describe(data, name)? }, *json);
         }
         Action::List(All { data, json }) => {
-            let pools = list(data)?;
+            let (pools, faults) = list(data)?;
             print_either(*json, &as_json(&pools), || lines(&pools));
+            return all_of(faults).map_or(Ok(()), Err);
         }
         Action::Show(Named { data, name, json }) => show(&find(data, name)?, *json),
         Action::Delete { pool, with_volumes } => delete(pool, *with_volumes)?,
@@ -144,11 +145,26 @@ fn check_unserved(data: &Path) -> Result<(), Error> {
     })
 }
 
-fn list(data: &Path) -> Result<Vec<PoolInfo>, Error> {
+/// Returns the pools, and why others cannot be examined.
+fn list(data: &Path) -> Result<(Vec<PoolInfo>, Vec<Error>), Error> {
     if admin::is_served(data) {
-        return admin::get(data, "/v1/pools");
+        return Ok((admin::get(data, "/v1/pools")?, Vec::new()));
     }
-    pools::list(data)
+    let (mut pools, mut faults) = (Vec::new(), Vec::new());
+    for examined in pools::list(data)? {
+        match examined {
+            Ok(pool) => pools.push(pool),
+            Err(error) => faults.push(error),
+        }
+    }
+    Ok((pools, faults))
+}
+
+/// Returns one error for all, if there are any.
+fn all_of(faults: Vec<Error>) -> Option<Error> {
+    let kind = faults.first()?.kind;
+    let sentences: Vec<String> = faults.into_iter().map(|error| error.sentence).collect();
+    Some(Error { kind, sentence: sentences.join("\n") })
 }
 
 fn find(data: &Path, name: &str) -> Result<PoolInfo, Error> {

@@ -173,12 +173,13 @@ fn create(data: &Path, new: &NewVolume, first: &FirstPool) -> Result<VolumeInfo,
         }
         return admin::ask(data, "POST", "/v1/volumes", Some(new));
     }
-    let directory = Data::open_or_create(data)?;
-    if !directory.pools()?.is_empty() {
+    // Nothing is made for a volume that is refused.
+    let options = volumes::options(new)?;
+    if !data::list_or_none(data)?.is_empty() {
         if is_journal_given {
             return Err(has_pool());
         }
-        return offline(Unserved::open(directory)?, |pools| {
+        return offline(Unserved::at(data)?, |pools| {
             let (volume, _) = volumes::create(pools, new)?;
             volumes::describe(pools, &volume, Vec::new())
         });
@@ -188,8 +189,8 @@ fn create(data: &Path, new: &NewVolume, first: &FirstPool) -> Result<VolumeInfo,
         first.journal.as_deref(),
         first.journal_size.map_or_else(|| data::journal_bytes(data, JOURNAL_BYTES_DEFAULT), |size| size.0),
     );
-    let options = volumes::options(new)?;
-    pools::check_new(directory.root(), pool, (None, journal), bytes)?;
+    pools::check_new(data, pool, (None, journal), bytes)?;
+    let directory = Data::open_or_create(data)?;
     eprintln!("holdfast: {}", creation_notice(&directory, pool, (None, journal), bytes));
     pools::create(&directory, pool, (None, journal), bytes, options)?;
     offline(Unserved::open(directory)?, |pools| describe(pools, &new.name))

@@ -281,6 +281,38 @@ fn a_pool_without_volumes_is_deleted_and_a_damaged_one_only_if_its_volumes_may_g
 }
 
 #[test]
+fn a_pool_that_is_missing_or_damaged_hides_no_other() {
+    let scratch = Scratch::new();
+    let data = scratch.path("data");
+    let directory = text(&data);
+    for name in ["first", "second", "third"] {
+        succeed(&["pool", "create", directory, name, "--journal-size", "16 MiB"]);
+    }
+    assert!(fail(&["pool", "create", directory, "first"], 1).contains("there is a pool \"first\" already"));
+    std::fs::write(data.join("pools/first/format"), b"nonsense").unwrap();
+    std::fs::rename(data.join("pools/third"), scratch.path("away")).unwrap();
+    for form in [&["pool", "list", directory][..], &["pool", "list", directory, "--json"]] {
+        let output = run(form);
+        let (out, err) =
+            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        assert!(out.contains("second") && !out.contains("third"), "{out}");
+        assert!(err.contains("does not describe a pool") && err.contains("\"third\" is missing"), "{err}");
+        assert_eq!(output.status.code(), Some(1), "{err}");
+    }
+}
+
+#[test]
+fn a_volume_that_is_refused_leaves_no_data_directory() {
+    let scratch = Scratch::new();
+    let data = scratch.path("data");
+    let directory = text(&data);
+    fail(&["volume", "create", directory, "bad name"], 2);
+    fail(&["volume", "create", directory, "main", "--journal-size", "1 TiB"], 1);
+    fail(&["pool", "create", directory, "bad name"], 2);
+    assert!(!data.exists());
+}
+
+#[test]
 fn a_rounded_journal_size_is_reported() {
     let scratch = Scratch::new();
     let output =

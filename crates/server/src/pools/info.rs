@@ -37,12 +37,13 @@ pub struct PoolInfo {
     pub volumes: Option<Vec<String>>,
 }
 
-/// Returns the pools of the data directory at `root`, sorted by name, with the names of their volumes as [`read`] finds them.
+/// Returns the pools of the data directory at `root`, sorted by name, with the names of their volumes as [`read`] finds them; or
+/// why one cannot be examined.
 ///
 /// # Errors
-/// It is no data directory, or a pool cannot be examined.
-pub fn list(root: &Path) -> Result<Vec<PoolInfo>, Error> {
-    data::list(root)?.iter().map(|name| read(root, name)).collect()
+/// It is not a data directory.
+pub fn list(root: &Path) -> Result<Vec<Result<PoolInfo, Error>>, Error> {
+    Ok(data::list(root)?.iter().map(|name| read(root, name)).collect())
 }
 
 /// Returns the pool with this name of the data directory at `root`, which no server has open, with the names of its volumes. That

@@ -227,7 +227,7 @@ impl Committer {
             return false;
         }
         if self.media.tenure() == Tenure::Lost {
-            self.fail("the lease on the volume is lost: another server may have it".to_owned());
+            self.fail("the lease on the pool is lost: another server may have it".to_owned());
             return false;
         }
         true
