@@ -82,10 +82,15 @@ fn act(action: &Action) -> Result<(), Error> {
             let new = NewVolume { name: volume.clone(), ..NewVolume::default() };
             let first = volumes::options(&new)?;
             let places = (path.as_deref(), journal.as_deref());
-            pools::check_new(data, name, places, bytes)?;
+            if !data.exists() {
+                // It is not made for a pool that is refused.
+                pools::check_new(data, name, places, bytes)?;
+            }
             let unserved = Unserved::open(Data::open_or_create(data)?)?;
             let free = volumes::check_free(unserved.pools(), volume);
             let directory = unserved.close()?;
+            // After what an interrupted creation left there was removed.
+            pools::check_new(directory.root(), name, places, bytes)?;
             free?;
             eprintln!("holdfast: {}", creation_notice(&directory, name, places, bytes));
             pools::create(&directory, name, places, bytes, first)?;

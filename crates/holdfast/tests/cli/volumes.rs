@@ -302,6 +302,22 @@ fn a_pool_that_is_missing_or_damaged_hides_no_other() {
 }
 
 #[test]
+fn an_interrupted_creation_of_a_pool_elsewhere_can_be_repeated() {
+    let scratch = Scratch::new();
+    let (data, elsewhere) = (scratch.path("data"), scratch.path("disk"));
+    std::fs::create_dir(&elsewhere).unwrap();
+    let create =
+        ["pool", "create", text(&data), "fast", "--journal-size", "16 MiB", "--path", text(&elsewhere)];
+    let made = json(&[&create[..], &["--json"]].concat());
+    let pools = data.join("pools");
+    std::fs::remove_file(pools.join(".pool-fast")).unwrap();
+    let unfinished = format!(".new-fast.{}", made["id"].as_str().unwrap());
+    std::fs::rename(pools.join("fast"), pools.join(unfinished)).unwrap();
+    let again = json(&[&create[..], &["--json"]].concat());
+    assert_ne!(again["id"], made["id"]);
+}
+
+#[test]
 fn a_volume_that_is_refused_leaves_no_data_directory() {
     let scratch = Scratch::new();
     let data = scratch.path("data");
