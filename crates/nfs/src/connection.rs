@@ -41,8 +41,14 @@ impl Connection {
 
     /// Returns whether it comes from a port that only the superuser of its host can use.
     pub(crate) fn is_privileged(&self) -> bool {
-        self.peer.port() < UNPRIVILEGED_PORT
+        is_privileged(self.peer)
     }
+}
+
+/// Whether a peer's port is one that only the superuser of its host can use.
+#[must_use]
+pub fn is_privileged(peer: SocketAddr) -> bool {
+    peer.port() < UNPRIVILEGED_PORT
 }
 
 /// Returns what limits count a client by: its IPv4 address, or the /64 network of its IPv6 address, in which a host can

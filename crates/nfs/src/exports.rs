@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use volume::ids::VolumeId;
 use wire::rpc::Credential;
 
-use crate::limits::UNPRIVILEGED_PORT;
+use crate::connection::is_privileged;
 
 pub(crate) mod pseudo;
 
@@ -90,8 +90,8 @@ impl Export {
         if !self.clients.is_empty() && !self.lists(address.ip()) {
             return Some(Rule::Clients);
         }
-        let port = address.port();
-        (self.privileged_port_required && port >= UNPRIVILEGED_PORT).then_some(Rule::PrivilegedPort(port))
+        let is_refused = self.privileged_port_required && !is_privileged(address);
+        is_refused.then(|| Rule::PrivilegedPort(address.port()))
     }
 
     /// Whether one of its networks holds the address.

@@ -23,7 +23,7 @@ use crate::admission::Awaited;
 use crate::call::{After, Call, Handled, Operation, Stop};
 pub use crate::clocks::ClockReading;
 use crate::connection::Transport;
-pub use crate::connection::{Connection, ConnectionId, origin};
+pub use crate::connection::{Connection, ConnectionId, is_privileged, origin};
 use crate::context::{ServiceContext, Shared};
 use crate::credentials::SharedCredentials;
 use crate::dispatch;

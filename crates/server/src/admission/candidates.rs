@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BinaryHeap, HashSet};
 use std::time::Instant;
 
 use super::eviction::{Holder, Reason};
+use super::line::Waiter;
 use super::origins::{Half, OriginKey};
 use super::{Admission, ConnectionKey, Short};
 
@@ -64,15 +65,15 @@ impl Candidates {
         Some(self.by_origin.get_mut(&origin)?.remove(place))
     }
 
-    /// Removes the connection of an origin, but not `except`, that has stopped for longest, if one has.
-    pub(super) fn take_stopped(&mut self, origin: OriginKey, except: ConnectionKey) -> Option<Holder> {
-        let (now, went_on) = (self.now, &self.went_on);
-        let holders = self.by_origin.get_mut(&origin)?;
-        let stays = |key: ConnectionKey| key == except || went_on.contains(&(key.index, key.generation));
-        let stopped =
-            holders.iter().enumerate().filter(|(_, holder)| holder.has_stopped(now) && !stays(holder.key));
+    /// Makes room for a connection in the share of its origin: removes the other one that stopped first, if one has. That harmed
+    /// nobody else, so the origin keeps its standing.
+    pub(crate) fn take_stopped(&mut self, waiter: &Waiter) -> Option<ConnectionKey> {
+        let now = self.now;
+        let holders = self.by_origin.get_mut(&waiter.key.origin)?;
+        let gives_way = |holder: &Holder| holder.key != waiter.key && holder.has_stopped(now);
+        let stopped = holders.iter().enumerate().filter(|(_, holder)| gives_way(holder));
         let (place, _) = stopped.min_by_key(|(_, holder)| holder.behind_since())?;
-        Some(holders.remove(place))
+        Some(holders.remove(place).key)
     }
 
     /// Removes these connections, which are of one origin.

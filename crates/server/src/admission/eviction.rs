@@ -104,16 +104,6 @@ impl Admission {
         fronts.filter(waits).copied().collect()
     }
 
-    /// Makes room in the share of a connection's origin: returns the one to be closed. Nobody else is harmed by one that stopped,
-    /// so its origin keeps its standing.
-    pub(crate) fn make_own_room(
-        &self,
-        waiter: &Waiter,
-        candidates: &mut Candidates,
-    ) -> Option<ConnectionKey> {
-        candidates.take_stopped(waiter.key.origin, waiter.key).map(|holder| holder.key)
-    }
-
     /// Makes room for a connection that has waited too long. Returns the connections to be closed: one, unless its origin was
     /// taken to be fast and holds more than fits into the other half, and none if it fits there. `None` if nobody gives way.
     pub(crate) fn make_room(

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-use nfs::limits::UNPRIVILEGED_PORT;
-use nfs::service::origin;
+use nfs::service::{is_privileged, origin};
 use slab::Slab;
 
 use super::Short;
@@ -22,7 +21,7 @@ pub(crate) struct ConnectionOrigin {
 impl ConnectionOrigin {
     /// Returns that of a peer.
     pub(crate) fn of(peer: SocketAddr) -> ConnectionOrigin {
-        ConnectionOrigin { address: origin(peer.ip()), is_privileged: peer.port() < UNPRIVILEGED_PORT }
+        ConnectionOrigin { address: origin(peer.ip()), is_privileged: is_privileged(peer) }
     }
 }
 

@@ -29,6 +29,11 @@ impl Floor {
     fn time_for(self, bytes: usize) -> Duration {
         Duration::from_secs(u64::try_from(bytes).unwrap_or(u64::MAX)) / self.bytes_per_second
     }
+
+    /// Whether a peer does not keep it that began at `began`, and whose bytes suffice until `until`.
+    fn is_missed(self, began: Instant, until: Instant, now: Instant) -> bool {
+        now > until.max(began + self.time)
+    }
 }
 
 /// How fast the peer of a connection has moved a record or its replies so far.
@@ -64,17 +69,17 @@ impl Pace {
 
     /// Whether it is below [`PACE_MIN`].
     pub(crate) fn is_slow(&self, now: Instant) -> bool {
-        now > self.least_until.max(self.began + LEAST.time)
+        LEAST.is_missed(self.began, self.least_until, now)
     }
 
     /// Whether it is below [`OWN_PACE_MIN`].
     pub(crate) fn has_stopped(&self, now: Instant) -> bool {
-        now > self.own_until.max(self.began + OWN.time)
+        OWN.is_missed(self.began, self.own_until, now)
     }
 
     /// Whether it is below [`FAST_PACE_MIN`].
     pub(crate) fn is_below_fast(&self, now: Instant) -> bool {
-        now > self.fast_until.max(self.began + FAST.time)
+        FAST.is_missed(self.began, self.fast_until, now)
     }
 
     /// Returns the time from which on the peer was behind the pace of fast ones, to compare it with others.

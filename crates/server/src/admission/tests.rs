@@ -128,8 +128,8 @@ fn a_connection_that_stopped_gives_way_to_another_one_of_its_origin() {
     let waiters = held.admission.wait_for_their_own(Short::Requests, now);
     assert_eq!(waiters.iter().map(|waiter| waiter.key).collect::<Vec<_>>(), [key(count)]);
     let mut candidates = held.admission.candidates(Short::Requests, holders.into_iter(), now);
-    assert_eq!(held.admission.make_own_room(&waiters[0], &mut candidates), Some(key(1)));
-    assert_eq!(held.admission.make_own_room(&waiters[0], &mut candidates), None, "the others go on");
+    assert_eq!(candidates.take_stopped(&waiters[0]), Some(key(1)));
+    assert_eq!(candidates.take_stopped(&waiters[0]), None, "the others go on");
     assert_eq!(held.admission.budget.origins.standing(origin), Standing::Unknown);
 }
 

@@ -129,8 +129,7 @@ impl EventLoop {
             return true;
         }
         let mut candidates = self.candidates(short, Half::Steady, now);
-        let closed =
-            waiters.iter().filter_map(|waiter| self.admission.make_own_room(waiter, &mut candidates));
+        let closed = waiters.iter().filter_map(|waiter| candidates.take_stopped(waiter));
         self.giving_way.extend(closed.take(EVICTIONS_PER_TURN_MAX));
         let is_done = self.close_giving_way(began);
         self.go_on(now);
