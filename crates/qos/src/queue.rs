@@ -20,8 +20,8 @@ use crate::time::Time;
 /// neither wait until it sends its calls again, nor find the queue full of other clients' calls.
 pub const HELD_MAX: Duration = Duration::from_secs(4);
 
-/// What a client's calls that are never held may put its other calls behind those of others, as time at the rate. It is no less
-/// than the largest call takes at the lowest rate, as far as a client may be behind for a call that waited.
+/// How far its calls that are never held may put a client's other calls behind those of others, as time at the rate. This is at
+/// least what the largest call takes at the lowest rate, which is how far a call that waited may put its client behind.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
 
 /// Accounts that are kept before those without meaning are looked for.
@@ -141,8 +141,8 @@ impl Queue {
         self.virtual_time.saturating_add(self.gate().units(BEHIND_MAX))
     }
 
-    /// Advances a client's finish tag for a call that is never held, as far as [`BEHIND_MAX`] allows. Returns the units. Once it
-    /// is that far ahead, it advances as others are served, which is its share.
+    /// Advances a client's finish tag for a call that is never held, but not beyond [`BEHIND_MAX`]. Returns by how many units. A tag
+    /// at that bound advances only as others are served, which is its client's share.
     pub(crate) fn take_debt(&mut self, client: ClientId, units: u32) -> u64 {
         let tag = self.next_tag(client);
         let most = tag.max(self.behind_max());

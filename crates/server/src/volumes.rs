@@ -165,7 +165,8 @@ pub fn find(pools: &[OpenPool], name: &str) -> Result<Volume, Error> {
     })
 }
 
-/// Refuses sizes in which nothing can be kept, most of which lack their unit, and the one that cannot be stored. 0 is no limit.
+/// Refuses sizes that are too small to hold anything, usually because the unit was forgotten, and the one that stands for no limit in
+/// a record. 0 means no limit.
 fn check_size(bytes: Option<u64>) -> Result<(), Error> {
     let bytes = bytes.unwrap_or(0);
     if bytes > SIZE_MAX {

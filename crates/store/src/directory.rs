@@ -176,7 +176,7 @@ impl Directory {
             None => fresh.clone(),
         };
         if let Err(error) = create_private_directory(&place) {
-            // The directory that is there now is another one's.
+            // A directory that is already there belongs to somebody else.
             let _ = fs::remove_file(&fresh);
             return Err(not_made(&place, &error));
         }

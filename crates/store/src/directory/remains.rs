@@ -37,8 +37,8 @@ pub(super) fn sweep(path: &Path) -> Result<(), Error> {
     if id_at(&place).is_some_and(|id| id_of(path) == Some(id)) {
         remove_pool(&place)?;
     } else {
-        // A creation or a deletion that stopped without a `format` leaves an empty directory. Whatever else is there is
-        // not this pool's.
+        // Without a `format`, an interrupted creation or deletion leaves an empty directory. Anything else belongs to another
+        // pool.
         let _ = fs::remove_dir(&place);
     }
     fs::remove_file(path)

@@ -105,6 +105,13 @@ fn a_failed_or_interrupted_creation_leaves_no_files() {
     directory.create(&new, nothing).unwrap();
 }
 
+/// Makes a directory for pools elsewhere.
+fn disk(scratch: &Scratch) -> PathBuf {
+    let disk = scratch.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    disk
+}
+
 /// Returns a new data directory, and the parameters of a pool whose directory is in `disk` beside it.
 fn beside<'a>(scratch: &Scratch, data: &str, id: u64, disk: &'a Path) -> (Directory, NewPool<'a>) {
     let directory = Directory::open_or_create(&scratch.path().join(data)).unwrap();
@@ -114,8 +121,7 @@ fn beside<'a>(scratch: &Scratch, data: &str, id: u64, disk: &'a Path) -> (Direct
 #[test]
 fn remains_that_name_the_place_of_another_pool_leave_it_alone() {
     let scratch = Scratch::new();
-    let disk = scratch.path().join("disk");
-    fs::create_dir(&disk).unwrap();
+    let disk = disk(&scratch);
     let (ours, _) = beside(&scratch, "ours", 1, &disk);
     let (theirs, pool) = beside(&scratch, "theirs", 2, &disk);
     theirs.create(&pool, nothing).unwrap();
@@ -136,8 +142,7 @@ fn remains_that_name_the_place_of_another_pool_leave_it_alone() {
 #[test]
 fn remains_elsewhere_are_removed() {
     let scratch = Scratch::new();
-    let disk = scratch.path().join("disk");
-    fs::create_dir(&disk).unwrap();
+    let disk = disk(&scratch);
     let (directory, pool) = beside(&scratch, "data", 0xab, &disk);
     let root = directory.root().to_owned();
     drop(directory);
@@ -162,8 +167,7 @@ fn remains_elsewhere_are_removed() {
 #[test]
 fn of_two_pools_that_are_created_at_one_place_one_is_made() {
     let scratch = Scratch::new();
-    let disk = scratch.path().join("disk");
-    fs::create_dir(&disk).unwrap();
+    let disk = disk(&scratch);
     let (first, one) = beside(&scratch, "first", 1, &disk);
     let (second, other) = beside(&scratch, "second", 2, &disk);
     for _ in 0..20 {
@@ -184,8 +188,7 @@ fn of_two_pools_that_are_created_at_one_place_one_is_made() {
 #[test]
 fn a_pool_that_is_gone_for_good_can_be_replaced() {
     let scratch = Scratch::new();
-    let disk = scratch.path().join("disk");
-    fs::create_dir(&disk).unwrap();
+    let disk = disk(&scratch);
     let (directory, pool) = beside(&scratch, "data", 1, &disk);
     directory.create(&pool, nothing).unwrap();
     fs::remove_dir_all(disk.join("fast")).unwrap();
