@@ -1,6 +1,6 @@
 //! The limits of the protocol servers, with their reasons.
 
-/// Mounts that DUMP remembers. The list only informs, so the oldest give way. Their paths take at most 1 MiB.
+/// Mounts that DUMP remembers. The list only informs, so those of the origin that has the most give way. Their paths take at most 1 MiB.
 pub const MOUNTS_MAX: usize = 1024;
 
 /// Shards of the set of calls in progress, so that threads rarely contend for a lock.

@@ -1,16 +1,17 @@
 //! The list of mounts: informs administrators, is bounded, and is forgotten with the process.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
 use parking_lot::Mutex;
 
+use crate::connection::origin;
 use crate::limits::MOUNTS_MAX;
 
 /// A client and the path it mounted.
 type Mount = (IpAddr, Box<[u8]>);
 
-/// Remembered mounts, the oldest first, at most [`MOUNTS_MAX`].
+/// Remembered mounts, the oldest first, at most [`MOUNTS_MAX`]. For one more, the origin that has the most loses its oldest one.
 #[derive(Debug, Default)]
 pub(crate) struct Mounts(Mutex<VecDeque<Mount>>);
 
@@ -19,10 +20,12 @@ impl Mounts {
     pub(crate) fn add(&self, client: IpAddr, path: &[u8]) {
         let mut mounts = self.0.lock();
         mounts.retain(|(other, known)| *other != client || **known != *path);
-        if mounts.len() >= MOUNTS_MAX {
-            mounts.pop_front();
-        }
         mounts.push_back((client, path.into()));
+        if mounts.len() > MOUNTS_MAX {
+            let greediest = greediest(&mounts);
+            let oldest = mounts.iter().position(|(client, _)| Some(origin(*client)) == greediest);
+            oldest.map(|place| mounts.remove(place));
+        }
     }
 
     /// Removes one mount of a client.
@@ -41,6 +44,15 @@ impl Mounts {
     }
 }
 
+/// Returns the origin that has the most mounts.
+fn greediest(mounts: &VecDeque<Mount>) -> Option<IpAddr> {
+    let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+    for (client, _) in mounts {
+        *counts.entry(origin(*client)).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(origin, count)| (*count, *origin)).map(|(origin, _)| origin)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +69,19 @@ mod tests {
         assert_eq!(list.len(), MOUNTS_MAX);
         assert_eq!(&*list.first().unwrap().1, b"/main/2");
         assert_eq!(&*list.last().unwrap().1, b"/main/1");
+    }
+
+    #[test]
+    fn who_mounts_much_loses_his_own() {
+        let mounts = Mounts::default();
+        let (modest, greedy): (IpAddr, IpAddr) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+        mounts.add(modest, b"/main");
+        for number in 0..2 * MOUNTS_MAX {
+            mounts.add(greedy, format!("/main/{number}").as_bytes());
+        }
+        let list = mounts.list();
+        assert_eq!((list.len(), &list[0]), (MOUNTS_MAX, &(modest, (*b"/main").into())));
+        assert_eq!(&*list[1].1, format!("/main/{}", MOUNTS_MAX + 1).as_bytes());
     }
 
     #[test]

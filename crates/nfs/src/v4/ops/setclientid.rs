@@ -1,7 +1,10 @@
 //! SETCLIENTID (RFC 7530 section 16.33): introduces an NFSv4.0 client, with its callback address.
 
+use std::net::IpAddr;
+
 use wire::nfs4::{
-    ClientId4, Netaddr4, NfsStat4, SetClientIdArgs, SetClientIdFail, SetClientIdOk, SetClientIdRes, Utf8Str4,
+    CbClient4, ClientId4, Netaddr4, NfsStat4, SetClientIdArgs, SetClientIdFail, SetClientIdOk,
+    SetClientIdRes, Utf8Str4,
 };
 use wire::portmap::parse_universal_address;
 use wire::xdr::{Encode as _, Encoder};
@@ -10,25 +13,13 @@ use crate::state::clients::{Introduction, NameInUse};
 use crate::state::record::{ADDRESS_BYTES_MAX, CallbackAddress};
 use crate::v4::context::{Compound, Done};
 
+/// The first program number that is not assigned by IANA (RFC 5531 section 8.3). A callback program is transient.
+const UNASSIGNED_PROGRAM: u32 = 0x2000_0000;
+
 pub(crate) fn run(compound: &mut Compound<'_>, args: &SetClientIdArgs<'_>, out: &mut Encoder<'_>) -> Done {
     let name = compound.client_name(args.client.id.0);
     let who = Introduction { name: &name, verifier: args.client.verifier, peer: compound.peer()? };
-    // An overlong address counts as none.
-    let short = |text: Utf8Str4<'_>| {
-        if text.0.len() > ADDRESS_BYTES_MAX { Box::default() } else { Box::from(text.0) }
-    };
-    let location = &args.callback.cb_location;
-    // Only the client itself is called; otherwise anyone could have this server connect to any address it reaches.
-    let own = |addr: Utf8Str4<'_>| {
-        let named = parse_universal_address(addr.0).map(|named| named.ip().to_canonical());
-        named == Some(who.peer.address)
-    };
-    let callback = CallbackAddress {
-        program: args.callback.cb_program,
-        netid: short(location.netid),
-        address: if own(location.addr) { short(location.addr) } else { Box::default() },
-        ident: args.callback_ident,
-    };
+    let callback = callback(args, who.peer.address);
     match compound.state().set_client_id(&compound.state_context(), &who, callback) {
         Ok((id, setclientid_confirm)) => {
             SetClientIdRes::Ok(SetClientIdOk { clientid: ClientId4(id.0), setclientid_confirm }).encode(out);
@@ -40,4 +31,45 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SetClientIdArgs<'_>, out: 
         Err(NameInUse(None)) => return Err(NfsStat4::ServerFault.into()),
     }
     Ok(())
+}
+
+/// Returns where a client at `peer` wants to be called, without an address if it must not be called there.
+///
+/// Only the client itself is called, and none of the services that its host may have; otherwise anyone could have this server connect
+/// to any address it reaches, and a user of a host to what trusts this server there.
+fn callback(args: &SetClientIdArgs<'_>, peer: IpAddr) -> CallbackAddress {
+    // An overlong address counts as none.
+    let short = |text: Utf8Str4<'_>| {
+        if text.0.len() > ADDRESS_BYTES_MAX { Box::default() } else { Box::from(text.0) }
+    };
+    let CbClient4 { cb_program: program, cb_location: Netaddr4 { netid, addr } } = args.callback;
+    let named = parse_universal_address(addr.0).map(|named| named.ip().to_canonical());
+    let may_call = named == Some(peer) && program >= UNASSIGNED_PROGRAM;
+    let address = if may_call { short(addr) } else { Box::default() };
+    CallbackAddress { program, netid: short(netid), address, ident: args.callback_ident }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::nfs4::{NfsClientId4, OwnerId4};
+
+    use super::*;
+
+    #[test]
+    fn only_a_program_of_the_client_itself_is_called() {
+        let address = |program, addr: &'static [u8]| {
+            let callback = CbClient4 {
+                cb_program: program,
+                cb_location: Netaddr4 { netid: Utf8Str4(b"tcp"), addr: Utf8Str4(addr) },
+            };
+            let client = NfsClientId4 { verifier: [0; 8], id: OwnerId4(b"client") };
+            let args = SetClientIdArgs { client, callback, callback_ident: 1 };
+            super::callback(&args, "192.0.2.1".parse().unwrap()).address
+        };
+        assert_eq!(*address(0x4000_0000, b"192.0.2.1.8.1"), *b"192.0.2.1.8.1");
+        assert_eq!(*address(0x4000_0000, b"192.0.2.2.8.1"), *b"", "another host");
+        assert_eq!(*address(100_003, b"192.0.2.1.8.1"), *b"", "NFS");
+        assert_eq!(*address(0x1fff_ffff, b"192.0.2.1.8.1"), *b"");
+        assert_eq!(*address(0x2000_0000, b"192.0.2.1.8.1"), *b"192.0.2.1.8.1");
+    }
 }
