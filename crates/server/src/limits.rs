@@ -13,11 +13,9 @@ pub const CONNECTIONS_MAX: usize = 10_000;
 /// accepted.
 pub const CONNECTIONS_SPARE: usize = 128;
 
-/// Connections admitted in one turn of the first loop, which has calls to serve as well.
-pub const ACCEPTS_PER_TURN_MAX: usize = 32;
-
-/// Connections refused in one turn, because no export admits their hosts. Each takes about 10 µs.
-pub const REFUSALS_PER_TURN_MAX: usize = 256;
+/// Connections accepted before the thread that does so looks whether others have come elsewhere, or it must end. Each takes about
+/// 10 µs.
+pub const ACCEPTS_PER_TURN_MAX: usize = 64;
 
 /// The number of connections of an origin that are compared to choose the one to close. Each choice looks at all of them, and a
 /// host that connects continuously causes some thousand choices a second.

@@ -18,4 +18,5 @@ pub(crate) mod outbound;
 pub(crate) mod output;
 pub(crate) mod parked;
 pub(crate) mod rpcbind;
+pub(crate) mod socket_buffers;
 pub(crate) mod workers;

@@ -144,6 +144,7 @@ impl Server {
             threads: memory::loops(settings.memory, settings.threads),
             workers: settings.workers,
             request_bytes: usize::try_from(memory::shares(settings.memory, 1).requests).unwrap_or(usize::MAX),
+            buffer_bytes: memory::socket_buffers(settings.memory),
             connections,
             tally: settings.tally(),
             ends_by_reset: settings.group.is_some(),

@@ -92,6 +92,13 @@ pub fn shares(memory: u64, pools: usize) -> Shares {
     Shares { requests, state, pool: rest / pools }
 }
 
+/// Returns how much the kernel should keep at most of what connections have received and sent, bytes: a quarter of the setting, in
+/// addition to it. By default that is a sixteenth of the machine's memory, at which the kernel begins to take some from all
+/// connections (`net.ipv4.tcp_mem`).
+pub(crate) fn socket_buffers(memory: u64) -> usize {
+    usize::try_from(memory / 4).unwrap_or(usize::MAX)
+}
+
 /// Returns the number of event loops, at most `wanted`, that have their least memory from the share of requests.
 pub(crate) fn loops(memory: u64, wanted: usize) -> usize {
     let requests = usize::try_from(shares(memory, 1).requests).unwrap_or(usize::MAX);

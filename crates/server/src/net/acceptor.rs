@@ -1,4 +1,5 @@
-//! Accepts connections in the first loop and distributes them to all loops in turn.
+//! Accepts connections, and distributes them to the event loops in turn. It has a thread of its own, so that a crowd of strangers
+//! takes no time of the loops, nor long calls time of newcomers.
 //!
 //! A connection from an address that no export admits is closed before a byte is read, whatever the limits say: it takes
 //! no place. For others [`crate::net::connection_shares`] has places.
@@ -9,34 +10,32 @@ use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mio::net::{TcpListener, TcpStream};
-use mio::{Interest, Registry, Token};
+use mio::{Events, Interest, Poll, Token, Waker};
 use nfs::service::Connection as Ends;
 
 use crate::admission::origins::ConnectionOrigin;
 use crate::counters::{Counters, add};
-use crate::limits::{
-    ACCEPT_PAUSE, ACCEPTS_PER_TURN_MAX, KNOWN_CLIENTS_MAX, PLACE_PAUSE, REFUSALS_PER_TURN_MAX,
-};
+use crate::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN_MAX, KNOWN_CLIENTS_MAX, PLACE_PAUSE};
 use crate::net::callbacks::connection_id;
-use crate::net::connection_shares::ConnectionShares;
+use crate::net::connection::Newcomer;
+use crate::net::connection_shares::{ConnectionShares, Joined};
 use crate::net::event_loop::Shared;
 use crate::net::listener::{prepare, reset};
-use crate::net::mailbox::{MAILBOX, Mailbox, Message};
+use crate::net::mailbox::Message;
+
+/// The token of what ends the thread. Listeners count from zero.
+const STOP: Token = Token(usize::MAX);
 
 /// The listening sockets, and the loop of the next connection.
 pub(crate) struct Acceptor {
-    listeners: Vec<TcpListener>,
-    /// The numbers of the listeners that may have connections, the next one first.
-    pending: VecDeque<usize>,
-    /// When to accept again after descriptors or places ran out.
-    paused: Option<Instant>,
-    /// The reason was logged, and nothing was accepted since.
-    logged: bool,
-    /// The mailboxes of all loops. The first loop runs this.
-    loops: Vec<Arc<Mailbox>>,
+    poll: Poll,
+    listeners: Listeners,
+    shared: Arc<Shared>,
+    /// Those of the first loop. Nobody else counts refused connections.
+    counters: Arc<Counters>,
     next: usize,
     /// Whether connections end by a reset, even when the process is killed.
     ends_by_reset: bool,
@@ -45,28 +44,27 @@ pub(crate) struct Acceptor {
     known_clients: HashSet<IpAddr>,
 }
 
-/// The result of one try to accept.
-enum Accepted {
-    Connection(TcpStream, SocketAddr),
-    /// No connection is pending.
-    Nothing,
-    /// Nothing can be accepted for now.
-    Paused,
-}
-
 impl Acceptor {
-    pub(crate) fn new(listeners: Vec<TcpListener>, loops: Vec<Arc<Mailbox>>) -> Acceptor {
-        Acceptor {
-            listeners,
-            pending: VecDeque::new(),
-            paused: None,
-            logged: false,
-            loops,
+    /// Accepts connections for the loops of `shared`, the first of which has these counters.
+    pub(crate) fn new(
+        mut listeners: Vec<TcpListener>,
+        shared: Arc<Shared>,
+        counters: Arc<Counters>,
+    ) -> io::Result<Acceptor> {
+        let poll = Poll::new()?;
+        for (number, listener) in listeners.iter_mut().enumerate() {
+            poll.registry().register(listener, Token(number), Interest::READABLE)?;
+        }
+        Ok(Acceptor {
+            poll,
+            listeners: Listeners::new(listeners),
+            shared,
+            counters,
             next: 0,
             ends_by_reset: false,
             accepted: 0,
             known_clients: HashSet::new(),
-        }
+        })
     }
 
     /// Ends connections by a reset. After an orderly end a Linux client waits for up to 3 s before it connects again from the same
@@ -75,110 +73,43 @@ impl Acceptor {
         self.ends_by_reset = true;
     }
 
-    pub(crate) fn register(&mut self, registry: &Registry) -> io::Result<()> {
-        for (number, listener) in self.listeners.iter_mut().enumerate() {
-            registry.register(listener, Token(MAILBOX.0 - 1 - number), Interest::READABLE)?;
-        }
-        Ok(())
+    /// Returns what ends [`Acceptor::run`].
+    pub(crate) fn stop(&self) -> io::Result<Waker> {
+        Waker::new(self.poll.registry(), STOP)
     }
 
-    /// Notes an event that is not of an open connection: of a listener, the mailbox, or a connection that was just closed.
-    pub(crate) fn on_event(&mut self, token: Token) {
-        let number = (MAILBOX.0 - 1).checked_sub(token.0).filter(|number| *number < self.listeners.len());
-        if let Some(number) = number.filter(|number| !self.pending.contains(number)) {
-            self.pending.push_back(number);
-        }
-    }
-
-    pub(crate) fn paused_until(&self) -> Option<Instant> {
-        self.paused
-    }
-
-    /// Whether connections are pending that the last turn left.
-    pub(crate) fn is_pending(&self) -> bool {
-        !self.pending.is_empty() && self.paused.is_none()
-    }
-
-    /// Accepts pending connections, as many as one turn may. `counters` are those of the first loop; `own` takes its
-    /// connections.
-    pub(crate) fn accept(
-        &mut self,
-        shared: &Shared,
-        counters: &Counters,
-        mut own: impl FnMut(TcpStream, Ends),
-    ) {
-        if self.paused.is_some_and(|time| Instant::now() >= time) {
-            self.paused = None;
-        }
-        if !self.is_pending() {
-            return;
-        }
-        self.take_turn(&shared.connections, |acceptor, stream, peer| {
-            let is_admitted = shared.calls.admits(peer.ip());
-            if is_admitted {
-                acceptor.admit(stream, peer, shared, &mut own);
-            } else {
-                refuse(&stream, peer, counters);
-            }
-            is_admitted
-        });
-    }
-
-    /// Accepts from one listener after the other. The next turn goes on with the listener where this one stops. `accepted`
-    /// says whether a connection was admitted. Those that are refused at once count apart, so that strangers keep few newcomers
-    /// waiting in the queue of the kernel, which may overflow.
-    fn take_turn(
-        &mut self,
-        places: &ConnectionShares,
-        mut accepted: impl FnMut(&mut Acceptor, TcpStream, SocketAddr) -> bool,
-    ) {
-        let (mut admitted, mut others) = (0, 0);
-        while admitted < ACCEPTS_PER_TURN_MAX && others < REFUSALS_PER_TURN_MAX {
-            let Some(number) = self.pending.pop_front() else { return };
-            match self.accept_at(number, places) {
-                Accepted::Connection(stream, peer) => {
-                    self.pending.push_back(number);
-                    let count = if accepted(self, stream, peer) { &mut admitted } else { &mut others };
-                    *count += 1;
-                }
-                Accepted::Nothing => others += 1,
-                Accepted::Paused => return self.pending.push_front(number),
-            }
-        }
-    }
-
-    fn accept_at(&mut self, number: usize, places: &ConnectionShares) -> Accepted {
-        if places.is_full() {
-            self.paused = Some(Instant::now() + PLACE_PAUSE);
-            return Accepted::Paused;
-        }
+    /// Accepts connections until it is stopped.
+    pub(crate) fn run(mut self) {
+        let mut events = Events::with_capacity(self.listeners.all.len() + 1);
         loop {
-            match self.listeners[number].accept() {
-                Ok((stream, peer)) => {
-                    self.logged = false;
-                    return Accepted::Connection(stream, peer);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Accepted::Nothing,
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
-                    ) => {}
-                Err(error) => {
-                    self.pause(&format!("cannot accept a connection: {error}"));
-                    return Accepted::Paused;
-                }
+            if let Err(error) = self.poll.poll(&mut events, self.listeners.sleep_max())
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                tracing::error!(%error, "no more connections are accepted: cannot wait for events; restart the server");
+                return;
+            }
+            if events.iter().any(|event| event.token() == STOP) {
+                return;
+            }
+            events.iter().for_each(|event| self.listeners.on_event(event.token()));
+            self.take_turn();
+        }
+    }
+
+    /// Accepts pending connections, as many as one turn may.
+    fn take_turn(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        for _ in 0..ACCEPTS_PER_TURN_MAX {
+            let Some((stream, peer)) = self.listeners.accept(&shared.connections) else { return };
+            if shared.calls.admits(peer.ip()) {
+                self.admit(stream, peer);
+            } else {
+                refuse(&stream, peer, &self.counters);
             }
         }
     }
 
-    fn admit(
-        &mut self,
-        stream: TcpStream,
-        peer: SocketAddr,
-        shared: &Shared,
-        own: &mut impl FnMut(TcpStream, Ends),
-    ) {
+    fn admit(&mut self, stream: TcpStream, peer: SocketAddr) {
         let Ok(local) = stream.local_addr() else { return };
         if prepare(&stream, local, peer).is_err() {
             return;
@@ -187,38 +118,21 @@ impl Acceptor {
             reset(&stream);
         }
         self.log_first(peer.ip());
-        if let Some(greediest) = shared.connections.join(ConnectionOrigin::of(peer)) {
-            // The loop that the newcomer goes to is asked first.
-            self.loops[self.next].send(Message::GiveWay(greediest, 0));
+        let Shared { connections, mailboxes, .. } = &*self.shared;
+        let Joined { place, gives_up } = connections.join(ConnectionOrigin::of(peer));
+        // The loop that the newcomer goes to is asked first.
+        let chosen = &mailboxes[self.next];
+        if let Some(greediest) = gives_up {
+            chosen.send(Message::GiveWay(greediest, 0));
         }
-        self.distribute(stream, peer, local, own);
-    }
-
-    fn distribute(
-        &mut self,
-        stream: TcpStream,
-        peer: SocketAddr,
-        local: SocketAddr,
-        own: &mut impl FnMut(TcpStream, Ends),
-    ) {
-        let chosen = self.next;
-        self.next = (self.next + 1) % self.loops.len();
+        if place.buffers.apply(&stream).is_err() {
+            return connections.leave(place);
+        }
         self.accepted += 1;
-        let ends = Ends { peer, local, id: connection_id(self.accepted, chosen, self.loops.len()) };
-        tracing::debug!(client = %ends.peer, event_loop = chosen, "connection accepted");
-        if chosen == 0 {
-            own(stream, ends);
-        } else {
-            self.loops[chosen].send(Message::Connected(stream, ends));
-        }
-    }
-
-    fn pause(&mut self, why: &str) {
-        if !self.logged {
-            self.logged = true;
-            tracing::warn!("{why}");
-        }
-        self.paused = Some(Instant::now() + ACCEPT_PAUSE);
+        let ends = Ends { peer, local, id: connection_id(self.accepted, self.next, mailboxes.len()) };
+        tracing::debug!(client = %ends.peer, event_loop = self.next, "connection accepted");
+        chosen.send(Message::Connected(Newcomer { stream, ends, place }));
+        self.next = (self.next + 1) % mailboxes.len();
     }
 
     fn log_first(&mut self, client: IpAddr) {
@@ -235,6 +149,79 @@ fn refuse(stream: &TcpStream, peer: SocketAddr, counters: &Counters) {
     reset(stream);
 }
 
+/// The listening sockets.
+struct Listeners {
+    all: Vec<TcpListener>,
+    /// The numbers of those that may have connections, the next one first.
+    pending: VecDeque<usize>,
+    /// When to accept again after descriptors or places ran out.
+    paused: Option<Instant>,
+    /// The reason was logged, and nothing was accepted since.
+    logged: bool,
+}
+
+impl Listeners {
+    fn new(all: Vec<TcpListener>) -> Listeners {
+        Listeners { all, pending: VecDeque::new(), paused: None, logged: false }
+    }
+
+    /// Notes that a listener may have connections.
+    fn on_event(&mut self, token: Token) {
+        if !self.pending.contains(&token.0) {
+            self.pending.push_back(token.0);
+        }
+    }
+
+    /// Returns how long to sleep if nothing happens.
+    fn sleep_max(&self) -> Option<Duration> {
+        match self.paused {
+            Some(until) => Some(until.saturating_duration_since(Instant::now())),
+            None if self.pending.is_empty() => None,
+            None => Some(Duration::ZERO),
+        }
+    }
+
+    /// Accepts a connection from the listener whose turn it is. `None` if there are none, or no places for them now.
+    fn accept(&mut self, places: &ConnectionShares) -> Option<(TcpStream, SocketAddr)> {
+        if self.paused.is_some_and(|until| Instant::now() < until) {
+            return None;
+        }
+        self.paused = None;
+        while let Some(&number) = self.pending.front() {
+            if places.is_full() {
+                self.paused = Some(Instant::now() + PLACE_PAUSE);
+                return None;
+            }
+            match self.all[number].accept() {
+                Ok(accepted) => {
+                    self.logged = false;
+                    self.pending.rotate_left(1);
+                    return Some(accepted);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => _ = self.pending.pop_front(),
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
+                    ) => {}
+                Err(error) => {
+                    self.pause(&error);
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    fn pause(&mut self, error: &io::Error) {
+        if !self.logged {
+            self.logged = true;
+            tracing::warn!("cannot accept a connection: {error}");
+        }
+        self.paused = Some(Instant::now() + ACCEPT_PAUSE);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::TcpStream as Client;
@@ -243,67 +230,40 @@ mod tests {
     use crate::limits::CONNECTIONS_MAX;
     use crate::net::listener::listen_at;
 
-    /// Takes a turn. Returns how many connections each of two listeners accepted.
-    fn turn(acceptor: &mut Acceptor, places: &ConnectionShares, ports: [u16; 2]) -> [usize; 2] {
-        let mut counts = [0; 2];
-        acceptor.take_turn(places, |_, stream, _| {
-            let port = stream.local_addr().unwrap().port();
-            counts[usize::from(port == ports[1])] += 1;
-            true
-        });
-        counts
+    /// Returns listeners and their addresses.
+    fn listeners<const COUNT: usize>() -> (Listeners, [SocketAddr; COUNT]) {
+        let all = [(); COUNT].map(|()| listen_at("127.0.0.1:0".parse().unwrap()).unwrap());
+        let addresses = all.each_ref().map(|listener| listener.local_addr().unwrap());
+        (Listeners::new(all.into()), addresses)
     }
 
     #[test]
     fn a_crowd_at_one_listener_keeps_nobody_from_another() {
-        let listeners = [(); 2].map(|()| listen_at("127.0.0.1:0".parse().unwrap()).unwrap());
-        let addresses = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
-        let ports = addresses.map(|address| address.port());
-        let connect = |number: usize| Client::connect(addresses[number]).unwrap();
-        let mut acceptor = Acceptor::new(listeners.into(), Vec::new());
-        let places = ConnectionShares::new(CONNECTIONS_MAX);
-        let crowd = ACCEPTS_PER_TURN_MAX * 3;
-        let _crowd: Vec<Client> = (0..crowd).map(|_| connect(0)).collect();
-        let _others = [connect(1), connect(1)];
-        for token in [MAILBOX.0, MAILBOX.0 - 1, MAILBOX.0 - 2, MAILBOX.0 - 1, MAILBOX.0 - 3, 0] {
-            acceptor.on_event(Token(token));
+        let (mut listeners, addresses) = listeners::<2>();
+        let places = ConnectionShares::new(CONNECTIONS_MAX, 0);
+        let _crowd = [0; 20].map(|number| Client::connect(addresses[number]).unwrap());
+        let _others = [1; 2].map(|number| Client::connect(addresses[number]).unwrap());
+        for number in [0, 1, 0] {
+            listeners.on_event(Token(number));
         }
-        assert_eq!(acceptor.pending, [0, 1]);
-        assert_eq!(turn(&mut acceptor, &places, ports), [ACCEPTS_PER_TURN_MAX - 2, 2]);
-        let _another = connect(1);
-        acceptor.on_event(Token(MAILBOX.0 - 2));
-        assert_eq!(turn(&mut acceptor, &places, ports), [ACCEPTS_PER_TURN_MAX - 1, 1]);
-        assert_eq!(turn(&mut acceptor, &places, ports), [ACCEPTS_PER_TURN_MAX, 0]);
-        assert_eq!(turn(&mut acceptor, &places, ports), [3, 0]);
-        assert!(!acceptor.is_pending());
-    }
-
-    #[test]
-    fn strangers_take_no_turns_of_newcomers() {
-        let listener = listen_at("127.0.0.1:0".parse().unwrap()).unwrap();
-        let address = listener.local_addr().unwrap();
-        let mut acceptor = Acceptor::new(vec![listener], Vec::new());
-        acceptor.on_event(Token(MAILBOX.0 - 1));
-        let strangers = ACCEPTS_PER_TURN_MAX * 2;
-        let _clients: Vec<Client> = (0..strangers + 1).map(|_| Client::connect(address).unwrap()).collect();
-        let mut accepted = 0;
-        acceptor.take_turn(&ConnectionShares::new(CONNECTIONS_MAX), |_, _, _| {
-            accepted += 1;
-            accepted > strangers
-        });
-        assert_eq!(accepted, strangers + 1, "the newcomer behind them too");
+        let accepted: Vec<SocketAddr> = std::iter::from_fn(|| listeners.accept(&places))
+            .map(|(stream, _)| stream.local_addr().unwrap())
+            .collect();
+        assert_eq!(accepted.len(), 22);
+        assert_eq!(accepted[..5], [0, 1, 0, 1, 0].map(|number: usize| addresses[number]));
+        assert_eq!(listeners.sleep_max(), None);
     }
 
     #[test]
     fn listeners_stay_pending_while_there_is_no_place() {
-        let listener = listen_at("127.0.0.1:0".parse().unwrap()).unwrap();
-        let address = listener.local_addr().unwrap();
-        let mut acceptor = Acceptor::new(vec![listener], Vec::new());
+        let (mut listeners, [address]) = listeners();
         let _client = Client::connect(address).unwrap();
-        acceptor.on_event(Token(MAILBOX.0 - 1));
-        acceptor.take_turn(&ConnectionShares::new(0), |_, _, _| panic!("there was no place"));
-        assert!(!acceptor.is_pending() && acceptor.paused_until().is_some());
-        acceptor.paused = None;
-        assert_eq!(turn(&mut acceptor, &ConnectionShares::new(1), [address.port(), 0]), [1, 0]);
+        listeners.on_event(Token(0));
+        assert!(listeners.accept(&ConnectionShares::new(0, 0)).is_none());
+        assert!(listeners.sleep_max().is_some_and(|most| most > Duration::ZERO && most <= PLACE_PAUSE));
+        assert!(listeners.accept(&ConnectionShares::new(1, 0)).is_none(), "it pauses");
+        listeners.paused = Some(Instant::now());
+        assert!(listeners.accept(&ConnectionShares::new(1, 0)).is_some());
+        assert_eq!(listeners.sleep_max(), Some(Duration::ZERO));
     }
 }

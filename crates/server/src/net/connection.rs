@@ -23,6 +23,7 @@ use crate::counters::phases::Timing;
 use crate::counters::tally::Counted;
 use crate::limits::{CONNECTION_BYTES_MAX, CONNECTION_CALLS_MAX, FAST_TICK_BYTES, PORTION_BYTES};
 use crate::net::buffers::Buffers;
+use crate::net::connection_shares::Place;
 use crate::net::held::HeldCall;
 use crate::net::output::Output;
 use crate::rates::Charged;
@@ -58,10 +59,19 @@ pub(crate) struct Sent {
     pub(crate) may_go_on: bool,
 }
 
+/// A connection that was accepted, and that a loop is about to serve.
+pub(crate) struct Newcomer {
+    pub(crate) stream: TcpStream,
+    pub(crate) ends: Ends,
+    pub(crate) place: Place,
+}
+
 /// A connection that is being served.
 pub(crate) struct Connection {
     pub(crate) key: ConnectionKey,
     pub(crate) ends: Ends,
+    /// What it has of what the connections of all loops share.
+    pub(crate) place: Place,
     stream: TcpStream,
     /// Where its calls are counted.
     pub(crate) counted: Counted,
@@ -161,10 +171,12 @@ pub(crate) enum Received {
 const _: () = assert!(size_of::<Connection>() <= 1024);
 
 impl Connection {
-    pub(crate) fn new(stream: TcpStream, ends: Ends, key: ConnectionKey, counted: Counted) -> Connection {
+    pub(crate) fn new(newcomer: Newcomer, key: ConnectionKey, counted: Counted) -> Connection {
+        let Newcomer { stream, ends, place } = newcomer;
         Connection {
             key,
             ends,
+            place,
             stream,
             counted,
             done: Done::default(),

@@ -3,6 +3,8 @@
 //! An origin is what limits count connections by ([`ConnectionOrigin`]). While fewer than
 //! [`CONNECTIONS_SPARE`] places are free, each newcomer makes the origin with the most connections give one up: itself, if
 //! that is its own. So an origin keeps what it has unless it has the most, and a newcomer is always served.
+//!
+//! Each connection has a share of the kernel's memory too ([`crate::net::socket_buffers`]).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -11,17 +13,36 @@ use parking_lot::Mutex;
 
 use crate::admission::origins::ConnectionOrigin;
 use crate::limits::CONNECTIONS_SPARE;
+use crate::net::socket_buffers::{BufferBudget, SocketBuffers};
 
 /// The connections of all event loops.
 #[derive(Debug)]
 pub(crate) struct ConnectionShares {
     max: usize,
+    buffers: BufferBudget,
     counts: Mutex<Counts>,
+}
+
+/// What a connection has of what all share, until it leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) origin: ConnectionOrigin,
+    pub(crate) buffers: SocketBuffers,
+}
+
+/// A connection that was counted.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    pub(crate) place: Place,
+    /// The origin that must give one up, which [`ConnectionShares::gave_up`] must follow.
+    pub(crate) gives_up: Option<ConnectionOrigin>,
 }
 
 #[derive(Debug, Default)]
 struct Counts {
     total: usize,
+    /// Bytes of the buffers of all.
+    buffer_bytes: usize,
     by_origin: HashMap<ConnectionOrigin, Count>,
     /// The same origins; the last one is the next to give a connection up.
     order: BTreeSet<Rank>,
@@ -37,6 +58,8 @@ struct Count {
     open: usize,
     /// Those of them that are to be given up.
     leaving: usize,
+    /// Bytes of their buffers.
+    buffer_bytes: usize,
     /// The number of the last accepted one.
     last: u64,
 }
@@ -59,12 +82,22 @@ impl Counts {
             self.order.insert(count.rank(origin));
         }
     }
+
+    /// Has the origin that has the most give one up, if there are nearly `max`.
+    fn next_to_give_up(&mut self, max: usize) -> Option<ConnectionOrigin> {
+        if self.total + CONNECTIONS_SPARE <= max {
+            return None;
+        }
+        let &(_, _, greediest) = self.order.last()?;
+        self.change(greediest, |count| count.leaving += 1);
+        Some(greediest)
+    }
 }
 
 impl ConnectionShares {
-    /// Counts at most `max` connections.
-    pub(crate) fn new(max: usize) -> ConnectionShares {
-        ConnectionShares { max, counts: Mutex::default() }
+    /// Counts at most `max` connections, for whose buffers the kernel should use no more than about `buffer_bytes`.
+    pub(crate) fn new(max: usize, buffer_bytes: usize) -> ConnectionShares {
+        ConnectionShares { max, buffers: BufferBudget::new(buffer_bytes, max), counts: Mutex::default() }
     }
 
     /// Whether one more must wait until one has closed.
@@ -72,29 +105,32 @@ impl ConnectionShares {
         self.counts.lock().total >= self.max
     }
 
-    /// Counts a new connection. Returns the origin that must give one up, which [`ConnectionShares::gave_up`] must follow.
-    pub(crate) fn join(&self, origin: ConnectionOrigin) -> Option<ConnectionOrigin> {
+    /// Counts a new connection.
+    pub(crate) fn join(&self, origin: ConnectionOrigin) -> Joined {
         let mut counts = self.counts.lock();
         counts.total += 1;
         counts.accepted += 1;
+        let own = counts.by_origin.get(&origin).map_or(0, |count| count.buffer_bytes);
+        let place = Place { origin, buffers: self.buffers.share(counts.buffer_bytes, own) };
+        counts.buffer_bytes += place.buffers.bytes();
         let number = counts.accepted;
         counts.change(origin, |count| {
             count.open += 1;
             count.last = number;
+            count.buffer_bytes += place.buffers.bytes();
         });
-        if counts.total + CONNECTIONS_SPARE <= self.max {
-            return None;
-        }
-        let &(_, _, greediest) = counts.order.last()?;
-        counts.change(greediest, |count| count.leaving += 1);
-        Some(greediest)
+        Joined { place, gives_up: counts.next_to_give_up(self.max) }
     }
 
     /// Stops counting a connection that was closed.
-    pub(crate) fn leave(&self, origin: ConnectionOrigin) {
+    pub(crate) fn leave(&self, place: Place) {
         let mut counts = self.counts.lock();
         counts.total -= 1;
-        counts.change(origin, |count| count.open -= 1);
+        counts.buffer_bytes -= place.buffers.bytes();
+        counts.change(place.origin, |count| {
+            count.open -= 1;
+            count.buffer_bytes -= place.buffers.bytes();
+        });
     }
 
     /// Notes that an origin gave up the connection that it had to, or has none.
@@ -109,54 +145,69 @@ mod tests {
 
     use super::*;
 
+    fn shares(max: usize) -> ConnectionShares {
+        ConnectionShares::new(max, 0)
+    }
+
+    /// Removes a connection.
+    fn leave(shares: &ConnectionShares, number: u8) {
+        shares.leave(Place { origin: origin(number), buffers: shares.buffers.share(usize::MAX, 0) });
+    }
+
+    /// Adds a connection. Returns the origin that must give one up.
+    fn join(shares: &ConnectionShares, number: u8) -> Option<ConnectionOrigin> {
+        shares.join(origin(number)).gives_up
+    }
+
     fn origin(number: u8) -> ConnectionOrigin {
         IpAddr::from([192, 0, 2, number]).into()
     }
 
     #[test]
     fn the_greediest_origin_gives_way() {
-        let shares = ConnectionShares::new(CONNECTIONS_SPARE + 10);
+        let shares = shares(CONNECTIONS_SPARE + 10);
         for _ in 0..7 {
-            assert_eq!(shares.join(origin(1)), None);
+            assert_eq!(join(&shares, 1), None);
         }
         for _ in 0..3 {
-            assert_eq!(shares.join(origin(2)), None);
+            assert_eq!(join(&shares, 2), None);
         }
         // What is to be given up no longer counts.
-        let asked: Vec<ConnectionOrigin> =
-            (10..16).map(|number| shares.join(origin(number)).unwrap()).collect();
+        let asked: Vec<ConnectionOrigin> = (10..16).map(|number| join(&shares, number).unwrap()).collect();
         assert_eq!(asked, [1, 1, 1, 1, 1, 2].map(origin));
         for _ in 0..5 {
-            shares.leave(origin(1));
+            leave(&shares, 1);
             shares.gave_up(origin(1));
         }
-        shares.leave(origin(2));
+        leave(&shares, 2);
         shares.gave_up(origin(2));
-        assert_eq!(shares.join(origin(1)), Some(origin(1)), "also if it is the newcomer");
+        assert_eq!(join(&shares, 1), Some(origin(1)), "also if it is the newcomer");
     }
 
     #[test]
     fn among_equals_the_one_that_connected_longest_ago_gives_way() {
-        let shares = ConnectionShares::new(CONNECTIONS_SPARE + 3);
+        let shares = shares(CONNECTIONS_SPARE + 3);
         for number in [3, 1, 2] {
-            assert_eq!(shares.join(origin(number)), None);
+            assert_eq!(join(&shares, number), None);
         }
-        assert_eq!([4, 5, 6].map(|number| shares.join(origin(number)).unwrap()), [3, 1, 2].map(origin));
+        assert_eq!([4, 5, 6].map(|number| join(&shares, number).unwrap()), [3, 1, 2].map(origin));
     }
 
     #[test]
     fn closed_connections_are_not_counted() {
-        let shares = ConnectionShares::new(CONNECTIONS_SPARE + 1);
+        let shares = shares(CONNECTIONS_SPARE + 1);
         for _ in 0..100 {
-            assert_eq!(shares.join(origin(1)), None);
-            assert!(!shares.is_full());
-            shares.leave(origin(1));
+            let joined = shares.join(origin(1));
+            assert!(joined.gives_up.is_none() && !shares.is_full());
+            assert_eq!(shares.counts.lock().buffer_bytes, joined.place.buffers.bytes());
+            shares.leave(joined.place);
         }
-        assert!(shares.counts.lock().order.is_empty() && shares.counts.lock().by_origin.is_empty());
+        let counts = std::mem::take(&mut *shares.counts.lock());
+        assert!(counts.order.is_empty() && counts.by_origin.is_empty() && counts.buffer_bytes == 0);
         for _ in 0..CONNECTIONS_SPARE {
-            shares.join(origin(1));
+            join(&shares, 1);
         }
-        shares.join(origin(2));
+        join(&shares, 2);
         assert!(shares.is_full());
     }
 }

@@ -4,15 +4,14 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
-use mio::net::TcpStream;
-use nfs::service::{Connection as Ends, ConnectionId};
+use nfs::service::ConnectionId;
 use slab::Slab;
 
 use crate::admission::ConnectionKey;
 use crate::admission::origins::{ConnectionOrigin, OriginKey};
 use crate::counters::tally::Counted;
 use crate::limits::GIVE_WAY_CHOICES_MAX;
-use crate::net::connection::Connection;
+use crate::net::connection::{Connection, Newcomer};
 
 #[derive(Default)]
 pub(crate) struct ConnectionTable {
@@ -40,23 +39,22 @@ impl ConnectionTable {
     /// Reserves a place for a new connection.
     pub(crate) fn reserve(
         &mut self,
-        stream: TcpStream,
-        ends: Ends,
+        newcomer: Newcomer,
         origin: OriginKey,
         counted: Counted,
     ) -> Box<Connection> {
         self.generation += 1;
         let key = ConnectionKey { index: self.places.insert(None), generation: self.generation, origin };
-        self.by_id.insert(ends.id, key.index);
-        self.by_origin.entry(ConnectionOrigin::of(ends.peer)).or_default().places.insert(key.index);
-        Box::new(Connection::new(stream, ends, key, counted))
+        self.by_id.insert(newcomer.ends.id, key.index);
+        self.by_origin.entry(newcomer.place.origin).or_default().places.insert(key.index);
+        Box::new(Connection::new(newcomer, key, counted))
     }
 
     /// Frees the place of a connection that was taken out.
     pub(crate) fn remove(&mut self, connection: &Connection) {
         self.places.remove(connection.key.index);
         self.by_id.remove(&connection.ends.id);
-        if let Entry::Occupied(mut entry) = self.by_origin.entry(ConnectionOrigin::of(connection.ends.peer)) {
+        if let Entry::Occupied(mut entry) = self.by_origin.entry(connection.place.origin) {
             entry.get_mut().places.remove(&connection.key.index);
             if entry.get().places.is_empty() {
                 entry.remove();

@@ -21,7 +21,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use nfs::service::Connection as Ends;
 use qos::Released;
@@ -38,9 +37,8 @@ use crate::limits::{
     BLOCKED_CHECK, BUFFER_SHARE, DRAIN_MAX, PARKED_CHECK, PORTION_MAX, READ_BYTES, SENDS_PER_TURN_MAX,
     SENT_PER_TURN_BYTES, TICK, TURN_MAX,
 };
-use crate::net::acceptor::Acceptor;
 use crate::net::buffers::Buffers;
-use crate::net::connection::Connection;
+use crate::net::connection::{Connection, Newcomer};
 use crate::net::connection_shares::ConnectionShares;
 use crate::net::connection_table::ConnectionTable;
 use crate::net::deferred::DeferredCalls;
@@ -98,8 +96,6 @@ pub(crate) struct EventLoop {
     shared: Arc<Shared>,
     counters: Arc<Counters>,
     tally: Tally,
-    /// In the first loop only.
-    acceptor: Option<Acceptor>,
     connections: ConnectionTable,
     admission: Admission,
     deferred: DeferredCalls,
@@ -143,7 +139,6 @@ impl EventLoop {
             shared,
             counters: Arc::new(Counters::new(limit, tally.tallied())),
             tally,
-            acceptor: None,
             connections: ConnectionTable::default(),
             admission: Admission::new(limit),
             deferred: DeferredCalls::default(),
@@ -161,13 +156,6 @@ impl EventLoop {
             call_clock: CallClock::new(),
             drain: None,
         }
-    }
-
-    /// Makes this loop accept connections, for itself and others.
-    pub(crate) fn accept_with(&mut self, mut acceptor: Acceptor) -> io::Result<()> {
-        acceptor.register(self.poll.registry())?;
-        self.acceptor = Some(acceptor);
-        Ok(())
     }
 
     pub(crate) fn counters(&self) -> Arc<Counters> {
@@ -198,7 +186,6 @@ impl EventLoop {
             for message in messages.drain(..) {
                 self.on_message(message);
             }
-            self.accept();
             self.release_held();
             self.release_parked();
             self.retry_busy(progress);
@@ -243,18 +230,14 @@ impl EventLoop {
 
     /// Returns how long the loop may sleep if nothing happens.
     fn sleep_max(&self) -> Duration {
-        if self.has_more
-            || self.admission.has_ready()
-            || self.acceptor.as_ref().is_some_and(Acceptor::is_pending)
-        {
+        if self.has_more || self.admission.has_ready() {
             return Duration::ZERO;
         }
         let check = self.parked.awaits_durability().then_some(PARKED_CHECK);
         let blocked = self.admission.is_short().then_some(BLOCKED_CHECK);
         let most = [check, blocked].into_iter().flatten().fold(TICK, Duration::min);
-        let accept = self.acceptor.as_ref().and_then(Acceptor::paused_until);
         let most = self.shared.rates.next_deadline().map_or(most, |due| due.since(clock::steady()).min(most));
-        let times = [accept, self.parked.next_time(), self.deferred.next_retry(), self.drain];
+        let times = [self.parked.next_time(), self.deferred.next_retry(), self.drain];
         match times.into_iter().flatten().min() {
             Some(time) => time.saturating_duration_since(Instant::now()).min(most),
             None => most,
@@ -263,12 +246,8 @@ impl EventLoop {
 
     fn on_event(&mut self, event: &mio::event::Event) {
         let Token(index) = event.token();
-        let Some(mut connection) = self.connections.take(index) else {
-            if let Some(acceptor) = &mut self.acceptor {
-                acceptor.on_event(event.token());
-            }
-            return;
-        };
+        // An event may be of the mailbox, or of a connection that was just closed.
+        let Some(mut connection) = self.connections.take(index) else { return };
         if event.is_readable() && !connection.has_input() {
             connection.arrived = self.call_clock.woken();
         }
@@ -286,7 +265,7 @@ impl EventLoop {
 
     fn on_message(&mut self, message: Message) {
         match message {
-            Message::Connected(stream, ends) => self.connect(stream, ends),
+            Message::Connected(newcomer) => self.connect(newcomer),
             Message::Executed(executed) => {
                 self.deferred.at_workers -= 1;
                 self.executed(*executed);
@@ -294,30 +273,23 @@ impl EventLoop {
             Message::Send(connection, callback, record) => self.send_callback(connection, callback, record),
             Message::GiveWay(origin, asked) => self.give_way(origin, asked),
             Message::Released(released) => self.on_released(released),
-            Message::Drain => {
-                self.acceptor = None;
-                self.drain = Some(Instant::now() + DRAIN_MAX);
-            }
+            Message::Drain => self.drain = Some(Instant::now() + DRAIN_MAX),
         }
     }
 
-    fn accept(&mut self) {
-        let Some(mut acceptor) = self.acceptor.take() else { return };
-        let (shared, counters) = (Arc::clone(&self.shared), Arc::clone(&self.counters));
-        acceptor.accept(&shared, &counters, |stream, ends| self.connect(stream, ends));
-        self.acceptor = Some(acceptor);
-    }
-
-    fn connect(&mut self, mut stream: TcpStream, ends: Ends) {
+    fn connect(&mut self, mut newcomer: Newcomer) {
         let token = Token(self.connections.next_index());
         let interest = Interest::READABLE | Interest::WRITABLE;
-        if self.drain.is_some() || self.poll.registry().register(&mut stream, token, interest).is_err() {
-            self.shared.connections.leave(ConnectionOrigin::of(ends.peer));
+        if self.drain.is_some()
+            || self.poll.registry().register(&mut newcomer.stream, token, interest).is_err()
+        {
+            self.shared.connections.leave(newcomer.place);
             return;
         }
-        let origin = self.admission.budget.origins.join(ConnectionOrigin::of(ends.peer));
-        let counted = self.tally.connected(self.shared.target(ends.local), client_of(&ends));
-        let connection = self.connections.reserve(stream, ends, origin, counted);
+        let origin = self.admission.budget.origins.join(newcomer.place.origin);
+        let ends = &newcomer.ends;
+        let counted = self.tally.connected(self.shared.target(ends.local), client_of(ends));
+        let connection = self.connections.reserve(newcomer, origin, counted);
         self.put_back(connection);
     }
 
@@ -336,7 +308,7 @@ impl EventLoop {
         budget.origins.leave(origin_key);
         self.tally.disconnected(connection.counted);
         self.connections.remove(&connection);
-        self.shared.connections.leave(ConnectionOrigin::of(connection.ends.peer));
+        self.shared.connections.leave(connection.place);
         self.shared.calls.connection_closed(connection.ends.id);
     }
 

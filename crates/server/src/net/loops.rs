@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use mio::Poll;
 use mio::net::TcpListener;
+use mio::{Poll, Waker};
 
 use crate::admission::retry_queues::RetryQueues;
 use crate::background::driver::join;
@@ -28,6 +28,8 @@ pub(crate) struct LoopSettings {
     pub(crate) workers: usize,
     /// Bytes of requests and replies of all loops.
     pub(crate) request_bytes: usize,
+    /// Bytes that the kernel should keep at most of what all connections have received and sent.
+    pub(crate) buffer_bytes: usize,
     /// Connections at once, of all loops.
     pub(crate) connections: usize,
     pub(crate) tally: TallySettings,
@@ -40,6 +42,9 @@ pub(crate) struct Loops {
     pub(crate) mailboxes: Vec<Arc<Mailbox>>,
     pub(crate) counters: Vec<Arc<Counters>>,
     pub(crate) workers: Arc<Workers>,
+    acceptor: JoinHandle<()>,
+    /// Ends the acceptor.
+    stop_accepting: Waker,
     threads: Vec<JoinHandle<()>>,
     worker_threads: Vec<JoinHandle<()>>,
 }
@@ -75,33 +80,37 @@ impl Loops {
             calls,
             workers: Arc::clone(&workers),
             rates,
-            connections: ConnectionShares::new(settings.connections),
+            connections: ConnectionShares::new(settings.connections, settings.buffer_bytes),
             mailboxes: mailboxes.clone(),
             targets,
         });
-        let mut loops: Vec<EventLoop> = polls
+        let loops: Vec<EventLoop> = polls
             .into_iter()
             .enumerate()
             .map(|(number, poll)| EventLoop::new(number, poll, Arc::clone(&shared), limit, settings.tally))
             .collect();
-        if let Some(first) = loops.first_mut() {
-            let mut acceptor = Acceptor::new(listeners, mailboxes.clone());
-            if settings.ends_by_reset {
-                acceptor.end_by_reset();
-            }
-            first.accept_with(acceptor).map_err(no_loop)?;
+        let counters: Vec<_> = loops.iter().map(EventLoop::counters).collect();
+        let mut acceptor = Acceptor::new(listeners, shared, Arc::clone(&counters[0])).map_err(no_loop)?;
+        if settings.ends_by_reset {
+            acceptor.end_by_reset();
         }
-        let counters = loops.iter().map(EventLoop::counters).collect();
+        let stop_accepting = acceptor.stop().map_err(no_loop)?;
         let mut threads = Vec::new();
         for (number, event_loop) in loops.into_iter().enumerate() {
             let thread = thread::Builder::new().name(format!("loop {number}"));
             threads.push(thread.spawn(move || event_loop.run()).map_err(|error| no_thread(&error))?);
         }
-        Ok(Loops { mailboxes, counters, workers, threads, worker_threads })
+        let thread = thread::Builder::new().name("accept".to_owned());
+        let acceptor = thread.spawn(move || acceptor.run()).map_err(|error| no_thread(&error))?;
+        Ok(Loops { mailboxes, counters, workers, acceptor, stop_accepting, threads, worker_threads })
     }
 
     /// Finishes the calls in flight, and ends the threads.
     pub(crate) fn stop(self) {
+        match self.stop_accepting.wake() {
+            Ok(()) => join(self.acceptor),
+            Err(error) => tracing::warn!(%error, "connections are accepted until the process ends"),
+        }
         for mailbox in &self.mailboxes {
             mailbox.send(Message::Drain);
         }

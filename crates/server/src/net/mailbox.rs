@@ -7,19 +7,19 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use mio::net::TcpStream;
 use mio::{Registry, Token, Waker};
-use nfs::service::{Connection as Ends, ConnectionId};
+use nfs::service::ConnectionId;
 use parking_lot::Mutex;
 use qos::Released;
 
 use crate::admission::origins::ConnectionOrigin;
+use crate::net::connection::Newcomer;
 use crate::net::deferred::ExecutedCall;
 
 /// A message to an event loop.
 pub(crate) enum Message {
     /// Serve this connection.
-    Connected(TcpStream, Ends),
+    Connected(Newcomer),
     /// A worker has run a call.
     Executed(Box<ExecutedCall>),
     /// Send the callback of this number, a record, by this connection.
@@ -32,7 +32,7 @@ pub(crate) enum Message {
     Drain,
 }
 
-/// The token of a loop's mailbox. Listeners have the tokens before it; connections count from zero.
+/// The token of a loop's mailbox. Connections count from zero.
 pub(crate) const MAILBOX: Token = Token(usize::MAX);
 
 /// The queue of messages to a loop, and what wakes it.

@@ -17,6 +17,7 @@ mod fragments;
 mod handshakes;
 mod hoards;
 mod identity;
+mod kernel;
 mod local;
 mod logs;
 mod names;
@@ -89,6 +90,12 @@ const ALL: &[Attack] = &[
         datagrams::strangers,
     ),
     attack("datagrams", Neighbour, "as many calls as datagrams as it can send", datagrams::flood),
+    attack(
+        "stranger-flood-busy",
+        Stranger,
+        "connects and leaves as fast as it can, beside a neighbour's flood of COMPOUNDs",
+        connections::stranger_flood_busy,
+    ),
     attack("stranger-idle", Stranger, "11,000 connections that say nothing", connections::stranger_idle),
     attack(
         "stranger-half-records",
@@ -114,6 +121,7 @@ const ALL: &[Attack] = &[
         records::trickled_replies,
     ),
     attack("unread-replies", Neighbour, "60 connections that read no replies", records::unread_replies),
+    attack("unread-in-kernel", Neighbour, "500 connections that call, and read nothing", kernel::unread),
     attack("idle-connections", Neighbour, "11,000 connections that say nothing", connections::idle),
     attack("idle-connections-ipv6", Neighbour, "11,000 connections from a /64 network", connections::idle_6),
     attack(

@@ -364,8 +364,15 @@ impl Harness {
         let tally = TallySettings { clients: 2, slow: Duration::from_secs(3600) };
         let scratch = Scratch::new();
         let rates = rates_in(&scratch.0, &[1, 2]);
-        let ends_by_reset = false;
-        let settings = LoopSettings { threads, workers: 2, request_bytes, connections, tally, ends_by_reset };
+        let settings = LoopSettings {
+            threads,
+            workers: 2,
+            request_bytes,
+            buffer_bytes: 1 << 30,
+            connections,
+            tally,
+            ends_by_reset: false,
+        };
         let loops =
             Loops::start(settings, vec![listener], Arc::clone(&fake) as Arc<dyn Calls>, Arc::clone(&rates))
                 .unwrap();

@@ -10,6 +10,7 @@ use super::super::super::lab::PORT;
 use super::super::compound::{Compound, op};
 use super::super::rpc::{self, Caller, Failure, Link, MOUNT, NFS3, NFS4, NLM, NSM, PORTMAP};
 use super::super::{Scene, nfs3, places};
+use super::calls;
 use crate::nfs::Arguments;
 
 /// Idle connections.
@@ -138,6 +139,18 @@ pub(super) fn stranger_churn(scene: &Scene) -> Result<String, String> {
         }
     });
     Ok(format!("{count} connections"))
+}
+
+/// Connects and leaves, over and over, while a neighbour floods the server with calls.
+pub(super) fn stranger_flood_busy(scene: &Scene) -> Result<String, String> {
+    thread::scope(|scope| {
+        let neighbour = scope.spawn(|| calls::floods(scene));
+        let count = churn_with(scene, |number| {
+            drop(rpc::connect(Caller::unprivileged(places::stranger(number), 0), PORT, PATIENCE));
+        });
+        let answered = neighbour.join().map_err(|_| "the neighbour panicked".to_owned())??;
+        Ok(format!("{count} connections, {answered}"))
+    })
 }
 
 /// Connects, calls NULL, and leaves, over and over.

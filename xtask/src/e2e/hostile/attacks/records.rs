@@ -13,7 +13,7 @@ use super::super::{Scene, nfs3, places};
 use crate::nfs::{Arguments, Procedure};
 
 /// Data of the WRITE whose record is cut, and of the READs.
-const DATA_BYTES: usize = 1 << 20;
+pub(super) const DATA_BYTES: usize = 1 << 20;
 /// Interval between bytes, or portions that are read.
 const TRICKLE: Duration = Duration::from_secs(1);
 /// Bytes of replies that a slow reader takes at once.
@@ -93,7 +93,7 @@ impl Half {
 }
 
 /// Returns the record of a WRITE of [`DATA_BYTES`], which is never executed.
-fn large_write(scene: &Scene) -> Vec<u8> {
+pub(super) fn large_write(scene: &Scene) -> Vec<u8> {
     let mut arguments = Arguments::default();
     let length = u32::try_from(DATA_BYTES).expect("it is short");
     arguments.opaque(&scene.folder).long(0).word(length).word(2).opaque(&vec![0; DATA_BYTES]);
@@ -187,7 +187,7 @@ fn replies(scene: &Scene, portion: usize) -> Result<String, String> {
 }
 
 /// Makes a file of the longest READ.
-fn large_file(scene: &Scene) -> Result<Vec<u8>, rpc::Failure> {
+pub(super) fn large_file(scene: &Scene) -> Result<Vec<u8>, rpc::Failure> {
     let mut link = Link::open(Caller::unprivileged(places::neighbour(1), 0))?;
     let file = nfs3::create(&mut link, &scene.folder, b"large")?;
     nfs3::write(&mut link, &file, 0, &vec![7; DATA_BYTES])?;

@@ -20,7 +20,7 @@ pub(super) fn event_loop(fake: Arc<Fake>) -> EventLoop {
         workers: Workers::start(0, &calls).unwrap().0,
         calls,
         rates: rates_in(&std::env::temp_dir(), &[]),
-        connections: ConnectionShares::new(CONNECTIONS_MAX),
+        connections: ConnectionShares::new(CONNECTIONS_MAX, 0),
         mailboxes: vec![Arc::new(Mailbox::new(poll.registry()).unwrap())],
         targets: vec!["192.0.2.2:2049".parse().unwrap()],
     };
@@ -35,9 +35,9 @@ pub(super) fn connect(event_loop: &mut EventLoop, id: u64) -> (Box<Connection>, 
     let (stream, peer) = listener.accept().unwrap();
     stream.set_nonblocking(true).unwrap();
     let ends = Ends { id: ConnectionId(id), peer, local: listener.local_addr().unwrap() };
-    assert_eq!(event_loop.shared.connections.join(ConnectionOrigin::of(peer)), None);
+    let place = event_loop.shared.connections.join(ConnectionOrigin::of(peer)).place;
     let index = event_loop.connections.next_index();
-    event_loop.connect(mio::net::TcpStream::from_std(stream), ends);
+    event_loop.connect(Newcomer { stream: mio::net::TcpStream::from_std(stream), ends, place });
     (event_loop.connections.take(index).unwrap(), client)
 }
 
