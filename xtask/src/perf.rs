@@ -376,8 +376,10 @@ fn measure_row(
     peer: Option<&Server>,
 ) -> Result<(Sample, Option<Sample>), String> {
     let (arguments, size) = (row.arguments(protocol), (row.threads, DEPTH));
+    transfer_limits::back_memory(row, run.options.quick, &run.scratch.folder)?;
     let sample = run.sample(ours, &arguments, size, run.time())?;
     let Some(peer) = peer else { return Ok((sample, None)) };
+    transfer_limits::back_memory(row, run.options.quick, &run.scratch.folder)?;
     cpu::wait_until_idle(peer.target.pid, REST)?;
     let theirs = run.bench.run(&peer.target, &arguments, size, run.time());
     let theirs = theirs.inspect_err(|why| {

@@ -53,10 +53,11 @@ const GROUPS: &[((u32, u32), u32, f64)] = &[
     ((32, 16), 4_000, 60_000.0),
 ];
 
-/// Idle connections whose memory is measured, those that warm the server up before, and the most that are open at once.
+/// Idle connections whose memory is measured, those that warm the server up before, and the most that are open at once: nearly as many
+/// as the server keeps (`CONNECTIONS_MAX` less `CONNECTIONS_SPARE` of its limits).
 const IDLE: usize = 1024;
 const WARM: usize = 64;
-const CONNECTIONS_MAX: u32 = 10_000;
+const CONNECTIONS_MAX: u32 = 9_800;
 const IDLE_BYTES_MAX: f64 = 64.0 * 1024.0;
 
 /// Idle time before memory is measured.
