@@ -177,6 +177,10 @@ pub const STANDING_REMEMBERED: Duration = Duration::from_secs(60);
 /// For how long it is remembered that rate limits held a call of an origin, though its peers are fast.
 pub const THROTTLED_REMEMBERED: Duration = Duration::from_secs(4);
 
+/// Calls that rate limits have held are executed by workers from this size on, bytes of their records or of the memory that is reserved
+/// for their replies. A worker costs some microseconds, as much as copying this.
+pub const HELD_FOR_WORKERS_BYTES: usize = 16 << 10;
+
 /// How often a loop looks for connections that must give way, while others wait.
 pub const BLOCKED_CHECK: Duration = Duration::from_millis(20);
 

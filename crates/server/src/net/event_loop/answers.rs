@@ -17,7 +17,7 @@ use crate::clock::steady;
 use crate::counters::add;
 use crate::counters::phases::{Phase, Timing};
 use crate::counters::tally::PendingCall;
-use crate::limits::{BUSY_RETRY, CONNECTION_BYTES_MAX, PORTION_BYTES, PORTION_MAX};
+use crate::limits::{BUSY_RETRY, CONNECTION_BYTES_MAX, HELD_FOR_WORKERS_BYTES, PORTION_BYTES, PORTION_MAX};
 use crate::net::connection::{Connection, Passed};
 use crate::net::deferred::{DeferredCall, ExecutedCall};
 use crate::net::parked::ParkedReply;
@@ -39,6 +39,11 @@ impl EventLoop {
         {
             let timing = begun_timing(arrival.passed.as_deref(), connection.arrived, begun.steady);
             self.defer(connection, arrival, &Outcome::Busy(None), None, timing);
+            return Ok(());
+        }
+        if is_for_workers(&arrival) {
+            let timing = begun_timing(arrival.passed.as_deref(), connection.arrived, begun.steady);
+            self.defer(connection, arrival, &Outcome::WouldBlock, None, timing);
             return Ok(());
         }
         let output = &mut connection.output;
@@ -379,6 +384,13 @@ impl EventLoop {
         self.touch(&mut connection);
         self.connections.put(connection);
     }
+}
+
+/// Whether a call should not take the time of its event loop, though nothing may be in its way: it moves much, and rate limits have
+/// held it. So clients that are not limited wait for none of what others exceed their limits with, but its reception.
+fn is_for_workers(arrival: &Arrival<'_>) -> bool {
+    let bytes = arrival.record.length().max(arrival.reply_bytes);
+    bytes >= HELD_FOR_WORKERS_BYTES && held_timing(arrival.passed.as_deref()).is_some()
 }
 
 /// Returns the times of a call that was held.

@@ -63,6 +63,23 @@ fn urgent_calls_overtake_what_is_held() {
 }
 
 #[test]
+fn workers_execute_large_calls_that_were_held() {
+    let harness = Harness::new(1);
+    let mut client = harness.client();
+    let mut held_with = |bytes| {
+        limit(&harness, Kind::Target, "target", Rate::TotalOps, Some(10));
+        (0..20).for_each(|xid| client.stream.write_all(&call(xid, ECHO, 0, bytes)).unwrap());
+        harness.wait_until("calls held", |harness| held(harness) > 0);
+        limit(&harness, Kind::Target, "target", Rate::TotalOps, None);
+        let xids: BTreeSet<u32> = (0..20).map(|_| client.reply().0).collect();
+        assert_eq!(xids, (0..20).collect());
+        harness.count(|counters| &counters.blocked)
+    };
+    assert_eq!(held_with(100), 0);
+    assert!(held_with(100_000) > 0);
+}
+
+#[test]
 fn a_client_that_leaves_takes_what_is_held_along() {
     let harness = Harness::new(1);
     limit(&harness, Kind::Client, "*", Rate::TotalOps, Some(10));
