@@ -8,6 +8,8 @@ use serde::Serialize;
 use serde_json::Value;
 use server::error::{Error, ErrorKind};
 
+pub(crate) use volume::count;
+
 /// The result of a command.
 pub(crate) type Outcome = Result<ExitCode, Error>;
 
@@ -34,15 +36,6 @@ pub(crate) fn print_either(json: bool, value: &Value, text: impl FnOnce() -> Str
 /// Returns a value as JSON.
 pub(crate) fn as_json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).expect("its keys are text")
-}
-
-/// Writes a number of things: `1 object`, `2 objects`, `2 entries`. A final `y` must follow a consonant.
-pub(crate) fn count(number: u64, thing: &str) -> String {
-    match thing.strip_suffix('y') {
-        _ if number == 1 => format!("1 {thing}"),
-        Some(stem) => format!("{number} {stem}ies"),
-        None => format!("{number} {thing}s"),
-    }
 }
 
 /// Formats rows of two columns.

@@ -9,6 +9,7 @@ mod api;
 mod background;
 pub mod bytes;
 mod cache;
+mod count;
 mod encoding;
 mod file;
 #[cfg(test)]
@@ -34,6 +35,7 @@ mod volumes;
 
 pub use api::{attributes, handle, ids, quotas as quota, request, results, state, time, trees};
 pub use background::Progress;
+pub use count::count;
 pub use encoding::{codec, entry, key, record};
 pub use offline::{check, dump, files, repair};
 pub use open::{CreateOptions, OpenError, VolumeOptions};

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use volume::count;
+
 /// Units, the largest first, so that the first that fits is displayed.
 const UNITS: [(&str, u64); 8] = [
     ("TiB", 1 << 40),
@@ -28,7 +30,7 @@ impl fmt::Display for Size {
                 let tenths = u128::from(self.0) * 10 / u128::from(*bytes);
                 write!(f, "{}.{} {unit}", tenths / 10, tenths % 10)
             }
-            None => write!(f, "{} byte{}", self.0, if self.0 == 1 { "" } else { "s" }),
+            None => f.write_str(&count(self.0, "byte")),
         }
     }
 }

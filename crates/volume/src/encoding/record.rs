@@ -25,6 +25,7 @@ pub use quota::QuotaRecord;
 pub use tree::TreeRecord;
 pub use volume::VolumeRecord;
 
+use crate::count::count;
 use crate::encoding::codec::Malformed;
 use crate::limits::{STATE_VALUE_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
 
@@ -70,7 +71,7 @@ pub fn describe(table: crate::encoding::key::Table, bytes: &[u8]) -> Result<Stri
         Table::Tree => format!("{:?}", TreeRecord::decode(bytes)?),
         Table::Symlink => format!("{:?}", String::from_utf8_lossy(bytes)),
         Table::Xattr => format!("{:?}", String::from_utf8_lossy(decode_xattr(bytes)?)),
-        Table::State => format!("{} bytes", bytes.len()),
+        Table::State => count(bytes.len() as u64, "byte"),
         Table::Extent => format!("{:?}", ExtentRecord::decode(bytes)?),
         Table::Segment => format!("{:?}", SegmentRecord::decode(bytes)?),
         Table::Reply => format!("{:?}", ReplyRecord::decode(bytes)?),

@@ -23,6 +23,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::api::ids::{SegmentId, VolumeNumber};
+use crate::count::count;
 use crate::encoding::entry::UsageDelta;
 use crate::media::Media;
 use crate::open::OpenError;
@@ -107,18 +108,16 @@ impl Report {
         let Summary { inodes, verified_bytes, .. } = self.summary;
         let data = match verified_bytes {
             0 => "file data was not read".to_owned(),
-            1 => "1 byte of file data was read and matches its checksum".to_owned(),
-            bytes => format!("{bytes} bytes of file data were read and match their checksums"),
+            bytes => format!("{} of file data read and verified", count(bytes, "byte")),
         };
-        let objects = if inodes == 1 { "object" } else { "objects" };
+        let objects = count(inodes, "object");
         if self.is_clean() {
-            return format!("everything is intact: {inodes} {objects}; {data}");
+            return format!("everything is intact: {objects}; {data}");
         }
         if self.more_faults == 0 && !self.faults.iter().any(loses) {
             return format!("no object or data is lost: the faults concern names and counters; {data}");
         }
-        let theirs = if inodes == 1 { "its" } else { "their" };
-        format!("what is not named above is intact: {inodes} {objects} with {theirs} attributes; {data}")
+        format!("what is not named above is intact: {objects}, with all attributes; {data}")
     }
 }
 
@@ -311,8 +310,8 @@ pub fn check(media: &Arc<dyn Media>, options: &CheckOptions) -> Result<Report, O
     let usage_deltas = view.replay(media.log().as_ref(), &mut findings, &mut summary);
     if summary.journal_cut_bytes > 0 {
         findings.note(format!(
-            "a crash tore the end of the journal: {} bytes that were never acknowledged are discarded at the next start",
-            summary.journal_cut_bytes
+            "a crash tore the end of the journal: the next start discards {} of changes that were never acknowledged",
+            count(summary.journal_cut_bytes, "byte")
         ));
     }
     let mut trees = BTreeMap::new();

@@ -26,6 +26,7 @@ use super::check::{Fault, Summary};
 use crate::api::ids::{Generation, SegmentId, Seq};
 use crate::api::time::Time;
 use crate::background::rebuild;
+use crate::count::count;
 use crate::encoding::key::{Key, POOL};
 use crate::media::Media;
 use crate::open::OpenError;
@@ -93,21 +94,20 @@ pub struct Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = [
-            (self.names_restored, ["name restored", "names restored"]),
-            (self.names_removed, ["name removed", "names removed"]),
-            (self.objects_recreated, ["object record recreated", "object records recreated"]),
-            (self.objects_found, ["object moved to lost+found", "objects moved to lost+found"]),
-            (self.objects_corrected, ["object corrected", "objects corrected"]),
-            (self.objects_freed, ["removed object to be freed", "removed objects to be freed"]),
-            (self.lost_bytes, ["byte of data lost", "bytes of data lost"]),
-            (self.extents_freed, ["unused extent freed", "unused extents freed"]),
-            (self.counts_corrected, ["count corrected", "counts corrected"]),
-            (self.records_dropped, ["invalid record dropped", "invalid records dropped"]),
+            (self.names_restored, "name", "restored"),
+            (self.names_removed, "name", "removed"),
+            (self.objects_recreated, "object record", "recreated"),
+            (self.objects_found, "object", "moved to lost+found"),
+            (self.objects_corrected, "object", "corrected"),
+            (self.objects_freed, "removed object", "to be freed"),
+            (self.lost_bytes, "byte", "of data lost"),
+            (self.extents_freed, "unused extent", "freed"),
+            (self.counts_corrected, "count", "corrected"),
+            (self.records_dropped, "invalid record", "dropped"),
         ];
-        let said = counts.iter().filter(|(count, _)| *count > 0);
-        let mut said: Vec<String> = said
-            .map(|(count, [one, more])| format!("{count} {}", if *count == 1 { one } else { more }))
-            .collect();
+        let said = counts.into_iter().filter(|(number, ..)| *number > 0);
+        let mut said: Vec<String> =
+            said.map(|(number, thing, what)| format!("{} {what}", count(number, thing))).collect();
         if self.is_state_lost {
             said.push("opens and locks of all clients dropped".to_owned());
         }

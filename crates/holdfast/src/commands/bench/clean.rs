@@ -8,7 +8,7 @@ use load::leftovers;
 use server::error::Error;
 
 use super::{CallerOptions, failed};
-use crate::report::{Outcome, print};
+use crate::report::{Outcome, count, print};
 
 /// The time limit for one directory. A run can be repeated.
 const TIME_MAX: Duration = Duration::from_secs(3600);
@@ -64,6 +64,6 @@ pub(super) fn run(clean: &Clean) -> Outcome {
     }
     match left {
         0 => Ok(ExitCode::SUCCESS),
-        left => Err(Error::failed(format!("{left} directories are left"))),
+        left => Err(Error::failed(format!("{} could not be removed", count(left, "directory")))),
     }
 }

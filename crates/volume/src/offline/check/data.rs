@@ -4,6 +4,7 @@ use super::extents::{Placed, Placements};
 use super::findings::Findings;
 use super::{FaultKind, Summary};
 use crate::api::ids::SegmentId;
+use crate::count::count;
 use crate::encoding::record::{BLOCK, ExtentHeader, ExtentRecord};
 use crate::limits::EXTENT_BYTES_MAX;
 use crate::media::{Blob, Media};
@@ -49,8 +50,8 @@ fn check_extent(
     };
     let mut bytes = vec![0; ExtentHeader::BYTES + stored];
     if let Err(error) = blob.read_at(from, &mut bytes) {
-        let what =
-            format!("{stored} bytes of data in segment {id} at {} cannot be read: {error}", record.offset);
+        let of_data = count(stored as u64, "byte");
+        let what = format!("{of_data} of data in segment {id} at {} cannot be read: {error}", record.offset);
         return findings.add_to(FaultKind::Data, placed.file(), what);
     }
     let (header, data) = bytes.split_at(ExtentHeader::BYTES);

@@ -7,6 +7,7 @@ use super::maps::{Use, Uses};
 use super::view::View;
 use super::{FaultKind, Summary};
 use crate::api::ids::{ExtentId, ObjectId, SegmentId, VolumeNumber};
+use crate::count::count;
 use crate::encoding::key;
 use crate::encoding::key::{POOL, Table};
 use crate::encoding::record::{ExtentHeader, ExtentRecord, SegmentRecord};
@@ -109,7 +110,8 @@ fn report_missing(view: &View, missing: &[(ExtentId, Use)], findings: &mut Findi
     for (file, (bytes, first)) in lost {
         summary.lost_bytes = summary.lost_bytes.saturating_add(bytes);
         let what = format!(
-            "{bytes} bytes of its data, the first at byte {first}, cannot be read: the records of their extents are lost"
+            "{} of its data, the first at byte {first}, cannot be read: the records of its extents are lost",
+            count(bytes, "byte")
         );
         findings.add_to(FaultKind::Lost, Some(file), what);
     }
@@ -192,8 +194,8 @@ fn place(
     findings: &mut Findings,
 ) {
     if let Some(used) = used.filter(|used| used.reach > u64::from(record.length)) {
-        let what =
-            format!("its data reaches {} bytes into extent {id}, which has {}", used.reach, record.length);
+        let reach = count(used.reach, "byte");
+        let what = format!("its data reaches {reach} into extent {id}, which has {}", record.length);
         findings.add_to(FaultKind::Extent, Some(used.file), what);
     }
     placements.entry(record.segment).or_default().extents.push(Placed { id, record, used });
@@ -228,8 +230,8 @@ fn check_segment(
         findings.add(FaultKind::Segment, None, what);
     }
     if !placement.is_in_index && placement.live > 0 && !view.is_lost(&key::segment(id)) {
-        let what =
-            format!("segment {id} is missing in the index, which places {} bytes in it", placement.live);
+        let live = count(placement.live, "byte");
+        let what = format!("segment {id} is missing in the index, which places {live} in it");
         findings.add(FaultKind::Segment, None, what);
     }
     if !placement.is_present {
@@ -250,7 +252,7 @@ fn check_segment(
             add("overlaps another one");
         }
         if placed.record.stored == 0 || placed.record.stored as usize > EXTENT_BYTES_MAX {
-            add(&format!("has an impossible length of {} bytes", placed.record.stored));
+            add(&format!("has an impossible length of {}", count(placed.record.stored.into(), "byte")));
         }
         behind = behind.max(placed.to());
     }
@@ -266,7 +268,7 @@ fn lost(id: SegmentId, placement: &Placement, why: &str, findings: &mut Findings
         findings.add_to(
             FaultKind::Segment,
             file,
-            format!("{bytes} bytes of data lie in segment {id}, {why}"),
+            format!("{} of data should be in segment {id}, {why}", count(bytes, "byte")),
         );
     }
 }

@@ -11,6 +11,7 @@ use super::{FaultKind, Summary};
 use crate::api::attributes::FileType;
 use crate::api::ids::{Ino, ObjectId};
 use crate::api::quotas::QuotaKind;
+use crate::count::count;
 use crate::encoding::key;
 use crate::encoding::key::{Key, Table};
 use crate::encoding::record::{InodeRecord, UsageRecord, decode_xattr};
@@ -36,7 +37,7 @@ pub(super) fn check_inodes(
         summary.directories += u64::from(record.file_type == FileType::Directory);
         summary.files += u64::from(record.file_type == FileType::Regular);
         summary.used_bytes = summary.used_bytes.saturating_add(record.used);
-        count(&mut totals, &record);
+        tally(&mut totals, &record);
         let mut faults = Faults { ino, findings, view };
         check_names(&mut faults, &record, node);
         quota_trees::check_tree(tree, node, ino, &mut |what| faults.add(FaultKind::Inode, what));
@@ -97,7 +98,7 @@ impl Faults<'_> {
     }
 }
 
-fn count(totals: &mut Totals, record: &InodeRecord) {
+fn tally(totals: &mut Totals, record: &InodeRecord) {
     let mut counters = vec![
         (QuotaKind::Volume, 0),
         (QuotaKind::User, u64::from(record.uid)),
@@ -118,24 +119,23 @@ fn check_names(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
     let ino = faults.ino;
     let is_directory = record.file_type == FileType::Directory;
     faults.unless(!node.orphan || record.links == 0, FaultKind::Tree, || {
-        format!("it is to be kept although it has no name, but it has {} links", record.links)
+        format!("it is to be kept although it has no name, but it has {}", count(record.links.into(), "link"))
     });
     if ino != Ino::ROOT && node.names == 0 && !(node.orphan && record.links == 0) {
-        let (file_type, bytes) = (record.file_type, record.size);
+        let (file_type, size) = (record.file_type, count(record.size, "byte"));
         if record.links == 0 && faults.view.is_lost(&key::orphan(faults.view.volume.object(ino))) {
             let what = format!(
-                "inode {ino} ({file_type:?}, {bytes} bytes) was removed, but is kept: the record of whether clients \
+                "inode {ino} ({file_type:?}, {size}) was removed, but is kept: the record of whether clients \
                  still have it open is lost"
             );
             return faults.add(FaultKind::Lost, what);
         }
         if faults.may_lack_names() {
-            let what = format!(
-                "the name of inode {ino} ({file_type:?}, {bytes} bytes) is lost: nobody can reach it"
-            );
+            let what =
+                format!("the name of inode {ino} ({file_type:?}, {size}) is lost: nobody can reach it");
             return faults.add(FaultKind::Lost, what);
         }
-        let what = format!("inode {ino} ({file_type:?}, {bytes} bytes) has no name: nobody can reach it");
+        let what = format!("inode {ino} ({file_type:?}, {size}) has no name: nobody can reach it");
         return faults.add(FaultKind::Tree, what);
     }
     if is_directory && node.names > 1 {
@@ -144,8 +144,8 @@ fn check_names(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
     let expected = if is_directory { node.subdirectories.saturating_add(2) } else { node.names };
     if record.links > expected && faults.may_lack_names() {
         if !is_directory {
-            let missing = record.links - expected;
-            faults.add(FaultKind::Lost, format!("it has lost {missing} of its {} names", record.links));
+            let (missing, names) = (record.links - expected, count(record.links.into(), "name"));
+            faults.add(FaultKind::Lost, format!("it has lost {missing} of its {names}"));
         }
         return;
     }
@@ -153,7 +153,7 @@ fn check_names(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
         format!("its link count is {}, but should be {expected}", record.links)
     });
     faults.unless(record.links <= record.file_type.links_max(), FaultKind::Links, || {
-        format!("its {} links are too many", record.links)
+        format!("its link count of {} is too high", record.links)
     });
 }
 
@@ -162,8 +162,8 @@ fn check_directory(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) -
     let mut lost = 0;
     if record.entries > node.entries && faults.may_lack(|id| key::name(id, b"")) {
         lost = record.entries - node.entries;
-        faults
-            .add(FaultKind::Lost, format!("this directory has lost {lost} of its {} names", record.entries));
+        let names = count(record.entries, "name");
+        faults.add(FaultKind::Lost, format!("this directory has lost {lost} of its {names}"));
     } else {
         faults.unless(record.entries == node.entries, FaultKind::Directory, || {
             format!("its name count is {}, but should be {}", record.entries, node.entries)
@@ -198,18 +198,19 @@ fn check_sizes(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) -> u6
     if used > node.mapped && faults.may_lack(|id| key::map(id, 0)) {
         lost = used - node.mapped;
         let what = format!(
-            "{lost} of its {used} bytes of data cannot be read: the records of their places are lost"
+            "{lost} of its {} of data cannot be read: the records of their places are lost",
+            count(used, "byte")
         );
         faults.add(FaultKind::Lost, what);
     } else if used < node.mapped && faults.has_inexact_map() {
         let what = format!(
-            "places of its data are lost: it says that {used} bytes of data are stored for it, but there are {}",
+            "places of its data are lost: its count of used bytes is {used}, but should be {}",
             node.mapped
         );
         faults.add(FaultKind::Lost, what);
     } else {
         faults.unless(used == node.mapped, FaultKind::Used, || {
-            format!("it says that {used} bytes of data are stored for it, but there are {}", node.mapped)
+            format!("its count of used bytes is {used}, but should be {}", node.mapped)
         });
     }
     if record.file_type != FileType::Regular {
@@ -219,17 +220,20 @@ fn check_sizes(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) -> u6
     let (number, bytes) = (record.xattrs, u64::from(record.xattr_bytes));
     let lacks_xattrs = number > node.xattrs.0 && faults.may_lack(|id| key::xattr(id, b""));
     faults.unless(!lacks_xattrs, FaultKind::Lost, || {
-        format!("it has lost {} of its {number} extended attributes", number - node.xattrs.0)
+        let all = count(number.into(), "extended attribute");
+        format!("it has lost {} of its {all}", number - node.xattrs.0)
     });
     faults.unless(lacks_xattrs || (number, bytes) == node.xattrs, FaultKind::Inode, || {
         format!(
-            "its extended attribute count is {number} ({bytes} bytes), but should be {} ({} bytes)",
-            node.xattrs.0, node.xattrs.1
+            "its extended attribute count is {number} ({}), but should be {} ({})",
+            count(bytes, "byte"),
+            node.xattrs.0,
+            count(node.xattrs.1, "byte")
         )
     });
     let has_size = matches!(record.file_type, FileType::Regular | FileType::Symlink);
     faults.unless(has_size || size == 0, FaultKind::Inode, || {
-        format!("it is neither file nor symbolic link, but has a size of {size} bytes")
+        format!("it is neither file nor symbolic link, but has a size of {}", count(size, "byte"))
     });
     let ordered = record
         .pending_truncations
@@ -237,7 +241,8 @@ fn check_sizes(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) -> u6
         .all(|pair| pair[0].from < pair[1].from && pair[0].count < pair[1].count);
     let counted = record.pending_truncations.last().is_none_or(|cut| cut.count <= record.truncations);
     faults.unless(ordered && counted, FaultKind::Inode, || {
-        format!("its list of {} pending truncations contradicts itself", record.pending_truncations.len())
+        let pending = count(record.pending_truncations.len() as u64, "pending truncation");
+        format!("its list of {pending} contradicts itself")
     });
     lost
 }
@@ -255,7 +260,8 @@ fn check_target(faults: &mut Faults<'_>, view: &View, record: &InodeRecord) -> R
     let usable = !target.is_empty() && target.len() <= SYMLINK_BYTES_MAX && !target.contains(&0);
     faults.unless(usable, FaultKind::Symlink, || "no client can use the symbolic link's target".to_owned());
     faults.unless(target.len() as u64 == record.size, FaultKind::Symlink, || {
-        format!("the symbolic link's target has {} bytes, but it says {}", target.len(), record.size)
+        let length = count(target.len() as u64, "byte");
+        format!("the symbolic link's target has {length}, but it says {}", record.size)
     });
     Ok(())
 }
@@ -275,7 +281,8 @@ pub(super) fn count_xattrs(view: &View, tree: &mut Tree, findings: &mut Findings
     })?;
     for (ino, number) in strays {
         if view.get(&key::reap(view.volume.object(ino)))?.is_none() && !may_be_lost(view, ino) {
-            let what = format!("there are {number} extended attributes of inode {ino}, which does not exist");
+            let found = count(number.into(), "extended attribute");
+            let what = format!("inode {ino}, which does not exist, has {found}");
             findings.add(FaultKind::Inode, None, what);
         }
     }

@@ -7,6 +7,7 @@ use super::tree::Tree;
 use super::view::View;
 use super::{FaultKind, Summary};
 use crate::api::ids::{ExtentId, Ino, ObjectId};
+use crate::count::count;
 use crate::encoding::key;
 use crate::encoding::key::Table;
 use crate::encoding::record::{ExtentMapping, InodeRecord, Source};
@@ -137,7 +138,8 @@ pub(super) fn check_index_maps(
         }
         let Some(file) = &mut file else { return };
         if !matches!(mapping.record.source, Source::Extent { .. } | Source::Lost) {
-            let what = format!("its map in the index holds {} bytes of data inline, or a hole", value.len());
+            let held = count(value.len() as u64, "byte");
+            let what = format!("its map in the index holds {held} of data inline, or a hole");
             findings.add(FaultKind::Map, Some(ino), what);
         }
         refer(uses, view.volume.object(ino), &mapping, 1);
@@ -170,8 +172,9 @@ fn report_lost_data(lost: &BTreeMap<Ino, (u64, u64)>, findings: &mut Findings, s
     for (ino, (bytes, first)) in lost {
         summary.lost_bytes = summary.lost_bytes.saturating_add(*bytes);
         let what = format!(
-            "{bytes} bytes of its data, the first at byte {first}, are lost: reads of them fail until they are written \
-             again; some of them may have been a hole"
+            "it has lost {} of data, the first at byte {first}: reads there fail until it is written again; a part of \
+             it may have been a hole",
+            count(*bytes, "byte")
         );
         findings.add(FaultKind::Data, Some(*ino), what);
     }

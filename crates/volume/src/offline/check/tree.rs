@@ -8,6 +8,7 @@ use super::{FaultKind, Summary};
 use crate::api::attributes::FileType;
 use crate::api::ids::{Cookie, Ino};
 use crate::api::trees::TreeState;
+use crate::count::count;
 use crate::encoding::key;
 use crate::encoding::key::Table;
 use crate::encoding::record::{CookieRecord, InodeRecord, TreeRecord};
@@ -109,9 +110,8 @@ impl Tree {
             summary.lost_objects += 1;
             let what = match node.file_type {
                 Some(FileType::Directory) => format!(
-                    "the record of this directory (inode {ino}) is lost, with its owner, mode and times; the {} names in \
-                     it are not",
-                    node.entries
+                    "the record of this directory (inode {ino}) is lost, with its owner, mode and times; it still has {}",
+                    count(node.entries, "name")
                 ),
                 _ => format!(
                     "the record of this object (inode {ino}) is lost, with its owner, mode, times and size; its data may \

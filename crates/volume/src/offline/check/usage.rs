@@ -8,6 +8,7 @@ use super::inodes::Totals;
 use super::view::View;
 use crate::api::ids::VolumeNumber;
 use crate::api::quotas::QuotaKind;
+use crate::count::count;
 use crate::encoding::entry::UsageDelta;
 use crate::encoding::key;
 use crate::encoding::key::Table;
@@ -55,11 +56,17 @@ pub(super) fn check_usage(
                 (QuotaKind::Group, id) => format!("group {id}"),
             };
             let what = format!(
-                "the usage counter of {whose} says {} bytes in {} objects, but there are {} bytes in {}",
-                counted.bytes, counted.inodes, found.bytes, found.inodes
+                "the usage counter of {whose} says {}, but should say {}",
+                usage(&counted),
+                usage(&found)
             );
             findings.add(FaultKind::Usage, None, what);
         }
     }
     Ok(())
+}
+
+/// Describes what a counter says.
+fn usage(counter: &UsageRecord) -> String {
+    format!("{} in {}", count(counter.bytes, "byte"), count(counter.inodes, "object"))
 }

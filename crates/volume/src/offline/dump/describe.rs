@@ -2,6 +2,7 @@
 
 use super::{Line, Value};
 use crate::api::quotas::QuotaKind;
+use crate::count::count;
 use crate::encoding::codec::Malformed;
 use crate::encoding::key;
 use crate::encoding::key::Table;
@@ -76,7 +77,7 @@ pub(super) fn describe_value(table: Table, value: &[u8]) -> Result<String, Malfo
         Table::Map => {
             let piece = ExtentMapping::decode(value)?;
             let place = match &piece.source {
-                Source::Inline(data) => format!("inline, {} bytes", data.len()),
+                Source::Inline(data) => format!("inline, {}", count(data.len() as u64, "byte")),
                 Source::Extent { id, offset } => format!("extent {id} from byte {offset}"),
                 Source::Hole => "hole".to_owned(),
                 Source::Lost => "lost".to_owned(),
@@ -95,7 +96,10 @@ pub(super) fn describe_value(table: Table, value: &[u8]) -> Result<String, Malfo
             format!("seq {} time {} answer {}", reply.seq, reply.time.nanos(), bytes(&reply.answer))
         }
         Table::State => bytes(value),
-        Table::Xattr => format!("{} bytes: {}", decode_xattr(value)?.len(), bytes(decode_xattr(value)?)),
+        Table::Xattr => {
+            let value = decode_xattr(value)?;
+            format!("{}: {}", count(value.len() as u64, "byte"), bytes(value))
+        }
         _ => describe(table, value)?,
     })
 }

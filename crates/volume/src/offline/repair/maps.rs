@@ -7,6 +7,7 @@ use super::pass::{Pass, each};
 use super::records::correct_truncations;
 use crate::api::attributes::FileType;
 use crate::api::ids::{Ino, ObjectId, VolumeNumber};
+use crate::count::count;
 use crate::encoding::key;
 use crate::encoding::key::{Key, Table};
 use crate::encoding::record::{ExtentMapping, InodeRecord, Source};
@@ -116,7 +117,7 @@ impl Pass<'_, '_> {
 
     fn finish_map(&mut self, map: &Map) {
         if map.lost_bytes > 0 {
-            let what = format!("{} bytes of its data are lost: reads of them fail", map.lost_bytes);
+            let what = format!("it has lost {} of data: reads there fail", count(map.lost_bytes, "byte"));
             self.changes.list(FaultKind::Data, map.ino, what);
             self.changes.tally.lost_bytes = self.changes.tally.lost_bytes.saturating_add(map.lost_bytes);
         }

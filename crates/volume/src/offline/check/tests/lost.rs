@@ -219,7 +219,7 @@ const WORDS: [&str; 7] = [
     FINDS,
     "with its owner, mode, times and size",
     "bytes of data cannot be read: the records of their places are lost",
-    "the records of their extents are lost",
+    "the records of its extents are lost",
 ];
 
 /// Returns which of [`WORDS`] a check says, each about something with a path.

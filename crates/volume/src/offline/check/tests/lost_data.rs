@@ -45,7 +45,7 @@ fn lost_data_is_reported_and_reads_of_it_fail() {
     let said = planter.expect(&[(
         FaultKind::Data,
         Some("/d/f"),
-        "54464 bytes of its data, the first at byte 65536, are lost",
+        "it has lost 54464 bytes of data, the first at byte 65536: ",
     )]);
     assert_eq!(said.summary.lost_bytes, LOST.end - LOST.start);
     let mut world = World::open(planter.media);

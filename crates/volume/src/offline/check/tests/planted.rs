@@ -68,7 +68,7 @@ fn names_of_missing_inodes_or_wrong_types_are_reported() {
         (
             FaultKind::Usage,
             None,
-            "counter of the volume says 200000 bytes in 5 objects, but there are 200000 bytes in 4",
+            "counter of the volume says 200000 bytes in 5 objects, but should say 200000 bytes in 4 objects",
         ),
         (FaultKind::Usage, None, "user 0"),
         (FaultKind::Usage, None, "group 0"),
@@ -213,7 +213,7 @@ fn uncounted_and_unowned_extended_attributes_are_reported() {
     )]);
     let planter = Planter::new();
     planter.put(&key::xattr(FIRST.object(Ino(77)), b"name"), Some(b"value"));
-    planter.expect(&[(FaultKind::Inode, None, "1 extended attributes of inode 77, which does not exist")]);
+    planter.expect(&[(FaultKind::Inode, None, "inode 77, which does not exist, has 1 extended attribute")]);
     // Attributes that are waiting to be freed are no fault.
     planter.put(&key::reap(FIRST.object(Ino(77))), Some(&[]));
     assert_clean(&planter.media);
@@ -227,7 +227,7 @@ fn overlapping_and_overlong_maps_are_reported() {
     planter.put_mapping(planter.file, 1000, 0, Source::Extent { id, offset: 0 });
     planter.expect(&[
         (FaultKind::Map, Some("/d/f"), "overlaps the mapping before it"),
-        (FaultKind::Used, Some("/d/f"), "200000 bytes of data are stored for it, but there are 201000"),
+        (FaultKind::Used, Some("/d/f"), "its count of used bytes is 200000, but should be 201000"),
         (FaultKind::Extent, Some("/d/f"), references),
     ]);
     planter.put(&key::map(FIRST.object(planter.file), 1000), None);
@@ -311,7 +311,7 @@ fn missing_segments_and_wrong_live_bytes_are_reported() {
     );
     planter.media.delete_blob(SegmentId(500)).unwrap();
     planter.media.delete_blob(extent.segment).unwrap();
-    planter.expect(&[(FaultKind::Segment, Some("/d/f"), "200000 bytes of data lie in segment")]);
+    planter.expect(&[(FaultKind::Segment, Some("/d/f"), "200000 bytes of data should be in segment")]);
 }
 
 #[test]
@@ -338,8 +338,12 @@ fn wrong_usage_is_reported() {
     planter.put(&key::usage(FIRST, 0, 0), Some(&UsageRecord { bytes: 1, inodes: 5 }.encode()));
     planter.put(&key::usage(FIRST, 2, 1000), Some(&UsageRecord { bytes: 0, inodes: 2 }.encode()));
     planter.expect(&[
-        (FaultKind::Usage, None, "the volume says 1 bytes in 5 objects, but there are 200000 bytes in 5"),
-        (FaultKind::Usage, None, "user 1000 says 0 bytes in 2 objects, but there are 0 bytes in 0"),
+        (
+            FaultKind::Usage,
+            None,
+            "the volume says 1 byte in 5 objects, but should say 200000 bytes in 5 objects",
+        ),
+        (FaultKind::Usage, None, "user 1000 says 0 bytes in 2 objects, but should say 0 bytes in 0 objects"),
     ]);
 }
 
@@ -404,7 +408,7 @@ fn a_damaged_journal_is_a_fault_and_a_torn_one_is_not() {
     let torn = assert_clean(&media);
     assert_eq!(torn.summary.journal_cut_bytes, 4096);
     assert!(
-        torn.notes.iter().any(|note| note.contains("tore the end of the journal: 4096 bytes")),
+        torn.notes.iter().any(|note| note.contains("the next start discards 4096 bytes of changes")),
         "{torn:#?}"
     );
     assert_eq!(torn.summary.journal_entries + 1, batches.summary.journal_entries);

@@ -264,12 +264,12 @@ fn data_that_no_extent_holds_is_lost_and_everything_else_is_counted_anew() {
     planter.put(&key::extent(ExtentId(900)), Some(&planter.extent().1.encode()));
     planter.put(&key::segment(SegmentId(90)), Some(&SegmentRecord { capacity: 4096, live: 5 }.encode()));
     let repaired = mend(&planter.media);
-    lists(&repaired, Some("/d/f"), "131072 bytes of its data are lost");
+    lists(&repaired, Some("/d/f"), "it has lost 131072 bytes of data");
     assert_eq!(repaired.tally.extents_freed, 1);
     planter.expect(&[(
         FaultKind::Data,
         Some("/d/f"),
-        "131072 bytes of its data, the first at byte 0, are lost",
+        "it has lost 131072 bytes of data, the first at byte 0: ",
     )]);
     assert!(!mend(&planter.media).is_replaced);
     let mut world = World::open(planter.media);
@@ -289,7 +289,7 @@ fn a_missing_segment_costs_the_data_in_it() {
     planter.expect(&[(
         FaultKind::Data,
         Some("/d/f"),
-        "200000 bytes of its data, the first at byte 0, are lost",
+        "it has lost 200000 bytes of data, the first at byte 0: ",
     )]);
     let mut world = World::open(planter.media);
     world.write(planter.file, 0, &[6; 200_000], crate::api::results::Stability::FileSync).unwrap();
@@ -330,7 +330,7 @@ fn records_that_make_no_sense_are_dropped() {
     planter.expect(&[(
         FaultKind::Data,
         Some("/d/f"),
-        "131072 bytes of its data, the first at byte 0, are lost",
+        "it has lost 131072 bytes of data, the first at byte 0: ",
     )]);
     let record = inode(&planter, planter.file);
     assert_eq!((record.mode, record.size, record.uid), (0o600, 200_000, 0));

@@ -135,8 +135,7 @@ fn repaired(seed: u64, when: When, tally: &mut Tally) {
         }
     };
     let said = report(&media);
-    let is_lost_data =
-        |what: &str| what.contains("are lost: reads of them fail until they are written again");
+    let is_lost_data = |what: &str| what.contains("reads there fail until it is written again");
     for fault in &said.faults {
         assert!(
             fault.kind == FaultKind::Data && is_lost_data(&fault.what),

@@ -51,11 +51,11 @@ fn lost_data_that_was_cut_off_does_not_make_a_file_grow() {
         planter.put(&key, None);
     }
     let repaired = mend(&planter.media);
-    lists(&repaired, Some("/d/f"), "100000 bytes of its data are lost");
+    lists(&repaired, Some("/d/f"), "it has lost 100000 bytes of data");
     let record = inode(&planter, planter.file);
     assert_eq!((record.size, record.mapped_end, record.used), (LEFT, LEFT, LEFT));
     assert_eq!(mapped(&planter), [(0, LEFT)]);
-    planter.expect(&[(FaultKind::Data, Some("/d/f"), "100000 bytes of its data")]);
+    planter.expect(&[(FaultKind::Data, Some("/d/f"), "it has lost 100000 bytes of data")]);
     assert!(!mend(&planter.media).is_replaced);
 }
 
@@ -104,7 +104,11 @@ fn data_is_not_readable_if_it_may_have_been_cut_off() {
     let planter = truncated();
     lose(&planter, &[key::inode(FIRST.object(planter.file)), key::reap(FIRST.object(planter.file))]);
     mend(&planter.media);
-    planter.expect(&[(FaultKind::Data, Some("/d/f"), "200000 bytes of its data, the first at byte 0")]);
+    planter.expect(&[(
+        FaultKind::Data,
+        Some("/d/f"),
+        "it has lost 200000 bytes of data, the first at byte 0",
+    )]);
     assert!(World::open(planter.media).read(planter.file).is_err());
     // If no truncation of it can be pending, its data is what it was.
     let planter = Planter::new();
