@@ -460,10 +460,7 @@ fn load_or_rebuild(media: &dyn Media, cache_bytes: usize) -> Result<(Index, Snap
             }
         },
         Err(error @ IndexError::Corrupt(_)) => {
-            let salvage = Salvage::open(media.index(), cache_bytes).map_err(|also| match also {
-                IndexError::Corrupt(_) => beyond_repair(&error),
-                other => other.into(),
-            })?;
+            let salvage = Salvage::open(media.index(), cache_bytes).map_err(unreadable)?;
             (Err(error.into()), salvage)
         }
         Err(error) => return Err(error.into()),
@@ -490,6 +487,31 @@ fn load_or_rebuild(media: &dyn Media, cache_bytes: usize) -> Result<(Index, Snap
     }
 }
 
+/// Returns why nothing of an index can be read.
+pub(crate) fn unreadable(error: IndexError) -> OpenError {
+    OpenError(match error {
+        IndexError::Corrupt(what) => {
+            format!(
+                "nothing in the index can be read: {what}; restore the pool from a backup (docs/damage.md)"
+            )
+        }
+        // Media say what to do.
+        error => format!("the index cannot be read: {error}"),
+    })
+}
+
+/// Returns why a pool cannot be opened whose index holds no record about it.
+pub(crate) fn unfinished() -> OpenError {
+    OpenError("the index holds no volume: its creation was interrupted; create it again".to_owned())
+}
+
+/// Returns why a pool cannot be opened that has lost a record about a volume.
+pub(crate) fn volume_lost() -> OpenError {
+    let lost = "it has lost a record about a volume, with the key of its file handles";
+    beyond_repair(&IndexError::Corrupt(lost.to_owned()))
+}
+
+/// Returns why a pool cannot be opened of whose index something can be read.
 fn beyond_repair(error: &IndexError) -> OpenError {
     OpenError(format!(
         "the index cannot be used: {error}; `holdfast check` finds what is lost, and `holdfast dump --files` \

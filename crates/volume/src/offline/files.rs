@@ -70,13 +70,14 @@ pub struct Files {
     problems: Vec<String>,
 }
 
-/// Returns the names of the volumes of users in a pool that were not deleted, as far as they can be read, by their numbers.
-/// Reads the journal and few blocks of the index.
+/// Returns the names of the volumes of users in a pool that were not deleted, by their numbers. Reads the journal and few blocks
+/// of the index.
 ///
 /// # Errors
-/// Nothing can be read: the index is missing, or its root is damaged.
+/// Nothing can be read, or a record about a volume is lost.
 pub fn volume_names(media: &dyn Media) -> Result<Vec<String>, OpenError> {
     let mut view = View::open(media)?;
+    view.require_volumes()?;
     view.replay(media.log().as_ref(), &mut Findings::new(0), &mut Summary::default());
     Ok(view.volumes.into_values().filter(is_shown).map(|record| record.name).collect())
 }

@@ -18,13 +18,13 @@ use crate::encoding::record::{
 };
 use crate::segments::SegmentInfo;
 use crate::segments::space::EXTENT_OVERHEAD_BYTES;
-use crate::tables::index::{Index, IndexError, Snapshot};
+use crate::tables::index::{Index, Snapshot};
 use crate::tables::memtable::Memtable;
 use crate::tables::usage::VolumeUsage;
 use crate::transaction::apply;
 
 use super::salvage::{SegmentUse, Tables};
-use super::{OpenError, beyond_repair, read_meta};
+use super::{OpenError, read_meta, unfinished, volume_lost};
 
 /// Facts about the whole volume from the index and the journal, gathered while it is opened.
 pub(super) struct Loaded {
@@ -65,9 +65,7 @@ impl Loaded {
     /// The record about the pool is missing or damaged, or the index cannot be read at all.
     pub(super) fn from_index(index: &mut Index) -> Result<(Loaded, Snapshot), OpenError> {
         let mut tables = Tables::new(index)?;
-        let meta = tables.get(&key::meta())?.ok_or_else(|| {
-            OpenError("the index holds no volume: its creation was interrupted; create it again".to_owned())
-        })?;
+        let meta = tables.get(&key::meta())?.ok_or_else(unfinished)?;
         let meta = read_meta(&meta)?;
         let mut loaded = Loaded {
             memtable: Memtable::new(Layer(1)),
@@ -103,11 +101,7 @@ impl Loaded {
             volumes.insert(number, VolumeRecord::decode(value)?);
             Ok(ControlFlow::Continue(()))
         })?;
-        if read.is_whole() {
-            return Ok(());
-        }
-        let lost = "it has lost a record about a volume, with the key of its file handles";
-        Err(beyond_repair(&IndexError::Corrupt(lost.to_owned())))
+        if read.is_whole() { Ok(()) } else { Err(volume_lost()) }
     }
 
     /// Loads what remains to be freed of removed files.

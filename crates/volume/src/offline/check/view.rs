@@ -16,7 +16,7 @@ use crate::encoding::key::{FIRST, Key, POOL, Table};
 use crate::encoding::record::{MetaRecord, VolumeRecord};
 use crate::journal::Ring;
 use crate::media::{Media, RandomFile};
-use crate::open::{OpenError, read_meta};
+use crate::open::{OpenError, read_meta, unfinished, unreadable, volume_lost};
 use crate::tables::index::{CheckedFile, Index, IndexError, LostRanges, Salvaged, Walker, lost_ranges};
 use crate::tables::memtable::Memtable;
 use crate::transaction::apply;
@@ -62,9 +62,6 @@ impl Lost {
     }
 }
 
-/// What to do if nothing of an index can be read.
-const RESTORE: &str = "restore the pool from a backup";
-
 /// Greater than all keys: members are counted from zero.
 const AFTER_ALL_KEYS: &[u8] = &[0xff; 5];
 
@@ -91,22 +88,15 @@ impl View {
     }
 
     pub(super) fn open_caching(media: &dyn Media, cache_bytes: usize) -> Result<View, OpenError> {
-        let unreadable =
-            |error: std::io::Error| OpenError(format!("the index cannot be read: {error}; {RESTORE}"));
         // Opening the file gives back what a crash left; here that stays in memory.
-        let copy = CopyOnWrite::new(media.index()).map_err(unreadable)?;
-        let file = CheckedFile::open(Arc::new(copy)).map_err(unreadable)?;
-        let refused =
-            |error: IndexError| OpenError(format!("the index cannot be opened: {error}; {RESTORE}"));
-        let recorded = lost_ranges(&file, cache_bytes).map_err(refused)?;
-        let index = Walker::open(file, cache_bytes).map_err(refused)?;
+        let copy = CopyOnWrite::new(media.index()).map_err(|error| unreadable(error.into()))?;
+        let file = CheckedFile::open(Arc::new(copy)).map_err(|error| unreadable(error.into()))?;
+        let recorded = lost_ranges(&file, cache_bytes).map_err(unreadable)?;
+        let index = Walker::open(file, cache_bytes).map_err(unreadable)?;
         let meta = match index.get(&key::meta()) {
             Err(IndexError::Corrupt(_)) => None,
-            Err(error) => return Err(refused(error)),
-            Ok(None) => {
-                let what = "the index holds no volume: its creation was interrupted; create it again";
-                return Err(OpenError(what.to_owned()));
-            }
+            Err(error) => return Err(unreadable(error)),
+            Ok(None) => return Err(unfinished()),
             Ok(Some(meta)) => Some(read_meta(&meta)?),
         };
         let lost = recorded.iter().map(|range| Lost::recorded(&range.from, &range.to)).collect();
@@ -119,6 +109,24 @@ impl View {
             ControlFlow::Continue(())
         });
         Ok(View { index, recorded, lost, recent: BTreeMap::new(), meta, volumes, volume: FIRST })
+    }
+
+    /// Refuses an index that lacks records about volumes, as opening the pool does.
+    ///
+    /// # Errors
+    /// It lacks one, or cannot be read.
+    pub(crate) fn require_volumes(&self) -> Result<(), OpenError> {
+        let (from, to) = key::table_range(POOL, Table::Volume);
+        let mut is_whole = !self.has_lost(&from, &to);
+        let read = self.index.scan(&from, &to, &mut |_, value| {
+            is_whole &= VolumeRecord::decode(value).is_ok();
+            ControlFlow::Continue(())
+        });
+        match read {
+            Ok(()) if is_whole => Ok(()),
+            Ok(()) | Err(IndexError::Corrupt(_)) => Err(volume_lost()),
+            Err(error) => Err(unreadable(error)),
+        }
     }
 
     /// Reads the whole index once, and visits each record that can be read. From then on, scans pass over what is

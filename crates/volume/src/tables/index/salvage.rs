@@ -55,6 +55,7 @@ impl Salvage {
     pub fn open(file: Arc<dyn RandomFile>, cache_bytes: usize) -> Result<Salvage, IndexError> {
         let file = CheckedFile::open(file)?;
         let lost = lost_ranges(&file, cache_bytes)?;
+        Walker::open(file.clone(), cache_bytes)?;
         Ok(Salvage { file, lost, cache_bytes })
     }
 

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::world::{World, report};
+use super::world::{OPTIONS, World, report};
 use crate::api::attributes::FileType;
 use crate::api::ids::Ino;
 use crate::api::results::Stability;
+use crate::api::time::Time;
 use crate::media::Media;
 use crate::media::memory::{MemoryMedia, Random};
 use crate::offline::check::{CheckOptions, FaultKind, check};
-use crate::offline::files::{Files, Part};
+use crate::offline::files::{self, Files, Part};
+use crate::pool::Pool;
 
 /// Bytes of a block of the index, and where the first lies in its file.
 const BLOCK: usize = 4096;
@@ -242,7 +244,14 @@ fn an_index_without_header_needs_a_backup() {
     media.index_file().flip(100, 1);
     assert!(report(&media).is_clean(), "the copy of the header is used");
     media.index_file().flip(6144 + 100, 1);
-    let error = check(&(media as Arc<dyn Media>), &CheckOptions::default()).unwrap_err();
-    let error = error.to_string();
-    assert!(error.contains("cannot be read") && error.contains("from a backup"), "{error}");
+    let media = media as Arc<dyn Media>;
+    let said = [
+        check(&media, &CheckOptions::default()).unwrap_err(),
+        files::volume_names(media.as_ref()).unwrap_err(),
+        Pool::open(Arc::clone(&media), &OPTIONS, Time::EPOCH).err().unwrap(),
+    ];
+    for error in said.map(|error| error.to_string()) {
+        assert!(error.starts_with("nothing in the index can be read: "), "{error}");
+        assert!(error.ends_with("; restore the pool from a backup (docs/damage.md)"), "{error}");
+    }
 }
