@@ -224,6 +224,32 @@ fn what_no_volume_can_have_is_refused() {
     server.stop();
 }
 
+#[test]
+fn what_no_quota_can_have_is_refused() {
+    let scratch = Scratch::new();
+    let (server, address, _) = start(&scratch, "");
+    let token = succeed(&["token", "create", text(&scratch.path("data")), "ci", "--role", "operator"]);
+    let grace = "\"grace\": {\"bytes_seconds\": 60, \"inodes_seconds\": 60}";
+    for (fields, sentence) in [
+        ("\"bytes\": {\"hard\": 18446744073709551615}", "18446744073709551615 bytes cannot be a limit"),
+        ("\"inodes\": {\"soft\": 18446744073709551615}", "18446744073709551615 inodes cannot be a limit"),
+        ("\"bytes\": {\"soft\": 2, \"hard\": 1}", "above the hard one"),
+        (&format!("\"bytes\": {{\"hard\": 5}}, {grace}"), "omit the id"),
+    ] {
+        let json = format!("{{\"kind\": \"user\", \"id\": 1001, {fields}}}");
+        let (status, refused) = send(address, "PATCH /v1/volumes/main/quotas", &json, token.trim());
+        let said = refused["detail"].as_str().unwrap_or_default();
+        assert!(status == 422 && said.contains(sentence), "{json}: {refused}");
+    }
+    let (_, reply) = ask(address, "GET /v1/volumes/main/quotas?kind=user&id=1001", token.trim());
+    let kept = content(&reply);
+    assert_eq!(kept["quotas"][0]["bytes"]["hard"], Value::Null, "no part of a change was made: {kept}");
+    let largest = "{\"kind\": \"user\", \"id\": 1001, \"bytes\": {\"hard\": 18446744073709551614}}";
+    let (status, set) = send(address, "PATCH /v1/volumes/main/quotas", largest, token.trim());
+    assert_eq!((status, set["bytes"]["hard"].as_u64()), (200, Some(u64::MAX - 1)), "{set}");
+    server.stop();
+}
+
 /// Sends JSON, and returns the status and the JSON of the reply.
 fn send(address: SocketAddr, request: &str, json: &str, token: &str) -> (u16, Value) {
     let (status, reply) =

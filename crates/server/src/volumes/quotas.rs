@@ -16,6 +16,9 @@ use crate::error::{Error, ErrorKind};
 use super::root::check_id;
 use super::{failed, with_room};
 
+/// The largest limit: on media, the number above it stands for none.
+const LIMIT_MAX: u64 = u64::MAX - 1;
+
 /// What a quota is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -140,9 +143,17 @@ impl Limit {
     }
 
     fn of_engine(self) -> quota::Limit {
-        // On media, the largest number stands for none.
-        let some = |limit: Option<u64>| limit.filter(|limit| *limit != u64::MAX);
-        quota::Limit { soft: some(self.soft), hard: some(self.hard) }
+        quota::Limit { soft: self.soft, hard: self.hard }
+    }
+
+    /// Refuses a number that would be kept as no limit.
+    fn check(self, what: &str) -> Result<(), Error> {
+        match self.soft.max(self.hard) {
+            Some(limit) if limit > LIMIT_MAX => Err(Error::usage(format!(
+                "{limit} {what} cannot be a limit: the largest is {LIMIT_MAX}; write `none` for no limit, in JSON null"
+            ))),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -172,6 +183,9 @@ fn owner_of(kind: QuotaKind, id: Option<u64>) -> Result<Owner, Error> {
 /// The change makes no sense, or the pool takes no changes.
 pub fn set_quota(volume: &Volume, change: &QuotaChange) -> Result<Vec<Durability>, Error> {
     let owner = owner_of(change.kind, change.id)?;
+    if change.grace.is_some() && change.id.is_some() {
+        return Err(Error::usage("grace periods are those of all quotas of a kind: omit the id"));
+    }
     let mut after = Vec::new();
     if change.reset || change.bytes.is_some() || change.inodes.is_some() {
         let limits = changed_limits(volume, owner, change)?;
@@ -180,9 +194,6 @@ pub fn set_quota(volume: &Volume, change: &QuotaChange) -> Result<Vec<Durability
         );
     }
     if let Some(grace) = change.grace {
-        if change.id.is_some() {
-            return Err(Error::usage("grace periods are those of all quotas of a kind: omit the id"));
-        }
         let seconds = Duration::from_secs;
         let grace = Grace { bytes: seconds(grace.bytes_seconds), inodes: seconds(grace.inodes_seconds) };
         let kind = change.kind.of_engine();
@@ -199,6 +210,9 @@ pub fn set_quota(volume: &Volume, change: &QuotaChange) -> Result<Vec<Durability
 
 /// Returns the limits that an owner is to have; none for those of all others.
 fn changed_limits(volume: &Volume, owner: Owner, change: &QuotaChange) -> Result<Option<Limits>, Error> {
+    for (what, limit) in [("bytes", change.bytes), ("inodes", change.inodes)] {
+        limit.unwrap_or_default().check(what)?;
+    }
     let quota = volume.quota(owner).map_err(|error| cannot(volume, error))?;
     let before = if change.reset || quota.is_default { Limits::default() } else { quota.limits };
     let new = |limit: Option<Limit>, before| limit.map_or(before, Limit::of_engine);
