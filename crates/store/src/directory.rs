@@ -428,6 +428,8 @@ fn build(
         if error.kind() != io::ErrorKind::AlreadyExists {
             return Error::io("create the journal directory", &journal, &error);
         }
+        // It is not this pool's, so it is not removed with it.
+        let _ = fs::remove_file(fresh.join(names::JOURNAL_LOCATION));
         let sentence = format!(
             "{} exists and may hold another pool's journal; choose another directory for the journal, or remove it",
             journal.display()

@@ -202,6 +202,18 @@ fn a_pool_that_is_gone_for_good_can_be_replaced() {
 }
 
 #[test]
+fn a_directory_that_is_in_the_way_of_a_journal_stays() {
+    let scratch = Scratch::new();
+    let elsewhere = scratch.path().join("fast");
+    fs::create_dir_all(elsewhere.join("main")).unwrap();
+    let directory = Directory::open_or_create(&scratch.path().join("data")).unwrap();
+    let new = NewPool { journal: Some(&elsewhere), ..new("main") };
+    assert_eq!(directory.create(&new, nothing).unwrap_err().kind(), ErrorKind::Journal);
+    assert!(elsewhere.join("main").exists());
+    assert!(names_in(&directory.root().join(POOLS)).unwrap().is_empty());
+}
+
+#[test]
 fn an_external_journal_is_recorded_and_can_be_moved() {
     let scratch = Scratch::new();
     let (fast, moved) = (scratch.path().join("fast"), scratch.path().join("moved"));
