@@ -301,6 +301,40 @@ fn a_pool_that_is_missing_or_damaged_hides_no_other() {
     }
 }
 
+/// Whether a log names the place where files of a deleted pool may be.
+fn says_what_is_left(log: &str, place: &std::path::Path) -> bool {
+    log.contains("remove them by hand") && log.contains(text(place))
+}
+
+#[test]
+fn a_deletion_that_cannot_reach_the_files_of_a_pool_names_their_place() {
+    let scratch = Scratch::new();
+    let (data, elsewhere) = (scratch.path("data"), scratch.path("disk"));
+    let directory = text(&data);
+    std::fs::create_dir(&elsewhere).unwrap();
+    succeed(&["volume", "create", directory, "main", "--journal-size", "16 MiB"]);
+    let create = ["pool", "create", directory, "--json", "--journal-size", "16 MiB"];
+    let made = json(&[&create[..], &["fast", "--path", text(&elsewhere)]].concat());
+    // A deletion that was interrupted, and whose disk is away when the data directory is next opened.
+    let pools = data.join("pools");
+    std::fs::remove_file(pools.join(".pool-fast")).unwrap();
+    let unfinished = format!(".deleted-fast.{}", made["id"].as_str().unwrap());
+    std::fs::rename(pools.join("fast"), pools.join(&unfinished)).unwrap();
+    std::fs::rename(&elsewhere, scratch.path("away")).unwrap();
+    let listed = run(&["pool", "list", directory]);
+    let said = String::from_utf8(listed.stderr).unwrap();
+    assert!(listed.status.success() && says_what_is_left(&said, &elsewhere.join("fast")), "{said}");
+    assert!(!pools.join(unfinished).is_symlink());
+
+    // A journal elsewhere.
+    let journals = scratch.path("journals");
+    succeed(&[&create[..], &["logged", "--journal", text(&journals)]].concat());
+    std::fs::rename(&journals, scratch.path("journals-away")).unwrap();
+    let deleted = run(&["pool", "delete", directory, "logged", "--with-volumes", "--yes"]);
+    let said = String::from_utf8(deleted.stderr).unwrap();
+    assert!(deleted.status.success() && says_what_is_left(&said, &journals.join("logged")), "{said}");
+}
+
 #[test]
 fn an_interrupted_creation_of_a_pool_elsewhere_can_be_repeated() {
     let scratch = Scratch::new();

@@ -34,12 +34,11 @@ pub(super) fn list(root: &Path) -> Result<Vec<String>, Error> {
 /// Removes an unfinished or deleted pool, which may be elsewhere.
 pub(super) fn sweep(path: &Path) -> Result<(), Error> {
     let Ok(place) = fs::read_link(path) else { return remove_pool(path) };
-    if id_at(&place).is_some_and(|id| id_of(path) == Some(id)) {
-        remove_pool(&place)?;
-    } else {
-        // Without a `format`, an interrupted creation or deletion leaves an empty directory. Anything else belongs to another
-        // pool.
-        let _ = fs::remove_dir(&place);
+    match Format::read(&place.join(names::FORMAT)) {
+        Ok(format) if id_of(path) == Some(format.id) => remove_pool(&place)?,
+        // Another pool's.
+        Ok(_) => {}
+        Err(_) => remove_empty(&place),
     }
     fs::remove_file(path)
         .and_then(|()| sync_directory(parent(path)))
@@ -52,8 +51,20 @@ fn id_of(path: &Path) -> Option<u64> {
     u64::from_str_radix(id, 16).ok()
 }
 
-fn id_at(place: &Path) -> Option<u64> {
-    Format::read(&place.join(names::FORMAT)).ok().map(|format| format.id)
+/// Removes an empty directory elsewhere, as an interrupted creation or deletion leaves it. Nothing tells whose files are in any
+/// other one.
+fn remove_empty(place: &Path) {
+    if fs::remove_dir(place).is_err() {
+        warn_of_files(place);
+    }
+}
+
+/// Says that a directory may hold files of a pool that is gone.
+pub(super) fn warn_of_files(place: &Path) {
+    tracing::warn!(
+        place = %place.display(),
+        "files of a deleted or unfinished pool may be left: they cannot be reached, or told from others; remove them by hand"
+    );
 }
 
 /// Removes the directory of a pool. A journal that is elsewhere goes first, since the pool's files name its place.
@@ -61,13 +72,14 @@ fn remove_pool(path: &Path) -> Result<(), Error> {
     if let (Ok(Some(journal)), Ok(format)) =
         (journal::recorded(path), Format::read(&path.join(names::FORMAT)))
     {
-        let ours =
-            fs::read_to_string(journal.join(log::OWNER)).is_ok_and(|owner| owner == format.journal_owner());
-        if ours {
-            remove_tree(&journal).map_err(|error| Error::io("delete the journal in", &journal, &error))?;
-        } else {
-            // If creation stopped before the owner was written, the directory is empty and is removed. Else it stays.
-            let _ = fs::remove_dir(&journal);
+        match fs::read_to_string(journal.join(log::OWNER)) {
+            Ok(owner) if owner == format.journal_owner() => {
+                remove_tree(&journal)
+                    .map_err(|error| Error::io("delete the journal in", &journal, &error))?;
+            }
+            // Another pool's.
+            Ok(_) => {}
+            Err(_) => remove_empty(&journal),
         }
     }
     remove_all_but_format(path)
