@@ -186,6 +186,26 @@ impl Data {
         }
     }
 
+    /// Whether a pool is missing: it exists, but none of its files can be found.
+    #[must_use]
+    pub fn is_missing(&self, name: &str) -> bool {
+        match &self.place {
+            Place::Directory(directory) => directory.is_missing(name),
+            Place::Namespace(_) => false,
+        }
+    }
+
+    /// Deletes a pool that is missing: its files, wherever they are, stay.
+    ///
+    /// # Errors
+    /// It is not missing, or what names it cannot be removed.
+    pub fn delete_missing(&self, name: &str) -> Result<(), Error> {
+        match &self.place {
+            Place::Directory(directory) => Ok(directory.delete_missing(name)?),
+            Place::Namespace(_) => self.delete(name),
+        }
+    }
+
     /// Returns until when answers may leave, if another machine could take the pools over without this one's doing.
     pub(crate) fn hold(&self) -> Option<Hold> {
         match &self.place {

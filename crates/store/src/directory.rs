@@ -212,13 +212,48 @@ impl Directory {
         let id = Format::read(&path.join(names::FORMAT))?.id;
         let _lease = Lease::take(&path.join(names::LOCK), &format!("the pool {name:?}"))?;
         // A crash before the directory is renamed leaves the pool, and the next start notes it again.
-        let known = known_file(&self.root, name);
-        fs::remove_file(&known)
-            .and_then(|()| sync_directory(parent(&known)))
-            .map_err(|error| Error::io("remove", &known, &error))?;
+        self.unnote_pool(name)?;
         let gone = self.pool_path(&remains::name(DELETED, name, id));
         rename(&path, &gone).map_err(|error| Error::io("delete", &path, &error))?;
         remains::sweep(&gone)
+    }
+
+    /// Whether a pool is missing: it exists, but its directory has none of its files.
+    pub fn is_missing(&self, name: &str) -> bool {
+        check_name(name).is_ok() && is_missing(&self.root, name)
+    }
+
+    /// Deletes a pool that is missing. Only what names it here is removed: its files, wherever they are, stay.
+    pub fn delete_missing(&self, name: &str) -> Result<(), Error> {
+        check_name(name)?;
+        if !is_missing(&self.root, name) {
+            let path = self.existing(name)?;
+            let sentence = format!("the pool {name:?} is not missing: {} has files of it", path.display());
+            return Err(Error::new(ErrorKind::Exists, sentence));
+        }
+        let path = self.pool_path(name);
+        let elsewhere = fs::read_link(&path).ok();
+        // A directory here is the mount point of a file system that is not mounted, or not the pool's.
+        let place = elsewhere.clone().or_else(|| path.exists().then(|| path.clone()));
+        // The pool exists until it is no longer known, so a crash before that leaves it missing.
+        if elsewhere.is_some() {
+            fs::remove_file(&path).map_err(|error| Error::io("remove", &path, &error))?;
+        } else {
+            let _ = fs::remove_dir(&path);
+        }
+        self.unnote_pool(name)?;
+        if let Some(place) = place {
+            remains::warn_of_files(&place);
+        }
+        Ok(())
+    }
+
+    /// Removes what says that a pool exists.
+    fn unnote_pool(&self, name: &str) -> Result<(), Error> {
+        let known = known_file(&self.root, name);
+        fs::remove_file(&known)
+            .and_then(|()| sync_directory(parent(&known)))
+            .map_err(|error| Error::io("remove", &known, &error))
     }
 
     fn existing(&self, name: &str) -> Result<PathBuf, Error> {
@@ -353,18 +388,24 @@ fn known_file(root: &Path, name: &str) -> PathBuf {
     root.join(POOLS).join(format!("{KNOWN}{name}"))
 }
 
-/// Refuses a pool that is known but whose directory has none of its files.
+/// Whether a pool is known but its directory has none of its files.
+fn is_missing(root: &Path, name: &str) -> bool {
+    !is_pool(&root.join(POOLS).join(name)) && known_file(root, name).exists()
+}
+
 fn check_not_missing(root: &Path, name: &str) -> Result<(), Error> {
-    let path = root.join(POOLS).join(name);
-    let known = known_file(root, name);
-    if is_pool(&path) || !known.exists() {
+    if !is_missing(root, name) {
         return Ok(());
     }
+    let path = root.join(POOLS).join(name);
+    let place = match fs::read_link(&path) {
+        Ok(elsewhere) => format!("{}, a link to {},", path.display(), elsewhere.display()),
+        Err(_) => path.display().to_string(),
+    };
     let sentence = format!(
-        "the pool {name:?} is missing: {} has none of its files; mount the file system that holds it, or restore it; \
-         if it is gone for good, remove {}",
-        path.display(),
-        known.display()
+        "the pool {name:?} is missing: {place} has none of its files; mount the file system that holds it, or restore it; \
+         if it is gone for good, delete it with `holdfast pool delete {} {name} --with-volumes`",
+        root.display()
     );
     Err(Error::new(ErrorKind::NotFound, sentence))
 }

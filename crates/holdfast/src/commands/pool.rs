@@ -62,7 +62,7 @@ enum Action {
     Delete {
         #[command(flatten)]
         pool: Deleted,
-        /// Delete it even if it has volumes, with all their data
+        /// Delete it even if it has volumes, with all their data, or if it is missing or cannot be opened
         #[arg(long)]
         with_volumes: bool,
     },
@@ -113,6 +113,10 @@ fn delete(pool: &Deleted, with_volumes: bool) -> Result<(), Error> {
     let Named { data, name, .. } = &pool.named;
     check_unserved(data)?;
     let directory = Data::open(data)?;
+    if with_volumes && directory.is_missing(name) {
+        return delete_missing(pool, &directory);
+    }
+    // Says what to do about one that is missing.
     pools::describe(data, name)?;
     let volumes = volumes::in_pool(&directory, name);
     let holds = match &volumes {
@@ -121,13 +125,20 @@ fn delete(pool: &Deleted, with_volumes: bool) -> Result<(), Error> {
         Err(error) => format!("all its volumes, which cannot be listed ({error})"),
     };
     if !with_volumes && !matches!(&volumes, Ok(volumes) if volumes.is_empty()) {
-        let kind = volumes.err().map_or(ErrorKind::Usage, |error| error.kind);
-        let sentence = format!(
-            "deleting the pool {name:?} destroys {holds}; delete the volumes first, or confirm with --with-volumes --yes"
-        );
+        let kind = volumes.as_ref().err().map_or(ErrorKind::Usage, |error| error.kind);
+        let first = if volumes.is_ok() { "delete the volumes first, or " } else { "" };
+        let sentence =
+            format!("deleting the pool {name:?} destroys {holds}; {first}confirm with --with-volumes --yes");
         return Err(Error { kind, sentence });
     }
     pool.run("pool", || Ok(holds), || directory.delete(name))
+}
+
+/// Deletes a pool of which no files are found, whose volumes nobody can name.
+fn delete_missing(pool: &Deleted, directory: &Data) -> Result<(), Error> {
+    let holds = "all its volumes, which cannot be listed since it is missing; its files stay where they are, and the \
+                 configuration must not export its volumes any more";
+    pool.run("pool", || Ok(holds.to_owned()), || directory.delete_missing(&pool.named.name))
 }
 
 /// Describes a volume by its name and what it holds.

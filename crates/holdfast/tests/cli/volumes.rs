@@ -275,7 +275,10 @@ fn a_pool_without_volumes_is_deleted_and_a_damaged_one_only_if_its_volumes_may_g
 
     std::fs::write(data.join("pools/default/index"), b"no index").unwrap();
     let refused = fail(&["pool", "delete", directory, "default", "--yes"], 1);
-    assert!(refused.contains("cannot open") && refused.contains("--with-volumes"), "{refused}");
+    assert!(
+        refused.contains("cannot open") && refused.contains("; confirm with --with-volumes"),
+        "{refused}"
+    );
     succeed(&["pool", "delete", directory, "default", "--with-volumes", "--yes"]);
     assert!(!data.join("pools/default").exists());
 }
@@ -299,6 +302,42 @@ fn a_pool_that_is_missing_or_damaged_hides_no_other() {
         assert!(err.contains("does not describe a pool") && err.contains("\"third\" is missing"), "{err}");
         assert_eq!(output.status.code(), Some(1), "{err}");
     }
+}
+
+#[test]
+fn a_pool_that_is_missing_is_deleted_if_its_volumes_may_go() {
+    let scratch = Scratch::new();
+    let (data, elsewhere) = (scratch.path("data"), scratch.path("disk"));
+    let directory = text(&data);
+    std::fs::create_dir(&elsewhere).unwrap();
+    succeed(&["volume", "create", directory, "main", "--journal-size", "16 MiB"]);
+    let create =
+        ["pool", "create", directory, "fast", "--journal-size", "16 MiB", "--path", text(&elsewhere)];
+    succeed(&create);
+    std::fs::rename(&elsewhere, scratch.path("away")).unwrap();
+
+    let command = format!("`holdfast pool delete {directory} fast --with-volumes`");
+    for refused in [
+        &["pool", "delete", directory, "fast", "--yes"][..],
+        &["pool", "show", directory, "fast"],
+        &["volume", "list", directory],
+        &create,
+    ] {
+        let sentence = fail(refused, 1);
+        assert!(sentence.contains("\"fast\" is missing") && sentence.ends_with(&command), "{sentence}");
+    }
+    let refused = fail(&["pool", "delete", directory, "fast", "--with-volumes"], 2);
+    assert!(
+        refused.contains("which cannot be listed") && refused.ends_with("confirm with --yes"),
+        "{refused}"
+    );
+    let deleted = run(&["pool", "delete", directory, "fast", "--with-volumes", "--yes"]);
+    let said = String::from_utf8(deleted.stderr).unwrap();
+    assert!(deleted.status.success() && says_what_is_left(&said, &elsewhere.join("fast")), "{said}");
+    assert_eq!(json(&["volume", "list", directory, "--json"]).as_array().unwrap().len(), 1);
+    std::fs::rename(scratch.path("away"), &elsewhere).unwrap();
+    assert!(elsewhere.join("fast/format").exists());
+    assert!(fail(&create, 1).contains("choose another directory, or remove it"));
 }
 
 /// Whether a log names the place where files of a deleted pool may be.

@@ -191,14 +191,54 @@ fn a_pool_that_is_gone_for_good_can_be_replaced() {
     let disk = disk(&scratch);
     let (directory, pool) = beside(&scratch, "data", 1, &disk);
     directory.create(&pool, nothing).unwrap();
+    assert!(!directory.is_missing("fast"));
+    assert_eq!(directory.delete_missing("fast").unwrap_err().kind(), ErrorKind::Exists);
     fs::remove_dir_all(disk.join("fast")).unwrap();
-    let error = directory.create(&pool, nothing).unwrap_err();
-    let mark = directory.root().join(POOLS).join(".pool-fast");
-    assert!(error.to_string().ends_with(&format!("remove {}", mark.display())), "{error}");
-    fs::remove_file(mark).unwrap();
+    let error = directory.create(&pool, nothing).unwrap_err().to_string();
+    let link = directory.root().join("pools/fast");
+    let place = format!("{}, a link to {}, has none", link.display(), disk.join("fast").display());
+    assert!(error.contains(&place), "{error}");
+    let command = format!("`holdfast pool delete {} fast --with-volumes`", directory.root().display());
+    assert!(error.ends_with(&command), "{error}");
+    assert!(directory.is_missing("fast"));
+    directory.delete_missing("fast").unwrap();
+    assert!(names_in(&directory.root().join(POOLS)).unwrap().is_empty());
     directory.create(&new("fast"), nothing).unwrap();
     drop(directory.open_pool("fast", None).unwrap());
     directory.delete("fast").unwrap();
+}
+
+#[test]
+fn the_files_of_a_pool_that_is_deleted_while_missing_stay() {
+    let scratch = Scratch::new();
+    let disk = disk(&scratch);
+    let (directory, pool) = beside(&scratch, "data", 1, &disk);
+    directory.create(&pool, nothing).unwrap();
+    // A file system that is not mounted.
+    let away = scratch.path().join("away");
+    fs::rename(&disk, &away).unwrap();
+    directory.delete_missing("fast").unwrap();
+    assert_eq!(directory.delete_missing("fast").unwrap_err().kind(), ErrorKind::NotFound);
+    fs::rename(&away, &disk).unwrap();
+    assert!(directory.pools().unwrap().is_empty() && !directory.is_missing("fast"));
+    assert!(disk.join("fast/format").exists());
+    assert_eq!(directory.create(&pool, nothing).unwrap_err().kind(), ErrorKind::Exists);
+}
+
+#[test]
+fn an_interrupted_deletion_of_a_missing_pool_leaves_it_missing() {
+    let scratch = Scratch::new();
+    let disk = disk(&scratch);
+    let (directory, pool) = beside(&scratch, "data", 1, &disk);
+    directory.create(&pool, nothing).unwrap();
+    fs::remove_dir_all(&disk).unwrap();
+    fs::remove_file(directory.root().join("pools/fast")).unwrap();
+    let root = directory.root().to_owned();
+    drop(directory);
+    let directory = Directory::open(&root).unwrap();
+    assert!(directory.is_missing("fast"));
+    directory.delete_missing("fast").unwrap();
+    assert!(names_in(&root.join(POOLS)).unwrap().is_empty());
 }
 
 #[test]
@@ -294,7 +334,7 @@ fn a_volume_whose_directory_is_empty_or_gone_is_missed() {
 
     fs::remove_dir_all(&pool).unwrap();
     assert_eq!(directory.delete("data").unwrap_err().kind(), ErrorKind::NotFound);
-    fs::remove_file(root.join("pools/.pool-data")).unwrap();
+    directory.delete_missing("data").unwrap();
     assert_eq!(list(&root).unwrap(), ["main"]);
     directory.create(&new("data"), nothing).unwrap();
     directory.delete("data").unwrap();
