@@ -121,7 +121,11 @@ fn delete(pool: &Deleted, with_volumes: bool) -> Result<(), Error> {
     let volumes = volumes::in_pool(&directory, name);
     let holds = match &volumes {
         Ok(volumes) if volumes.is_empty() => "its journal; it has no volumes".to_owned(),
-        Ok(volumes) => format!("its volumes {}", volumes.iter().map(contents).collect::<Vec<_>>().join(", ")),
+        Ok(volumes) => {
+            let its = if volumes.len() == 1 { "its volume" } else { "its volumes" };
+            let volumes: Vec<String> = volumes.iter().map(contents).collect();
+            format!("{its} {}", names::list(&volumes, VOLUMES_SHOWN_MAX))
+        }
         Err(error) => format!("all its volumes, which cannot be listed ({error})"),
     };
     if !with_volumes && !matches!(&volumes, Ok(volumes) if volumes.is_empty()) {
