@@ -1,7 +1,7 @@
 //! Names in sentences: a few of however many there are, and the one that was probably meant.
 
 /// Most names that an error lists.
-const LISTED_MAX: usize = 10;
+pub(crate) const LISTED_MAX: usize = 10;
 
 /// Lists names, separated by commas: the first `most`, and how many more there are.
 #[must_use]

@@ -12,7 +12,8 @@ use volume::{CreateOptions, Options, Pool, Volume, VolumeOptions};
 use crate::clock::now;
 use crate::config::size::Size;
 use crate::data::{self, Data, Opened};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
+use crate::names;
 
 pub(crate) use info::volume_names;
 pub use info::{PoolInfo, describe, list, read};
@@ -31,6 +32,18 @@ pub struct OpenPool {
     pub name: Arc<str>,
     /// The pool.
     pub pool: Arc<Pool>,
+}
+
+/// Returns the pool with this name.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn find<'p>(pools: &'p [OpenPool], name: &str) -> Result<&'p OpenPool, Error> {
+    pools.iter().find(|open| *open.name == *name).ok_or_else(|| {
+        let names: Vec<&str> = pools.iter().map(|open| &*open.name).collect();
+        let sentence = format!("there is no pool {name:?}{}", names::others(&names, name));
+        Error { kind: ErrorKind::NotFound, sentence }
+    })
 }
 
 /// Returns the volumes of all pools.

@@ -17,6 +17,7 @@ use crate::clock::now;
 use crate::config::size::Size;
 use crate::error::{Error, ErrorKind};
 use crate::names;
+use crate::pools;
 use crate::pools::{FIRST_POOL, OpenPool, random, volumes_of};
 
 pub use octal::parse_mode;
@@ -334,15 +335,14 @@ pub(crate) fn wait_durable(pool: &Pool, wanted: Durability) -> Result<(), Error>
 }
 
 fn pool_for<'p>(pools: &'p [OpenPool], name: Option<&str>) -> Result<&'p OpenPool, Error> {
-    let named = |name: &str| pools.iter().find(|open| *open.name == *name);
     match (name, pools) {
-        (Some(name), _) => named(name).ok_or_else(|| Error {
-            kind: ErrorKind::NotFound,
-            sentence: format!("there is no pool {name:?}: `holdfast pool list` shows all of them"),
-        }),
+        (Some(name), _) => pools::find(pools, name),
         (None, [only]) => Ok(only),
-        (None, _) => named(FIRST_POOL)
-            .ok_or_else(|| Error::usage("there are several pools: name the one to create the volume in")),
+        (None, _) => pools::find(pools, FIRST_POOL).map_err(|_| {
+            let names: Vec<&str> = pools.iter().map(|open| &*open.name).collect();
+            let names = names::list(&names, names::LISTED_MAX);
+            Error::usage(format!("there are several pools: name the one to create the volume in, of {names}"))
+        }),
     }
 }
 
