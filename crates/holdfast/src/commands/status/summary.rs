@@ -129,7 +129,9 @@ fn wrong(look: &Look, now: Duration) -> Vec<String> {
             wrong.push(format!("the volume {name} is nearly full: {} free", bytes(free)));
         }
     }
-    let warns = |event: &&Event| event.level != "INFO" && age(event, now) < RECENT;
+    // A rejected configuration is named as long as it is one.
+    let warns =
+        |event: &&Event| event.level != "INFO" && event.kind != "reload_failed" && age(event, now) < RECENT;
     let shown = look.events.iter().rev().filter(warns).take(EVENTS_SHOWN_MAX);
     wrong.extend(shown.map(|event| {
         let fields = event.fields.iter().map(|(name, value)| match value.as_str() {
@@ -245,6 +247,19 @@ mod tests {
         let sentence =
             "the configuration file was rejected, so earlier exports are in force: no volume \"home\"";
         assert_eq!(wrong_of(&found), [sentence]);
+    }
+
+    #[test]
+    fn a_rejected_configuration_is_named_once_until_another_is_accepted() {
+        let event = json!({
+            "number": 1, "milliseconds": 100_000_000, "level": "ERROR", "kind": "reload_failed",
+            "message": "the exports in force stay", "fields": { "error": "no volume \"home\"" },
+        });
+        let mut found = look(500 << 30, json!([event]));
+        let now = Duration::from_secs(100_000);
+        assert!(wrong(&found, now).is_empty());
+        found.status.reload_failed = Some("no volume \"home\"".to_owned());
+        assert_eq!(wrong(&found, now).len(), 1);
     }
 
     #[test]
