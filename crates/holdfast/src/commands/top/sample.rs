@@ -105,13 +105,17 @@ fn objects_since(earlier: &[HotObject], later: &[HotObject], seconds: f64) -> Ve
     let key = |object: &HotObject| (object.volume.clone(), object.inode);
     let before: HashMap<(String, u64), &HotObject> =
         earlier.iter().map(|object| (key(object), object)).collect();
+    // A list with room for more names all that were counted. Otherwise times tell, but not exactly: the server may count before its
+    // first reply arrives.
+    let are_all_listed = earlier.len() < OBJECTS_MOST;
+    let is_new = |object: &HotObject| {
+        are_all_listed || Duration::from_millis(object.counted_milliseconds).as_secs_f64() <= seconds
+    };
     let since = |object: &HotObject| {
         let is_continued = |before: &&&HotObject| before.counts.calls <= object.counts.calls;
         let counts = match before.get(&key(object)).filter(is_continued) {
             Some(before) => object.counts.with(&before.counts, u64::saturating_sub),
-            None if Duration::from_millis(object.counted_milliseconds).as_secs_f64() <= seconds => {
-                object.counts
-            }
+            None if is_new(object) => object.counts,
             None => ObjectCounts::default(),
         };
         HotObject { counts, ..object.clone() }
@@ -209,22 +213,24 @@ mod tests {
             let (volume, kind, path) = ("main".to_owned(), "file".to_owned(), None);
             HotObject { volume, inode, kind, path, counted_milliseconds, counts }
         };
-        let earlier = [object(1, 10, 60_000), object(2, 10, 60_000), object(3, 10, 60_000)];
+        let mut earlier = vec![object(1, 10, 60_000), object(2, 10, 60_000), object(3, 10, 60_000)];
         let later = [
             object(1, 14, 62_000),
             object(2, 10, 62_000),
             // It left the server's sketch and came back.
             object(3, 4, 1000),
             object(4, 5, 500),
-            // It was counted before, but not listed.
             object(5, 40, 8000),
         ];
-        let found = objects_since(&earlier, &later, 2.0);
-        let found: Vec<_> = found
-            .iter()
-            .map(|object| (object.inode, object.counts.calls, object.counts.read_bytes))
-            .collect();
-        assert_eq!(found, [(1, 4, 40), (3, 4, 40), (4, 5, 50)]);
+        let found = |earlier: &[HotObject]| -> Vec<_> {
+            let found = objects_since(earlier, &later, 2.0);
+            found.iter().map(|object| (object.inode, object.counts.calls, object.counts.read_bytes)).collect()
+        };
+        // The reply to the first request came late.
+        assert_eq!(found(&earlier), [(1, 4, 40), (3, 4, 40), (4, 5, 50), (5, 40, 400)]);
+        earlier.extend((100..).map(|inode| object(inode, 1, 60_000)).take(OBJECTS_MOST));
+        // The last one may have been counted before, but not listed.
+        assert_eq!(found(&earlier), [(1, 4, 40), (3, 4, 40), (4, 5, 50)]);
     }
 
     #[test]
