@@ -9,6 +9,7 @@ use crate::commands::{
     bench, check, cluster, completions, config, dump, man, node, pool, qos, quota, serve, status, token, top,
     tree, volume,
 };
+use crate::report::count;
 
 /// Follows the help of every command.
 const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure, faults found, or files not copied whole; 2 the command line or the configuration \
@@ -64,9 +65,12 @@ pub(crate) enum Command {
 pub(crate) fn with_tip(mut error: Error, arguments: impl Iterator<Item = OsString>) -> Error {
     let words: Vec<String> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
     let mut pairs = words.iter().zip(words.iter().skip(1));
-    let watched = pairs.find(|(option, value)| *option == "--watch" && value.parse::<u64>().is_ok());
-    if let (ErrorKind::UnknownArgument, Some((option, seconds))) = (error.kind(), watched) {
-        let tip = format!("to repeat every {seconds} seconds, write '{option}={seconds}'");
+    let watched = pairs.find_map(|(option, value)| {
+        let seconds: u64 = value.parse().ok()?;
+        (*option == "--watch").then_some(seconds)
+    });
+    if let (ErrorKind::UnknownArgument, Some(seconds)) = (error.kind(), watched) {
+        let tip = format!("to repeat every {}, write '--watch={seconds}'", count(seconds, "second"));
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
