@@ -321,8 +321,14 @@ impl Namespace {
     ) -> Result<(), Error> {
         let name = new.name;
         check_parameters(new)?;
-        if self.formats()?.contains_key(name) {
+        let formats = self.formats()?;
+        if formats.contains_key(name) {
             let text = format!("there is a pool {name:?} already; choose another name, or delete it first");
+            return Err(Error::new(ErrorKind::Exists, text));
+        }
+        // Its objects would have the same names, and go with what remains of this one after a crash.
+        if let Some((other, _)) = formats.iter().find(|(_, format)| format.id == new.id) {
+            let text = format!("the pool {other:?} is the same pool; delete it first");
             return Err(Error::new(ErrorKind::Exists, text));
         }
         let format = Format {
