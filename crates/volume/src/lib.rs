@@ -37,7 +37,7 @@ pub use api::{attributes, handle, ids, quotas as quota, request, results, state,
 pub use background::Progress;
 pub use count::count;
 pub use encoding::{codec, entry, key, record};
-pub use offline::{check, dump, files, repair};
+pub use offline::{check, copy, dump, files, repair};
 pub use open::{CreateOptions, OpenError, VolumeOptions};
 pub use options::Options;
 pub use pool::Pool;

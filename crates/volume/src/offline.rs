@@ -1,7 +1,8 @@
-//! Tools for a volume that is not being served: checking, repairing, and getting out what it holds.
+//! Tools for a volume that is not being served: checking, repairing, copying, and getting out what it holds.
 
 pub mod check;
 mod contents;
+pub mod copy;
 pub mod dump;
 pub mod files;
 pub mod repair;
