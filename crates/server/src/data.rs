@@ -252,6 +252,20 @@ fn local_of(location: &Location) -> PathBuf {
     above.join(location.file_name())
 }
 
+/// Returns whether both names are those of the same directory or namespace.
+pub(crate) fn are_same(one: &Path, other: &Path) -> Result<bool, Error> {
+    Ok(match (Location::parse(one)?, Location::parse(other)?) {
+        // Users and pools of new data may differ.
+        (Some(one), Some(other)) => (one.pool, one.namespace) == (other.pool, other.namespace),
+        (None, None) => {
+            // What does not exist yet is not where something is.
+            let (one, other) = (one.canonicalize(), other.canonicalize());
+            one.is_ok_and(|one| other.is_ok_and(|other| one == other))
+        }
+        _ => false,
+    })
+}
+
 /// Returns the size of the journal of a new pool at `root`, unless another is chosen; `default` in a directory.
 #[must_use]
 pub fn journal_bytes(root: &Path, default: u64) -> u64 {

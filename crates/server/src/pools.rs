@@ -19,6 +19,7 @@ pub(crate) use info::volume_names;
 pub use info::{PoolInfo, describe, list, read};
 pub use repair::repair;
 
+pub mod copy;
 mod info;
 mod repair;
 
