@@ -29,7 +29,7 @@ pub(crate) enum Command {
     Serve(serve::Serve),
     /// Create, list, show, rename, change and delete volumes, even while a server runs
     Volume(volume::Volume),
-    /// Create, list, show and delete pools, which hold volumes
+    /// Create, list, show, copy and delete pools, which hold volumes
     Pool(pool::Pool),
     /// Limit what users, groups, trees and volumes use, and show their use, even while a server runs
     Quota(quota::Quota),

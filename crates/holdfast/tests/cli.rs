@@ -25,6 +25,8 @@ mod log;
 #[cfg(target_os = "linux")]
 #[path = "cli/memory.rs"]
 mod memory;
+#[path = "cli/pool_copy.rs"]
+mod pool_copy;
 #[path = "cli/qos.rs"]
 mod qos;
 #[path = "cli/quotas.rs"]

@@ -1,5 +1,5 @@
-//! `holdfast pool`: creates, lists, shows and deletes pools. If a server runs on the data directory, the command asks it what
-//! its pools hold; pools are created and deleted only while none runs.
+//! `holdfast pool`: creates, lists, shows, copies and deletes pools. If a server runs on the data directory, the command asks it what
+//! its pools hold; pools are created, copied and deleted only while none runs.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,6 +17,8 @@ use server::volumes::{self, Unserved};
 
 use super::named::{All, Deleted, Named, with_warnings};
 use crate::report::{Align, Outcome, as_json, columns, count, print_either, table};
+
+mod copy;
 
 const CREATE_EXAMPLES: &str = "A pool has a journal, an index and data files of its own, so that pools on different devices do not wait for each \
 other. It begins with one volume; `holdfast volume create --pool` makes others.
@@ -58,6 +60,9 @@ enum Action {
     List(All),
     /// Show a pool
     Show(Named),
+    /// Copy a pool to another data directory or a Ceph cluster, and verify the copy; no server may be running on either
+    #[command(after_help = copy::EXAMPLES)]
+    Copy(copy::Copy),
     /// Delete a pool; no server may be running on the data directory
     Delete {
         #[command(flatten)]
@@ -69,10 +74,10 @@ enum Action {
 }
 
 pub(crate) fn run(pool: &Pool) -> Outcome {
-    with_warnings(|| act(&pool.action)).map(|()| ExitCode::SUCCESS)
+    with_warnings(|| act(&pool.action))
 }
 
-fn act(action: &Action) -> Result<(), Error> {
+fn act(action: &Action) -> Outcome {
     match action {
         Action::Create { pool: Named { data, name, json }, volume, path, journal, journal_size } => {
             check_unserved(data)?;
@@ -100,12 +105,13 @@ fn act(action: &Action) -> Result<(), Error> {
         Action::List(All { data, json }) => {
             let (pools, faults) = list(data)?;
             print_either(*json, &as_json(&pools), || lines(&pools));
-            return all_of(faults).map_or(Ok(()), Err);
+            return all_of(faults).map_or(Ok(ExitCode::SUCCESS), Err);
         }
         Action::Show(Named { data, name, json }) => show(&find(data, name)?, *json),
+        Action::Copy(arguments) => return copy::run(arguments),
         Action::Delete { pool, with_volumes } => delete(pool, *with_volumes)?,
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Deletes a pool; one with volumes only if that was confirmed.
