@@ -1,10 +1,12 @@
 //! Whole pools on objects in memory: one owner after another, while the earlier ones go on.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use fastrand::Rng;
 use volume::attributes::SetAttributes;
 use volume::check::{CheckOptions, check};
+use volume::copy::Source;
 use volume::ids::{Ino, PoolId, VolumeId};
 use volume::media::{Media, Tenure};
 use volume::request::{Access, Credentials, Journaled, Request};
@@ -187,6 +189,53 @@ fn a_pool_is_removed_without_a_trace() {
     take(&objects, 3);
     place(&objects, 3).remove().unwrap();
     assert_eq!(objects.names(""), Vec::<String>::new());
+}
+
+/// Copies a pool to these objects.
+fn copy_to(objects: &Arc<MemoryObjects>, source: &Source) -> Result<(), String> {
+    let place = place(objects, 1);
+    let created = place.create().and_then(|()| RadosMedia::open(&place));
+    let media = created.map_err(|error| error.to_string())?;
+    let copied = source.copy_to(&media, &mut |_, _| ControlFlow::Continue(()));
+    copied.map_err(|error| error.0)
+}
+
+#[test]
+fn a_copy_that_ends_at_any_change_is_removed_without_a_trace_and_a_whole_one_is_the_same_pool() {
+    let objects = new_pool();
+    let owner = Owner::new(&objects, 2);
+    let files = ["one", "two", "three"].map(|name| (name, name.repeat(100_000).into_bytes()));
+    for (name, content) in &files {
+        assert!(owner.write(name, content));
+        if *name == "two" {
+            owner.background();
+        }
+    }
+    drop(owner);
+    let source = Source::open(take(&objects, 3)).unwrap();
+    assert!(source.segments() > 0 && source.summary().journal_entries > 0);
+    for left in 0.. {
+        let copy = MemoryObjects::new();
+        copy.set_changes_left(Some(left));
+        let copied = copy_to(&copy, &source);
+        copy.set_changes_left(None);
+        let Err(error) = copied else {
+            let copied = Owner::new(&copy, 2);
+            for (name, content) in &files {
+                assert!(copied.read(name) == *content, "{name}");
+            }
+            assert!(left > 30, "{left}");
+            break;
+        };
+        assert!(error.contains("killed"), "{error}");
+        // As a namespace does with a pool that is incomplete.
+        let next = place(&copy, 2);
+        seal(&next.owned, NAMES, next.journal_objects).unwrap();
+        next.remove().unwrap();
+        assert_eq!(copy.names(""), Vec::<String>::new(), "after {left} changes");
+    }
+    let report = check(&(take(&objects, 4) as Arc<dyn Media>), &CheckOptions::default()).unwrap();
+    assert!(report.is_clean(), "{:#?}", report.faults);
 }
 
 #[test]
