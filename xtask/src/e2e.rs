@@ -72,7 +72,7 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   bench         `holdfast bench` against nfs-ganesha, and a comparison of both; no operation may fail
   volumes       volumes come, change and go beside two guests and libnfs, also while the server is killed
   pair          two machines with a floating address: one dies, stops or is cut off, its server dies, the group is moved
-  rados         on a Ceph cluster: kill -9, a takeover from a stopped server, an OSD that hangs, a full pool
+  rados         on a Ceph cluster: kill -9, copies of a pool, a takeover from a stopped server, an OSD that hangs, a full pool
   drbd          two machines that mirror a disk with DRBD; the one that serves is killed
   traps         what goes wrong with stock clients when an address moves, each provoked on purpose
   pair-guests   two fresh machines with systemd, made a pair by the steps of docs/cluster.md: lost, fenced, given back

@@ -1,4 +1,5 @@
-//! A server on a Ceph cluster of its own: it is killed, stopped while another takes its pools over, an OSD hangs, the pool fills.
+//! A server on a Ceph cluster of its own: it is killed, its pool is copied, it is stopped while another takes its pools over, an OSD
+//! hangs, the pool fills.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,6 +17,7 @@ use crate::process::{self, random_bytes, root};
 
 use node::{Caller, Node};
 
+mod copies;
 mod node;
 
 /// Files written before each fault.
@@ -43,6 +45,7 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     model.verify(&mut node.caller()?)?;
     node.stop()?;
     check(&ceph)?;
+    copies::copy(&ceph, &model)?;
 
     let takeover = take_over(&ceph, &mut model)?;
     let mut node = Node::start(&ceph, "b")?;
@@ -143,6 +146,10 @@ impl Model {
             }
         }
         Ok(())
+    }
+
+    fn content(&self, name: &str) -> Result<&Vec<u8>, String> {
+        self.files.get(name).ok_or_else(|| format!("{name} was not written"))
     }
 
     fn verify(&self, caller: &mut Caller) -> Result<(), String> {

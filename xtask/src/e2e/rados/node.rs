@@ -32,6 +32,7 @@ const MISSING: u32 = 2;
 pub(super) struct Node<'c> {
     ceph: &'c Ceph,
     local: &'static str,
+    data: String,
     address: SocketAddr,
     child: Child,
 }
@@ -39,9 +40,14 @@ pub(super) struct Node<'c> {
 impl<'c> Node<'c> {
     /// Starts a server as on the machine `local`, and waits for its first reply.
     pub(super) fn start(ceph: &'c Ceph, local: &'static str) -> Result<Node<'c>, String> {
+        Node::start_at(ceph, local, DATA)
+    }
+
+    /// The same with the pools at `data`.
+    pub(super) fn start_at(ceph: &'c Ceph, local: &'static str, data: &str) -> Result<Node<'c>, String> {
         let address = process::free_address()?;
-        let child = spawn(ceph, local, address)?;
-        let mut node = Node { ceph, local, address, child };
+        let child = spawn(ceph, local, data, address)?;
+        let mut node = Node { ceph, local, data: data.to_owned(), address, child };
         node.await_reply()?;
         Ok(node)
     }
@@ -64,7 +70,7 @@ impl<'c> Node<'c> {
     pub(super) fn kill_and_restart(&mut self) -> Result<Duration, String> {
         process::stop(&mut self.child);
         let start = Instant::now();
-        self.child = spawn(self.ceph, self.local, self.address)?;
+        self.child = spawn(self.ceph, self.local, &self.data, self.address)?;
         self.await_reply()?;
         Ok(start.elapsed())
     }
@@ -110,7 +116,7 @@ impl Drop for Node<'_> {
     }
 }
 
-fn spawn(ceph: &Ceph, local: &str, address: SocketAddr) -> Result<Child, String> {
+fn spawn(ceph: &Ceph, local: &str, data: &str, address: SocketAddr) -> Result<Child, String> {
     let path = ceph.folder.with_file_name(format!("log-{local}"));
     let log = File::options().create(true).append(true).open(&path).map_err(process::at(&path))?;
     let again = log.try_clone().map_err(process::at(&path))?;
@@ -118,7 +124,7 @@ fn spawn(ceph: &Ceph, local: &str, address: SocketAddr) -> Result<Child, String>
     // The server is killed when this process ends.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]).arg(server.get_program());
-    command.args(["serve", DATA, "--journal-size", "32 MiB", "--listen", &address.to_string()]);
+    command.args(["serve", data, "--journal-size", "32 MiB", "--listen", &address.to_string()]);
     command.envs(server.get_envs().filter_map(|(name, value)| Some((name, value?))));
     process::start(command.stdout(log).stderr(again))
 }
@@ -159,6 +165,12 @@ impl Caller {
 
     /// Returns the content of a file.
     pub(super) fn get(&mut self, name: &str) -> Result<Vec<u8>, String> {
+        let file = self.find(name)?;
+        self.read(&file)
+    }
+
+    /// Returns the handle of a file.
+    pub(super) fn find(&mut self, name: &str) -> Result<Vec<u8>, String> {
         let root = self.root.clone();
         let found = self.connection.ask(Procedure::Lookup, &[OK, MISSING], |arguments| {
             arguments.opaque(&root).opaque(name.as_bytes());
@@ -166,12 +178,16 @@ impl Caller {
         if found.status()? == MISSING {
             return Err(format!("{name} is missing"));
         }
-        let file = found.handle(4)?;
+        found.handle(4)
+    }
+
+    /// Returns the content of the file with this handle.
+    pub(super) fn read(&mut self, file: &[u8]) -> Result<Vec<u8>, String> {
         let mut content = Vec::new();
         loop {
             let read = self.connection.ask(Procedure::Read, &[OK], |arguments| {
                 let length = u32::try_from(TRANSFER).expect("a part is small");
-                arguments.opaque(&file).long(content.len() as u64).word(length);
+                arguments.opaque(file).long(content.len() as u64).word(length);
             })?;
             let (part, is_last) = read.data()?;
             content.extend_from_slice(part);
