@@ -1,7 +1,8 @@
 //! The limits of the protocol servers, with their reasons.
 
-/// Mounts that DUMP remembers. The list only informs, so those of the origin that has the most give way. Their paths take at most 1 MiB.
-pub const MOUNTS_MAX: usize = 1024;
+/// Mounts that DUMP remembers. The list only informs, so those of the origin that has the most give way. With the longest
+/// paths and addresses, the list is still shorter than a record may be.
+pub const MOUNTS_MAX: usize = 900;
 
 /// Shards of the set of calls in progress, so that threads rarely contend for a lock.
 pub const IN_PROGRESS_SHARDS: usize = 16;

@@ -8,7 +8,7 @@
 //! be run again, and then finds the reply. The key enters the set *before* the reply is looked up and leaves it after the
 //! reply was recorded, so no duplicate is executed between the two.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use siphasher::sip::SipHasher24;
@@ -20,7 +20,7 @@ use wire::rpc::{AUTH_NONE, AUTH_SYS, CallHeader, Credential};
 use wire::xdr::{Encode, Encoder};
 
 use crate::call::{Call, Handled, Object, Stop};
-use crate::connection::origin;
+use crate::connection::{is_privileged, origin};
 use crate::status;
 
 /// The purpose of the key of checksums.
@@ -34,18 +34,24 @@ const _: () = assert!(KEY_BYTES <= volume::limits::REQUEST_KEY_BYTES_MAX);
 /// Identifies a call. The address comes first: the engine shares remembered replies among clients by it.
 fn request_key(
     checksums: &Checksums,
-    client: IpAddr,
+    peer: SocketAddr,
     header: &CallHeader<'_>,
     arguments: &[u8],
 ) -> RequestKey {
     let mut key = Vec::with_capacity(KEY_BYTES);
+    let client = peer.ip().to_canonical();
     key.extend_from_slice(&mapped(client));
     for word in [header.xid, header.program, header.version, header.procedure] {
         key.extend_from_slice(&word.to_be_bytes());
     }
-    let sum = checksums.of(arguments) ^ checksums.of_credential(&header.credential);
+    let sum = checksums.of(arguments) ^ checksums.of_credential(&header.credential) ^ of_port(peer);
     key.extend_from_slice(&sum.to_be_bytes());
     RequestKey::new(key).from_origin(mapped(origin(client)))
+}
+
+/// Distinguishes calls from unprivileged ports: another export, which squashes, may apply to them.
+pub(crate) fn of_port(peer: SocketAddr) -> u64 {
+    u64::from(!is_privileged(peer))
 }
 
 /// Returns the sixteen bytes of an address, with IPv4 mapped into IPv6.
@@ -127,7 +133,7 @@ pub(crate) fn once<'a, T, B: Encode>(
         return Ok(object.after(after));
     }
     let checksums = Checksums::new(object.volume);
-    let key = request_key(&checksums, call.client(), call.header, call.arguments.rest());
+    let key = request_key(&checksums, call.connection.peer, call.header, call.arguments.rest());
     let _entered = call.service.shared.in_progress.enter(&key).ok_or(Stop::Later)?;
     if let Some((answer, after)) = object.volume.lookup_request(&key) {
         out.raw(&answer);
@@ -197,7 +203,12 @@ mod tests {
     }
 
     fn key(client: &str, xid: u32, procedure: u32, arguments: &[u8]) -> RequestKey {
-        request_key(&checksums(), client.parse().unwrap(), &header(xid, procedure), arguments)
+        request_key(
+            &checksums(),
+            SocketAddr::new(client.parse().unwrap(), 700),
+            &header(xid, procedure),
+            arguments,
+        )
     }
 
     #[test]
@@ -225,8 +236,15 @@ mod tests {
 
     /// Otherwise a client could search for colliding keys without asking the server.
     #[test]
+    fn a_call_from_another_kind_of_port_has_another_key() {
+        let key = |peer: &str| request_key(&checksums(), peer.parse().unwrap(), &header(5, 12), b"name");
+        assert_eq!(key("192.0.2.1:700"), key("192.0.2.1:1023"));
+        assert_ne!(key("192.0.2.1:700"), key("192.0.2.1:1024"));
+    }
+
+    #[test]
     fn each_secret_makes_keys_of_its_own() {
-        let client = "192.0.2.1".parse().unwrap();
+        let client = "192.0.2.1:700".parse().unwrap();
         let [one, other] = [[0; 16], [1; 16]]
             .map(|key| request_key(&Checksums::with_key(&key), client, &header(5, 12), b"name"));
         assert_ne!(one, other);
@@ -236,7 +254,7 @@ mod tests {
     fn calls_of_different_principals_have_different_keys() {
         let key = |credential| {
             let header = CallHeader { credential, ..header(5, 12) };
-            request_key(&checksums(), "192.0.2.1".parse().unwrap(), &header, b"name")
+            request_key(&checksums(), "192.0.2.1:700".parse().unwrap(), &header, b"name")
         };
         let all = [
             Credential::None,

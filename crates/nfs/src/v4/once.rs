@@ -17,7 +17,7 @@ use wire::xdr::{Decoder, Encode as _, Encoder};
 
 use crate::call::Object;
 use crate::connection::origin;
-use crate::rpc_cache::{Checksums, ToJournal, encoded, mapped};
+use crate::rpc_cache::{Checksums, ToJournal, encoded, mapped, of_port};
 use crate::state::SlotGuard;
 use crate::v4::context::{Compound, Done, HandleBytes, OpStop, Target};
 
@@ -178,7 +178,9 @@ impl Compound<'_> {
             }
         }
         key.extend_from_slice(&index.to_be_bytes());
-        let sum = self.request_checksum(&Checksums::new(object.volume));
+        // A session belongs to the client whatever port a connection of it has.
+        let port = if self.slot.is_some() { 0 } else { of_port(self.connection.peer) };
+        let sum = self.request_checksum(&Checksums::new(object.volume)) ^ port;
         key.extend_from_slice(&sum.to_be_bytes());
         let origin = self.slot.as_ref().map_or_else(|| origin(address), SlotGuard::origin);
         RequestKey::new(key).from_origin(mapped(origin))

@@ -15,8 +15,11 @@ const PER_HOST_MAX: usize = 20;
 /// The time in which handshakes are counted.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Hosts that are told apart in a window. Others are refused until the next one.
+/// Hosts that are told apart in a window. The others count as one.
 const HOSTS_MAX: usize = 1024;
+
+/// Handshakes of those others in each window: one for each of as many.
+const OTHERS_MAX: usize = HOSTS_MAX;
 
 /// The handshakes of a listener.
 #[derive(Default)]
@@ -31,6 +34,7 @@ pub(super) struct Handshakes {
 struct Rate {
     began: Option<Instant>,
     by_host: HashMap<Option<IpAddr>, usize>,
+    others: usize,
 }
 
 /// The right to compute a part of a handshake.
@@ -41,10 +45,11 @@ impl Handshakes {
     pub(super) fn begin(&self, host: Option<IpAddr>, now: Instant) -> bool {
         let mut rate = self.rate.lock();
         if rate.began.is_none_or(|began| now.saturating_duration_since(began) >= WINDOW) {
-            *rate = Rate { began: Some(now), by_host: HashMap::new() };
+            *rate = Rate { began: Some(now), ..Rate::default() };
         }
         if rate.by_host.len() >= HOSTS_MAX && !rate.by_host.contains_key(&host) {
-            return false;
+            rate.others += 1;
+            return rate.others <= OTHERS_MAX;
         }
         let count = rate.by_host.entry(host).or_default();
         *count += 1;
@@ -78,6 +83,15 @@ mod tests {
         let begun = |number, now| (0..100).filter(|_| handshakes.begin(host(number), now)).count();
         assert_eq!((begun(1, now), begun(2, now)), (PER_HOST_MAX, PER_HOST_MAX));
         assert_eq!((begun(1, now + WINDOW / 2), begun(1, now + WINDOW)), (0, PER_HOST_MAX));
+    }
+
+    #[test]
+    fn very_many_hosts_do_not_lock_others_out() {
+        let (handshakes, now) = (Handshakes::default(), Instant::now());
+        let host = |number: usize| Some(IpAddr::from(u32::try_from(number).unwrap().to_be_bytes()));
+        assert!((0..HOSTS_MAX + OTHERS_MAX).all(|number| handshakes.begin(host(number), now)));
+        assert!(!handshakes.begin(host(HOSTS_MAX + OTHERS_MAX), now));
+        assert!(handshakes.begin(host(0), now), "it is told apart");
     }
 
     #[test]

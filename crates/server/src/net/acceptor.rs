@@ -126,7 +126,8 @@ impl Acceptor {
             chosen.send(Message::GiveWay(greediest, 0));
         }
         if place.buffers.apply(&stream).is_err() {
-            return connections.leave(place);
+            connections.leave(place, 0);
+            return;
         }
         self.accepted += 1;
         let ends = Ends { peer, local, id: connection_id(self.accepted, self.next, mailboxes.len()) };

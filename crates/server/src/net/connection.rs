@@ -25,6 +25,7 @@ use crate::limits::{CONNECTION_BYTES_MAX, CONNECTION_CALLS_MAX, FAST_TICK_BYTES,
 use crate::net::buffers::Buffers;
 use crate::net::connection_shares::Place;
 use crate::net::held::HeldCall;
+use crate::net::listener::reset;
 use crate::net::output::Output;
 use crate::rates::Charged;
 use crate::rates::limiters::OfClient;
@@ -127,6 +128,8 @@ pub(crate) struct Connection {
     moved: Instant,
     /// Bytes moved since the last tick.
     moved_bytes: usize,
+    /// Bytes sent so far. What of them the peer has acknowledged is not known.
+    sent_bytes: usize,
     /// The pace of the record for which memory is reserved.
     record_pace: Option<Pace>,
     /// Since when input of that record waits in the socket.
@@ -207,6 +210,7 @@ impl Connection {
             counted_output: 0,
             moved: Instant::now(),
             moved_bytes: 0,
+            sent_bytes: 0,
             record_pace: None,
             readable_since: Instant::now(),
             reply_pace: None,
@@ -221,6 +225,17 @@ impl Connection {
         }
         self.is_closing |= event.is_read_closed() || event.is_error();
         self.is_readable |= event.is_readable() || self.is_closing;
+    }
+
+    /// Has the kernel keep nothing for the peer when the connection is closed.
+    pub(crate) fn reset(&mut self) {
+        reset(&self.stream);
+        self.sent_bytes = 0;
+    }
+
+    /// Returns how much the kernel keeps for the peer at most when the connection is closed now.
+    pub(crate) fn unread_max(&self) -> usize {
+        self.sent_bytes
     }
 
     /// Ends the events of the socket. Closing it would do so as well.
@@ -521,6 +536,7 @@ impl Connection {
             }
         }
         self.moved_bytes += sent;
+        self.sent_bytes = self.sent_bytes.saturating_add(sent);
         self.note_sent(sent);
         if self.unsent() == 0 {
             self.output.clear(buffers);

@@ -4,16 +4,23 @@
 //! [`CONNECTIONS_SPARE`] places are free, each newcomer makes the origin with the most connections give one up: itself, if
 //! that is its own. So an origin keeps what it has unless it has the most, and a newcomer is always served.
 //!
-//! Each connection has a share of the kernel's memory too ([`crate::net::socket_buffers`]).
+//! Each connection has a share of the kernel's memory too ([`crate::net::socket_buffers`]). When it is closed, the kernel goes on sending
+//! what its peer has not taken: that counts for the origin until the kernel gives it up, and an origin that has its share already has its
+//! connections reset instead.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
 use crate::admission::origins::ConnectionOrigin;
 use crate::limits::CONNECTIONS_SPARE;
+use crate::net::listener::UNREAD_MAX;
 use crate::net::socket_buffers::{BufferBudget, SocketBuffers};
+
+/// What the kernel may keep of a closed connection without counting: a few small replies.
+const UNREAD_SMALL: usize = 4 << 10;
 
 /// The connections of all event loops.
 #[derive(Debug)]
@@ -48,6 +55,8 @@ struct Counts {
     order: BTreeSet<Rank>,
     /// Connections accepted so far.
     accepted: u64,
+    /// What the kernel may keep of closed connections: until when, for which origin, and how many bytes.
+    unread: VecDeque<(Instant, ConnectionOrigin, usize)>,
 }
 
 /// An origin's place in the order: by connections, and among equals the one whose last connection is oldest comes last.
@@ -76,10 +85,28 @@ impl Counts {
         let count = self.by_origin.entry(origin).or_default();
         self.order.remove(&count.rank(origin));
         change(count);
-        if count.open + count.leaving == 0 {
-            self.by_origin.remove(&origin);
-        } else {
+        if count.open + count.leaving > 0 {
             self.order.insert(count.rank(origin));
+        } else if count.buffer_bytes == 0 {
+            self.by_origin.remove(&origin);
+        }
+    }
+
+    /// Counts that the kernel may keep these bytes of a closed connection.
+    fn keep_unread(&mut self, origin: ConnectionOrigin, bytes: usize, now: Instant) {
+        self.buffer_bytes += bytes;
+        self.change(origin, |count| count.buffer_bytes += bytes);
+        self.unread.push_back((now + UNREAD_MAX, origin, bytes));
+    }
+
+    /// Stops counting what the kernel has given up by now.
+    fn forget_unread(&mut self, now: Instant) {
+        while let Some(&(until, origin, bytes)) = self.unread.front()
+            && until <= now
+        {
+            self.unread.pop_front();
+            self.buffer_bytes -= bytes;
+            self.change(origin, |count| count.buffer_bytes -= bytes);
         }
     }
 
@@ -108,29 +135,42 @@ impl ConnectionShares {
     /// Counts a new connection.
     pub(crate) fn join(&self, origin: ConnectionOrigin) -> Joined {
         let mut counts = self.counts.lock();
+        counts.forget_unread(Instant::now());
         counts.total += 1;
         counts.accepted += 1;
         let own = counts.by_origin.get(&origin).map_or(0, |count| count.buffer_bytes);
         let place = Place { origin, buffers: self.buffers.share(counts.buffer_bytes, own) };
-        counts.buffer_bytes += place.buffers.bytes();
+        counts.buffer_bytes += place.buffers.counted();
         let number = counts.accepted;
         counts.change(origin, |count| {
             count.open += 1;
             count.last = number;
-            count.buffer_bytes += place.buffers.bytes();
+            count.buffer_bytes += place.buffers.counted();
         });
         Joined { place, gives_up: counts.next_to_give_up(self.max) }
     }
 
-    /// Stops counting a connection that was closed.
-    pub(crate) fn leave(&self, place: Place) {
-        let mut counts = self.counts.lock();
+    /// Stops counting a connection that is about to be closed, and of which the kernel may keep `unread` bytes. Returns whether it may:
+    /// if not, the connection must be reset.
+    pub(crate) fn leave(&self, place: Place, unread: usize) -> bool {
+        let (mut counts, now) = (self.counts.lock(), Instant::now());
+        counts.forget_unread(now);
         counts.total -= 1;
-        counts.buffer_bytes -= place.buffers.bytes();
+        counts.buffer_bytes -= place.buffers.counted();
         counts.change(place.origin, |count| {
             count.open -= 1;
-            count.buffer_bytes -= place.buffers.bytes();
+            count.buffer_bytes -= place.buffers.counted();
         });
+        let unread = unread.min(place.buffers.bytes_sent_max());
+        if unread <= UNREAD_SMALL {
+            return true;
+        }
+        let own = counts.by_origin.get(&place.origin).map_or(0, |count| count.buffer_bytes);
+        let has_room = !matches!(self.buffers.share(counts.buffer_bytes, own), SocketBuffers::Least(_));
+        if has_room {
+            counts.keep_unread(place.origin, unread, now);
+        }
+        has_room
     }
 
     /// Notes that an origin gave up the connection that it had to, or has none.
@@ -151,7 +191,8 @@ mod tests {
 
     /// Removes a connection.
     fn leave(shares: &ConnectionShares, number: u8) {
-        shares.leave(Place { origin: origin(number), buffers: shares.buffers.share(usize::MAX, 0) });
+        let buffers = shares.buffers.share(usize::MAX, 0);
+        assert!(shares.leave(Place { origin: origin(number), buffers }, 0));
     }
 
     /// Adds a connection. Returns the origin that must give one up.
@@ -199,8 +240,8 @@ mod tests {
         for _ in 0..100 {
             let joined = shares.join(origin(1));
             assert!(joined.gives_up.is_none() && !shares.is_full());
-            assert_eq!(shares.counts.lock().buffer_bytes, joined.place.buffers.bytes());
-            shares.leave(joined.place);
+            assert_eq!(shares.counts.lock().buffer_bytes, joined.place.buffers.counted());
+            assert!(shares.leave(joined.place, UNREAD_SMALL));
         }
         let counts = std::mem::take(&mut *shares.counts.lock());
         assert!(counts.order.is_empty() && counts.by_origin.is_empty() && counts.buffer_bytes == 0);
@@ -209,5 +250,19 @@ mod tests {
         }
         join(&shares, 2);
         assert!(shares.is_full());
+    }
+    #[test]
+    fn what_the_kernel_keeps_of_closed_connections_counts_for_their_origin() {
+        const ALL: usize = 64 << 20;
+        let shares = ConnectionShares::new(1000, ALL);
+        // Each is closed at once, and its peer has taken nothing.
+        while shares.leave(shares.join(origin(1)).place, 100_000) {}
+        let kept = shares.counts.lock().buffer_bytes;
+        assert!(kept > ALL / 3 && kept <= ALL / 2, "{kept}");
+        let newcomer = shares.join(origin(2)).place;
+        assert!(newcomer.buffers.counted() > 0 && shares.leave(newcomer, 100_000));
+        let mut counts = shares.counts.lock();
+        counts.forget_unread(Instant::now() + UNREAD_MAX);
+        assert!(counts.by_origin.is_empty() && counts.buffer_bytes == 0 && counts.unread.is_empty());
     }
 }

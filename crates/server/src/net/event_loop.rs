@@ -253,6 +253,7 @@ impl EventLoop {
         }
         if event.is_error() {
             // Nobody takes its replies, so that its calls need neither wait nor be executed.
+            connection.reset();
             self.close(connection);
             return;
         }
@@ -283,7 +284,7 @@ impl EventLoop {
         if self.drain.is_some()
             || self.poll.registry().register(&mut newcomer.stream, token, interest).is_err()
         {
-            self.shared.connections.leave(newcomer.place);
+            self.shared.connections.leave(newcomer.place, 0);
             return;
         }
         let origin = self.admission.budget.origins.join(newcomer.place.origin);
@@ -308,7 +309,9 @@ impl EventLoop {
         budget.origins.leave(origin_key);
         self.tally.disconnected(connection.counted);
         self.connections.remove(&connection);
-        self.shared.connections.leave(connection.place);
+        if !self.shared.connections.leave(connection.place, connection.unread_max()) {
+            connection.reset();
+        }
         self.shared.calls.connection_closed(connection.ends.id);
     }
 
@@ -320,7 +323,8 @@ impl EventLoop {
     }
 
     /// Closes a connection to make room for others.
-    fn evict(&mut self, connection: Box<Connection>, why: &'static str) {
+    fn evict(&mut self, mut connection: Box<Connection>, why: &'static str) {
+        connection.reset();
         add(&self.counters.evicted, 1);
         tracing::warn!(
             event = "connection_evicted",

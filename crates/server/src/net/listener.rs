@@ -18,9 +18,9 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(120);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 const KEEPALIVE_PROBES: u32 = 6;
 
-/// How long a peer may leave what it was sent unacknowledged, or take nothing. Until then the kernel keeps up to some megabytes of
-/// replies for it, which count for nobody. A client that is not answered for a minute repeats its call anyway.
-const UNREAD_MAX: Duration = Duration::from_secs(60);
+/// How long a peer may leave what it was sent unacknowledged, or take nothing, also after the connection was closed. A client that is
+/// not answered for a minute repeats its call anyway.
+pub(crate) const UNREAD_MAX: Duration = Duration::from_secs(60);
 
 /// Listens on `address`.
 ///

@@ -30,23 +30,35 @@ const GROWTH_DEFAULT: usize = 6 << 20;
 /// The limit of the buffers of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SocketBuffers {
-    /// The kernel's own: these bytes.
-    Automatic(usize),
+    /// The kernel's own: these bytes in each direction.
+    Automatic { received: usize, sent: usize },
     /// These bytes, half in each direction.
     Limited(usize),
+    /// The same for one whose origin has its part already: what it gets nevertheless takes nothing from others.
+    Least(usize),
 }
 
 impl SocketBuffers {
-    /// Returns the bytes for both directions.
-    pub(crate) fn bytes(self) -> usize {
+    /// Returns the bytes that count as taken.
+    pub(crate) fn counted(self) -> usize {
         match self {
-            Self::Automatic(bytes) | Self::Limited(bytes) => bytes,
+            Self::Automatic { received, sent } => received + sent,
+            Self::Limited(bytes) => bytes,
+            Self::Least(_) => 0,
+        }
+    }
+
+    /// Returns the bytes that the kernel may keep of what was sent.
+    pub(crate) fn bytes_sent_max(self) -> usize {
+        match self {
+            Self::Automatic { sent, .. } => sent,
+            Self::Limited(bytes) | Self::Least(bytes) => bytes / 2,
         }
     }
 
     /// Sets the limit.
     pub(crate) fn apply(self, stream: &TcpStream) -> io::Result<()> {
-        let Self::Limited(bytes) = self else { return Ok(()) };
+        let (Self::Limited(bytes) | Self::Least(bytes)) = self else { return Ok(()) };
         // The kernel doubles what it is told, for its own structures.
         sockopt::set_socket_recv_buffer_size(stream, bytes / 4)?;
         sockopt::set_socket_send_buffer_size(stream, bytes / 4)?;
@@ -60,25 +72,28 @@ pub(crate) struct BufferBudget {
     all: usize,
     /// The least that a connection gets, even if nothing is free.
     least: usize,
-    /// What the kernel's own limits come to.
-    automatic: usize,
+    /// The kernel's own limits.
+    automatic: SocketBuffers,
 }
 
 impl BufferBudget {
-    /// Shares out `all` bytes among up to `connections`. If those are very many, each has its least, and all have twice as much, or
+    /// Shares out `all` bytes among up to `connections`. Those that get the least come on top: as much again if there are as many, or
     /// [`LIMITED_BYTES_MIN`] for each if that is more.
     pub(crate) fn new(all: usize, connections: usize) -> BufferBudget {
         let least = (all / connections.max(1)).clamp(LIMITED_BYTES_MIN, LIMITED_BYTES_MAX);
-        BufferBudget { all, least, automatic: GROWTH.into_iter().map(growth).sum() }
+        let [received, sent] = GROWTH.map(growth);
+        BufferBudget { all, least, automatic: SocketBuffers::Automatic { received, sent } }
     }
 
     /// Returns the limit of one more connection, when all have `total` bytes, and those of its origin `own` of them.
     pub(crate) fn share(&self, total: usize, own: usize) -> SocketBuffers {
         let share = self.all.saturating_sub(total).saturating_sub(own) / SHARE;
-        if share >= self.automatic {
-            SocketBuffers::Automatic(self.automatic)
+        if share >= self.automatic.counted() {
+            self.automatic
+        } else if share >= self.least {
+            SocketBuffers::Limited(share.min(LIMITED_BYTES_MAX))
         } else {
-            SocketBuffers::Limited(share.clamp(self.least, LIMITED_BYTES_MAX))
+            SocketBuffers::Least(self.least)
         }
     }
 }
@@ -95,23 +110,24 @@ mod tests {
 
     use super::*;
 
-    const BUDGET: BufferBudget = BufferBudget { all: 1 << 30, least: 100 << 10, automatic: 10 << 20 };
+    const AUTOMATIC: SocketBuffers = SocketBuffers::Automatic { received: 6 << 20, sent: 4 << 20 };
+    const BUDGET: BufferBudget = BufferBudget { all: 1 << 30, least: 100 << 10, automatic: AUTOMATIC };
 
-    /// Gives connections to an origin, `taken` bytes of which others have, until it gets no more than the least. Returns their bytes.
+    /// Gives an origin very many connections while others have `taken` bytes. Returns what it has taken.
     fn fill(taken: usize) -> usize {
         let mut own = 0;
-        while BUDGET.share(taken + own, own).bytes() > BUDGET.least {
-            own += BUDGET.share(taken + own, own).bytes();
+        for _ in 0..20_000 {
+            own += BUDGET.share(taken + own, own).counted();
         }
         own
     }
 
     #[test]
     fn the_first_connections_keep_the_limits_of_the_kernel() {
-        assert_eq!(BUDGET.share(0, 0), SocketBuffers::Automatic(10 << 20));
-        assert_eq!(BUDGET.share(500 << 20, 300 << 20), SocketBuffers::Automatic(10 << 20));
+        assert_eq!(BUDGET.share(0, 0), AUTOMATIC);
+        assert_eq!(BUDGET.share(500 << 20, 300 << 20), AUTOMATIC);
         assert_eq!(BUDGET.share(500 << 20, 400 << 20), SocketBuffers::Limited(LIMITED_BYTES_MAX));
-        assert_eq!(BUDGET.share(2 << 30, 2 << 30), SocketBuffers::Limited(BUDGET.least));
+        assert_eq!(BUDGET.share(2 << 30, 2 << 30), SocketBuffers::Least(BUDGET.least));
     }
 
     #[test]
@@ -122,7 +138,7 @@ mod tests {
             let own = fill(taken);
             assert!(own <= free / 2 && own > free / 3, "{own} of {free}");
             taken += own;
-            assert!(BUDGET.share(taken, 0).bytes() > BUDGET.least, "a newcomer's");
+            assert!(BUDGET.share(taken, 0).counted() > 0, "a newcomer's");
         }
     }
 
@@ -142,7 +158,7 @@ mod tests {
         assert_eq!(sockopt::socket_send_buffer_size(&stream).unwrap(), 128 << 10);
         assert_eq!(sockopt::socket_recv_buffer_size(&stream).unwrap(), 128 << 10);
         let before = sockopt::socket_send_buffer_size(&client).unwrap();
-        SocketBuffers::Automatic(10 << 20).apply(&TcpStream::from_std(client.try_clone().unwrap())).unwrap();
+        AUTOMATIC.apply(&TcpStream::from_std(client.try_clone().unwrap())).unwrap();
         assert_eq!(sockopt::socket_send_buffer_size(&client).unwrap(), before);
     }
 }

@@ -32,18 +32,9 @@ impl EventLoop {
         // A call that is only put off takes time as well, and a turn may bring very many of them.
         let begun = self.call_clock.begin_call();
         self.tally.note_time(begun.steady);
-        let queues = &self.shared.retry_queues;
-        if queues.len() > 0
-            && let Some(queue) = self.shared.calls.expected_queue(&arrival.needs)
-            && queues.is_waiting(queue)
-        {
+        if let Some(outcome) = self.expected(&arrival) {
             let timing = begun_timing(arrival.passed.as_deref(), connection.arrived, begun.steady);
-            self.defer(connection, arrival, &Outcome::Busy(None), None, timing);
-            return Ok(());
-        }
-        if is_for_workers(&arrival) {
-            let timing = begun_timing(arrival.passed.as_deref(), connection.arrived, begun.steady);
-            self.defer(connection, arrival, &Outcome::WouldBlock, None, timing);
+            self.defer(connection, arrival, &outcome, None, timing);
             return Ok(());
         }
         let output = &mut connection.output;
@@ -102,6 +93,18 @@ impl EventLoop {
         }
         self.count_output(connection);
         Ok(())
+    }
+
+    /// Returns what would become of a call that need not be tried: others wait for a limit before it, or it is one for workers.
+    fn expected(&self, arrival: &Arrival<'_>) -> Option<Outcome> {
+        let queues = &self.shared.retry_queues;
+        if queues.len() > 0
+            && let Some(queue) = self.shared.calls.expected_queue(&arrival.needs)
+            && queues.is_waiting(queue)
+        {
+            return Some(Outcome::Busy(None));
+        }
+        is_for_workers(arrival).then_some(Outcome::WouldBlock)
     }
 
     /// Keeps a call that was not executed, with all that it will need counted.

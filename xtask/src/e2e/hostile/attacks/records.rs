@@ -107,10 +107,10 @@ fn begun(callers: &[Caller]) -> Vec<Half> {
 
 /// Holds 20 halves as a user of a host, whose kernel writes as fast as without them.
 pub(super) fn own_halves(scene: &Scene) -> Result<String, String> {
-    let file = large_file(scene).map_err(|why| format!("cannot begin: {why}"))?;
     let record = large_write(scene);
     let mut all = begun(&repeated(20, |_| places::client(9)));
     let mut link = Link::open(Caller::host(places::client(9))).map_err(|why| why.to_string())?;
+    let file = nfs3::create(&mut link, &scene.folder, b"own").map_err(|why| why.to_string())?;
     let mut slowest = Duration::ZERO;
     while scene.goes_on() {
         for half in &mut all {
