@@ -14,6 +14,9 @@ use volume::time::Time;
 /// Boundaries at which each volume is crashed, about.
 const BOUNDARIES: u64 = 6;
 
+/// What is advised if a volume cannot be opened: something of it can be read, or nothing.
+const ADVICE: [&str; 2] = ["holdfast dump --files", "restore the pool from a backup"];
+
 /// The attributes and data of each object, or the error that it returns.
 type Shown = BTreeMap<u64, Result<String, String>>;
 
@@ -78,7 +81,7 @@ impl Case<'_> {
     fn settle(&self, media: &SimMedia) -> Result<Option<Shown>, String> {
         let volume = match open(media, &self.sound.sizes, self.sound.now) {
             Ok(volume) => volume,
-            Err(why) if why.contains("holdfast dump --files") => return Ok(None),
+            Err(why) if ADVICE.iter().any(|advice| why.contains(advice)) => return Ok(None),
             Err(why) => return Err(format!("the volume does not open: {why}")),
         };
         for _ in 0..3 {
