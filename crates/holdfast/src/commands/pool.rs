@@ -144,7 +144,7 @@ fn delete(pool: &Deleted, with_volumes: bool) -> Result<(), Error> {
     pool.run("pool", || Ok(holds), || directory.delete(name))
 }
 
-/// Deletes a pool of which no files are found, whose volumes nobody can name.
+/// Deletes a pool whose files are missing, so that its volumes cannot be listed.
 fn delete_missing(pool: &Deleted, directory: &Data) -> Result<(), Error> {
     let holds = "all its volumes, which cannot be listed since it is missing; its files stay where they are, and the \
                  configuration must not export its volumes any more";

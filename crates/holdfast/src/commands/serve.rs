@@ -213,6 +213,12 @@ fn signals() -> Result<Signals, Error> {
 
 /// Makes SIGTERM and SIGINT stop the program, a second one at once.
 pub(super) fn stop_signals() -> Result<Signals, Error> {
+    stop_flag()?;
+    Signals::new([SIGTERM, SIGINT]).map_err(cannot_handle)
+}
+
+/// Returns a flag that SIGTERM and SIGINT set. A second signal ends the program at once.
+pub(super) fn stop_flag() -> Result<Arc<AtomicBool>, Error> {
     let seen = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {
         // In this order: the first signal finds the flag unset and sets it.
@@ -220,7 +226,7 @@ pub(super) fn stop_signals() -> Result<Signals, Error> {
             .map_err(cannot_handle)?;
         signal_hook::flag::register(signal, Arc::clone(&seen)).map_err(cannot_handle)?;
     }
-    Signals::new([SIGTERM, SIGINT]).map_err(cannot_handle)
+    Ok(seen)
 }
 
 fn cannot_handle(error: std::io::Error) -> Error {

@@ -117,7 +117,8 @@ fn copies_that_are_killed_or_interrupted_leave_no_pool_and_can_be_repeated() {
     let copy = ["pool", "copy", text(&data), "default", text(&other)];
     let mut ended = 0;
     for (number, signal) in ["KILL", "TERM", "KILL", "INT", "KILL", "KILL"].into_iter().enumerate() {
-        // What the last one left would be taken for the beginning of this one. The copy at the end finds what is left there.
+        // Otherwise, remains of the last copy would be mistaken for the start of this one. Those of the last round stay for the copy at
+        // the end.
         let _ = fs::remove_dir_all(&other);
         let mut child = command(&copy).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         while !has_begun(&other) && child.try_wait().unwrap().is_none() {

@@ -24,7 +24,9 @@ impl Mounts {
         if mounts.len() > MOUNTS_MAX {
             let greediest = greediest(&mounts);
             let oldest = mounts.iter().position(|(client, _)| Some(origin(*client)) == greediest);
-            oldest.map(|place| mounts.remove(place));
+            if let Some(place) = oldest {
+                mounts.remove(place);
+            }
         }
     }
 

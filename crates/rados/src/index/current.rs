@@ -200,8 +200,8 @@ pub(crate) fn seal(owned: &Owned, names: PoolNames) -> io::Result<()> {
 /// Removes all indexes of a pool.
 pub(crate) fn remove_all(owned: &Owned, names: PoolNames) -> io::Result<()> {
     let numbers = match read_numbers(owned, names) {
-        // The creation of the first one may have been cut off: its head comes before what names it. A copy that is repeated has the
-        // same id, so what is left over would be in its way.
+        // Creation of the first index may have been interrupted: its head is written before the object that names it. A repeated copy of
+        // the pool has the same id, and would find the head in its way.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return owned.remove_all([names.head(0)]),
         numbers => numbers?,
     };

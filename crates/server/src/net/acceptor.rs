@@ -45,7 +45,7 @@ pub(crate) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Accepts connections for the loops of `shared`, the first of which has these counters.
+    /// Makes one that accepts connections for the event loops of `shared`; `counters` are those of the first loop.
     pub(crate) fn new(
         mut listeners: Vec<TcpListener>,
         shared: Arc<Shared>,

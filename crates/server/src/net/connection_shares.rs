@@ -80,11 +80,13 @@ impl Count {
 }
 
 impl Counts {
-    /// Changes the count of an origin.
+    /// Changes the count of an origin, and the bytes of all with it.
     fn change(&mut self, origin: ConnectionOrigin, change: impl FnOnce(&mut Count)) {
         let count = self.by_origin.entry(origin).or_default();
         self.order.remove(&count.rank(origin));
+        self.buffer_bytes -= count.buffer_bytes;
         change(count);
+        self.buffer_bytes += count.buffer_bytes;
         if count.open + count.leaving > 0 {
             self.order.insert(count.rank(origin));
         } else if count.buffer_bytes == 0 {
@@ -94,7 +96,6 @@ impl Counts {
 
     /// Counts that the kernel may keep these bytes of a closed connection.
     fn keep_unread(&mut self, origin: ConnectionOrigin, bytes: usize, now: Instant) {
-        self.buffer_bytes += bytes;
         self.change(origin, |count| count.buffer_bytes += bytes);
         self.unread.push_back((now + UNREAD_MAX, origin, bytes));
     }
@@ -105,7 +106,6 @@ impl Counts {
             && until <= now
         {
             self.unread.pop_front();
-            self.buffer_bytes -= bytes;
             self.change(origin, |count| count.buffer_bytes -= bytes);
         }
     }
@@ -138,9 +138,7 @@ impl ConnectionShares {
         counts.forget_unread(Instant::now());
         counts.total += 1;
         counts.accepted += 1;
-        let own = counts.by_origin.get(&origin).map_or(0, |count| count.buffer_bytes);
-        let place = Place { origin, buffers: self.buffers.share(counts.buffer_bytes, own) };
-        counts.buffer_bytes += place.buffers.counted();
+        let place = Place { origin, buffers: self.share(&counts, origin) };
         let number = counts.accepted;
         counts.change(origin, |count| {
             count.open += 1;
@@ -150,13 +148,12 @@ impl ConnectionShares {
         Joined { place, gives_up: counts.next_to_give_up(self.max) }
     }
 
-    /// Stops counting a connection that is about to be closed, and of which the kernel may keep `unread` bytes. Returns whether it may:
-    /// if not, the connection must be reset.
+    /// Stops counting a connection that is about to be closed, with up to `unread` bytes that its peer has not taken. Returns whether the
+    /// kernel may keep those; otherwise the connection must be reset.
     pub(crate) fn leave(&self, place: Place, unread: usize) -> bool {
         let (mut counts, now) = (self.counts.lock(), Instant::now());
         counts.forget_unread(now);
         counts.total -= 1;
-        counts.buffer_bytes -= place.buffers.counted();
         counts.change(place.origin, |count| {
             count.open -= 1;
             count.buffer_bytes -= place.buffers.counted();
@@ -165,12 +162,17 @@ impl ConnectionShares {
         if unread <= UNREAD_SMALL {
             return true;
         }
-        let own = counts.by_origin.get(&place.origin).map_or(0, |count| count.buffer_bytes);
-        let has_room = !matches!(self.buffers.share(counts.buffer_bytes, own), SocketBuffers::Least(_));
+        let has_room = !matches!(self.share(&counts, place.origin), SocketBuffers::Least(_));
         if has_room {
             counts.keep_unread(place.origin, unread, now);
         }
         has_room
+    }
+
+    /// Returns what one more connection of an origin would get.
+    fn share(&self, counts: &Counts, origin: ConnectionOrigin) -> SocketBuffers {
+        let own = counts.by_origin.get(&origin).map_or(0, |count| count.buffer_bytes);
+        self.buffers.share(counts.buffer_bytes, own)
     }
 
     /// Notes that an origin gave up the connection that it had to, or has none.
@@ -251,6 +253,7 @@ mod tests {
         join(&shares, 2);
         assert!(shares.is_full());
     }
+
     #[test]
     fn what_the_kernel_keeps_of_closed_connections_counts_for_their_origin() {
         const ALL: usize = 64 << 20;

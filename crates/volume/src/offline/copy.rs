@@ -1,16 +1,16 @@
 //! Copies a pool that is not open to the media of a new one, byte for byte: `holdfast pool copy`.
 //!
-//! What a pool consists of is copied as it is: its index, its log, and the segments that its records name. So the copy has the
-//! identity of the original: handles, quotas, remembered replies and the state of clients are valid in it. The index's anchor
-//! names a place in the ring and records name places in segments by their ids, none of which changes. If the pool was not closed,
-//! the copy replays the same journal when it is opened. The source is only read.
+//! The index, the log and the segments that records name are copied unchanged. So the copy has the identity of the original: handles,
+//! quotas, remembered replies and the state of clients are valid in it. The index's anchor refers to a position in the ring, and records
+//! refer to positions in segments by their ids; all of these stay the same. If the pool was not closed, the copy replays the same
+//! journal when it is opened. The source is only read.
 //!
 //! First the source is checked with all its data, as [`check`](crate::check::check) does. A pool with faults is refused before
 //! anything is written: a copy that is found to be damaged later would not tell whether the original was. After the copy all of it is
 //! read again on both sides, and compared.
 //!
-//! This does not make the copy visible, since media do not know their names: whoever creates the pool does so after
-//! [`Source::copy_to`] returned `Ok`, when everything is durable.
+//! Media have no names, so this does not make the copy visible: the creator of the pool does, once [`Source::copy_to`] has returned `Ok`
+//! and everything is durable.
 //!
 //! # Memory
 //! That of a check, then two buffers of [`PIECE_BYTES`].

@@ -4,21 +4,18 @@ use std::io::{IsTerminal as _, Write as _, stderr};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
 use server::config::size::Size;
-use server::error::Error;
 use server::pools::copy::{Target, ready};
 use server::pools::{PoolInfo, describe};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 use volume::copy::{Source, Stage};
 
 use crate::commands::named::Named;
+use crate::commands::serve::stop_flag;
 use crate::report::{Outcome, as_json, count, print_either, table};
 
 /// Exit code after a signal, the one that shells report for SIGINT.
@@ -69,7 +66,7 @@ pub(super) fn run(copy: &Copy) -> Outcome {
         count(source.segments() as u64, "segment")
     ));
     // Until here, nothing was changed, and a signal ends the command at once.
-    let interrupted = signals()?;
+    let interrupted = stop_flag()?;
     let copied = ready.run(&mut |stage, done| {
         if let Some(notice) = notice.take() {
             eprintln!("{notice}");
@@ -119,18 +116,6 @@ fn in_text(pool: &PoolInfo, source: &Source) -> String {
         ("objects", format!("{} in all, {}", summary.inodes, count(summary.files, "file"))),
         ("file data", Size(summary.used_bytes).to_string()),
     ])
-}
-
-/// Returns a flag that SIGINT and SIGTERM set. A second signal ends the program at once.
-fn signals() -> Result<Arc<AtomicBool>, Error> {
-    let seen = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // In this order: the first signal finds the flag unset and sets it.
-        flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&seen))
-            .and_then(|_| flag::register(signal, Arc::clone(&seen)))
-            .map_err(|error| Error::failed(format!("cannot handle signals: {error}; try again")))?;
-    }
-    Ok(seen)
 }
 
 /// A line of progress, on terminals only.

@@ -129,7 +129,7 @@ fn wrong(look: &Look, now: Duration) -> Vec<String> {
             wrong.push(format!("the volume {name} is nearly full: {} free", bytes(free)));
         }
     }
-    // A rejected configuration is named as long as it is one.
+    // A rejected configuration is reported above, until another one is accepted.
     let warns =
         |event: &&Event| event.level != "INFO" && event.kind != "reload_failed" && age(event, now) < RECENT;
     let shown = look.events.iter().rev().filter(warns).take(EVENTS_SHOWN_MAX);

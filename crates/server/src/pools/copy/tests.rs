@@ -8,27 +8,8 @@ use std::path::{Path, PathBuf};
 use super::*;
 use crate::admin::api::types::NewVolume;
 use crate::pools::create;
+use crate::rates::tests::Scratch;
 use crate::volumes;
-
-/// A directory that is removed if the test passes.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(test: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("holdfast-copy-{test}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).unwrap();
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-}
 
 /// Makes a pool with one volume.
 fn make(root: &Path, pool: &str, volume: &str) {
@@ -57,7 +38,7 @@ fn go_on(_: volume::copy::Stage, _: u64) -> ControlFlow<()> {
 
 #[test]
 fn a_copy_is_no_pool_before_it_is_complete_and_leaves_nothing_if_it_ends_early() {
-    let scratch = Scratch::new("steps");
+    let scratch = Scratch::new();
     let (from, to) = (scratch.0.join("from"), scratch.0.join("to"));
     make(&from, "default", "main");
     let before = files(&from);
@@ -90,7 +71,7 @@ fn a_copy_is_no_pool_before_it_is_complete_and_leaves_nothing_if_it_ends_early()
 
 #[test]
 fn what_a_killed_process_left_is_removed_and_the_copy_repeated() {
-    let scratch = Scratch::new("killed");
+    let scratch = Scratch::new();
     let (from, to, left) = (scratch.0.join("from"), scratch.0.join("to"), scratch.0.join("left"));
     make(&from, "default", "main");
     let target = Target { root: &to, name: "default" };
@@ -117,7 +98,7 @@ fn what_a_killed_process_left_is_removed_and_the_copy_repeated() {
 
 #[test]
 fn a_copy_to_where_it_cannot_be_is_refused() {
-    let scratch = Scratch::new("refused");
+    let scratch = Scratch::new();
     let (from, to) = (scratch.0.join("from"), scratch.0.join("to"));
     make(&from, "default", "main");
     let copy = |root: &Path, name: &str| {
@@ -152,7 +133,7 @@ fn a_copy_to_where_it_cannot_be_is_refused() {
 
 #[test]
 fn a_damaged_pool_is_not_copied() {
-    let scratch = Scratch::new("damaged");
+    let scratch = Scratch::new();
     let (from, to) = (scratch.0.join("from"), scratch.0.join("to"));
     make(&from, "default", "main");
     let log = from.join("pools/default/journal/0000");

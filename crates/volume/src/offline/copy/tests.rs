@@ -1,4 +1,4 @@
-//! Copies are complete and equal or refused, and the source stays as it is.
+//! A copy is either complete and equal to its source, or refused; the source never changes.
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ use crate::open::OpenError;
 /// The file `recent`.
 const RECENT: Ino = Ino(11);
 
-/// Makes a pool of which some is in segments, some in the index, and some only in the journal.
+/// Makes a pool with data in segments, in the index, and only in the journal.
 fn filled() -> World {
     let mut world = World::new();
     let directory = world.mkdir(Ino::ROOT, "directory").unwrap();

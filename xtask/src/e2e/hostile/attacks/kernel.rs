@@ -6,13 +6,9 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
 
-use rustix::net::sockopt;
-
 use super::super::super::lab::PORT;
-use super::super::rpc::{self, Caller, NFS3, record};
-use super::super::{MEMORY_BYTES, Scene, places};
-use super::records::{DATA_BYTES, large_file, large_write};
-use crate::nfs::{Arguments, Procedure};
+use super::super::{MEMORY_BYTES, Scene};
+use super::records::{large_read, large_write, send};
 
 /// Connections that read nothing.
 const CONNECTIONS: usize = 500;
@@ -23,23 +19,18 @@ const RECEIVED_BYTES: usize = 4 << 10;
 /// What the kernel may keep for the server's ends: half of the share of `docs/security.md`, and 64 KiB for each connection. One send
 /// may exceed the limit of a socket by a segment, which is as long.
 const KEPT_BYTES_MAX: u64 = MEMORY_BYTES / 8 + CONNECTIONS as u64 * (128 << 10);
-/// How long an attacker waits for a connection.
-const PATIENCE: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Sends READs and then WRITEs on many connections, and reads nothing.
 pub(super) fn unread(scene: &Scene) -> Result<String, String> {
-    let file = large_file(scene).map_err(|why| format!("cannot begin: {why}"))?;
-    let mut arguments = Arguments::default();
-    arguments.opaque(&file).long(0).word(u32::try_from(DATA_BYTES).expect("it is short"));
-    let calls = record(1, NFS3, Procedure::Read as u32, 0, &arguments).repeat(READS);
+    let calls = large_read(scene)?.repeat(READS);
     let writes = large_write(scene);
     let mut all: Vec<Option<TcpStream>> = (0..CONNECTIONS).map(|_| None).collect();
     let mut most = 0;
     while scene.goes_on() {
         for place in &mut all {
             match place {
-                None => *place = begin(&calls).ok(),
+                None => *place = send(&calls, RECEIVED_BYTES).ok(),
                 Some(stream) => {
                     if stream.write(&writes).is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock) {
                         *place = None;
@@ -56,14 +47,6 @@ pub(super) fn unread(scene: &Scene) -> Result<String, String> {
         return Err(format!("{said}, more than {} MiB", KEPT_BYTES_MAX >> 20));
     }
     Ok(said)
-}
-
-fn begin(calls: &[u8]) -> io::Result<TcpStream> {
-    let mut stream = rpc::connect(Caller::unprivileged(places::neighbour(1), 0), PORT, PATIENCE)?;
-    sockopt::set_socket_recv_buffer_size(&stream, RECEIVED_BYTES)?;
-    stream.write_all(calls)?;
-    stream.set_nonblocking(true)?;
-    Ok(stream)
 }
 
 /// Returns the bytes that the server's sockets of this namespace have received and sent, and that nobody has read.

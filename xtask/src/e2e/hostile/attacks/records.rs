@@ -13,7 +13,7 @@ use super::super::{Scene, nfs3, places};
 use crate::nfs::{Arguments, Procedure};
 
 /// Data of the WRITE whose record is cut, and of the READs.
-pub(super) const DATA_BYTES: usize = 1 << 20;
+const DATA_BYTES: usize = 1 << 20;
 /// Interval between bytes, or portions that are read.
 const TRICKLE: Duration = Duration::from_secs(1);
 /// Bytes of replies that a slow reader takes at once.
@@ -150,17 +150,8 @@ pub(super) fn unread_replies(scene: &Scene) -> Result<String, String> {
 
 /// Asks for large replies on 60 connections and takes `portion` bytes of each from time to time.
 fn replies(scene: &Scene, portion: usize) -> Result<String, String> {
-    let file = large_file(scene).map_err(|why| format!("cannot begin: {why}"))?;
-    let mut arguments = Arguments::default();
-    arguments.opaque(&file).long(0).word(u32::try_from(DATA_BYTES).expect("it is short"));
-    let call = record(1, NFS3, Procedure::Read as u32, 0, &arguments);
-    let open = || -> io::Result<TcpStream> {
-        let mut stream = rpc::connect(Caller::unprivileged(places::neighbour(1), 0), PORT, PATIENCE)?;
-        sockopt::set_socket_recv_buffer_size(&stream, PORTION_BYTES)?;
-        stream.write_all(&call.repeat(READS))?;
-        stream.set_nonblocking(true)?;
-        Ok(stream)
-    };
+    let calls = large_read(scene)?.repeat(READS);
+    let open = || send(&calls, PORTION_BYTES);
     let mut all: Vec<Option<TcpStream>> = (0..60).map(|_| open().ok()).collect();
     let (mut closed, mut taken) = (0, 0);
     let mut buffer = vec![0; portion];
@@ -186,8 +177,25 @@ fn replies(scene: &Scene, portion: usize) -> Result<String, String> {
     Ok(format!("{} KiB taken, {closed} connections closed or refused", taken >> 10))
 }
 
+/// Sends calls by a new connection, which receives at most about `received_max` bytes before they are read.
+pub(super) fn send(calls: &[u8], received_max: usize) -> io::Result<TcpStream> {
+    let mut stream = rpc::connect(Caller::unprivileged(places::neighbour(1), 0), PORT, PATIENCE)?;
+    sockopt::set_socket_recv_buffer_size(&stream, received_max)?;
+    stream.write_all(calls)?;
+    stream.set_nonblocking(true)?;
+    Ok(stream)
+}
+
+/// Returns the record of a READ of [`DATA_BYTES`], of a file that has them.
+pub(super) fn large_read(scene: &Scene) -> Result<Vec<u8>, String> {
+    let file = large_file(scene).map_err(|why| format!("cannot begin: {why}"))?;
+    let mut arguments = Arguments::default();
+    arguments.opaque(&file).long(0).word(u32::try_from(DATA_BYTES).expect("it is short"));
+    Ok(record(1, NFS3, Procedure::Read as u32, 0, &arguments))
+}
+
 /// Makes a file of the longest READ.
-pub(super) fn large_file(scene: &Scene) -> Result<Vec<u8>, rpc::Failure> {
+fn large_file(scene: &Scene) -> Result<Vec<u8>, rpc::Failure> {
     let mut link = Link::open(Caller::unprivileged(places::neighbour(1), 0))?;
     let file = nfs3::create(&mut link, &scene.folder, b"large")?;
     nfs3::write(&mut link, &file, 0, &vec![7; DATA_BYTES])?;
