@@ -112,6 +112,10 @@ pub struct VolumeInfo {
     pub free_bytes: u64,
     /// Objects: files, directories and others.
     pub inodes: u64,
+    /// Runs of bytes into which the data of its files is divided, as of the last checkpoint.
+    pub mappings: u64,
+    /// Beyond this number of them, its files get no more; none if it has no size.
+    pub mappings_max: Option<u64>,
     /// Its root directory.
     pub root: Root,
     /// Paths by which clients may mount it; none of a volume that is not served.
@@ -275,6 +279,7 @@ pub fn describe(pools: &[OpenPool], volume: &Volume, exports: Vec<String>) -> Re
     let cannot = |error| failed("examine", &name, volume.pool(), error);
     let status = volume.status(&request).map_err(|failure| cannot(error_of(failure)))?.value;
     let pool = pools.iter().find(|open| Arc::ptr_eq(&open.pool, volume.pool()));
+    let (mappings, mappings_max) = volume.mappings();
     Ok(VolumeInfo {
         name: name.to_string(),
         id: volume.id().to_string(),
@@ -283,6 +288,8 @@ pub fn describe(pools: &[OpenPool], volume: &Volume, exports: Vec<String>) -> Re
         used_bytes: status.bytes_used,
         free_bytes: status.bytes_free,
         inodes: status.inodes_used,
+        mappings,
+        mappings_max,
         root: root_of(volume).map_err(cannot)?,
         exports,
     })

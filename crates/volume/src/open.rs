@@ -406,7 +406,8 @@ fn assemble(
     let mut quotas = loaded.quotas;
     let volumes = live.into_iter().map(|(number, record)| {
         let quotas = quotas.remove(number).unwrap_or_default();
-        (*number, Arc::new(VolumeState::new(*number, record, quotas)))
+        let mappings = loaded.mappings.get(number).copied().unwrap_or_default();
+        (*number, Arc::new(VolumeState::new(*number, record, quotas, mappings)))
     });
     let volumes: BTreeMap<_, Arc<VolumeState>> = volumes.collect();
     let has_limits = volumes.values().any(|own| own.ledger.is_limited());

@@ -38,6 +38,8 @@ pub(crate) struct VolumeState {
     is_deleted: AtomicBool,
     /// Its size and quotas, and what is reserved of them.
     pub(crate) ledger: Ledger,
+    /// How many mappings the index has of its files, as of the last checkpoint.
+    pub(crate) mappings: AtomicU64,
     next_ino: AtomicU64,
     /// Held by a rename that changes the parent of a directory.
     pub(crate) directory_moves: Mutex<()>,
@@ -46,11 +48,12 @@ pub(crate) struct VolumeState {
 }
 
 impl VolumeState {
-    /// Returns the state of a volume with this record and these quotas.
+    /// Returns the state of a volume with this record and these quotas, of which the index has so many mappings.
     pub(crate) fn new(
         number: VolumeNumber,
         record: &VolumeRecord,
         quotas: BTreeMap<Owner, QuotaRecord>,
+        mappings: u64,
     ) -> VolumeState {
         VolumeState {
             number,
@@ -59,6 +62,7 @@ impl VolumeState {
             name: RwLock::new(Arc::from(record.name.as_str())),
             is_deleted: AtomicBool::new(record.is_deleted),
             ledger: Ledger::new(record.size, quotas),
+            mappings: AtomicU64::new(mappings),
             next_ino: AtomicU64::new(record.next_ino.0),
             directory_moves: Mutex::new(()),
             is_state_settled: AtomicBool::new(false),
@@ -147,6 +151,12 @@ impl Volume {
     /// Returns the limit on the bytes that its files use, if there is one.
     pub fn size(&self) -> Option<u64> {
         self.own.ledger.lock().size()
+    }
+
+    /// Returns how many mappings the index has of its files, as of the last checkpoint, and after how many they get no more.
+    pub fn mappings(&self) -> (u64, Option<u64>) {
+        let most = self.own.ledger.mappings_max();
+        (self.own.mappings.load(Ordering::Relaxed), (most < u64::MAX).then_some(most))
     }
 
     /// Returns an object of this volume.

@@ -56,7 +56,7 @@ impl Pool {
         self.next_volume.store(number.0 + 1, Ordering::Relaxed);
         let seq = change.commit();
         self.negative_lookups.directory_created(root_id);
-        let own = Arc::new(VolumeState::new(number, &record, BTreeMap::new()));
+        let own = Arc::new(VolumeState::new(number, &record, BTreeMap::new(), 0));
         if own.ledger.is_limited() {
             self.expect_accounts(&own.ledger);
         }

@@ -258,6 +258,12 @@ fn show_list(data: &Path, json: bool) -> Result<(), Error> {
     Ok(())
 }
 
+/// Says how many mappings a volume has, and how many it may have.
+fn mappings(volume: &VolumeInfo) -> String {
+    let most = volume.mappings_max.map(|most| format!(" of at most {most}")).unwrap_or_default();
+    format!("{}{most}", volume.mappings)
+}
+
 fn show(volume: &VolumeInfo, json: bool) {
     print_either(json, &as_json(volume), || {
         let root = volume.root;
@@ -275,6 +281,7 @@ fn show(volume: &VolumeInfo, json: bool) {
             ),
             ("used", format!("{} in {}", Size(volume.used_bytes), count(volume.inodes, "object"))),
             ("free", Size(volume.free_bytes).to_string()),
+            ("mappings", mappings(volume)),
             ("root", format!("belongs to {}:{}, mode {mode}", number(root.uid), number(root.gid))),
             (
                 "exports",

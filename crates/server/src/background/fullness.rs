@@ -56,7 +56,7 @@ impl Fullness {
         self.is_full = pool_refuses;
         for volume in &volumes {
             let fill = self.levels.entry(volume.number()).or_default();
-            fill.watch(volume, pool_refuses && volume.size().is_none());
+            fill.watch(volume, pool_refuses && volume.size().is_none() || is_over_mapped(volume));
         }
     }
 }
@@ -66,6 +66,12 @@ impl Fullness {
     pub(crate) fn is_full(&self) -> bool {
         self.is_full
     }
+}
+
+/// Whether a volume has so many mappings that its files get no more.
+fn is_over_mapped(volume: &Volume) -> bool {
+    let (mappings, most) = volume.mappings();
+    most.is_some_and(|most| mappings > most)
 }
 
 impl Fill {
@@ -85,6 +91,15 @@ impl Fill {
             Level::NearlyFull => {
                 tracing::warn!(event = "volume_nearly_full", volume = sized, %free, %total, "the volume is nearly full: remove files, or enlarge it or its file system")
             }
+            Level::Full if is_over_mapped(volume) => tracing::error!(
+                event = "volume_full",
+                volume = sized,
+                mappings = volume.mappings().0,
+                %free,
+                %total,
+                "the data of the volume's files is in more pieces than its size allows: clients get \"no space left\" until \
+                 files of many small pieces are removed, or the volume is enlarged"
+            ),
             Level::Full => tracing::error!(
                 event = "volume_full",
                 volume = sized,

@@ -18,7 +18,7 @@ use crate::metrics::registry::{
     MEMTABLE_FROZEN, NAMES_CACHED, NAMES_KNOWN, ORPHANS, QUEUED_SEQ, QUOTA_REFUSED, QUOTA_VIOLATIONS,
     RECORD_CACHE, REPLIES_REMEMBERED, SEGMENT_LIVE_RATIO, SEGMENTS, SEGMENTS_CLEANED, SEGMENTS_SPARE,
     SPACE_RESERVED, UNREADABLE_OBJECTS, UNSTABLE, UP_VOLUMES, VERIFIER_CHANGES, VOLUME_FREE, VOLUME_INODES,
-    VOLUME_SIZE, VOLUME_UP, VOLUME_USED, WRITE_BACKS,
+    VOLUME_MAPPINGS, VOLUME_SIZE, VOLUME_UP, VOLUME_USED, WRITE_BACKS,
 };
 use crate::metrics::series::{Buckets, Scrape, Value};
 use crate::pools::OpenPool;
@@ -62,6 +62,7 @@ pub(super) fn add(source: &Source, scrape: &mut Scrape) {
     for volume in &volumes {
         let name = &volume.name();
         scrape.number(&VOLUME_UP, [name.into()], u64::from(is_up(volume)));
+        scrape.number(&VOLUME_MAPPINGS, [name.into()], volume.mappings().0);
         add_quotas(volume, scrape);
         if let Some(status) = status(volume) {
             add_space(name, &status, scrape);

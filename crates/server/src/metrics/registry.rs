@@ -74,6 +74,9 @@ families! {
     Gauge VOLUME_INODES "holdfast_volume_inodes" ["volume", "state"]
         "Inodes and further hard links that are `used`, and those for which there is room (`free`).";
 
+    Gauge VOLUME_MAPPINGS "holdfast_volume_mappings" ["volume"]
+        "Runs of bytes into which the data of the volume's files is divided, as of the last checkpoint.";
+
     Gauge QUOTA_VIOLATIONS "holdfast_quota_violations" ["volume", "kind"]
         "Owners whose soft limit is exceeded, by the kind of quota: `volume`, `tree`, `user` or `group`.";
     Counter QUOTA_REFUSED "holdfast_quota_refused_total" ["volume", "kind"]

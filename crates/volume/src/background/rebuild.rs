@@ -11,7 +11,7 @@ use crate::api::ids::{Ino, VolumeNumber};
 use crate::api::quotas::QuotaKind;
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Key, POOL, Table};
-use crate::encoding::record::{InodeRecord, MetaRecord, UsageRecord, VolumeRecord};
+use crate::encoding::record::{InodeRecord, MapCountRecord, MetaRecord, UsageRecord, VolumeRecord};
 use crate::media::Media;
 use crate::tables::index::{Contents, Copied, Index, IndexError, LostRanges, Records, Salvage};
 use crate::tables::lost_words::Words;
@@ -158,6 +158,8 @@ struct Survivors<'m> {
     counters: HashSet<Key>,
     /// Records about volumes that were found; then those of the copy.
     volumes: BTreeMap<VolumeNumber, VolumeRecord>,
+    /// The numbers of mappings that were found.
+    mappings: BTreeMap<VolumeNumber, u64>,
     /// The usage of all inodes that were found.
     usage: BTreeMap<(VolumeNumber, QuotaKind, u64), UsageRecord>,
 }
@@ -172,6 +174,7 @@ impl Contents for Survivors<'_> {
                     *counter = counter.changed(delta.bytes, delta.inodes);
                 }
             }
+            Some((volume, Table::Map, _)) => *self.mappings.entry(volume).or_default() += 1,
             Some((_, Table::Usage, _)) => drop(self.counters.insert(Key::from(key))),
             Some((_, Table::Volume, fields)) => {
                 let record = VolumeRecord::decode(value).ok();
@@ -205,6 +208,14 @@ impl Contents for Survivors<'_> {
             if lost.covers(&key) && !self.counters.contains(&key) {
                 records.put(&key, &usage.encode())?;
             }
+        }
+        for volume in self.volumes.keys() {
+            let key = key::map_count(*volume);
+            match self.mappings.get(volume) {
+                Some(mappings) => records.put(&key, &MapCountRecord { mappings: *mappings }.encode())?,
+                None => records.delete(&key)?,
+            }
+            lost.remove(&key, &key.successor());
         }
         // Counters at zero have no record. If inodes are lost, the others are too low.
         for volume in self.volumes.keys() {

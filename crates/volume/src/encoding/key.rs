@@ -49,6 +49,8 @@ pub enum Table {
     Quota = 0x0b,
     /// `ino` → how far the quota tree of this directory is.
     Tree = 0x0c,
+    /// no fields → how many records the volume's map table has.
+    MapCount = 0x0d,
     /// `extent` → place, checksums and reference count.
     Extent = 0x10,
     /// `segment` → size and live bytes.
@@ -63,7 +65,7 @@ pub enum Table {
 
 impl Table {
     /// All tables, in key order.
-    pub const ALL: [Table; 17] = [
+    pub const ALL: [Table; 18] = [
         Table::Inode,
         Table::Name,
         Table::Cookie,
@@ -76,6 +78,7 @@ impl Table {
         Table::Orphan,
         Table::Quota,
         Table::Tree,
+        Table::MapCount,
         Table::Extent,
         Table::Segment,
         Table::Reply,
@@ -141,6 +144,11 @@ pub fn quota(volume: VolumeNumber, owner: Owner) -> Key {
 /// Key of a quota tree.
 pub fn tree(root: ObjectId) -> Key {
     build(root.volume, Table::Tree, &[&root.ino.0.to_be_bytes()])
+}
+
+/// Key of the count of a volume's mappings.
+pub fn map_count(volume: VolumeNumber) -> Key {
+    build(volume, Table::MapCount, &[])
 }
 
 /// Returns whose usage or quota the fields of a record's key name.

@@ -19,7 +19,7 @@ pub use directory::{CookieRecord, NameRecord};
 pub use extent::{BLOCK, ExtentHeader, ExtentRecord, SegmentRecord};
 pub use inode::{InodeRecord, PendingTruncation, ReapRecord};
 pub(crate) use inode::{type_byte, type_from_byte};
-pub use map::{ExtentMapping, Source};
+pub use map::{ExtentMapping, MapCountRecord, Source};
 pub use meta::{MetaRecord, ReplyRecord, UsageRecord};
 pub use quota::QuotaRecord;
 pub use tree::TreeRecord;
@@ -45,6 +45,7 @@ pub fn check(table: crate::encoding::key::Table, bytes: &[u8]) -> Result<(), Mal
         Table::Usage => UsageRecord::decode(bytes).map(|_| ()),
         Table::Quota => QuotaRecord::decode(bytes).map(|_| ()),
         Table::Tree => TreeRecord::decode(bytes).map(|_| ()),
+        Table::MapCount => MapCountRecord::decode(bytes).map(|_| ()),
         Table::Xattr => decode_xattr(bytes).map(|_| ()),
         Table::State if bytes.len() > STATE_VALUE_BYTES_MAX => Err(Malformed("state record")),
         Table::State => Ok(()),
@@ -69,6 +70,7 @@ pub fn describe(table: crate::encoding::key::Table, bytes: &[u8]) -> Result<Stri
         Table::Usage => format!("{:?}", UsageRecord::decode(bytes)?),
         Table::Quota => format!("{:?}", QuotaRecord::decode(bytes)?),
         Table::Tree => format!("{:?}", TreeRecord::decode(bytes)?),
+        Table::MapCount => format!("{:?}", MapCountRecord::decode(bytes)?),
         Table::Symlink => format!("{:?}", String::from_utf8_lossy(bytes)),
         Table::Xattr => format!("{:?}", String::from_utf8_lossy(decode_xattr(bytes)?)),
         Table::State => count(bytes.len() as u64, "byte"),

@@ -371,7 +371,8 @@ impl Walk<'_> {
         names::check_cookies(self.view, tree, self.findings, self.summary)?;
         tree.report_lost(self.findings, self.summary);
         tree.check_connected(self.findings);
-        maps::check_index_maps(self.view, tree, uses, self.findings, self.summary)?;
+        let mappings = maps::check_index_maps(self.view, tree, uses, self.findings, self.summary)?;
+        usage::check_map_count(self.view, mappings, self.findings)?;
         maps::check_recent_maps(self.view, tree, uses, self.findings)?;
         inodes::count_xattrs(self.view, tree, self.findings)?;
         let totals = inodes::check_inodes(self.view, tree, self.findings, self.summary)?;

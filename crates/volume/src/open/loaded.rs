@@ -13,8 +13,8 @@ use crate::encoding::entry::{Entry, Slot};
 use crate::encoding::key;
 use crate::encoding::key::{POOL, Table};
 use crate::encoding::record::{
-    ExtentMapping, ExtentRecord, MetaRecord, QuotaRecord, ReplyRecord, SegmentRecord, Source, UsageRecord,
-    VolumeRecord,
+    ExtentMapping, ExtentRecord, MapCountRecord, MetaRecord, QuotaRecord, ReplyRecord, SegmentRecord, Source,
+    UsageRecord, VolumeRecord,
 };
 use crate::segments::SegmentInfo;
 use crate::segments::space::EXTENT_OVERHEAD_BYTES;
@@ -41,6 +41,8 @@ pub(super) struct Loaded {
     pub volumes: BTreeMap<VolumeNumber, VolumeRecord>,
     /// Their quotas.
     pub quotas: BTreeMap<VolumeNumber, BTreeMap<Owner, QuotaRecord>>,
+    /// How many mappings the index has of them.
+    pub mappings: BTreeMap<VolumeNumber, u64>,
     pub next_volume: u32,
     pub next_extent: u64,
     pub next_segment: u64,
@@ -76,6 +78,7 @@ impl Loaded {
             orphans: BTreeSet::new(),
             volumes: BTreeMap::new(),
             quotas: BTreeMap::new(),
+            mappings: BTreeMap::new(),
             next_volume: meta.next_volume.0,
             next_extent: meta.next_extent.0,
             next_segment: meta.next_segment.0,
@@ -86,6 +89,7 @@ impl Loaded {
         loaded.load_removed(&mut tables)?;
         loaded.load_usage(&mut tables)?;
         loaded.load_quotas(&mut tables)?;
+        loaded.load_map_counts(&mut tables)?;
         loaded.load_segments(&mut tables)?;
         loaded.load_replies(&mut tables)?;
         // The next checkpoint deletes the unreadable records.
@@ -163,6 +167,19 @@ impl Loaded {
                 Ok(ControlFlow::Continue(()))
             })?;
             read.warn("some quotas are gone; compare `holdfast quota report` with what you set");
+        }
+        Ok(())
+    }
+
+    /// Loads how many mappings the index has of each volume.
+    fn load_map_counts(&mut self, tables: &mut Tables<'_>) -> Result<(), OpenError> {
+        for volume in self.volumes.keys().copied() {
+            let mappings = self.mappings.entry(volume).or_default();
+            let read = tables.each(volume, Table::MapCount, &mut |_, value| {
+                *mappings = MapCountRecord::decode(value)?.mappings;
+                Ok(ControlFlow::Continue(()))
+            })?;
+            read.warn("a volume may get more mappings than its size allows; run `holdfast check --repair`");
         }
         Ok(())
     }

@@ -191,6 +191,9 @@ impl Volume {
             self.checkpoints.kick();
             return Err(Error::ObjectBusy.into());
         }
+        if !part.mappings.is_empty() {
+            self.require_mappings()?;
+        }
         let inline = part.mappings.iter().filter(|(_, mapping)| matches!(mapping.source, Source::Inline(_)));
         let reserved = inline.map(|(end, mapping)| end - mapping.start + EXTENT_OVERHEAD_BYTES).sum();
         let more = part.data.saturating_sub(replaced);

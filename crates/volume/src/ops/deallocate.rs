@@ -115,7 +115,12 @@ impl Volume {
             && state.record().pending_truncations.len() >= PENDING_TRUNCATIONS_MAX;
         // A hole between data takes one mapping more.
         let frees = is_tail || freed >= FREED_MIN;
-        let change = if frees { self.begin_freeing()? } else { self.begin()? };
+        let change = if frees {
+            self.begin_freeing()?
+        } else {
+            self.require_mappings()?;
+            self.begin()?
+        };
         let holes = change.view().active.hole_bytes();
         if cuts_are_full || (!is_tail && holes > 0 && freed > 0 && holes + freed > HOLE_BYTES_MAX) {
             drop(change);

@@ -126,6 +126,7 @@ impl Volume {
         let end = offset + data.len() as u64;
         let new_bytes = end - offset - attempt.mapped_bytes(state, offset, end)?;
         let filled = [Filled { start: offset, end, new_bytes }];
+        self.require_mappings()?;
         let growth = self.reserve_replacing(request, state, (offset, end), new_bytes)?;
         let growth = self.fit_held(state, growth)?;
         let mut pieces = Vec::new();
@@ -174,6 +175,7 @@ impl Volume {
         let end = offset + data.len() as u64;
         let pieces = (end - 1) / EXTENT_BYTES_MAX as u64 - offset / EXTENT_BYTES_MAX as u64 + 1;
         let reserved = footprint(data.len() as u64, pieces);
+        self.require_mappings()?;
         let growth = self.reserve_unstable_growth(request, attempt, state, (offset, end))?;
         self.reserve(reserved)?;
         growth.hold(state);

@@ -4,7 +4,7 @@
 //! it together. Accounts are opened at their first use: only then is the usage counter read.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -33,6 +33,19 @@ const OBJECTS_MIN: u64 = 1024;
 /// of an object beyond its first counts like an object.
 pub(crate) fn objects_max(size: u64) -> u64 {
     (size / SIZE_PER_OBJECT).max(OBJECTS_MIN)
+}
+
+/// The part of a volume's size that stands for one mapping. Files of which every part is written in multiples of it never have more.
+/// A mapping takes about a quarter of this in the index.
+const SIZE_PER_MAPPING: u64 = 512;
+
+/// The least number of mappings that a volume with a size may have.
+const MAPPINGS_MIN: u64 = 8192;
+
+/// Returns the most mappings that the index may have of a volume with a size: one for each [`SIZE_PER_MAPPING`], at least
+/// [`MAPPINGS_MIN`].
+pub(crate) fn mappings_max(size: u64) -> u64 {
+    (size / SIZE_PER_MAPPING).max(MAPPINGS_MIN)
 }
 
 /// The owners of an object, as far as they may be limited: the volume first.
@@ -163,12 +176,14 @@ pub(crate) enum Refusal {
 }
 
 /// The accounts of a volume.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Ledger {
     /// Whether anything is limited. Read without the lock, so that no limits cost nothing.
     is_limited: AtomicBool,
     /// Whether accounts may be open: from the first limit on.
     has_accounts: AtomicBool,
+    /// See [`mappings_max`]. Read without the lock.
+    mappings_max: AtomicU64,
     accounts: Mutex<Accounts>,
 }
 
@@ -197,7 +212,12 @@ pub(crate) struct Accounts {
 impl Ledger {
     /// Opens the ledger of a volume with this size and these quotas.
     pub(crate) fn new(size: Option<u64>, quotas: BTreeMap<Owner, QuotaRecord>) -> Ledger {
-        let ledger = Ledger::default();
+        let ledger = Ledger {
+            is_limited: AtomicBool::new(false),
+            has_accounts: AtomicBool::new(false),
+            mappings_max: AtomicU64::new(u64::MAX),
+            accounts: Mutex::default(),
+        };
         {
             let mut accounts = ledger.accounts.lock();
             (accounts.size, accounts.quotas) = (size, Quotas::new(quotas));
@@ -210,6 +230,12 @@ impl Ledger {
     #[inline]
     pub(crate) fn is_limited(&self) -> bool {
         self.is_limited.load(Ordering::Acquire)
+    }
+
+    /// Returns the most mappings that the index may have of the volume.
+    #[inline]
+    pub(crate) fn mappings_max(&self) -> u64 {
+        self.mappings_max.load(Ordering::Relaxed)
     }
 
     /// Whether transactions must tell accounts what they change.
@@ -242,6 +268,7 @@ impl Ledger {
         if accounts.limited != Kinds::NONE {
             self.expect_accounts();
         }
+        self.mappings_max.store(accounts.size.map_or(u64::MAX, mappings_max), Ordering::Relaxed);
         self.is_limited.store(accounts.limited != Kinds::NONE, Ordering::Release);
     }
 

@@ -9,7 +9,9 @@ use crate::api::time::Time;
 use crate::background::Progress;
 use crate::encoding::key;
 use crate::encoding::key::FIRST;
-use crate::encoding::record::{ExtentMapping, ExtentRecord, InodeRecord, SegmentRecord, Source, UsageRecord};
+use crate::encoding::record::{
+    ExtentMapping, ExtentRecord, InodeRecord, MapCountRecord, SegmentRecord, Source, UsageRecord,
+};
 use crate::limits::REAPED_MAPPINGS_MAX;
 use crate::media::Media;
 use crate::media::memory::MemoryMedia;
@@ -74,6 +76,8 @@ pub(super) fn disk_with_a_file_in_pieces(apart: u64) -> (Arc<MemoryMedia>, Ino, 
     (record.mapped_end, record.used) = (record.size, PIECES);
     update.records().unwrap().put(&key::inode(FIRST.object(file)), &record.encode()).unwrap();
     update.records().unwrap().put(&key::extent(id), &extent.encode()).unwrap();
+    let count = MapCountRecord { mappings: PIECES };
+    update.records().unwrap().put(&key::map_count(FIRST), &count.encode()).unwrap();
     let segment = SegmentRecord { capacity: 1 << 20, live: u64::from(extent.stored) };
     update.records().unwrap().put(&key::segment(extent.segment), &segment.encode()).unwrap();
     for kind in [QuotaKind::Volume, QuotaKind::User, QuotaKind::Group] {

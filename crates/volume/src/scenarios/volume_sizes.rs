@@ -1,6 +1,7 @@
 //! The size of a volume limits what its files use, exactly.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::volumes::{NOW, assert_clean, content, fill, make, open, options, patiently, run, work};
 use super::world::{World, nothing};
@@ -120,6 +121,92 @@ fn a_size_limits_the_number_of_objects() {
     assert!(link(made).is_ok() && link(made + 1).is_err());
     work(volume.pool());
     assert_clean(&world.disk);
+}
+
+/// Makes a file of so many pieces of one byte, each with a hole before it.
+fn make_pieces(volume: &Volume, name: &[u8], pieces: u64) -> Ino {
+    let file = create(volume, name);
+    for piece in 0..pieces {
+        write(volume, file, 2 * piece + 1, 1, Stability::FileSync).unwrap();
+    }
+    work(volume.pool());
+    file
+}
+
+fn mappings(volume: &Volume) -> u64 {
+    volume.own.mappings.load(Ordering::Relaxed)
+}
+
+/// Removes a name of the root directory, and frees what that leaves.
+fn remove(volume: &Volume, name: &[u8]) {
+    patiently(volume, |v, r| v.remove(r, Ino::ROOT, name, &mut nothing));
+    work(volume.pool());
+}
+
+#[test]
+fn a_size_limits_the_number_of_mappings() {
+    const PIECES: u64 = 3000;
+    let world = World::new();
+    let volume = sized(world.volume.pool(), MIB);
+    let most = volume.own.ledger.mappings_max();
+    let file = make_pieces(&volume, b"pieces", PIECES);
+    assert_eq!((most, mappings(&volume)), (8192, PIECES));
+    let whole = create(&volume, b"whole");
+    write(&volume, whole, 0, 4096, Stability::FileSync).unwrap();
+    let copy = |name: &[u8]| {
+        let to = create(&volume, name);
+        let mut at = 0;
+        while at < 2 * PIECES {
+            at += attempt(&volume, |v, r| v.copy_range(r, (file, at), (to, at), 0))?.count;
+        }
+        work(volume.pool());
+        Ok(())
+    };
+    assert_eq!((copy(b"1"), copy(b"2")), (Ok(()), Ok(())));
+    assert_eq!(mappings(&volume), 3 * PIECES + 1, "the last checkpoint may exceed it");
+    let fails = |how| write(&volume, whole, 0, 1, how) == Err(Error::NoSpace);
+    assert!(fails(Stability::FileSync) && fails(Stability::Unstable));
+    assert_eq!(copy(b"3"), Err(Error::NoSpace));
+    let punch = |from, length| attempt(&volume, |v, r| v.deallocate(r, whole, from, length)).map(drop);
+    assert_eq!((punch(5, 1), punch(5, 4091)), (Err(Error::NoSpace), Ok(())), "in the middle, and to the end");
+    // Another volume of the pool does not notice.
+    fill(&world.volume, b"other", &[1; 9]);
+    remove(&volume, b"1");
+    assert_eq!(mappings(&volume), 2 * PIECES + 1);
+    assert!(!fails(Stability::FileSync) && !fails(Stability::Unstable));
+    truncate(&volume, file, 0);
+    remove(&volume, b"2");
+    work(volume.pool());
+    assert_eq!(mappings(&volume), 2, "of the file that was rewritten");
+    assert_clean(&world.disk);
+}
+
+#[test]
+fn sectors_never_meet_the_limit_of_mappings() {
+    const SIZE: u64 = 5 * MIB;
+    let world = World::new();
+    let volume = sized(world.volume.pool(), SIZE);
+    let file = create(&volume, b"sectors");
+    for round in 0..2 {
+        for number in (0..SIZE / 512).rev() {
+            write(&volume, file, number * 1024, 512, Stability::FileSync).unwrap();
+        }
+        work(volume.pool());
+        assert_eq!((mappings(&volume), status(&volume).bytes_free), (SIZE / 512, 0), "round {round}");
+    }
+}
+
+#[test]
+fn the_number_of_mappings_is_kept() {
+    let world = World::new();
+    let volume = sized(world.volume.pool(), MIB);
+    make_pieces(&volume, b"pieces", 100);
+    let number = volume.number();
+    drop(volume);
+    let World { disk, .. } = world;
+    let pool = open(&disk);
+    assert_eq!(pool.volumes.read()[&number].mappings.load(Ordering::Relaxed), 100);
+    assert_clean(&disk);
 }
 
 #[test]

@@ -219,6 +219,11 @@ impl Checkpoints {
         state.last_reaped = last_reaped;
     }
 
+    /// Whether maps of removed or truncated files, or deleted volumes, remain to be freed.
+    pub fn is_reaping(&self) -> bool {
+        self.state.lock().more_to_reap
+    }
+
     /// Returns the last file whose map the checkpoint before was freeing: others have their turn first.
     pub fn last_reaped(&self) -> Option<ObjectId> {
         self.state.lock().last_reaped

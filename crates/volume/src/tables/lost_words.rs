@@ -78,6 +78,7 @@ fn name_of(table: Table) -> (&'static str, bool) {
         Table::Usage => ("usage counters", false),
         Table::Quota => ("quotas", false),
         Table::Tree => ("quota trees (inodes)", true),
+        Table::MapCount => ("the number of mappings", false),
         Table::Symlink => ("targets of symbolic links (inodes)", true),
         Table::Xattr => ("extended attributes of inodes", true),
         Table::State => ("opens, locks and other state of clients", false),

@@ -80,7 +80,7 @@ pub fn check_record(key: &[u8], slot: &Slot) -> Result<(), Malformed> {
     let (_, table, fields) = key::parse(key).ok_or(Malformed("key in a journal entry"))?;
     let numbers = match table {
         Table::Meta | Table::Reply | Table::State | Table::Volume => 0,
-        Table::Usage | Table::Quota => 0,
+        Table::Usage | Table::Quota | Table::MapCount => 0,
         Table::Map | Table::Cookie => 2,
         _ => 1,
     };

@@ -1,6 +1,7 @@
 //! Reserving what an operation adds to the usage of an object's owners, before it begins its transaction.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::api::ids::VolumeNumber;
 use crate::api::quotas::Owner;
@@ -97,6 +98,20 @@ impl Volume {
         amount: UsageRecord,
     ) -> Result<Growth<'_>, Stop> {
         self.reserve_claim(&claim(request, owners, amount))
+    }
+
+    /// Checks that files may get more mappings. What was accepted since the last checkpoint is not counted yet, so a volume may exceed
+    /// the limit by what memtables hold.
+    ///
+    /// # Errors
+    /// `NoSpace` if there are more than the size of the volume allows, `ObjectBusy` while those of removed files are freed. A checkpoint
+    /// is requested, as removed files keep theirs until then.
+    pub(crate) fn require_mappings(&self) -> Result<(), Error> {
+        if self.own.mappings.load(Ordering::Relaxed) <= self.own.ledger.mappings_max() {
+            return Ok(());
+        }
+        self.checkpoints.kick();
+        Err(if self.checkpoints.is_reaping() { Error::ObjectBusy } else { Error::NoSpace })
     }
 
     /// Reserves a further name of an object, which counts like an object, but for the volume only.

@@ -24,7 +24,7 @@ pub(super) fn show(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
 
 /// Returns what shows changes of a volume, but not of its files.
 fn settled(volume: &VolumeInfo) -> VolumeInfo {
-    VolumeInfo { used_bytes: 0, free_bytes: 0, inodes: 0, ..volume.clone() }
+    VolumeInfo { used_bytes: 0, free_bytes: 0, inodes: 0, mappings: 0, ..volume.clone() }
 }
 
 pub(super) fn change(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {

@@ -1,6 +1,7 @@
 //! The index transaction of a checkpoint.
 
 mod deletion;
+mod map_counts;
 mod reaping;
 mod usage;
 
@@ -46,6 +47,7 @@ impl Pool {
         let mut merge = Merge {
             index: update.records()?,
             references: Vec::new(),
+            map_counts: BTreeMap::new(),
             scratch: Vec::new(),
             outcome: Merged::default(),
             budget: REAPED_MAPPINGS_MAX,
@@ -56,6 +58,7 @@ impl Pool {
         merge.clear_truncated(records)?;
         merge.reap(self.checkpoints.last_reaped())?;
         merge.delete_volumes(&self.deletions.list())?;
+        let map_counts = merge.apply_map_counts()?;
         let live = merge.apply_extents(records, destaged)?;
         merge.apply_segments(&self.segments, &live, frozen.memtable.layer, destaged)?;
         merge.put_next_inos(&frozen.next_inos)?;
@@ -76,6 +79,7 @@ impl Pool {
         #[cfg(test)]
         self.hooks.reach(crate::hooks::Point::IndexChanged);
         update.commit()?;
+        self.note_map_counts(&map_counts);
         *self.index_meta.lock() = meta;
         #[cfg(test)]
         self.hooks.reach(crate::hooks::Point::IndexCommitted);
@@ -91,6 +95,8 @@ struct Merge<'u> {
     index: Records<'u>,
     /// Changes of extents' reference counts, as they come.
     references: Vec<(ExtentId, i64)>,
+    /// Changes of the volumes' numbers of mappings.
+    map_counts: BTreeMap<VolumeNumber, i64>,
     /// Buffer for encoding records.
     scratch: Vec<u8>,
     outcome: Merged,
@@ -153,6 +159,7 @@ impl Merge<'_> {
                         | Table::Usage
                         | Table::Quota
                         | Table::Tree
+                        | Table::MapCount
                         | Table::Volume
                         | Table::Reply,
                     _
@@ -203,13 +210,13 @@ impl Merge<'_> {
 
     /// Puts a mapping over what it covers: most often one mapping of the same size, whose record it replaces.
     fn lay(&mut self, id: ObjectId, end: u64, mapping: &ExtentMapping) -> Result<(), CheckpointError> {
-        self.count(mapping, 1);
+        self.count(id.volume, mapping, 1);
         let key = key::map(id, end);
         mapping.encode_into(cleared(&mut self.scratch));
         let replaced = self.index.replace(&key, &self.scratch, ExtentMapping::decode)?;
         let Some(old) = replaced else { return self.punch(id, (mapping.start, end), end) };
         let old = old.map_err(|_| damaged_mapping(&key))?;
-        self.count(&old, -1);
+        self.count(id.volume, &old, -1);
         if old.start < mapping.start {
             self.put_mapping(id, mapping.start, &clip_mapping(&old, old.start, mapping.start))?;
         }
@@ -238,21 +245,22 @@ impl Merge<'_> {
         }
     }
 
-    /// Changes the references of a mapping's extent.
-    fn count(&mut self, mapping: &ExtentMapping, change: i64) {
+    /// Counts a mapping that comes or goes, and the reference to its extent.
+    fn count(&mut self, volume: VolumeNumber, mapping: &ExtentMapping, change: i64) {
+        *self.map_counts.entry(volume).or_default() += change;
         if let Source::Extent { id, .. } = mapping.source {
             self.references.push((id, change));
         }
     }
 
     fn put_mapping(&mut self, id: ObjectId, end: u64, mapping: &ExtentMapping) -> Result<(), IndexError> {
-        self.count(mapping, 1);
+        self.count(id.volume, mapping, 1);
         mapping.encode_into(cleared(&mut self.scratch));
         self.index.put(&key::map(id, end), &self.scratch)
     }
 
     fn drop_mapping(&mut self, id: ObjectId, end: u64, mapping: &ExtentMapping) -> Result<(), IndexError> {
-        self.count(mapping, -1);
+        self.count(id.volume, mapping, -1);
         self.index.delete(&key::map(id, end))
     }
 

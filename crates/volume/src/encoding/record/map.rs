@@ -124,3 +124,27 @@ impl<'a> ExtentMapping<&'a [u8]> {
         Ok(ExtentMapping { start, birth, source })
     }
 }
+
+/// How many mappings of a volume's files the index has, those of removed files included that are not freed yet. Only checkpoints
+/// write it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MapCountRecord {
+    /// Their number.
+    pub mappings: u64,
+}
+
+impl MapCountRecord {
+    /// Encodes the record.
+    pub fn encode(&self) -> [u8; 8] {
+        self.mappings.to_be_bytes()
+    }
+
+    /// Decodes a record.
+    ///
+    /// # Errors
+    /// Damage, or another release's format.
+    pub fn decode(bytes: &[u8]) -> Result<MapCountRecord, Malformed> {
+        let mappings = bytes.try_into().map_err(|_| Malformed("map count record"))?;
+        Ok(MapCountRecord { mappings: u64::from_be_bytes(mappings) })
+    }
+}

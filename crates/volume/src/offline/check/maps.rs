@@ -114,18 +114,20 @@ fn refer(uses: &mut Uses, file: ObjectId, mapping: &Mapped, references: u32) {
     entry.reach = entry.reach.max(u64::from(offset).saturating_add(length));
 }
 
-/// Checks the maps in the index.
+/// Checks the maps in the index, and returns the number of their records.
 pub(super) fn check_index_maps(
     view: &View,
     tree: &mut Tree,
     uses: &mut Uses,
     findings: &mut Findings,
     summary: &mut Summary,
-) -> Result<(), IndexError> {
+) -> Result<u64, IndexError> {
+    let mut records = 0;
     let mut lost: BTreeMap<Ino, (u64, u64)> = BTreeMap::new();
     let mut file: Option<File> = None;
     let mut failed = None;
     view.each_of_index(view.volume, Table::Map, &mut |fields, value| {
+        records += 1;
         let Some((ino, mapping)) = Mapped::decode(fields, value) else { return };
         if file.as_ref().is_none_or(|file| file.ino != ino) {
             match open_index_map(view, tree, ino, findings) {
@@ -155,7 +157,7 @@ pub(super) fn check_index_maps(
         }
     })?;
     report_lost_data(&lost, findings, summary);
-    failed.map_or(Ok(()), Err)
+    failed.map_or(Ok(records), Err)
 }
 
 /// Counts what the maps of a deleted volume refer to.

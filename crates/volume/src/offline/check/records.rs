@@ -137,7 +137,7 @@ pub(in crate::offline) fn check_key(table: Table, fields: &[u8]) -> Result<(), M
         Table::Reply => (4..=4 + REQUEST_KEY_BYTES_MAX).contains(&fields.len()),
         Table::State => fields.len() <= STATE_KEY_BYTES_MAX,
         Table::Volume => fields.len() == 4,
-        Table::Meta => fields.is_empty(),
+        Table::Meta | Table::MapCount => fields.is_empty(),
     };
     if fits { Ok(()) } else { Err(Malformed("key")) }
 }

@@ -12,7 +12,7 @@ use crate::count::count;
 use crate::encoding::entry::UsageDelta;
 use crate::encoding::key;
 use crate::encoding::key::Table;
-use crate::encoding::record::UsageRecord;
+use crate::encoding::record::{MapCountRecord, UsageRecord};
 use crate::tables::index::IndexError;
 
 /// Compares the index's counters, with the journal's changes added, with `totals`.
@@ -62,6 +62,29 @@ pub(super) fn check_usage(
             );
             findings.add(FaultKind::Usage, None, what);
         }
+    }
+    Ok(())
+}
+
+/// Compares the index's number of mappings with those that were found in it.
+pub(super) fn check_map_count(view: &View, found: u64, findings: &mut Findings) -> Result<(), IndexError> {
+    let lacks = |table| {
+        let (from, to) = key::table_range(view.volume, table);
+        view.has_lost(&from, &to)
+    };
+    if lacks(Table::Map) || lacks(Table::MapCount) {
+        return Ok(());
+    }
+    let mut counted = MapCountRecord::default();
+    view.each_of_index(view.volume, Table::MapCount, &mut |_, value| {
+        counted = MapCountRecord::decode(value).unwrap_or_default();
+    })?;
+    if counted.mappings != found {
+        let what = format!(
+            "the number of mappings of the volume is recorded as {}, but should be {found}",
+            counted.mappings
+        );
+        findings.add(FaultKind::Usage, None, what);
     }
     Ok(())
 }

@@ -37,6 +37,7 @@ pub(super) fn describe_key(line: Line, key: &[u8]) -> Line {
         Table::Reap
         | Table::Usage
         | Table::Quota
+        | Table::MapCount
         | Table::State
         | Table::Reply
         | Table::Meta

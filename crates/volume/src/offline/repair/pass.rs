@@ -55,6 +55,16 @@ impl Output<'_, '_> {
         self.records.get(key)
     }
 
+    /// Returns how many records a table has, as changed so far.
+    pub(super) fn count(&self, volume: VolumeNumber, table: Table) -> Result<u64, IndexError> {
+        let (mut records, (from, to)) = (0, key::table_range(volume, table));
+        self.records.scan(&from, &to, &mut |_, _| {
+            records += 1;
+            ControlFlow::Continue(())
+        })?;
+        Ok(records)
+    }
+
     pub(super) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
         self.is_changed = true;
         self.records.put(key, value)
@@ -171,6 +181,7 @@ impl<'p, 'u> Pass<'p, 'u> {
         self.load_objects()?;
         self.mend_names()?;
         self.mend_maps(extents)?;
+        self.mend_map_count()?;
         self.count_xattrs()?;
         self.connect()?;
         self.mend_quota_trees()?;

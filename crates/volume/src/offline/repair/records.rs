@@ -8,7 +8,7 @@ use crate::api::attributes::FileType;
 use crate::api::ids::Ino;
 use crate::encoding::key;
 use crate::encoding::key::{Key, Table};
-use crate::encoding::record::{InodeRecord, PendingTruncation, UsageRecord};
+use crate::encoding::record::{InodeRecord, MapCountRecord, PendingTruncation, UsageRecord};
 use crate::limits::FILE_BYTES_MAX;
 use crate::tables::index::IndexError;
 use crate::tables::usage;
@@ -82,6 +82,25 @@ impl Pass<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Counts the mappings as the repaired index has them.
+    pub(super) fn mend_map_count(&mut self) -> Result<(), IndexError> {
+        let (mappings, key) = (self.out.count(self.volume, Table::Map)?, key::map_count(self.volume));
+        let stored = self.out.get(&key)?;
+        let is_right = match &stored {
+            None => mappings == 0,
+            Some(value) => mappings > 0 && MapCountRecord::decode(value) == Ok(MapCountRecord { mappings }),
+        };
+        if is_right {
+            return Ok(());
+        }
+        self.changes.tally.counts_corrected += 1;
+        if mappings == 0 {
+            self.out.delete(&key)
+        } else {
+            self.out.put(&key, &MapCountRecord { mappings }.encode())
+        }
     }
 
     fn mend_usage(&mut self, mut totals: BTreeMap<Key, UsageRecord>) -> Result<(), IndexError> {

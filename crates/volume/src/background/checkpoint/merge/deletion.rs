@@ -39,7 +39,7 @@ impl Merge<'_> {
             })?;
             for (key, mapping) in &page {
                 if let Some(mapping) = mapping {
-                    self.count(mapping, -1);
+                    self.count(volume, mapping, -1);
                 }
                 self.index.delete(key)?;
             }

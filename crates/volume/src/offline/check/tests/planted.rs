@@ -11,7 +11,8 @@ use crate::encoding::entry::Entry;
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Key};
 use crate::encoding::record::{
-    ExtentMapping, InodeRecord, NameRecord, PendingTruncation, SegmentRecord, Source, TreeRecord, UsageRecord,
+    ExtentMapping, InodeRecord, MapCountRecord, NameRecord, PendingTruncation, SegmentRecord, Source,
+    TreeRecord, UsageRecord,
 };
 use crate::media::Media;
 use crate::offline::check::{CheckOptions, FaultKind, Obstacle, check};
@@ -330,6 +331,17 @@ fn damaged_file_data_is_reported() {
     [9_000, 13_000, 17_000, 30_000].into_iter().for_each(|at| flip(extent.offset + at));
     flip(extent.offset - 5);
     planter.expect(&[(FaultKind::Data, Some("/d/f"), "the header of extent")]);
+}
+
+#[test]
+fn a_wrong_number_of_mappings_is_reported() {
+    let planter = Planter::new();
+    planter.put(&key::map_count(FIRST), Some(&MapCountRecord { mappings: 77 }.encode()));
+    planter.expect(&[(
+        FaultKind::Usage,
+        None,
+        "the number of mappings of the volume is recorded as 77, but should be",
+    )]);
 }
 
 #[test]

@@ -10,7 +10,9 @@ use crate::api::time::Time;
 use crate::encoding::entry::Entry;
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Key, Table};
-use crate::encoding::record::{ExtentMapping, ExtentRecord, InodeRecord, MetaRecord, NameRecord, Source};
+use crate::encoding::record::{
+    ExtentMapping, ExtentRecord, InodeRecord, MapCountRecord, MetaRecord, NameRecord, Source,
+};
 use crate::journal::{Batch, Ring};
 use crate::media::Media;
 use crate::media::memory::MemoryMedia;
@@ -40,8 +42,16 @@ impl Planter {
         Planter { media, directory, other, file, symlink }
     }
 
-    /// Puts a record into the index, or deletes it.
+    /// Puts a record into the index, or deletes it. Mappings are counted.
     pub fn put(&self, key: &[u8], value: Option<&[u8]>) {
+        self.put_alone(key, value);
+        if matches!(key::parse(key), Some((_, Table::Map, _))) {
+            let mappings = self.rows(Table::Map).len() as u64;
+            self.put_alone(&key::map_count(FIRST), Some(&MapCountRecord { mappings }.encode()));
+        }
+    }
+
+    fn put_alone(&self, key: &[u8], value: Option<&[u8]>) {
         let index = Index::open(self.media.index(), 1 << 20).unwrap();
         let update = index.begin().unwrap();
         match value {

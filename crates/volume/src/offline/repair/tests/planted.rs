@@ -229,6 +229,7 @@ fn wrong_fields_are_counted_anew() {
     });
     planter.change_inode(planter.symlink, |record| (record.size, record.xattrs) = (1, 3));
     planter.put(&key::usage(FIRST, 2, 77), Some(&UsageRecord { bytes: 1, inodes: 1 }.encode()));
+    planter.put(&key::map_count(FIRST), Some(b"no number"));
     let repaired = mend_all(&planter);
     assert_eq!(repaired.tally.objects_corrected, 3);
     assert!(World::open(planter.media).read(planter.file).unwrap() == [5; 150_000], "no file grows");
