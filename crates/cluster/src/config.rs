@@ -6,14 +6,17 @@
 //! addresses = ["10.0.0.50/24", "2001:db8::50/64"]
 //! ports = [2049, 111]     # 2049 if left out
 //! nodes = ["a", "b"]      # in the order of preference; any by least load if left out
+//! config = "/etc/holdfast/home.toml"     # of the server, the same file on all nodes; all volumes are exported if left out
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
+use std::path::PathBuf;
 
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 use toml::de::{DeTable, DeValue};
 
 use crate::limits::{GROUPS_MAX, NODES_MAX, SOCKETS_MAX};
@@ -23,7 +26,7 @@ use crate::name::Name;
 const PORT_DEFAULT: u16 = 2049;
 
 /// The keys of a group.
-const KEYS: [&str; 4] = ["name", "addresses", "ports", "nodes"];
+const KEYS: [&str; 5] = ["name", "addresses", "ports", "nodes", "config"];
 
 /// What the file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,7 +36,7 @@ pub struct ClusterConfig {
 }
 
 /// A group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupConfig {
     /// Its name.
     pub name: Name,
@@ -43,6 +46,9 @@ pub struct GroupConfig {
     pub ports: Vec<u16>,
     /// The nodes that it prefers, the best one first.
     pub nodes: Vec<Name>,
+    /// The configuration file of its server, which each node has; none if all volumes are exported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<PathBuf>,
 }
 
 /// A mistake in the file.
@@ -138,6 +144,7 @@ impl Reader<'_> {
         let ports = table.get("ports").map_or(Some(default), |ports| self.list(ports, "ports", Self::port));
         let nodes = table.get("nodes");
         let nodes = nodes.map_or(Some(Vec::new()), |nodes| self.list(nodes, "nodes", Self::name));
+        let config = table.get("config").map_or(Some(None), |config| self.path(config).map(Some));
         if let Some(name) = &name
             && !self.names.insert(name.clone())
         {
@@ -149,7 +156,7 @@ impl Reader<'_> {
         let (addresses, ports) = (addresses?, ports?);
         self.check_sockets(value, name.as_ref(), &addresses, &ports);
         let (addresses, ports, nodes) = (values(addresses), values(ports), values(nodes?));
-        Some(GroupConfig { name: name?, addresses, ports, nodes })
+        Some(GroupConfig { name: name?, addresses, ports, nodes, config: config? })
     }
 
     fn missing<T>(&mut self, table: &Value<'_>, example: &str) -> Option<T> {
@@ -201,6 +208,18 @@ impl Reader<'_> {
             return None;
         }
         Some(address)
+    }
+
+    fn path(&mut self, value: &Value<'_>) -> Option<PathBuf> {
+        let path = PathBuf::from(self.text(value, "a path")?);
+        if !path.is_absolute() {
+            self.wrong(
+                value.span(),
+                "a path is absolute, since nodes read the file: write \"/etc/holdfast/home.toml\"",
+            );
+            return None;
+        }
+        Some(path)
     }
 
     fn port(&mut self, value: &Value<'_>) -> Option<u16> {

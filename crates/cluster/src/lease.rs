@@ -26,6 +26,7 @@ pub use call::{Action, Answer, CallId, End, Event, Version};
 use call::{Call, Purpose};
 use ownership::{Ownership, Seal};
 use sighting::Sighting;
+pub use sighting::Watched;
 use volume::media::Tenure;
 
 mod call;
@@ -84,6 +85,8 @@ pub struct Lease {
     is_notification_due: bool,
     /// What was wrong with the lease object when it was last read by a watcher.
     damage: Option<Damage>,
+    /// What another process of this machine saw, until the first read.
+    inherited: Option<Watched>,
 }
 
 #[derive(Debug)]
@@ -108,6 +111,22 @@ impl Lease {
             is_uncertain: false,
             is_notification_due: false,
             damage: None,
+            inherited: None,
+        }
+    }
+
+    /// Goes on with what another process of this machine saw of the lease, which has the same clock. To be called before the
+    /// first [`Lease::poll`].
+    pub fn inherit(&mut self, watched: Watched) {
+        self.inherited = Some(watched);
+    }
+
+    /// Returns what a watcher saw, for another process of this machine.
+    #[must_use]
+    pub fn watched(&self) -> Option<Watched> {
+        match &self.role {
+            Role::Standby(Some(seen)) => Some(seen.watched()),
+            _ => None,
         }
     }
 
@@ -339,7 +358,10 @@ impl Lease {
             Role::Standby(sighting) => {
                 // A takeover whose answer was lost. When it was sent is not known any more: a renewal begins the term.
                 let is_taken = is_held_here;
-                let seen = Sighting::after(sighting.take(), now, sent, version, record);
+                let mut seen = Sighting::after(sighting.take(), now, sent, version, record);
+                if let Some(watched) = self.inherited.take() {
+                    seen.inherit(watched, now, sent);
+                }
                 let ripe = seen.ripe_at(&self.identity, self.candidacy);
                 *sighting = Some(seen);
                 self.next = (sent + POLL).min(ripe.unwrap_or(sent + POLL)).max(now);

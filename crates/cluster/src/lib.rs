@@ -22,6 +22,7 @@
 //!
 //! The reasons for the times are in `docs/decisions/2026-11-25-leases-of-groups.md`.
 
+mod agenda;
 mod config;
 mod lease;
 mod limits;
@@ -30,17 +31,21 @@ mod name;
 mod observed;
 mod placement;
 mod record;
+mod roster;
 mod time;
 
+pub use agenda::{Sight, Surroundings, Task};
 pub use config::{ClusterConfig, GroupConfig, Mistake};
-pub use lease::{Action, Answer, CallId, End, Event, Handover, Lease, Phase, Takeover, Version};
+pub use lease::{Action, Answer, CallId, End, Event, Handover, Lease, Phase, Takeover, Version, Watched};
 pub use limits::{
-    ADDRESSES_BYTES_MAX, CLOCK_ERROR_PERCENT, ERROR_PAUSE, GROUPS_MAX, NAME_BYTES_MAX, NODES_MAX,
-    PATIENCE_MAX, POLL, RENEWAL, SLOW, SOCKETS_MAX, TERM, WATCH,
+    ABSENT_AFTER, ADDRESSES_BYTES_MAX, BEAT, CLOCK_ERROR_PERCENT, ERROR_PAUSE, GROUPS_MAX, INHERITED_MAX,
+    NAME_BYTES_MAX, NODES_MAX, PATIENCE_MAX, POLL, RENEWAL, SILENT, SLOW, SOCKETS_MAX, STEADY_AFTER, TERM,
+    TURN, WATCH,
 };
 pub use membership::{Command, Duty, Membership, Refusal};
 pub use name::{Name, NameError};
 pub use observed::{Observed, Presence};
 pub use placement::{Move, Why, candidates, plan};
 pub use record::{Damage, Epoch, Identity, LEASE_BYTES, LeaseRecord, LeaseState};
+pub use roster::{NoRoster, Roster};
 pub use time::Time;

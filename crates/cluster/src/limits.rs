@@ -28,12 +28,34 @@ pub const POLL: Duration = Duration::from_millis(250);
 /// A read of a lease that takes longer says that the store is slow, rather than the owner silent: watching begins anew.
 pub const SLOW: Duration = Duration::from_millis(500);
 
+/// How long after the last read of another process of the same machine its watch is continued. Meanwhile the store may have been
+/// slow without anybody's noticing; a process needs a part of it to start and to connect.
+pub const INHERITED_MAX: Duration = TERM;
+
 /// How long to wait after a call failed, before the next one.
 pub const ERROR_PAUSE: Duration = Duration::from_millis(250);
 
 /// How long an answer is waited for at most before the lease is read again. It begins with [`TERM`], since a renewal that takes
 /// longer permits nothing, and doubles with each answer that does not come.
 pub const PATIENCE_MAX: Duration = Duration::from_secs(16);
+
+/// A lease that is held and not renewed for so long is one whose owner may be gone: another node's server gets ready meanwhile, so
+/// that it can take the lease after [`WATCH`]. Longer than two renewals and a poll.
+pub const SILENT: Duration = Duration::from_millis(1300);
+
+/// How much longer a node waits for each node that comes before it among those that may take a group.
+pub const TURN: Duration = Duration::from_secs(1);
+
+/// How often a node says that it is there.
+pub const BEAT: Duration = RENEWAL;
+
+/// A node that was not heard of for so long is taken for absent. Before [`WATCH`] ends, so that the next node is known by then.
+pub const ABSENT_AFTER: Duration = Duration::from_millis(1800);
+const _: () =
+    assert!(ABSENT_AFTER.as_millis() > 3 * BEAT.as_millis() && ABSENT_AFTER.as_millis() < WATCH.as_millis());
+
+/// A node that has been there for so long attracts groups.
+pub const STEADY_AFTER: Duration = Duration::from_secs(10);
 
 /// The longest name of a node or a group, bytes.
 pub const NAME_BYTES_MAX: usize = 64;

@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::config::{ClusterConfig, GroupConfig};
 use crate::limits::NODES_MAX;
 use crate::name::Name;
 use crate::observed::Observed;
 
 /// What an administrator wants of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Duty {
     /// It serves.
     Active,
@@ -20,16 +23,18 @@ pub enum Duty {
 }
 
 /// The nodes and groups of a cluster.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
     nodes: BTreeMap<Name, Duty>,
     groups: BTreeMap<Name, Group>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Group {
+    #[serde(flatten)]
     config: GroupConfig,
     /// Where an administrator moved it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     wanted: Option<Name>,
 }
 
@@ -204,7 +209,8 @@ impl Membership {
     }
 
     /// Returns the node that an administrator moved a group to.
-    pub(crate) fn wanted(&self, group: &Name) -> Option<&Name> {
+    #[must_use]
+    pub fn wanted(&self, group: &Name) -> Option<&Name> {
         self.groups.get(group).and_then(|group| group.wanted.as_ref())
     }
 

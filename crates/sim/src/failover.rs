@@ -27,7 +27,7 @@ mod process;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cluster::{Epoch, LeaseRecord, Phase, Time};
+use cluster::{Epoch, LeaseRecord, Phase, Time, Watched};
 use volume::media::Tenure;
 
 use crate::random::Random;
@@ -77,6 +77,8 @@ struct Node {
     stopped_until: u64,
     /// When it wakes next.
     wake: u64,
+    /// What its last process saw of the lease, which the next one goes on with.
+    watched: Option<Watched>,
 }
 
 impl Node {
@@ -137,6 +139,7 @@ impl World {
             },
             stopped_until: 0,
             wake: u64::MAX,
+            watched: None,
         };
         let count = 2 + random.below(2);
         let nodes: Vec<Node> = (0..count).map(|_| node(&mut random)).collect();
@@ -242,7 +245,10 @@ impl World {
         self.last_instance += 1;
         let delay = Duration::from_millis(*self.random.pick(&[0, 0, 700]));
         let now = self.nodes[node].local(self.now);
-        let process = Process::start(node, self.last_instance, now, delay, self.plan.planted);
+        let mut process = Process::start(node, self.last_instance, now, delay, self.plan.planted);
+        if let Some(watched) = self.nodes[node].watched.take() {
+            process.inherit(watched);
+        }
         self.nodes[node].process = Some(process);
         self.step(node, |_, _| {})
     }

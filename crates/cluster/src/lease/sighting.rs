@@ -2,11 +2,22 @@
 
 use std::time::Duration;
 
-use crate::limits::{SLOW, WATCH};
+use crate::limits::{INHERITED_MAX, SLOW, WATCH};
 use crate::record::{Identity, LeaseRecord, LeaseState};
 use crate::time::Time;
 
 use super::call::Version;
+
+/// What a watcher saw of a lease, for another process of the same machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watched {
+    /// The version that it has.
+    pub version: Version,
+    /// When the first answer that showed it came.
+    pub since: Time,
+    /// When the last read that showed it was sent.
+    pub confirmed: Time,
+}
 
 /// The lease as a watcher saw it.
 #[derive(Clone, Debug)]
@@ -35,6 +46,19 @@ impl Sighting {
                 Sighting { confirmed: sent, ..seen }
             }
             _ => Sighting { version, record, since: now, confirmed: sent },
+        }
+    }
+
+    pub(super) fn watched(&self) -> Watched {
+        Watched { version: self.version, since: self.since, confirmed: self.confirmed }
+    }
+
+    /// Adds what another process of this machine saw before the read that was sent at `sent` and answered at `now`. It counts
+    /// only if nobody could have missed for long that the store is slow.
+    pub(super) fn inherit(&mut self, watched: Watched, now: Time, sent: Time) {
+        let is_steady = now.since(sent) <= SLOW && sent.since(watched.confirmed) <= INHERITED_MAX;
+        if is_steady && watched.version == self.version {
+            self.since = self.since.min(watched.since);
         }
     }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::limits::WATCH;
+use crate::limits::{INHERITED_MAX, SLOW, WATCH};
 
 /// One lease object.
 struct Store {
@@ -361,4 +361,38 @@ fn answers_of_the_wrong_kind_are_failures() {
     assert_eq!(owner.poll(at(501)), None);
     assert!(matches!(owner.poll(at(501) + ERROR_PAUSE), Some(Action::Read { .. })));
     assert_eq!(owner.executes_until(), Some(at(2000)));
+}
+
+#[test]
+fn a_watch_is_continued_by_another_process_of_the_machine_unless_too_much_may_have_been_missed() {
+    let (mut store, _silent) = owned();
+    let mut watcher = Lease::new(identity("b", 20), at(100));
+    store.serve_until(at(1600), &mut [&mut watcher]);
+    let watched = watcher.watched().unwrap();
+    assert_eq!((watched.version, watched.since), (Version(store.version), at(100)));
+    let heir = |now, instance| {
+        let mut heir = Lease::new(identity("b", instance), now);
+        heir.inherit(watched);
+        heir.stand(now, Duration::ZERO);
+        heir
+    };
+    let ripe = at(100) + WATCH;
+    // It connected for too long; another version; a first read that took long.
+    let mut late = heir(watched.confirmed + INHERITED_MAX + Duration::from_millis(1), 21);
+    store.serve_until(ripe + Duration::from_millis(1200), &mut [&mut late]);
+    assert_eq!(late.phase(), Phase::Standby);
+    let mut slow = heir(at(1700), 21);
+    let read = lease_read(&mut slow, at(1700));
+    let answered = at(1700) + SLOW + Duration::from_millis(1);
+    slow.on_event(answered, store.execute(read).unwrap());
+    store.serve_until(ripe + Duration::from_millis(300), &mut [&mut slow]);
+    assert_eq!(slow.phase(), Phase::Standby);
+    let mut taker = heir(at(1700), 21);
+    store.serve_until(at(2599), &mut [&mut taker]);
+    assert_eq!(taker.phase(), Phase::Standby);
+    store.serve_until(ripe + Duration::from_millis(300), &mut [&mut taker]);
+    assert_eq!(taker.phase(), Phase::Owner);
+    let mut other = heir(at(1700), 22);
+    store.serve_until(at(3000), &mut [&mut other]);
+    assert_eq!(other.phase(), Phase::Standby, "the version is another one");
 }

@@ -10,6 +10,7 @@ fn config(groups: &[(&str, &[&str])]) -> ClusterConfig {
         addresses: vec![format!("10.0.0.{}/24", number + 1).parse().unwrap()],
         ports: vec![2049],
         nodes: nodes.iter().map(|node| name(node)).collect(),
+        config: None,
     };
     ClusterConfig { groups: groups.iter().enumerate().map(group).collect() }
 }

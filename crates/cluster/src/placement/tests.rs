@@ -23,6 +23,7 @@ impl Cluster {
             addresses: vec!["10.0.0.1/24".parse().unwrap()],
             ports: vec![2049],
             nodes: nodes.iter().map(|node| name(node)).collect(),
+            config: None,
         };
         cluster.execute(Command::Apply(ClusterConfig { groups: groups.iter().map(group).collect() }));
         cluster

@@ -81,6 +81,7 @@ impl World {
     /// The process of a node ends, and its agent starts another one; often it releases the lease before.
     pub(super) fn end(&mut self, node: usize) {
         let Some(process) = self.nodes[node].process.take() else { return };
+        self.nodes[node].watched = process.watched();
         let seen = self.now + nanos(20 + self.random.below(200));
         if self.random.chance(2, 3) {
             self.schedule(seen, Happening::Release(process.instance()));

@@ -2,6 +2,7 @@
 
 use cluster::{
     Action, Answer, CallId, Epoch, Event, Handover, Identity, Lease, LeaseRecord, Name, Phase, TERM, Time,
+    Watched,
 };
 use volume::media::Tenure;
 
@@ -95,6 +96,16 @@ impl Process {
             late_deadline: Time::ORIGIN,
             effects: Vec::new(),
         }
+    }
+
+    /// Goes on with what an earlier process of the node saw of the lease.
+    pub fn inherit(&mut self, watched: Watched) {
+        self.lease.inherit(watched);
+    }
+
+    /// What it saw of the lease.
+    pub fn watched(&self) -> Option<Watched> {
+        self.lease.watched()
     }
 
     pub fn instance(&self) -> u64 {
