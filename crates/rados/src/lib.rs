@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! lease                       who owns the namespace, and in which epoch
+//! connections                 clients of a group, for the node that serves it next
+//! cluster, nodes              the nodes and groups of a cluster; pairs: what each node says of itself (in the default namespace)
 //! pools                       pairs: the names of pools and their formats
 //! ID/journal/NNNNN            the log: a ring of objects of 4 MiB, written in full when the pool is created
 //! ID/indexes                  which index is in use
@@ -15,6 +17,8 @@
 //! Objects with `EPOCH` in their names are written once. All others are changed in place, and each such change is refused once
 //! another process has taken the namespace. This crate does not interpret the bytes it stores.
 
+mod board;
+mod candidacy;
 mod error;
 mod fence;
 mod format;
@@ -36,6 +40,8 @@ mod segments;
 mod space;
 mod tenancy;
 
+pub use board::{Board, Group};
+pub use candidacy::{Candidacy, Progress, Told};
 pub use error::{Error, ErrorKind};
 pub use location::Location;
 pub use media::RadosMedia;

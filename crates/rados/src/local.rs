@@ -55,16 +55,9 @@ impl Local {
         }
     }
 
-    fn instance_file(&self) -> PathBuf {
-        self.path.join("instance")
-    }
-
     /// Returns the last process of this machine that had the namespace, which has ended since the lock is ours.
     pub(crate) fn ended_instance(&self) -> Option<u64> {
-        let text = fs::read_to_string(self.instance_file()).ok()?;
-        let (boot, instance) = text.trim_end().split_once(' ')?;
-        let is_of_this_boot = fs::read_to_string(BOOT_ID).ok()?.trim_end() == boot;
-        if is_of_this_boot { u64::from_str_radix(instance, 16).ok() } else { None }
+        instance_of(&self.path)
     }
 
     /// Notes that this process is about to take the namespace.
@@ -73,6 +66,18 @@ impl Local {
         self.file.write_all_at(std::process::id().to_string().as_bytes(), 0)?;
         let boot = fs::read_to_string(BOOT_ID)?;
         // No sync: after a crash of the machine the boot is another one.
-        fs::write(self.instance_file(), format!("{} {instance:x}\n", boot.trim_end()))
+        fs::write(instance_file(&self.path), format!("{} {instance:x}\n", boot.trim_end()))
     }
+}
+
+fn instance_file(path: &Path) -> PathBuf {
+    path.join("instance")
+}
+
+/// Returns the last process of this machine that had the namespace, or was about to take it.
+pub(crate) fn instance_of(path: &Path) -> Option<u64> {
+    let text = fs::read_to_string(instance_file(path)).ok()?;
+    let (boot, instance) = text.trim_end().split_once(' ')?;
+    let is_of_this_boot = fs::read_to_string(BOOT_ID).ok()?.trim_end() == boot;
+    if is_of_this_boot { u64::from_str_radix(instance, 16).ok() } else { None }
 }

@@ -13,6 +13,15 @@ pub(crate) const LEASE: &str = "lease";
 /// The object whose pairs are the pools of the namespace: their names and formats.
 pub(crate) const POOLS: &str = "pools";
 
+/// The object with the addresses of a group's clients.
+pub(crate) const CONNECTIONS: &str = "connections";
+
+/// The object with the nodes and groups of a cluster.
+pub(crate) const CLUSTER: &str = "cluster";
+
+/// The object whose pairs are what each node of a cluster says of itself.
+pub(crate) const NODES: &str = "nodes";
+
 /// How many objects share the catalogue of a pool's segments.
 pub(crate) const CATALOGUE_OBJECTS: u64 = 16;
 

@@ -9,6 +9,7 @@ use cluster::{Identity, Name};
 use rustix::process::{Signal, getpid, kill_process};
 use volume::media::{Media, Tenure};
 
+use crate::candidacy::Candidacy;
 use crate::error::{Error, ErrorKind};
 use crate::fence::{Fence, OnLost, Owned};
 use crate::format::{Format, State};
@@ -27,7 +28,7 @@ use crate::tenancy::{self, NotTaken, Takeover, Tenancy};
 const IN_FLIGHT_MAX: usize = 16 << 20;
 
 /// How long the connection of a process that lost the namespace is refused, seconds.
-const SHUT_OUT_SECONDS: u32 = 3600;
+pub(crate) const SHUT_OUT_SECONDS: u32 = 3600;
 
 /// Options of the client: give up connecting after so many seconds.
 const OPTIONS: [(&str, &str); 1] = [("client_mount_timeout", "30")];
@@ -69,14 +70,14 @@ pub struct Description {
 }
 
 /// A connection to the namespace.
-struct Connection {
-    location: Location,
-    cluster: Arc<Cluster>,
-    objects: Arc<Pool>,
+pub(crate) struct Connection {
+    pub(crate) location: Location,
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) objects: Arc<Pool>,
 }
 
 impl Connection {
-    fn open(location: &Location) -> Result<Connection, Error> {
+    pub(crate) fn open(location: &Location) -> Result<Connection, Error> {
         let credentials = Credentials { user: location.user.clone(), ..Credentials::default() };
         let cluster = Cluster::connect(&credentials, &OPTIONS);
         let cluster = cluster.map_err(|failed| Error::connect(location, &failed))?;
@@ -91,7 +92,7 @@ impl Connection {
     }
 
     /// Returns what describes an error in `action` (an infinitive).
-    fn failed(&self, action: &str) -> impl Fn(io::Error) -> Error + use<> {
+    pub(crate) fn failed(&self, action: &str) -> impl Fn(io::Error) -> Error + use<> {
         let (action, location) = (action.to_owned(), self.location.clone());
         move |error| Error::io(&action, &location, &error)
     }
@@ -176,7 +177,7 @@ impl Namespace {
     /// # Errors
     /// The cluster cannot be used, another process has the namespace, or Holdfast has nothing in it.
     pub fn open(location: &Location, local: &Path) -> Result<Namespace, Error> {
-        Namespace::take(Connection::open(location)?, local)
+        Namespace::take(Connection::open(location)?, local, Candidacy::default())
     }
 
     /// The same, but begins to use the namespace if Holdfast has nothing in it.
@@ -184,16 +185,24 @@ impl Namespace {
     /// # Errors
     /// The cluster cannot be used, or another process has the namespace.
     pub fn open_or_create(location: &Location, local: &Path) -> Result<Namespace, Error> {
+        Namespace::stand(location, local, Candidacy::default())
+    }
+
+    /// The same as [`Namespace::open_or_create`] for a process that others compete with.
+    ///
+    /// # Errors
+    /// The cluster cannot be used, or another process has the namespace and this one is not patient.
+    pub fn stand(location: &Location, local: &Path, candidacy: Candidacy) -> Result<Namespace, Error> {
         let connection = Connection::open(location)?;
-        let created = identity(&connection).and_then(|identity| {
+        let created = identity(&connection, candidacy.node.as_ref()).and_then(|identity| {
             tenancy::create(&*connection.objects, &identity)
                 .map_err(connection.failed("create the objects `lease` and `pools`"))
         });
         created?;
-        Namespace::take(connection, local)
+        Namespace::take(connection, local, candidacy)
     }
 
-    fn take(connection: Connection, local: &Path) -> Result<Namespace, Error> {
+    fn take(connection: Connection, local: &Path, candidacy: Candidacy) -> Result<Namespace, Error> {
         let location = &connection.location;
         let local_failed = |error: io::Error| {
             let text = format!("cannot use the local directory {} of {location}: {error}", local.display());
@@ -209,7 +218,7 @@ impl Namespace {
             }
         };
         let objects: Arc<dyn Objects> = Arc::<Pool>::clone(&connection.objects);
-        let identity = identity(&connection)?;
+        let identity = identity(&connection, candidacy.node.as_ref())?;
         if let Some(ended) = local_lock.ended_instance() {
             tenancy::release_for(&*objects, ended)
                 .map_err(connection.failed("release the lease of a killed process"))?;
@@ -221,7 +230,8 @@ impl Namespace {
             objects: Arc::clone(&objects),
         };
         let on_lost: OnLost = Arc::new(kill);
-        let taken = Tenancy::take(Arc::clone(&objects), Arc::new(sealer), identity, Arc::clone(&on_lost));
+        let lost = Arc::clone(&on_lost);
+        let taken = Tenancy::take(Arc::clone(&objects), Arc::new(sealer), identity, candidacy, lost);
         let tenancy = taken.map_err(|not_taken| refusal(location, not_taken))?;
         let epoch = u64::from(tenancy.epoch().0);
         let owned = Owned::new(objects, Fence::new(epoch, on_lost), Window::new(IN_FLIGHT_MAX));
@@ -514,16 +524,20 @@ fn refusal(location: &Location, not_taken: NotTaken) -> Error {
     }
 }
 
-/// Returns what this process is called in the lease.
-fn identity(connection: &Connection) -> Result<Identity, Error> {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' };
-    let host: String = host.trim_end().chars().map(plain).take(cluster::NAME_BYTES_MAX).collect();
-    let node = Name::new(&host).or_else(|_| Name::new("unnamed")).expect("a plain name");
+/// Returns what this process is called in the lease: it runs on `node`, or else on a machine of this host name.
+fn identity(connection: &Connection, node: Option<&Name>) -> Result<Identity, Error> {
+    let node = node.cloned().unwrap_or_else(host_name);
     let addresses = connection.cluster.address().map_err(connection.failed("ask for the own address"))?;
     Identity::new(node, connection.cluster.instance(), &addresses).map_err(|error| {
         Error::new(ErrorKind::Unusable, format!("cannot use {}: {error}", connection.location))
     })
+}
+
+fn host_name() -> Name {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' };
+    let host: String = host.trim_end().chars().map(plain).take(cluster::NAME_BYTES_MAX).collect();
+    Name::new(&host).or_else(|_| Name::new("unnamed")).expect("a plain name")
 }
 
 /// Ends the process without running anything more of it: the library's own cleaning up may wait for the cluster.

@@ -8,12 +8,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use cluster::{
-    Action, Answer, End, Epoch, Event, Handover, Identity, LEASE_BYTES, Lease, LeaseRecord, Phase, Time,
-    Version,
+    Action, Answer, End, Epoch, Event, Handover, Identity, LEASE_BYTES, Lease, LeaseRecord, Phase, TERM,
+    Time, Version,
 };
 use rustix::time::{ClockId, clock_gettime};
 use volume::media::Tenure;
 
+use crate::candidacy::{Candidacy, Progress};
 use crate::fence::{OnLost, is_fenced};
 use crate::names::{LEASE, POOLS};
 use crate::objects::{Objects, Step, change_now, read_whole};
@@ -47,6 +48,7 @@ pub(crate) struct Tenancy {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Why the objects cannot be sealed, whenever it is tried.
     unsealable: Mutex<Option<io::Error>>,
+    candidacy: Candidacy,
     on_lost: OnLost,
 }
 
@@ -93,15 +95,21 @@ pub(crate) fn release_for(objects: &dyn Objects, instance: u64) -> io::Result<()
 }
 
 impl Tenancy {
-    /// Takes the lease, and renews it from now on. Watches another process's lease until it has run out; gives up if it is renewed.
+    /// Takes the lease, and renews it from now on. Watches another process's lease until it has run out; gives up if it is renewed,
+    /// unless the candidate is patient.
     pub(crate) fn take(
         objects: Arc<dyn Objects>,
         takeover: Arc<dyn Takeover>,
         identity: Identity,
+        candidacy: Candidacy,
         on_lost: OnLost,
     ) -> Result<Arc<Tenancy>, NotTaken> {
+        candidacy.tell(Progress::Standing { instance: identity.instance() });
         let mut lease = Lease::new(identity, now());
-        lease.stand(now(), Duration::ZERO);
+        if let Some(watched) = candidacy.watched {
+            lease.inherit(watched);
+        }
+        lease.stand(now(), candidacy.delay);
         let tenancy = Arc::new(Tenancy {
             objects,
             takeover,
@@ -110,6 +118,7 @@ impl Tenancy {
             deadline: AtomicU64::new(1),
             thread: Mutex::default(),
             unsealable: Mutex::default(),
+            candidacy,
             on_lost,
         });
         tenancy.run_until_owner()?;
@@ -154,7 +163,8 @@ impl Tenancy {
                     }
                     (record.counter, node.clone())
                 });
-                if *counter != record.counter && *watched == node {
+                let is_renewed = *counter != record.counter && *watched == node;
+                if is_renewed && !self.candidacy.is_patient {
                     return Err(NotTaken::InUse(node));
                 }
             }
@@ -185,7 +195,11 @@ impl Tenancy {
             Phase::Ended(_) => ENDED,
             _ => lease.executes_until().map_or(1, Time::as_nanos),
         };
-        self.deadline.store(deadline, Ordering::Release);
+        let before = self.deadline.swap(deadline, Ordering::AcqRel);
+        if let (Some(until), true) = (lease.executes_until(), before != deadline) {
+            let sent = until.as_nanos().saturating_sub(u64::try_from(TERM.as_nanos()).unwrap_or(u64::MAX));
+            self.candidacy.tell(Progress::Renewed { at: sent });
+        }
     }
 
     fn perform(&self, action: Action, previous: Option<&LeaseRecord>) -> Option<Event> {
@@ -302,6 +316,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+    use crate::candidacy::Told;
     use crate::memory::MemoryObjects;
 
     /// Counts what it is asked for.
@@ -343,13 +358,17 @@ mod tests {
         }
 
         fn take(&self, node: &str, instance: u64) -> Result<Arc<Tenancy>, NotTaken> {
+            self.take_as(node, instance, Candidacy::default())
+        }
+
+        fn take_as(&self, node: &str, instance: u64, candidacy: Candidacy) -> Result<Arc<Tenancy>, NotTaken> {
             let objects: Arc<dyn Objects> = Arc::<MemoryObjects>::clone(&self.objects);
             let takeover: Arc<dyn Takeover> = Arc::<Counter>::clone(&self.counter);
             let lost = Arc::clone(&self.lost);
             let on_lost: OnLost = Arc::new(move |_| {
                 lost.fetch_add(1, Ordering::SeqCst);
             });
-            Tenancy::take(objects, takeover, identity(node, instance), on_lost)
+            Tenancy::take(objects, takeover, identity(node, instance), candidacy, on_lost)
         }
     }
 
@@ -410,6 +429,38 @@ mod tests {
         let start = Instant::now();
         world.take("b", 5).unwrap().give_up();
         assert!(start.elapsed() < cluster::WATCH);
+    }
+
+    #[test]
+    fn a_patient_candidate_stands_until_the_lease_is_released_and_tells_how_far_it_is() {
+        let world = World::new(false);
+        let first = world.take("a", 1).unwrap();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&heard);
+        let told = Told(Arc::new(move |progress| noted.lock().unwrap().push(progress)));
+        let candidacy = Candidacy { is_patient: true, told: Some(told), ..Candidacy::default() };
+        thread::scope(|scope| {
+            let second = scope.spawn(|| world.take_as("b", 2, candidacy).unwrap());
+            thread::sleep(cluster::WATCH + Duration::from_millis(500));
+            assert_eq!(*heard.lock().unwrap(), [Progress::Standing { instance: 2 }]);
+            assert!(!second.is_finished(), "the owner renews its lease");
+            let released = now();
+            first.give_up();
+            let second = second.join().unwrap();
+            assert_eq!(second.epoch(), Epoch(2));
+            thread::sleep(cluster::RENEWAL * 2);
+            let heard = heard.lock().unwrap();
+            let renewals: Vec<u64> = heard
+                .iter()
+                .filter_map(|progress| match progress {
+                    Progress::Renewed { at } => Some(*at),
+                    Progress::Standing { .. } => None,
+                })
+                .collect();
+            assert!(renewals.len() >= 2 && renewals.is_sorted(), "{heard:?}");
+            assert!(renewals[0] >= released.as_nanos(), "counted from when it was sent");
+            second.give_up();
+        });
     }
 
     #[test]
