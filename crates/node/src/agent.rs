@@ -6,19 +6,26 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Command as Process, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cluster::Name;
+use rados::Board;
+
 use crate::config::Config;
 use crate::control::{self, Answer, Command};
-use crate::group::{Handle, Launch};
+use crate::coordination::{Coordination, Surface};
+use crate::group::{Handle, Launch, lock};
+use crate::groups::Groups;
 use crate::limits::{COMMANDS_MAX, FENCE_MAX};
 use crate::metrics::{self, scrapes};
 use crate::monitor::answers_null;
 use crate::network::Network;
 use crate::network::kernel::Kernel;
+use crate::records::Records;
+use crate::shared::Shared;
 use crate::status::{NodeStatus, Phases, State, milliseconds};
 
 /// Interval at which a running command is polled for its exit.
@@ -27,9 +34,11 @@ const POLL: Duration = Duration::from_millis(20);
 /// An agent that runs.
 pub struct Agent {
     config: Config,
-    groups: Vec<Handle>,
+    groups: Arc<Groups>,
+    /// Decides about groups in a store.
+    coordination: Mutex<Option<Coordination>>,
     socket: PathBuf,
-    has_link: AtomicBool,
+    has_link: Arc<AtomicBool>,
     /// Commands that are being executed.
     commands: AtomicUsize,
     is_stopping: AtomicBool,
@@ -43,31 +52,56 @@ impl Agent {
     /// A sentence that says what cannot be bound.
     pub fn start(config: Config, program: Vec<OsString>) -> Result<Arc<Agent>, String> {
         let network = Kernel::open(&config.interface)?;
-        Agent::start_with(config, program, Arc::new(network))
+        let records = config.location()?.map(|store| Board::open(&store)).transpose();
+        let records = records.map_err(|error| error.to_string())?;
+        let records = records.map(|board| Arc::new(board) as Arc<dyn Records>);
+        Agent::start_with(config, program, Arc::new(network), records)
     }
 
     fn start_with(
         config: Config,
         program: Vec<OsString>,
         network: Arc<dyn Network>,
+        records: Option<Arc<dyn Records>>,
     ) -> Result<Arc<Agent>, String> {
         let listener = control::listen(&config.socket)?;
         let launch = Launch { node: config.node.clone(), groups: config.group.len(), program };
-        let mut groups = Vec::new();
+        let groups = Arc::new(Groups::default());
         for group in &config.group {
-            groups.push(Handle::start(group, &launch, Arc::clone(&network))?);
+            let shared = Shared::Directory(group.data.clone());
+            groups.add(Arc::new(Handle::start(group, shared, &launch, Arc::clone(&network))?));
         }
         let socket = config.socket.clone();
         let (commands, is_stopping) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let has_link = AtomicBool::new(true);
-        let agent = Arc::new(Agent { config, groups, socket, has_link, commands, is_stopping });
+        let has_link = Arc::new(AtomicBool::new(true));
+        let coordination = Mutex::default();
+        let agent = Arc::new(Agent { config, groups, coordination, socket, has_link, commands, is_stopping });
         agent.watch_link(&*network)?;
         agent.answer_scrapes()?;
+        if let Some(records) = records {
+            agent.coordinate(records, network, launch)?;
+        }
         let accepting = Arc::clone(&agent);
         let accept = thread::Builder::new().name("commands".to_owned());
         let accept = accept.spawn(move || accepting.accept(&listener));
         accept.map_err(|error| format!("cannot start a thread: {error}"))?;
         Ok(agent)
+    }
+
+    /// Begins to serve groups of a store, as all of its nodes agree.
+    fn coordinate(
+        &self,
+        records: Arc<dyn Records>,
+        network: Arc<dyn Network>,
+        launch: Launch,
+    ) -> Result<(), String> {
+        let node = Name::new(&self.config.node).map_err(|error| error.to_string())?;
+        let store = self.config.location()?.ok_or("there is no store")?;
+        let (groups, has_link) = (Arc::clone(&self.groups), Arc::clone(&self.has_link));
+        let surface = Surface { node, store, records, groups, network, launch, has_link };
+        let started = Coordination::start(surface);
+        *lock(&self.coordination) = Some(started.map_err(|error| format!("cannot start a thread: {error}"))?);
+        Ok(())
     }
 
     /// Begins to tell the groups of the interface's link.
@@ -77,7 +111,7 @@ impl Agent {
             let (interface, what) = (&agent.config.interface, if has_link { "has its" } else { "lost its" });
             eprintln!("holdfast: the interface {interface} {what} link");
             agent.has_link.store(has_link, Ordering::Relaxed);
-            agent.groups.iter().for_each(|group| group.tell_link(has_link));
+            agent.groups.all().iter().for_each(|group| group.tell_link(has_link));
         };
         let watched = network.watch_link(Box::new(tell));
         watched.map_err(|error| format!("cannot watch the link of {}: {error}", self.config.interface))
@@ -97,10 +131,15 @@ impl Agent {
     /// Stops serving all groups. What comes afterwards is refused.
     pub fn stop(&self) {
         self.is_stopping.store(true, Ordering::SeqCst);
-        for group in &self.groups {
-            // A group that is not served is stopped already.
-            let _ = group.stop();
+        if let Some(coordination) = lock(&self.coordination).take() {
+            coordination.stop();
         }
+        thread::scope(|scope| {
+            for group in self.groups.all() {
+                // A group that is not served is stopped already.
+                scope.spawn(move || drop(group.stop()));
+            }
+        });
         let _ = std::fs::remove_file(&self.socket);
     }
 
@@ -144,8 +183,15 @@ impl Agent {
         };
         match command {
             Command::Status => Answer::Status(self.status()),
+            Command::Start { .. } | Command::Stop { .. } | Command::Takeover { .. } | Command::Move { .. }
+                if self.config.store.is_some() =>
+            {
+                Answer::Failed(
+                    "the nodes of the cluster decide which of them serves a group: see `holdfast cluster move`".to_owned(),
+                )
+            }
             Command::Start { group } => done(self.serve_group(group, Phases::default())),
-            Command::Stop { group } => done(self.group(group).and_then(Handle::stop)),
+            Command::Stop { group } => done(self.group(group).and_then(|group| group.stop())),
             Command::Monitor { group } => self.monitor(group),
             Command::Takeover { group, from } => done(self.take_over(group, from)),
             Command::Move { group, to } => done(self.move_group(group, to)),
@@ -156,12 +202,12 @@ impl Agent {
         NodeStatus {
             node: self.config.node.clone(),
             has_link: self.has_link.load(Ordering::Relaxed),
-            groups: self.groups.iter().map(Handle::status).collect(),
+            groups: self.groups.statuses(),
         }
     }
 
-    fn group(&self, name: &str) -> Result<&Handle, String> {
-        let found = self.groups.iter().find(|group| group.config().name == name);
+    fn group(&self, name: &str) -> Result<Arc<Handle>, String> {
+        let found = self.groups.find(name);
         found.ok_or_else(|| format!("the agent's configuration has no group {name:?}"))
     }
 
@@ -181,7 +227,7 @@ impl Agent {
         };
         let status = group.status();
         match status.state {
-            State::Stopped => Answer::Stopped,
+            State::Stopped | State::Standby => Answer::Stopped,
             State::Failed => Answer::Failed(status.reason.unwrap_or_default()),
             State::Starting => Answer::Failed("its server is starting".to_owned()),
             State::Serving | State::Paused => {

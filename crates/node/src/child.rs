@@ -5,11 +5,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rados::Location;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::config::Group;
@@ -44,7 +46,7 @@ impl Child {
         let mut command = Command::new(words.next().ok_or(io::ErrorKind::InvalidInput)?);
         command.args(words).stdin(Stdio::from(theirs));
         if rustix::process::geteuid().is_root() {
-            let owner = std::fs::metadata(&group.data)?;
+            let owner = std::fs::metadata(owned_by_servers(&group.data))?;
             command.uid(owner.uid()).gid(owner.gid());
         }
         let process = command.spawn()?;
@@ -104,6 +106,18 @@ impl Drop for Child {
         // Until the kernel has ended it, even if a device does not answer, it may write.
         let _ = self.process.wait();
     }
+}
+
+/// Returns what the user owns that servers run as: the data directory; if that is in a Ceph cluster, the directory of this machine
+/// for servers, or else what only the superuser has.
+fn owned_by_servers(data: &Path) -> PathBuf {
+    /// The same names as in `server::data`.
+    const LOCAL: (&str, &str) = ("HOLDFAST_LOCAL", "/var/lib/holdfast");
+    if !Location::is_one(data) {
+        return data.to_owned();
+    }
+    let local = std::env::var_os(LOCAL.0).map_or_else(|| PathBuf::from(LOCAL.1), PathBuf::from);
+    if local.is_dir() { local } else { PathBuf::from("/") }
 }
 
 fn arguments(group: &Group) -> impl Iterator<Item = OsString> {

@@ -5,7 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
+use cluster::GroupConfig;
 use ipnet::IpNet;
+use rados::Location;
 use serde::Deserialize;
 
 use crate::limits::SOCKETS_MAX;
@@ -30,6 +32,9 @@ pub struct Config {
     pub node: String,
     /// The network interface that has the addresses of groups.
     pub interface: String,
+    /// The pool of a Ceph cluster, `rados:POOL`, that has the groups of a cluster of nodes; none for groups on shared disks.
+    #[serde(default)]
+    pub store: Option<PathBuf>,
     /// The socket on which the agent takes commands.
     #[serde(default = "socket_default")]
     pub socket: PathBuf,
@@ -61,7 +66,7 @@ pub struct Group {
     /// The ports at which it is served.
     #[serde(default = "ports_default")]
     pub ports: Vec<u16>,
-    /// The data directory, on a device that the other machine can reach too.
+    /// The data directory, on a device that the other machine can reach too; in a store, the namespace.
     pub data: PathBuf,
     /// The configuration file of the server.
     #[serde(default)]
@@ -97,6 +102,7 @@ impl Config {
     fn check(&self) -> Result<(), String> {
         check_name("node", &self.node)?;
         check_name("interface", &self.interface)?;
+        self.check_store()?;
         if let Some(address) = self.metrics.filter(|address| !address.ip().is_loopback()) {
             return Err(format!(
                 "the address of metrics cannot be {address}: use one that only this machine reaches, such as 127.0.0.1:{}",
@@ -125,6 +131,45 @@ impl Config {
         Ok(())
     }
 
+    /// Returns where the groups of the cluster are; none for groups on shared disks.
+    ///
+    /// # Errors
+    /// The store is no pool of a Ceph cluster.
+    pub fn location(&self) -> Result<Option<Location>, String> {
+        let Some(store) = &self.store else { return Ok(None) };
+        let location = Location::parse(store).map_err(|error| error.to_string())?;
+        match location {
+            Some(location) if location.namespace.is_empty() => Ok(Some(location)),
+            Some(_) => {
+                Err("the store cannot have a namespace: each group has one of its own, with its name"
+                    .to_owned())
+            }
+            None => Err(format!(
+                "the store cannot be {}: write rados:POOL. Groups on a shared disk have a data directory each, in [[group]]",
+                store.display()
+            )),
+        }
+    }
+
+    /// Checks that all that decides about groups is in the store, if there is one.
+    fn check_store(&self) -> Result<(), String> {
+        if self.location()?.is_none() {
+            return Ok(());
+        }
+        if !self.group.is_empty() {
+            return Err("the groups of a store are not in this file: see `holdfast cluster apply`".to_owned());
+        }
+        if [&self.fence_command, &self.mount_command, &self.move_command]
+            .iter()
+            .any(|words| !words.is_empty())
+        {
+            return Err(
+                "fence_command, mount_command and move_command are for shared disks: the nodes of a store need none".to_owned()
+            );
+        }
+        Ok(())
+    }
+
     /// Returns the group of this name.
     #[must_use]
     pub fn group(&self, name: &str) -> Option<&Group> {
@@ -133,6 +178,18 @@ impl Config {
 }
 
 impl Group {
+    /// Returns a group of a cluster of nodes, whose pools are in a namespace of its own of the store.
+    pub(crate) fn in_store(config: &GroupConfig, store: &Location) -> Group {
+        let location = Location { namespace: config.name.to_string(), ..store.clone() };
+        Group {
+            name: config.name.to_string(),
+            addresses: config.addresses.clone(),
+            ports: config.ports.clone(),
+            data: location.to_string().into(),
+            config: config.config.clone(),
+        }
+    }
+
     /// Returns where clients find the group.
     pub fn sockets(&self) -> impl Iterator<Item = SocketAddr> {
         self.ips().flat_map(|ip| self.ports.iter().map(move |port| SocketAddr::new(ip, *port)))
@@ -189,6 +246,33 @@ mod tests {
         let commands = [&config.fence_command, &config.mount_command, &config.move_command];
         assert!(commands.iter().all(|command| !command.is_empty()));
         assert!(config.metrics.is_some());
+    }
+
+    #[test]
+    fn a_store_is_a_pool_and_decides_about_groups() {
+        let with = |store: &str, more: &str| {
+            Config::parse(&format!("node = \"a\"\ninterface = \"eth0\"\nstore = \"{store}\"\n{more}"))
+        };
+        let config = with("rados:hf@nfs+ec", "").unwrap();
+        let location = config.location().unwrap().unwrap();
+        let group =
+            cluster::ClusterConfig::parse("[[group]]\nname = \"home\"\naddresses = [\"10.0.0.5/24\"]")
+                .unwrap();
+        let group = Group::in_store(&group.groups[0], &location);
+        assert_eq!((group.data.as_path(), &*group.ports), (Path::new("rados:hf@nfs+ec/home"), &[2049][..]));
+        let refused = |store: &str, more: &str, part: &str| {
+            let error = with(store, more).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        };
+        refused("/srv/data", "", "write rados:POOL");
+        refused("rados:nfs/home", "", "a namespace");
+        refused("rados:", "", "rados:POOL");
+        refused("rados:nfs", "fence_command = [\"off\"]\n", "shared disks");
+        refused(
+            "rados:nfs",
+            "[[group]]\nname = \"x\"\naddresses = [\"10.0.0.5/24\"]\ndata = \"/srv\"\n",
+            "not in this file",
+        );
     }
 
     #[test]

@@ -1,27 +1,20 @@
-//! The list of a group's connections, in its data directory, so that the next machine can make the clients notice that it has
+//! The list of a group's connections, kept beside its pools, so that the next machine can make the clients notice that it has
 //! taken over. The list is a hint: a client that it lacks finds out by itself.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 
-use rustix::fs::OFlags;
-
 use crate::config::Group;
 use crate::limits::{CONNECTIONS_MAX, RECORD_EVERY};
 use crate::network::Network;
+use crate::shared::Shared;
 
-/// The name of the file in the data directory: a line with the server's and the client's address for each connection.
-const NAME: &str = "connections";
-
-/// Longest list that is read, bytes: two addresses of IPv6 with their ports in each line.
-const LIST_BYTES_MAX: u64 = CONNECTIONS_MAX as u64 * 128;
+/// Longest list that is read, bytes: a line for each connection has the server's and the client's address, both of IPv6 with their ports.
+const LIST_BYTES_MAX: usize = CONNECTIONS_MAX * 128;
 
 /// Pairs of the server's and the client's address.
 pub(crate) type List = BTreeSet<(SocketAddr, SocketAddr)>;
@@ -34,14 +27,14 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// Starts the thread; none if that fails, as the list is only a hint.
-    pub(crate) fn start(config: &Group, network: &Arc<dyn Network>) -> Option<Recorder> {
+    pub(crate) fn start(config: &Group, shared: &Shared, network: &Arc<dyn Network>) -> Option<Recorder> {
         let (end, ended) = channel::<()>();
-        let (config, network) = (config.clone(), Arc::clone(network));
+        let (config, shared, network) = (config.clone(), shared.clone(), Arc::clone(network));
         let record = move || {
             let mut last = None;
             while ended.recv_timeout(RECORD_EVERY) == Err(RecvTimeoutError::Timeout) {
                 let list = list(&config, &*network);
-                if last.as_ref() != Some(&list) && store(&config.data, &list).is_ok() {
+                if last.as_ref() != Some(&list) && store(&shared, &list).is_ok() {
                     last = Some(list);
                 }
             }
@@ -52,26 +45,13 @@ impl Recorder {
 }
 
 /// Returns the connections that the last machine stored; none if they cannot be read.
-pub(crate) fn stored(data: &Path) -> List {
-    let text = read(&data.join(NAME)).unwrap_or_default();
+pub(crate) fn stored(shared: &Shared) -> List {
+    let text = shared.connections(LIST_BYTES_MAX).unwrap_or_default();
     let pair = |line: &str| {
         let (local, client) = line.split_once(' ')?;
         Some((local.parse().ok()?, client.parse().ok()?))
     };
     text.lines().filter_map(pair).take(CONNECTIONS_MAX).collect()
-}
-
-/// Reads the file. The agent may be the superuser, and the directory another user's, who may have put anything there.
-fn read(path: &Path) -> io::Result<String> {
-    let flags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits();
-    let flags = i32::try_from(flags).map_err(io::Error::other)?;
-    let file = File::options().read(true).custom_flags(flags).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let mut text = String::new();
-    file.take(LIST_BYTES_MAX).read_to_string(&mut text)?;
-    Ok(text)
 }
 
 /// Returns the connections that there are now.
@@ -83,9 +63,9 @@ pub(crate) fn list(config: &Group, network: &dyn Network) -> List {
     config.sockets().flat_map(of).take(CONNECTIONS_MAX).collect()
 }
 
-fn store(data: &Path, list: &List) -> io::Result<()> {
+fn store(shared: &Shared, list: &List) -> io::Result<()> {
     let text: String = list.iter().map(|(local, client)| format!("{local} {client}\n")).collect();
-    store::replace_file(&data.join(NAME), text.as_bytes())
+    shared.set_connections(&text)
 }
 
 #[cfg(test)]
@@ -98,18 +78,19 @@ mod tests {
     fn stored_connections_are_read_back_and_other_lines_ignored() {
         let data = std::env::temp_dir().join(format!("holdfast-connections-{}", std::process::id()));
         fs::create_dir_all(&data).unwrap();
-        assert!(stored(&data).is_empty());
+        let (shared, name) = (Shared::Directory(data.clone()), "connections");
+        assert!(stored(&shared).is_empty());
         let pair = |local: &str, client: &str| (local.parse().unwrap(), client.parse().unwrap());
         let list: List =
             [pair("10.0.0.5:2049", "10.0.0.9:700"), pair("[2001:db8::5]:2049", "[2001:db8::9]:700")].into();
-        store(&data, &list).unwrap();
-        assert_eq!(stored(&data), list);
-        let damaged = fs::read_to_string(data.join(NAME)).unwrap() + "nonsense\n10.0.0.5:2049 x\n";
-        fs::write(data.join(NAME), damaged).unwrap();
-        assert_eq!(stored(&data), list);
-        fs::rename(data.join(NAME), data.join("elsewhere")).unwrap();
-        std::os::unix::fs::symlink(data.join("elsewhere"), data.join(NAME)).unwrap();
-        assert!(stored(&data).is_empty(), "a link is not followed");
+        store(&shared, &list).unwrap();
+        assert_eq!(stored(&shared), list);
+        let damaged = fs::read_to_string(data.join(name)).unwrap() + "nonsense\n10.0.0.5:2049 x\n";
+        fs::write(data.join(name), damaged).unwrap();
+        assert_eq!(stored(&shared), list);
+        fs::rename(data.join(name), data.join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink(data.join("elsewhere"), data.join(name)).unwrap();
+        assert!(stored(&shared).is_empty(), "a link is not followed");
         fs::remove_dir_all(&data).unwrap();
     }
 }

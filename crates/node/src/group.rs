@@ -12,6 +12,9 @@
 //! A stop is the reverse: the addresses go first, so that clients see silence rather than the end of their connections. They
 //! continue with the machine that has the addresses next.
 //!
+//! A group in a Ceph cluster has a server that *stands by* before it is served: it is connected, and waits for the group's lease. Its
+//! addresses are here only as long as the lease permits to answer.
+//!
 //! # When nobody could be reached
 //! After a while without a link, clients have repeated what they sent, each time after twice as long: some would go on many seconds
 //! after the link is back. So their connections are reset then, and they connect at once.
@@ -28,17 +31,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
-use store::{CLAIM_TERM, Claim, boot_time};
+use store::{CLAIM_TERM, boot_time};
 
 use crate::child::Child;
 use crate::config::Group;
 use crate::connections::{self, List, Recorder};
-use crate::handover::{Handover, Report, Sockets};
+use crate::handover::{Candidate, Handover, Report, Sockets};
 use crate::limits::{
     ADDRESS_LIFETIME, ANNOUNCEMENTS, LINK_GONE_MIN, REFRESH, RESTARTS_MAX, RESTARTS_WITHIN, START_MAX,
     STOP_MAX,
 };
 use crate::network::Network;
+use crate::shared::Shared;
 use crate::status::{GroupStatus, Phases, State, milliseconds};
 use addresses::Addresses;
 
@@ -54,7 +58,11 @@ const FINAL_EXITS: [i32; 2] = [2, 3];
 enum Event {
     /// Start it; fencing took this long.
     Start(Phases, Sender<Answer>),
+    /// Have a server stand for its lease, if there is no server.
+    Stand(Candidate),
     Stop(Sender<Answer>),
+    /// Stop it, and end the thread.
+    End(Sender<Answer>),
     /// The server of this number told something, or is gone.
     Heard(u64, Option<Report>),
     /// The interface has lost its link, or has it again.
@@ -75,6 +83,7 @@ pub(crate) struct Launch {
 /// A group of this machine; a thread does what it is asked.
 pub(crate) struct Handle {
     config: Group,
+    shared: Shared,
     events: Sender<Event>,
     status: Arc<Mutex<GroupStatus>>,
     renewed: Arc<AtomicU64>,
@@ -87,6 +96,7 @@ impl Handle {
     /// A sentence that says which address cannot be bound.
     pub(crate) fn start(
         config: &Group,
+        shared: Shared,
         launch: &Launch,
         network: Arc<dyn Network>,
     ) -> Result<Handle, String> {
@@ -109,11 +119,13 @@ impl Handle {
         let worker = Worker {
             addresses: Addresses { config: config.clone(), network },
             config: config.clone(),
+            shared: shared.clone(),
             launch: launch.clone(),
             sockets,
             events: events.clone(),
             status: Arc::clone(&status),
             renewed: Arc::clone(&renewed),
+            last_renewal: 0,
             link_gone: None,
             running: None,
             launched: 0,
@@ -122,7 +134,7 @@ impl Handle {
         let thread = thread::Builder::new().name(format!("group {}", config.name));
         let spawned = thread.spawn(move || worker.run(&received));
         spawned.map_err(|error| format!("cannot start a thread: {error}"))?;
-        Ok(Handle { config: config.clone(), events, status, renewed })
+        Ok(Handle { config: config.clone(), shared, events, status, renewed })
     }
 
     pub(crate) fn config(&self) -> &Group {
@@ -140,7 +152,14 @@ impl Handle {
         if status.state == State::Serving && age > CLAIM_TERM {
             status.state = State::Paused;
             let seconds = age.as_secs();
-            status.reason = Some(format!("the device has taken no renewal of the claim for {seconds} s"));
+            status.reason = Some(match self.shared {
+                Shared::Directory(_) => {
+                    format!("the device has taken no renewal of the claim for {seconds} s")
+                }
+                Shared::Records(_) => {
+                    format!("the cluster has taken no renewal of the lease for {seconds} s")
+                }
+            });
         }
         status
     }
@@ -156,9 +175,27 @@ impl Handle {
         self.ask(|answer| Event::Start(before, answer))
     }
 
+    /// Has a server stand for the lease of the group, unless there is one.
+    pub(crate) fn stand(&self, candidate: Candidate) {
+        // The thread may have ended.
+        let _ = self.events.send(Event::Stand(candidate));
+    }
+
     /// Stops serving the group.
     pub(crate) fn stop(&self) -> Answer {
         self.ask(Event::Stop)
+    }
+
+    /// Stops serving the group, and does not wait for it.
+    pub(crate) fn stop_soon(&self) {
+        let (nobody, _) = channel();
+        let _ = self.events.send(Event::Stop(nobody));
+    }
+
+    /// Stops serving the group for good, and closes its sockets.
+    pub(crate) fn end(&self) {
+        // The thread may have ended.
+        let _ = self.ask(Event::End);
     }
 
     fn ask(&self, event: impl FnOnce(Sender<Answer>) -> Event) -> Answer {
@@ -172,6 +209,7 @@ impl Handle {
 /// What the thread has.
 struct Worker {
     config: Group,
+    shared: Shared,
     addresses: Addresses,
     launch: Launch,
     sockets: Sockets,
@@ -179,6 +217,8 @@ struct Worker {
     status: Arc<Mutex<GroupStatus>>,
     /// When the last renewal of the claim began, as [`boot_time`]; 0 if there is none.
     renewed: Arc<AtomicU64>,
+    /// The same for the last server that had it.
+    last_renewal: u64,
     /// Since when the interface has no link.
     link_gone: Option<Instant>,
     /// Something while the group is starting or served.
@@ -194,6 +234,8 @@ struct Running {
     child: Child,
     /// The number of the child.
     number: u64,
+    /// What the lease calls the child, if it stood for one.
+    instance: Option<u64>,
     begun: Instant,
     /// When the child was started, and when it claimed the data directory.
     launched: Instant,
@@ -223,7 +265,14 @@ impl Worker {
                     // Nobody waits for the answer if its command was interrupted.
                     let _ = answer.send(Ok(()));
                 }
+                Ok(Event::Stand(candidate)) => self.stand(candidate),
+                Ok(Event::End(answer)) => {
+                    self.stop();
+                    let _ = answer.send(Ok(()));
+                    return;
+                }
                 Ok(Event::Heard(number, report)) if self.is_current(number) => match report {
+                    Some(Report::Standing { instance }) => self.stands(instance),
                     Some(Report::Claimed) => self.claimed(),
                     Some(Report::Renewed { at }) => self.renewed(at),
                     Some(Report::Ready) => self.ready(),
@@ -250,6 +299,28 @@ impl Worker {
         }
     }
 
+    /// Has a server stand for the lease.
+    fn stand(&mut self, candidate: Candidate) {
+        if self.running.is_some() {
+            return;
+        }
+        self.restarts.clear();
+        match self.launch(Instant::now(), Phases::default(), Some(candidate)) {
+            Ok(running) => {
+                self.running = Some(running);
+                self.show(State::Starting, None);
+            }
+            Err(reason) => self.fail(Vec::new(), reason),
+        }
+    }
+
+    /// The server is connected, and waits for the lease.
+    fn stands(&mut self, instance: u64) {
+        let Some(running) = &mut self.running else { return };
+        running.instance = Some(instance);
+        self.show(State::Standby, None);
+    }
+
     fn start(&mut self, before: Phases, answer: Sender<Answer>) {
         if let Some(running) = &mut self.running {
             if running.is_ready {
@@ -265,7 +336,7 @@ impl Worker {
             (status.restarts, status.starts_total) = (0, status.starts_total + 1);
         }
         let begun = Instant::now();
-        match self.launch(begun, before) {
+        match self.launch(begun, before, None) {
             Ok(mut running) => {
                 running.waiting.push(answer);
                 self.running = Some(running);
@@ -279,20 +350,27 @@ impl Worker {
     }
 
     /// Starts a server.
-    fn launch(&mut self, begun: Instant, phases: Phases) -> Result<Running, String> {
+    fn launch(
+        &mut self,
+        begun: Instant,
+        phases: Phases,
+        candidate: Option<Candidate>,
+    ) -> Result<Running, String> {
         self.launched += 1;
         self.renewed.store(0, Ordering::Relaxed);
         let (number, events) = (self.launched, self.events.clone());
         // The thread may have ended.
         let heard = move |report| drop(events.send(Event::Heard(number, report)));
         let Launch { node, groups, .. } = &self.launch;
-        let handover = Handover { group: self.config.name.clone(), node: node.clone(), groups: *groups };
+        let (group, node) = (self.config.name.clone(), node.clone());
+        let handover = Handover { group, node, groups: *groups, candidate };
         let launched = Instant::now();
         let child = Child::start(&self.launch.program, &self.config, &handover, &self.sockets, heard)
             .map_err(|error| format!("cannot start a server for {}: {error}", self.config.data.display()))?;
         Ok(Running {
             child,
             number,
+            instance: None,
             begun,
             launched,
             claimed: None,
@@ -311,10 +389,20 @@ impl Worker {
     /// The server has the data directory, and opens it: takes the addresses meanwhile.
     fn claimed(&mut self) {
         let Some(running) = &mut self.running else { return };
-        running.claimed = Some(Instant::now());
-        running.phases.claim_ms = milliseconds(running.launched.elapsed());
+        self.last_renewal = boot_time();
+        let claimed = Instant::now();
+        running.claimed = Some(claimed);
+        if running.instance.is_some() {
+            // It may have stood by for days: its start begins now.
+            running.begun = claimed;
+            lock(&self.status).starts_total += 1;
+            self.show(State::Starting, None);
+        } else {
+            running.phases.claim_ms = milliseconds(running.launched.elapsed());
+        }
+        let Some(running) = &mut self.running else { return };
         if !running.has_addresses {
-            running.clients = connections::stored(&self.config.data);
+            running.clients = connections::stored(&self.shared);
             self.take_addresses();
         }
     }
@@ -340,6 +428,7 @@ impl Worker {
     /// The server has renewed its claim: if the addresses had lapsed, no other machine has them.
     fn renewed(&mut self, at: u64) {
         self.renewed.store(at, Ordering::Relaxed);
+        self.last_renewal = at;
         let lapsed = self.running.as_ref().and_then(|running| running.lapsed);
         if lapsed.is_some_and(|lapsed| at > lapsed) {
             self.log("takes its addresses again");
@@ -383,14 +472,18 @@ impl Worker {
             return;
         }
         running.refreshed = Instant::now();
-        if !running.is_ready && running.launched.elapsed() > START_MAX {
+        // One that stands for the lease waits for as long as it is told to.
+        let begun = running.claimed.or_else(|| self.shared.term().is_none().then_some(running.launched));
+        if !running.is_ready && begun.is_some_and(|begun| begun.elapsed() > START_MAX) {
             return self.give_up_late_start();
         }
         // Until the claim is had, another machine may have them.
         if !running.has_addresses {
             return;
         }
-        if since >= ADDRESS_LIFETIME {
+        let is_over =
+            |term: Duration| Duration::from_nanos(boot_time().saturating_sub(self.last_renewal)) > term;
+        if since >= ADDRESS_LIFETIME || self.shared.term().is_some_and(is_over) {
             return self.lapse();
         }
         self.addresses.refresh();
@@ -415,7 +508,7 @@ impl Worker {
         let before = running.phases.fence_ms + running.phases.mount_ms;
         running.phases.total_ms = before + milliseconds(running.begun.elapsed());
         running.is_ready = true;
-        running._recorder = Recorder::start(&self.config, &self.addresses.network);
+        running._recorder = Recorder::start(&self.config, &self.shared, &self.addresses.network);
         let (phases, waiting) = (running.phases, std::mem::take(&mut running.waiting));
         let clients = running.clients.clone();
         lock(&self.status).last_start = Some(phases);
@@ -432,7 +525,7 @@ impl Worker {
     /// The server has ended without being told to: starts another one, with the same addresses, unless that is pointless.
     fn ended(&mut self) {
         let Some(running) = self.running.take() else { return };
-        let Running { child, waiting, has_addresses, .. } = running;
+        let Running { child, waiting, has_addresses, lapsed, .. } = running;
         self.renewed.store(0, Ordering::Relaxed);
         let code = child.ended().and_then(|status| status.code());
         self.restarts.retain(|ended| ended.elapsed() < RESTARTS_WITHIN);
@@ -444,7 +537,7 @@ impl Worker {
         match self.relaunch(code) {
             Ok(again) => {
                 self.log("has lost its server and is starting another one");
-                self.running = Some(Running { waiting, has_addresses, ..again });
+                self.running = Some(Running { waiting, has_addresses, lapsed, ..again });
                 self.show(State::Starting, None);
             }
             Err(reason) => {
@@ -467,7 +560,8 @@ impl Worker {
         }
         // The connections ended with it. Those that clients have made since wait for the next server: a connection that is reset before
         // its first reply may have a Linux client wait for 3 s (`xprt_reconnect_delay` of its `xprt.c`).
-        self.launch(Instant::now(), Phases::default())
+        let candidate = self.shared.term().map(|_| Candidate::default());
+        self.launch(Instant::now(), Phases::default(), candidate)
     }
 
     fn fail(&mut self, waiting: Vec<Sender<Answer>>, reason: String) {
@@ -486,13 +580,15 @@ impl Worker {
         }
         drop(running._recorder);
         if !running.child.stop(STOP_MAX)
-            && let Err(error) = Claim::release_for(&self.config.data, &self.launch.node)
+            && let Err(error) = self.shared.release(&self.launch.node, running.instance)
         {
             eprintln!("holdfast: cannot release the claim on {}: {error}", self.config.data.display());
         }
         self.renewed.store(0, Ordering::Relaxed);
         self.show(State::Stopped, None);
-        self.log("is stopped");
+        if running.claimed.is_some() || self.shared.term().is_none() {
+            self.log("is stopped");
+        }
         for waiting in running.waiting {
             let _ = waiting.send(Err("the group was stopped".to_owned()));
         }

@@ -28,6 +28,29 @@ pub struct Handover {
     pub node: String,
     /// How many groups this machine may have to serve at once: its own, and those of the machine that fails.
     pub groups: usize,
+    /// How the lease of the group is taken, if its pools are in a Ceph cluster.
+    #[serde(default)]
+    pub candidate: Option<Candidate>,
+}
+
+/// How a server stands for the lease of its group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// How many milliseconds longer than necessary it waits.
+    pub delay_ms: u64,
+    /// What the agent saw of the lease.
+    pub watched: Option<Watched>,
+}
+
+/// What an agent saw of a lease: a version of it, and when, as [`store::boot_time`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watched {
+    /// The version.
+    pub version: u64,
+    /// When it was first seen.
+    pub since: u64,
+    /// When the last read that showed it was sent.
+    pub confirmed: u64,
 }
 
 /// The sockets that a server is given.
@@ -43,9 +66,14 @@ pub struct Sockets {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Report {
-    /// It has the claim on the data directory: no other machine serves it.
+    /// It waits for the lease of the group.
+    Standing {
+        /// What the lease will call this process.
+        instance: u64,
+    },
+    /// It has the claim on the data directory, or the lease: no other machine serves the group.
     Claimed,
-    /// It has renewed its claim; the renewal began at this time of [`store::boot_time`].
+    /// It has renewed its claim or lease; the renewal began at this time of [`store::boot_time`].
     Renewed {
         /// Nanoseconds.
         at: u64,
@@ -152,14 +180,21 @@ mod tests {
             listeners: vec![TcpListener::bind("127.0.0.1:0").unwrap()],
             datagrams: vec![UdpSocket::bind("127.0.0.1:0").unwrap()],
         };
-        let handover = Handover { group: "home".to_owned(), node: "a".to_owned(), groups: 2 };
+        let handover = Handover {
+            group: "home".to_owned(),
+            node: "a".to_owned(),
+            groups: 2,
+            candidate: Some(Candidate::default()),
+        };
         give(&agent, &handover, &given).unwrap();
         let (taken, sockets) = take(server.as_fd()).unwrap();
         assert_eq!(taken, handover);
         let [listener] = &sockets.listeners[..] else { panic!("{sockets:?}") };
         assert_eq!(listener.local_addr().unwrap(), given.listeners[0].local_addr().unwrap());
         assert_eq!(sockets.datagrams[0].local_addr().unwrap(), given.datagrams[0].local_addr().unwrap());
-        for said in [Report::Claimed, Report::Renewed { at: 7 }, Report::Ready] {
+        for said in
+            [Report::Standing { instance: 3 }, Report::Claimed, Report::Renewed { at: 7 }, Report::Ready]
+        {
             report(server.as_fd(), &said).unwrap();
             assert_eq!(next_report(&agent), Some(said));
         }

@@ -53,8 +53,10 @@ pub enum State {
     /// It is not served here.
     #[default]
     Stopped,
-    /// Its server opens the data directory.
+    /// Its server is started, or opens its pools.
     Starting,
+    /// Its server is ready to take the group over from another machine.
+    Standby,
     /// Clients are served.
     Serving,
     /// Clients wait: the server could not renew its claim for so long that another machine may have it.
@@ -100,8 +102,8 @@ impl Phases {
 
 impl State {
     /// All states.
-    pub const ALL: [State; 5] =
-        [State::Stopped, State::Starting, State::Serving, State::Paused, State::Failed];
+    pub const ALL: [State; 6] =
+        [State::Stopped, State::Starting, State::Standby, State::Serving, State::Paused, State::Failed];
 
     /// Returns the word for it.
     #[must_use]
@@ -109,6 +111,7 @@ impl State {
         match self {
             State::Stopped => "stopped",
             State::Starting => "starting",
+            State::Standby => "standby",
             State::Serving => "serving",
             State::Paused => "paused",
             State::Failed => "failed",

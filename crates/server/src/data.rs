@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rados::{Location, Namespace};
+use rados::{Candidacy, Location, Namespace};
 use rustix::process::geteuid;
 use store::{Claim, Directory, NewPool};
 use volume::media::Media;
@@ -81,6 +81,15 @@ impl Data {
     /// It is in use, or cannot be used.
     pub fn open_or_create(root: &Path) -> Result<Data, Error> {
         Data::take(root, Directory::open_or_create, Namespace::open_or_create)
+    }
+
+    /// Takes the namespace at `root` when other machines let it; it is created if there is nothing.
+    ///
+    /// # Errors
+    /// It cannot be used, or is none.
+    pub(crate) fn stand(root: &Path, candidacy: &Candidacy) -> Result<Data, Error> {
+        let directory = |_: &Path| Directory::open(root);
+        Data::take(root, directory, |location, local| Namespace::stand(location, local, candidacy.clone()))
     }
 
     /// Takes the existing pools at `root`.

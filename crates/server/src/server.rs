@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::events::Events;
 use crate::exports;
 use crate::exports::writable;
-use crate::group::Group;
+use crate::group::{Group, Right};
 use crate::limits::{CONNECTIONS_MAX, CONNECTIONS_SPARE};
 use crate::metrics::{self, Scrape};
 use crate::net::callbacks::Callbacks;
@@ -121,7 +121,7 @@ impl Server {
         let connections = connections_max(raise_descriptor_limit());
         check(settings)?;
         let (data, sockets) = take(settings)?;
-        let claim = settings.group.as_ref().map(|group| Arc::clone(&group.claim));
+        let claim = settings.group.as_ref().and_then(Group::claim);
         let hold = claim.clone().map(Hold::Claim).or_else(|| data.hold());
         let addresses = local_addresses(&sockets.listeners)?;
         let media_use = MediaUse { sync_delay: settings.sync_delay, claim: claim.clone() };
@@ -387,6 +387,10 @@ impl Sockets {
 /// Takes the data directory and the addresses. A new directory is created last, so that nothing is for a server that cannot
 /// listen; a lock held by another process is reported before a port in use, since that is usually the same server.
 fn take(settings: &Settings) -> Result<(Data, Sockets), Error> {
+    if let Some(Right::Lease(candidacy)) = settings.group.as_ref().map(|group| &group.right) {
+        let sockets = Sockets::bind(settings)?;
+        return Ok((Data::stand(&settings.data, candidacy)?, sockets));
+    }
     if data::list_or_none(&settings.data)?.is_empty() {
         let sockets = Sockets::bind(settings)?;
         return Ok((Data::open_or_create(&settings.data)?, sockets));

@@ -18,10 +18,10 @@ const TABLE: &[(&str, &[&str])] = &[
     ("server", &["wire", "volume", "store", "rados", "nfs", "http_request", "qos"]),
     ("load", &["wire"]),
     ("address", &[]),
-    ("node", &["wire", "store", "address", "http_request"]),
+    ("node", &["wire", "store", "address", "http_request", "cluster", "rados"]),
     ("cluster", &["volume"]),
     ("sim", &["wire", "volume", "nfs", "cluster"]),
-    ("holdfast", &["wire", "volume", "store", "nfs", "server", "load", "node"]),
+    ("holdfast", &["wire", "volume", "store", "nfs", "server", "load", "node", "cluster", "rados"]),
     ("xtask", &[]),
 ];
 

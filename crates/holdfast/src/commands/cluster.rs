@@ -1,4 +1,5 @@
-//! `holdfast cluster`: shows, starts, stops and moves groups, by asking the agent of this machine.
+//! `holdfast cluster`: shows and moves groups. Those on shared disks by asking the agent of this machine; those in a Ceph cluster by
+//! reading and changing what all nodes follow.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -6,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use node::administration::Administration;
 use node::config::PATH_DEFAULT;
 use node::control::{self, Answer, Command};
 use node::metrics;
@@ -16,15 +18,28 @@ use super::node::read;
 use super::serve::{notify, stop_signals};
 use crate::report::{Outcome, as_json, print, print_either};
 
+mod store;
+
 /// The exit code of `monitor` for a group that is not served here, which resource agents use (OCF_NOT_RUNNING).
 const NOT_RUNNING: u8 = 7;
 
 /// How often a held group is tested.
 const WATCH: Duration = Duration::from_secs(1);
 
+const EXAMPLES: &str = "Examples, for groups in a Ceph cluster:
+  holdfast cluster init
+  holdfast cluster add a
+  holdfast cluster apply cluster.toml     # see docs/rados.md
+  holdfast cluster status
+  holdfast cluster drain a                # before its maintenance
+
+`init`, `apply`, `add`, `remove`, `drain`, `undrain` and `fence` are for groups in a Ceph cluster, where the agent's configuration has
+a `store`; `start`, `stop`, `hold` and `takeover` are for groups on shared disks.";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Cluster {
-    /// The agent's configuration file, which names its socket
+    /// The agent's configuration file, which names its socket and the store
     #[arg(long, value_name = "FILE", default_value = PATH_DEFAULT, global = true)]
     config: PathBuf,
     #[command(subcommand)]
@@ -33,7 +48,31 @@ pub(crate) struct Cluster {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Show the groups of this machine
+    /// Begin a cluster of nodes whose groups are in a Ceph cluster
+    Init,
+    /// Replace the groups by those of a file; those that are not in it must not be served
+    Apply {
+        /// The file, with a [[group]] for each
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Make a machine a node, which may serve groups
+    Add(Node),
+    /// Take a node out, which serves nothing or is fenced
+    Remove(Node),
+    /// Move all groups from a node, and keep it empty; returns when it is
+    Drain(Node),
+    /// Give a node groups again that was drained or fenced
+    Undrain(Node),
+    /// Declare that a node is off, so that others take its groups without waiting
+    Fence {
+        #[command(flatten)]
+        node: Node,
+        /// Confirm that it is off, or cut off from all clients: it could still answer them otherwise
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Show the groups of this machine, or the whole cluster if they are in a Ceph cluster
     Status {
         /// Print JSON
         #[arg(long)]
@@ -57,7 +96,7 @@ enum Action {
         #[arg(long, value_name = "NODE")]
         from: String,
     },
-    /// Have the cluster manager move a group to another machine
+    /// Move a group to another machine, or have the cluster manager move it; in a Ceph cluster, it then stays there
     Move {
         #[command(flatten)]
         group: Group,
@@ -74,12 +113,34 @@ struct Group {
     name: String,
 }
 
+#[derive(Debug, Args)]
+struct Node {
+    /// Name of the node
+    #[arg(value_name = "NODE")]
+    name: String,
+}
+
 pub(crate) fn run(cluster: &Cluster) -> Outcome {
-    let socket = read(&cluster.config)?.socket;
-    if let Action::Hold(group) = &cluster.action {
-        return hold(&socket, &group.name);
+    let config = read(&cluster.config)?;
+    let location = config.location().map_err(Error::usage)?;
+    match (location, store::Change::of(&cluster.action)?) {
+        (Some(location), Some(change)) => {
+            change.run(&Administration::open(&location).map_err(Error::failed)?)
+        }
+        (None, Some(change)) if change.is_for_stores() => Err(Error::usage(format!(
+            "{} names no `store`: this command is for groups in a Ceph cluster",
+            cluster.config.display()
+        ))),
+        _ => ask_agent(cluster, &config.socket),
     }
-    let answer = control::ask(&socket, &command(&cluster.action)).map_err(Error::failed)?;
+}
+
+/// Has the agent of this machine do it.
+fn ask_agent(cluster: &Cluster, socket: &Path) -> Outcome {
+    if let Action::Hold(group) = &cluster.action {
+        return hold(socket, &group.name);
+    }
+    let answer = control::ask(socket, &command(&cluster.action)?).map_err(Error::failed)?;
     match (answer, &cluster.action) {
         (Answer::Status(status), Action::Status { json }) => {
             print_either(*json, &as_json(&status), || text(&status));
@@ -95,8 +156,8 @@ pub(crate) fn run(cluster: &Cluster) -> Outcome {
     }
 }
 
-fn command(action: &Action) -> Command {
-    match action {
+fn command(action: &Action) -> Result<Command, Error> {
+    Ok(match action {
         Action::Status { .. } | Action::Metrics => Command::Status,
         Action::Start(group) | Action::Hold(group) => Command::Start { group: group.name.clone() },
         Action::Stop(group) => Command::Stop { group: group.name.clone() },
@@ -105,7 +166,14 @@ fn command(action: &Action) -> Command {
             Command::Takeover { group: group.name.clone(), from: from.clone() }
         }
         Action::Move { group, to } => Command::Move { group: group.name.clone(), to: to.clone() },
-    }
+        Action::Init
+        | Action::Apply { .. }
+        | Action::Add(_)
+        | Action::Remove(_)
+        | Action::Drain(_)
+        | Action::Undrain(_)
+        | Action::Fence { .. } => return Err(Error::usage("the agent does not do this")),
+    })
 }
 
 /// Serves a group, and watches it.
@@ -152,6 +220,12 @@ fn group(group: &GroupStatus) -> String {
         text += &format!(", process {pid}");
     }
     text += "\n";
+    text + &details(group)
+}
+
+/// What is known of a group on a machine, a line each.
+fn details(group: &GroupStatus) -> String {
+    let mut text = String::new();
     let mut line = |name: &str, value: String| text += &format!("  {name:<12}{value}\n");
     if let Some(reason) = &group.reason {
         line("reason", reason.clone());

@@ -27,6 +27,7 @@ impl World {
         let config = Config {
             node: "a".to_owned(),
             interface: "eth0".to_owned(),
+            store: None,
             socket: directory.join("run/node.sock"),
             metrics: None,
             fence_command: words(fence),
@@ -44,7 +45,8 @@ impl World {
         let serves = ["sh", "-c", "printf '\"claimed\"' >&0; printf '\"ready\"' >&0; exec sleep 60"];
         let network = Arc::new(Noted::default());
         let program = serves.map(OsString::from).to_vec();
-        let agent = Agent::start_with(config, program, Arc::clone(&network) as Arc<dyn Network>).unwrap();
+        let agent =
+            Agent::start_with(config, program, Arc::clone(&network) as Arc<dyn Network>, None).unwrap();
         World { directory, network, agent }
     }
 
@@ -133,6 +135,7 @@ fn a_second_agent_is_refused_and_commands_that_make_no_sense_are_dropped() {
         world.agent.config.clone(),
         Vec::new(),
         Arc::clone(&world.network) as Arc<dyn Network>,
+        None,
     );
     assert!(second.err().unwrap().contains("another agent"));
     let mut stream = UnixStream::connect(&world.agent.socket).unwrap();

@@ -28,7 +28,9 @@ impl World {
         let program = ["sh", "-c", &script, "sh"].map(OsString::from).to_vec();
         let network = Arc::new(Noted::default());
         let launch = Launch { node: "a".to_owned(), groups: 1, program };
-        let handle = Handle::start(&config, &launch, Arc::clone(&network) as Arc<dyn Network>).unwrap();
+        let shared = Shared::Directory(data.clone());
+        let handle =
+            Handle::start(&config, shared, &launch, Arc::clone(&network) as Arc<dyn Network>).unwrap();
         World { data, network, handle }
     }
 

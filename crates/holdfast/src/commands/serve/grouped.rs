@@ -4,18 +4,21 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
-use node::handover::{self, Report};
+use cluster::{Name, Time, Version, Watched};
+use node::handover::{self, Candidate, Report};
+use rados::{Candidacy, Location, Progress, Told};
 use rustix::process::{Signal, getpid, kill_process};
 use server::config::memory::{MEMORY_BYTES_MIN, default_memory_bytes};
-use server::data;
 use server::error::Error;
-use server::group::Group;
+use server::group::{Group, Right};
 use store::Claim;
 
-/// Takes what the agent hands over, claims the data directory, and says so. The server ends with the agent, which has the
-/// addresses. Returns the default of its memory too.
+/// Takes what the agent hands over, claims the data directory, and says so; if there is a lease instead, the server takes it. The server
+/// ends with the agent, which has the addresses. Returns the default of its memory too.
 pub(super) fn take(data: &Path) -> Result<(Group, u64), Error> {
     let (handover, sockets) = handover::take(io::stdin().as_fd()).map_err(|error| {
         Error::usage(format!("--group is for servers that an agent starts: run `holdfast node` ({error})"))
@@ -23,10 +26,48 @@ pub(super) fn take(data: &Path) -> Result<(Group, u64), Error> {
     tracing::info!(group = handover.group, node = handover.node, "serving a group");
     let watch = thread::Builder::new().name("agent".to_owned()).spawn(end_with_agent);
     watch.map_err(|error| Error::failed(format!("cannot start a thread: {error}")))?;
-    let claim = claim(data, &handover.node)?;
-    report(&Report::Claimed);
+    let right = match handover.candidate {
+        Some(candidate) => Right::Lease(candidacy(&handover.node, candidate)?),
+        None => {
+            let claim = claim(data, &handover.node)?;
+            report(&Report::Claimed);
+            Right::Claim(claim)
+        }
+    };
     let memory = memory_of(default_memory_bytes(), handover.groups);
-    Ok((Group { claim, listeners: sockets.listeners.into(), datagrams: sockets.datagrams.into() }, memory))
+    Ok((Group { right, listeners: sockets.listeners.into(), datagrams: sockets.datagrams.into() }, memory))
+}
+
+/// Returns how the server stands for the lease. It waits for as long as the agent lets it run.
+fn candidacy(node: &str, candidate: Candidate) -> Result<Candidacy, Error> {
+    let node = Name::new(node).map_err(|error| Error::usage(error.to_string()))?;
+    let watched = candidate.watched.map(|seen| Watched {
+        version: Version(seen.version),
+        since: Time::from_nanos(seen.since),
+        confirmed: Time::from_nanos(seen.confirmed),
+    });
+    let is_claimed = AtomicBool::new(false);
+    let told = move |progress| match progress {
+        Progress::Standing { instance } => report(&Report::Standing { instance }),
+        Progress::Renewed { at } => {
+            if !is_claimed.swap(true, Ordering::Relaxed) {
+                report(&Report::Claimed);
+            }
+            report_renewal(at);
+        }
+    };
+    Ok(Candidacy {
+        node: Some(node),
+        watched,
+        delay: Duration::from_millis(candidate.delay_ms),
+        is_patient: true,
+        told: Some(Told(Arc::new(told))),
+    })
+}
+
+/// Tells the agent without waiting: a stopped agent must not stop renewals. The next one tells it as well.
+fn report_renewal(at: u64) {
+    let _ = handover::report_at_once(io::stdin().as_fd(), &Report::Renewed { at });
 }
 
 /// Returns the default of a group's memory. All groups of a pair of machines may have to be served by one of them, and a group must
@@ -49,9 +90,10 @@ fn report(report: &Report) {
 
 /// Claims the data directory. It is not created: without its file system there would be an empty one.
 fn claim(data: &Path, node: &str) -> Result<Arc<Claim>, Error> {
-    if data::local(data)? != data {
+    if Location::is_one(data) {
         return Err(Error::usage(
-            "the agent does not serve groups in a Ceph cluster yet: name a data directory as `data` of the group",
+            "groups in a Ceph cluster are not in the agent's configuration: write `store = \"rados:POOL\"` there, and see `holdfast \
+             cluster apply`",
         ));
     }
     if store::list_or_none(data)?.is_empty() {
@@ -61,10 +103,7 @@ fn claim(data: &Path, node: &str) -> Result<Arc<Claim>, Error> {
              create {data} default`"
         )));
     }
-    Ok(Claim::take(data, node, |at| {
-        // Without waiting: a stopped agent must not stop renewals. The next one tells it as well.
-        let _ = handover::report_at_once(io::stdin().as_fd(), &Report::Renewed { at });
-    })?)
+    Ok(Claim::take(data, node, report_renewal)?)
 }
 
 /// Without an agent nobody keeps the addresses, and another one will start a server: this one must be gone by then.
