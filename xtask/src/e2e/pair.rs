@@ -14,15 +14,15 @@ use crate::process::{self, root};
 mod drbd;
 mod ganesha;
 pub(super) mod guests;
-mod stalls;
+pub(super) mod stalls;
 mod traps;
 
 pub(super) use drbd::run as run_drbd;
 pub(super) use traps::run as run_traps;
 
 /// The bridge, and the scenario's own address on it.
-const BRIDGE: &str = "pair";
-const OWN: &str = "10.77.0.2/24";
+pub(super) const BRIDGE: &str = "pair";
+pub(super) const OWN: &str = "10.77.0.2/24";
 
 /// The names of the machines, and their own addresses.
 const NODES: [(&str, &str); 2] = [("a", "10.77.0.3/24"), ("b", "10.77.0.4/24")];
@@ -35,7 +35,7 @@ const OVER_IPV6: [&str; 2] = ["4.0", "4.1"];
 const DETECTION: Duration = Duration::from_millis(2400);
 
 /// Time for guests to work between two rounds, and for all of them to have noticed the one before.
-const BETWEEN: Duration = Duration::from_secs(2);
+pub(super) const BETWEEN: Duration = Duration::from_secs(2);
 
 /// How long a machine is stopped, or without a link, and not taken for dead, seconds: for less than its addresses last, and for
 /// much more.
@@ -45,7 +45,7 @@ const SAMPLED_PAUSE_MAX: f64 = 5.0;
 
 /// What happens to the machine that serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Blow {
+pub(super) enum Blow {
     /// It loses its link, is found dead, and fenced.
     Dies,
     /// Its server is killed.
@@ -62,7 +62,7 @@ impl Blow {
     /// The names of all kinds.
     const NAMES: [&'static str; 5] = ["node lost", "server killed", "node stopped", "link cut", "moved"];
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Blow::Dies => Blow::NAMES[0],
             Blow::ServerDies => Blow::NAMES[1],
@@ -156,7 +156,7 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
 
 /// Starts a guest with `pair.sh` for each version of NFS, with the arguments that `more` adds to it and to their number, and waits until
 /// all of them work.
-fn start_guests(
+pub(super) fn start_guests(
     lab: &Lab,
     versions: &[&str],
     more: impl Fn(&str) -> Vec<String>,
@@ -176,7 +176,7 @@ fn start_guests(
 }
 
 /// Tells the guests which round it is; 0 stands for the time between rounds.
-fn mark(lab: &Lab, round: usize) -> Result<(), String> {
+pub(super) fn mark(lab: &Lab, round: usize) -> Result<(), String> {
     let path = lab.out().join("round");
     let fresh = lab.out().join("round.new");
     fs::write(&fresh, round.to_string()).map_err(process::at(&fresh))?;
@@ -414,10 +414,10 @@ impl Drop for Pair<'_> {
 }
 
 /// The scenario's namespace as a switch: a bridge, and the namespace has the server's address no more.
-struct Switch<'l>(&'l Lab);
+pub(super) struct Switch<'l>(&'l Lab);
 
 impl<'l> Switch<'l> {
-    fn make(lab: &'l Lab) -> Result<Switch<'l>, String> {
+    pub(super) fn make(lab: &'l Lab) -> Result<Switch<'l>, String> {
         ip(&["addr", "del", &format!("{ADDRESS}/32"), "dev", "lo"])?;
         ip(&["link", "add", BRIDGE, "type", "bridge"])?;
         ip(&["link", "set", BRIDGE, "up"])?;
@@ -433,11 +433,11 @@ impl Drop for Switch<'_> {
     }
 }
 
-fn ip(words: &[&str]) -> Result<(), String> {
+pub(super) fn ip(words: &[&str]) -> Result<(), String> {
     process::output(Command::new("ip").args(words)).map(drop)
 }
 
 /// The machine's end of the network cable, in the switch.
-fn link(name: &str) -> String {
+pub(super) fn link(name: &str) -> String {
     format!("node-{name}")
 }

@@ -15,7 +15,8 @@ use super::lab::Lab;
 use crate::nfs::{NOSPC, OK, Procedure};
 use crate::process::{self, random_bytes, root};
 
-use node::{Caller, Node};
+pub(super) use node::Caller;
+use node::Node;
 
 mod copies;
 mod node;
@@ -68,7 +69,7 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
 }
 
 /// A cluster, ended on drop.
-struct Ceph {
+pub(super) struct Ceph {
     folder: PathBuf,
     /// For the directories of servers on this machine.
     locals: PathBuf,
@@ -77,9 +78,14 @@ struct Ceph {
 
 impl Ceph {
     fn start(lab: &Lab) -> Result<Ceph, String> {
+        Ceph::start_at(lab, "127.0.0.1")
+    }
+
+    /// Starts one whose daemons have this address.
+    pub(super) fn start_at(lab: &Lab, address: &str) -> Result<Ceph, String> {
         let (folder, locals) = (lab.folder.join("ceph"), lab.folder.join("local"));
         let ceph = Ceph { folder, locals, binary: lab.binary() };
-        process::output(ceph.script().arg("start").arg(&ceph.folder))?;
+        process::output(ceph.script().arg("start").arg(&ceph.folder).arg(address))?;
         Ok(ceph)
     }
 
@@ -87,7 +93,7 @@ impl Ceph {
         Command::new(root().join("e2e/ceph"))
     }
 
-    fn configuration(&self) -> PathBuf {
+    pub(super) fn configuration(&self) -> PathBuf {
         self.folder.join("ceph.conf")
     }
 
@@ -103,10 +109,15 @@ impl Ceph {
         process::output(Command::new("kill").args(["-s", signal, pid.trim()])).map(drop)
     }
 
+    /// The directories of servers on the machine `local`.
+    pub(super) fn local(&self, local: &str) -> PathBuf {
+        self.locals.join(local)
+    }
+
     /// Runs a command of the program under test as on the machine `local`.
-    fn holdfast(&self, local: &str) -> Command {
+    pub(super) fn holdfast(&self, local: &str) -> Command {
         let mut command = Command::new(&self.binary);
-        command.env("CEPH_CONF", self.configuration()).env("HOLDFAST_LOCAL", self.locals.join(local));
+        command.env("CEPH_CONF", self.configuration()).env("HOLDFAST_LOCAL", self.local(local));
         command
     }
 }

@@ -10,7 +10,7 @@ use super::lab::{Lab, Peer, Version};
 use super::libnfs::Client;
 use super::{
     Options, bench, calls, copies, delegations, full_names, homes, hostile, installed, kill, machine,
-    metrics, package, pair, rados, rates, remove, scratch, tenants, volumes, writers,
+    metrics, nodes, package, pair, rados, rates, remove, scratch, tenants, volumes, writers,
 };
 use crate::process::{self, root};
 
@@ -52,6 +52,7 @@ impl Scenario {
         let longer = match self.name {
             // nfs-ganesha has a grace period after each takeover.
             "pair" => rounds_of(if options.peer == Peer::Holdfast { 20 } else { 250 }),
+            "nodes" if !options.sample => rounds_of(40),
             "pair-guests" if !options.sample => rounds_of(90),
             "kill" => rounds_of(8),
             "remove" if options.long => 3600,
@@ -102,6 +103,7 @@ const ALL: &[Scenario] = &[
     Scenario { name: "kill", seconds: 90, foreign: true, versions: &[V3, V41, V42], run: kill::run },
     Scenario { name: "pair", seconds: 180, foreign: false, versions: &[V42], run: pair::run },
     Scenario { name: "rados", seconds: 180, foreign: false, versions: &[V3], run: rados::run },
+    Scenario { name: "nodes", seconds: 240, foreign: false, versions: &[V42], run: nodes::run },
     Scenario { name: "drbd", seconds: 180, foreign: false, versions: &[V3], run: pair::run_drbd },
     Scenario { name: "traps", seconds: 120, foreign: false, versions: &[V42], run: pair::run_traps },
     Scenario { name: "pair-guests", seconds: 360, foreign: false, versions: &[V42], run: pair::guests::run },

@@ -11,7 +11,7 @@ use crate::process;
 const STALL_MAX: f64 = 30.0;
 
 /// Returns the longest pauses, without the time for which nobody could serve the clients; prints them for each version.
-pub(super) fn judge(lab: &Lab, versions: &[&str], blows: &[Blow]) -> Result<String, String> {
+pub(in crate::e2e) fn judge(lab: &Lab, versions: &[&str], blows: &[Blow]) -> Result<String, String> {
     let mut longest = vec![0.0; blows.len()];
     for (number, version) in (1..).zip(versions) {
         let waited = of_guest(lab, number, blows)?;

@@ -98,21 +98,28 @@ impl<'c> Node<'c> {
 
     /// Mounts the volume.
     pub(super) fn caller(&self) -> Result<Caller, String> {
-        let words = |error: std::io::Error| format!("{}: {error}", self.address);
-        let mut mount = Connection::open(self.address, MOUNT, PATIENCE).map_err(words)?;
-        // Procedure 1 is GETATTR in NFS and MNT in MOUNT.
-        let results = mount.ask(Procedure::Getattr, &[OK], |path| {
-            path.opaque(b"/main");
-        })?;
-        let root = results.handle(4)?;
-        let connection = Connection::open(self.address, NFS, PATIENCE).map_err(words)?;
-        Ok(Caller { connection, root })
+        Caller::mount(self.address)
     }
 }
 
 impl Drop for Node<'_> {
     fn drop(&mut self) {
         process::stop(&mut self.child);
+    }
+}
+
+impl Caller {
+    /// Mounts the volume `main` of a server.
+    pub(in crate::e2e) fn mount(address: SocketAddr) -> Result<Caller, String> {
+        let words = |error: std::io::Error| format!("{address}: {error}");
+        let mut mount = Connection::open(address, MOUNT, PATIENCE).map_err(words)?;
+        // Procedure 1 is GETATTR in NFS and MNT in MOUNT.
+        let results = mount.ask(Procedure::Getattr, &[OK], |path| {
+            path.opaque(b"/main");
+        })?;
+        let root = results.handle(4)?;
+        let connection = Connection::open(address, NFS, PATIENCE).map_err(words)?;
+        Ok(Caller { connection, root })
     }
 }
 
@@ -130,14 +137,14 @@ fn spawn(ceph: &Ceph, local: &str, data: &str, address: SocketAddr) -> Result<Ch
 }
 
 /// A client with the root directory of the volume.
-pub(super) struct Caller {
+pub(in crate::e2e) struct Caller {
     pub(super) connection: Connection,
     pub(super) root: Vec<u8>,
 }
 
 impl Caller {
     /// Makes a file with this content. Returns the status of the first call that fails for want of space.
-    pub(super) fn put(&mut self, name: &str, content: &[u8]) -> Result<u32, String> {
+    pub(in crate::e2e) fn put(&mut self, name: &str, content: &[u8]) -> Result<u32, String> {
         let root = self.root.clone();
         let created = self.connection.ask(Procedure::Create, &[OK, NOSPC], |arguments| {
             arguments.opaque(&root).opaque(name.as_bytes()).word(0).mode(0o644);
@@ -164,7 +171,7 @@ impl Caller {
     }
 
     /// Returns the content of a file.
-    pub(super) fn get(&mut self, name: &str) -> Result<Vec<u8>, String> {
+    pub(in crate::e2e) fn get(&mut self, name: &str) -> Result<Vec<u8>, String> {
         let file = self.find(name)?;
         self.read(&file)
     }

@@ -1,0 +1,214 @@
+//! Nodes without a shared disk serve groups whose pools are in a Ceph cluster (docs/rados.md). Network namespaces stand for the machines,
+//! a bridge for the network. Nodes die, stop, are cut off, drained and added, servers die, groups are moved, under guests that tell what
+//! was acknowledged to them, and beside a client that checks what it wrote.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Options;
+use super::lab::{ADDRESS, Lab, PORT};
+use super::pair::{BETWEEN, Blow, OWN, Switch, mark, stalls, start_guests};
+use super::rados::Ceph;
+use crate::process;
+
+use machines::Machines;
+use writer::Writer;
+
+mod machines;
+mod writer;
+
+/// The address of the group `work`, which has no guests.
+const WORK: &str = "10.77.0.60";
+
+/// Bytes of the journal of each group.
+const JOURNAL: &str = "32MiB";
+
+/// How long a node is stopped, or cut off, seconds: for less than a lease lasts, and for longer than an address does.
+const PAUSES: (f64, f64) = (0.5, 20.0);
+/// The longest pause in a sample, seconds.
+const SAMPLED_PAUSE_MAX: f64 = 8.0;
+
+/// How long the cluster may take until all groups are served again.
+const SETTLED: Duration = Duration::from_secs(30);
+
+/// What happens.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// Something to the node that serves the guests.
+    Blow(Blow),
+    /// That node is drained.
+    Drain,
+    /// The last node is added, and given a group.
+    Add,
+}
+
+impl Event {
+    fn name(self) -> &'static str {
+        match self {
+            Event::Blow(blow) => blow.name(),
+            Event::Drain => "drained",
+            Event::Add => "node added",
+        }
+    }
+
+    /// Returns what it is to clients.
+    fn blow(self) -> Blow {
+        match self {
+            Event::Blow(blow) => blow,
+            Event::Drain | Event::Add => Blow::Moves,
+        }
+    }
+}
+
+/// Returns what happens in each round: each kind once, in any order, and then anything.
+fn events(options: &Options) -> Vec<Event> {
+    let mut random = fastrand::Rng::with_seed(options.seed);
+    let (least, most) = PAUSES;
+    let most = if options.sample { SAMPLED_PAUSE_MAX } else { most };
+    let pause =
+        |random: &mut fastrand::Rng| Duration::from_secs_f64(least * (most / least).powf(random.f64()));
+    let (stopped, cut) = (pause(&mut random), pause(&mut random));
+    let mut events = vec![
+        Event::Blow(Blow::Dies),
+        Event::Blow(Blow::ServerDies),
+        Event::Blow(Blow::Stops(stopped.max(Duration::from_secs(4)))),
+        Event::Blow(Blow::IsCut(cut)),
+        Event::Blow(Blow::Moves),
+        Event::Drain,
+        Event::Add,
+    ];
+    random.shuffle(&mut events);
+    let rounds = if options.sample { 0 } else { options.rounds };
+    while events.len() < rounds {
+        events.push(match random.u8(..8) {
+            0..3 => Event::Blow(Blow::Dies),
+            3 => Event::Blow(Blow::ServerDies),
+            4 => Event::Blow(Blow::Stops(pause(&mut random))),
+            5 => Event::Blow(Blow::IsCut(pause(&mut random))),
+            6 => Event::Blow(Blow::Moves),
+            _ => Event::Drain,
+        });
+    }
+    events
+}
+
+pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
+    let switch = Switch::make(lab)?;
+    let own = OWN.split('/').next().unwrap_or(OWN);
+    let ceph = Ceph::start_at(lab, own)?;
+    let mut machines = Machines::make(lab, &ceph)?;
+    set_up(lab, &ceph, &mut machines)?;
+    let versions: &[&str] = if options.sample { &["3", "4.1"] } else { &["3", "4.0", "4.1", "4.2"] };
+    let guests = start_guests(lab, versions, |_| vec![ADDRESS.to_owned()])?;
+    let writer = Writer::start(&format!("{WORK}:{PORT}"), options.seed)?;
+
+    let events = events(options);
+    for (round, event) in (1..).zip(&events) {
+        mark(lab, round)?;
+        let begun = Instant::now();
+        strike(&mut machines, *event).map_err(|why| format!("round {round}, {}: {why}", event.name()))?;
+        println!("     round {round}, {}: served after {:.2} s", event.name(), begun.elapsed().as_secs_f64());
+        thread::sleep(BETWEEN);
+        mark(lab, 0)?;
+        machines.heal()?;
+        thread::sleep(BETWEEN);
+    }
+    lab.create_file("stop")?;
+    let mut failed = Vec::new();
+    for ((number, mut guest), version) in guests.into_iter().zip(versions) {
+        if let Err(why) = lab.finish_guest(number, &mut guest) {
+            failed.push(format!("NFSv{version}: {why}"));
+        }
+    }
+    let blows: Vec<Blow> = events.iter().map(|event| event.blow()).collect();
+    let stalls = stalls::judge(lab, versions, &blows);
+    let written = writer.finish();
+    if !failed.is_empty() {
+        return Err(format!("{}; {}", failed.join("; "), stalls.unwrap_or_else(|why| why)));
+    }
+    let (stalls, written) = (stalls?, written?);
+    machines.stop()?;
+    for group in ["home", "work", "other"] {
+        process::output(ceph.holdfast("a").args(["check", &place(group)]))?;
+    }
+    drop(machines);
+    drop(ceph);
+    drop(switch);
+    // On a directory, and checked when it has stopped.
+    lab.start()?;
+    Ok(format!("{stalls}; {written}"))
+}
+
+fn place(group: &str) -> String {
+    format!("rados:holdfast@nfs/{group}")
+}
+
+/// Makes the pools and the cluster of the first three nodes.
+fn set_up(lab: &Lab, ceph: &Ceph, machines: &mut Machines<'_>) -> Result<(), String> {
+    machines.cluster(&["init"])?;
+    for node in ["a", "b", "c"] {
+        machines.cluster(&["add", node])?;
+    }
+    for group in ["home", "work", "other"] {
+        let words =
+            ["pool", "create", &place(group), "default", "--volume", "main", "--journal-size", JOURNAL];
+        process::output(ceph.holdfast("a").args(words))?;
+    }
+    let configuration = lab.write_configuration()?;
+    let group = |name: &str, address: &str, nodes: &str| {
+        format!(
+            "[[group]]\nname = \"{name}\"\naddresses = [\"{address}/24\"]\nports = [{PORT}, 111]\nnodes = {nodes}\nconfig = \"{}\"\n\n",
+            configuration.display()
+        )
+    };
+    let text = [
+        group("home", ADDRESS, "[\"a\", \"b\"]"),
+        group("work", WORK, "[]"),
+        group("other", "10.77.0.61", "[]"),
+    ];
+    let path = lab.folder.join("cluster.toml");
+    fs::write(&path, text.concat()).map_err(process::at(&path))?;
+    machines.cluster(&["apply", &path.display().to_string()])?;
+    for node in 0..3 {
+        machines.boot(node)?;
+    }
+    machines.settle(SETTLED).map(drop)
+}
+
+/// Does it to the node that serves the guests, and waits until all groups are served again.
+fn strike(machines: &mut Machines<'_>, event: Event) -> Result<(), String> {
+    let node = machines.owner("home")?;
+    match event {
+        Event::Blow(Blow::Dies) => machines.lose(node)?,
+        Event::Blow(Blow::ServerDies) => machines.kill_server("home")?,
+        Event::Blow(Blow::Stops(length)) => {
+            machines.signal_all(node, "STOP")?;
+            thread::sleep(length);
+            machines.signal_all(node, "CONT")?;
+        }
+        Event::Blow(Blow::IsCut(length)) => {
+            machines.cable(node, "down")?;
+            thread::sleep(length);
+            machines.cable(node, "up")?;
+        }
+        Event::Blow(Blow::Moves) => {
+            let to = machines.name(if node == 1 { 2 } else { 1 });
+            machines.cluster(&["move", "home", to])?;
+        }
+        Event::Drain => {
+            let name = machines.name(node);
+            machines.cluster(&["drain", name])?;
+            if machines.serves_anything(name)? {
+                return Err(format!("{name} is drained, and serves a group"));
+            }
+            machines.cluster(&["undrain", name])?;
+        }
+        Event::Add => {
+            machines.boot(3)?;
+            machines.cluster(&["add", "d"])?;
+            machines.cluster(&["move", "work", "d"])?;
+        }
+    }
+    machines.settle(SETTLED).map(drop)
+}
