@@ -206,10 +206,16 @@ impl Directory {
         LocalMedia::open(&path, &place, format.journal_files, lease)
     }
 
-    /// Deletes a pool with all its data.
+    /// Deletes a pool with all its data. If its `format` cannot be read, files elsewhere stay, since nothing tells that they are
+    /// its own.
     pub fn delete(&self, name: &str) -> Result<(), Error> {
         let path = self.existing(name)?;
-        let id = Format::read(&path.join(names::FORMAT))?.id;
+        let id = match Format::read(&path.join(names::FORMAT)) {
+            Ok(format) => format.id,
+            // What a later release keeps elsewhere is not known here.
+            Err(error) if error.kind() == ErrorKind::WrongFormat => return Err(error),
+            Err(_) => 0,
+        };
         let _lease = Lease::take(&path.join(names::LOCK), &format!("the pool {name:?}"))?;
         // A crash before the directory is renamed leaves the pool, and the next start notes it again.
         self.unnote_pool(name)?;

@@ -122,8 +122,11 @@ fn delete(pool: &Deleted, with_volumes: bool) -> Result<(), Error> {
     if with_volumes && directory.is_missing(name) {
         return delete_missing(pool, &directory);
     }
-    // Says what to do about one that is missing.
-    pools::describe(data, name)?;
+    // One that does not exist or is missing is not one that cannot be opened.
+    pools::describe(data, name).map(drop).or_else(|error| match error.kind {
+        ErrorKind::NotFound | ErrorKind::Usage => Err(error),
+        _ => Ok(()),
+    })?;
     let volumes = volumes::in_pool(&directory, name);
     let holds = match &volumes {
         Ok(volumes) if volumes.is_empty() => "its journal; it has no volumes".to_owned(),

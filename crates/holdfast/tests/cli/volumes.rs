@@ -281,6 +281,20 @@ fn a_pool_without_volumes_is_deleted_and_a_damaged_one_only_if_its_volumes_may_g
     );
     succeed(&["pool", "delete", directory, "default", "--with-volumes", "--yes"]);
     assert!(!data.join("pools/default").exists());
+
+    for lost in ["format", "index", "journal"] {
+        succeed(&["pool", "create", directory, "other", "--journal-size", "16 MiB"]);
+        let files = data.join("pools/other");
+        std::fs::rename(files.join(lost), scratch.path(lost)).unwrap();
+        let refused = fail(&["pool", "delete", directory, "other", "--yes"], 1);
+        assert!(
+            refused.contains("which cannot be listed (") && refused.contains("--with-volumes"),
+            "{refused}"
+        );
+        assert!(files.exists());
+        succeed(&["pool", "delete", directory, "other", "--with-volumes", "--yes"]);
+        assert!(!files.exists());
+    }
 }
 
 #[test]

@@ -69,22 +69,30 @@ pub(super) fn warn_of_files(place: &Path) {
 
 /// Removes the directory of a pool. A journal that is elsewhere goes first, since the pool's files name its place.
 fn remove_pool(path: &Path) -> Result<(), Error> {
-    if let (Ok(Some(journal)), Ok(format)) =
-        (journal::recorded(path), Format::read(&path.join(names::FORMAT)))
-    {
-        match fs::read_to_string(journal.join(log::OWNER)) {
-            Ok(owner) if owner == format.journal_owner() => {
-                remove_tree(&journal)
-                    .map_err(|error| Error::io("delete the journal in", &journal, &error))?;
-            }
-            // Another pool's.
-            Ok(_) => {}
-            Err(_) => remove_empty(&journal),
+    if let Ok(Some(journal)) = journal::recorded(path) {
+        match Format::read(&path.join(names::FORMAT)) {
+            Ok(format) => remove_journal(&journal, &format)?,
+            Err(_) => warn_of_files(&journal),
         }
     }
     remove_all_but_format(path)
         .and_then(|()| remove_tree(path))
         .map_err(|error| Error::io("delete", path, &error))
+}
+
+/// Removes the journal of a pool, if it is in this directory elsewhere.
+fn remove_journal(journal: &Path, format: &Format) -> Result<(), Error> {
+    match fs::read_to_string(journal.join(log::OWNER)) {
+        Ok(owner) if owner == format.journal_owner() => {
+            remove_tree(journal).map_err(|error| Error::io("delete the journal in", journal, &error))
+        }
+        // Another pool's.
+        Ok(_) => Ok(()),
+        Err(_) => {
+            remove_empty(journal);
+            Ok(())
+        }
+    }
 }
 
 fn remove_all_but_format(path: &Path) -> io::Result<()> {

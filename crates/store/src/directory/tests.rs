@@ -18,6 +18,14 @@ fn write_index(media: &dyn Media) -> Result<(), String> {
     media.index().sync().map_err(|error| error.to_string())
 }
 
+/// Returns a data directory with the pool `main`.
+fn with_main() -> (Scratch, Directory) {
+    let scratch = Scratch::new();
+    let directory = Directory::open_or_create(scratch.path()).unwrap();
+    directory.create(&new("main"), nothing).unwrap();
+    (scratch, directory)
+}
+
 #[test]
 fn volumes_are_created_listed_described_opened_and_deleted() {
     let scratch = Scratch::new();
@@ -54,9 +62,7 @@ fn volumes_are_created_listed_described_opened_and_deleted() {
 
 #[test]
 fn entries_without_files_of_a_volume_are_strays() {
-    let scratch = Scratch::new();
-    let directory = Directory::open_or_create(scratch.path()).unwrap();
-    directory.create(&new("main"), nothing).unwrap();
+    let (scratch, directory) = with_main();
     let pools = scratch.path().join("pools");
     fs::create_dir_all(pools.join("backup/of/main")).unwrap();
     fs::write(pools.join("notes.txt"), b"").unwrap();
@@ -241,6 +247,41 @@ fn an_interrupted_deletion_of_a_missing_pool_leaves_it_missing() {
     assert!(names_in(&root.join(POOLS)).unwrap().is_empty());
 }
 
+/// What may be in place of a pool's `format`, and cannot be read.
+fn damage_format(pool: &Path, how: &str) {
+    let format = pool.join(names::FORMAT);
+    fs::remove_file(&format).unwrap();
+    match how {
+        "nonsense" => fs::write(&format, b"nonsense").unwrap(),
+        "directory" => fs::create_dir(&format).unwrap(),
+        _ => {}
+    }
+}
+
+#[test]
+fn a_pool_whose_format_cannot_be_read_is_deleted_and_files_elsewhere_stay() {
+    for how in ["nonsense", "directory", "missing"] {
+        let scratch = Scratch::new();
+        let (disk, journals) = (disk(&scratch), scratch.path().join("journals"));
+        let (directory, pool) = beside(&scratch, "data", 1, &disk);
+        directory.create(&pool, nothing).unwrap();
+        let logged = NewPool { journal: Some(&journals), ..new("logged") };
+        directory.create(&logged, nothing).unwrap();
+        let pools = directory.root().join(POOLS);
+        damage_format(&disk.join("fast"), how);
+        damage_format(&pools.join("logged"), how);
+        assert!(directory.open_pool("fast", None).is_err() && !directory.is_missing("fast"));
+        directory.delete("fast").unwrap();
+        directory.delete("logged").unwrap();
+        assert!(names_in(&pools).unwrap().is_empty(), "{how}");
+        assert!(disk.join("fast/index").exists() && journals.join("logged/owner").exists(), "{how}");
+        directory.create(&new("fast"), nothing).unwrap();
+    }
+    let (scratch, directory) = with_main();
+    fs::write(scratch.path().join("pools/main/format"), "holdfast pool format 9\n").unwrap();
+    assert_eq!(directory.delete("main").unwrap_err().kind(), ErrorKind::WrongFormat);
+}
+
 #[test]
 fn a_directory_that_is_in_the_way_of_a_journal_stays() {
     let scratch = Scratch::new();
@@ -283,9 +324,7 @@ fn an_external_journal_is_recorded_and_can_be_moved() {
 
 #[test]
 fn a_directory_for_an_internal_journal_is_refused() {
-    let scratch = Scratch::new();
-    let directory = Directory::open_or_create(scratch.path()).unwrap();
-    directory.create(&new("main"), nothing).unwrap();
+    let (scratch, directory) = with_main();
     let error = directory.open_pool("main", Some(scratch.path())).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Journal);
     let error = check_pool(scratch.path(), "main", Some(scratch.path())).unwrap_err();
@@ -295,9 +334,7 @@ fn a_directory_for_an_internal_journal_is_refused() {
 
 #[test]
 fn another_format_version_is_refused() {
-    let scratch = Scratch::new();
-    let directory = Directory::open_or_create(scratch.path()).unwrap();
-    directory.create(&new("main"), nothing).unwrap();
+    let (scratch, directory) = with_main();
     let format = scratch.path().join("pools/main/format");
     fs::write(format, "holdfast pool format 9\n").unwrap();
     let error = directory.open_pool("main", None).err().unwrap();
@@ -343,9 +380,7 @@ fn a_volume_whose_directory_is_empty_or_gone_is_missed() {
 
 #[test]
 fn a_volume_without_a_marker_gets_one_when_the_data_directory_is_opened() {
-    let scratch = Scratch::new();
-    let directory = Directory::open_or_create(scratch.path()).unwrap();
-    directory.create(&new("main"), nothing).unwrap();
+    let (scratch, directory) = with_main();
     drop(directory);
     let marker = scratch.path().join("pools/.pool-main");
     fs::remove_file(&marker).unwrap();
