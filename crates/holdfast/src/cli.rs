@@ -94,4 +94,16 @@ mod tests {
     fn arguments_are_consistent() {
         super::Cli::command().debug_assert();
     }
+
+    #[test]
+    fn no_default_is_empty() {
+        fn look_at(command: &clap::Command) {
+            for argument in command.get_arguments() {
+                let is_empty = argument.get_default_values().iter().any(|value| value.is_empty());
+                assert!(!is_empty, "{} {}", command.get_name(), argument.get_id());
+            }
+            command.get_subcommands().for_each(look_at);
+        }
+        look_at(&super::Cli::command());
+    }
 }

@@ -25,6 +25,9 @@ mod table;
 mod terminal;
 mod view;
 
+/// The most tables, which an error names.
+const COUNT_MAX: u64 = 1_000_000;
+
 /// The time over which the first figures are measured.
 const FIRST: Duration = Duration::from_millis(500);
 
@@ -51,8 +54,8 @@ pub(crate) struct Top {
     #[arg(long, value_enum, default_value_t = Sort::Calls)]
     sort: Sort,
     /// Show only lines with this text in the client, the volume, the operation or the path
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    filter: String,
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
     /// Print one table for each interval, as to a pipe
     #[arg(long)]
     plain: bool,
@@ -60,12 +63,13 @@ pub(crate) struct Top {
     #[arg(long)]
     json: bool,
     /// End after this number of tables or lines of JSON
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=COUNT_MAX))]
     count: Option<u64>,
 }
 
 pub(crate) fn run(top: &Top) -> Outcome {
-    let view = View::new(top.by, top.sort, &top.filter, top.interval);
+    let filter = top.filter.as_deref().unwrap_or_default();
+    let view = View::new(top.by, top.sort, filter, top.interval);
     let is_plain = top.plain || top.json || top.count.is_some();
     if !is_plain && io::stdout().is_terminal() && io::stdin().is_terminal() {
         return watch(top, view);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
-use signal_hook::consts::{SIGHUP, SIGTERM, SIGWINCH};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use signal_hook::flag;
 
 use super::keys::{self, Key};
@@ -39,7 +39,7 @@ impl Terminal {
     /// Takes over the terminal of standard input and output.
     pub(super) fn open() -> io::Result<Terminal> {
         let is_over = Arc::new(AtomicBool::new(false));
-        for signal in [SIGTERM, SIGHUP] {
+        for signal in [SIGTERM, SIGHUP, SIGINT] {
             flag::register(signal, Arc::clone(&is_over))?;
         }
         // Only interrupts the wait for keys, so that the screen is drawn anew.
