@@ -37,6 +37,8 @@ mod reload;
 mod repair;
 #[path = "cli/running.rs"]
 mod running;
+#[path = "cli/revisions.rs"]
+mod revisions;
 #[cfg(target_os = "linux")]
 #[path = "cli/service.rs"]
 mod service;

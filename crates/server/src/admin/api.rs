@@ -120,8 +120,7 @@ impl Api {
         if let Peer::Local(_) = peer {
             return Caller { who: peer.to_string(), role: Some(Role::Admin), secret: None };
         }
-        let secret = request.field("authorization").and_then(|value| value.strip_prefix("Bearer "));
-        let secret = secret.map(str::trim);
+        let secret = request.field("authorization").and_then(bearer);
         match secret.and_then(|secret| self.tokens.find(secret)) {
             Some(token) => {
                 Caller { who: format!("token {} at {peer}", token.name), role: Some(token.role), secret }
@@ -156,6 +155,12 @@ impl Api {
         };
         Err(problem.into_response())
     }
+}
+
+/// Returns the secret in the field `Authorization`, if its scheme is `Bearer` in any case (RFC 9110 section 11.1).
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, secret) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
 }
 
 impl Api {
@@ -247,7 +252,10 @@ fn path(request: &Request) -> String {
 
 /// Returns a response of JSON.
 fn json(status: u16, content: &impl Serialize) -> Result<Response, Problem> {
-    let content = serde_json::to_vec(content)
-        .map_err(|error| Problem::new(500, format!("the answer cannot be written as JSON: {error}")))?;
-    Ok(Response::new(status, "application/json", content))
+    Ok(Response::new(status, "application/json", as_json(content)?))
+}
+
+fn as_json(content: &impl Serialize) -> Result<Vec<u8>, Problem> {
+    serde_json::to_vec(content)
+        .map_err(|error| Problem::new(500, format!("the answer cannot be written as JSON: {error}")))
 }

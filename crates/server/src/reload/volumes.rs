@@ -137,6 +137,14 @@ impl Reloader {
         quotas::quota(&volumes::find(&self.pools, name)?, kind, Some(id))
     }
 
+    /// Returns what is set of quotas in a volume.
+    ///
+    /// # Errors
+    /// There is no such volume.
+    pub(crate) fn quota_settings(&self, name: &str) -> Result<impl Iterator<Item = quotas::Settings>, Error> {
+        Ok(quotas::settings(volumes::find(&self.pools, name)?))
+    }
+
     /// Changes a quota, and returns it.
     ///
     /// # Errors
@@ -155,6 +163,14 @@ impl Reloader {
     /// There is no such volume, or they cannot be read.
     pub(crate) fn trees(&self, name: &str, which: Which<'_>) -> Result<Vec<TreeInfo>, Error> {
         trees::list(&volumes::find(&self.pools, name)?, which)
+    }
+
+    /// Returns the numbers of the quota trees of a volume.
+    ///
+    /// # Errors
+    /// There is no such volume, or they cannot be read.
+    pub(crate) fn tree_numbers(&self, name: &str) -> Result<Vec<u64>, Error> {
+        trees::numbers(&volumes::find(&self.pools, name)?)
     }
 
     /// Makes a directory a quota tree, and returns it.

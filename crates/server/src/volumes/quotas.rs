@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use volume::Volume;
 use volume::quota;
-use volume::quota::{Grace, Limits, Owner};
+use volume::quota::{Grace, Limits, Owner, QuotaSetting};
 use volume::request::{Durability, Error as EngineError};
 use volume::time::Time;
 
@@ -256,6 +256,28 @@ pub fn quotas(volume: &Volume, kind: QuotaKind, from: Option<u64>, max: usize) -
         infos.insert(0, quota(volume, kind, None)?);
     }
     Ok(QuotaList { quotas: infos, next })
+}
+
+/// Quotas whose settings are read at once, while no operation can reserve room.
+const SETTINGS_AT_ONCE_MAX: usize = 1000;
+
+/// The kind and the number of an owner, its limits on bytes and on inodes, and grace periods.
+pub(crate) type Settings = (&'static str, u64, Option<(Limit, Limit)>, Option<(u64, u64)>);
+
+/// Returns what is set of quotas, in the order of owners.
+pub(crate) fn settings(volume: Volume) -> impl Iterator<Item = Settings> {
+    let mut last: Option<Owner> = None;
+    let pages = std::iter::from_fn(move || {
+        let page = volume.quota_settings(last, SETTINGS_AT_ONCE_MAX);
+        last = page.last()?.owner.into();
+        Some(page)
+    });
+    let set = pages.flatten().filter(|setting| setting.limits.is_some() || setting.grace.is_some());
+    set.map(|QuotaSetting { owner, limits, grace }| {
+        let limits = limits.map(|limits| (Limit::of(limits.bytes), Limit::of(limits.inodes)));
+        let grace = grace.map(|grace| (grace.bytes.as_secs(), grace.inodes.as_secs()));
+        (owner.kind.name(), owner.id, limits, grace)
+    })
 }
 
 fn describe(quota: &quota::Quota, kind: QuotaKind) -> QuotaInfo {

@@ -105,9 +105,7 @@ pub fn list(volume: &Volume, which: Which<'_>) -> Result<Vec<TreeInfo>, Error> {
         Which::Id(id) => Some(Ino(id)),
         Which::Path(path) => Some(find(volume, path)?),
     };
-    let trees = volume.trees();
-    let mut trees =
-        trees.map_err(|error| failed("list the trees of", &volume.name(), volume.pool(), error))?;
+    let mut trees = all(volume)?;
     trees.retain(|tree| root.is_none_or(|root| tree.root == root));
     let roots: BTreeSet<Ino> = trees.iter().map(|tree| tree.root).collect();
     let places = volume.whereabouts(&roots, NAMES_READ_MAX);
@@ -115,6 +113,18 @@ pub fn list(volume: &Volume, which: Which<'_>) -> Result<Vec<TreeInfo>, Error> {
     let is_there =
         |tree: &&QuotaTree| !matches!(tree.state, EngineState::Refused(_)) || places.contains_key(&tree.root);
     Ok(trees.iter().filter(is_there).map(|tree| describe(tree, &places)).collect())
+}
+
+/// Returns the numbers of the quota trees.
+///
+/// # Errors
+/// They cannot be read.
+pub(crate) fn numbers(volume: &Volume) -> Result<Vec<u64>, Error> {
+    Ok(all(volume)?.iter().map(|tree| tree.root.0).collect())
+}
+
+fn all(volume: &Volume) -> Result<Vec<QuotaTree>, Error> {
+    volume.trees().map_err(|error| failed("list the trees of", &volume.name(), volume.pool(), error))
 }
 
 /// Rounds of background work that may pass without a step of a walk.

@@ -137,6 +137,17 @@ impl Default for Grace {
     }
 }
 
+/// What an administrator has set for one owner: nothing, if it is kept for exceeding a soft limit of all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuotaSetting {
+    /// The owner.
+    pub owner: Owner,
+    /// Its own limits.
+    pub limits: Option<Limits>,
+    /// How long all owners of its kind may exceed soft limits.
+    pub grace: Option<Grace>,
+}
+
 /// Since when soft limits are exceeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exceeded {

@@ -1,9 +1,9 @@
 //! Quotas are set, removed and reported while volumes are served.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
-use crate::api::quotas::{Grace, Limits, Owner, Quota, QuotaKind, QuotaNotice};
+use crate::api::quotas::{Grace, Limits, Owner, Quota, QuotaKind, QuotaNotice, QuotaSetting};
 use crate::api::request::{Durability, Error};
 use crate::api::time::Time;
 use crate::encoding::codec::Malformed;
@@ -114,6 +114,18 @@ impl Volume {
             used.entry(id).or_default();
         }
         Ok(used.into_iter().take(max).map(|(id, used)| self.describe(Owner::new(kind, id), used)).collect())
+    }
+
+    /// Returns what is kept of up to `max` owners, in their order: those that come after `after`. With [`Owner::others`] it is what all
+    /// others of the kind have.
+    #[must_use]
+    pub fn quota_settings(&self, after: Option<Owner>, max: usize) -> Vec<QuotaSetting> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let accounts = self.own.ledger.lock();
+        let records = accounts.quotas().by_owner().range((from, Bound::Unbounded)).take(max);
+        records
+            .map(|(owner, record)| QuotaSetting { owner: *owner, limits: record.limits, grace: record.grace })
+            .collect()
     }
 
     fn describe(&self, owner: Owner, used: UsageRecord) -> Quota {

@@ -34,7 +34,7 @@ impl Asked<'_> {
     pub(super) fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
         let text = self.request.parameter(name);
         let number = text.map(|text| {
-            text.parse().map_err(|_| Problem::new(422, format!("`{name}` is a number, not {text:?}")))
+            text.parse().map_err(|_| Problem::new(422, format!("`{name}` is a whole number, not {text:?}")))
         });
         number.transpose()
     }

@@ -11,7 +11,7 @@ use crate::rates::{Kind, Limited};
 
 use super::problem::Problem;
 use super::types::{QosChange, QosInfo, TierInfo};
-use super::{Api, Asked, json};
+use super::{Api, Asked, json, revision};
 
 /// Lists what has limits, or shows one.
 pub(super) fn list(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
@@ -32,7 +32,10 @@ pub(super) fn list(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
             rates.list().into_iter().filter(is_wanted).collect()
         }
     };
-    json(200, &found.iter().map(describe).collect::<Vec<_>>())
+    // Whatever part is shown, the revision is that of all that is set: how long calls waited changes by itself.
+    let all = rates.list();
+    let settled: Vec<_> = all.iter().map(|one| (one.kind, &one.name, &one.setting)).collect();
+    revision::named(json(200, &found.iter().map(describe).collect::<Vec<_>>())?, &settled)
 }
 
 pub(super) fn change(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {

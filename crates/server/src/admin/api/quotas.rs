@@ -4,7 +4,7 @@ use crate::http::Response;
 
 use super::problem::Problem;
 use super::types::{QuotaChange, QuotaKind, QuotaList};
-use super::{Api, Asked, json};
+use super::{Api, Asked, json, revision};
 
 /// Lists quotas of one kind, in pages, or shows one.
 pub(super) fn list(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
@@ -18,11 +18,13 @@ pub(super) fn list(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
         text.map(|text| text.parse().map_err(|_| wrong(text))).transpose()
     };
     let from = number("from", "pass `next` of the page before")?;
-    if let Some(id) = number("id", "pass that of a user, a group or a tree")? {
-        let quota = api.source.reloader.quota(asked.name()?, kind, id)?;
-        return json(200, &QuotaList { quotas: vec![quota], next: None });
-    }
-    json(200, &api.source.reloader.quotas(asked.name()?, kind, from, asked.page_length()?)?)
+    let (reloader, name) = (&api.source.reloader, asked.name()?);
+    let list = match number("id", "pass that of a user, a group or a tree")? {
+        Some(id) => QuotaList { quotas: vec![reloader.quota(name, kind, id)?], next: None },
+        None => reloader.quotas(name, kind, from, asked.page_length()?)?,
+    };
+    // Whatever part is shown, the revision is that of all that is set in the volume: what is used changes by itself.
+    revision::named_of_all(json(200, &list)?, reloader.quota_settings(name)?)
 }
 
 pub(super) fn change(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {

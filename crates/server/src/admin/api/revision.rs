@@ -20,21 +20,31 @@ const DIGITS: usize = 16;
 
 /// Names the revision of what a response shows: that of `settled`, which is what does not change by itself.
 pub(super) fn named(response: Response, settled: &impl Serialize) -> Result<Response, Problem> {
-    match of(&super::json(200, settled)?) {
-        Some(revision) => Ok(response.with(ETAG, revision)),
-        None => Ok(response),
+    named_of_all(response, [settled])
+}
+
+/// The same of many values, one after the other.
+pub(super) fn named_of_all<T: Serialize>(
+    response: Response,
+    settled: impl IntoIterator<Item = T>,
+) -> Result<Response, Problem> {
+    let mut hash = Sha256::new();
+    for value in settled {
+        hash.update(super::as_json(&value)?);
     }
+    Ok(response.with(ETAG, tag(hash)))
+}
+
+fn tag(hash: Sha256) -> String {
+    let digits: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).take(DIGITS / 2).collect();
+    format!("\"{digits}\"")
 }
 
 /// Returns the revision of what a response shows.
 fn of(response: &Response) -> Option<String> {
     let named = response.fields.iter().find(|(name, _)| *name == ETAG).map(|(_, value)| value.clone());
     named.or_else(|| match &response.body {
-        Body::Bytes(bytes) => {
-            let hash = Sha256::digest(bytes);
-            let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).take(DIGITS / 2).collect();
-            Some(format!("\"{digits}\""))
-        }
+        Body::Bytes(bytes) => Some(tag(Sha256::new_with_prefix(bytes))),
         Body::Stream(_) => None,
     })
 }

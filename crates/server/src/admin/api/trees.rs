@@ -5,7 +5,7 @@ use crate::volumes::trees::Which;
 
 use super::problem::Problem;
 use super::types::{Done, NewTree};
-use super::{Api, Asked, json};
+use super::{Api, Asked, json, revision};
 
 pub(super) fn list(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
     let which = match (id_of(asked)?, asked.request.parameter("path")) {
@@ -13,7 +13,10 @@ pub(super) fn list(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
         (None, Some(path)) => Which::Path(path),
         (None, None) => Which::All,
     };
-    json(200, &api.source.reloader.trees(asked.name()?, which)?)
+    let (reloader, name) = (&api.source.reloader, asked.name()?);
+    let trees = reloader.trees(name, which)?;
+    // Clients change paths, and states change by themselves.
+    revision::named(json(200, &trees)?, &reloader.tree_numbers(name)?)
 }
 
 pub(super) fn create(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
