@@ -21,6 +21,7 @@ use volume::time::Time;
 
 use crate::clock;
 use crate::error::{Error, ErrorKind};
+use crate::names;
 
 use catalogue::{Catalogue, Subject};
 use limiters::{Limiters, OfClient, VolumeSize};
@@ -298,15 +299,18 @@ impl Rates {
             Kind::Volume => settings.volume(name).map(|volume| Subject::Volume(volume.id)),
             Kind::Client => return Subject::client(name).map_err(Error::usage),
         };
-        found.ok_or_else(|| self.not_found(kind, name))
+        found.ok_or_else(|| self.not_found(settings, kind, name))
     }
 
-    fn not_found(&self, kind: Kind, name: &str) -> Error {
-        let advice = match kind {
-            Kind::Target => format!("; the targets are {}", self.limiters.target_names().join(", ")),
-            _ => String::new(),
+    fn not_found(&self, settings: &Settings, kind: Kind, name: &str) -> Error {
+        let known: Vec<&str> = match kind {
+            Kind::Target => self.limiters.target_names(),
+            Kind::Pool => self.limiters.pool_names(),
+            Kind::Volume => settings.volumes.iter().map(|volume| &*volume.name).collect(),
+            Kind::Client => Vec::new(),
         };
-        Error { kind: ErrorKind::NotFound, sentence: format!("there is no {} {name:?}{advice}", kind.name()) }
+        let sentence = format!("there is no {} {name:?}{}", kind.name(), names::others(&known, name));
+        Error { kind: ErrorKind::NotFound, sentence }
     }
 
     /// Returns the time as limiters count it.

@@ -102,6 +102,10 @@ impl Limiters {
         self.targets.iter().map(|(name, _)| name.as_str()).collect()
     }
 
+    pub(super) fn pool_names(&self) -> Vec<&str> {
+        self.pools.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
     /// Returns the limiters that apply to a call, those that limit something.
     pub(super) fn of_call(
         &self,

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use qos::tiers::Tiers;
+use qos::tiers::{TierError, Tiers};
 use qos::{Dimension, Limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::names;
 use crate::volumes::present;
 
 /// What is limited, in bytes or operations a second.
@@ -92,8 +93,15 @@ impl Setting {
     /// There is no such tier, it is for volumes, or a limit is out of bounds.
     pub(super) fn in_force(&self, tiers: &Tiers, size: Option<u64>) -> Result<Limits, Error> {
         let wrong = |error: &dyn std::fmt::Display| Error::usage(error.to_string());
-        let of_tier = self.tier.as_ref().map(|tier| tiers.limits(tier, size)).transpose();
-        let mut limits = of_tier.map_err(|error| wrong(&error))?.unwrap_or_default();
+        let of_tier = self.tier.as_ref().map(|name| {
+            tiers.limits(name, size).map_err(|error| {
+                let known: Vec<&str> = tiers.iter().map(|(known, _)| known).collect();
+                let is_unknown = matches!(error, TierError::Unknown(_));
+                let advice = if is_unknown { names::others(&known, name) } else { String::new() };
+                wrong(&format!("{error}{advice}"))
+            })
+        });
+        let mut limits = of_tier.transpose()?.unwrap_or_default();
         for (rate, most) in &self.limits {
             limits = limits.with(rate.dimension(), *most).map_err(|error| wrong(&error))?;
         }

@@ -95,10 +95,10 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
         assert!(error.contains(sentence), "{error}");
     };
     refused(Kind::Volume, "volume 3", &tier("ultra"), "there is no volume \"volume 3\"");
-    refused(Kind::Target, "fast", &tier("oci-1"), "the targets are target");
+    refused(Kind::Target, "fast", &tier("oci-1"), "there is no target \"fast\", only target");
     refused(Kind::Client, "somebody", &tier("oci-1"), "is not a client: give its IP address");
     refused(Kind::Target, "target", &tier("ultra"), "can limit only volumes");
-    refused(Kind::Volume, "volume 1", &tier("gold"), "there is no tier \"gold\"");
+    refused(Kind::Volume, "volume 1", &tier("gold"), "there is no tier \"gold\", only oci-1, oci-20");
     refused(Kind::Volume, "volume 1", &total_bytes(MIB - 1), "the least limit is 1048576");
     refused(Kind::Volume, "volume 1", &SettingChange::default(), "nothing to change");
     rates.change(Kind::Pool, "default", &total_bytes(30 * MIB)).unwrap();
