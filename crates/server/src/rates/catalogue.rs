@@ -1,10 +1,12 @@
 //! The file `DATA/limits.json`, which keeps what is set. Targets and clients belong to no pool, so no journal keeps it; the file
-//! is replaced atomically. Settings of volumes are by their ids, so that they follow renaming.
+//! is replaced atomically, and the versions before it are kept beside it. Settings of volumes are by their ids, so that they follow
+//! renaming.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nfs::service::origin;
 use qos::tiers::Tiers;
@@ -24,6 +26,9 @@ pub(crate) const OTHER_CLIENTS: &str = "*";
 
 /// Most clients with limits of their own.
 const CLIENTS_MAX: usize = 4096;
+
+/// Versions that are kept: `limits.json.1` is the one before the newest.
+const VERSIONS_MAX: u32 = 16;
 
 /// What has limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -117,7 +122,7 @@ impl Catalogue {
             let path = path.display();
             Error::failed(format!("cannot read the limits in {path}: {error}; correct or remove the file"))
         };
-        match std::fs::read(path) {
+        match fs::read(path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| cannot(&error)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Catalogue::default()),
             Err(error) => Err(cannot(&error)),
@@ -135,7 +140,8 @@ impl Catalogue {
             )));
         }
         let text = serde_json::to_vec_pretty(self).map_err(io::Error::other);
-        text.and_then(|text| store::replace_file(path, &text)).map_err(|error| {
+        let replace = |text: Vec<u8>| keep_version(path).and_then(|()| store::replace_file(path, &text));
+        text.and_then(replace).map_err(|error| {
             Error::failed(format!("cannot write the limits to {}: {error}; check the device", path.display()))
         })
     }
@@ -201,6 +207,23 @@ impl Catalogue {
     }
 }
 
+/// Keeps the file at `path` as the newest of the earlier versions. A crash may leave a gap among them, or the newest twice.
+fn keep_version(path: &Path) -> io::Result<()> {
+    let version = |number: u32| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{number}"));
+        PathBuf::from(name)
+    };
+    let unless_missing = |done: io::Result<()>| match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    };
+    for number in (1..VERSIONS_MAX).rev() {
+        unless_missing(fs::rename(version(number), version(number + 1)))?;
+    }
+    unless_missing(fs::hard_link(path, version(1)))
+}
+
 fn put<K: Ord>(map: &mut BTreeMap<K, Setting>, key: K, setting: Setting) {
     if setting.is_empty() {
         map.remove(&key);
@@ -211,4 +234,32 @@ fn put<K: Ord>(map: &mut BTreeMap<K, Setting>, key: K, setting: Setting) {
 
 fn volume_id(digits: &str) -> Option<VolumeId> {
     u64::from_str_radix(digits, 16).ok().map(VolumeId)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_versions_before_the_newest_are_kept() {
+        let folder = std::env::temp_dir().join(format!("holdfast-limits-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join(NAME);
+        let with = |burst: u64| {
+            let mut catalogue = Catalogue::default();
+            let setting = Setting { burst_milliseconds: Some(burst), ..Setting::default() };
+            catalogue.set(&Subject::Pool("default".to_owned()), setting);
+            catalogue
+        };
+        for burst in 1..=20 {
+            with(burst).write(&path).unwrap();
+        }
+        assert_eq!(Catalogue::read(&path).unwrap(), with(20));
+        for number in 1..=16 {
+            let earlier = Catalogue::read(&folder.join(format!("{NAME}.{number}"))).unwrap();
+            assert_eq!(earlier, with(20 - number), "version {number}");
+        }
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 17, "no more are kept");
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }
