@@ -102,9 +102,11 @@ fn export_text(export: &Export) -> String {
 fn wrong(look: &Look, now: Duration) -> Vec<String> {
     let mut wrong = Vec::new();
     if let Some(why) = &look.status.reload_failed {
+        // Shows the lines of the file that have mistakes.
+        let lines: Vec<String> = why.lines().map(escaped).collect();
         wrong.push(format!(
             "the configuration file was rejected, so earlier exports are in force: {}",
-            escaped(why)
+            lines.join("\n    ")
         ));
     }
     let unreadable = whole(look.metrics.sum("holdfast_unreadable_objects", &[]));
@@ -247,6 +249,8 @@ mod tests {
         let sentence =
             "the configuration file was rejected, so earlier exports are in force: no volume \"home\"";
         assert_eq!(wrong_of(&found), [sentence]);
+        found.status.reload_failed = Some("f:8:8: \u{1b}must\n  |\n8 | path".to_owned());
+        assert!(wrong_of(&found)[0].ends_with("in force: f:8:8: \\u{1b}must\n      |\n    8 | path"));
     }
 
     #[test]
