@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use server::admin;
@@ -30,8 +31,8 @@ enum Command {
         data: PathBuf,
         /// Name of the token
         name: String,
-        /// What its bearer may do: viewer, operator or admin
-        #[arg(long, default_value_t = Role::Viewer)]
+        /// What its bearer may do
+        #[arg(long, default_value_t = Role::Viewer, value_parser = roles())]
         role: Role,
         /// Print JSON
         #[arg(long)]
@@ -55,6 +56,11 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// Reads the name of a role, which completions offer.
+fn roles() -> impl TypedValueParser<Value = Role> {
+    PossibleValuesParser::new(["viewer", "operator", "admin"]).try_map(|name| name.parse::<Role>())
 }
 
 pub(crate) fn run(token: &Token) -> Outcome {

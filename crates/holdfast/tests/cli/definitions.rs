@@ -36,6 +36,7 @@ fn bash_completes_commands_options_and_values() {
     assert!(completed(&script, &["holdfast", "volume", ""]).contains(&"create".to_owned()));
     assert_eq!(completed(&script, &["holdfast", "serve", "--journal-"]), ["--journal-size"]);
     assert_eq!(completed(&script, &["holdfast", "completions", "f"]), ["fish"]);
+    assert_eq!(completed(&script, &["holdfast", "token", "create", "--role", "o"]), ["operator"]);
 }
 
 #[test]
@@ -48,6 +49,13 @@ fn zsh_and_fish_can_read_their_completions() {
             let checked = Command::new(shell).arg(check).arg(&script).output().unwrap();
             assert!(checked.status.success() && checked.stderr.is_empty(), "{checked:?}");
         }
+    }
+    if has("fish") {
+        let call = "source $argv[1]; complete --do-complete 'holdfast volume cr'";
+        let script = scratch.path("fish");
+        let completed =
+            Command::new("fish").args(["--no-config", "-c", call, text(&script)]).output().unwrap();
+        assert!(String::from_utf8_lossy(&completed.stdout).starts_with("create\t"), "{completed:?}");
     }
 }
 
