@@ -4,12 +4,12 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cluster::LEASE_BYTES;
 
 use crate::error::Error;
-use crate::librados::{Cluster, Pool};
+use crate::librados::{Cluster, Notified, Pool, Watch};
 use crate::local;
 use crate::location::Location;
 use crate::names::{CLUSTER, CONNECTIONS, LEASE, NODES};
@@ -25,6 +25,7 @@ pub struct Board {
     cluster: Arc<Cluster>,
     location: Location,
     objects: Arc<Pool>,
+    watch: OnceLock<&'static Watch>,
 }
 
 /// The records of a group, and what its owner must be told.
@@ -40,7 +41,7 @@ impl Board {
     /// The cluster cannot be used.
     pub fn open(location: &Location) -> Result<Board, Error> {
         let Connection { location, cluster, objects } = Connection::open(location)?;
-        Ok(Board { cluster, location, objects })
+        Ok(Board { cluster, location, objects, watch: OnceLock::new() })
     }
 
     /// Reads the object `cluster` with its version; none if there is none.
@@ -77,6 +78,31 @@ impl Board {
     pub fn set_node(&self, node: &str, says: Option<&[u8]>) -> io::Result<()> {
         let step = says.map_or(Step::RemovePair(node), |says| Step::PutPair(node, says));
         change_now(&*self.objects, NODES, &[step]).map(drop)
+    }
+
+    /// Has `notified` called, which may not wait, whenever somebody notifies. To be called again from time to time, with anything, since
+    /// the cluster may have lost the watch.
+    ///
+    /// # Errors
+    /// There is no object `cluster`, or it cannot be watched.
+    pub fn watch(&self, notified: impl FnOnce() -> Notified) -> io::Result<()> {
+        match self.watch.get() {
+            Some(watch) => watch.begin(),
+            None => {
+                let watch = self.objects.watch(CLUSTER, notified())?;
+                // Somebody else may have been faster; both are told then.
+                let _ = self.watch.set(watch);
+                Ok(())
+            }
+        }
+    }
+
+    /// Tells all who watch that something changed, and waits for them for a moment.
+    ///
+    /// # Errors
+    /// Some could not be told.
+    pub fn notify(&self) -> io::Result<()> {
+        self.objects.notify(CLUSTER)
     }
 
     /// Returns the records of the group that has this namespace.

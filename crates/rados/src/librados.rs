@@ -4,6 +4,7 @@
 //! This is the only file with unsafe code. What it offers is safe:
 //! - A [`Cluster`] is connected from [`Cluster::connect`] until it is dropped; a [`Pool`] keeps its cluster.
 //! - The library copies the bytes of a change while [`Pool::change`] runs.
+//! - What a watch calls lives for as long as the process.
 //! - The library writes to the buffers of a read until the read is complete, and [`Pool::read`] returns after that.
 //! - Handles of clusters and pools may be used by any thread at any time, as `librados.h` says.
 
@@ -13,6 +14,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io::{self, IoSlice};
 use std::ptr;
 use std::slice;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libloading::Library;
@@ -35,8 +37,20 @@ const EXCLUSIVE: c_int = 1;
 /// Pairs of an omap that are read at once.
 const PAIRS_MAX: u64 = 1024;
 
+/// How long watchers may take to answer a notification.
+const NOTIFY_MILLISECONDS: u64 = 1000;
+
+/// How long the cluster keeps a watch whose process is silent.
+const WATCH_SECONDS: u32 = 10;
+
 /// An opaque pointer of the library: `rados_t`, `rados_ioctx_t`, operations, completions, iterators.
 type Raw = *mut c_void;
+
+/// What the library calls for a notification: argument, notification, watch, notifier, data and its length.
+type OnNotify = unsafe extern "C" fn(Raw, u64, u64, u64, Raw, usize);
+
+/// What the library calls if a watch is lost: argument, watch, error.
+type OnWatchLost = unsafe extern "C" fn(Raw, u64, c_int);
 
 type OnComplete = unsafe extern "C" fn(completion: Raw, argument: Raw);
 
@@ -108,6 +122,13 @@ functions! {
     rados_read_op_operate(Raw, Raw, *const c_char, c_int) -> c_int;
     rados_omap_get_next2(Raw, *mut *mut c_char, *mut *mut c_char, *mut usize, *mut usize) -> c_int;
     rados_omap_get_end(Raw);
+    rados_watch3(
+        Raw, *const c_char, *mut u64, Option<OnNotify>, Option<OnWatchLost>, u32, Raw
+    ) -> c_int;
+    rados_notify_ack(Raw, *const c_char, u64, u64, *const c_char, c_int) -> c_int;
+    rados_notify2(
+        Raw, *const c_char, *const c_char, c_int, u64, *mut *mut c_char, *mut usize
+    ) -> c_int;
 }
 
 static LOADED: Mutex<Option<&'static Functions>> = Mutex::new(None);
@@ -484,6 +505,101 @@ impl Pool {
         }
         done.map(|()| more != 0)
     }
+}
+
+impl Pool {
+    /// Calls `notified`, from a thread of the library, whenever somebody notifies the watchers of an object. It may not wait. The
+    /// watch, and with it the connection, lasts as long as the process.
+    pub fn watch(self: &Arc<Pool>, object: &str, notified: Notified) -> io::Result<&'static Watch> {
+        let object = c_string(object)?;
+        let watch = Watch { pool: Arc::clone(self), object, notified, is_lost: AtomicBool::new(true) };
+        let watch: &'static Watch = Box::leak(Box::new(watch));
+        watch.begin()?;
+        Ok(watch)
+    }
+
+    /// Notifies the watchers of an object, and waits for them for a moment.
+    pub fn notify(&self, object: &str) -> io::Result<()> {
+        let name = c_string(object)?;
+        let (mut reply, mut reply_bytes) = (ptr::null_mut(), 0);
+        // SAFETY: the pool is open, the name is a string of C, there is no message, and the library allocates the reply.
+        let result = unsafe {
+            (self.functions().rados_notify2)(
+                self.raw,
+                name.as_ptr(),
+                ptr::null(),
+                0,
+                NOTIFY_MILLISECONDS,
+                &raw mut reply,
+                &raw mut reply_bytes,
+            )
+        };
+        self.cluster.take_buffer(reply, reply_bytes);
+        check(result)
+    }
+}
+
+/// Called for a notification.
+pub type Notified = Box<dyn Fn() + Send + Sync>;
+
+/// A watch of an object.
+pub struct Watch {
+    pool: Arc<Pool>,
+    object: CString,
+    notified: Notified,
+    is_lost: AtomicBool,
+}
+
+impl Watch {
+    /// Begins to watch, or begins anew if the library has lost the watch.
+    pub fn begin(&'static self) -> io::Result<()> {
+        if !self.is_lost.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let mut cookie = 0;
+        // SAFETY: the pool is open for as long as the watch, which is never freed; the functions below take it as their argument.
+        let result = check(unsafe {
+            (self.pool.functions().rados_watch3)(
+                self.pool.raw,
+                self.object.as_ptr(),
+                &raw mut cookie,
+                Some(on_notify),
+                Some(on_watch_lost),
+                WATCH_SECONDS,
+                ptr::from_ref(self).cast_mut().cast(),
+            )
+        });
+        if result.is_err() {
+            self.is_lost.store(true, Ordering::Release);
+        }
+        result
+    }
+}
+
+/// Called by the library for each notification. A panic ends the process.
+unsafe extern "C" fn on_notify(argument: Raw, id: u64, cookie: u64, _: u64, _: Raw, _: usize) {
+    // SAFETY: the argument is a watch, which is never freed.
+    let watch: &'static Watch = unsafe { &*argument.cast::<Watch>() };
+    (watch.notified)();
+    // Who notifies waits for this; if it fails, that waits a moment in vain.
+    // SAFETY: the pool is open, the name is a string of C, and there is no answer.
+    let _ = unsafe {
+        (watch.pool.functions().rados_notify_ack)(
+            watch.pool.raw,
+            watch.object.as_ptr(),
+            id,
+            cookie,
+            ptr::null(),
+            0,
+        )
+    };
+}
+
+/// Called by the library when it has lost a watch. A panic ends the process.
+unsafe extern "C" fn on_watch_lost(argument: Raw, _: u64, _: c_int) {
+    // SAFETY: the argument is a watch, which is never freed.
+    let watch: &'static Watch = unsafe { &*argument.cast::<Watch>() };
+    watch.is_lost.store(true, Ordering::Release);
 }
 
 /// Returns the bytes at a pointer of the library, which may be null if there are none.
