@@ -30,7 +30,7 @@ pub struct Sight {
 pub enum Task {
     /// Nothing. A server that stands for the lease is stopped; one that has it serves on.
     Rest,
-    /// Has a server stand for the lease, which waits so much longer than it must.
+    /// Has a server stand for the lease, unless there is one already, which waits so much longer than it must.
     Stand(Duration),
     /// Stops its server, since another node stands for the group.
     Yield,
@@ -81,14 +81,16 @@ impl Surroundings<'_> {
     fn task(&self, node: &Name, group: &Name, change: Option<&Move>, observed: &Observed) -> Task {
         let is_owner = observed.owners.get(group) == Some(node);
         match change {
-            Some(change) if is_owner => {
-                let stands = self.standing.get(group).is_some_and(|nodes| nodes.contains(&change.to));
-                if stands { Task::Yield } else { Task::Rest }
-            }
-            _ if is_owner => Task::Rest,
+            Some(change) if is_owner && self.stands(group, &change.to) => Task::Yield,
+            // Its server may be gone with an agent that was restarted.
+            _ if is_owner => Task::Stand(Duration::ZERO),
             Some(change) if change.to == *node => Task::Stand(Duration::ZERO),
             _ => self.stand_by(node, group, observed),
         }
+    }
+
+    fn stands(&self, group: &Name, node: &Name) -> bool {
+        self.standing.get(group).is_some_and(|nodes| nodes.contains(node))
     }
 
     /// What a node does about a group that is not meant for it: takes it nevertheless, if those that come before do not.
@@ -117,6 +119,7 @@ mod tests {
         Name::new(text).unwrap()
     }
 
+    const STAND: Task = Task::Stand(Duration::ZERO);
     const HELD: Duration = Duration::from_millis(300);
     const ALL: [&str; 3] = ["a", "b", "c"];
 
@@ -147,10 +150,10 @@ mod tests {
     #[test]
     fn a_group_that_is_served_stays() {
         let membership = membership();
-        assert_eq!(tasks(&around(&membership, LeaseState::Held, HELD)), [Task::Rest; 3]);
+        assert_eq!(tasks(&around(&membership, LeaseState::Held, HELD)), [STAND, Task::Rest, Task::Rest]);
         assert_eq!(
             tasks(&around(&membership, LeaseState::Held, SILENT - Duration::from_millis(1))),
-            [Task::Rest; 3]
+            [STAND, Task::Rest, Task::Rest]
         );
     }
 
@@ -159,7 +162,7 @@ mod tests {
         let membership = membership();
         let mut around = around(&membership, LeaseState::Held, HELD);
         around.leases.clear();
-        assert_eq!(tasks(&around), [Task::Stand(Duration::ZERO), Task::Rest, Task::Rest]);
+        assert_eq!(tasks(&around), [STAND, Task::Rest, Task::Rest]);
     }
 
     #[test]
@@ -167,15 +170,14 @@ mod tests {
         let mut membership = membership();
         membership.execute(Command::Move(name("home"), name("c")), &Observed::default()).unwrap();
         let mut around = around(&membership, LeaseState::Held, HELD);
-        let stand = Task::Stand(Duration::ZERO);
-        assert_eq!(tasks(&around), [Task::Rest, Task::Rest, stand]);
+        assert_eq!(tasks(&around), [STAND, Task::Rest, STAND]);
         around.standing.insert(name("home"), [name("b")].into());
-        assert_eq!(tasks(&around), [Task::Rest, Task::Rest, stand], "b is not meant");
+        assert_eq!(tasks(&around), [STAND, Task::Rest, STAND], "b is not meant");
         around.standing.insert(name("home"), [name("c")].into());
-        assert_eq!(tasks(&around), [Task::Yield, Task::Rest, stand]);
+        assert_eq!(tasks(&around), [Task::Yield, Task::Rest, STAND]);
         // Released: the one that stands takes it, and others only if it does not.
         around.leases.get_mut(&name("home")).unwrap().state = LeaseState::Released;
-        assert_eq!(tasks(&around), [Task::Rest, Task::Rest, stand]);
+        assert_eq!(tasks(&around), [Task::Rest, Task::Rest, STAND]);
     }
 
     #[test]
@@ -183,15 +185,15 @@ mod tests {
         let membership = membership();
         let mut around = around(&membership, LeaseState::Held, SILENT);
         // a is heard of, so that it may start another server.
-        assert_eq!(tasks(&around), [Task::Rest, Task::Rest, Task::Rest]);
+        assert_eq!(tasks(&around), [STAND, Task::Rest, Task::Rest]);
         around.leases.get_mut(&name("home")).unwrap().unchanged = SILENT + TURN;
-        assert_eq!(tasks(&around), [Task::Rest, Task::Stand(TURN), Task::Rest]);
+        assert_eq!(tasks(&around), [STAND, Task::Stand(TURN), Task::Rest]);
         around.leases.get_mut(&name("home")).unwrap().unchanged = WATCH + TURN * 2;
-        assert_eq!(tasks(&around), [Task::Stand(Duration::ZERO), Task::Stand(TURN), Task::Stand(TURN * 2)]);
+        assert_eq!(tasks(&around), [STAND, Task::Stand(TURN), Task::Stand(TURN * 2)]);
         // a is absent: b is the next at once.
         around.nodes.insert(name("a"), Presence::Absent);
         around.leases.get_mut(&name("home")).unwrap().unchanged = HELD;
-        assert_eq!(tasks(&around)[1..], [Task::Stand(Duration::ZERO), Task::Rest]);
+        assert_eq!(tasks(&around)[1..], [STAND, Task::Rest]);
     }
 
     #[test]
@@ -199,15 +201,12 @@ mod tests {
         let mut membership = membership();
         membership.execute(Command::Drain(name("a")), &Observed::default()).unwrap();
         let mut drained = around(&membership, LeaseState::Held, HELD);
-        assert_eq!(tasks(&drained)[..2], [Task::Rest, Task::Stand(Duration::ZERO)]);
+        assert_eq!(tasks(&drained)[..2], [STAND, STAND]);
         drained.standing.insert(name("home"), [name("b")].into());
-        assert_eq!(tasks(&drained)[..2], [Task::Yield, Task::Stand(Duration::ZERO)]);
+        assert_eq!(tasks(&drained)[..2], [Task::Yield, STAND]);
         let mut fenced = membership.clone();
         fenced.execute(Command::Fence(name("a")), &Observed::default()).unwrap();
-        assert_eq!(
-            tasks(&around(&fenced, LeaseState::Held, HELD))[..2],
-            [Task::Quit, Task::Stand(Duration::ZERO)]
-        );
+        assert_eq!(tasks(&around(&fenced, LeaseState::Held, HELD))[..2], [Task::Quit, STAND]);
         let mut removed = fenced;
         removed.execute(Command::Remove(name("a")), &Observed::default()).unwrap();
         assert_eq!(tasks(&around(&removed, LeaseState::Held, HELD))[0], Task::Quit);

@@ -133,6 +133,8 @@ impl Administration {
             roster.revision += 1;
             let made = self.board.set_cluster(Some(version), &roster.encode());
             if made.map_err(self.failed("write the configuration"))? {
+                // Nodes that are not told look soon anyway.
+                let _ = self.board.notify();
                 return Ok(roster.revision);
             }
         }
@@ -155,6 +157,7 @@ impl Administration {
             group.release_for(lease.owner.instance()).map_err(self.failed(&format!("release {name}")))?;
             released.push(name);
         }
+        let _ = self.board.notify();
         Ok(released)
     }
 

@@ -18,13 +18,16 @@ use crate::group::{Handle, Launch, lock};
 use crate::groups::Groups;
 use crate::handover::Candidate;
 use crate::network::Network;
-use crate::records::Records;
+use crate::records::{Notified, Records};
 use crate::shared::Shared;
-use crate::status::{NodeStatus, State};
+use crate::status::{GroupStatus, NodeStatus, State};
 use crate::watching::{Watching, now};
 
 /// How long after a server failed the next one is tried.
 const RETRY: Duration = Duration::from_secs(10);
+
+/// How long after a server was stopped for another node none is started here again.
+const YIELDED: Duration = Duration::from_secs(2);
 
 /// What the thread needs of its agent.
 pub(crate) struct Surface {
@@ -55,12 +58,16 @@ impl Coordination {
         let ((stir, stirred), (end, ended)) = (channel(), channel());
         let is_stopping = Arc::new(AtomicBool::new(false));
         let stops = Arc::clone(&is_stopping);
-        let mut coordinator = Coordinator::new(surface);
+        let mut coordinator = Coordinator::new(surface, stir.clone());
         thread::Builder::new().name("cluster".to_owned()).spawn(move || {
             while !stops.load(Ordering::SeqCst) {
                 coordinator.turn();
                 match stirred.recv_timeout(POLL) {
-                    Ok(()) => coordinator.stir(),
+                    Ok(()) => {
+                        // Several at once are one.
+                        while stirred.try_recv().is_ok() {}
+                        coordinator.stir();
+                    }
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
@@ -90,10 +97,16 @@ struct Known {
     watching: Watching,
     /// When its server was found to have failed here.
     failed: Option<Time>,
+    /// When its server was stopped for another node, which takes a moment to take the lease.
+    yielded: Option<Time>,
 }
 
 struct Coordinator {
     surface: Surface,
+    /// Wakes this thread.
+    stir: Sender<()>,
+    /// The states of groups that others wait for, as they were told last.
+    standing: BTreeSet<String>,
     known: BTreeMap<Name, Known>,
     heard: Heard,
     /// Groups that cannot be had here, with the reason, which is logged once.
@@ -107,9 +120,11 @@ struct Coordinator {
 }
 
 impl Coordinator {
-    fn new(surface: Surface) -> Coordinator {
+    fn new(surface: Surface, stir: Sender<()>) -> Coordinator {
         Coordinator {
             surface,
+            stir,
+            standing: BTreeSet::new(),
             known: BTreeMap::new(),
             heard: Heard::default(),
             refused: BTreeMap::new(),
@@ -144,6 +159,15 @@ impl Coordinator {
             return Err(format!("there is no cluster in {store} yet: run `holdfast cluster init`"));
         };
         let membership = Roster::decode(&roster).map_err(|error| error.to_string())?.membership;
+        let stir = self.stir.clone();
+        let notified = || -> Notified {
+            let stir = stir.clone();
+            Box::new(move || {
+                // The thread may have ended.
+                let _ = stir.send(());
+            })
+        };
+        self.surface.records.watch(&notified).map_err(unread("changes of the configuration"))?;
         let asked = now();
         let said = self.surface.records.nodes().map_err(unread("what nodes say"))?;
         let said =
@@ -205,7 +229,7 @@ impl Coordinator {
         let shared = Shared::Records(Arc::clone(&records));
         let handle = Arc::new(Handle::start(config, shared, &launch, Arc::clone(network))?);
         let watching = Watching::start(node, name.as_str(), records).map_err(unusable)?;
-        Ok(Known { handle, watching, failed: None })
+        Ok(Known { handle, watching, failed: None, yielded: None })
     }
 
     /// Has each group do what is to be done about it now.
@@ -232,7 +256,11 @@ impl Coordinator {
     /// Tells other nodes what this one does, if it is time.
     fn beat(&mut self) -> io::Result<()> {
         let sent = now();
-        if self.beaten.is_some_and(|beaten| sent.since(beaten) + POLL / 2 < BEAT) {
+        let groups = self.surface.groups.statuses();
+        let awaited = |group: &GroupStatus| format!("{} {}", group.name, group.state.word());
+        let standing: BTreeSet<String> = groups.iter().map(awaited).collect();
+        let is_new = standing != self.standing;
+        if !is_new && self.beaten.is_some_and(|beaten| sent.since(beaten) + POLL / 2 < BEAT) {
             return Ok(());
         }
         if self.beaten.is_some_and(|beaten| sent.since(beaten) > ABSENT_AFTER) {
@@ -240,7 +268,6 @@ impl Coordinator {
         }
         self.beaten = Some(sent);
         self.count += 1;
-        let groups = self.surface.groups.statuses();
         let beat = Beat {
             count: self.count,
             up_ms: u64::try_from(sent.since(self.up).as_millis()).unwrap_or(u64::MAX),
@@ -251,7 +278,19 @@ impl Coordinator {
             },
         };
         let says = serde_json::to_vec(&beat)?;
-        self.surface.records.set_node(self.surface.node.as_str(), Some(&says))
+        self.surface.records.set_node(self.surface.node.as_str(), Some(&says))?;
+        if is_new {
+            self.standing = standing;
+            self.notify();
+        }
+        Ok(())
+    }
+
+    /// Has others look at once. Nobody waits for them, and they look soon anyway.
+    fn notify(&self) {
+        let records = Arc::clone(&self.surface.records);
+        let notify = move || drop(records.notify());
+        drop(thread::Builder::new().name("notify".to_owned()).spawn(notify));
     }
 }
 
@@ -259,6 +298,7 @@ impl Drop for Coordinator {
     fn drop(&mut self) {
         // Others need not find out by its silence.
         let _ = self.surface.records.set_node(self.surface.node.as_str(), None);
+        self.notify();
     }
 }
 
@@ -267,7 +307,11 @@ impl Known {
         let state = self.handle.status().state;
         self.failed = (state == State::Failed).then(|| self.failed.unwrap_or(now));
         match (task, state) {
-            (Task::Stand(delay), State::Stopped) => self.stand(delay),
+            (Task::Stand(delay), State::Stopped) => {
+                if self.yielded.is_none_or(|yielded| now.since(yielded) > YIELDED) {
+                    self.stand(delay);
+                }
+            }
             (Task::Stand(delay), State::Failed) => {
                 if self.failed.is_some_and(|failed| now.since(failed) > RETRY) {
                     self.failed = Some(now);
@@ -276,7 +320,10 @@ impl Known {
             }
             (Task::Rest, State::Standby | State::Failed) => self.handle.stop_soon(),
             (Task::Yield | Task::Quit, State::Stopped) => {}
-            (Task::Yield | Task::Quit, _) => self.handle.stop_soon(),
+            (Task::Yield | Task::Quit, _) => {
+                self.yielded = Some(now);
+                self.handle.stop_soon();
+            }
             (Task::Stand(_) | Task::Rest, _) => {}
         }
     }

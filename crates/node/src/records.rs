@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use rados::Board;
 
+/// Called for a notification.
+pub(crate) type Notified = Box<dyn Fn() + Send + Sync>;
+
 /// The records of a cluster.
 pub(crate) trait Records: Send + Sync {
     /// Reads the nodes and groups of the cluster; none before it is initialized.
@@ -13,6 +16,10 @@ pub(crate) trait Records: Send + Sync {
     fn nodes(&self) -> io::Result<Vec<(String, Vec<u8>)>>;
     /// Replaces what a node says of itself, or removes it.
     fn set_node(&self, node: &str, says: Option<&[u8]>) -> io::Result<()>;
+    /// Has a function called, which may not wait, whenever somebody notifies. To be called again from time to time.
+    fn watch(&self, notified: &dyn Fn() -> Notified) -> io::Result<()>;
+    /// Tells all who watch that something changed, and waits for them for a moment.
+    fn notify(&self) -> io::Result<()>;
     /// Returns the records of a group.
     fn group(&self, name: &str) -> io::Result<Arc<dyn GroupRecords>>;
 }
@@ -40,6 +47,14 @@ impl Records for Board {
 
     fn set_node(&self, node: &str, says: Option<&[u8]>) -> io::Result<()> {
         Board::set_node(self, node, says)
+    }
+
+    fn watch(&self, notified: &dyn Fn() -> Notified) -> io::Result<()> {
+        Board::watch(self, notified)
+    }
+
+    fn notify(&self) -> io::Result<()> {
+        Board::notify(self)
     }
 
     fn group(&self, name: &str) -> io::Result<Arc<dyn GroupRecords>> {

@@ -36,6 +36,14 @@ impl Records for Arc<Memory> {
         Ok(())
     }
 
+    fn watch(&self, _: &dyn Fn() -> Notified) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn notify(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     fn group(&self, _: &str) -> io::Result<Arc<dyn GroupRecords>> {
         Ok(Arc::new(Home(Arc::clone(self))))
     }
