@@ -163,9 +163,9 @@ fn set_up(lab: &Lab, ceph: &Ceph, machines: &mut Machines<'_>) -> Result<(), Str
         )
     };
     let text = [
-        group("home", ADDRESS, "[\"a\", \"b\"]"),
+        group("home", ADDRESS, "[]"),
         group("work", WORK, "[]"),
-        group("other", "10.77.0.61", "[]"),
+        group("other", "10.77.0.61", "[\"a\", \"b\"]"),
     ];
     let path = lab.folder.join("cluster.toml");
     fs::write(&path, text.concat()).map_err(process::at(&path))?;

@@ -14,7 +14,7 @@ use crate::report::{Outcome, print};
 
 const EXAMPLES: &str =
     "The agent runs on each machine of a cluster, as root. It serves nothing until the cluster manager or \
-`holdfast cluster` tells it to start a group.
+`holdfast cluster` tells it to start a group; for groups in a Ceph cluster, the agents agree who serves what.
 
 Examples:
   holdfast node --example > /etc/holdfast/node.toml
@@ -48,10 +48,12 @@ pub(crate) fn run(node: &Node) -> Outcome {
     let program = program.map_err(|error| Error::failed(format!("cannot find this program: {error}")))?;
     // Before the agent starts, so that no signal is lost.
     let mut signals = stop_signals()?;
-    let groups: Vec<String> = config.group.iter().map(|group| group.name.clone()).collect();
+    let groups: Vec<&str> = config.group.iter().map(|group| &*group.name).collect();
+    let groups =
+        config.store.as_ref().map_or_else(|| groups.join(", "), |store| format!("of {}", store.display()));
     let name = config.node.clone();
     let agent = Agent::start(config, vec![program]).map_err(Error::failed)?;
-    print(&format!("holdfast: the agent of {name:?} is ready for the groups {}\n", groups.join(", ")));
+    print(&format!("holdfast: the agent of {name:?} is ready for the groups {groups}\n"));
     notify::ready();
     signals.forever().next();
     notify::stopping();
