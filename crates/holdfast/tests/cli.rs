@@ -35,10 +35,10 @@ mod quotas;
 mod reload;
 #[path = "cli/repair.rs"]
 mod repair;
-#[path = "cli/running.rs"]
-mod running;
 #[path = "cli/revisions.rs"]
 mod revisions;
+#[path = "cli/running.rs"]
+mod running;
 #[cfg(target_os = "linux")]
 #[path = "cli/service.rs"]
 mod service;
