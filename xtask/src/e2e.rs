@@ -19,6 +19,7 @@ mod full_names;
 mod guest_requests;
 mod homes;
 mod hostile;
+mod hosts;
 mod kill;
 mod lab;
 mod libnfs;

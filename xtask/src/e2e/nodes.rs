@@ -7,8 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Options;
+use super::hosts::{OWN, Switch};
 use super::lab::{ADDRESS, Lab, PORT};
-use super::pair::{BETWEEN, Blow, OWN, Switch, mark, stalls, start_guests};
+use super::pair::{BETWEEN, Blow, mark, stalls, start_guests};
 use super::rados::Ceph;
 use crate::process;
 

@@ -2,12 +2,13 @@
 //! for the network, killing all processes of a namespace for the fence. The machine that serves dies, its server dies, all of it is
 //! stopped or without a link for a while, or the group is moved, under guests that tell what was acknowledged to them.
 
-use std::fs::{self, File};
+use std::fs;
 use std::process::{Child, Command};
 use std::thread;
 use std::time::Duration;
 
 use super::Options;
+use super::hosts::{BRIDGE, Host, Switch};
 use super::lab::{ADDRESS, Lab, PORT, Peer};
 use crate::process::{self, root};
 
@@ -19,10 +20,6 @@ mod traps;
 
 pub(super) use drbd::run as run_drbd;
 pub(super) use traps::run as run_traps;
-
-/// The bridge, and the scenario's own address on it.
-pub(super) const BRIDGE: &str = "pair";
-pub(super) const OWN: &str = "10.77.0.2/24";
 
 /// The names of the machines, and their own addresses.
 const NODES: [(&str, &str); 2] = [("a", "10.77.0.3/24"), ("b", "10.77.0.4/24")];
@@ -146,7 +143,7 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     if lab.peer == Peer::Ganesha {
         return Ok(stalls);
     }
-    pair.cluster(pair.serving, &["stop", "home"])?;
+    pair.serving().cluster(&["stop", "home"])?;
     pair.try_resource_agent()?;
     drop(pair);
     // Without a group, and checked when it has stopped.
@@ -186,7 +183,7 @@ pub(super) fn mark(lab: &Lab, round: usize) -> Result<(), String> {
 /// The two machines.
 struct Pair<'l> {
     lab: &'l Lab,
-    agents: [Option<Child>; 2],
+    machines: [Host<'l>; 2],
     serving: usize,
     _switch: Switch<'l>,
 }
@@ -194,18 +191,10 @@ struct Pair<'l> {
 impl<'l> Pair<'l> {
     /// Makes the machines with their agents, and the data directory.
     fn make(lab: &'l Lab) -> Result<Pair<'l>, String> {
-        let own = lab.namespace();
         let switch = Switch::make(lab)?;
-        for (name, address) in NODES {
-            let node = format!("{own}-{name}");
-            ip(&["netns", "add", &node])?;
-            ip(&["-n", &node, "link", "set", "lo", "up"])?;
-            ip(&["link", "add", &link(name), "type", "veth", "peer", "name", "eth0", "netns", &node])?;
-            ip(&["link", "set", &link(name), "master", BRIDGE, "up"])?;
-            ip(&["-n", &node, "link", "set", "eth0", "up"])?;
-            ip(&["-n", &node, "addr", "add", address, "dev", "eth0"])?;
-        }
-        let mut pair = Pair { lab, agents: [None, None], serving: 0, _switch: switch };
+        let [a, b] = NODES;
+        let machines = [Host::make(lab, a)?, Host::make(lab, b)?];
+        let mut pair = Pair { lab, machines, serving: 0, _switch: switch };
         if lab.peer == Peer::Ganesha {
             return Ok(pair);
         }
@@ -220,84 +209,43 @@ impl<'l> Pair<'l> {
                 data.display(),
                 configuration.display(),
             );
-            let path = pair.configuration(number);
+            let path = pair.machines[number].configuration();
             fs::write(&path, text).map_err(process::at(&path))?;
             pair.boot(number)?;
         }
         Ok(pair)
     }
 
-    fn namespace(&self, node: usize) -> String {
-        format!("{}-{}", self.lab.namespace(), NODES[node].0)
-    }
-
-    fn configuration(&self, node: usize) -> std::path::PathBuf {
-        self.lab.folder.join(format!("{}.toml", NODES[node].0))
-    }
-
-    /// Starts the agent of a machine, with its link.
+    /// Boots a machine.
     fn boot(&mut self, node: usize) -> Result<(), String> {
-        process::output(Command::new("ip").args(["link", "set", &link(NODES[node].0), "up"]))?;
-        if self.lab.peer == Peer::Ganesha {
-            return Ok(());
+        match self.lab.peer {
+            Peer::Holdfast => self.machines[node].boot(&["status"]),
+            Peer::Ganesha => self.machines[node].cable("up"),
         }
-        let log = File::options().create(true).append(true).open(self.lab.log());
-        let log = log.map_err(process::at(&self.lab.log()))?;
-        let errors = log.try_clone().map_err(process::at(&self.lab.log()))?;
-        let mut agent = Command::new("ip");
-        agent.args(["netns", "exec", &self.namespace(node)]).arg(self.lab.binary());
-        agent.args(["node", "--config"]).arg(self.configuration(node)).stdout(log).stderr(errors);
-        self.agents[node] = Some(process::start(&mut agent)?);
-        for _ in 0..100 {
-            if self.cluster(node, &["status"]).is_ok() {
-                return Ok(());
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
-        Err(format!("the agent of {} does not answer", NODES[node].0))
+    }
+
+    /// Returns the machine that serves the group.
+    fn serving(&self) -> &Host<'l> {
+        &self.machines[self.serving]
     }
 
     /// Has a machine serve the group.
     fn serve(&mut self, node: usize) -> Result<(), String> {
         match self.lab.peer {
-            Peer::Holdfast => self.cluster(node, &["start", "home"]).map(drop)?,
+            Peer::Holdfast => self.machines[node].cluster(&["start", "home"]).map(drop)?,
             Peer::Ganesha => self.start_ganesha(node)?,
         }
         self.serving = node;
         Ok(())
     }
 
-    /// Runs `holdfast cluster` on a machine.
-    fn cluster(&self, node: usize, words: &[&str]) -> Result<String, String> {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.namespace(node)]).arg(self.lab.binary());
-        process::output(command.args(["cluster", "--config"]).arg(self.configuration(node)).args(words))
-    }
-
-    /// Sends a signal to all processes of a machine.
-    fn signal_all(&self, node: usize, signal: &str) -> Result<(), String> {
-        let processes = process::output(Command::new("ip").args(["netns", "pids", &self.namespace(node)]))?;
-        let processes: Vec<&str> = processes.split_whitespace().collect();
-        process::output(Command::new("kill").arg(format!("-{signal}")).args(processes)).map(drop)
-    }
-
     fn strike(&mut self, blow: Blow) -> Result<(), String> {
         let (from, to) = (self.serving, 1 - self.serving);
         match blow {
             Blow::Dies => {
-                process::output(Command::new("ip").args(["link", "set", &link(NODES[from].0), "down"]))?;
+                self.machines[from].cable("down")?;
                 thread::sleep(DETECTION);
-                self.signal_all(from, "KILL")?;
-                // A machine that is switched off loses what was given to it.
-                let node = self.namespace(from);
-                for address in [format!("{ADDRESS}/24"), format!("{ADDRESS6}/64")] {
-                    let mut forget = Command::new("ip");
-                    // Its lifetime may have ended.
-                    let _ = forget.args(["-n", &node, "addr", "del", &address, "dev", "eth0"]).output();
-                }
-                if let Some(mut agent) = self.agents[from].take() {
-                    process::stop(&mut agent);
-                }
+                self.machines[from].lose()?;
                 self.serve(to)?;
             }
             Blow::ServerDies if self.lab.peer == Peer::Ganesha => {
@@ -306,21 +254,18 @@ impl<'l> Pair<'l> {
             }
             Blow::ServerDies => drop(self.kill_server()?),
             Blow::Stops(length) => {
-                self.signal_all(from, "STOP")?;
+                self.machines[from].signal_all("STOP")?;
                 thread::sleep(length);
-                self.signal_all(from, "CONT")?;
+                self.machines[from].signal_all("CONT")?;
             }
             Blow::IsCut(length) => {
-                let cable = |state: &str| {
-                    process::output(Command::new("ip").args(["link", "set", &link(NODES[from].0), state]))
-                };
-                cable("down")?;
+                self.machines[from].cable("down")?;
                 thread::sleep(length);
-                cable("up")?;
+                self.machines[from].cable("up")?;
             }
             Blow::Moves => {
                 match self.lab.peer {
-                    Peer::Holdfast => self.cluster(from, &["stop", "home"]).map(drop)?,
+                    Peer::Holdfast => self.machines[from].cluster(&["stop", "home"]).map(drop)?,
                     Peer::Ganesha => self.stop_ganesha(from)?,
                 }
                 self.serve(to)?;
@@ -331,9 +276,8 @@ impl<'l> Pair<'l> {
 
     /// Returns the process that serves the group, if one does.
     fn server_id(&self) -> Result<Option<u64>, String> {
-        let status: serde_json::Value =
-            serde_json::from_str(&self.cluster(self.serving, &["status", "--json"])?)
-                .map_err(|error| format!("the status is no JSON: {error}"))?;
+        let status: serde_json::Value = serde_json::from_str(&self.serving().cluster(&["status", "--json"])?)
+            .map_err(|error| format!("the status is no JSON: {error}"))?;
         Ok(status.pointer("/groups/0/pid").and_then(serde_json::Value::as_u64))
     }
 
@@ -347,7 +291,7 @@ impl<'l> Pair<'l> {
     /// Boots a machine that was lost.
     fn heal(&mut self) -> Result<(), String> {
         for node in 0..NODES.len() {
-            if self.agents[node].is_none() {
+            if self.machines[node].agent.is_none() {
                 self.boot(node)?;
             }
         }
@@ -363,10 +307,10 @@ impl<'l> Pair<'l> {
             fs::write(&attribute, format!("#!/bin/sh\necho {fences}\n")).map_err(process::at(&attribute))?;
             process::output(Command::new("chmod").arg("+x").arg(&attribute))?;
             let mut tester = Command::new("ip");
-            tester.args(["netns", "exec", &self.namespace(self.serving), "env", "OCF_ROOT=/usr/lib/ocf"]);
+            tester.args(["netns", "exec", &self.serving().namespace(), "env", "OCF_ROOT=/usr/lib/ocf"]);
             tester.arg(format!("PATH={}:/usr/sbin:/usr/bin:/sbin:/bin", bin.display()));
             tester.args(["ocf-tester", "-n", "home", "-o", "group=home"]);
-            tester.args(["-o", &format!("config={}", self.configuration(self.serving).display())]);
+            tester.args(["-o", &format!("config={}", self.serving().configuration().display())]);
             tester.args(["-o", &format!("program={}", self.lab.binary().display())]);
             let tested = process::output(tester.arg(root().join("package/cluster/group")));
             if tested.is_ok() != passes {
@@ -379,7 +323,7 @@ impl<'l> Pair<'l> {
 
     /// Has the agent show what the alert rules ask for.
     fn shows_metrics(&self) -> Result<(), String> {
-        let shown = self.cluster(self.serving, &["metrics"])?;
+        let shown = self.serving().cluster(&["metrics"])?;
         let missing: Vec<String> = super::metrics::alerted_of_agents()?
             .into_iter()
             .filter(|metric| !shown.lines().any(|line| line.starts_with(&format!("{metric}{{"))))
@@ -393,51 +337,9 @@ impl<'l> Pair<'l> {
 
     /// Starts the group on the machine that does not serve it, while the other one does.
     fn refuses_a_second_machine(&self) -> Result<(), String> {
-        match self.cluster(1 - self.serving, &["start", "home"]) {
+        match self.machines[1 - self.serving].cluster(&["start", "home"]) {
             Ok(_) => Err("both machines serve the group".to_owned()),
-            Err(_) => self.cluster(self.serving, &["monitor", "home"]).map(drop),
+            Err(_) => self.serving().cluster(&["monitor", "home"]).map(drop),
         }
     }
-}
-
-impl Drop for Pair<'_> {
-    fn drop(&mut self) {
-        for node in 0..NODES.len() {
-            // A machine without processes needs no signal.
-            let _ = self.signal_all(node, "KILL");
-            if let Some(mut agent) = self.agents[node].take() {
-                process::stop(&mut agent);
-            }
-            let _ = Command::new("ip").args(["netns", "del", &self.namespace(node)]).status();
-        }
-    }
-}
-
-/// The scenario's namespace as a switch: a bridge, and the namespace has the server's address no more.
-pub(super) struct Switch<'l>(&'l Lab);
-
-impl<'l> Switch<'l> {
-    pub(super) fn make(lab: &'l Lab) -> Result<Switch<'l>, String> {
-        ip(&["addr", "del", &format!("{ADDRESS}/32"), "dev", "lo"])?;
-        ip(&["link", "add", BRIDGE, "type", "bridge"])?;
-        ip(&["link", "set", BRIDGE, "up"])?;
-        ip(&["addr", "add", OWN, "dev", BRIDGE])?;
-        Ok(Switch(lab))
-    }
-}
-
-impl Drop for Switch<'_> {
-    fn drop(&mut self) {
-        // The scenario goes on without machines.
-        let _ = self.0.renew_network();
-    }
-}
-
-pub(super) fn ip(words: &[&str]) -> Result<(), String> {
-    process::output(Command::new("ip").args(words)).map(drop)
-}
-
-/// The machine's end of the network cable, in the switch.
-pub(super) fn link(name: &str) -> String {
-    format!("node-{name}")
 }

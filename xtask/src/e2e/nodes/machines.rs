@@ -1,15 +1,14 @@
 //! The machines with their agents.
 
-use std::fs::{self, File};
-use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::fs;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::e2e::hosts::Host;
 use crate::e2e::lab::Lab;
-use crate::e2e::pair::{BRIDGE, ip, link};
 use crate::e2e::rados::Ceph;
 use crate::process;
 
@@ -25,32 +24,26 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// The machines.
 pub(super) struct Machines<'l> {
-    lab: &'l Lab,
     ceph: &'l Ceph,
-    agents: [Option<Child>; 4],
+    hosts: Vec<Host<'l>>,
     lost: Option<usize>,
 }
 
 impl<'l> Machines<'l> {
     /// Makes them, without agents.
     pub(super) fn make(lab: &'l Lab, ceph: &'l Ceph) -> Result<Machines<'l>, String> {
-        let machines = Machines { lab, ceph, agents: [const { None }; 4], lost: None };
-        for (number, (name, address)) in NODES.into_iter().enumerate() {
-            let node = machines.namespace(number);
-            ip(&["netns", "add", &node])?;
-            ip(&["-n", &node, "link", "set", "lo", "up"])?;
-            ip(&["link", "add", &link(name), "type", "veth", "peer", "name", "eth0", "netns", &node])?;
-            ip(&["link", "set", &link(name), "master", BRIDGE, "up"])?;
-            ip(&["-n", &node, "link", "set", "eth0", "up"])?;
-            ip(&["-n", &node, "addr", "add", address, "dev", "eth0"])?;
+        let mut machines = Machines { ceph, hosts: Vec::new(), lost: None };
+        for node in NODES {
+            let (name, _) = node;
+            let host = Host::make(lab, node)?.with_environment(&ceph.holdfast(name));
             let text = format!(
                 "node = \"{name}\"\ninterface = \"eth0\"\nstore = \"rados:holdfast@nfs\"\nsocket = \"{}\"\n",
                 lab.folder.join(format!("{name}.sock")).display(),
             );
-            let path = machines.configuration(number);
-            fs::write(&path, text).map_err(process::at(&path))?;
+            fs::write(host.configuration(), text).map_err(process::at(&host.configuration()))?;
             let local = ceph.local(name);
             fs::create_dir_all(&local).map_err(process::at(&local))?;
+            machines.hosts.push(host);
         }
         Ok(machines)
     }
@@ -59,39 +52,14 @@ impl<'l> Machines<'l> {
         NODES[node].0
     }
 
-    fn namespace(&self, node: usize) -> String {
-        format!("{}-{}", self.lab.namespace(), NODES[node].0)
-    }
-
-    fn configuration(&self, node: usize) -> PathBuf {
-        self.lab.folder.join(format!("{}.toml", NODES[node].0))
-    }
-
     /// Connects the cable of a machine, or pulls it out.
     pub(super) fn cable(&self, node: usize, state: &str) -> Result<(), String> {
-        ip(&["link", "set", &link(NODES[node].0), state])
+        self.hosts[node].cable(state)
     }
 
     /// Starts the agent of a machine, with its link, and waits until it answers.
     pub(super) fn boot(&mut self, node: usize) -> Result<(), String> {
-        self.cable(node, "up")?;
-        let log = File::options().create(true).append(true).open(self.lab.log());
-        let log = log.map_err(process::at(&self.lab.log()))?;
-        let errors = log.try_clone().map_err(process::at(&self.lab.log()))?;
-        let mut agent = Command::new("ip");
-        agent.args(["netns", "exec", &self.namespace(node)]).arg(self.lab.binary());
-        agent.args(["node", "--config"]).arg(self.configuration(node)).stdout(log).stderr(errors);
-        let server = self.ceph.holdfast(NODES[node].0);
-        agent.envs(server.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        self.agents[node] = Some(process::start(&mut agent)?);
-        let begun = Instant::now();
-        while self.on(node, &["metrics"]).is_err() {
-            if begun.elapsed() > AGENT {
-                return Err(format!("the agent of {} does not answer", NODES[node].0));
-            }
-            thread::sleep(POLL);
-        }
-        Ok(())
+        self.hosts[node].boot(&["metrics"])
     }
 
     /// Boots the machine that was lost.
@@ -99,19 +67,10 @@ impl<'l> Machines<'l> {
         self.lost.take().map_or(Ok(()), |node| self.boot(node))
     }
 
-    /// Runs `holdfast cluster` on a machine.
-    fn on(&self, node: usize, words: &[&str]) -> Result<String, String> {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.namespace(node)]).arg(self.lab.binary());
-        let server = self.ceph.holdfast(NODES[node].0);
-        command.envs(server.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        process::output(command.args(["cluster", "--config"]).arg(self.configuration(node)).args(words))
-    }
-
     /// Runs `holdfast cluster` where the scenario runs, as an administrator does.
     pub(super) fn cluster(&self, words: &[&str]) -> Result<String, String> {
         let mut command = self.ceph.holdfast("administrator");
-        process::output(command.args(["cluster", "--config"]).arg(self.configuration(0)).args(words))
+        process::output(command.args(["cluster", "--config"]).arg(self.hosts[0].configuration()).args(words))
     }
 
     fn status(&self) -> Result<Value, String> {
@@ -155,27 +114,13 @@ impl<'l> Machines<'l> {
 
     /// Sends a signal to all processes of a machine.
     pub(super) fn signal_all(&self, node: usize, signal: &str) -> Result<(), String> {
-        let processes = process::output(Command::new("ip").args(["netns", "pids", &self.namespace(node)]))?;
-        let processes: Vec<&str> = processes.split_whitespace().collect();
-        if processes.is_empty() {
-            return Ok(());
-        }
-        process::output(Command::new("kill").arg(format!("-{signal}")).args(processes)).map(drop)
+        self.hosts[node].signal_all(signal)
     }
 
-    /// Loses a machine: its link, its processes and what was given to it are gone at once.
+    /// Loses a machine, until [`Machines::heal`].
     pub(super) fn lose(&mut self, node: usize) -> Result<(), String> {
-        self.cable(node, "down")?;
-        self.signal_all(node, "KILL")?;
-        if let Some(mut agent) = self.agents[node].take() {
-            process::stop(&mut agent);
-        }
-        let own = NODES[node].1;
-        let namespace = self.namespace(node);
-        ip(&["-n", &namespace, "addr", "flush", "dev", "eth0"])?;
-        ip(&["-n", &namespace, "addr", "add", own, "dev", "eth0"])?;
         self.lost = Some(node);
-        Ok(())
+        self.hosts[node].lose()
     }
 
     /// Kills the server of a group.
@@ -189,27 +134,14 @@ impl<'l> Machines<'l> {
 
     /// Has all agents stop.
     pub(super) fn stop(&mut self) -> Result<(), String> {
-        for (agent, (name, _)) in self.agents.iter_mut().zip(NODES) {
-            let Some(mut agent) = agent.take() else { continue };
+        for host in &mut self.hosts {
+            let Some(mut agent) = host.agent.take() else { continue };
             process::signal(&agent, "TERM");
             match process::wait(&mut agent, AGENT) {
                 Some(status) if status.success() => {}
-                status => return Err(format!("the agent of {name} did not stop: {status:?}")),
+                status => return Err(format!("the agent of {} did not stop: {status:?}", host.name)),
             }
         }
         Ok(())
-    }
-}
-
-impl Drop for Machines<'_> {
-    fn drop(&mut self) {
-        for node in 0..NODES.len() {
-            // A machine without processes needs no signal.
-            let _ = self.signal_all(node, "KILL");
-            if let Some(mut agent) = self.agents[node].take() {
-                process::stop(&mut agent);
-            }
-            let _ = Command::new("ip").args(["netns", "del", &self.namespace(node)]).status();
-        }
     }
 }

@@ -4,8 +4,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{BETWEEN, BRIDGE, Blow, Switch, mark, stalls};
+use super::{BETWEEN, Blow, mark, stalls};
 use crate::e2e::Options;
+use crate::e2e::hosts::{BRIDGE, Switch};
 use crate::e2e::lab::{ADDRESS, Lab};
 
 /// The guests: the client, and the two machines.

@@ -22,10 +22,10 @@ impl Pair<'_> {
         let folder = |name: String| -> PathBuf { self.lab.folder.join("ganesha").join(name) };
         let mut command = Command::new(root().join("e2e/peer/ganesha-node"));
         command
-            .arg(self.namespace(node))
-            .arg(folder(super::NODES[node].0.to_owned()))
+            .arg(self.machines[node].namespace())
+            .arg(folder(self.machines[node].name.to_owned()))
             .arg(folder("shared".to_owned()));
-        self.agents[node] = Some(process::start(&mut command)?);
+        self.machines[node].agent = Some(process::start(&mut command)?);
         Ok(())
     }
 
@@ -37,7 +37,7 @@ impl Pair<'_> {
 
     /// Kills the server alone.
     pub(super) fn kill_ganesha(&mut self, node: usize) -> Result<(), String> {
-        let mut server = self.agents[node].take().ok_or("no server runs")?;
+        let mut server = self.machines[node].agent.take().ok_or("no server runs")?;
         process::stop(&mut server);
         Ok(())
     }
@@ -45,7 +45,7 @@ impl Pair<'_> {
     fn move_addresses(&self, node: usize, action: &str) -> Result<(), String> {
         for (address, bits) in [(ADDRESS, "24"), (ADDRESS6, "64")] {
             let mut agent = Command::new("ip");
-            agent.args(["netns", "exec", &self.namespace(node), "env", "OCF_ROOT=/usr/lib/ocf"]);
+            agent.args(["netns", "exec", &self.machines[node].namespace(), "env", "OCF_ROOT=/usr/lib/ocf"]);
             agent.args([&format!("OCF_RESKEY_ip={address}"), &format!("OCF_RESKEY_cidr_netmask={bits}")]);
             agent.args(["OCF_RESKEY_nic=eth0", "OCF_RESOURCE_INSTANCE=address", IPADDR2, action]);
             process::output(&mut agent)?;

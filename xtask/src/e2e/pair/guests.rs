@@ -6,9 +6,10 @@ use std::fs::{self, File};
 use std::thread;
 use std::time::Duration;
 
-use super::{ADDRESS, BETWEEN, BRIDGE, Blow, DETECTION, Switch, ip, mark, stalls, start_guests};
+use super::{ADDRESS, BETWEEN, Blow, DETECTION, mark, stalls, start_guests};
 use crate::e2e::Options;
 use crate::e2e::document::{self, Block};
+use crate::e2e::hosts::{BRIDGE, Switch, ip};
 use crate::e2e::lab::Lab;
 use crate::e2e::machine::{Hardware, Machine, SHARE};
 use crate::package;

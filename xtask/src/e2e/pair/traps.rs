@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use super::super::Options;
 use super::super::client::rpc::{self, Link, NFS3, PATIENCE};
 use super::super::lab::{Lab, PORT};
-use super::{ADDRESS6, BRIDGE, OWN, Pair};
+use super::{ADDRESS6, Pair};
+use crate::e2e::hosts::{BRIDGE, OWN};
 use crate::e2e::lab::ADDRESS;
 use crate::nfs::Arguments;
 use crate::process;
@@ -56,13 +57,13 @@ pub(in crate::e2e) fn run(lab: &mut Lab, _: &Options) -> Result<String, String> 
     let mut pair = Pair::make(lab)?;
     pair.lab.holdfast(&["pool", "create"], &["extra", "--volume", "other", "--journal-size", "64MiB"])?;
     process::output(Command::new("ip").args(["addr", "add", OWN6, "dev", BRIDGE, "nodad"]))?;
-    pair.cluster(0, &["start", "home"])?;
+    pair.machines[0].cluster(&["start", "home"])?;
     for (name, trap) in TRAPS {
         let begun = Instant::now();
         let note = trap(&mut pair).map_err(|why| format!("{name}: {why}"))?;
         println!("     not so: {name} ({note}; {:.1} s)", begun.elapsed().as_secs_f64());
     }
-    pair.cluster(pair.serving, &["stop", "home"])?;
+    pair.serving().cluster(&["stop", "home"])?;
     drop(pair);
     lab.start()?;
     Ok(format!("{} traps", TRAPS.len()))
@@ -132,7 +133,7 @@ impl Pair<'_> {
     /// Waits until the group is served by another process than this one.
     fn await_restart(&self, before: u64) -> Result<(), String> {
         let end = Instant::now() + PATIENCE;
-        while self.server_id()? == Some(before) || self.cluster(self.serving, &["monitor", "home"]).is_err() {
+        while self.server_id()? == Some(before) || self.serving().cluster(&["monitor", "home"]).is_err() {
             if Instant::now() > end {
                 return Err("the server is not started again".to_owned());
             }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt;
 
 use super::super::super::client::rpc::{Link, NFS3, PATIENCE};
-use super::super::{ADDRESS6, Blow, NODES, Pair, link};
+use super::super::{ADDRESS6, Blow, Pair};
 use super::{FIRST_SYN, NOTICED, OWN_PORT, RECORDED, Seen, call, connect, expect, null, seen, ways};
 use crate::e2e::lab::{ADDRESS, PORT};
 use crate::nfs::Arguments;
@@ -33,12 +33,12 @@ const WAITED: Duration = Duration::from_secs(7);
 /// them: a client comes back from the same port, and must be answered at once.
 pub(super) fn kept(pair: &mut Pair<'_>) -> Result<String, String> {
     let back = 1 - pair.serving;
-    pair.cluster(pair.serving, &["stop", "home"])?;
-    pair.signal_all(back, "KILL")?;
-    if let Some(mut agent) = pair.agents[back].take() {
+    pair.serving().cluster(&["stop", "home"])?;
+    pair.machines[back].signal_all("KILL")?;
+    if let Some(mut agent) = pair.machines[back].agent.take() {
         process::stop(&mut agent);
     }
-    let node = pair.namespace(back);
+    let node = pair.machines[back].namespace();
     let ip = |words: &[&str]| process::output(Command::new("ip").args(["-n", &node]).args(words));
     let addresses = [format!("{ADDRESS}/24"), format!("{ADDRESS6}/64")];
     for address in &addresses {
@@ -58,7 +58,7 @@ pub(super) fn kept(pair: &mut Pair<'_>) -> Result<String, String> {
     }
     go_on()?;
     process::signal(&careless, "STOP");
-    let cable = link(NODES[back].0);
+    let cable = pair.machines[back].cable_name();
     process::output(Command::new("ip").args(["link", "set", &cable, "down"]))?;
     for client in clients {
         forget(client.stream)?;
@@ -168,7 +168,7 @@ pub(super) fn ended(pair: &mut Pair<'_>) -> Result<String, String> {
     pair.await_restart(before)?;
     let held = clients()?;
     let (from, to) = (pair.serving, 1 - pair.serving);
-    pair.cluster(from, &["stop", "home"])?;
+    pair.machines[from].cluster(&["stop", "home"])?;
     for client in &held {
         let found = seen(&client.stream, Duration::from_millis(100))?;
         expect("when one machine has given the address up", Seen::Nothing, found)?;
@@ -213,7 +213,7 @@ pub(super) fn unnoticed(pair: &mut Pair<'_>) -> Result<String, String> {
         clients.push(call(way, OWN_PORT + 1)?);
     }
     thread::sleep(RECORDED);
-    process::output(Command::new("ip").args(["link", "set", &link(NODES[pair.serving].0), "down"]))?;
+    process::output(Command::new("ip").args(["link", "set", &pair.serving().cable_name(), "down"]))?;
     for waiting in clients.iter_mut().step_by(2) {
         waiting.send(NFS3, 0, &Arguments::default()).map_err(|why| format!("cannot send: {why}"))?;
     }
@@ -234,7 +234,7 @@ pub(super) fn late(pair: &mut Pair<'_>) -> Result<String, String> {
     for way in ways() {
         clients.push(call(way, OWN_PORT)?);
     }
-    let cable = link(NODES[pair.serving].0);
+    let cable = pair.serving().cable_name();
     process::output(Command::new("ip").args(["link", "set", &cable, "down"]))?;
     for waiting in &mut clients {
         waiting.send(NFS3, 0, &Arguments::default()).map_err(|why| format!("cannot send: {why}"))?;

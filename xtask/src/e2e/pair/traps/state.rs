@@ -29,16 +29,16 @@ pub(super) fn halves(pair: &mut Pair<'_>) -> Result<String, String> {
     }
     drop(link);
     let serving = pair.serving;
-    pair.cluster(serving, &["stop", "home"])?;
+    pair.machines[serving].cluster(&["stop", "home"])?;
     let pool = pair.lab.data().join("pools").join(FIRST);
     let away = pair.lab.folder.join("away");
     fs::rename(&pool, &away).map_err(process::at(&pool))?;
-    let started = pair.cluster(serving, &["start", "home"]);
+    let started = pair.machines[serving].cluster(&["start", "home"]);
     fs::rename(&away, &pool).map_err(process::at(&away))?;
     if started.is_ok() {
         return Err("the group is served without one of its pools".to_owned());
     }
-    pair.cluster(serving, &["start", "home"])?;
+    pair.machines[serving].cluster(&["start", "home"])?;
     let mut link = Link::open(Caller::host(own))?;
     match lock(&mut link, b"other", nlm::LOCK)? {
         NLM_DENIED => {}
@@ -53,7 +53,7 @@ pub(super) fn halves(pair: &mut Pair<'_>) -> Result<String, String> {
 pub(super) fn survivors(pair: &mut Pair<'_>) -> Result<String, String> {
     let serving = pair.serving;
     let server = pair.server_id()?.ok_or("no server runs")?;
-    let mut agent = pair.agents[serving].take().ok_or("no agent runs")?;
+    let mut agent = pair.machines[serving].agent.take().ok_or("no agent runs")?;
     // The agent alone, and not its process group.
     agent.kill().and_then(|()| agent.wait()).map_err(|error| format!("the agent: {error}"))?;
     let begun = Instant::now();
@@ -65,7 +65,7 @@ pub(super) fn survivors(pair: &mut Pair<'_>) -> Result<String, String> {
     }
     let took = begun.elapsed();
     pair.boot(serving)?;
-    pair.cluster(serving, &["start", "home"])?;
+    pair.machines[serving].cluster(&["start", "home"])?;
     loses_its_claim(pair)?;
     Ok(format!("it was gone within {} ms", took.as_millis()))
 }
@@ -99,7 +99,7 @@ fn loses_its_claim(pair: &mut Pair<'_>) -> Result<(), String> {
     }
     // The next server watched the block of a machine that does not renew it.
     let end = Instant::now() + PATIENCE;
-    while pair.cluster(pair.serving, &["monitor", "home"]).is_err() {
+    while pair.serving().cluster(&["monitor", "home"]).is_err() {
         if Instant::now() > end {
             return Err("no server claims what nobody renews".to_owned());
         }
