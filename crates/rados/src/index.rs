@@ -30,6 +30,7 @@ mod tests;
 mod writing;
 
 pub(crate) use current::{CurrentIndex, length, remove_all, seal};
+pub(crate) use writing::OPENING_BYTES;
 
 /// Blocks that are kept in memory after they were read: 32 MiB.
 const CACHED_BLOCKS_MAX: usize = 8192;
@@ -206,7 +207,7 @@ impl RandomFile for PagedFile {
     }
 
     fn reserve(&self, bytes: u64) -> io::Result<()> {
-        self.allocate(&mut self.writer(), bytes)
+        self.allocate(&mut self.writer(), bytes, Room::check)
     }
 }
 

@@ -224,6 +224,13 @@ impl Namespace {
                 .map_err(connection.failed("release the lease of a killed process"))?;
         }
         local_lock.set_instance(identity.instance()).map_err(local_failed)?;
+        let failed = |action| connection.failed(action);
+        let watch = Watch::start(&connection.cluster).map_err(failed("start a thread"))?;
+        if candidacy.is_patient {
+            // Where it could not open its pools, it takes the namespace from nobody.
+            let room = watch.room(&location.pool).map_err(failed("ask for the free space"))?;
+            room.check_own(index::OPENING_BYTES).map_err(failed("stand for the lease"))?;
+        }
         let sealer = Sealer {
             location: location.clone(),
             cluster: Arc::clone(&connection.cluster),
@@ -235,7 +242,6 @@ impl Namespace {
         let tenancy = taken.map_err(|not_taken| refusal(location, not_taken))?;
         let epoch = u64::from(tenancy.epoch().0);
         let owned = Owned::new(objects, Fence::new(epoch, on_lost), Window::new(IN_FLIGHT_MAX));
-        let watch = Watch::start(&connection.cluster).map_err(connection.failed("start a thread"))?;
         let namespace = Namespace { connection, owned, tenancy, watch, _local: local_lock };
         namespace.sweep()?;
         Ok(namespace)

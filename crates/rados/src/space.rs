@@ -17,7 +17,8 @@ use crate::librados::Cluster;
 /// The time between two questions to the monitors.
 const PERIOD: Duration = Duration::from_secs(2);
 
-/// What is set aside: a 64th of the pool, and at most this.
+/// What is set aside: a 64th of the pool, but at least and at most so much, and no more than a quarter.
+const MARGIN_BYTES_MIN: u64 = 64 << 20;
 const MARGIN_BYTES_MAX: u64 = 1 << 30;
 
 /// What the cluster says of a pool, and what was promised of it.
@@ -26,6 +27,8 @@ pub(crate) struct Room {
     pool: String,
     total: AtomicU64,
     available: AtomicU64,
+    /// With what is set aside.
+    left: AtomicU64,
     promised: AtomicU64,
 }
 
@@ -36,14 +39,16 @@ impl Room {
             pool,
             total: AtomicU64::new(0),
             available: AtomicU64::new(0),
+            left: AtomicU64::new(0),
             promised: AtomicU64::new(0),
         })
     }
 
     /// Notes what the cluster says: bytes in all, and those that may still be written.
     pub(crate) fn set(&self, total: u64, available: u64) {
-        let margin = (total / 64).min(MARGIN_BYTES_MAX);
+        let margin = (total / 64).clamp(MARGIN_BYTES_MIN, MARGIN_BYTES_MAX).min(total / 4);
         self.total.store(total, Ordering::Relaxed);
+        self.left.store(available, Ordering::Relaxed);
         self.available.store(available.saturating_sub(margin), Ordering::Relaxed);
     }
 
@@ -56,7 +61,15 @@ impl Room {
 
     /// Refuses what does not fit.
     pub(crate) fn check(&self, bytes: u64) -> io::Result<()> {
-        let Space { available, .. } = self.space();
+        self.check_within(bytes, self.space().available)
+    }
+
+    /// Refuses what does not fit, for the pool's own bookkeeping: that may take what is set aside.
+    pub(crate) fn check_own(&self, bytes: u64) -> io::Result<()> {
+        self.check_within(bytes, self.left.load(Ordering::Relaxed))
+    }
+
+    fn check_within(&self, bytes: u64, available: u64) -> io::Result<()> {
         if bytes <= available {
             return Ok(());
         }
@@ -170,8 +183,9 @@ mod tests {
     #[test]
     fn promises_count_until_they_are_kept_or_dropped() {
         let room = Room::new("nfs");
-        room.set(6400, 1100);
+        room.set(6400, 2600);
         assert_eq!(room.space(), Space { total: 6400, available: 1000 });
+        assert!(room.check(1001).is_err() && room.check_own(2600).is_ok() && room.check_own(2601).is_err());
         let promise = room.promise(600).unwrap();
         assert_eq!(room.space().available, 400);
         let error = room.promise(401).unwrap_err();

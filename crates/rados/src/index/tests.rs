@@ -188,6 +188,22 @@ fn what_was_reserved_is_written_to_a_full_pool() {
 }
 
 #[test]
+fn a_new_owner_writes_the_index_when_users_have_taken_all_that_they_may() {
+    let objects = create();
+    let file = open(&objects, 2).current();
+    file.set_len(4096).unwrap();
+    file.write_at(0, &[1; 4096]).unwrap();
+    file.sync().unwrap();
+    let file = open(&objects, 3).current();
+    file.room.set(1 << 40, 1 << 30);
+    assert_eq!(file.room.space().available, 0);
+    file.write_at(0, &[2; 4096]).unwrap();
+    file.sync().unwrap();
+    assert_eq!(file.reserve(64 << 20).unwrap_err().kind(), io::ErrorKind::StorageFull);
+    assert_eq!(contents(&open(&objects, 4).current()), [2; 4096]);
+}
+
+#[test]
 fn a_long_head_begins_anew() {
     let objects = create();
     let file = open(&objects, 2).current();

@@ -9,6 +9,7 @@ use super::{Dirty, PagedFile, Writer, head};
 use crate::fence::{Pending, wait_for_all};
 use crate::names::OBJECT_BYTES;
 use crate::objects::Step;
+use crate::space::Room;
 
 /// Numbers of objects that the head permits to be used before it is written again.
 const NUMBERS_AHEAD: u64 = 64;
@@ -18,6 +19,9 @@ const HEAD_AHEAD_BYTES: u64 = 1 << 20;
 
 /// Objects that are allocated beyond those that a reserved size needs: most syncs write some that are not full.
 const OBJECTS_AHEAD: u64 = 4;
+
+/// What opening an index allocates.
+pub(crate) const OPENING_BYTES: u64 = 2 * OBJECTS_AHEAD * OBJECT_BYTES;
 
 /// Objects of blocks that are written at the same time: 16 MiB.
 const WRITES_MAX: usize = 4;
@@ -115,12 +119,17 @@ impl PagedFile {
         Ok(())
     }
 
-    /// Allocates what writing `bytes` will need, so that a full pool takes it.
-    pub(super) fn allocate(&self, writer: &mut Writer, bytes: u64) -> io::Result<()> {
+    /// Allocates what writing `bytes` will need, so that a full pool takes it. `check` refuses what there is no room for.
+    pub(super) fn allocate(
+        &self,
+        writer: &mut Writer,
+        bytes: u64,
+        check: fn(&Room, u64) -> io::Result<()>,
+    ) -> io::Result<()> {
         let next = self.state().map.next;
         let (from, to) = (writer.allocated.max(next), next + bytes.div_ceil(OBJECT_BYTES) + OBJECTS_AHEAD);
         if to > from {
-            self.room.check((to - from) * OBJECT_BYTES)?;
+            check(&self.room, (to - from) * OBJECT_BYTES)?;
             if to > self.state().map.reserved {
                 self.reserve_numbers(writer, to + NUMBERS_AHEAD)?;
             }
@@ -145,13 +154,14 @@ impl PagedFile {
     }
 
     /// Allocates what syncs may need, before anything is written that they would have to store: a write can be refused for want of
-    /// space, but after a failed sync the index is closed.
+    /// space, but after a failed sync the index is closed. An index that is opened is written: a new owner needs them even when
+    /// users have taken all that they may, so they come from what is set aside.
     fn prepare_sync(&self, writer: &mut Writer) -> io::Result<()> {
         let next = self.state().map.next;
         if writer.allocated >= next + OBJECTS_AHEAD {
             return Ok(());
         }
-        self.allocate(writer, OBJECTS_AHEAD * OBJECT_BYTES)
+        self.allocate(writer, OBJECTS_AHEAD * OBJECT_BYTES, Room::check_own)
     }
 
     /// Has blocks of objects that are mostly dead, or small, written again.
