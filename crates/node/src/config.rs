@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::{fmt, fs};
+use std::{fs, io};
 
 use cluster::GroupConfig;
 use ipnet::IpNet;
@@ -87,9 +87,14 @@ impl Config {
     /// # Errors
     /// A sentence that says where the mistake is and what to write instead, or why the file cannot be read.
     pub fn read(path: &Path) -> Result<Config, String> {
-        let named = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
-        let text = fs::read_to_string(path).map_err(|error| named(&error))?;
-        Config::parse(&text).map_err(|error| named(&error))
+        let shown = path.display();
+        let text = fs::read_to_string(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => format!(
+                "there is no configuration file {shown}: check the path, or write one with `holdfast node --example > {shown}`"
+            ),
+            _ => format!("cannot read {shown}: {error}; run this as root"),
+        })?;
+        Config::parse(&text).map_err(|error| format!("{shown}: {error}"))
     }
 
     /// Reads `text`.
@@ -273,6 +278,16 @@ mod tests {
             "[[group]]\nname = \"x\"\naddresses = [\"10.0.0.5/24\"]\ndata = \"/srv\"\n",
             "not in this file",
         );
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_refused_with_what_to_do() {
+        let missing = Config::read(Path::new("/nonexistent/node.toml")).unwrap_err();
+        assert!(
+            missing.contains("no configuration file")
+                && missing.contains("--example > /nonexistent/node.toml")
+        );
+        assert!(Config::read(Path::new("/")).unwrap_err().starts_with("cannot read /: "));
     }
 
     #[test]
