@@ -20,6 +20,8 @@ mod copies;
 mod definitions;
 #[path = "cli/hosts.rs"]
 mod hosts;
+#[path = "cli/interface.rs"]
+mod interface;
 #[path = "cli/log.rs"]
 mod log;
 #[cfg(target_os = "linux")]
@@ -31,6 +33,8 @@ mod pool_copy;
 mod qos;
 #[path = "cli/quotas.rs"]
 mod quotas;
+#[path = "cli/random_requests.rs"]
+mod random_requests;
 #[path = "cli/reload.rs"]
 mod reload;
 #[path = "cli/repair.rs"]
@@ -39,6 +43,8 @@ mod repair;
 mod revisions;
 #[path = "cli/running.rs"]
 mod running;
+#[path = "cli/schema.rs"]
+mod schema;
 #[cfg(target_os = "linux")]
 #[path = "cli/service.rs"]
 mod service;
