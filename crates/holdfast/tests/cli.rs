@@ -29,6 +29,8 @@ mod log;
 mod memory;
 #[path = "cli/pool_copy.rs"]
 mod pool_copy;
+#[path = "cli/pools.rs"]
+mod pools;
 #[path = "cli/qos.rs"]
 mod qos;
 #[path = "cli/quotas.rs"]

@@ -3,11 +3,7 @@
 use serde_json::Value;
 
 use crate::client::Client;
-use crate::running::{Scratch, Server, fail, succeed, text};
-
-fn json(arguments: &[&str]) -> Value {
-    serde_json::from_str(&succeed(arguments)).unwrap()
-}
+use crate::running::{Scratch, Server, fail, json, succeed, text, with_main};
 
 /// Checks that a file cannot be made, or cannot hold this.
 fn assert_refused(client: &mut Client, name: &str, data: &[u8]) {
@@ -86,9 +82,8 @@ fn quotas_hold_for_clients_and_over_restarts() {
 #[test]
 fn quotas_that_make_no_sense_are_refused() {
     let scratch = Scratch::new();
-    let data = scratch.path("data");
+    let data = with_main(&scratch);
     let directory = text(&data);
-    succeed(&["volume", "create", directory, "main", "--journal-size", "32 MiB"]);
     for (words, complaint) in [
         (&["set", directory, "main", "--user", "0", "--bytes", "1GiB"][..], "the user 0 has no limits"),
         (&["set", directory, "main", "--user", "7", "--bytes", "2GiB:1GiB"], "is above the hard one"),

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 /// The time limit of each operation, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -67,6 +68,18 @@ pub(crate) fn succeed(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs a command that must succeed and print JSON.
+pub(crate) fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&succeed(arguments)).unwrap()
+}
+
+/// Makes a data directory with the volume `main` in the pool `default`, and returns its path.
+pub(crate) fn with_main(scratch: &Scratch) -> PathBuf {
+    let data = scratch.path("data");
+    succeed(&["volume", "create", text(&data), "main", "--journal-size", "16 MiB"]);
+    data
 }
 
 /// Runs a command that must fail with this code; returns its error message.

@@ -3,11 +3,7 @@
 use serde_json::Value;
 
 use crate::client::Client;
-use crate::running::{Scratch, Server, fail, succeed, text};
-
-fn json(arguments: &[&str]) -> Value {
-    serde_json::from_str(&succeed(arguments)).unwrap()
-}
+use crate::running::{Scratch, Server, fail, json, succeed, text, with_main};
 
 #[test]
 fn trees_are_made_limited_and_deleted_with_and_without_a_server() {
@@ -75,9 +71,8 @@ fn trees_are_made_limited_and_deleted_with_and_without_a_server() {
 #[test]
 fn what_cannot_be_a_tree_is_refused() {
     let scratch = Scratch::new();
-    let data = scratch.path("data");
+    let data = with_main(&scratch);
     let directory = text(&data);
-    succeed(&["volume", "create", directory, "main", "--journal-size", "32 MiB"]);
     for (words, code, complaint) in [
         (&["tree", "create", directory, "main", "/"][..], 2, "the root of a volume cannot be a quota tree"),
         (&["tree", "create", directory, "main", "/none"], 1, "has no directory"),
