@@ -47,7 +47,7 @@ pub(crate) enum Command {
     Top(top::Top),
     /// Create, list and delete tokens for administration over the network
     Token(token::Token),
-    /// Print an example of the configuration file, or check one
+    /// Print an example of the configuration file, or check one; export and import what is set besides
     Config(config::Config),
     /// Run the agent of a machine of a cluster, which serves groups of volumes and moves their addresses
     Node(node::Node),

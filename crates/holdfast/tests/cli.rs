@@ -52,6 +52,8 @@ mod schema;
 mod service;
 #[path = "cli/serving.rs"]
 mod serving;
+#[path = "cli/settings.rs"]
+mod settings;
 #[path = "cli/top.rs"]
 mod top;
 #[path = "cli/trees.rs"]

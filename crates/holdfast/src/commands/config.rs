@@ -1,4 +1,4 @@
-//! `holdfast config`: prints an example of the configuration file, or checks one.
+//! `holdfast config`: prints an example of the configuration file, or checks one; exports and imports what is set besides.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,6 +10,9 @@ use server::error::Error;
 
 use crate::commands::serve::{self, Serve};
 use crate::report::{Outcome, as_json, print, print_either};
+
+mod import;
+mod settings;
 
 #[derive(Debug, Args)]
 pub(crate) struct Config {
@@ -37,6 +40,26 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
+    /// Print as JSON what is set on a running server: volumes, quota trees, quotas and rate limits
+    #[command(after_help = "Example:\n  holdfast config export /srv/holdfast > settings.json")]
+    Export {
+        /// The data directory
+        #[arg(value_name = "DATA")]
+        data: PathBuf,
+    },
+    /// Make volumes, quota trees, quotas and rate limits of a running server what a file says; what it does not name stays
+    #[command(after_help = "Example:\n  holdfast config import /srv/holdfast settings.json")]
+    Import {
+        /// The data directory
+        #[arg(value_name = "DATA")]
+        data: PathBuf,
+        /// The file that `holdfast config export` wrote
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 pub(crate) fn run(config: &Config) -> Outcome {
@@ -49,8 +72,28 @@ pub(crate) fn run(config: &Config) -> Outcome {
             }
             print_either(*json, &as_json(&checked), || checked.sentence());
         }
+        Action::Export { data } => {
+            let settings = settings::of_server(data)?;
+            let text = serde_json::to_string_pretty(&settings).expect("its keys are text");
+            print(&format!("{text}\n"));
+        }
+        Action::Import { data, file, json } => return import(data, file, *json),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Imports settings. Those that the server refuses do not keep it from the others.
+fn import(data: &Path, file: &Path, json: bool) -> Outcome {
+    let imported = import::apply(data, &import::read(file)?)?;
+    print_either(json, &as_json(&imported), || {
+        let nothing = imported.changed.is_empty() && imported.failed.is_empty();
+        let lines = imported.changed.iter().map(|sentence| format!("{sentence}\n"));
+        if nothing { "everything is so already\n".to_owned() } else { lines.collect() }
+    });
+    match imported.failed.as_slice() {
+        [] => Ok(ExitCode::SUCCESS),
+        failed => Err(Error::failed(failed.join("\n"))),
+    }
 }
 
 /// What a check found of a file without mistakes.
