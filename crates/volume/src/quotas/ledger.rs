@@ -16,7 +16,7 @@ use crate::limits::QUOTA_NOTES_MAX;
 
 use crate::planted::{Fault, is_planted};
 
-use super::account::{Account, Shortage, plus};
+use super::account::{Account, Shortage, plus, still_exceeded};
 use super::notices::Notices;
 use super::open::{OpenAccounts, Place};
 use super::recent::Recent;
@@ -282,13 +282,26 @@ impl Ledger {
         self.limits_changed(&mut accounts);
     }
 
-    /// Sets or removes a quota. `flush` is one that writes back everything accepted so far.
-    pub(crate) fn set(&self, accounts: &mut Accounts, owner: Owner, record: QuotaRecord, flush: u64) {
+    /// Sets or removes a quota, and returns its record: of what was exceeded, it has what is exceeded still. `flush` is one that writes
+    /// back everything accepted so far.
+    pub(crate) fn set(
+        &self,
+        accounts: &mut Accounts,
+        owner: Owner,
+        record: QuotaRecord,
+        flush: u64,
+    ) -> QuotaRecord {
         if accounts.limits_of(owner).is_none() && record.limits.is_some() {
             accounts.complete_after = flush;
         }
+        let exceeded = match record.limits.zip(accounts.used(owner)) {
+            Some((limits, used)) => still_exceeded(&limits, used, record.exceeded),
+            None => record.exceeded,
+        };
+        let record = QuotaRecord { exceeded, ..record };
         accounts.quotas.put(owner, record);
         self.limits_changed(accounts);
+        record
     }
 
     fn limits_changed(&self, accounts: &mut Accounts) {

@@ -291,6 +291,28 @@ fn what_all_others_have_holds_for_those_without_limits_of_their_own() {
 }
 
 #[test]
+fn whoever_was_within_a_soft_limit_meanwhile_gets_a_new_grace() {
+    let (_world, pool, volume) = limited();
+    let mut one = Caller::new(1001, 101);
+    let limits = |soft| Limits { bytes: Limit { soft: Some(soft), hard: Some(5000) }, ..Limits::default() };
+    let exceeded = || volume.quota(user(1001)).unwrap().exceeded.bytes;
+    set(&volume, user(1001), Some(limits(1000)));
+    let grace = Grace { bytes: Duration::from_secs(100), inodes: Duration::from_secs(1) };
+    volume.set_grace(QuotaKind::User, Some(grace), NOW).unwrap();
+    let file = one.create(&volume, "file").unwrap();
+    one.write(&volume, file, 0, 1001, Stability::FileSync).unwrap();
+    work(&pool);
+    assert_eq!(exceeded(), Some(NOW));
+    set(&volume, user(1001), Some(limits(2000)));
+    assert_eq!(exceeded(), None);
+    let later = NOW.plus(Duration::from_secs(200));
+    volume.set_quota(user(1001), Some(limits(1000)), later).unwrap();
+    assert_eq!(exceeded(), Some(later));
+    one.now = later.plus(Duration::from_secs(99));
+    one.write(&volume, file, 1001, 1, Stability::FileSync).unwrap();
+}
+
+#[test]
 fn a_soft_limit_may_be_exceeded_for_the_grace_period_over_restarts() {
     let (world, pool, volume) = limited();
     let mut one = Caller::new(1001, 101);

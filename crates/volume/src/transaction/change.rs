@@ -339,7 +339,7 @@ impl<'v> Change<'v> {
     fn settle(&mut self, ledger: &Ledger, accounts: &mut Accounts) {
         if let Some(quota) = self.quota.take() {
             let NewQuota { owner, record, flush, now } = *quota;
-            ledger.set(accounts, owner, record, flush);
+            let record = ledger.set(accounts, owner, record, flush);
             let record = accounts.note_exceeded(owner, now).map_or(record, |(_, record)| record);
             self.put_quota(owner, &record);
         }
