@@ -67,6 +67,23 @@ fn limits_hold_at_once_and_over_restarts() {
 }
 
 #[test]
+fn a_deleted_volume_counts_no_more() {
+    let scratch = Scratch::new();
+    let data = scratch.path("data");
+    let directory = text(&data);
+    let server = Server::start(&data, &scratch.config(""), &[]);
+    let limit = |volume| json(&["qos", "set", directory, "--volume", volume, "--write-bytes", "3MiB"]);
+    json(&["qos", "set", directory, "--pool", "default", "--write-bytes", "4MiB"]);
+    succeed(&["volume", "create", directory, "gone"]);
+    limit("gone");
+    succeed(&["volume", "delete", directory, "gone", "--yes"]);
+    let list = succeed(&["qos", "list", directory]);
+    assert!(!list.contains("gone"), "{list}");
+    limit("main");
+    server.stop();
+}
+
+#[test]
 fn limits_that_make_no_sense_are_refused() {
     let scratch = Scratch::new();
     let data = scratch.path("data");

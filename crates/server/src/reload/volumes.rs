@@ -109,6 +109,8 @@ impl Reloader {
                 return Err(error);
             }
         };
+        // The volume still counted when the service without it was put in force.
+        self.follow_volumes();
         self.protocol.service().free_state_of(volume.id(), clock::read());
         volumes::wait_durable(&volume, after)?;
         tracing::info!(volume = name, volume_id = %volume.id(), "volume deleted");

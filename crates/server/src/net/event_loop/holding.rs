@@ -141,7 +141,11 @@ impl EventLoop {
                     self.connections.put(connection);
                     return;
                 }
-                Verdict::Held => self.keep(&mut connection, *call, token, verdict),
+                Verdict::Held => {
+                    // So far it waited for the limit too, unread.
+                    call.timing.end(Phase::Qos, self.call_clock.seen());
+                    self.keep(&mut connection, *call, token, verdict);
+                }
                 Verdict::Admitted => {
                     call.timing.end(Phase::Qos, self.call_clock.seen());
                     connection.begin_call(call.request_bytes(), 0);
