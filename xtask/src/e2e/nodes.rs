@@ -33,6 +33,10 @@ const SAMPLED_PAUSE_MAX: f64 = 8.0;
 /// How long the cluster may take until all groups are served again.
 const SETTLED: Duration = Duration::from_secs(30);
 
+/// How long an agent may take to store the list of connections: the next node has only those that are in it noticed at once, and this
+/// writer, unlike the kernel's clients, sends nothing while it waits.
+const RECORDED: Duration = Duration::from_millis(1500);
+
 /// What happens.
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -103,6 +107,7 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     let versions: &[&str] = if options.sample { &["3", "4.1"] } else { &["3", "4.0", "4.1", "4.2"] };
     let guests = start_guests(lab, versions, |_| vec![ADDRESS.to_owned()])?;
     let writer = Writer::start(&format!("{WORK}:{PORT}"), options.seed)?;
+    thread::sleep(RECORDED);
 
     let events = events(options);
     for (round, event) in (1..).zip(&events) {
