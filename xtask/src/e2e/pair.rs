@@ -10,11 +10,12 @@ use std::time::Duration;
 use super::Options;
 use super::hosts::{BRIDGE, Host, Switch};
 use super::lab::{ADDRESS, Lab, PORT, Peer};
-use crate::process::{self, root};
+use crate::process;
 
 mod drbd;
 mod ganesha;
 pub(super) mod guests;
+mod resource_agent;
 pub(super) mod stalls;
 mod traps;
 
@@ -293,29 +294,6 @@ impl<'l> Pair<'l> {
         for node in 0..NODES.len() {
             if self.machines[node].agent.is_none() {
                 self.boot(node)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Runs the cluster manager's own test of the resource agent, in a cluster that fences and in one that does not.
-    fn try_resource_agent(&self) -> Result<(), String> {
-        let bin = self.lab.folder.join("bin");
-        fs::create_dir_all(&bin).map_err(process::at(&bin))?;
-        let attribute = bin.join("crm_attribute");
-        for (fences, passes) in [("true", true), ("false", false)] {
-            fs::write(&attribute, format!("#!/bin/sh\necho {fences}\n")).map_err(process::at(&attribute))?;
-            process::output(Command::new("chmod").arg("+x").arg(&attribute))?;
-            let mut tester = Command::new("ip");
-            tester.args(["netns", "exec", &self.serving().namespace(), "env", "OCF_ROOT=/usr/lib/ocf"]);
-            tester.arg(format!("PATH={}:/usr/sbin:/usr/bin:/sbin:/bin", bin.display()));
-            tester.args(["ocf-tester", "-n", "home", "-o", "group=home"]);
-            tester.args(["-o", &format!("config={}", self.serving().configuration().display())]);
-            tester.args(["-o", &format!("program={}", self.lab.binary().display())]);
-            let tested = process::output(tester.arg(root().join("package/cluster/group")));
-            if tested.is_ok() != passes {
-                let said = tested.unwrap_or_else(|why| why);
-                return Err(format!("ocf-tester, where stonith-enabled is {fences}: {said}"));
             }
         }
         Ok(())
