@@ -39,6 +39,7 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     lab.configure(&format!("[api]\nlisten = \"{API}\"\n[metrics]\nclients = 4\n"));
     lab.start()?;
     let _prometheus = start(lab)?;
+    limit(lab)?;
     let mut client = Client::new(lab, options.seed)?;
     load(&mut client)?;
     let panels = dashboard()?;
@@ -109,6 +110,18 @@ fn start(lab: &Lab) -> Result<Prometheus, String> {
     }
     await_answer("up{job=\"holdfast\"} == 1")?;
     Ok(prometheus)
+}
+
+/// Sets limits whose metrics the dashboard shows: a soft one that the first file exceeds, and one of rates.
+fn limit(lab: &Lab) -> Result<(), String> {
+    for [command, words @ ..] in [
+        ["quota", "main", "--whole-volume", "--inodes", "1:1000000"],
+        ["qos", "--volume", "main", "--total-ops", "100000"],
+    ] {
+        let mut set = Command::new(lab.binary());
+        process::output(set.args([command, "set"]).arg(lab.data()).args(words))?;
+    }
+    Ok(())
 }
 
 /// Calls of NFSv3 and NFSv4, with data in both directions, and one that fails.
