@@ -9,7 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use siphasher::sip::SipHasher24;
 
 use crate::api::handle::Handle;
-use crate::api::ids::{Ino, ObjectId, SnapshotId, VolumeId, VolumeNumber};
+use crate::api::ids::{Ino, Layer, ObjectId, SnapshotId, VolumeId, VolumeNumber};
 use crate::api::quotas::Owner;
 use crate::api::request::{Durability, Error, RequestKey};
 use crate::api::results::WriteVerifier;
@@ -40,6 +40,8 @@ pub(crate) struct VolumeState {
     pub(crate) ledger: Ledger,
     /// How many mappings the index has of its files, as of the last checkpoint.
     pub(crate) mappings: AtomicU64,
+    /// The last memtable in which a file with mappings was removed or made shorter.
+    unmapped_in: AtomicU64,
     next_ino: AtomicU64,
     /// Held by a rename that changes the parent of a directory.
     pub(crate) directory_moves: Mutex<()>,
@@ -63,6 +65,7 @@ impl VolumeState {
             is_deleted: AtomicBool::new(record.is_deleted),
             ledger: Ledger::new(record.size, quotas),
             mappings: AtomicU64::new(mappings),
+            unmapped_in: AtomicU64::new(0),
             next_ino: AtomicU64::new(record.next_ino.0),
             directory_moves: Mutex::new(()),
             is_state_settled: AtomicBool::new(false),
@@ -96,6 +99,16 @@ impl VolumeState {
             is_deleted: false,
             name: String::from(&**self.name.read()),
         }
+    }
+
+    /// Notes that a change in this memtable removes mappings, which the checkpoint frees that makes it part of the index.
+    pub(crate) fn note_unmapped(&self, layer: Layer) {
+        self.unmapped_in.fetch_max(layer.0, Ordering::Relaxed);
+    }
+
+    /// Whether this memtable, or a later one, removes mappings.
+    pub(crate) fn unmaps_since(&self, layer: Layer) -> bool {
+        self.unmapped_in.load(Ordering::Relaxed) >= layer.0
     }
 
     /// Returns a new inode number.

@@ -147,6 +147,7 @@ impl Volume {
             // Does the same as a truncation, except for the size.
             if from < record.mapped_end {
                 record.truncate(from);
+                self.own.note_unmapped(change.view().active.layer);
                 record.mapped_end = from;
             }
         } else {

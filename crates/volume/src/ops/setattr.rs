@@ -96,6 +96,7 @@ impl Volume {
         }
         if size < mapped_end {
             record.truncate(size);
+            self.own.note_unmapped(change.view().active.layer);
             record.mapped_end = size;
             record.used -= freed;
         }

@@ -147,7 +147,8 @@ fn remove(volume: &Volume, name: &[u8]) {
 fn a_size_limits_the_number_of_mappings() {
     const PIECES: u64 = 3000;
     let world = World::new();
-    let volume = sized(world.volume.pool(), MIB);
+    let pool = Arc::clone(world.volume.pool());
+    let volume = sized(&pool, MIB);
     let most = volume.own.ledger.mappings_max();
     let file = make_pieces(&volume, b"pieces", PIECES);
     assert_eq!((most, mappings(&volume)), (8192, PIECES));
@@ -171,9 +172,16 @@ fn a_size_limits_the_number_of_mappings() {
     assert_eq!((punch(5, 1), punch(5, 4091)), (Err(Error::NoSpace), Ok(())), "in the middle, and to the end");
     // Another volume of the pool does not notice.
     fill(&world.volume, b"other", &[1; 9]);
-    remove(&volume, b"1");
+    work(&pool);
+    let before = pool.checkpoints.done();
+    assert!(fails(Stability::FileSync));
+    assert_eq!(pool.checkpoints.done(), before, "nobody who is refused has checkpoints made");
+    patiently(&volume, |v, r| v.remove(r, Ino::ROOT, b"1", &mut nothing));
+    assert!(
+        !fails(Stability::FileSync) && !fails(Stability::Unstable),
+        "whoever comes after a removal waits for it"
+    );
     assert_eq!(mappings(&volume), 2 * PIECES + 1);
-    assert!(!fails(Stability::FileSync) && !fails(Stability::Unstable));
     truncate(&volume, file, 0);
     remove(&volume, b"2");
     work(volume.pool());

@@ -104,13 +104,16 @@ impl Volume {
     /// the limit by what memtables hold.
     ///
     /// # Errors
-    /// `NoSpace` if there are more than the size of the volume allows, `ObjectBusy` while those of removed files are freed. A checkpoint
-    /// is requested, as removed files keep theirs until then.
+    /// `NoSpace` if there are more than the size of the volume allows; `ObjectBusy` until checkpoints have freed those of files that were
+    /// removed or made shorter.
     pub(crate) fn require_mappings(&self) -> Result<(), Error> {
         if self.own.mappings.load(Ordering::Relaxed) <= self.own.ledger.mappings_max() {
             return Ok(());
         }
-        self.checkpoints.kick();
+        if self.own.unmaps_since(self.view().oldest_in_memory()) {
+            self.checkpoints.kick();
+            return Err(Error::ObjectBusy);
+        }
         Err(if self.checkpoints.is_reaping() { Error::ObjectBusy } else { Error::NoSpace })
     }
 

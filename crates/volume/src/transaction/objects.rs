@@ -93,6 +93,11 @@ impl Pool {
     /// Journals the removal of an object.
     pub(crate) fn remove_object(&self, change: &mut Change<'_>, state: &InodeState) {
         let (id, record) = (state.id, state.record());
+        if record.mapped_end > 0
+            && let Some(own) = self.volumes.read().get(&id.volume)
+        {
+            own.note_unmapped(change.view().active.layer);
+        }
         if record.mapped_end > 0 || !record.pending_truncations.is_empty() || record.xattrs > 0 {
             // The checkpoint must see that the memtable's mappings of the file are dead.
             change.delete(key::inode(id));
