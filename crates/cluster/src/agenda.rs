@@ -34,7 +34,7 @@ pub enum Task {
     Stand(Duration),
     /// Stops its server, since another node stands for the group.
     Yield,
-    /// Stops its server, whoever else may serve: the node is fenced, or no member.
+    /// Stops its server even if no other node can serve: the node is fenced, or not a member.
     Quit,
 }
 
@@ -123,7 +123,7 @@ mod tests {
     const HELD: Duration = Duration::from_millis(300);
     const ALL: [&str; 3] = ["a", "b", "c"];
 
-    /// Nodes a, b and c, of which a serves the group home.
+    /// Nodes a, b and c; node a serves the group home.
     fn membership() -> Membership {
         let mut membership = Membership::default();
         let text = "[[group]]\nname = \"home\"\naddresses = [\"10.0.0.5/24\"]\n";

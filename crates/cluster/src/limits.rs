@@ -46,7 +46,7 @@ pub const SILENT: Duration = Duration::from_millis(1300);
 /// How much longer a node waits for each node that comes before it among those that may take a group.
 pub const TURN: Duration = Duration::from_secs(1);
 
-/// How often a node says that it is there.
+/// Interval between two heartbeats of a node.
 pub const BEAT: Duration = RENEWAL;
 
 /// A node that was not heard of for so long is taken for absent. Before [`WATCH`] ends, so that the next node is known by then.

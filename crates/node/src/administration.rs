@@ -10,7 +10,7 @@ use cluster::{BEAT, Command, Duty, Epoch, LeaseRecord, LeaseState, Membership, N
 use rados::{Board, Location};
 use serde::Serialize;
 
-use crate::beat::Beat;
+use crate::beat::{Beat, beats_of};
 use crate::status::{GroupStatus, State};
 
 /// How often a change is tried again if others change the configuration at the same time.
@@ -48,9 +48,9 @@ pub struct NodeView {
     pub name: Name,
     /// What is wanted of it.
     pub duty: Duty,
-    /// Whether its agent says that it is there.
+    /// Whether heartbeats of its agent arrive.
     pub is_up: bool,
-    /// Whether its interface has its link, as far as is known.
+    /// Whether its network interface has a link; true if that is unknown.
     pub has_link: bool,
 }
 
@@ -177,10 +177,7 @@ impl Administration {
 
     fn beats(&self) -> Result<BTreeMap<Name, Beat>, String> {
         let said = self.board.nodes().map_err(self.failed("read what nodes say"))?;
-        Ok(said
-            .into_iter()
-            .filter_map(|(node, says)| Some((Name::new(&node).ok()?, Beat::read(&says)?)))
-            .collect())
+        Ok(beats_of(said).collect())
     }
 
     /// Returns what nodes say that are up: those that said something new within a moment.

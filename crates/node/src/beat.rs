@@ -32,6 +32,13 @@ impl Beat {
     }
 }
 
+/// Reads what nodes said, by their names. Those of which a later version of Holdfast said it are left out.
+pub(crate) fn beats_of(
+    said: impl IntoIterator<Item = (String, Vec<u8>)>,
+) -> impl Iterator<Item = (Name, Beat)> {
+    said.into_iter().filter_map(|(node, says)| Some((Name::new(&node).ok()?, Beat::read(&says)?)))
+}
+
 /// The nodes that are heard.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rados::Location;
+use rados::{LOCAL_VARIABLE, Location, STATE_DIRECTORY};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::config::Group;
@@ -111,12 +111,11 @@ impl Drop for Child {
 /// Returns what the user owns that servers run as: the data directory; if that is in a Ceph cluster, the directory of this machine
 /// for servers, or else what only the superuser has.
 fn owned_by_servers(data: &Path) -> PathBuf {
-    /// The same names as in `server::data`.
-    const LOCAL: (&str, &str) = ("HOLDFAST_LOCAL", "/var/lib/holdfast");
     if !Location::is_one(data) {
         return data.to_owned();
     }
-    let local = std::env::var_os(LOCAL.0).map_or_else(|| PathBuf::from(LOCAL.1), PathBuf::from);
+    let local =
+        std::env::var_os(LOCAL_VARIABLE).map_or_else(|| PathBuf::from(STATE_DIRECTORY), PathBuf::from);
     if local.is_dir() { local } else { PathBuf::from("/") }
 }
 

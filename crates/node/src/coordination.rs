@@ -12,7 +12,7 @@ use std::time::Duration;
 use cluster::{ABSENT_AFTER, BEAT, Membership, Name, POLL, Roster, Surroundings, Task, Time};
 use rados::Location;
 
-use crate::beat::{Beat, Heard};
+use crate::beat::{Beat, Heard, beats_of};
 use crate::config::Group;
 use crate::group::{Handle, Launch, lock};
 use crate::groups::Groups;
@@ -170,9 +170,7 @@ impl Coordinator {
         self.surface.records.watch(&notified).map_err(unread("changes of the configuration"))?;
         let asked = now();
         let said = self.surface.records.nodes().map_err(unread("what nodes say"))?;
-        let said =
-            said.into_iter().filter_map(|(node, says)| Some((Name::new(&node).ok()?, Beat::read(&says)?)));
-        self.heard.listen(asked, now(), said.collect());
+        self.heard.listen(asked, now(), beats_of(said).collect());
         self.reconcile(&membership);
         self.act(&membership);
         self.beat().map_err(|error| format!("cannot tell other nodes that this one is there: {error}"))?;

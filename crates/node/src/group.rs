@@ -472,7 +472,7 @@ impl Worker {
             return;
         }
         running.refreshed = Instant::now();
-        // One that stands for the lease waits for as long as it is told to.
+        // A server that stands for the lease has no time limit until it has claimed it.
         let begun = running.claimed.or_else(|| self.shared.term().is_none().then_some(running.launched));
         if !running.is_ready && begun.is_some_and(|begun| begun.elapsed() > START_MAX) {
             return self.give_up_late_start();

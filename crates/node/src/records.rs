@@ -28,7 +28,7 @@ pub(crate) trait Records: Send + Sync {
 pub(crate) trait GroupRecords: Send + Sync {
     /// Reads the lease with its version; none if the group was never served.
     fn lease(&self) -> io::Result<Option<(Vec<u8>, u64)>>;
-    /// Reads the list of connections, of at most so many bytes.
+    /// Reads the list of connections, at most `bytes_max` bytes of it.
     fn connections(&self, bytes_max: usize) -> io::Result<Vec<u8>>;
     /// Replaces the list of connections.
     fn set_connections(&self, list: &[u8]) -> io::Result<()>;

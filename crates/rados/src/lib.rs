@@ -43,6 +43,7 @@ mod tenancy;
 pub use board::{Board, Group};
 pub use candidacy::{Candidacy, Progress, Told};
 pub use error::{Error, ErrorKind};
+pub use local::{LOCAL_VARIABLE, STATE_DIRECTORY};
 pub use location::Location;
 pub use media::RadosMedia;
 pub use namespace::{Description, Hold, Namespace, NewPool, check_new, describe, list, list_or_none};

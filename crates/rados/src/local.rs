@@ -10,6 +10,12 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 
+/// The environment variable that names the directory above those of namespaces, in place of the usual ones.
+pub const LOCAL_VARIABLE: &str = "HOLDFAST_LOCAL";
+
+/// The directory of this machine that belongs to the user that servers run as.
+pub const STATE_DIRECTORY: &str = "/var/lib/holdfast";
+
 /// How long to wait for another process to release the lock: the kernel does that for a killed process after it has freed its
 /// memory.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -10,18 +10,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rados::{Candidacy, Location, Namespace};
+use rados::{Candidacy, LOCAL_VARIABLE, Location, Namespace, STATE_DIRECTORY};
 use rustix::process::geteuid;
 use store::{Claim, Directory, NewPool};
 use volume::media::Media;
 
 use crate::error::Error;
-
-/// Names the directory of this machine for namespaces, in place of the usual ones.
-const LOCAL: &str = "HOLDFAST_LOCAL";
-
-/// That directory, if this user is the superuser or owns the directory above.
-const SYSTEM: &str = "/var/lib/holdfast/rados";
 
 /// The journal of a new pool in a cluster, bytes, if no size is chosen: each byte is written as often as there are copies.
 const RADOS_JOURNAL_BYTES: u64 = 256 << 20;
@@ -248,15 +242,14 @@ pub fn local(root: &Path) -> Result<PathBuf, Error> {
 }
 
 fn local_of(location: &Location) -> PathBuf {
-    let is_ours =
-        || std::fs::metadata("/var/lib/holdfast").is_ok_and(|found| found.uid() == geteuid().as_raw());
-    let above = match (env::var_os(LOCAL), env::var_os("HOME")) {
+    let is_ours = || std::fs::metadata(STATE_DIRECTORY).is_ok_and(|found| found.uid() == geteuid().as_raw());
+    let above = match (env::var_os(LOCAL_VARIABLE), env::var_os("HOME")) {
         (Some(chosen), _) => PathBuf::from(chosen),
         (None, Some(home)) if !geteuid().is_root() && !is_ours() => {
             let state = env::var_os("XDG_STATE_HOME").filter(|path| path != OsStr::new(""));
             state.map_or_else(|| Path::new(&home).join(".local/state"), PathBuf::from).join("holdfast/rados")
         }
-        _ => PathBuf::from(SYSTEM),
+        _ => Path::new(STATE_DIRECTORY).join("rados"),
     };
     above.join(location.file_name())
 }

@@ -16,7 +16,7 @@ pub(crate) fn ask(address: SocketAddr, request: &str, token: &str) -> (u16, Stri
     ask_with(address, request, &format!("\r\nAuthorization: Bearer {token}"))
 }
 
-/// Makes a request with these fields, each of which begins a line.
+/// Makes a request with additional header fields, each preceded by CRLF.
 pub(crate) fn ask_with(address: SocketAddr, request: &str, fields: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!("{request} HTTP/1.1\r\nConnection: close{fields}\r\n\r\n");

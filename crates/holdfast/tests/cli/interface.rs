@@ -114,7 +114,7 @@ impl Interface {
         self.used.borrow_mut().insert(("GET".to_owned(), "/v1/live".to_owned()));
     }
 
-    /// Returns the method and the path of each operation, and what is said of it.
+    /// Returns the method, the path and the description of each operation.
     pub(crate) fn operations(&self) -> Vec<(String, &str, &Value)> {
         let mut all = Vec::new();
         for (path, operations) in self.description["paths"].as_object().unwrap() {

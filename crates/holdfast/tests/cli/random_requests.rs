@@ -3,6 +3,7 @@
 
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
+use server::admin::escaped;
 
 use crate::client::Client;
 use crate::interface::Interface;
@@ -135,15 +136,6 @@ impl Requests<'_> {
         }
         target
     }
-}
-
-/// Percent-encodes all but letters and digits.
-fn escaped(text: &str) -> String {
-    let one = |byte: u8| match byte {
-        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
-        byte => format!("%{byte:02X}"),
-    };
-    text.bytes().map(one).collect()
 }
 
 fn setting(name: &str) -> Option<u64> {

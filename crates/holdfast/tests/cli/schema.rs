@@ -74,7 +74,7 @@ pub(crate) fn types(rule: &Value) -> Vec<&str> {
     }
 }
 
-/// Returns the schemas of which a value needs to fit one.
+/// Returns the alternatives of a `oneOf` or `anyOf`; a value fits if it fits one of them.
 pub(crate) fn alternatives(rule: &Value) -> &[Value] {
     rule.as_array().map_or(&[], Vec::as_slice)
 }

@@ -127,7 +127,7 @@ impl World {
         self.groups.statuses().first().map(|group| group.state)
     }
 
-    /// Waits for a state, while the node `owner`, if there is one, renews its lease and says that it is there.
+    /// Waits for a state, while the node `owner`, if there is one, renews its lease and sends heartbeats.
     fn await_state(&self, state: State, owner: Option<&str>, standing: bool) {
         let (begun, mut turns) = (Instant::now(), 0);
         while self.state() != Some(state) {

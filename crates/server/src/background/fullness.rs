@@ -68,7 +68,7 @@ impl Fullness {
     }
 }
 
-/// Whether a volume has so many mappings that its files get no more.
+/// Whether a volume has more mappings than its size allows.
 fn is_over_mapped(volume: &Volume) -> bool {
     let (mappings, most) = volume.mappings();
     most.is_some_and(|most| mappings > most)

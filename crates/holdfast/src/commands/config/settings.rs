@@ -122,7 +122,7 @@ fn quotas_of(
     }
     let has_limits = |quota: &QuotaInfo| quota.bytes != Limit::default() || quota.inodes != Limit::default();
     let is_of_others = |quota: &QuotaInfo| quota.id.is_none();
-    // Where others have limits, who has none is exempt from them.
+    // If the default sets limits, an owner with none of its own is exempt from them.
     let others_have = found.iter().any(|quota| is_of_others(quota) && has_limits(quota));
     let is_set = |quota: &QuotaInfo| match is_of_others(quota) {
         true => has_limits(quota) || quota.grace != usual_grace(),

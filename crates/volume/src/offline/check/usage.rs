@@ -22,11 +22,7 @@ pub(super) fn check_usage(
     totals: &Totals,
     findings: &mut Findings,
 ) -> Result<(), IndexError> {
-    let lacks = |table| {
-        let (from, to) = key::table_range(view.volume, table);
-        view.has_lost(&from, &to)
-    };
-    if lacks(Table::Inode) || lacks(Table::Usage) {
+    if lacks(view, Table::Inode) || lacks(view, Table::Usage) {
         findings.note("usage was not counted, as records that it is counted from are lost".to_owned());
         return Ok(());
     }
@@ -68,11 +64,7 @@ pub(super) fn check_usage(
 
 /// Compares the index's number of mappings with those that were found in it.
 pub(super) fn check_map_count(view: &View, found: u64, findings: &mut Findings) -> Result<(), IndexError> {
-    let lacks = |table| {
-        let (from, to) = key::table_range(view.volume, table);
-        view.has_lost(&from, &to)
-    };
-    if lacks(Table::Map) || lacks(Table::MapCount) {
+    if lacks(view, Table::Map) || lacks(view, Table::MapCount) {
         return Ok(());
     }
     let mut counted = MapCountRecord::default();
@@ -87,6 +79,12 @@ pub(super) fn check_map_count(view: &View, found: u64, findings: &mut Findings) 
         findings.add(FaultKind::Usage, None, what);
     }
     Ok(())
+}
+
+/// Whether records of a table of the volume are lost.
+fn lacks(view: &View, table: Table) -> bool {
+    let (from, to) = key::table_range(view.volume, table);
+    view.has_lost(&from, &to)
 }
 
 /// Describes what a counter says.
