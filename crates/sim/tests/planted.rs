@@ -46,3 +46,20 @@ fn leaked_space_is_detected() {
 fn nothing_is_detected_without_a_fault() {
     assert!(!is_detected(Planted::Nothing, 1..4));
 }
+
+/// Faults of the engine, which a release build lacks.
+#[cfg(debug_assertions)]
+mod engine {
+    use sim::proofs::{full_device, model};
+    use sim::workload::Profile;
+    use volume::planted::{Fault, plant};
+
+    #[test]
+    fn a_cleaner_that_loses_sectors_is_detected() {
+        plant(Some(Fault::LoseSector));
+        let is_detected_by_model = (1..10).any(|seed| model::run(seed, 700, Profile::default()).is_err());
+        let is_detected_on_full_devices = (1..10).any(|seed| full_device::run(seed, 2).is_err());
+        plant(None);
+        assert!(is_detected_by_model && is_detected_on_full_devices);
+    }
+}

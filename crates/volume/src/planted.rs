@@ -13,6 +13,8 @@ pub enum Fault {
     ReserveNothing,
     /// What was reserved stays reserved.
     ForgetRefund,
+    /// The cleaner leaves out the last sector that mappings name of an extent, if it leaves out any.
+    LoseSector,
 }
 
 #[cfg(all(debug_assertions, feature = "memory"))]

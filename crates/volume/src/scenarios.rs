@@ -26,6 +26,7 @@ mod reaping;
 mod received;
 mod recovery;
 mod regressions;
+mod sparse_extents;
 mod state;
 mod trees;
 mod volume_repair;

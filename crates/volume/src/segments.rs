@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::api::ids::{Layer, SegmentId};
 use crate::bytes::{Bytes, Pool};
-use crate::encoding::record::{BLOCK, ExtentHeader, ExtentRecord};
+use crate::encoding::record::{BLOCK, ExtentHeader, ExtentRecord, Kept, Piece};
 use crate::limits::{EXTENT_BYTES_MAX, PORTION_BYTES};
 use crate::media::{BLOCK_BYTES, Blob, Media};
 
@@ -23,6 +23,10 @@ const ALIGN: usize = 8;
 /// Most segments kept open for reading.
 const OPEN_BLOBS_MAX: usize = 256;
 
+/// A segment of which this share of its capacity is live, in percent, is never cleaned: a new one would be as full. Of one with
+/// extents of the largest size 97 % can be live.
+pub const LIVE_PERCENT_MAX: u64 = 95;
+
 /// First bytes of a segment, followed by its id.
 const MAGIC: [u8; 8] = *b"HfSegmnt";
 
@@ -33,7 +37,7 @@ pub struct SegmentInfo {
     pub capacity: u64,
     /// Bytes written.
     pub written: u64,
-    /// Stored bytes of its extents in the index's extent table.
+    /// Stored bytes of its extents in the index's extent table, as far as mappings name them.
     pub live: u64,
     /// Extents written whose rows are not journaled yet.
     pub pending: u64,
@@ -41,6 +45,17 @@ pub struct SegmentInfo {
     pub newest_layer: Layer,
     /// Whether nothing more will be appended.
     pub sealed: bool,
+}
+
+/// What segments hold.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Holding {
+    /// The number of segments.
+    pub segments: u64,
+    /// Bytes of extents.
+    pub bytes: u64,
+    /// Bytes between those of segments that are too full to be cleaned.
+    pub unused: u64,
 }
 
 impl SegmentInfo {
@@ -222,14 +237,21 @@ impl Segments {
         all
     }
 
-    /// Returns how many segments there are, and the bytes of extents in them: those that are live in segments that are settled
-    /// as of `oldest`, and all that was written to others.
-    pub fn stored(&self, oldest: Layer) -> (u64, u64) {
+    /// Returns what segments hold. Those that are settled as of `oldest` hold what is live in them, others all that was
+    /// written to them.
+    pub fn holding(&self, oldest: Layer) -> Holding {
         let state = self.state.lock();
-        let bytes =
-            state.infos.values().map(|info| if info.is_settled(oldest) { info.live } else { info.written });
-        // Damaged counters may be of any size.
-        (state.infos.len() as u64, bytes.fold(0, u64::saturating_add))
+        let mut holding = Holding { segments: state.infos.len() as u64, ..Holding::default() };
+        for info in state.infos.values() {
+            let is_settled = info.is_settled(oldest);
+            let bytes = if is_settled { info.live } else { info.written };
+            // Damaged counters may be of any size.
+            holding.bytes = holding.bytes.saturating_add(bytes);
+            if is_settled && info.live.saturating_mul(100) >= info.capacity.saturating_mul(LIVE_PERCENT_MAX) {
+                holding.unused += self.usable_bytes().saturating_sub(info.live);
+            }
+        }
+        holding
     }
 
     /// Whether a checkpoint would delete segments: sealed, and without extents in the index or in a memtable older
@@ -260,14 +282,37 @@ impl Segments {
         }
     }
 
-    /// Reads and verifies blocks `[first, last]` of an extent.
+    /// Reads and verifies blocks `[first, last]` of an extent. What is not stored, and no mapping names, is zeros.
     pub fn read(&self, extent: &ExtentRecord, first: u32, last: u32) -> io::Result<Bytes> {
-        let from = first as usize * BLOCK;
-        let to = (last as usize).saturating_add(1).saturating_mul(BLOCK).min(extent.stored as usize);
-        self.pool.filled(to.saturating_sub(from), |bytes| self.read_into(extent, first, bytes))
+        let (from, after) = (first as usize * BLOCK, (last as usize).saturating_add(1));
+        let to = after.saturating_mul(BLOCK).min(extent.length as usize);
+        self.pool.filled(to.saturating_sub(from), |bytes| match extent.kept {
+            Kept::Whole => self.read_stored(extent, first, bytes),
+            Kept::Parts(_) => self.read_parts(extent, from, bytes),
+        })
     }
 
-    fn read_into(&self, extent: &ExtentRecord, first: u32, bytes: &mut [u8]) -> io::Result<()> {
+    /// Reads bytes of an extent of which only parts are stored, from offset `from` on.
+    fn read_parts(&self, extent: &ExtentRecord, from: usize, bytes: &mut [u8]) -> io::Result<()> {
+        bytes.fill(0);
+        let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        let pieces: Vec<Piece> = extent.pieces(offset(from), offset(from + bytes.len())).collect();
+        let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return Ok(()) };
+        let block = first.stored as usize / BLOCK;
+        let end = (last.stored + (last.end - last.start)) as usize;
+        let end = end.next_multiple_of(BLOCK).min(extent.stored as usize);
+        let mut stored = vec![0; end - block * BLOCK];
+        self.read_stored(extent, offset(block), &mut stored)?;
+        for piece in pieces {
+            let at = piece.stored as usize - block * BLOCK;
+            let into = &mut bytes[piece.start as usize - from..piece.end as usize - from];
+            into.copy_from_slice(&stored[at..at + into.len()]);
+        }
+        Ok(())
+    }
+
+    /// Reads and verifies stored bytes of an extent, from block `first` of them on.
+    fn read_stored(&self, extent: &ExtentRecord, first: u32, bytes: &mut [u8]) -> io::Result<()> {
         let from = u64::from(first) * BLOCK as u64;
         self.blob(extent.segment)?.read_at(extent.offset + from, bytes)?;
         for (index, block) in bytes.chunks(BLOCK).enumerate() {

@@ -1,8 +1,11 @@
 //! The cleaner: moves live extents out of segments that are mostly dead, so that these can be deleted.
 //!
 //! Moving an extent changes one row of the extent table (rule 1 of `docs/design.md`). Only the cleaner changes the
-//! place of an extent, and only checkpoints change reference counts, in the index: a checkpoint that applies a moved
-//! row takes the count from the index, and drops the row if the extent was freed meanwhile. So a move needs no lock.
+//! place of an extent, and only checkpoints change references, in the index: a checkpoint that applies a moved
+//! row takes them from the index, and drops the row if the extent was freed meanwhile. So a move needs no lock.
+//!
+//! Of an extent only the parts are moved that mappings name. A part that none names in the index never gets one again: a new
+//! mapping copies a part of an older one, and the first mappings of an extent are journaled before its segment is settled.
 
 use std::io;
 
@@ -12,23 +15,22 @@ use crate::background::Progress;
 use crate::bytes::Slice;
 use crate::encoding::key;
 use crate::encoding::key::POOL;
-use crate::encoding::record::{ExtentHeader, ExtentRecord};
-use crate::limits::EXTENTS_PER_ENTRY_MAX;
+use crate::encoding::record::{ExtentHeader, ExtentRecord, Kept, References, sectors};
+use crate::limits::{EXTENTS_PER_ENTRY_MAX, MAP_BYTES_PER_ENTRY_MAX};
+use crate::planted::{Fault, is_planted};
 use crate::pool::Pool;
-use crate::segments::find_extents;
 use crate::segments::space::SPARES_SET_ASIDE;
+use crate::segments::{LIVE_PERCENT_MAX, find_extents};
 
 /// Bytes of a segment that one step examines.
 const STEP_BYTES: u64 = 4 << 20;
 
-/// A segment is cleaned when less than this share of it is live, in percent.
+/// A segment is cleaned when less than this share of it is live, in percent; if space is short, when less than
+/// [`LIVE_PERCENT_MAX`] is.
 const LIVE_PERCENT: u64 = 50;
 
 /// The same while more than half of the device is free: data that is overwritten often dies without help.
 const LIVE_PERCENT_PLENTY: u64 = 15;
-
-/// The same when space is short.
-const LIVE_PERCENT_SHORT: u64 = 90;
 
 impl Pool {
     /// Cleans a bounded piece of a segment. With `drive_commit` it runs the commits that it waits for.
@@ -82,7 +84,7 @@ impl Pool {
         let oldest_in_memory = self.view().oldest_in_memory();
         let device = self.space.device();
         let percent = match self.space.is_short() {
-            true => LIVE_PERCENT_SHORT,
+            true => LIVE_PERCENT_MAX,
             false if device.available > device.total / 2 => LIVE_PERCENT_PLENTY,
             false => LIVE_PERCENT,
         };
@@ -104,11 +106,12 @@ impl Pool {
             self.drop_moves(&moved);
             return Err(error);
         }
-        for (index, some) in moved.chunks(EXTENTS_PER_ENTRY_MAX).enumerate() {
+        let mut rest = &moved[..];
+        while !rest.is_empty() {
             self.make_room_in_journal(now);
-            self.journal_moves(some, drive_commit).inspect_err(|_| {
-                self.drop_moves(&moved[index * EXTENTS_PER_ENTRY_MAX..]);
-            })?;
+            let (some, after) = rest.split_at(fitting(rest));
+            self.journal_moves(some, drive_commit).inspect_err(|_| self.drop_moves(rest))?;
+            rest = after;
         }
         Ok((!is_last).then_some(offset + scanned as u64))
     }
@@ -136,11 +139,14 @@ impl Pool {
             if row.segment != id || row.offset != offset + *start as u64 {
                 continue;
             }
+            let kept = named(&row)?;
             let data = Slice::from(self.segments.read(&row, 0, u32::MAX)?);
-            let mut new = stream.append_shared(&self.segments, header.id, &[data])?;
+            let parts: Vec<Slice> = (kept.spans(row.length).map(|span| span.bytes(row.length)))
+                .map(|part| data.part(part.start as usize..part.end as usize))
+                .collect();
+            let new = stream.append_shared(&self.segments, header.id, &parts)?;
             self.cleaner.note_moved(new.segment, u64::from(new.stored));
-            new.references = row.references;
-            moved.push((header.id, new));
+            moved.push((header.id, new.keeping(kept, row.length)));
         }
         if moved.is_empty() { Ok(()) } else { stream.flush(&self.segments) }
     }
@@ -163,4 +169,31 @@ impl Pool {
         self.committer.wait_durable(seq, drive_commit);
         Ok(())
     }
+}
+
+/// Returns the parts of an extent that mappings name, which are all that need to be moved.
+fn named(row: &ExtentRecord) -> io::Result<Kept> {
+    let mut parts = match row.references {
+        References::Runs(_) => row.references.named(sectors(row.length)),
+        References::Each(_) | References::Unknown => return Ok(row.kept.clone()),
+    };
+    if is_planted(Fault::LoseSector) {
+        parts.last_mut().filter(|last| last.from + 1 < last.to).iter_mut().for_each(|last| last.to -= 1);
+    }
+    match parts.iter().find(|part| !row.kept.has(**part)) {
+        Some(part) => {
+            Err(io::Error::other(format!("the map names {part:?} of an extent, which is not stored")))
+        }
+        None => Ok(Kept::parts(parts, row.length)),
+    }
+}
+
+/// Returns how many of these rows, one at least, fit an entry.
+fn fitting(moved: &[(ExtentId, ExtentRecord)]) -> usize {
+    let mut bytes = 0;
+    let fits = |(_, row): &&(ExtentId, ExtentRecord)| {
+        bytes += row.encode().len() as u64;
+        bytes <= MAP_BYTES_PER_ENTRY_MAX
+    };
+    moved.iter().take(EXTENTS_PER_ENTRY_MAX).take_while(fits).count().max(1)
 }

@@ -10,18 +10,20 @@ mod inode;
 mod map;
 mod meta;
 mod quota;
+mod sectors;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tree;
 mod volume;
 
 pub use directory::{CookieRecord, NameRecord};
-pub use extent::{BLOCK, ExtentHeader, ExtentRecord, SegmentRecord};
+pub use extent::{BLOCK, ExtentHeader, ExtentRecord, Piece, SegmentRecord};
 pub use inode::{InodeRecord, PendingTruncation, ReapRecord};
 pub(crate) use inode::{type_byte, type_from_byte};
 pub use map::{ExtentMapping, MapCountRecord, Source};
 pub use meta::{MetaRecord, ReplyRecord, UsageRecord};
 pub use quota::QuotaRecord;
+pub use sectors::{Kept, References, SECTORS_MAX, Span, sectors};
 pub use tree::TreeRecord;
 pub use volume::VolumeRecord;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::check::view::{Found, View};
 use crate::api::ids::{ExtentId, Ino, SegmentId};
 use crate::encoding::key;
-use crate::encoding::record::{BLOCK, ExtentMapping, ExtentRecord, InodeRecord, Source};
+use crate::encoding::record::{BLOCK, ExtentMapping, ExtentRecord, InodeRecord, Piece, Source};
 use crate::limits::EXTENT_BYTES_MAX;
 use crate::media::{Blob, Media};
 use crate::tables::index::IndexError;
@@ -271,11 +271,15 @@ impl<'m> Extents<'m> {
         visit: VisitPart<'_>,
     ) -> ControlFlow<()> {
         let (from, length) = (u64::from(from), run.length());
-        if from.saturating_add(length) > u64::from(record.stored) || record.stored as usize > EXTENT_BYTES_MAX
-        {
+        let to = from.saturating_add(length);
+        let (Ok(first), Ok(last), true) = (
+            u32::try_from(from),
+            u32::try_from(to),
+            to <= u64::from(record.length) && record.stored as usize <= EXTENT_BYTES_MAX,
+        ) else {
             let why = format!("extent {id} is shorter than the file's map says");
             return visit(Part::Lost(run.start, run.end, &why));
-        }
+        };
         let blob = match self.blob(record.segment) {
             Ok(blob) => blob,
             Err(error) => {
@@ -283,28 +287,49 @@ impl<'m> Extents<'m> {
                 return visit(Part::Lost(run.start, run.end, &why));
             }
         };
-        let blocks = Blocks::read(blob.as_ref(), record, from, from + length);
-        // Where an offset in the extent is in the file.
-        let shown = |at: u64| run.start + at.clamp(from, from + length) - from;
-        let mut start = blocks.first;
-        for group in blocks.bad.chunk_by(|bad, next| bad == next) {
-            let end = (start + (group.len() * BLOCK) as u64).min(from + length);
-            let flow = match &group[0] {
-                Some(why) => visit(Part::Lost(shown(start), shown(end), why)),
-                None => visit(Part::Data(shown(start), blocks.bytes(start.max(from), end))),
-            };
-            if flow.is_break() {
-                return flow;
+        let mut at = run.start;
+        for piece in record.pieces(first, last) {
+            let start = run.start + u64::from(piece.start) - from;
+            if start > at {
+                visit(Part::Lost(at, start, NOT_STORED))?;
             }
-            start = end;
+            at = start + u64::from(piece.end - piece.start);
+            read_piece(blob.as_ref(), record, (piece, start), visit)?;
         }
-        ControlFlow::Continue(())
+        if at < run.end { visit(Part::Lost(at, run.end, NOT_STORED)) } else { ControlFlow::Continue(()) }
     }
+}
+
+/// Why a part of an extent that a map names cannot be read.
+const NOT_STORED: &str = "their segment has only another part of their extent";
+
+/// Reads a stored part of an extent, which begins at byte `start` of the file.
+fn read_piece(
+    blob: &dyn Blob,
+    record: &ExtentRecord,
+    (piece, start): (Piece, u64),
+    visit: VisitPart<'_>,
+) -> ControlFlow<()> {
+    let from = u64::from(piece.stored);
+    let to = from + u64::from(piece.end - piece.start);
+    let blocks = Blocks::read(blob, record, from, to);
+    // Where a stored byte is in the file.
+    let shown = |at: u64| start + at.clamp(from, to) - from;
+    let mut at = blocks.first;
+    for group in blocks.bad.chunk_by(|bad, next| bad == next) {
+        let end = (at + (group.len() * BLOCK) as u64).min(to);
+        match &group[0] {
+            Some(why) => visit(Part::Lost(shown(at), shown(end), why))?,
+            None => visit(Part::Data(shown(at), blocks.bytes(at.max(from), end)))?,
+        }
+        at = end;
+    }
+    ControlFlow::Continue(())
 }
 
 /// Blocks of an extent.
 struct Blocks {
-    /// Offset in the extent of the first.
+    /// Offset among the stored bytes of the first.
     first: u64,
     bytes: Vec<u8>,
     /// For each block, why it cannot be used, if so.
@@ -312,7 +337,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// Reads the blocks that hold bytes `[from, to)` of an extent.
+    /// Reads the blocks that hold stored bytes `[from, to)` of an extent.
     fn read(blob: &dyn Blob, record: &ExtentRecord, from: u64, to: u64) -> Blocks {
         let block = BLOCK as u64;
         let first = from / block * block;
@@ -337,7 +362,7 @@ impl Blocks {
         Blocks { first, bytes, bad }
     }
 
-    /// Returns bytes `[from, to)` of the extent, which were read.
+    /// Returns stored bytes `[from, to)`, which were read.
     fn bytes(&self, from: u64, to: u64) -> &[u8] {
         let place = |at: u64| usize::try_from(at - self.first).unwrap_or(usize::MAX);
         self.bytes.get(place(from)..place(to)).unwrap_or(&[])

@@ -162,7 +162,7 @@ impl<'i> Tables<'i> {
             let record = ExtentRecord::decode(value)?;
             let of_segment = used.entry(record.segment).or_default();
             let end = record.offset.saturating_add(u64::from(record.stored));
-            of_segment.live = of_segment.live.saturating_add(u64::from(record.stored));
+            of_segment.live = of_segment.live.saturating_add(record.live_bytes(&record.references).into());
             of_segment.end = of_segment.end.max(end.checked_next_multiple_of(BLOCK_BYTES).unwrap_or(end));
             Ok(ControlFlow::Continue(()))
         })?;

@@ -47,11 +47,11 @@ impl Volume {
         // Counts whole segments only, without those set aside and the unused ends of the open ones.
         // Shared data counts for each of its files but takes room once, so the sum is capped by what segments hold.
         // Memtables may name anything written to a segment that is not settled.
-        let (count, stored) = self.segments.stored(self.view().oldest_in_memory());
+        let held = self.segments.holding(self.view().oldest_in_memory());
         let segments =
-            device.available / self.segments.capacity_bytes() + count + self.segments.spares() as u64;
+            device.available / self.segments.capacity_bytes() + held.segments + self.segments.spares() as u64;
         let room = segments.saturating_sub(SPARES_SET_ASIDE + STREAMS) * self.segments.usable_bytes();
-        let taken = usage.bytes.min(stored);
+        let taken = self.usage.bytes().min(held.bytes).saturating_add(held.unused);
         let bytes_free = room.saturating_sub(taken).saturating_sub(self.space.reserved()).min(device.total);
         let inodes_free = bytes_free / BYTES_PER_OBJECT;
         let total = usage.bytes.saturating_add(bytes_free);

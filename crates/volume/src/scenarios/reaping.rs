@@ -10,7 +10,8 @@ use crate::background::Progress;
 use crate::encoding::key;
 use crate::encoding::key::FIRST;
 use crate::encoding::record::{
-    ExtentMapping, ExtentRecord, InodeRecord, MapCountRecord, SegmentRecord, Source, UsageRecord,
+    ExtentMapping, ExtentRecord, InodeRecord, MapCountRecord, References, SegmentRecord, Source, Span,
+    UsageRecord, sectors,
 };
 use crate::limits::REAPED_MAPPINGS_MAX;
 use crate::media::Media;
@@ -67,7 +68,9 @@ pub(super) fn disk_with_a_file_in_pieces(apart: u64) -> (Arc<MemoryMedia>, Ino, 
         let piece = ExtentMapping { start, source: Source::Extent { id, offset: 0 }, ..old[0].1.clone() };
         update.records().unwrap().put(&key::map(FIRST.object(file), start + 1), &piece.encode()).unwrap();
     }
-    extent.references = u32::try_from(PIECES).unwrap();
+    let named = std::iter::once((Span::of(0, 1), i64::try_from(PIECES).unwrap()));
+    extent.references =
+        References::NONE.changed(sectors(extent.length), named, &mut Vec::new()).expect("none is dropped");
     for (key, old) in &old[1..] {
         let Source::Extent { id: other, .. } = old.source else { panic!("not an extent: {key:?}") };
         assert_eq!(other, id, "the file is one extent");
@@ -78,7 +81,7 @@ pub(super) fn disk_with_a_file_in_pieces(apart: u64) -> (Arc<MemoryMedia>, Ino, 
     update.records().unwrap().put(&key::extent(id), &extent.encode()).unwrap();
     let count = MapCountRecord { mappings: PIECES };
     update.records().unwrap().put(&key::map_count(FIRST), &count.encode()).unwrap();
-    let segment = SegmentRecord { capacity: 1 << 20, live: u64::from(extent.stored) };
+    let segment = SegmentRecord { capacity: 1 << 20, live: extent.live_bytes(&extent.references).into() };
     update.records().unwrap().put(&key::segment(extent.segment), &segment.encode()).unwrap();
     for kind in [QuotaKind::Volume, QuotaKind::User, QuotaKind::Group] {
         let usage = UsageRecord { bytes: PIECES, inodes: 2 };
@@ -284,7 +287,7 @@ fn an_extent_with_more_mappings_than_can_be_counted_is_never_freed() {
     };
     let Source::Extent { id, .. } = mapping.source else { panic!("not an extent") };
     let mut extent = ExtentRecord::decode(&record_of(&disk, &key::extent(id))).unwrap();
-    extent.references = u32::MAX - 1;
+    extent.references = References::Each(u32::MAX - 1);
     change_index(&disk, |put| put(&key::extent(id), &extent.encode()));
     let mut world = World::open(disk, now);
     for number in 0..3 {
@@ -298,5 +301,5 @@ fn an_extent_with_more_mappings_than_can_be_counted_is_never_freed() {
     }
     world.background();
     let row = world.volume.view().index.get(&key::extent(id)).unwrap().expect("it is kept");
-    assert_eq!(ExtentRecord::decode(&row).unwrap().references, ExtentRecord::REFERENCES_UNKNOWN);
+    assert_eq!(ExtentRecord::decode(&row).unwrap().references, References::Unknown);
 }

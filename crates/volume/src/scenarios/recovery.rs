@@ -390,7 +390,7 @@ fn a_volume_of_another_format_is_refused_in_one_sentence() {
     drop(records);
     update.commit().unwrap();
     drop(index);
-    let said = "the volume has format 5, and this release reads only format 10: copy the files with the release that \
+    let said = "the volume has format 5, and this release reads only format 11: copy the files with the release that \
                 wrote them";
     let media = disk as Arc<dyn Media>;
     let checked = check(&media, &CheckOptions::default()).map(|_| ()).unwrap_err();

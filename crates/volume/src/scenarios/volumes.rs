@@ -120,6 +120,20 @@ fn volumes_are_apart_though_their_inodes_have_the_same_numbers() {
 }
 
 #[test]
+fn what_other_volumes_hold_is_not_free() {
+    let world = World::new();
+    let pool = Arc::clone(world.volume.pool());
+    let (one, other) = (make(&pool, "one", 11), make(&pool, "other", 12));
+    let free = |volume: &Volume| run(volume, |v, r| v.status(r)).unwrap().bytes_free;
+    assert_eq!(free(&one), free(&other));
+    for number in 0..8_u8 {
+        fill(&one, &[b'a' + number], &[number; 1 << 20]);
+        work(&pool);
+    }
+    assert_eq!(free(&one), free(&other));
+}
+
+#[test]
 fn volumes_are_made_renamed_and_deleted_in_the_journal() {
     let world = World::new();
     let pool = Arc::clone(world.volume.pool());

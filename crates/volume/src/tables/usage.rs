@@ -147,6 +147,11 @@ impl VolumeUsage {
         self.0.lock().get(&volume).copied().unwrap_or_default()
     }
 
+    /// Returns the bytes that the files of all volumes use.
+    pub fn bytes(&self) -> u64 {
+        self.0.lock().values().map(|record| record.bytes).fold(0, u64::saturating_add)
+    }
+
     /// Returns the number of objects of all volumes.
     pub fn objects(&self) -> u64 {
         self.0.lock().values().map(|record| record.inodes).fold(0, u64::saturating_add)

@@ -1,11 +1,11 @@
 //! The index transaction of a checkpoint.
 
 mod deletion;
+mod extents;
 mod map_counts;
 mod reaping;
 mod usage;
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
@@ -17,10 +17,8 @@ use crate::encoding::anchor::Anchor;
 use crate::encoding::entry::Slot;
 use crate::encoding::key;
 use crate::encoding::key::{Key, Table};
-use crate::encoding::record::{
-    ExtentMapping, ExtentRecord, InodeRecord, SegmentRecord, Source, VolumeRecord,
-};
-use crate::limits::{EXTENT_BYTES_MAX, REAPED_MAPPINGS_MAX};
+use crate::encoding::record::{ExtentMapping, InodeRecord, SegmentRecord, Source, Span, VolumeRecord};
+use crate::limits::REAPED_MAPPINGS_MAX;
 use crate::pool::Pool;
 use crate::schedule::checkpoints::Frozen;
 use crate::segments::Segments;
@@ -90,11 +88,26 @@ impl Pool {
     }
 }
 
+/// A mapping of sectors of an extent comes or goes: how many times more they are named.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Reference {
+    extent: ExtentId,
+    span: Span,
+    change: i32,
+}
+
+impl Reference {
+    /// For an extent whose row changes.
+    fn none(extent: ExtentId) -> Reference {
+        Reference { extent, span: Span::NONE, change: 0 }
+    }
+}
+
 /// An index transaction in progress.
 struct Merge<'u> {
     index: Records<'u>,
     /// Changes of extents' reference counts, as they come.
-    references: Vec<(ExtentId, i64)>,
+    references: Vec<Reference>,
     /// Changes of the volumes' numbers of mappings.
     map_counts: BTreeMap<VolumeNumber, i64>,
     /// Buffer for encoding records.
@@ -210,13 +223,13 @@ impl Merge<'_> {
 
     /// Puts a mapping over what it covers: most often one mapping of the same size, whose record it replaces.
     fn lay(&mut self, id: ObjectId, end: u64, mapping: &ExtentMapping) -> Result<(), CheckpointError> {
-        self.count(id.volume, mapping, 1);
+        self.count(id.volume, (mapping, end), 1);
         let key = key::map(id, end);
         mapping.encode_into(cleared(&mut self.scratch));
         let replaced = self.index.replace(&key, &self.scratch, ExtentMapping::decode)?;
         let Some(old) = replaced else { return self.punch(id, (mapping.start, end), end) };
         let old = old.map_err(|_| damaged_mapping(&key))?;
-        self.count(id.volume, &old, -1);
+        self.count(id.volume, (&old, end), -1);
         if old.start < mapping.start {
             self.put_mapping(id, mapping.start, &clip_mapping(&old, old.start, mapping.start))?;
         }
@@ -245,22 +258,23 @@ impl Merge<'_> {
         }
     }
 
-    /// Counts a mapping that comes or goes, and the reference to its extent.
-    fn count(&mut self, volume: VolumeNumber, mapping: &ExtentMapping, change: i64) {
-        *self.map_counts.entry(volume).or_default() += change;
-        if let Source::Extent { id, .. } = mapping.source {
-            self.references.push((id, change));
+    /// Counts a mapping that comes or goes, and the reference to what it names of its extent.
+    fn count(&mut self, volume: VolumeNumber, (mapping, end): (&ExtentMapping, u64), change: i32) {
+        *self.map_counts.entry(volume).or_default() += i64::from(change);
+        if let Source::Extent { id, offset } = mapping.source {
+            let span = Span::of(offset, end.saturating_sub(mapping.start));
+            self.references.push(Reference { extent: id, span, change });
         }
     }
 
     fn put_mapping(&mut self, id: ObjectId, end: u64, mapping: &ExtentMapping) -> Result<(), IndexError> {
-        self.count(id.volume, mapping, 1);
+        self.count(id.volume, (mapping, end), 1);
         mapping.encode_into(cleared(&mut self.scratch));
         self.index.put(&key::map(id, end), &self.scratch)
     }
 
     fn drop_mapping(&mut self, id: ObjectId, end: u64, mapping: &ExtentMapping) -> Result<(), IndexError> {
-        self.count(id.volume, mapping, -1);
+        self.count(id.volume, (mapping, end), -1);
         self.index.delete(&key::map(id, end))
     }
 
@@ -290,75 +304,6 @@ impl Merge<'_> {
             None => Ok(page),
         }
     }
-
-    /// Updates the extent table: new and moved rows, and reference counts. Returns the change of each segment's live
-    /// bytes.
-    fn apply_extents(
-        &mut self,
-        records: &[(Key, Slot)],
-        destaged: &Destaged,
-    ) -> Result<BTreeMap<SegmentId, i64>, CheckpointError> {
-        let mut moved: BTreeMap<ExtentId, ExtentRecord> = BTreeMap::new();
-        for (key, slot) in records {
-            if let (Some((_, Table::Extent, fields)), Some(value)) = (key::parse(key), slot) {
-                let id = ExtentId(key::number(fields).unwrap_or_default());
-                moved.insert(id, decode_extent(value)?);
-            }
-        }
-        let mut changes = std::mem::take(&mut self.references);
-        changes.extend(moved.keys().chain(destaged.extents.iter().map(|(id, _)| id)).map(|id| (*id, 0)));
-        changes.sort_unstable();
-        let mut written = destaged.extents.iter().peekable();
-        let mut live: BTreeMap<SegmentId, i64> = BTreeMap::new();
-        for of_extent in changes.chunk_by(|(id, _), (next, _)| id == next) {
-            let id = of_extent[0].0;
-            // The index has no rows yet for extents that this checkpoint wrote.
-            let new = written.next_if(|(written, _)| *written == id).map(|(_, row)| Cow::Borrowed(row));
-            let old = match &new {
-                Some(_) => None,
-                None => self.index.take(&key::extent(id), decode_extent)?.transpose()?,
-            };
-            let before = match &old {
-                None if new.is_none() && self.index.is_lost(&key::extent(id)) => {
-                    // Nobody knows how many mappings name it, so it is never freed. If it has no row, reads of it
-                    // fail.
-                    if !moved.contains_key(&id) {
-                        continue;
-                    }
-                    ExtentRecord::REFERENCES_UNKNOWN
-                }
-                None => 0,
-                Some(old) => old.references,
-            };
-            let references = match before {
-                ExtentRecord::REFERENCES_UNKNOWN => i64::from(before),
-                _ => i64::from(before) + of_extent.iter().map(|(_, change)| change).sum::<i64>(),
-            };
-            if let Some(old) = &old {
-                *live.entry(old.segment).or_default() -= i64::from(old.stored);
-            }
-            let row = new.or_else(|| moved.remove(&id).or(old).map(Cow::Owned));
-            match row {
-                Some(row) if references > 0 => {
-                    // With more mappings than can be counted it is never freed.
-                    let references = u32::try_from(references).unwrap_or(ExtentRecord::REFERENCES_UNKNOWN);
-                    *live.entry(row.segment).or_default() += i64::from(row.stored);
-                    row.encode_into(references, cleared(&mut self.scratch));
-                    self.index.put(&key::extent(id), &self.scratch)?;
-                }
-                _ if references < 0 => {
-                    return Err(corrupt(id, "more references dropped than there were").into());
-                }
-                None if references > 0 => {
-                    return Err(corrupt(id, "named by a map, but not in the extent table").into());
-                }
-                // No references remain, and the index no longer has the row.
-                row => self.outcome.freed.push((id, row.map_or(EXTENT_BYTES_MAX, |row| row.length as usize))),
-            }
-        }
-        live.retain(|_, delta| *delta != 0);
-        Ok(live)
-    }
 }
 
 /// Clears a buffer for reuse.
@@ -371,14 +316,6 @@ fn damaged_mapping(key: &[u8]) -> IndexError {
     IndexError::Corrupt(format!("the map record at {key:02x?} does not decode"))
 }
 
-fn corrupt(id: ExtentId, what: &str) -> IndexError {
-    IndexError::Corrupt(format!("extent {id}: {what}"))
-}
-
 fn decode_inode(value: &[u8]) -> Result<InodeRecord, IndexError> {
     InodeRecord::decode(value).map_err(|error| IndexError::Corrupt(error.to_string()))
-}
-
-fn decode_extent(value: &[u8]) -> Result<ExtentRecord, IndexError> {
-    ExtentRecord::decode(value).map_err(|error| IndexError::Corrupt(error.to_string()))
 }

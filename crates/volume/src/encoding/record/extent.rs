@@ -1,5 +1,6 @@
 //! Extents and segments: where file data lies on media, and its checksums.
 
+use super::sectors::{Kept, References, sectors};
 use crate::api::ids::{ExtentId, SegmentId};
 use crate::encoding::codec::{Malformed, Reader, Write};
 
@@ -14,23 +15,21 @@ pub struct ExtentRecord {
     pub offset: u64,
     /// Stored bytes.
     pub stored: u32,
-    /// Bytes of file data; equal to `stored` unless transformed.
+    /// Bytes of file data; equal to `stored` unless it is transformed or not stored as a whole.
     pub length: u32,
     /// 0: stored as is. Other numbers are reserved for compression and encryption.
     pub transform: u8,
     /// 0: on the volume's own media. Other numbers are reserved for colder tiers.
     pub tier: u8,
-    /// Number of mappings that refer to it, or [`ExtentRecord::REFERENCES_UNKNOWN`].
-    pub references: u32,
+    /// The mappings that refer to it. Only checkpoints know; in the journal they are as in [`ExtentRecord::new`].
+    pub references: References,
+    /// Which parts are stored.
+    pub kept: Kept,
     /// CRC32C of each [`BLOCK`] of stored bytes (the last may be shorter), continued over segment and offset.
     pub checksums: Vec<u32>,
 }
 
 impl ExtentRecord {
-    /// The number of references of an extent that was moved after its record had been lost: only its new place is known.
-    /// The number never changes, so the extent is never freed.
-    pub const REFERENCES_UNKNOWN: u32 = u32::MAX;
-
     /// Returns the checksum of a block of an extent: over its bytes and its location, so that misplaced writes and
     /// reads are detected.
     pub fn checksum(block: &[u8], segment: SegmentId, offset: u64) -> u32 {
@@ -55,27 +54,63 @@ impl ExtentRecord {
             length,
             transform: 0,
             tier: 0,
-            references: 1,
+            references: References::Each(1),
+            kept: Kept::Whole,
             checksums,
         }
     }
 
+    /// Returns the record of an extent of `length` bytes of which only these parts are stored: they are what this record is of.
+    pub fn keeping(self, kept: Kept, length: u32) -> ExtentRecord {
+        debug_assert_eq!(kept.bytes(length), self.stored);
+        ExtentRecord { kept, length, ..self }
+    }
+
+    /// Returns the stored bytes that mappings name with these references; all, if that is unknown.
+    pub fn live_bytes(&self, references: &References) -> u32 {
+        match references {
+            References::Each(0) => 0,
+            References::Each(_) | References::Unknown => self.stored,
+            References::Runs(_) => {
+                let runs = references.runs(sectors(self.length)).filter(|(_, count)| *count > 0);
+                runs.map(|(span, _)| span.length(self.length)).sum()
+            }
+        }
+    }
+
+    /// Returns what is stored of bytes `[from, to)` of the extent, in their order.
+    pub fn pieces(&self, from: u32, to: u32) -> impl Iterator<Item = Piece> + '_ {
+        let mut next = 0;
+        let stored = self.kept.spans(self.length).map(move |span| {
+            let bytes = span.bytes(self.length);
+            let at = next;
+            next += span.length(self.length);
+            (bytes, at)
+        });
+        stored.filter_map(move |(bytes, at)| {
+            let (start, end) = (bytes.start.max(from), bytes.end.min(to));
+            let piece = || Piece { start, end, stored: at + (start - bytes.start) };
+            (start < end).then(piece)
+        })
+    }
+
     /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(34 + 4 * self.checksums.len());
-        self.encode_into(self.references, &mut out);
+        let mut out = Vec::with_capacity(38 + 4 * self.checksums.len());
+        self.encode_into(&self.references, &mut out);
         out
     }
 
-    /// Appends the encoded record, with this number of references.
-    pub fn encode_into(&self, references: u32, out: &mut Vec<u8>) {
+    /// Appends the encoded record, with these references.
+    pub fn encode_into(&self, references: &References, out: &mut Vec<u8>) {
         out.u64(self.segment.0);
         out.u64(self.offset);
         out.u32(self.stored);
         out.u32(self.length);
         out.u8(self.transform);
         out.u8(self.tier);
-        out.u32(references);
+        references.encode_into(out);
+        self.kept.encode_into(out);
         for checksum in &self.checksums {
             out.u32(*checksum);
         }
@@ -84,28 +119,34 @@ impl ExtentRecord {
     /// Decodes a record.
     pub fn decode(bytes: &[u8]) -> Result<ExtentRecord, Malformed> {
         let mut r = Reader::new(bytes, "extent record");
-        let mut record = ExtentRecord {
-            segment: SegmentId(r.u64()?),
-            offset: r.u64()?,
-            stored: r.u32()?,
-            length: r.u32()?,
-            transform: r.u8()?,
-            tier: r.u8()?,
-            references: r.u32()?,
-            checksums: Vec::new(),
-        };
+        let (segment, offset, stored, length) = (SegmentId(r.u64()?), r.u64()?, r.u32()?, r.u32()?);
+        let (transform, tier) = (r.u8()?, r.u8()?);
+        let references = References::decode(&mut r, length)?;
+        let kept = Kept::decode(&mut r, length)?;
+        let mut checksums = Vec::with_capacity(bytes.len() / size_of::<u32>());
         while !r.is_at_end() {
-            record.checksums.push(r.u32()?);
+            checksums.push(r.u32()?);
         }
-        let blocks = u64::from(record.stored).div_ceil(BLOCK as u64);
-        if record.checksums.len() as u64 != blocks || record.transform != 0 || record.tier != 0 {
+        let blocks = u64::from(stored).div_ceil(BLOCK as u64);
+        if checksums.len() as u64 != blocks || transform != 0 || tier != 0 {
             return Err(r.malformed());
         }
-        if record.stored != record.length || record.offset.checked_add(u64::from(record.stored)).is_none() {
+        if stored != kept.bytes(length) || offset.checked_add(u64::from(stored)).is_none() {
             return Err(r.malformed());
         }
-        Ok(record)
+        Ok(ExtentRecord { segment, offset, stored, length, transform, tier, references, kept, checksums })
     }
+}
+
+/// A stored part of an extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Its first byte in the extent.
+    pub start: u32,
+    /// The byte after its last.
+    pub end: u32,
+    /// Where its first byte is among the stored bytes.
+    pub stored: u32,
 }
 
 /// Continues the CRC32C of a block over its location.
@@ -121,7 +162,7 @@ fn placed(crc: u32, segment: SegmentId, offset: u64) -> u32 {
 pub struct SegmentRecord {
     /// Allocated bytes.
     pub capacity: u64,
-    /// Stored bytes of its extents in the extent table.
+    /// Stored bytes of its extents in the extent table, as far as mappings name them.
     pub live: u64,
 }
 

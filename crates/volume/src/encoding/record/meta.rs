@@ -28,7 +28,7 @@ pub struct MetaRecord {
 
 impl MetaRecord {
     /// The format of records that this release reads and writes.
-    pub const FORMAT: u32 = 10;
+    pub const FORMAT: u32 = 11;
 
     /// Returns the format of a stored record, whatever follows; `None` if it is too short.
     pub fn format_of(bytes: &[u8]) -> Option<u32> {

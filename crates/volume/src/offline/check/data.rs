@@ -88,8 +88,13 @@ fn check_extent(
     }
 }
 
-/// Returns where the bytes `[from, to)` of an extent lie in the first file that uses it, as far as that shows them.
+/// Returns where stored bytes `[from, to)` of an extent lie in the first file that uses it, as far as that shows them.
 fn bytes_of_file(placed: &Placed, from: u64, to: u64) -> Option<u64> {
-    let (start, offset) = placed.used?.start;
+    let (start, offset) = placed.used.as_ref()?.start;
+    let mut pieces = placed.record.pieces(0, placed.record.length);
+    let first = pieces.find(|piece| from < u64::from(piece.stored + (piece.end - piece.start)))?;
+    // From here on, bytes of the extent.
+    let moved = u64::from(first.start - first.stored);
+    let (from, to) = (from + moved, to + moved);
     (to > u64::from(offset)).then(|| start.saturating_add(from.saturating_sub(u64::from(offset))))
 }

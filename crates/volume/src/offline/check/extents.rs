@@ -10,7 +10,7 @@ use crate::api::ids::{ExtentId, ObjectId, SegmentId, VolumeNumber};
 use crate::count::count;
 use crate::encoding::key;
 use crate::encoding::key::{POOL, Table};
-use crate::encoding::record::{ExtentHeader, ExtentRecord, SegmentRecord};
+use crate::encoding::record::{ExtentHeader, ExtentRecord, References, SegmentRecord, sectors};
 use crate::limits::EXTENT_BYTES_MAX;
 use crate::media::BLOCK_BYTES;
 use crate::tables::index::IndexError;
@@ -35,7 +35,7 @@ impl Placed {
     }
 
     pub(super) fn file(&self) -> Option<ObjectId> {
-        self.used.map(|used| used.file)
+        self.used.as_ref().map(|used| used.file)
     }
 }
 
@@ -69,7 +69,7 @@ pub(super) fn check_extents(
         let used = uses.remove(&id);
         check_references(view, id, &row, used.as_ref(), findings);
         let of_row = placements.entry(row.segment).or_default();
-        of_row.live = of_row.live.saturating_add(u64::from(row.stored));
+        of_row.live = of_row.live.saturating_add(row.live_bytes(&row.references).into());
         // The cleaner may have moved it since the checkpoint.
         let moved =
             view.recent(&key::extent(id)).and_then(|slot| ExtentRecord::decode(slot.as_deref()?).ok());
@@ -172,15 +172,15 @@ fn check_references(
     used: Option<&Use>,
     findings: &mut Findings,
 ) {
-    let references = used.map_or(0, |used| used.references);
+    let none = References::NONE;
+    let counted = used.map_or(&none, |used| &used.references).clipped(sectors(row.length));
     // References of lost maps are not known, nor are those of an extent whose record was lost and written anew.
-    let is_unknown = row.references == ExtentRecord::REFERENCES_UNKNOWN;
-    if is_unknown || row.references > references && lacks_maps(view) {
+    if row.references == References::Unknown || lacks_maps(view) && row.references.cover(&counted) {
         return;
     }
-    if row.references != references {
+    if row.references != counted {
         let what =
-            format!("the reference count of extent {id} is {}, but should be {references}", row.references);
+            format!("the reference count of extent {id} is {}, but should be {counted}", row.references);
         findings.add_to(FaultKind::Extent, used.map(|used| used.file), what);
     }
 }
@@ -193,10 +193,22 @@ fn place(
     used: Option<Use>,
     findings: &mut Findings,
 ) {
-    if let Some(used) = used.filter(|used| used.reach > u64::from(record.length)) {
-        let reach = count(used.reach, "byte");
-        let what = format!("its data reaches {reach} into extent {id}, which has {}", record.length);
-        findings.add_to(FaultKind::Extent, Some(used.file), what);
+    if let Some(used) = &used {
+        if used.reach > u64::from(record.length) {
+            let reach = count(used.reach, "byte");
+            let what = format!("its data reaches {reach} into extent {id}, which has {}", record.length);
+            findings.add_to(FaultKind::Extent, Some(used.file), what);
+        }
+        let named = used.all.clipped(sectors(record.length)).named(sectors(record.length));
+        if let Some(lacking) = named.into_iter().find(|span| !record.kept.has(*span)) {
+            let bytes = lacking.bytes(record.length);
+            let what = format!(
+                "its data is in bytes {} to {} of extent {id}, of which its segment has only a part",
+                bytes.start,
+                bytes.end - 1
+            );
+            findings.add_to(FaultKind::Extent, Some(used.file), what);
+        }
     }
     placements.entry(record.segment).or_default().extents.push(Placed { id, record, used });
 }

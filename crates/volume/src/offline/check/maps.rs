@@ -10,15 +10,17 @@ use crate::api::ids::{ExtentId, Ino, ObjectId};
 use crate::count::count;
 use crate::encoding::key;
 use crate::encoding::key::Table;
-use crate::encoding::record::{ExtentMapping, InodeRecord, Source};
+use crate::encoding::record::{ExtentMapping, InodeRecord, References, Source, Span};
 use crate::limits::FILE_BYTES_MAX;
 use crate::tables::index::IndexError;
 
 /// The mappings that refer to an extent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Use {
-    /// Mappings in the index: what the extent's reference count counts.
-    pub references: u32,
+    /// Those in the index, which the extent's record counts, as those of the largest extents.
+    pub references: References,
+    /// All, those of the journal included.
+    pub all: References,
     /// The first file found.
     pub file: ObjectId,
     /// Where that file's mapping begins, in the file and in the extent.
@@ -104,13 +106,23 @@ impl File {
     }
 }
 
-/// Records that a mapping refers to an extent.
-fn refer(uses: &mut Uses, file: ObjectId, mapping: &Mapped, references: u32) {
+/// Records that a mapping, in the index or in the journal, refers to an extent.
+fn refer(uses: &mut Uses, file: ObjectId, mapping: &Mapped, is_in_index: bool) {
     let Source::Extent { id, offset } = mapping.record.source else { return };
-    let start = (mapping.record.start, offset);
-    let entry = uses.entry(id).or_insert(Use { references: 0, file, start, reach: 0 });
-    entry.references += references;
+    let none = || Use {
+        references: References::NONE,
+        all: References::NONE,
+        file,
+        start: (mapping.record.start, offset),
+        reach: 0,
+    };
+    let entry = uses.entry(id).or_insert_with(none);
     let length = mapping.end.saturating_sub(mapping.record.start);
+    let span = Span::of(offset, length);
+    entry.all.add(span);
+    if is_in_index {
+        entry.references.add(span);
+    }
     entry.reach = entry.reach.max(u64::from(offset).saturating_add(length));
 }
 
@@ -144,7 +156,7 @@ pub(super) fn check_index_maps(
             let what = format!("its map in the index holds {held} of data inline, or a hole");
             findings.add(FaultKind::Map, Some(ino), what);
         }
-        refer(uses, view.volume.object(ino), &mapping, 1);
+        refer(uses, view.volume.object(ino), &mapping, true);
         if let Some((start, end)) = file.check(&mapping, "index", findings)
             && let Some(node) = tree.nodes.get_mut(&ino)
         {
@@ -164,7 +176,7 @@ pub(super) fn check_index_maps(
 pub(super) fn count_deleted(view: &View, uses: &mut Uses) -> Result<(), IndexError> {
     view.each_of_index(view.volume, Table::Map, &mut |fields, value| {
         if let Some((ino, mapping)) = Mapped::decode(fields, value) {
-            refer(uses, view.volume.object(ino), &mapping, 1);
+            refer(uses, view.volume.object(ino), &mapping, true);
         }
     })
 }
@@ -229,7 +241,7 @@ pub(super) fn check_recent_maps(
         };
         for mapping in &mappings {
             file.check(mapping, "journal", findings);
-            refer(uses, view.volume.object(ino), mapping, 0);
+            refer(uses, view.volume.object(ino), mapping, false);
         }
         if let Some(node) = tree.nodes.get_mut(&ino) {
             let data: Vec<Mapped> =

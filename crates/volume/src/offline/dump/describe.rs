@@ -88,8 +88,8 @@ pub(super) fn describe_value(table: Table, value: &[u8]) -> Result<String, Malfo
         Table::Extent => {
             let row = ExtentRecord::decode(value)?;
             format!(
-                "segment {} offset {} length {} references {}",
-                row.segment, row.offset, row.stored, row.references
+                "segment {} offset {} length {} stored {} references {}",
+                row.segment, row.offset, row.length, row.stored, row.references
             )
         }
         Table::Reply => {

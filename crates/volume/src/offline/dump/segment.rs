@@ -59,5 +59,8 @@ fn extent_line(
     let here = row.filter(|row| row.segment == id && row.offset == offset);
     let Some(row) = here else { return Ok(line.flag("used", false)) };
     let verifies = row.checksums == ExtentRecord::of(data, id, offset).checksums;
-    Ok(line.flag("used", true).number("references", row.references.into()).flag("verifies", verifies))
+    let most = row.references.most().unwrap_or(u32::MAX);
+    let live = row.live_bytes(&row.references);
+    let line = line.flag("used", true).number("references", most.into()).number("live", live.into());
+    Ok(line.flag("verifies", verifies))
 }

@@ -110,8 +110,10 @@ fn a_segment_is_dumped_extent_by_extent() {
         let extents = lines(|media, visit| segment(media, id, visit), &media);
         assert_eq!(extents[0].word, "segment");
         for extent in &extents[1..] {
-            assert!(extent.to_string().ends_with("used=true references=1 verifies=true"), "{extent}");
-            used += number(extent, "length").unwrap();
+            let length = number(extent, "length").unwrap();
+            let end = format!("used=true references=1 live={length} verifies=true");
+            assert!(extent.to_string().ends_with(&end), "{extent}");
+            used += length;
         }
     }
     assert_eq!(used, 105_000);

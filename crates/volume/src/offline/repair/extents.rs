@@ -6,18 +6,20 @@ use super::pass::{Pass, each};
 use crate::api::ids::{ExtentId, SegmentId};
 use crate::encoding::key;
 use crate::encoding::key::{POOL, Table};
-use crate::encoding::record::{ExtentHeader, ExtentRecord, SegmentRecord};
+use crate::encoding::record::{ExtentHeader, ExtentRecord, Kept, References, SegmentRecord, sectors};
 use crate::limits::EXTENT_BYTES_MAX;
 use crate::media::BLOCK_BYTES;
 use crate::tables::index::IndexError;
 
 /// An extent whose data may be readable.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Extent {
     /// Its bytes.
     pub length: u32,
-    /// Mappings that name it.
-    pub references: u32,
+    /// Which parts are stored.
+    pub kept: Kept,
+    /// Mappings that name it, as those of the largest extents.
+    pub references: References,
 }
 
 /// All such extents.
@@ -45,7 +47,8 @@ impl Pass<'_, '_> {
                 && row.stored > 0
                 && row.stored as usize <= EXTENT_BYTES_MAX;
             if is_placed {
-                extents.insert(id, Extent { length: row.length, references: 0 });
+                extents
+                    .insert(id, Extent { length: row.length, kept: row.kept, references: References::NONE });
                 return Ok(());
             }
             self.changes.tally.records_dropped += 1;
@@ -64,18 +67,19 @@ impl Pass<'_, '_> {
                 return Ok(());
             };
             let Some(extent) = extents.get(&id) else { return Ok(()) };
-            if extent.references == 0 {
+            let references = extent.references.clipped(sectors(row.length));
+            if references == References::NONE {
                 self.changes.tally.extents_freed += 1;
                 return self.out.delete(&key::extent(id));
             }
             let used = segments.entry(row.segment).or_default();
             let end = row.offset.saturating_add(u64::from(row.stored));
-            used.live = used.live.saturating_add(u64::from(row.stored));
+            used.live = used.live.saturating_add(row.live_bytes(&references).into());
             used.end = used.end.max(end.checked_next_multiple_of(BLOCK_BYTES).unwrap_or(end));
-            if row.references == extent.references {
+            if row.references == references {
                 return Ok(());
             }
-            row.references = extent.references;
+            row.references = references;
             self.changes.tally.counts_corrected += 1;
             self.out.put(&key::extent(id), &row.encode())
         })?;

@@ -10,7 +10,7 @@ use crate::api::ids::{Ino, ObjectId, VolumeNumber};
 use crate::count::count;
 use crate::encoding::key;
 use crate::encoding::key::{Key, Table};
-use crate::encoding::record::{ExtentMapping, InodeRecord, Source};
+use crate::encoding::record::{ExtentMapping, InodeRecord, Source, Span};
 use crate::limits::FILE_BYTES_MAX;
 use crate::offline::check::FaultKind;
 use crate::offline::check::records::check_key;
@@ -84,8 +84,9 @@ impl Pass<'_, '_> {
         volume: VolumeNumber,
         extents: &mut Extents,
     ) -> Result<(), IndexError> {
-        each(self.view, volume, Table::Map, &mut |_, value| {
-            refer(extents, ExtentMapping::decode(value).ok().as_ref());
+        each(self.view, volume, Table::Map, &mut |fields, value| {
+            let end = key::second_number(fields).unwrap_or_default();
+            refer(extents, ExtentMapping::decode(value).ok().as_ref(), end);
             Ok(())
         })
     }
@@ -182,7 +183,7 @@ impl Pass<'_, '_> {
         let (ino, key) = (map.ino, key::map(self.volume.object(map.ino), end));
         let Some(file_type) = self.objects.get(&ino).map(|object| object.file_type) else {
             // It is freed later, with what it refers to.
-            refer(extents, ExtentMapping::decode(value).ok().as_ref());
+            refer(extents, ExtentMapping::decode(value).ok().as_ref(), end);
             return Ok(());
         };
         let decoded = ExtentMapping::decode(value).ok();
@@ -209,7 +210,7 @@ impl Pass<'_, '_> {
         }
         match sound {
             Some(mapping) => {
-                refer(extents, Some(&mapping));
+                refer(extents, Some(&mapping), end_then);
                 self.count_mapping(map, end_then, &mapping);
                 if end_then != end {
                     self.out.put(&key::map(self.volume.object(ino), end_then), &mapping.encode())?;
@@ -261,18 +262,20 @@ fn map_range(file: ObjectId) -> (Key, Key) {
 fn is_backed(mapping: &ExtentMapping, end: u64, extents: &Extents) -> bool {
     match mapping.source {
         Source::Lost => true,
-        Source::Extent { id, offset } => extents
-            .get(&id)
-            .is_some_and(|extent| u64::from(offset) + (end - mapping.start) <= u64::from(extent.length)),
+        Source::Extent { id, offset } => extents.get(&id).is_some_and(|extent| {
+            let length = end - mapping.start;
+            u64::from(offset) + length <= u64::from(extent.length)
+                && extent.kept.has(Span::of(offset, length))
+        }),
         Source::Inline(_) | Source::Hole => false,
     }
 }
 
 /// Counts that a mapping names an extent.
-fn refer(extents: &mut Extents, mapping: Option<&ExtentMapping>) {
-    if let Some(ExtentMapping { source: Source::Extent { id, .. }, .. }) = mapping
+fn refer(extents: &mut Extents, mapping: Option<&ExtentMapping>, end: u64) {
+    if let Some(ExtentMapping { start, source: Source::Extent { id, offset }, .. }) = mapping
         && let Some(extent) = extents.get_mut(id)
     {
-        extent.references = extent.references.saturating_add(1);
+        extent.references.add(Span::of(*offset, end.saturating_sub(*start)));
     }
 }

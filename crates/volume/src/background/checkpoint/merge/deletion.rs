@@ -30,16 +30,18 @@ impl Merge<'_> {
     fn delete_some(&mut self, volume: VolumeNumber) -> Result<bool, CheckpointError> {
         let (from, to) = key::volume_range(volume);
         while self.budget > 0 {
-            let mut page: Vec<(Key, Option<ExtentMapping>)> = Vec::with_capacity(PAGE);
+            let mut page: Vec<(Key, Option<(u64, ExtentMapping)>)> = Vec::with_capacity(PAGE);
             self.index.scan(&from, &to, &mut |key, value| {
-                let is_mapping = matches!(key::parse(key), Some((_, Table::Map, _)));
-                let mapping = is_mapping.then(|| ExtentMapping::decode(value).ok()).flatten();
-                page.push((key.into(), mapping));
+                let end = match key::parse(key) {
+                    Some((_, Table::Map, fields)) => key::second_number(fields),
+                    _ => None,
+                };
+                page.push((key.into(), end.zip(ExtentMapping::decode(value).ok())));
                 if page.len() == PAGE { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
             for (key, mapping) in &page {
-                if let Some(mapping) = mapping {
-                    self.count(volume, mapping, -1);
+                if let Some((end, mapping)) = mapping {
+                    self.count(volume, (mapping, *end), -1);
                 }
                 self.index.delete(key)?;
             }

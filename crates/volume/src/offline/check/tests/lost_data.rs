@@ -31,7 +31,7 @@ fn lacking() -> (Planter, Vec<u8>) {
     part(old.start, LOST.start);
     part(LOST.end, old_end);
     planter.put_mapping(planter.file, LOST.end, LOST.start, Source::Lost);
-    planter.change_extent(|extent| extent.references += 1);
+    planter.recount();
     (planter, content)
 }
 

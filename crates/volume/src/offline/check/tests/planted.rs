@@ -11,8 +11,8 @@ use crate::encoding::entry::Entry;
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Key};
 use crate::encoding::record::{
-    ExtentMapping, InodeRecord, MapCountRecord, NameRecord, PendingTruncation, SegmentRecord, Source,
-    TreeRecord, UsageRecord,
+    ExtentMapping, InodeRecord, MapCountRecord, NameRecord, PendingTruncation, References, SegmentRecord,
+    Source, TreeRecord, UsageRecord,
 };
 use crate::media::Media;
 use crate::offline::check::{CheckOptions, FaultKind, Obstacle, check};
@@ -224,19 +224,22 @@ fn uncounted_and_unowned_extended_attributes_are_reported() {
 fn overlapping_and_overlong_maps_are_reported() {
     let planter = Planter::new();
     let (id, _) = planter.extent();
-    let references = "is 1, but should be 2";
     planter.put_mapping(planter.file, 1000, 0, Source::Extent { id, offset: 0 });
     planter.expect(&[
         (FaultKind::Map, Some("/d/f"), "overlaps the mapping before it"),
         (FaultKind::Used, Some("/d/f"), "its count of used bytes is 200000, but should be 201000"),
-        (FaultKind::Extent, Some("/d/f"), references),
+        (FaultKind::Extent, Some("/d/f"), "is 1, but should be 2 of sectors 0 to 1, 1 of sectors 2 to 255"),
     ]);
     planter.put(&key::map(FIRST.object(planter.file), 1000), None);
     planter.put_mapping(planter.file, 300_000, 290_000, Source::Extent { id, offset: 131_000 });
     planter.expect(&[
         (FaultKind::Map, Some("/d/f"), "the mapping of bytes 290000 to 299999 reaches beyond byte 200000"),
         (FaultKind::Used, Some("/d/f"), "210000"),
-        (FaultKind::Extent, Some("/d/f"), references),
+        (
+            FaultKind::Extent,
+            Some("/d/f"),
+            "is 1, but should be 1 of sectors 0 to 254, 2 of sectors 255 to 255",
+        ),
         (FaultKind::Extent, Some("/d/f"), "reaches 141000 bytes into extent"),
     ]);
     planter.put(&key::map(FIRST.object(planter.file), 300_000), None);
@@ -277,9 +280,11 @@ fn wrong_byte_counts_are_reported() {
 fn missing_and_misplaced_extents_are_reported() {
     let planter = Planter::new();
     let (id, _) = planter.extent();
-    planter.change_extent(|record| record.references = 4);
+    planter.change_extent(|record| record.references = References::Each(4));
     planter.expect(&[(FaultKind::Extent, Some("/d/f"), "is 4, but should be 1")]);
-    planter.change_extent(|record| (record.references, record.offset) = (1, record.offset + 100_000));
+    planter.change_extent(|record| {
+        (record.references, record.offset) = (References::Each(1), record.offset + 100_000)
+    });
     let found = report(&planter.media);
     assert!(found.faults.iter().any(|fault| fault.what.contains("overlaps another one")), "{found:#?}");
     assert!(found.faults.iter().any(|fault| fault.kind == FaultKind::Data), "{found:#?}");

@@ -11,7 +11,8 @@ use crate::encoding::entry::Entry;
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Key, Table};
 use crate::encoding::record::{
-    ExtentMapping, ExtentRecord, InodeRecord, MapCountRecord, MetaRecord, NameRecord, Source,
+    ExtentMapping, ExtentRecord, InodeRecord, MapCountRecord, MetaRecord, NameRecord, References,
+    SegmentRecord, Source, Span, sectors,
 };
 use crate::journal::{Batch, Ring};
 use crate::media::Media;
@@ -113,6 +114,26 @@ impl Planter {
         let (id, mut record) = self.extent();
         change(&mut record);
         self.put(&key::extent(id), Some(&record.encode()));
+    }
+
+    /// Counts the references of the first extent, and the live bytes of its segment, which has another one.
+    pub fn recount(&self) {
+        let (id, before) = self.extent();
+        let mut references = References::NONE;
+        for (end, piece) in self.pieces() {
+            match piece.source {
+                Source::Extent { id: other, offset } if other == id => {
+                    references.add(Span::of(offset, end - piece.start));
+                }
+                _ => {}
+            }
+        }
+        let references = references.clipped(sectors(before.length));
+        let freed = before.live_bytes(&before.references) - before.live_bytes(&references);
+        let mut segment = SegmentRecord::decode(&self.get(&key::segment(before.segment))).unwrap();
+        segment.live -= u64::from(freed);
+        self.put(&key::segment(before.segment), Some(&segment.encode()));
+        self.change_extent(|extent| extent.references = references);
     }
 
     /// Appends an entry to the journal for the next opening to find.

@@ -10,8 +10,8 @@ use crate::api::trees::TreeState;
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Key, Table};
 use crate::encoding::record::{
-    CookieRecord, ExtentMapping, InodeRecord, MetaRecord, NameRecord, PendingTruncation, SegmentRecord,
-    Source, TreeRecord, UsageRecord, VolumeRecord,
+    CookieRecord, ExtentMapping, InodeRecord, MetaRecord, NameRecord, PendingTruncation, References,
+    SegmentRecord, Source, TreeRecord, UsageRecord, VolumeRecord,
 };
 use crate::media::Media;
 use crate::media::memory::MemoryMedia;
@@ -243,7 +243,7 @@ fn what_belongs_to_no_object_is_freed() {
     planter.put(&key::orphan(FIRST.object(Ino(302))), Some(&[]));
     let (end, piece) = planter.pieces().remove(0);
     planter.put(&key::map(FIRST.object(Ino(303)), end), Some(&piece.encode()));
-    planter.change_extent(|extent| extent.references += 1);
+    planter.change_extent(|extent| extent.references = References::Each(2));
     let repaired = mend_all(&planter);
     assert_eq!(repaired.tally.objects_freed, 3, "{repaired:#?}");
     let mut world = World::open(planter.media);
