@@ -157,7 +157,7 @@ fn a_truncated_file_is_cleared_in_portions_and_reads_correctly() {
 }
 
 /// Changes the index of a closed volume.
-fn change_index(disk: &Arc<MemoryMedia>, change: impl FnOnce(&mut dyn FnMut(&[u8], &[u8]))) {
+pub(super) fn change_index(disk: &Arc<MemoryMedia>, change: impl FnOnce(&mut dyn FnMut(&[u8], &[u8]))) {
     let index = Index::open(disk.index(), 8 << 20).unwrap();
     let update = index.begin().unwrap();
     change(&mut |key, value| update.records().unwrap().put(key, value).unwrap());

@@ -1,11 +1,21 @@
 //! Extents of which mappings name only parts: the cleaner leaves out the rest.
 
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::reaping::change_index;
 use super::world::{OPTIONS, World};
 use crate::api::ids::Ino;
 use crate::api::request::Error;
 use crate::api::results::Stability;
 use crate::api::time::Time;
+use crate::encoding::key::{Key, POOL, Table, table_range};
+use crate::encoding::record::{ExtentRecord, Kept, References};
+use crate::media::Media;
 use crate::media::memory::{MemoryMedia, Random};
+use crate::offline::check::{CheckOptions, check};
+use crate::offline::files as offline;
+use crate::offline::repair::repair;
 use crate::open::CreateOptions;
 use crate::pool::Pool;
 
@@ -128,18 +138,21 @@ fn a_pool_that_is_three_quarters_full_can_be_rewritten_in_any_order() {
     world.check();
 }
 
+/// Returns the rows of extents in the index.
+fn extents(world: &World) -> Vec<(Key, ExtentRecord)> {
+    let (from, to) = table_range(POOL, Table::Extent);
+    let mut rows = Vec::new();
+    let collect = &mut |key: &[u8], value: &[u8]| {
+        rows.push((key.into(), ExtentRecord::decode(value).unwrap()));
+        ControlFlow::Continue(())
+    };
+    world.volume.view().index.scan(&from, &to, collect).unwrap();
+    rows
+}
+
 /// Returns the extents of which only parts are stored.
 fn partly_stored(world: &World) -> usize {
-    use crate::encoding::key::{POOL, Table, table_range};
-    use crate::encoding::record::{ExtentRecord, Kept};
-    let (from, to) = table_range(POOL, Table::Extent);
-    let mut count = 0;
-    let count_parts = &mut |_: &[u8], value: &[u8]| {
-        count += usize::from(ExtentRecord::decode(value).unwrap().kept != Kept::Whole);
-        std::ops::ControlFlow::Continue(())
-    };
-    world.volume.view().index.scan(&from, &to, count_parts).unwrap();
-    count
+    extents(world).iter().filter(|(_, row)| row.kept != Kept::Whole).count()
 }
 
 /// Files, and what they should hold.
@@ -216,6 +229,39 @@ impl Files {
         self.world = World::open(disk, now);
     }
 
+    /// Reads the files without a server, as copies of damaged volumes are made.
+    fn assert_right_offline(&mut self) {
+        self.world.write_back();
+        let files = offline::Files::open(self.world.disk.after_kill()).unwrap();
+        for (ino, expected) in self.inos.iter().zip(&self.expected) {
+            let mut found = vec![0; FILE_BYTES];
+            let read = files.read(*ino, &mut |part| {
+                let offline::Part::Data(at, data) = part else { panic!("{part:?}") };
+                let at = usize::try_from(at).unwrap();
+                found[at..at + data.len()].copy_from_slice(data);
+                ControlFlow::Continue(())
+            });
+            read.unwrap();
+            assert!(found == *expected);
+        }
+    }
+
+    /// Has a repair count the references anew.
+    fn assert_repairable(&mut self) {
+        self.world.checkpoint();
+        let disk = self.world.disk.after_kill();
+        change_index(&disk, |put| {
+            for (key, row) in extents(&self.world) {
+                put(&key, &ExtentRecord { references: References::Each(7), ..row }.encode());
+            }
+        });
+        let media = disk as Arc<dyn Media>;
+        let repaired = repair(&media, &OPTIONS, 100, self.world.now()).unwrap();
+        assert!(repaired.is_replaced && repaired.tally.lost_bytes == 0, "{repaired:#?}");
+        let report = check(&media, &CheckOptions::default()).unwrap();
+        assert!(report.is_clean(), "{:#?}", report.faults);
+    }
+
     fn assert_right(&mut self, context: &str) {
         for (ino, expected) in self.inos.iter().zip(&self.expected) {
             assert!(self.world.read(*ino).unwrap() == *expected, "{context}");
@@ -233,6 +279,7 @@ fn random_changes_of_clones_agree_with_arrays_while_the_cleaner_works() {
             if turn % 50 == 49 {
                 clean_all(&mut files.world);
                 partly = partly.max(partly_stored(&files.world));
+                files.assert_right_offline();
             }
             if turn % 100 == 99 {
                 files.lose_power(&mut random);
@@ -242,6 +289,7 @@ fn random_changes_of_clones_agree_with_arrays_while_the_cleaner_works() {
                 files.world.check();
             }
         }
+        files.assert_repairable();
         for name in ["a", "b", "c"] {
             files.world.remove(Ino::ROOT, name).unwrap();
         }
