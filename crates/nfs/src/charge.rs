@@ -1,5 +1,9 @@
-//! What a call counts towards rate limits. It is determined before the call is executed, from its arguments; what the call
-//! turned out to be ([`crate::summary::CallSummary`]) corrects it afterwards.
+//! What a call counts towards rate limits, and where. It is determined before the call is executed, from its arguments; what
+//! the call turned out to be ([`crate::summary::CallSummary::moved`]) corrects it afterwards.
+//!
+//! A COMPOUND counts in each volume in which it may do something, for what it may do there: else whoever moves a byte in one
+//! volume first could move the rest in another without waiting for that one's limits. Where its handles and names lead is
+//! told in `walk.rs`.
 
 use volume::handle::Handle;
 use volume::ids::VolumeId;
@@ -11,161 +15,224 @@ use wire::xdr::{Decode, Decoder};
 
 use crate::incoming::IncomingRecord;
 
+pub(crate) use walk::Map;
+use walk::Walk;
+
+mod walk;
+
 /// The procedure of each program that does nothing (RFC 5531 section 12.1).
 const NULL: u32 = 0;
 
-/// What a call moves, if it moves file data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// It reads.
-    Read,
-    /// It writes.
-    Write,
+/// What a call, or its part in a volume, does: an operation on metadata if it moves nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// The bytes that READs ask for; none without a READ.
+    pub read: Option<u32>,
+    /// The bytes that WRITEs bring; none without a WRITE. The value of SETXATTR counts too, and of what COPY copies as much as a
+    /// WRITE may have.
+    pub written: Option<u32>,
 }
 
-/// What a call counts towards rate limits: one operation, and the bytes of file data that it asks for.
+impl Work {
+    /// An operation on metadata.
+    pub const METADATA: Work = Work { read: None, written: None };
+
+    /// Returns a READ of this many bytes.
+    #[must_use]
+    pub const fn read(bytes: u32) -> Work {
+        Work { read: Some(bytes), written: None }
+    }
+
+    /// Returns a WRITE of this many bytes.
+    #[must_use]
+    pub const fn write(bytes: u32) -> Work {
+        Work { read: None, written: Some(bytes) }
+    }
+
+    /// Returns all bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u32 {
+        self.read.unwrap_or(0).saturating_add(self.written.unwrap_or(0))
+    }
+
+    fn and(self, other: Work) -> Work {
+        let sum = |one: Option<u32>, other: Option<u32>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.saturating_add(other)),
+            (one, other) => one.or(other),
+        };
+        Work { read: sum(self.read, other.read), written: sum(self.written, other.written) }
+    }
+
+    /// Returns what an operation of a COMPOUND does.
+    fn of(operation: &ArgOp4<'_>) -> Work {
+        match operation {
+            ArgOp4::Read(args) => Work::read(args.count.min(TRANSFER_BYTES_MAX)),
+            ArgOp4::ReadPlus(args) => Work::read(args.count.min(TRANSFER_BYTES_MAX)),
+            ArgOp4::Write(args) => Work::write(length(args.data.len())),
+            ArgOp4::Setxattr(args) => Work::write(length(args.value.0.len())),
+            ArgOp4::Copy(args) => match u32::try_from(args.count) {
+                Ok(count) if count > 0 => Work::write(count.min(TRANSFER_BYTES_MAX)),
+                // Without a count, it is the rest of the source, however long that is.
+                _ => Work::write(TRANSFER_BYTES_MAX),
+            },
+            _ => Work::METADATA,
+        }
+    }
+}
+
+/// What a call does in a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The volume.
+    pub volume: VolumeId,
+    /// What the call does there.
+    pub work: Work,
+}
+
+/// What a call counts towards rate limits: operations, and the bytes of data that it asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// The volume, if a handle says which it is.
-    pub volume: Option<VolumeId>,
-    /// Whether the call may leave the volume of that handle before it moves data, by a LOOKUP of a COMPOUND for example.
-    pub may_leave: bool,
-    /// What it moves; none for an operation on metadata.
-    pub direction: Option<Direction>,
-    /// Bytes of file data.
-    pub bytes: u32,
+    /// What it does in all.
+    pub work: Work,
     /// Whether it must not be held: it ends what a client holds, renews its lease, or makes its data durable.
     pub is_urgent: bool,
+    first: Option<Place>,
+    /// Other volumes than the first. Of ordinary clients, no call is about several.
+    others: Vec<Place>,
 }
 
 impl Charge {
-    /// An operation on metadata of no volume.
-    const METADATA: Charge =
-        Charge { volume: None, may_leave: false, direction: None, bytes: 0, is_urgent: false };
+    /// Returns what counts for a call that does everything in one volume, or in none.
+    #[must_use]
+    pub fn of_one(volume: Option<VolumeId>, work: Work) -> Charge {
+        let first = volume.map(|volume| Place { volume, work });
+        Charge { work, is_urgent: false, first, others: Vec::new() }
+    }
 
-    const URGENT: Charge = Charge { is_urgent: true, ..Charge::METADATA };
+    /// Returns what counts for a call that does this in all, and the parts of it in these volumes. If it is not known where it does
+    /// a part, that is in several.
+    #[must_use]
+    pub fn of_several(work: Work, mut places: Vec<Place>) -> Charge {
+        places.sort_by_key(|place| std::cmp::Reverse(place.work.bytes()));
+        let mut places = places.into_iter();
+        Charge { work, is_urgent: false, first: places.next(), others: places.collect() }
+    }
+
+    /// Returns the same for a call that must not be held.
+    #[must_use]
+    pub fn urgent(self) -> Charge {
+        Charge { is_urgent: true, ..self }
+    }
+
+    /// Returns what it does by volume, where it does most first.
+    pub fn places(&self) -> impl Iterator<Item = &Place> {
+        self.first.iter().chain(&self.others)
+    }
 
     /// Determines what a record counts; none if it is no call, or one that does nothing. What does not decode counts as an
     /// operation on metadata.
     #[must_use]
-    pub(crate) fn of(record: &IncomingRecord<'_>) -> Option<Charge> {
+    pub(crate) fn of(record: &IncomingRecord<'_>, map: &Map<'_>) -> Option<Charge> {
         let (header, arguments) = record.call().ok()?;
         match (header.program, header.version) {
-            (nfs3::PROGRAM, nfs3::VERSION) => Charge::of_nfs3(header.procedure, arguments),
+            (nfs3::PROGRAM, nfs3::VERSION) => Charge::of_nfs3(header.procedure, arguments, map),
             (nfs4::PROGRAM, nfs4::VERSION) => match header.procedure {
                 NULL => None,
-                _ => Some(Charge::of_compound(arguments).unwrap_or(Charge::METADATA)),
+                _ => Some(Charge::of_compound(arguments, map).unwrap_or_else(Charge::unknown)),
             },
             // MOUNT, NLM and the like are few, and their states have limits of their own.
-            _ => Some(Charge::URGENT),
+            _ => Some(Charge::unknown().urgent()),
         }
     }
 
-    fn of_nfs3(procedure: u32, arguments: &Decoder<'_>) -> Option<Charge> {
+    /// An operation on metadata of no volume.
+    fn unknown() -> Charge {
+        Charge::of_one(None, Work::METADATA)
+    }
+
+    fn of_nfs3(procedure: u32, arguments: &Decoder<'_>, map: &Map<'_>) -> Option<Charge> {
         let procedure = Procedure::from_code(procedure)?;
         if procedure == Procedure::Null {
             return None;
         }
         let mut input = arguments.clone();
-        let moved = match procedure {
+        let work = match procedure {
             Procedure::Read => ReadArgs::decode(&mut input.clone())
-                .ok()
-                .map(|read| (Direction::Read, read.count.min(TRANSFER_BYTES_MAX))),
+                .map_or(Work::METADATA, |read| Work::read(read.count.min(TRANSFER_BYTES_MAX))),
             Procedure::Write => WriteArgs::decode(&mut input.clone())
-                .ok()
-                .map(|write| (Direction::Write, length(write.data.len()))),
-            _ => None,
+                .map_or(Work::METADATA, |write| Work::write(length(write.data.len()))),
+            _ => Work::METADATA,
         };
         // The arguments of each procedure begin with a handle.
         let handle = FileHandle3::decode(&mut input).ok();
         let volume = handle.and_then(|handle| Handle::parse(handle.as_bytes())).map(|handle| handle.volume);
-        let (direction, bytes) = moved.unzip();
-        Some(Charge {
-            volume,
-            may_leave: false,
-            direction,
-            bytes: bytes.unwrap_or(0),
-            is_urgent: procedure == Procedure::Commit,
-        })
+        let charge = Charge::of_one(volume.filter(|id| map.admits(*id)), work);
+        Some(if procedure == Procedure::Commit { charge.urgent() } else { charge })
     }
 
-    /// Walks the operations once. A COMPOUND that moves data both ways counts as what it moves more of.
-    fn of_compound(arguments: &Decoder<'_>) -> Option<Charge> {
+    /// Walks the operations once.
+    fn of_compound(arguments: &Decoder<'_>, map: &Map<'_>) -> Option<Charge> {
         let mut reader = CompoundReader::new(arguments.clone()).ok()?;
-        let (mut current, mut saved) = (Place::default(), Place::default());
+        let mut walk = Walk::new(map);
         let mut found = Found::default();
         while let Some(Ok(number)) = reader.next_number() {
             let Ok(operation) = reader.arguments_of(number) else { break };
-            found.note(&operation, current);
-            match operation {
-                ArgOp4::Putfh(args) => {
-                    let volume = Handle::parse(args.object.as_bytes()).map(|handle| handle.volume);
-                    current = Place { volume, is_left: false };
-                }
-                ArgOp4::Putrootfh | ArgOp4::Putpubfh => current = Place { volume: None, is_left: true },
-                ArgOp4::Lookup(_) | ArgOp4::Lookupp => current.is_left = true,
-                ArgOp4::Savefh => saved = current,
-                ArgOp4::Restorefh => current = saved,
-                _ => {}
-            }
+            found.note(&operation, walk.volumes());
+            walk.step(&operation);
         }
-        Some(found.charge(current))
+        Some(found.charge(walk.volumes()))
     }
-}
-
-/// Where a COMPOUND is.
-#[derive(Clone, Copy, Default)]
-struct Place {
-    /// The volume of the handle that was current last.
-    volume: Option<VolumeId>,
-    /// Whether it may have been left since.
-    is_left: bool,
 }
 
 /// What a COMPOUND has been found to do.
 #[derive(Default)]
 struct Found {
-    /// Where data is moved first.
-    moved_at: Option<Place>,
-    /// Where the first other operation is done.
-    begun_at: Option<Place>,
-    read: u64,
-    written: u64,
-    has_urgent: bool,
-    has_neutral: bool,
-    has_other: bool,
+    work: Work,
+    places: Vec<Place>,
+    /// Operations by what they are; SEQUENCE is none of them.
+    urgent: usize,
+    getattrs: usize,
+    moving: usize,
+    others: usize,
 }
 
 impl Found {
-    fn note(&mut self, operation: &ArgOp4<'_>, current: Place) {
-        match operation {
-            ArgOp4::Read(args) => self.read += u64::from(args.count.min(TRANSFER_BYTES_MAX)),
-            ArgOp4::ReadPlus(args) => self.read += u64::from(args.count.min(TRANSFER_BYTES_MAX)),
-            ArgOp4::Write(args) => self.written += args.data.len() as u64,
-            other if is_urgent(other.num()) => self.has_urgent = true,
-            ArgOp4::Sequence(_) => return,
-            other if is_neutral(other.num()) => {
-                self.has_neutral = true;
+    /// Notes an operation that is done in one of these volumes.
+    fn note(&mut self, operation: &ArgOp4<'_>, volumes: impl Iterator<Item = VolumeId>) {
+        let number = operation.num();
+        match number {
+            OpNum4::Sequence => return,
+            number if is_urgent(number) => self.urgent += 1,
+            OpNum4::Getattr => self.getattrs += 1,
+            number if only_names(number) => {
+                self.moving += 1;
                 return;
             }
-            _ => self.has_other = true,
+            _ => self.others += 1,
         }
-        let moves = matches!(operation, ArgOp4::Read(_) | ArgOp4::ReadPlus(_) | ArgOp4::Write(_));
-        let place = if moves { &mut self.moved_at } else { &mut self.begun_at };
-        place.get_or_insert(current);
+        let work = Work::of(operation);
+        self.work = self.work.and(work);
+        for volume in volumes {
+            self.note_at(Place { volume, work });
+        }
     }
 
-    fn charge(self, last: Place) -> Charge {
-        let moves_data = self.moved_at.is_some();
-        let place = self.moved_at.or(self.begun_at).unwrap_or(last);
-        let direction = if self.read >= self.written { Direction::Read } else { Direction::Write };
-        Charge {
-            volume: place.volume,
-            may_leave: place.is_left,
-            direction: moves_data.then_some(direction),
-            bytes: u32::try_from(self.read + self.written).unwrap_or(u32::MAX),
-            is_urgent: !moves_data && !self.has_other && (self.has_urgent || !self.has_neutral),
+    fn note_at(&mut self, place: Place) {
+        match self.places.iter_mut().find(|known| known.volume == place.volume) {
+            Some(known) => known.work = known.work.and(place.work),
+            None => self.places.push(place),
         }
+    }
+
+    /// Returns what it counts. If it only named objects, it was about the `last` ones.
+    fn charge(mut self, last: impl Iterator<Item = VolumeId>) -> Charge {
+        if self.places.is_empty() && self.moving > 0 {
+            last.for_each(|volume| self.note_at(Place { volume, work: Work::METADATA }));
+        }
+        // A GETATTR may accompany each; more of them would pass along.
+        let is_urgent =
+            self.others == 0 && self.getattrs <= self.urgent && (self.urgent > 0 || self.moving == 0);
+        Charge { is_urgent, ..Charge::of_several(self.work, self.places) }
     }
 }
 
@@ -189,23 +256,17 @@ fn is_urgent(operation: OpNum4) -> bool {
             | OpNum4::CreateSession
             | OpNum4::DestroySession
             | OpNum4::FreeStateid
-            | OpNum4::TestStateid
             | OpNum4::DestroyClientId
             | OpNum4::ReclaimComplete
             | OpNum4::OffloadCancel
     )
 }
 
-/// Operations that accompany others. Alone, they are an operation on metadata.
-fn is_neutral(operation: OpNum4) -> bool {
+/// Operations that only make an object the one that others are about. Alone, they are an operation on metadata.
+fn only_names(operation: OpNum4) -> bool {
     matches!(
         operation,
-        OpNum4::Putfh
-            | OpNum4::Putrootfh
-            | OpNum4::Putpubfh
-            | OpNum4::Savefh
-            | OpNum4::Restorefh
-            | OpNum4::Getattr
+        OpNum4::Putfh | OpNum4::Putrootfh | OpNum4::Putpubfh | OpNum4::Savefh | OpNum4::Restorefh
     )
 }
 

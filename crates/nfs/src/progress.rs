@@ -7,7 +7,7 @@ use wire::nfs4::{NfsStat4, OpNum4, Stateid4};
 use wire::xdr::{Encode, Encoder};
 
 use crate::state::SlotGuard;
-use crate::summary::{Evaluated, Transferred};
+use crate::summary::{Evaluated, Moved};
 
 /// A COMPOUND that stopped before its end, to be continued. Dropping it ends the COMPOUND: the results so far are final, and
 /// a retransmission finds NFS4ERR_DELAY for the operation that stopped it, or NFS4ERR_RETRY_UNCACHED_REP if the reply is
@@ -75,7 +75,7 @@ pub(crate) struct Suspended {
     pub(crate) waits: Vec<(VolumeId, Durability)>,
     pub(crate) changed: bool,
     pub(crate) evaluated: Evaluated,
-    pub(crate) transferred: Transferred,
+    pub(crate) moved: Moved,
     pub(crate) tail: Vec<Slice>,
 }
 

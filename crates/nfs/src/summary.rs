@@ -6,9 +6,12 @@ use volume::ids::{Ino, VolumeId};
 use wire::limits::COMPOUND_OPS_MAX;
 use wire::nfs4::{NfsStat4, OpNum4};
 
+mod moved;
 mod operation;
 mod status;
 
+pub(crate) use moved::Moved;
+pub use moved::{MovedIn, Transferred};
 pub use operation::{Class, OperationId, Protocol};
 pub(crate) use operation::{MOUNT, NFS3, NFS4, NLM, NSM, PORTMAP, RQUOTA};
 pub use status::Status;
@@ -25,7 +28,7 @@ pub struct CallSummary {
     pub main: OperationId,
     /// The status of the whole reply, which is that of the last operation.
     pub status: Status,
-    /// File data that was moved.
+    /// File data that READs and WRITEs moved.
     pub transferred: Transferred,
     operations: OperationList,
 }
@@ -58,6 +61,14 @@ impl CallSummary {
         CallSummary { volume, ino, main, status, transferred, operations: evaluated.operations }
     }
 
+    /// Returns what it moved where, as rate limits count it: file data, and what else [`crate::charge::Charge`] counts.
+    pub fn moved(&self) -> impl Iterator<Item = MovedIn> {
+        let apart = self.operations.moved();
+        let alone = self.volume.filter(|_| apart.is_empty());
+        let alone = alone.map(|volume| MovedIn { volume, bytes: self.transferred });
+        alone.into_iter().chain(apart.iter().copied())
+    }
+
     /// Passes each operation and its status to `count`: those of a COMPOUND in their order, or else the procedure. All operations
     /// of a COMPOUND but the last succeeded.
     #[inline]
@@ -68,35 +79,6 @@ impl CallSummary {
         let last = usize::from(self.operations.count) - 1;
         for (index, operation) in self.operations.iter().enumerate() {
             count(operation, if index == last { self.status } else { Status::OK });
-        }
-    }
-}
-
-/// File data that the operations of a call moved, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Transferred {
-    /// Bytes that READ and READ_PLUS returned.
-    pub read: u32,
-    /// Bytes that WRITE wrote.
-    pub written: u32,
-}
-
-impl Transferred {
-    /// Returns bytes that were read.
-    pub(crate) fn read(bytes: usize) -> Transferred {
-        Transferred { read: u32::try_from(bytes).unwrap_or(u32::MAX), written: 0 }
-    }
-
-    /// Returns bytes that were written.
-    pub(crate) fn written(bytes: u32) -> Transferred {
-        Transferred { read: 0, written: bytes }
-    }
-
-    /// Returns the sum.
-    pub(crate) fn and(self, other: Transferred) -> Transferred {
-        Transferred {
-            read: self.read.saturating_add(other.read),
-            written: self.written.saturating_add(other.written),
         }
     }
 }
@@ -127,6 +109,15 @@ impl Evaluated {
     /// Notes an operation that began and was evaluated.
     pub(crate) fn note(&mut self, operation: OpNum4) {
         self.operations.push(OperationId::of_nfs4(operation));
+    }
+
+    /// Notes what was moved in a volume, if it does not follow from the volume of the call and what READs and WRITEs moved.
+    fn note_moved(&mut self, moved: MovedIn) {
+        let list = &mut self.operations.more().moved;
+        match list.iter_mut().find(|known| known.volume == moved.volume) {
+            Some(known) => known.bytes = known.bytes.and(moved.bytes),
+            None => list.push(moved),
+        }
     }
 
     /// Returns the object that the COMPOUND was about, if it is in the volume of its filehandles.
@@ -184,12 +175,21 @@ const MORE: usize = COMPOUND_OPS_MAX as usize - FIRST;
 
 const _: () = assert!(COMPOUND_OPS_MAX <= u8::MAX as u32);
 
+/// What few COMPOUNDs have.
+#[derive(Clone)]
+struct More {
+    /// Operations after the first ones.
+    operations: [OperationId; MORE],
+    /// What was moved by volume, if it was not all moved by READs and WRITEs in the volume of the call.
+    moved: Vec<MovedIn>,
+}
+
 /// Operations in their order.
 #[derive(Clone, Default)]
 struct OperationList {
     count: u8,
     first: [OperationId; FIRST],
-    more: Option<Box<[OperationId; MORE]>>,
+    more: Option<Box<More>>,
 }
 
 impl OperationList {
@@ -208,12 +208,21 @@ impl OperationList {
 
     #[cold]
     fn place_among_more(&mut self, index: usize) -> Option<&mut OperationId> {
-        let more = self.more.get_or_insert_with(|| Box::new([OperationId::default(); MORE]));
-        more.get_mut(index - FIRST)
+        self.more().operations.get_mut(index - FIRST)
+    }
+
+    fn more(&mut self) -> &mut More {
+        self.more.get_or_insert_with(|| {
+            Box::new(More { operations: [OperationId::default(); MORE], moved: Vec::new() })
+        })
+    }
+
+    fn moved(&self) -> &[MovedIn] {
+        self.more.as_ref().map_or(&[], |more| &more.moved)
     }
 
     fn iter(&self) -> impl Iterator<Item = OperationId> {
-        let more = self.more.iter().flat_map(|more| more.iter());
+        let more = self.more.iter().flat_map(|more| more.operations.iter());
         self.first.iter().chain(more).copied().take(usize::from(self.count))
     }
 }

@@ -22,7 +22,7 @@ use crate::flow::{Flow, FlowKey, Held, Place};
 use crate::gate::{DEBT_MAX, Terms, Ticks};
 use crate::limiter::{GateId, Limiter, Passage, byte_passages, passages};
 use crate::limits::{Dimension, Limits};
-use crate::queue::{Queue, Room};
+use crate::queue::{OWED_MAX, Queue, Room};
 use crate::time::Time;
 
 /// Calls that one step releases at most, to bound the time for which the lock is held.
@@ -40,6 +40,15 @@ const MOVE_DELAY: Duration = Duration::from_micros(50);
 /// For how long a queue remembers what clients were served after it is empty. Clients with few calls leave it empty while
 /// they receive replies, and keep their shares.
 const LINGER: Duration = Duration::from_millis(100);
+
+/// Whether a call may be refused a place in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// If too much of its client waits there.
+    WithoutRoom,
+    /// Never: it has passed other limiters.
+    Never,
+}
 
 /// A gate that refused a call.
 struct Refused {
@@ -80,15 +89,16 @@ impl Backlog {
     }
 
     /// Admits a call, or lets it wait.
-    pub(crate) fn admit(&mut self, now: Time, call: &Call<'_>) -> Verdict {
+    pub(crate) fn admit(&mut self, now: Time, call: &Call<'_>, refusal: Refusal) -> Verdict {
         let key = FlowKey::of(call);
         let held = Held { token: call.token, bytes: call.cost.bytes, since: now };
         let Some(mut flow) = self.flows.remove(&key) else {
-            return self.admit_first(now, Flow::new(key, call.limiters, held), call);
+            return self.admit_first(now, Flow::new(key, call.limiters, held), call, refusal);
         };
         let queue = self.queues.get_mut(&flow.gate).expect("a flow waits in a queue");
         let units = u64::from(call.cost.units(queue.dimension));
-        let is_full = queue.refuses(key.client, units, call.token.event_loop);
+        let is_full =
+            refusal == Refusal::WithoutRoom && queue.refuses(key.client, units, call.token.event_loop);
         if !is_full {
             queue.hold(key.client, units, 1);
             flow.push(held);
@@ -99,10 +109,11 @@ impl Backlog {
     }
 
     /// Admits the only call of a flow, or lets it wait.
-    fn admit_first(&mut self, now: Time, mut flow: Flow, call: &Call<'_>) -> Verdict {
+    fn admit_first(&mut self, now: Time, mut flow: Flow, call: &Call<'_>, refusal: Refusal) -> Verdict {
         let Err(refused) = self.run(now, &mut flow, None) else { return Verdict::Admitted };
         let queue = self.queue(now, &refused);
-        if queue.refuses(flow.key.client, u64::from(refused.units), call.token.event_loop) {
+        let (client, units) = (flow.key.client, u64::from(refused.units));
+        if refusal == Refusal::WithoutRoom && queue.refuses(client, units, call.token.event_loop) {
             return Verdict::Full;
         }
         self.calls.insert(call.token, flow.key);
@@ -121,6 +132,18 @@ impl Backlog {
             };
             let units = queue.take_debt(call.client, passage.units);
             queue.excuse(gate.charge_debt(now, gate.ticks(units), DEBT_MAX));
+        }
+    }
+
+    /// Charges bytes that were moved without waiting. They delay all others that wait, but no more of them pass than before: whoever
+    /// owes waits with its next call, and has its turn after the others.
+    pub(crate) fn owe(&mut self, now: Time, call: &Call<'_>) {
+        for passage in byte_passages(call.limiters, call.cost) {
+            let gate = passage.gate();
+            gate.charge_debt(now, gate.ticks(u64::from(passage.units)), OWED_MAX);
+            if let Some(queue) = self.queues.get_mut(&passage.id()) {
+                queue.take_owed(call.client, passage.units);
+            }
         }
     }
 

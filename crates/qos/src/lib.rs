@@ -13,7 +13,10 @@
 //! - While calls wait at a gate, it lets through what its rate allows, though each release is up to half a burst late.
 //! - Clients that have calls waiting get equal shares at each gate, in its own units, of what they ask for.
 //! - Nothing waits for ever: a client with a call at a gate has its turn after each other client had one. At most [`HELD_MAX`] of
-//!   calls waits at a gate, more only if the limit was lowered since, or clients came for whom others had left no room.
+//!   calls waits at a gate, more only if the limit was lowered since, clients came for whom others had left no room, or calls came
+//!   that had passed other limiters ([`Scheduler::go_on`]).
+//! - Bytes that were moved before they were charged are owed ([`Scheduler::owe`]): nothing passes until they are paid, for at
+//!   most [`OWED_MAX`].
 //! - A call waits in one queue at a time, with nothing charged and no lock held.
 //! - Calls that are never held are charged, up to 100 ms beyond the burst, and count in their client's share. Limits cannot bound
 //!   them. They delay their client's other calls by a second at the rate for each other client, also after a change of the rate.
@@ -78,6 +81,6 @@ pub use limits::{
     BURST_DEFAULT, BURST_MAX, BURST_MIN, BYTES_PER_S_MIN, Dimension, Limits, LimitsError, OPS_PER_S_MIN,
     RATE_MAX,
 };
-pub use queue::HELD_MAX;
+pub use queue::{HELD_MAX, OWED_MAX};
 pub use scheduler::Scheduler;
 pub use time::Time;

@@ -20,6 +20,12 @@ use crate::time::Time;
 /// neither wait until it sends its calls again, nor find the queue full of other clients' calls.
 pub const HELD_MAX: Duration = Duration::from_secs(4);
 
+/// For how long a limiter lets nothing pass because of bytes that were moved before they were charged. A call that is held
+/// this long after those before it is answered well before clients take a server for gone, and before leases end. More
+/// than this is moved at once only by a COPY of a large file, or by calls that the server could not foresee; the rest is not
+/// owed.
+pub const OWED_MAX: Duration = HELD_MAX;
+
 /// How far its calls that are never held may put a client's other calls behind those of others, as time at the rate. This is at
 /// least what the largest call takes at the lowest rate, which is how far a call that waited may put its client behind.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
@@ -149,6 +155,15 @@ impl Queue {
         let finish = tag.saturating_add(u64::from(units)).min(most);
         self.accounts.entry(client).or_default().finish = finish;
         finish - tag
+    }
+
+    /// Advances a client's finish tag for bytes that it moved without waiting for its turn.
+    pub(crate) fn take_owed(&mut self, client: ClientId, units: u32) {
+        let most = self.virtual_time.saturating_add(self.gate().units(OWED_MAX));
+        let tag = self.next_tag(client);
+        let finish = tag.saturating_add(u64::from(units)).min(most.max(tag));
+        self.accounts.entry(client).or_default().finish = finish;
+        self.is_overdrawn = true;
     }
 
     /// Lowers finish tags to those of these clients, or to that of all others.

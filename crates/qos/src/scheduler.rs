@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::backlog::Backlog;
+use crate::backlog::{Backlog, Refusal};
 use crate::call::{Call, Counters, LIMITERS_MAX, Released, Token, Verdict};
 use crate::charges::Charges;
 use crate::fault::{Fault, is_planted};
 use crate::gate::{Terms, Ticks};
 use crate::limiter::{Limiter, LimiterId, byte_passages, passages};
 use crate::limits::Limits;
+use crate::queue::OWED_MAX;
 use crate::time::Time;
 #[cfg(test)]
 use crate::{call::ClientId, limiter::GateId};
@@ -55,6 +56,19 @@ impl Scheduler {
     /// # Panics
     /// More than [`LIMITERS_MAX`] limiters apply.
     pub fn admit(&self, now: Time, call: &Call<'_>) -> Verdict {
+        self.admit_if(now, call, Refusal::WithoutRoom)
+    }
+
+    /// Admits a call that has passed other limiters already, or lets it wait, however much of its client waits: never
+    /// [`Verdict::Full`].
+    ///
+    /// # Panics
+    /// More than [`LIMITERS_MAX`] limiters apply.
+    pub fn go_on(&self, now: Time, call: &Call<'_>) -> Verdict {
+        self.admit_if(now, call, Refusal::Never)
+    }
+
+    fn admit_if(&self, now: Time, call: &Call<'_>, refusal: Refusal) -> Verdict {
         assert!(call.limiters.len() <= LIMITERS_MAX, "{} limiters apply to a call", call.limiters.len());
         if !call.limiters.iter().any(|limiter| limiter.is_limited()) {
             return Verdict::Admitted;
@@ -67,7 +81,7 @@ impl Scheduler {
             return Verdict::Admitted;
         }
         let mut backlog = self.lock();
-        let verdict = backlog.admit(now, call);
+        let verdict = backlog.admit(now, call, refusal);
         self.publish(&backlog);
         verdict
     }
@@ -85,6 +99,20 @@ impl Scheduler {
         for passage in byte_passages(call.limiters, call.cost) {
             let gate = passage.gate();
             gate.refund(gate.ticks(u64::from(passage.units)));
+        }
+    }
+
+    /// Charges bytes that a call has moved without having waited for them: `call` with these bytes as its cost. No burst bounds
+    /// what is owed. Later calls wait until it is paid, for [`OWED_MAX`] at most.
+    pub fn owe(&self, now: Time, call: &Call<'_>) {
+        if byte_passages(call.limiters, call.cost).any(|passage| passage.gate().is_busy()) {
+            let mut backlog = self.lock();
+            backlog.owe(now, call);
+            return self.publish(&backlog);
+        }
+        for passage in byte_passages(call.limiters, call.cost) {
+            let gate = passage.gate();
+            gate.charge_debt(now, gate.ticks(u64::from(passage.units)), OWED_MAX);
         }
     }
 

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use nfs::charge::{Charge, Direction};
+use nfs::charge::Charge;
 use nfs::summary::CallSummary;
 use parking_lot::Mutex;
 use qos::tiers::Tiers;
-use qos::{Call, Class, ClientId, Cost, Counters, Limiter, Limits, Released, Scheduler, Token, Verdict};
+use qos::{Counters, Limiter, Limits, Released, Scheduler, Token, Verdict};
 use volume::ids::VolumeId;
 use volume::time::Time;
 
@@ -28,12 +28,14 @@ use limiters::{Limiters, OfClient, VolumeSize};
 use setting::{Setting, SettingChange};
 
 pub(crate) mod catalogue;
+mod charged;
 pub(crate) mod limiters;
 pub mod setting;
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub use catalogue::Kind;
+pub(crate) use charged::Charged;
 
 /// The limits of a server, and the calls that wait for them.
 pub(crate) struct Rates {
@@ -66,28 +68,6 @@ pub(crate) struct Asker<'l> {
     pub(crate) origin: IpAddr,
     /// The limiter of the client, if it has limits.
     pub(crate) limiter: Option<&'l Arc<Limiter>>,
-    /// The volume of the last call of its connection. It stands in for that of a call whose arguments do not show its volume.
-    pub(crate) last_volume: Option<VolumeId>,
-}
-
-/// A call, as limiters see it.
-#[derive(Clone, Debug)]
-pub(crate) struct Charged {
-    limiters: Vec<Arc<Limiter>>,
-    client: ClientId,
-    cost: Cost,
-    volume: Option<VolumeId>,
-}
-
-impl Charged {
-    /// Returns whose call it is.
-    pub(crate) fn client(&self) -> ClientId {
-        self.client
-    }
-
-    fn call(&self, cost: Cost, token: Token) -> Call<'_> {
-        Call { limiters: &self.limiters, client: self.client, cost, token }
-    }
 }
 
 /// What is shown of a limiter.
@@ -155,42 +135,29 @@ impl Rates {
 
     /// Returns what a call passes; none if it passes no limit.
     pub(crate) fn charged(&self, charge: &Charge, asker: &Asker<'_>) -> Option<Charged> {
-        let last = if charge.may_leave { asker.last_volume } else { None };
-        let volume = last.or(charge.volume);
-        let limiters = self.limiters.of_call(asker.target, volume, asker.limiter);
-        let (class, bytes) = match charge.direction {
-            Some(Direction::Read) => (Class::Read, charge.bytes),
-            Some(Direction::Write) => (Class::Write, charge.bytes),
-            None => (Class::Metadata, 0),
-        };
-        let cost = Cost { class, bytes, is_debt_only: charge.is_urgent };
-        (!limiters.is_empty()).then(|| Charged { limiters, client: client_id(asker.origin), cost, volume })
+        Charged::new(&self.limiters, charge, asker)
     }
 
-    /// Admits a call, or has it wait under this token.
-    pub(crate) fn admit(&self, charged: &Charged, token: Token) -> Verdict {
-        self.scheduler.admit(self.now(), &charged.call(charged.cost, token))
+    /// Admits a call, or has it wait under this token. It may wait several times: whenever it is released, it goes on.
+    pub(crate) fn admit(&self, charged: &mut Charged, token: Token) -> Verdict {
+        charged.pass(&self.scheduler, self.now(), token)
     }
 
-    /// Corrects what was charged by what the call did: bytes that it did not move are given back, and what it did to another
-    /// volume than was known is owed there.
+    /// Has a call that was released go on to the limits that it has not passed yet. It is never refused there.
+    pub(crate) fn go_on(&self, charged: &mut Charged, token: Token) -> Verdict {
+        charged.note_passed();
+        charged.pass(&self.scheduler, self.now(), token)
+    }
+
+    /// Corrects what was charged by what the call did: bytes that it did not move are given back, and those that it moved without
+    /// waiting for them are owed.
     pub(crate) fn settle(&self, charged: &Charged, summary: &CallSummary) {
-        let moved = match charged.cost.class {
-            Class::Read => summary.transferred.read,
-            Class::Write => summary.transferred.written,
-            Class::Metadata => 0,
-        };
-        let left = charged.cost.bytes.saturating_sub(moved);
-        if left > 0 {
-            let cost = Cost { bytes: left, ..charged.cost };
-            self.scheduler.refund(self.now(), &charged.call(cost, NO_TOKEN));
-        }
-        if summary.volume.is_some() && summary.volume != charged.volume {
-            let limiters = self.limiters.of_volume(summary.volume);
-            let cost = Cost { bytes: moved, ..charged.cost }.debt_only();
-            let owed = Call { limiters: &limiters, client: charged.client, cost, token: NO_TOKEN };
-            let _always_admitted = self.scheduler.admit(self.now(), &owed);
-        }
+        charged.settle(&self.scheduler, self.now(), &self.limiters, summary);
+    }
+
+    /// Gives back the bytes of a call that will not be executed.
+    pub(crate) fn give_back(&self, charged: &Charged) {
+        charged.give_back(&self.scheduler, self.now());
     }
 
     /// Returns when a call may be released.
@@ -383,16 +350,4 @@ impl Settings {
         qos::tiers::check_shares(&of_pool, &of_volumes)
             .map_err(|error| Error::usage(format!("the limits of pool {pool:?} do not suffice: {error}")))
     }
-}
-
-/// For calls that cannot wait.
-const NO_TOKEN: Token = Token { event_loop: qos::LoopId(u16::MAX), call: u64::MAX };
-
-/// Returns what limiters tell a client by. No two origins have the same: the upper half of an IPv6 address is that of a network,
-/// and networks of zero have no hosts.
-fn client_id(origin: IpAddr) -> ClientId {
-    ClientId(match origin {
-        IpAddr::V4(address) => address.to_bits().into(),
-        IpAddr::V6(address) => u64::try_from(address.to_bits() >> 64).unwrap_or(u64::MAX),
-    })
 }

@@ -1,5 +1,6 @@
 use volume::handle::HANDLE_BYTES;
 use volume::ids::{Ino, SnapshotId};
+use wire::array::Array;
 use wire::nfs3::StableHow;
 use wire::nfs4::compound::CompoundArgsEncoder;
 use wire::nfs4::{
@@ -10,8 +11,12 @@ use wire::rpc::{CallHeader, Credential, OpaqueAuth};
 use wire::xdr::{Encode, Encoder};
 
 use super::*;
+use crate::exports::pseudo::Pseudo;
+use crate::exports::{Export, Exports};
 
 const VOLUME: VolumeId = VolumeId(7);
+const OTHER: VolumeId = VolumeId(8);
+const CLOSED: VolumeId = VolumeId(9);
 
 fn call(program: u32, version: u32, procedure: u32, arguments: impl FnOnce(&mut Encoder<'_>)) -> Vec<u8> {
     let mut record = Vec::new();
@@ -29,12 +34,28 @@ fn call(program: u32, version: u32, procedure: u32, arguments: impl FnOnce(&mut 
     record
 }
 
+/// Volumes whose exports admit the caller: one at `/data/here`, and one beneath it, at `/data/here/there`.
 fn charge(record: &[u8]) -> Option<Charge> {
-    Charge::of(&IncomingRecord::decode(record))
+    let near = "10.0.0.0/8".parse().unwrap();
+    let exports = Exports::new(vec![
+        Export::new("/data/here", VOLUME),
+        Export::new("/data/here/there", OTHER),
+        Export { clients: vec![near], ..Export::new("/data/closed", CLOSED) },
+    ]);
+    let exports = exports.unwrap();
+    let map =
+        Map { exports: &exports, pseudo: &Pseudo::new(&exports), peer: "192.0.2.1:900".parse().unwrap() };
+    Charge::of(&IncomingRecord::decode(record), &map)
 }
 
+/// Returns the places with their work.
+fn places(charge: &Charge) -> Vec<(VolumeId, Work)> {
+    charge.places().map(|place| (place.volume, place.work)).collect()
+}
+
+/// Returns the handle of an object that is not the root.
 fn handle(volume: VolumeId) -> [u8; HANDLE_BYTES] {
-    Handle::new(volume, Ino(1), SnapshotId::LIVE, &[0; 16]).to_bytes()
+    Handle::new(volume, Ino(5), SnapshotId::LIVE, &[0; 16]).to_bytes()
 }
 
 fn compound(operations: &[ArgOp4<'_>]) -> Charge {
@@ -64,6 +85,19 @@ fn read(count: u32) -> ArgOp4<'static> {
     ArgOp4::Read(nfs4::ReadArgs { stateid: Stateid4::ANONYMOUS, offset: 0, count })
 }
 
+fn lookup(name: &[u8]) -> ArgOp4<'_> {
+    ArgOp4::Lookup(LookupArgs { objname: Component4(name) })
+}
+
+fn write(data: &[u8]) -> ArgOp4<'_> {
+    let (stateid, stable) = (Stateid4::ANONYMOUS, nfs4::StableHow4::Unstable);
+    ArgOp4::Write(nfs4::WriteArgs { stateid, offset: 0, stable, data: data.into() })
+}
+
+fn getattr() -> ArgOp4<'static> {
+    ArgOp4::Getattr(GetattrArgs { attr_request: AttrMask::EMPTY })
+}
+
 #[test]
 fn procedures_of_nfs3_count_their_bytes() {
     let bytes = handle(VOLUME);
@@ -71,42 +105,100 @@ fn procedures_of_nfs3_count_their_bytes() {
     let of = |procedure: Procedure, arguments: &dyn Fn(&mut Encoder<'_>)| {
         charge(&call(nfs3::PROGRAM, nfs3::VERSION, procedure as u32, arguments))
     };
-    let here = Charge { volume: Some(VOLUME), ..Charge::METADATA };
+    let here = |work| Some(Charge::of_one(Some(VOLUME), work));
     let read = of(Procedure::Read, &|out| ReadArgs { file, offset: 0, count: u32::MAX }.encode(out));
-    assert_eq!(read, Some(Charge { direction: Some(Direction::Read), bytes: 1 << 20, ..here }));
+    assert_eq!(read, here(Work::read(1 << 20)));
     let write = of(Procedure::Write, &|out| {
         let data = vec![0; 300];
         WriteArgs { file, offset: 0, count: 300, stable: StableHow::Unstable, data: (&data).into() }
             .encode(out);
     });
-    assert_eq!(write, Some(Charge { direction: Some(Direction::Write), bytes: 300, ..here }));
-    assert_eq!(of(Procedure::Getattr, &|out| file.encode(out)), Some(here));
-    assert_eq!(of(Procedure::Commit, &|out| file.encode(out)), Some(Charge { is_urgent: true, ..here }));
+    assert_eq!(write, here(Work::write(300)));
+    assert_eq!(of(Procedure::Getattr, &|out| file.encode(out)), here(Work::METADATA));
+    let commit = of(Procedure::Commit, &|out| file.encode(out));
+    assert_eq!(commit, here(Work::METADATA).map(Charge::urgent));
     assert_eq!(of(Procedure::Null, &|_| ()), None);
     assert_eq!(charge(&[0; 3]), None, "a record that is no call");
-    assert_eq!(of(Procedure::Read, &|_| ()), Some(Charge::METADATA), "it will be refused");
+    assert_eq!(of(Procedure::Read, &|_| ()), Some(Charge::unknown()), "it will be refused");
+    let closed = handle(CLOSED);
+    let closed = FileHandle3::new(&closed).unwrap();
+    assert_eq!(
+        of(Procedure::Getattr, &|out| closed.encode(out)),
+        Some(Charge::unknown()),
+        "not the caller's"
+    );
 }
 
 #[test]
-fn compounds_count_what_they_move_where_they_move_it() {
-    let (here, there) = (handle(VOLUME), handle(VolumeId(8)));
-    let moved = compound(&[sequence(), putfh(&here), read(4096), read(100), putfh(&there)]);
-    let expected =
-        Charge { volume: Some(VOLUME), direction: Some(Direction::Read), bytes: 4196, ..Charge::METADATA };
-    assert_eq!(moved, expected);
+fn a_compound_counts_in_each_volume_for_what_it_moves_there() {
+    let (here, there) = (handle(VOLUME), handle(OTHER));
+    let moved = compound(&[sequence(), putfh(&here), read(4096), read(100), putfh(&there), getattr()]);
+    assert_eq!(places(&moved), [(VOLUME, Work::read(4196)), (OTHER, Work::METADATA)]);
+    assert_eq!(moved.work, Work::read(4196));
+    let data = vec![0; 5000];
+    let second = compound(&[putfh(&there), write(b"x"), putfh(&here), write(&data), read(9), putfh(&there)]);
+    let both = Work { read: Some(9), written: Some(5000) };
+    assert_eq!(places(&second), [(VOLUME, both), (OTHER, Work::write(1))], "most first");
+    assert_eq!(second.work, Work { read: Some(9), written: Some(5001) });
     let saved = compound(&[putfh(&here), ArgOp4::Savefh, putfh(&there), ArgOp4::Restorefh, read(1)]);
-    assert_eq!((saved.volume, saved.may_leave), (Some(VOLUME), false));
-    let name = ArgOp4::Lookup(LookupArgs { objname: Component4(b"name") });
-    let left = compound(&[putfh(&here), name, read(1)]);
-    assert_eq!((left.volume, left.may_leave), (Some(VOLUME), true));
-    let rooted = compound(&[ArgOp4::Putrootfh, name, read(1)]);
-    assert_eq!((rooted.volume, rooted.may_leave), (None, true));
+    assert_eq!(places(&saved), [(VOLUME, Work::read(1))]);
+    assert_eq!(places(&compound(&[sequence(), putfh(&here)])), [(VOLUME, Work::METADATA)]);
+    assert!(places(&compound(&[putfh(&handle(CLOSED)), read(1)])).is_empty(), "it does not reach that one");
+}
+
+#[test]
+fn names_lead_to_the_volumes_of_exports() {
+    let (root, file) =
+        (Handle::new(VOLUME, Ino::ROOT, SnapshotId::LIVE, &[0; 16]).to_bytes(), handle(VOLUME));
+    let below = handle(OTHER);
+    let volumes = |operations: &[ArgOp4<'_>]| -> Vec<u64> {
+        let operations = [operations, &[read(1)]].concat();
+        let places = places(&compound(&operations));
+        places.into_iter().filter(|(_, work)| *work == Work::read(1)).map(|(volume, _)| volume.0).collect()
+    };
+    let data = || [ArgOp4::Putrootfh, lookup(b"data")];
+    assert_eq!(volumes(&data()), [0; 0], "a directory of no volume");
+    assert_eq!(volumes(&[&data()[..], &[lookup(b"here"), lookup(b"file")]].concat()), [7]);
+    assert_eq!(volumes(&[&data()[..], &[lookup(b"here"), lookup(b"there")]].concat()), [8]);
+    assert_eq!(volumes(&[&data()[..], &[lookup(b"closed")]].concat()), [0; 0]);
+    assert_eq!(volumes(&[putfh(&root), lookup(b"there")]), [8]);
+    assert_eq!(volumes(&[putfh(&file), lookup(b"there")]), [7]);
+    // It may have come to the root, and from there to the directory above.
+    assert_eq!(volumes(&[putfh(&file), ArgOp4::Lookupp, lookup(b"there")]), [7, 8]);
+    assert_eq!(volumes(&[putfh(&below), ArgOp4::Lookupp, ArgOp4::Lookupp]), [8, 7]);
+    assert_eq!(volumes(&[putfh(&root), ArgOp4::Lookupp, lookup(b"here")]), [7]);
+}
+
+#[test]
+fn values_of_attributes_and_copies_count_like_writes() {
+    let file = handle(VOLUME);
+    let set = ArgOp4::Setxattr(nfs4::SetxattrArgs {
+        option: nfs4::SetxattrOption4::Either,
+        key: Component4(b"key"),
+        value: nfs4::Xattrvalue4(&[0; 700]),
+    });
+    assert_eq!(compound(&[putfh(&file), set]), Charge::of_one(Some(VOLUME), Work::write(700)));
+    let copy = |count| {
+        ArgOp4::Copy(nfs4::CopyArgs {
+            src_stateid: Stateid4::ANONYMOUS,
+            dst_stateid: Stateid4::ANONYMOUS,
+            src_offset: 0,
+            dst_offset: 0,
+            count,
+            consecutive: true,
+            synchronous: false,
+            source_server: Array::EMPTY,
+        })
+    };
+    for (count, bytes) in [(5, 5), (0, TRANSFER_BYTES_MAX), (1 << 40, TRANSFER_BYTES_MAX)] {
+        let copied = compound(&[putfh(&file), ArgOp4::Savefh, putfh(&file), copy(count)]);
+        assert_eq!(copied, Charge::of_one(Some(VOLUME), Work::write(bytes)));
+    }
 }
 
 #[test]
 fn only_what_releases_or_renews_is_urgent() {
     let bytes = handle(VOLUME);
-    let getattr = || ArgOp4::Getattr(GetattrArgs { attr_request: AttrMask::EMPTY });
     let commit = || ArgOp4::Commit(nfs4::CommitArgs { offset: 0, count: 0 });
     assert!(compound(&[sequence()]).is_urgent, "it renews the lease");
     let stateid = Stateid4::ANONYMOUS;
@@ -128,4 +220,9 @@ fn only_what_releases_or_renews_is_urgent() {
         "nothing takes a READ along"
     );
     assert!(!compound(&[sequence(), putfh(&bytes), ArgOp4::Readlink, commit()]).is_urgent);
+    let stateids = [Stateid4::ANONYMOUS];
+    let test = nfs4::TestStateidArgs { stateids: Array::new(&stateids).unwrap() };
+    assert!(!compound(&[sequence(), ArgOp4::TestStateid(test)]).is_urgent, "it gives nothing back");
+    let many = [putfh(&bytes), getattr(), getattr(), commit()];
+    assert!(!compound(&many).is_urgent, "a COMMIT takes one GETATTR along");
 }

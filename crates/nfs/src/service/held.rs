@@ -1,11 +1,11 @@
 //! Calls that rate limits judge, and may hold: their arrival shows that their clients are alive, though they are executed later.
 
-use volume::ids::VolumeId;
 use wire::nfs4::compound::CompoundReader;
 use wire::nfs4::{self, ArgOp4, Stateid4};
 
 use super::{ClockReading, Connection, IncomingRecord, Service};
-use crate::charge::Charge;
+use crate::charge::{Charge, Map};
+use crate::context::ServiceContext;
 use crate::state::ids::{Other, SessionId};
 
 /// What identifies the client of a COMPOUND.
@@ -20,9 +20,8 @@ impl Service {
     /// a volume that no export admits the caller to, whatever handle it names: others have that volume's limits.
     #[must_use]
     pub fn charge(&self, record: &IncomingRecord<'_>, connection: &Connection) -> Option<Charge> {
-        let charge = Charge::of(record)?;
-        let admits = |id: &VolumeId| self.context.exports.admitting(*id, connection.peer).is_some();
-        Some(Charge { volume: charge.volume.filter(admits), ..charge })
+        let ServiceContext { exports, pseudo, .. } = &self.context;
+        Charge::of(record, &Map { exports, pseudo, peer: connection.peer })
     }
 
     /// Notes that a call has arrived which is held. It renews the lease of its client, as its execution would (RFC 7530 section

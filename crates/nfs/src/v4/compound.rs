@@ -145,7 +145,7 @@ fn sum_up(compound: &mut Compound<'_>, call: &Call<'_>) {
     let mut targets = compound.current.iter().chain(&compound.saved);
     compound.evaluated.volume = targets.find_map(Target::volume);
     compound.evaluated.ino().into_iter().for_each(|ino| call.ino.set(ino));
-    call.transferred.set(compound.transferred);
+    call.transferred.set(compound.moved.sum_up(&mut compound.evaluated));
 }
 
 /// Returns what another run needs to continue.
@@ -166,7 +166,7 @@ fn suspended(compound: &mut Compound<'_>, tag: &[u8], results: Vec<u8>) -> Suspe
         waits: compound.waits.iter().map(|(volume, durability)| (volume.id(), durability)).collect(),
         changed: compound.changed,
         evaluated: std::mem::take(&mut *compound.evaluated),
-        transferred: compound.transferred,
+        moved: compound.moved,
         tail: std::mem::take(&mut compound.tail),
     }
 }

@@ -27,7 +27,7 @@ use crate::limits::COMPOUND_REPLY_BYTES_MAX;
 use crate::progress::{Parts, Suspended};
 use crate::state::SlotGuard;
 use crate::status;
-use crate::summary::{Evaluated, Transferred};
+use crate::summary::{Evaluated, Moved, MovedIn, Transferred};
 use crate::v4::operations;
 use crate::v4::waits::Waits;
 
@@ -185,9 +185,9 @@ pub(crate) struct Compound<'c> {
     pub(super) waits: Waits<'c>,
     /// Whether anything was changed.
     pub(super) changed: bool,
-    /// The operations that were evaluated, and the file data that they moved.
+    /// The operations that were evaluated, and what they moved.
     pub(super) evaluated: RefMut<'c, Evaluated>,
-    pub(super) transferred: Transferred,
+    pub(super) moved: Moved,
     /// The end of the reply, if it is not in the buffer. Only the last operation may set it.
     pub(super) tail: Vec<Slice>,
     /// The payload that lies elsewhere.
@@ -227,7 +227,7 @@ impl<'c> Compound<'c> {
             waits: Waits::default(),
             changed: false,
             evaluated: call.evaluated.borrow_mut(),
-            transferred: Transferred::default(),
+            moved: Moved::default(),
             tail: Vec::new(),
             payload: call.payload,
             reader,
@@ -257,7 +257,7 @@ impl<'c> Compound<'c> {
         }
         self.changed = suspended.changed;
         *self.evaluated = suspended.evaluated;
-        self.transferred = suspended.transferred;
+        self.moved = suspended.moved;
         self.tail = suspended.tail;
         out.raw(&suspended.results);
     }
@@ -522,9 +522,16 @@ impl<'c> Compound<'c> {
         self.changed = true;
     }
 
-    /// Notes file data that was moved.
-    pub(crate) fn note_transferred(&mut self, transferred: Transferred) {
-        self.transferred = self.transferred.and(transferred);
+    /// Notes file data that a READ or WRITE moved in a volume.
+    #[inline]
+    pub(crate) fn note_transferred(&mut self, volume: &Volume, transferred: Transferred) {
+        self.moved.note(&mut self.evaluated, volume.id(), transferred);
+    }
+
+    /// Notes what else was written in a volume, which rate limits count.
+    pub(crate) fn note_written(&mut self, volume: &Volume, bytes: u64) {
+        let bytes = Transferred::written(u32::try_from(bytes).unwrap_or(u32::MAX));
+        self.moved.note_apart(&mut self.evaluated, MovedIn { volume: volume.id(), bytes });
     }
 
     /// Returns the stateid that the arguments mean, which may be the current one (RFC 8881 section 16.2.3.1.2).

@@ -239,7 +239,8 @@ impl Server {
 
     /// Returns the volume whose limits a record counts for.
     pub(crate) fn charged(&self, who: Client, record: &[u8]) -> Option<VolumeId> {
-        self.service.charge(&IncomingRecord::decode(record), &who.connection())?.volume
+        let charge = self.service.charge(&IncomingRecord::decode(record), &who.connection())?;
+        charge.places().next().map(|place| place.volume)
     }
 
     /// Receives records, with large payloads apart: at first so many bytes, then others in each read.

@@ -310,3 +310,49 @@ fn a_lowered_limit_puts_no_client_further_behind_for_calls_that_are_never_held()
     assert!(of_second.iter().any(|(number, _)| *number == 101_000), "both flows go on");
     assert!((930..=960).contains(&of_second.len()), "{} of {} calls", of_second.len(), calls.len());
 }
+
+#[test]
+fn what_is_owed_is_paid_before_anything_else_passes() {
+    let scheduler = Scheduler::default();
+    let limiters = [scheduler.limiter(millis(0), &limit(Dimension::TotalBytes, 1 << 20))];
+    scheduler.owe(millis(0), &call(&limiters, 1, Cost::write(3 * MIB), 0));
+    assert_eq!(scheduler.admit(millis(0), &call(&limiters, 1, Cost::write(1), 1)), Verdict::Held);
+    let released = release_until(&scheduler, millis(10_000));
+    let [(1, at)] = released[..] else { panic!("{released:?}") };
+    assert!((millis(2890)..millis(2910)).contains(&at), "3 s but for the burst: {at:?}");
+}
+
+#[test]
+fn what_is_owed_holds_nobody_for_ever() {
+    let scheduler = Scheduler::default();
+    let limiters = [scheduler.limiter(millis(0), &limit(Dimension::TotalBytes, 1 << 20))];
+    let owe = |client| scheduler.owe(millis(0), &call(&limiters, client, Cost::write(u32::MAX), 0));
+    owe(1);
+    for (number, client) in [(1, 1), (2, 2)] {
+        let verdict = scheduler.admit(millis(0), &call(&limiters, client, Cost::write(MIB), number));
+        assert_eq!(verdict, Verdict::Held);
+    }
+    owe(1);
+    for (number, client) in [(3, 1), (4, 2)] {
+        let verdict = scheduler.admit(millis(0), &call(&limiters, client, Cost::write(MIB), number));
+        assert_eq!(verdict, Verdict::Held);
+    }
+    let released = release_until(&scheduler, millis(20_000));
+    let order: Vec<u64> = released.iter().map(|(number, _)| *number).collect();
+    assert_eq!(order, [1, 2, 4, 3], "the one that owes has its turn after others");
+    let first = released[0].1;
+    assert!(first <= Time::ORIGIN + OWED_MAX + Duration::from_millis(100), "{first:?}");
+    assert_eq!(scheduler.check(), Ok(0));
+}
+
+#[test]
+fn calls_that_have_passed_other_limiters_always_find_a_place() {
+    let scheduler = Scheduler::default();
+    let limiters = [scheduler.limiter(millis(0), &limit(Dimension::TotalBytes, 1 << 20))];
+    let calls =
+        (0..10).map(|number| scheduler.admit(millis(0), &call(&limiters, 1, Cost::write(MIB), number)));
+    assert_eq!(calls.last(), Some(Verdict::Full));
+    assert_eq!(scheduler.go_on(millis(0), &call(&limiters, 1, Cost::write(MIB), 10)), Verdict::Held);
+    assert!(release_until(&scheduler, millis(60_000)).iter().any(|(number, _)| *number == 10));
+    assert_eq!(scheduler.check(), Ok(0));
+}

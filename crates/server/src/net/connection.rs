@@ -9,7 +9,6 @@ use mio::net::TcpStream;
 use nfs::limits::PAYLOAD_BYTES_MIN;
 use nfs::service::{Connection as Ends, KeptRecord, Receiver};
 use nfs::summary::Protocol;
-use volume::ids::VolumeId;
 use volume::time::Time;
 use wire::limits::RECORD_BYTES_MAX;
 use wire::record::MARK_BYTES;
@@ -88,8 +87,6 @@ pub(crate) struct Connection {
     pub(crate) stopped: Option<Box<HeldCall>>,
     /// The limits of its client.
     pub(crate) client_limits: OfClient,
-    /// The volume of its last call, while something is limited.
-    pub(crate) last_volume: Option<VolumeId>,
     /// Bytes that were received but not taken in, because a limit was reached; those before `rest_taken` were.
     pub(crate) rest: Vec<u8>,
     pub(crate) rest_taken: usize,
@@ -189,7 +186,6 @@ impl Connection {
             released: VecDeque::new(),
             stopped: None,
             client_limits: OfClient::default(),
-            last_volume: None,
             rest: Vec::new(),
             rest_taken: 0,
             announced: 0,

@@ -1,5 +1,9 @@
 use std::sync::atomic::AtomicUsize;
 
+use nfs::charge::{Place, Work};
+use nfs::summary::{OperationId, Status, Transferred};
+use qos::LoopId;
+
 use super::*;
 
 const MIB: u64 = 1 << 20;
@@ -127,23 +131,70 @@ fn a_call_passes_the_limits_of_its_target_pool_volume_and_client() {
         rates.change(kind, name, &total_bytes(10 * MIB)).unwrap();
     }
     let limiter = rates.limiter_of(origin, &mut of_client);
-    let charge = Charge {
-        volume: Some(VolumeId(1)),
-        may_leave: false,
-        direction: Some(Direction::Read),
-        bytes: 4096,
-        is_urgent: false,
-    };
-    let asker = Asker { target: 0, origin, limiter: limiter.as_ref(), last_volume: Some(VolumeId(2)) };
+    let charge = |volume: Option<u64>| Charge::of_one(volume.map(VolumeId), Work::read(4096));
+    let asker = Asker { target: 0, origin, limiter: limiter.as_ref() };
     let passed = |charge: Charge, asker: Asker<'_>| {
-        rates.charged(&charge, &asker).map_or(0, |found| found.limiters.len())
+        rates.charged(&charge, &asker).map_or(0, |found| found.limiters().count())
     };
-    assert_eq!(passed(charge, asker), 4);
-    assert_eq!(passed(Charge { volume: Some(VolumeId(2)), ..charge }, asker), 3, "that volume has no limit");
-    assert_eq!(
-        passed(Charge { volume: None, may_leave: true, ..charge }, asker),
-        3,
-        "it is taken for that of the last call"
-    );
-    assert_eq!(passed(charge, Asker { target: 1, limiter: None, ..asker }), 2);
+    assert_eq!(passed(charge(Some(1)), asker), 4);
+    assert_eq!(passed(charge(Some(2)), asker), 3, "that volume has no limit");
+    assert_eq!(passed(charge(None), asker), 2);
+    assert_eq!(passed(charge(Some(1)), Asker { target: 1, limiter: None, ..asker }), 2);
+}
+
+fn work_in(places: &[(u64, Work)]) -> Vec<Place> {
+    places.iter().map(|(volume, work)| Place { volume: VolumeId(*volume), work: *work }).collect()
+}
+
+/// Volumes 1 and 2 have limits of 10 and 1 MiB a second, and nothing else has.
+fn two_limited_volumes(root: &Path) -> Arc<Rates> {
+    let rates = rates_in(root, &[1, 2]);
+    rates.change(Kind::Volume, "volume 1", &total_bytes(10 * MIB)).unwrap();
+    rates.change(Kind::Volume, "volume 2", &total_bytes(MIB)).unwrap();
+    rates
+}
+
+#[test]
+fn a_call_waits_for_each_volume_in_which_it_moves_data() {
+    let scratch = Scratch::new();
+    let rates = two_limited_volumes(&scratch.0);
+    let asker = Asker { target: 0, origin: "192.0.2.7".parse().unwrap(), limiter: None };
+    let token = |call| Token { event_loop: LoopId(0), call };
+    let moves = |first, second| {
+        let places = work_in(&[(1, Work::read(first)), (2, Work::read(second))]);
+        rates.charged(&Charge::of_several(Work::read(first + second), places), &asker).unwrap()
+    };
+    let most = 1 << 20;
+    assert_eq!(rates.admit(&mut moves(1, most), token(1)), Verdict::Admitted, "the bursts");
+    assert_eq!(rates.admit(&mut moves(1, most), token(2)), Verdict::Held, "volume 2 has let a second pass");
+    assert_eq!(rates.admit(&mut moves(most, 0), token(3)), Verdict::Admitted, "volume 1 is free");
+    let mut both = moves(most, 1);
+    assert_eq!(rates.admit(&mut both, token(4)), Verdict::Held, "volume 1 has let a tenth pass");
+    let mut released = Vec::new();
+    while !released.iter().any(|one| matches!(one, Released::Call { token, .. } if token.call == 4)) {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        rates.release(&mut released);
+    }
+    assert_eq!(rates.go_on(&mut both, token(4)), Verdict::Held, "now it waits for volume 2");
+}
+
+#[test]
+fn what_a_call_moves_is_charged_where_it_was_moved() {
+    let scratch = Scratch::new();
+    let rates = two_limited_volumes(&scratch.0);
+    let asker = Asker { target: 0, origin: "192.0.2.7".parse().unwrap(), limiter: None };
+    let token = |call| Token { event_loop: LoopId(0), call };
+    let read = |volume, bytes| Charge::of_one(Some(VolumeId(volume)), Work::read(bytes));
+    let charged = |charge: &Charge| rates.charged(charge, &asker).unwrap();
+    let mut short = charged(&read(2, 1 << 20));
+    assert_eq!(rates.admit(&mut short, token(1)), Verdict::Admitted);
+    let mut summary = CallSummary::of_one(OperationId::default(), Status::OK);
+    // It came to volume 1, against what its arguments had shown, and moved more.
+    summary.volume = Some(VolumeId(1));
+    summary.transferred = Transferred { read: 20 << 20, written: 0 };
+    let mut before = charged(&read(2, 1));
+    assert_eq!(rates.admit(&mut before, token(2)), Verdict::Held, "volume 2 was charged");
+    rates.forget(token(2));
+    rates.settle(&short, &summary);
+    assert_eq!(rates.admit(&mut charged(&read(1, 1)), token(3)), Verdict::Held, "volume 1 is owed 2 s");
 }

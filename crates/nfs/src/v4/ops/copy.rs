@@ -30,6 +30,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CopyArgs<'_>, out: &mut En
     compound.note_change();
     let wanted = compound.parts.wanted;
     let (count, after) = first_parts(compound, (&from, offset), (&to, at), wanted)?;
+    compound.note_written(to.volume, count);
     let left = if count < wanted && !args.synchronous {
         let order = order(compound, args, (&from, &to), wanted)?;
         continue_after_reply(compound, order, (count, after))

@@ -22,7 +22,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &ReadArgs, out: &mut Encode
     let count = shortened(count, args.offset, room)?;
     let read = file.volume.read(&file.request(), file.ino, args.offset, count);
     let read = compound.answered(file.volume, read)?;
-    compound.note_transferred(Transferred::read(read.count));
+    compound.note_transferred(file.volume, Transferred::read(read.count));
     compound.add_weight(read.pieces.len(), PIECES_OF_WEIGHT_1);
     let in_parts = read.count >= IN_PARTS_BYTES_MIN
         && read.count.is_multiple_of(4)

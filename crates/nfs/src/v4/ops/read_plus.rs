@@ -24,7 +24,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &ReadPlusArgs, out: &mut En
     let count = shortened(count, args.offset, room.saturating_sub(SEGMENTS_BYTES_MAX).max(room / 2))?;
     let read = file.volume.read(&file.request(), file.ino, args.offset, count);
     let read = compound.answered(file.volume, read)?;
-    compound.note_transferred(Transferred::read(read.count));
+    compound.note_transferred(file.volume, Transferred::read(read.count));
     compound.add_weight(read.pieces.len(), PIECES_OF_WEIGHT_1);
     compound.add_weight(read.count, BYTES_OF_WEIGHT_1);
     let mut result = ReadPlusEncoder::begin(out);

@@ -28,7 +28,9 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SetxattrArgs<'_>, out: &mu
         succeed: |changed: &Wcc, out: &mut Encoder<'_>| SetxattrRes::Ok(change_info(changed)).encode(out),
         current: |_: &Wcc| None,
     };
-    once(compound, &object, out, once_only).map_err(missing)
+    once(compound, &object, out, once_only).map_err(missing)?;
+    compound.note_written(object.volume, args.value.0.len() as u64);
+    Ok(())
 }
 
 /// Only the attribute can be missing: the object exists.

@@ -32,7 +32,7 @@ pub(crate) fn run<'c>(compound: &mut Compound<'c>, args: &WriteArgs<'c>, out: &m
     })?;
     compound.note_change();
     compound.add_weight(args.data.len(), BYTES_OF_WEIGHT_1);
-    compound.note_transferred(Transferred::written(written.count));
+    compound.note_transferred(file.volume, Transferred::written(written.count));
     WriteRes::Ok(WriteOk {
         count: written.count,
         committed: stable_how(written.committed),

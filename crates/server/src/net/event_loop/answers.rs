@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use nfs::admission::Awaited;
 use nfs::service::{ConnectionId, Incoming, Outcome, Progress, ReplyBuffer, Wait};
 use nfs::summary::CallSummary;
-use volume::ids::VolumeId;
 use volume::request::Access;
 use volume::time::Time;
 
@@ -52,7 +51,7 @@ impl EventLoop {
         output.bytes = reply.bytes;
         if let Outcome::Reply { summary, .. } = &outcome {
             connection.done.note_call(summary.main.protocol());
-            self.settle(&mut connection.last_volume, arrival.passed.as_deref(), summary);
+            self.settle(arrival.passed.as_deref(), summary);
         }
         match outcome {
             Outcome::Reply { after: None, hold: Duration::ZERO, summary } => {
@@ -139,10 +138,7 @@ impl EventLoop {
     }
 
     /// Corrects what rate limits charged for a call by what it did.
-    fn settle(&self, last_volume: &mut Option<VolumeId>, passed: Option<&Passed>, summary: &CallSummary) {
-        if self.shared.rates.is_limiting() {
-            *last_volume = summary.volume.or(*last_volume);
-        }
+    fn settle(&self, passed: Option<&Passed>, summary: &CallSummary) {
         if let Some(passed) = passed {
             self.shared.rates.settle(&passed.charged, summary);
         }
@@ -209,9 +205,7 @@ impl EventLoop {
         match outcome {
             Outcome::Reply { after, hold, summary } => {
                 self.release(&call);
-                if let Some(passed) = &call.passed {
-                    self.shared.rates.settle(&passed.charged, &summary);
-                }
+                self.settle(call.passed.as_deref(), &summary);
                 let pending = PendingCall {
                     label: self.tally.count(&summary, call.counted),
                     client: call.connection.peer.ip(),

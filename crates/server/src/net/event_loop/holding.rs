@@ -4,7 +4,7 @@
 //! journal, and no reply. The loop goes on reading its connection, so that urgent calls behind it are served. When too much is held for a
 //! client, the loop stops reading the client's connections; each keeps one call, which is judged again later.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nfs::service::{IncomingRecord, origin};
 use qos::{ClientId, LoopId, Released, Token, Verdict};
@@ -35,16 +35,11 @@ impl EventLoop {
         let from = origin(connection.ends.peer.ip());
         let rates = &self.shared.rates;
         let limiter = rates.limiter_of(from, &mut connection.client_limits);
-        let asker = Asker {
-            target: connection.counted.target,
-            origin: from,
-            limiter: limiter.as_ref(),
-            last_volume: connection.last_volume,
-        };
-        let Some(charged) = rates.charged(&charge, &asker) else { return Judged::Passed(None) };
+        let asker = Asker { target: connection.counted.target, origin: from, limiter: limiter.as_ref() };
+        let Some(mut charged) = rates.charged(&charge, &asker) else { return Judged::Passed(None) };
         let has_room = charge.is_urgent || self.held.has_room(charged.client(), record.length());
         let token = self.token(connection);
-        let verdict = if has_room { self.shared.rates.admit(&charged, token) } else { Verdict::Full };
+        let verdict = if has_room { self.shared.rates.admit(&mut charged, token) } else { Verdict::Full };
         match verdict {
             Verdict::Admitted => Judged::Passed(Some(Box::new(Passed { charged, timing: None }))),
             verdict => {
@@ -98,9 +93,14 @@ impl EventLoop {
     pub(super) fn on_released(&mut self, released: Released) {
         match released {
             Released::Call { token, waited } => {
-                let Some(call) = self.held.remove(token.call) else { return };
+                let Some(mut call) = self.held.remove(token.call) else { return };
                 let client = call.charged.client();
-                self.queue_released(call, waited);
+                call.timing.end(Phase::Qos, call.timing.ended().plus(waited));
+                if self.shared.rates.go_on(&mut call.charged, token) == Verdict::Admitted {
+                    self.queue_released(call);
+                } else {
+                    self.held.insert(token.call, call);
+                }
                 self.try_stopped(client);
             }
             Released::Room { client, .. } => self.try_stopped(client),
@@ -108,8 +108,7 @@ impl EventLoop {
     }
 
     /// Has a released call executed when its connection is served.
-    fn queue_released(&mut self, mut call: HeldCall, waited: Duration) {
-        call.timing.end(Phase::Qos, call.timing.ended().plus(waited));
+    fn queue_released(&mut self, call: HeldCall) {
         if let Some(mut connection) = self.connections.take_owner(call.owner) {
             let waits_for_record = connection.is_queued && matches!(connection.want(), Want::Record { .. });
             connection.released.push_back(call);
@@ -131,7 +130,7 @@ impl EventLoop {
             };
             let token = self.token(&connection);
             let verdict = match self.held.has_room(client, call.request_bytes()) {
-                true => self.shared.rates.admit(&call.charged, token),
+                true => self.shared.rates.admit(&mut call.charged, token),
                 false => Verdict::Full,
             };
             match verdict {
@@ -181,6 +180,7 @@ impl EventLoop {
                 self.shared.rates.forget(Token { event_loop, call: token });
                 if let Some(call) = self.held.remove(token) {
                     client = Some(call.charged.client());
+                    self.shared.rates.give_back(&call.charged);
                     self.uncount(connection, &call);
                 }
             }
@@ -188,7 +188,9 @@ impl EventLoop {
             let room = |client| Message::Released(Released::Room { event_loop, client });
             client.into_iter().for_each(|client| self.mailbox.send(room(client)));
         }
-        while self.take_released(connection).is_some() {}
+        while let Some(call) = self.take_released(connection) {
+            self.shared.rates.give_back(&call.charged);
+        }
         connection.stopped = None;
     }
 

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use nfs::admission::{Awaited, AwaitedLimit, Needs};
-use nfs::charge::{Charge, Direction};
+use nfs::charge::{Charge, Place, Work};
 use nfs::limits::PAYLOAD_BYTES_MIN;
 use nfs::service::{
     ArrivingPayload, CallId, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Wait,
@@ -76,6 +76,9 @@ const ELSEWHERE: u32 = 14;
 
 /// Counts as a READ of as many bytes as the argument says, and replies with none.
 const CHARGED: u32 = 15;
+
+/// Counts as a READ of one byte of volume 1 and of as many of volume 2 as the argument says, where it reads them.
+const APART: u32 = 16;
 
 /// The argument of a failure reply.
 const FAILED: u32 = u32::MAX;
@@ -209,9 +212,9 @@ impl Calls for Fake {
                 reply(0);
                 now
             }
-            LARGE | SLOW | CHARGED => {
-                reply(if procedure == CHARGED { 0 } else { usize::try_from(argument).unwrap() });
-                summary.volume = Some(VolumeId(1));
+            LARGE | SLOW | CHARGED | APART => {
+                reply(if procedure >= CHARGED { 0 } else { usize::try_from(argument).unwrap() });
+                summary.volume = Some(VolumeId(if procedure == APART { 2 } else { 1 }));
                 summary.transferred = Transferred { read: argument, written: 0 };
                 Outcome::Reply { after: None, hold: Duration::ZERO, summary }
             }
@@ -326,17 +329,17 @@ impl Calls for Fake {
 }
 
 /// What calls count towards rate limits: they read from volume 1, `LARGE` and `CHARGED` as many bytes as they say, and others
-/// none; `HOLD` is urgent.
+/// none; `HOLD` is urgent. `APART` reads from volume 2 as well.
 fn charge_of(record: &IncomingRecord<'_>) -> Option<Charge> {
     let (header, arguments) = record.call().ok()?;
     let bytes = if matches!(header.procedure, LARGE | CHARGED) { arguments.clone().u32().ok()? } else { 0 };
-    Some(Charge {
-        volume: Some(VolumeId(1)),
-        may_leave: false,
-        direction: Some(Direction::Read),
-        bytes,
-        is_urgent: header.procedure == HOLD,
-    })
+    if header.procedure == APART {
+        let bytes = arguments.clone().u32().ok()?;
+        let place = |volume, bytes| Place { volume: VolumeId(volume), work: Work::read(bytes) };
+        return Some(Charge::of_several(Work::read(bytes + 1), vec![place(1, 1), place(2, bytes)]));
+    }
+    let charge = Charge::of_one(Some(VolumeId(1)), Work::read(bytes));
+    Some(if header.procedure == HOLD { charge.urgent() } else { charge })
 }
 
 struct Harness {

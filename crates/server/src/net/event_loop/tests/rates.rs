@@ -44,6 +44,32 @@ fn reads_pass_at_the_rate_of_their_volume() {
 }
 
 #[test]
+fn reads_of_several_volumes_pass_at_the_rate_of_each() {
+    let harness = Harness::new(2);
+    limit(&harness, Kind::Volume, "volume 2", Rate::ReadBytes, Some(10 * MIB));
+    limit(&harness, Kind::Volume, "volume 1", Rate::TotalOps, Some(100));
+    let start = Instant::now();
+    let mut clients: Vec<Client> = (0..4).map(|_| harness.client()).collect();
+    for client in &mut clients {
+        (0..10).for_each(|xid| client.send(xid, APART, 256 << 10));
+    }
+    for client in &mut clients {
+        let xids: BTreeSet<u32> = (0..10).map(|_| client.reply().0).collect();
+        assert_eq!(xids, (0..10).collect());
+    }
+    let took = start.elapsed();
+    assert!(took >= Duration::from_millis(850), "volume 2 lets 10 MiB pass: {took:?}");
+    harness.wait_until("an empty queue", |harness| held(harness) == 0);
+    // Now volume 1 is the narrow one: 10 pass with the burst.
+    limit(&harness, Kind::Volume, "volume 2", Rate::ReadBytes, Some(1 << 40));
+    let start = Instant::now();
+    (0..40).for_each(|xid| clients[0].send(xid, APART, 1));
+    let answered = (0..40).map(|_| clients[0].reply()).count();
+    let took = start.elapsed();
+    assert!(took >= Duration::from_millis(250), "volume 1 lets {answered} operations pass: {took:?}");
+}
+
+#[test]
 fn urgent_calls_overtake_what_is_held() {
     let harness = Harness::new(1);
     limit(&harness, Kind::Target, "target", Rate::TotalBytes, Some(MIB));
