@@ -103,21 +103,47 @@ impl Tiers {
     }
 }
 
-/// Checks limits that administrators divide among volumes themselves: in each dimension that the pool limits, those of the
-/// volumes are together at most those of the pool. Volumes without a limit share what the others leave.
-///
-/// # Errors
-/// A sum is higher.
-pub fn check_shares(pool: &Limits, volumes: &[Limits]) -> Result<(), TierError> {
-    for dimension in Dimension::ALL {
-        let Some(most) = pool.rate(dimension) else { continue };
-        let rates = volumes.iter().filter_map(|volume| volume.rate(dimension));
-        let sum = rates.fold(0, u64::saturating_add);
-        if sum > most {
-            return Err(TierError::Shares { dimension, sum, most });
-        }
+/// The limits of a pool, and those of its volumes, which administrators divide among them.
+#[derive(Clone, Debug, Default)]
+pub struct Shares {
+    /// Those of the pool.
+    pub pool: Limits,
+    /// Those of each volume. Volumes without a limit share what the others leave.
+    pub volumes: Vec<Limits>,
+}
+
+impl Shares {
+    /// Checks that in each dimension that the pool limits, those of the volumes are together at most those of the pool.
+    ///
+    /// # Errors
+    /// A sum is higher.
+    pub fn check(&self) -> Result<(), TierError> {
+        self.check_after(&Shares::default())
     }
-    Ok(())
+
+    /// Does the same for shares that have changed. Where they did not suffice `before`, because a volume or its pool has other
+    /// sizes than when they were set, any change that does not make it worse is allowed.
+    ///
+    /// # Errors
+    /// A sum is higher, and exceeds the pool's limit by more than before.
+    pub fn check_after(&self, before: &Shares) -> Result<(), TierError> {
+        for dimension in Dimension::ALL {
+            let Some((sum, most)) = self.of(dimension) else { continue };
+            let excess = sum.saturating_sub(most);
+            let excess_before = before.of(dimension).map_or(0, |(sum, most)| sum.saturating_sub(most));
+            if excess > excess_before {
+                return Err(TierError::Shares { dimension, sum, most });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the sum of the volumes' limits in a dimension, and the limit of the pool if it has one.
+    fn of(&self, dimension: Dimension) -> Option<(u64, u64)> {
+        let most = self.pool.rate(dimension)?;
+        let rates = self.volumes.iter().filter_map(|volume| volume.rate(dimension));
+        Some((rates.fold(0, u64::saturating_add), most))
+    }
 }
 
 /// Why a tier is refused, or gives no limits.
@@ -212,16 +238,35 @@ mod tests {
         assert!(tiers.define("free", Tier::PerTib(0)).is_err());
     }
 
+    fn shares(pool: u64, volumes: &[u64]) -> Shares {
+        let limits = |rate| Limits::NONE.with(Dimension::TotalBytes, rate * MIB).unwrap();
+        Shares { pool: limits(pool), volumes: volumes.iter().map(|rate| limits(*rate)).collect() }
+    }
+
     #[test]
     fn volumes_share_no_more_than_the_pool_has() {
-        let limits = |rate| Limits::NONE.with(Dimension::TotalBytes, rate * MIB).unwrap();
-        assert_eq!(check_shares(&limits(30), &[limits(10), limits(20)]), Ok(()));
-        let error = check_shares(&limits(30), &[limits(11), limits(20)]).unwrap_err();
+        assert_eq!(shares(30, &[10, 20]).check(), Ok(()));
+        let error = shares(30, &[11, 20]).check().unwrap_err();
         assert_eq!(
             error.to_string(),
             "total_bytes: the volumes have 32505856 a second together, the pool 31457280"
         );
-        assert_eq!(check_shares(&limits(30), &[Limits::NONE, limits(30)]), Ok(()));
-        assert_eq!(check_shares(&Limits::NONE, &[limits(1)]), Ok(()));
+        let mut unlimited = shares(30, &[30]);
+        unlimited.volumes.push(Limits::NONE);
+        assert_eq!(unlimited.check(), Ok(()));
+        unlimited.pool = Limits::NONE;
+        assert_eq!(unlimited.check(), Ok(()));
+    }
+
+    #[test]
+    fn shares_that_have_grown_can_be_lowered_step_by_step() {
+        let grown = shares(30, &[20, 40]);
+        assert!(grown.check().is_err());
+        for better in [shares(30, &[20, 30]), shares(40, &[20, 40]), shares(30, &[20, 40])] {
+            assert_eq!(better.check_after(&grown), Ok(()));
+        }
+        for worse in [shares(30, &[21, 40]), shares(29, &[20, 40])] {
+            assert!(worse.check_after(&grown).is_err());
+        }
     }
 }

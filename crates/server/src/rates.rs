@@ -6,6 +6,7 @@
 //!
 //! While nothing is limited, a call costs reading one flag.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use nfs::charge::Charge;
 use nfs::summary::CallSummary;
 use parking_lot::Mutex;
-use qos::tiers::Tiers;
+use qos::tiers::{Shares, Tiers};
 use qos::{Counters, Limiter, Limits, Released, Scheduler, Token, Verdict};
 use volume::ids::VolumeId;
 use volume::time::Time;
@@ -51,6 +52,7 @@ pub(crate) struct Rates {
 }
 
 /// What is set.
+#[derive(Clone)]
 struct Settings {
     catalogue: Catalogue,
     tiers: Tiers,
@@ -181,18 +183,35 @@ impl Rates {
     /// Serves other volumes, or volumes of other sizes. What is set for those that are gone is forgotten with the next change.
     pub(crate) fn serve(&self, volumes: Vec<VolumeSize>) {
         let mut settings = self.settings.lock();
-        settings.volumes = volumes;
+        let after = Settings { volumes, ..settings.clone() };
+        if let Err(error) = after.check_shares(&settings) {
+            tracing::warn!("{error}; sizes have changed");
+        }
+        *settings = after;
         self.put_in_force(&settings);
+    }
+
+    /// Checks that a volume can have another size, bytes, in which its tier gives it another share of what its pool has.
+    ///
+    /// # Errors
+    /// Volumes would have more than their pool.
+    pub(crate) fn check_size(&self, id: VolumeId, size: u64) -> Result<(), Error> {
+        let settings = self.settings.lock();
+        let mut after = settings.clone();
+        after.volumes.iter_mut().filter(|volume| volume.id == id).for_each(|volume| volume.size = size);
+        after.check_shares(&settings)
     }
 
     /// Knows other tiers.
     ///
     /// # Errors
-    /// A tier in use would be gone. Those in force stay.
+    /// A tier in use would be gone, or volumes would have more than their pool. Those in force stay.
     pub(crate) fn set_tiers(&self, tiers: Tiers) -> Result<(), Error> {
         let mut settings = self.settings.lock();
         settings.catalogue.check_tiers(&tiers)?;
-        settings.tiers = tiers;
+        let after = Settings { tiers, ..settings.clone() };
+        after.check_shares(&settings)?;
+        *settings = after;
         self.put_in_force(&settings);
         Ok(())
     }
@@ -210,13 +229,14 @@ impl Rates {
     pub(crate) fn change(&self, kind: Kind, name: &str, change: &SettingChange) -> Result<Limited, Error> {
         let mut settings = self.settings.lock();
         let subject = self.subject(&settings, kind, name)?;
-        let mut catalogue = settings.catalogue.clone();
-        let setting = change.apply(catalogue.setting(&subject))?;
-        catalogue.set(&subject, setting);
-        catalogue.forget_volumes(|id| settings.volumes.iter().any(|volume| volume.id == id));
-        settings.check(&catalogue, &subject)?;
-        catalogue.write(&settings.path)?;
-        settings.catalogue = catalogue;
+        let mut after = settings.clone();
+        let setting = change.apply(after.catalogue.setting(&subject))?;
+        after.catalogue.set(&subject, setting);
+        after.catalogue.forget_volumes(|id| settings.volumes.iter().any(|volume| volume.id == id));
+        after.limits(&subject)?;
+        after.check_shares(&settings)?;
+        after.catalogue.write(&settings.path)?;
+        *settings = after;
         self.put_in_force(&settings);
         Ok(self.describe(&settings, &subject, kind, name))
     }
@@ -251,7 +271,7 @@ impl Rates {
     fn describe(&self, settings: &Settings, subject: &Subject, kind: Kind, name: &str) -> Limited {
         let setting = settings.catalogue.setting(subject);
         // What is in force was checked when it was set.
-        let limits = settings.limits(&settings.catalogue, subject).unwrap_or_default();
+        let limits = settings.limits(subject).unwrap_or_default();
         let counters =
             self.limiters.find(subject).map(|limiter| self.scheduler.counters(self.now(), &limiter));
         let in_force = InForce { limits, counters: counters.unwrap_or_default() };
@@ -287,7 +307,7 @@ impl Rates {
 
     /// Has limiters follow the settings.
     fn put_in_force(&self, settings: &Settings) {
-        let limits = |subject: &Subject| settings.limits(&settings.catalogue, subject).unwrap_or_default();
+        let limits = |subject: &Subject| settings.limits(subject).unwrap_or_default();
         let clients = settings.catalogue.clients();
         self.limiters.follow(&self.scheduler, self.now(), &settings.volumes, limits, &clients);
         if let Some(changed) = self.changed.get() {
@@ -315,39 +335,38 @@ impl Settings {
         })
     }
 
-    /// Returns the limits that follow from what a catalogue says of a subject.
+    /// Returns the limits that follow from what is set for a subject.
     ///
     /// # Errors
     /// Its tier does not exist, or depends on a size.
-    fn limits(&self, catalogue: &Catalogue, subject: &Subject) -> Result<Limits, Error> {
+    fn limits(&self, subject: &Subject) -> Result<Limits, Error> {
         let size = match subject {
             Subject::Volume(id) => {
                 self.volumes.iter().find(|volume| volume.id == *id).map(|volume| volume.size)
             }
             _ => None,
         };
-        catalogue.setting(subject).in_force(&self.tiers, size)
+        self.catalogue.setting(subject).in_force(&self.tiers, size)
     }
 
-    /// Checks a catalogue in which a subject was changed: its limits, and that volumes have together at most what their pool has.
-    fn check(&self, catalogue: &Catalogue, subject: &Subject) -> Result<(), Error> {
-        self.limits(catalogue, subject)?;
-        let pool = match subject {
-            Subject::Pool(name) => name.as_str(),
-            Subject::Volume(id) => match self.volumes.iter().find(|volume| volume.id == *id) {
-                Some(volume) => &volume.pool,
-                None => return Ok(()),
-            },
-            _ => return Ok(()),
-        };
-        let of_pool = self.limits(catalogue, &Subject::Pool(pool.to_owned()))?;
-        let of_volumes: Vec<Limits> = self
-            .volumes
-            .iter()
-            .filter(|volume| &*volume.pool == pool)
-            .filter_map(|volume| self.limits(catalogue, &Subject::Volume(volume.id)).ok())
-            .collect();
-        qos::tiers::check_shares(&of_pool, &of_volumes)
-            .map_err(|error| Error::usage(format!("the limits of pool {pool:?} do not suffice: {error}")))
+    /// Checks that volumes have together at most what their pool has, or at least do not exceed it by more than `before`.
+    fn check_shares(&self, before: &Settings) -> Result<(), Error> {
+        let pools: BTreeSet<&str> = self.volumes.iter().map(|volume| &*volume.pool).collect();
+        for pool in pools {
+            self.shares(pool).check_after(&before.shares(pool)).map_err(|error| {
+                Error::usage(format!("the limits of pool {pool:?} do not suffice: {error}"))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn shares(&self, pool: &str) -> Shares {
+        // What is in force was checked when it was set.
+        let limits = |subject| self.limits(&subject).unwrap_or_default();
+        let volumes = self.volumes.iter().filter(|volume| &*volume.pool == pool);
+        Shares {
+            pool: limits(Subject::Pool(pool.to_owned())),
+            volumes: volumes.map(|volume| limits(Subject::Volume(volume.id))).collect(),
+        }
     }
 }

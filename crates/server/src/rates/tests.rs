@@ -198,3 +198,23 @@ fn what_a_call_moves_is_charged_where_it_was_moved() {
     rates.settle(&short, &summary);
     assert_eq!(rates.admit(&mut charged(&read(1, 1)), token(3)), Verdict::Held, "volume 1 is owed 2 s");
 }
+
+#[test]
+fn volumes_that_grow_get_no_more_than_their_pool_has() {
+    let scratch = Scratch::new();
+    let rates = rates_in(&scratch.0, &[1, 2]);
+    rates.change(Kind::Volume, "volume 1", &tier("standard")).unwrap();
+    rates.change(Kind::Volume, "volume 2", &tier("standard")).unwrap();
+    rates.change(Kind::Pool, "default", &total_bytes(32 * MIB)).unwrap();
+    let error = rates.check_size(VolumeId(1), 2 << 40).unwrap_err().to_string();
+    assert!(error.contains("do not suffice") && rates.check_size(VolumeId(1), 1 << 40).is_ok(), "{error}");
+    let mut doubled = Tiers::default();
+    doubled.define("standard", qos::tiers::Tier::PerTib(32 * MIB)).unwrap();
+    assert!(rates.set_tiers(doubled).is_err());
+    // A volume without a size grows with its pool. Then its share can still be lowered.
+    rates.serve(vec![served(1, 4 << 40), served(2, 1 << 40)]);
+    rates.change(Kind::Volume, "volume 1", &total_bytes(48 * MIB)).unwrap();
+    rates.change(Kind::Pool, "default", &total_bytes(40 * MIB)).unwrap();
+    assert!(rates.change(Kind::Volume, "volume 1", &total_bytes(49 * MIB)).is_err());
+    rates.change(Kind::Volume, "volume 1", &total_bytes(24 * MIB)).unwrap();
+}

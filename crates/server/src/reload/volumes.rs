@@ -61,12 +61,16 @@ impl Reloader {
     /// Changes a volume.
     ///
     /// # Errors
-    /// The configuration names a volume that would get another name, and those of [`volumes::change`].
+    /// The configuration names a volume that would get another name, its tier would give it more than its pool has, and those of
+    /// [`volumes::change`].
     pub(crate) fn change_volume(&self, name: &str, change: &VolumeChange) -> Result<VolumeInfo, Error> {
         let in_force = self.config.lock();
         let volume = volumes::find(&self.pools, name)?;
         if change.name.as_ref().is_some_and(|new| new != name) {
             self.check_not_configured(&in_force.export, name, "renamed")?;
+        }
+        if let Some(size) = change.size_bytes.flatten().filter(|bytes| *bytes > 0) {
+            self.rates.check_size(volume.id(), size)?;
         }
         let changes = volumes::change(&self.pools, &volume, change)?;
         if changes.is_empty() {
