@@ -85,7 +85,8 @@ pub(crate) struct Limited {
     pub(crate) kind: Kind,
     pub(crate) name: String,
     pub(crate) setting: Setting,
-    /// What follows from the setting, and what waits for it; for all clients without limits of their own, what each has.
+    /// What follows from the setting, and what waits for it; for all clients without limits of their own, what each has, and what
+    /// waits for them together.
     pub(crate) in_force: InForce,
 }
 
@@ -272,9 +273,8 @@ impl Rates {
         let setting = settings.catalogue.setting(subject);
         // What is in force was checked when it was set.
         let limits = settings.limits(subject).unwrap_or_default();
-        let counters =
-            self.limiters.find(subject).map(|limiter| self.scheduler.counters(self.now(), &limiter));
-        let in_force = InForce { limits, counters: counters.unwrap_or_default() };
+        let counters = self.limiters.counters(&self.scheduler, self.now(), subject);
+        let in_force = InForce { limits, counters };
         Limited { kind, name: name.to_owned(), setting, in_force }
     }
 

@@ -7,7 +7,8 @@ use crate::rates::Kind;
 use crate::rates::catalogue::OTHER_CLIENTS;
 use crate::rates::setting::Rate;
 
-/// Adds the limits of targets, pools and volumes. Clients are too many: of them, what holds for those without limits of their own.
+/// Adds the limits of targets, pools and volumes. Clients are too many: of them, what holds for those without limits of their own,
+/// and how they are throttled together.
 pub(super) fn add(source: &Source, scrape: &mut Scrape) {
     for limited in source.rates.list() {
         if limited.kind == Kind::Client && limited.name != OTHER_CLIENTS {
@@ -17,12 +18,10 @@ pub(super) fn add(source: &Source, scrape: &mut Scrape) {
             let labels = || [limited.kind.name().into(), limited.name.clone().into(), rate.name().into()];
             if let Some(most) = limited.in_force.limits.rate(rate.dimension()) {
                 scrape.number(&QOS_LIMIT, labels(), most);
-                if limited.kind != Kind::Client {
-                    let counters = &limited.in_force.counters;
-                    let seconds = counters.throttled[rate as usize].as_secs_f64();
-                    scrape.push(&QOS_THROTTLED_SECONDS, labels(), Value::Real(seconds));
-                    scrape.number(&QOS_THROTTLED, labels(), counters.held[rate as usize]);
-                }
+                let counters = &limited.in_force.counters;
+                let seconds = counters.throttled[rate as usize].as_secs_f64();
+                scrape.push(&QOS_THROTTLED_SECONDS, labels(), Value::Real(seconds));
+                scrape.number(&QOS_THROTTLED, labels(), counters.held[rate as usize]);
             }
         }
     }

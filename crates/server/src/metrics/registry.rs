@@ -113,7 +113,7 @@ families! {
         "Rate limits of targets, pools and volumes, in bytes or operations a second. Of clients, that of each one without \
          limits of its own (`*`).";
     Counter QOS_THROTTLED_SECONDS "holdfast_qos_throttled_seconds_total" ["kind", "name", "dimension"] ("seconds")
-        "Time during which at least one call waited for the limit.";
+        "Time during which at least one call waited for the limit. Of clients without limits of their own, the sum of those of all.";
     Gauge QOS_THROTTLED "holdfast_qos_throttled" ["kind", "name", "dimension"] "Calls that wait for the limit now.";
     Gauge CALLS_HELD "holdfast_calls_held" [] "Calls that rate limits hold.";
 

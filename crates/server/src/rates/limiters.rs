@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use qos::{LIMITERS_MAX, Limiter, Limits, Scheduler, Time};
+use qos::{Counters, Dimension, LIMITERS_MAX, Limiter, Limits, Scheduler, Time};
 use volume::ids::VolumeId;
 
 use super::catalogue::Subject;
@@ -63,11 +64,59 @@ struct Clients {
     others: Limits,
     /// The number of limiters at which those of clients without connections are removed.
     swept_at: usize,
+    /// For how long calls waited of clients that have left or have limits of their own now, nanoseconds by dimension; less what those
+    /// that have none any more waited when they had.
+    before: [i128; Dimension::COUNT],
 }
 
 impl Clients {
     fn limits(&self, origin: IpAddr) -> Limits {
         self.limits.get(&origin).copied().unwrap_or(self.others)
+    }
+
+    /// Returns the sum of the counters of clients without limits of their own. What was counted stays when they leave.
+    fn others_together(&self, count: impl Fn(&Limiter) -> Counters) -> Counters {
+        let others = self.limiters.iter().filter(|(origin, _)| !self.limits.contains_key(*origin));
+        let (mut waited, mut sum) = (self.before, Counters::default());
+        for (_, limiter) in others {
+            let counters = count(limiter);
+            add(&mut waited, &counters, 1);
+            sum.held.iter_mut().zip(counters.held).for_each(|(sum, held)| *sum += held);
+        }
+        sum.throttled = waited.map(|nanos| Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)));
+        sum
+    }
+
+    /// Removes the limiters of clients without connections.
+    fn sweep(&mut self, count: impl Fn(&Limiter) -> Counters) {
+        let Clients { limiters, limits, before, .. } = self;
+        limiters.retain(|origin, limiter| {
+            let stays = Arc::strong_count(limiter) > 1;
+            if !stays && !limits.contains_key(origin) {
+                add(before, &count(limiter), 1);
+            }
+            stays
+        });
+        self.swept_at = 2 * self.limiters.len();
+    }
+
+    /// Sets other limits.
+    fn set(&mut self, own: HashMap<IpAddr, Limits>, others: Limits, count: impl Fn(&Limiter) -> Counters) {
+        for (origin, limiter) in &self.limiters {
+            match (self.limits.contains_key(origin), own.contains_key(origin)) {
+                (false, true) => add(&mut self.before, &count(limiter), 1),
+                (true, false) => add(&mut self.before, &count(limiter), -1),
+                _ => {}
+            }
+        }
+        (self.limits, self.others) = (own, others);
+    }
+}
+
+/// Adds for how long calls waited, or takes it away.
+fn add(waited: &mut [i128; Dimension::COUNT], counters: &Counters, sign: i128) {
+    for (sum, one) in waited.iter_mut().zip(counters.throttled) {
+        *sum += sign * i128::try_from(one.as_nanos()).unwrap_or(i128::MAX);
     }
 }
 
@@ -135,15 +184,18 @@ impl Limiters {
         }
     }
 
-    /// Returns the limiter of a subject, if it has one now.
-    pub(super) fn find(&self, subject: &Subject) -> Option<Arc<Limiter>> {
-        match subject {
+    /// Returns the counters of a subject. Those of all clients without limits of their own are added up.
+    pub(super) fn counters(&self, scheduler: &Scheduler, now: Time, subject: &Subject) -> Counters {
+        let limiter = match subject {
             Subject::Target(name) => of_name(&self.targets, name),
             Subject::Pool(name) => of_name(&self.pools, name),
             Subject::Volume(id) => self.volumes.load().get(id).map(|found| Arc::clone(&found.volume)),
             Subject::Client(origin) => self.clients.lock().limiters.get(origin).cloned(),
-            Subject::OtherClients => None,
-        }
+            Subject::OtherClients => {
+                return self.clients.lock().others_together(|limiter| scheduler.counters(now, limiter));
+            }
+        };
+        limiter.map(|limiter| scheduler.counters(now, &limiter)).unwrap_or_default()
     }
 
     /// Returns the limiter of a client, if it has limits.
@@ -168,8 +220,7 @@ impl Limiters {
             return None;
         }
         if clients.limiters.len() >= clients.swept_at.max(CLIENTS_SWEPT_MIN) {
-            clients.limiters.retain(|_, limiter| Arc::strong_count(limiter) > 1);
-            clients.swept_at = 2 * clients.limiters.len();
+            clients.sweep(|limiter| scheduler.counters(now, limiter));
         }
         let limiter = clients.limiters.entry(origin).or_insert_with(|| scheduler.limiter(now, &limits));
         Some(Arc::clone(limiter))
@@ -201,22 +252,17 @@ impl Limiters {
         }
         self.volumes.store(Arc::new(after));
         let own = clients.iter().map(|origin| (*origin, limits(&Subject::Client(*origin)))).collect();
-        self.follow_clients(own, limits(&Subject::OtherClients), follow);
+        self.follow_clients(scheduler, now, own, limits(&Subject::OtherClients));
     }
 
-    fn follow_clients(
-        &self,
-        own: HashMap<IpAddr, Limits>,
-        others: Limits,
-        follow: impl Fn(&Arc<Limiter>, Limits),
-    ) {
+    fn follow_clients(&self, scheduler: &Scheduler, now: Time, own: HashMap<IpAddr, Limits>, others: Limits) {
         let mut clients = self.clients.lock();
         if clients.limits == own && clients.others == others {
             return;
         }
-        (clients.limits, clients.others) = (own, others);
+        clients.set(own, others, |limiter| scheduler.counters(now, limiter));
         for (origin, limiter) in &clients.limiters {
-            follow(limiter, clients.limits(*origin));
+            scheduler.change(now, limiter, &clients.limits(*origin));
         }
         self.generation.fetch_add(1, Ordering::Release);
     }

@@ -200,6 +200,41 @@ fn what_a_call_moves_is_charged_where_it_was_moved() {
 }
 
 #[test]
+fn throttled_clients_without_limits_of_their_own_are_counted_together() {
+    let scratch = Scratch::new();
+    let rates = rates_in(&scratch.0, &[1]);
+    rates.change(Kind::Client, "*", &total_bytes(MIB)).unwrap();
+    let charge = Charge::of_one(None, Work::read(1 << 20));
+    let mut tokens = 0..;
+    // One passes with the burst, and one is held, of each client.
+    let hold = |address: &str, tokens: &mut std::ops::RangeFrom<u64>| {
+        let origin = address.parse().unwrap();
+        let limiter = rates.limiter_of(origin, &mut OfClient::default());
+        let asker = Asker { target: 0, origin, limiter: limiter.as_ref() };
+        for call in tokens.take(2) {
+            let token = Token { event_loop: LoopId(0), call };
+            let _ = rates.admit(&mut rates.charged(&charge, &asker).unwrap(), token);
+        }
+    };
+    hold("192.0.2.7", &mut tokens);
+    hold("192.0.2.8", &mut tokens);
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let others = || rates.show(Kind::Client, "*").unwrap().in_force.counters;
+    let total = qos::Dimension::TotalBytes as usize;
+    let before = others();
+    assert_eq!(before.held[total], 2);
+    assert!(before.throttled[total] >= std::time::Duration::from_millis(40), "{before:?}");
+    // What was counted stays when one of them gets limits of its own, and when it has none any more.
+    rates.change(Kind::Client, "192.0.2.7", &total_bytes(2 * MIB)).unwrap();
+    let between = others();
+    assert!(between.held[total] == 1 && between.throttled >= before.throttled, "{between:?}");
+    let reset = SettingChange { reset: true, ..SettingChange::default() };
+    rates.change(Kind::Client, "192.0.2.7", &reset).unwrap();
+    let after = others();
+    assert!(after.held[total] == 2 && after.throttled >= between.throttled, "{after:?}");
+}
+
+#[test]
 fn volumes_that_grow_get_no_more_than_their_pool_has() {
     let scratch = Scratch::new();
     let rates = rates_in(&scratch.0, &[1, 2]);

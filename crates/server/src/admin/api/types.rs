@@ -106,7 +106,7 @@ pub struct QosInfo {
     pub in_force: RateLimits,
     /// What may pass at once: as much as the limits allow in this time.
     pub burst_milliseconds: u64,
-    /// For how long calls have waited for each limit since the server started.
+    /// For how long calls have waited for each limit since the server started; of `*`, the sum of those of all such clients.
     pub throttled_milliseconds: RateLimits,
     /// Calls that wait for each limit now.
     pub waiting: RateLimits,
