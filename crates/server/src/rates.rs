@@ -36,6 +36,7 @@ pub mod setting;
 pub(crate) mod tests;
 
 pub use catalogue::Kind;
+pub(crate) use catalogue::unused;
 pub(crate) use charged::Charged;
 
 /// The limits of a server, and the calls that wait for them.
@@ -88,6 +89,8 @@ pub(crate) struct Limited {
     /// What follows from the setting, and what waits for it; for all clients without limits of their own, what each has, and what
     /// waits for them together.
     pub(crate) in_force: InForce,
+    /// Whether there is no such object any more, so that nothing is in force.
+    pub(crate) is_unused: bool,
 }
 
 impl Rates {
@@ -103,8 +106,14 @@ impl Rates {
     ) -> Result<Rates, Error> {
         let path = root.join(catalogue::NAME);
         let catalogue = Catalogue::read(&path)?;
-        catalogue.check_tiers(&tiers)?;
-        Ok(Rates::new(Settings { catalogue, tiers, path, volumes: Vec::new() }, targets, pools))
+        for warning in catalogue.unused(&targets, &pools) {
+            tracing::warn!("{warning}");
+        }
+        let rates = Rates::new(Settings { catalogue, tiers, path, volumes: Vec::new() }, targets, pools);
+        let settings = rates.settings.lock();
+        settings.catalogue.check_tiers(&settings.tiers, |subject| rates.exists(subject))?;
+        drop(settings);
+        Ok(rates)
     }
 
     fn new(settings: Settings, targets: Vec<String>, pools: Vec<String>) -> Rates {
@@ -209,7 +218,7 @@ impl Rates {
     /// A tier in use would be gone, or volumes would have more than their pool. Those in force stay.
     pub(crate) fn set_tiers(&self, tiers: Tiers) -> Result<(), Error> {
         let mut settings = self.settings.lock();
-        settings.catalogue.check_tiers(&tiers)?;
+        settings.catalogue.check_tiers(&tiers, |subject| self.exists(subject))?;
         let after = Settings { tiers, ..settings.clone() };
         after.check_shares(&settings)?;
         *settings = after;
@@ -226,12 +235,19 @@ impl Rates {
     ///
     /// # Errors
     /// There is no such object, a limit is out of bounds, volumes would have more than their pool, or the file cannot be
-    /// written.
+    /// written. What is set for an object that is no more can be removed, and nothing else.
     pub(crate) fn change(&self, kind: Kind, name: &str, change: &SettingChange) -> Result<Limited, Error> {
         let mut settings = self.settings.lock();
         let subject = self.subject(&settings, kind, name)?;
         let mut after = settings.clone();
         let setting = change.apply(after.catalogue.setting(&subject))?;
+        if !self.exists(&subject) && !setting.is_empty() {
+            let Error { kind, sentence } = self.not_found(&settings, kind, name);
+            return Err(Error {
+                kind,
+                sentence: format!("{sentence}; what is set for it can only be reset"),
+            });
+        }
         after.catalogue.set(&subject, setting);
         after.catalogue.forget_volumes(|id| settings.volumes.iter().any(|volume| volume.id == id));
         after.limits(&subject)?;
@@ -271,22 +287,34 @@ impl Rates {
 
     fn describe(&self, settings: &Settings, subject: &Subject, kind: Kind, name: &str) -> Limited {
         let setting = settings.catalogue.setting(subject);
+        let is_unused = !self.exists(subject);
         // What is in force was checked when it was set.
-        let limits = settings.limits(subject).unwrap_or_default();
+        let limits = if is_unused { Limits::NONE } else { settings.limits(subject).unwrap_or_default() };
         let counters = self.limiters.counters(&self.scheduler, self.now(), subject);
         let in_force = InForce { limits, counters };
-        Limited { kind, name: name.to_owned(), setting, in_force }
+        Limited { kind, name: name.to_owned(), setting, in_force, is_unused }
     }
 
-    /// Finds what a name of a kind names.
+    /// Whether the target or the pool of a subject exists.
+    fn exists(&self, subject: &Subject) -> bool {
+        match subject {
+            Subject::Target(name) => self.limiters.has_target(name),
+            Subject::Pool(name) => self.limiters.has_pool(name),
+            Subject::Volume(_) | Subject::Client(_) | Subject::OtherClients => true,
+        }
+    }
+
+    /// Finds what a name of a kind names: also what exists no more, as long as something is set for it.
     fn subject(&self, settings: &Settings, kind: Kind, name: &str) -> Result<Subject, Error> {
-        let found = match kind {
-            Kind::Target => self.limiters.has_target(name).then(|| Subject::Target(name.to_owned())),
-            Kind::Pool => self.limiters.has_pool(name).then(|| Subject::Pool(name.to_owned())),
+        let named = match kind {
+            Kind::Target => Some(Subject::Target(name.to_owned())),
+            Kind::Pool => Some(Subject::Pool(name.to_owned())),
             Kind::Volume => settings.volume(name).map(|volume| Subject::Volume(volume.id)),
             Kind::Client => return Subject::client(name).map_err(Error::usage),
         };
-        found.ok_or_else(|| self.not_found(settings, kind, name))
+        let is_known =
+            |subject: &Subject| self.exists(subject) || !settings.catalogue.setting(subject).is_empty();
+        named.filter(is_known).ok_or_else(|| self.not_found(settings, kind, name))
     }
 
     fn not_found(&self, settings: &Settings, kind: Kind, name: &str) -> Error {

@@ -43,7 +43,7 @@ use crate::rates::Rates;
 use crate::reload::Reloader;
 use crate::volumes::{self, FIRST_ROOT_MODE, FIRST_VOLUME, NewVolume, Root};
 
-pub use check::{check, check_certificate, check_exports, volume_names};
+pub use check::{check, check_certificate, check_exports, unused_targets, volume_names};
 
 /// Ports that the system chooses until one is free for both TCP and UDP.
 const PORTS_TRIED_MAX: usize = 8;
@@ -436,6 +436,9 @@ fn open_rates(
     pools: &[OpenPool],
 ) -> Result<Arc<Rates>, Error> {
     let config = &settings.config.1;
+    for warning in unused_names(&config.targets, addresses) {
+        tracing::warn!("{warning}");
+    }
     let targets = target_names(&config.targets, addresses);
     let pools = pools.iter().map(|open| open.name.to_string()).collect();
     Ok(Arc::new(Rates::open(&data::local(data.root())?, config.tiers.clone(), targets, pools)?))
@@ -449,10 +452,15 @@ fn target_names(named: &[(String, SocketAddr)], addresses: &[SocketAddr]) -> Vec
             .find(|(_, known)| known == address)
             .map_or_else(|| address.to_string(), |(name, _)| name.clone())
     };
-    for (name, address) in named.iter().filter(|(_, address)| !addresses.contains(address)) {
-        tracing::warn!("the target {name:?} is not used: the server does not listen on {address}");
-    }
     addresses.iter().map(name_of).collect()
+}
+
+/// Returns sentences about names of other addresses than those listened on.
+fn unused_names(named: &[(String, SocketAddr)], addresses: &[SocketAddr]) -> impl Iterator<Item = String> {
+    let unused = named.iter().filter(|(_, address)| !addresses.contains(address));
+    unused.map(|(name, address)| {
+        format!("the target {name:?} is not used: the server does not listen on {address}")
+    })
 }
 
 /// Opens the pools; creates the first one, with a volume, in a new data directory.

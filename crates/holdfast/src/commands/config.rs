@@ -128,6 +128,7 @@ fn check(file: &Path, data: Option<PathBuf>) -> Result<Checked, Error> {
     if let Some(data) = &data {
         let settings = serve::settings(&Serve::of(data.clone()), config)?;
         server::server::check(&settings)?;
+        warnings.extend(server::server::unused_targets(&settings)?);
         match server::server::volume_names(&settings.data) {
             Ok(names) if names.is_empty() => {}
             Ok(names) => server::server::check_exports(&settings, &names)?,

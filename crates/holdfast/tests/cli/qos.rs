@@ -67,6 +67,31 @@ fn limits_hold_at_once_and_over_restarts() {
 }
 
 #[test]
+fn limits_of_a_target_that_was_renamed_are_named_and_can_be_removed() {
+    let scratch = Scratch::new();
+    let data = scratch.path("data");
+    let directory = text(&data);
+    let config = scratch.config("");
+    let server = Server::start(&data, &config, &[]);
+    let target = server.address.to_string();
+    json(&["qos", "set", directory, "--target", &target, "--total-ops", "100"]);
+    server.stop();
+
+    // It listens on another port each time, and so its target has another name.
+    let server = Server::start(&data, &config, &[]);
+    let list = succeed(&["qos", "list", directory]);
+    assert!(list.contains(&format!("target {target}  -     none: there is no such target")), "{list}");
+    let checked = json(&["config", "check", text(&config), directory]);
+    let warning = format!("the rate limits of target \"{target}\" are not in force");
+    assert!(checked["warnings"].to_string().replace('\\', "").contains(&warning), "{checked}");
+    assert!(!succeed(&["config", "export", directory]).contains(&target));
+    fail(&["qos", "set", directory, "--target", &target, "--total-ops", "200"], 1);
+    json(&["qos", "set", directory, "--target", &target, "--reset"]);
+    assert_eq!(json(&["qos", "list", directory]), Value::Array(Vec::new()));
+    server.stop();
+}
+
+#[test]
 fn a_deleted_volume_counts_no_more() {
     let scratch = Scratch::new();
     let data = scratch.path("data");

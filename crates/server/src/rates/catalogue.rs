@@ -193,18 +193,41 @@ impl Catalogue {
         targets.chain(pools).chain(volumes).chain(clients).chain(others).collect()
     }
 
-    /// Refuses tiers without one that is in use.
-    pub(super) fn check_tiers(&self, tiers: &Tiers) -> Result<(), Error> {
-        let settings = [&self.targets, &self.pools, &self.volumes].into_iter().flat_map(BTreeMap::values);
-        let all = settings.chain(self.clients.values()).chain([&self.other_clients]);
-        let mut used = all.filter_map(|setting| setting.tier.as_deref());
-        match used.find(|name| tiers.iter().all(|(known, _)| known != *name)) {
+    /// Refuses tiers without one that something which exists uses.
+    pub(super) fn check_tiers(&self, tiers: &Tiers, exists: impl Fn(&Subject) -> bool) -> Result<(), Error> {
+        let mut used = self.subjects().into_iter().filter(exists).filter_map(|one| self.setting(&one).tier);
+        match used.find(|name| tiers.iter().all(|(known, _)| known != name)) {
             None => Ok(()),
             Some(name) => Err(Error::usage(format!(
                 "the tier {name:?} is in use, but not in the configuration: add it below [tiers], or change what uses it first"
             ))),
         }
     }
+
+    /// Returns sentences about what is set for targets and pools other than these.
+    pub(super) fn unused(&self, targets: &[String], pools: &[String]) -> Vec<String> {
+        let unknown = |set: &BTreeMap<String, Setting>, kind: Kind, known: &[String]| -> Vec<String> {
+            let names = set.keys().filter(|name| !known.contains(name));
+            let kind = kind.name();
+            let sentence = |name: &String| {
+                format!(
+                    "the rate limits of {kind} {name:?} are not in force, as there is no such {kind}: set them for another, and \
+                     remove these with `holdfast qos set DATA --{kind} {name} --reset`"
+                )
+            };
+            names.map(sentence).collect()
+        };
+        let of_pools = unknown(&self.pools, Kind::Pool, pools);
+        unknown(&self.targets, Kind::Target, targets).into_iter().chain(of_pools).collect()
+    }
+}
+
+/// Returns sentences about limits in the data directory at `root` that are of no target and no pool with these names.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn unused(root: &Path, targets: &[String], pools: &[String]) -> Result<Vec<String>, Error> {
+    Ok(Catalogue::read(&root.join(NAME))?.unused(targets, pools))
 }
 
 /// Keeps the file at `path` as the newest of the earlier versions. A crash may leave a gap among them, or the newest twice.

@@ -200,6 +200,36 @@ fn what_a_call_moves_is_charged_where_it_was_moved() {
 }
 
 #[test]
+fn what_is_set_for_a_target_that_is_gone_is_not_in_force_and_can_be_removed() {
+    let scratch = Scratch::new();
+    let root = &scratch.0;
+    let mut tiers = Tiers::default();
+    tiers.define("bronze", qos::tiers::Tier::Fixed(Limits::NONE)).unwrap();
+    let rates = rates_in(root, &[1]);
+    rates.set_tiers(tiers).unwrap();
+    rates.change(Kind::Target, "target", &tier("bronze")).unwrap();
+    rates.change(Kind::Pool, "default", &total_bytes(10 * MIB)).unwrap();
+    drop(rates);
+
+    let (targets, pools) = (vec!["renamed".to_owned()], vec!["other".to_owned()]);
+    let warnings = unused(root, &targets, &pools).unwrap();
+    assert!(warnings[0].contains("of target \"target\" are not in force"), "{warnings:?}");
+    assert!(warnings[1].contains("of pool \"default\" are not in force"), "{warnings:?}");
+    let again = Rates::open(root, Tiers::default(), targets, pools).unwrap();
+    let list = again.list();
+    assert!(list.len() == 2 && list.iter().all(|one| one.is_unused && rate(one).is_none()), "{list:?}");
+    let error = again.change(Kind::Target, "target", &tier("oci-1")).unwrap_err().to_string();
+    assert!(error.contains("can only be reset"), "{error}");
+    let reset = SettingChange { reset: true, ..SettingChange::default() };
+    for one in &list {
+        again.change(one.kind, &one.name, &reset).unwrap();
+    }
+    assert!(again.list().is_empty() && !again.is_limiting());
+    let error = again.change(Kind::Target, "target", &reset).unwrap_err().to_string();
+    assert!(error.contains("there is no target \"target\", only renamed"), "{error}");
+}
+
+#[test]
 fn throttled_clients_without_limits_of_their_own_are_counted_together() {
     let scratch = Scratch::new();
     let rates = rates_in(&scratch.0, &[1]);

@@ -13,7 +13,8 @@ use crate::group::Right;
 use crate::net::listener::check_address;
 use crate::pools;
 use crate::pools::FIRST_POOL;
-use crate::server::Settings;
+use crate::rates;
+use crate::server::{Settings, target_names, unused_names};
 use crate::volumes::FIRST_VOLUME;
 
 /// Tests whether a server with these settings can start. Does not lock the data directory, bind ports or open pools, so
@@ -63,6 +64,20 @@ pub fn check_certificate(api: &config::Api) -> Result<(), Error> {
 /// One is not.
 pub fn check_exports(settings: &Settings, names: &[Arc<str>]) -> Result<(), Error> {
     check_volumes(&settings.exports, names, &settings.data)
+}
+
+/// Returns sentences about targets that are not used: names of addresses on which the server would not listen, and limits in the data
+/// directory of targets and pools that do not exist.
+///
+/// # Errors
+/// The limits cannot be read.
+pub fn unused_targets(settings: &Settings) -> Result<Vec<String>, Error> {
+    let named = &settings.config.1.targets;
+    let mut unused: Vec<String> = unused_names(named, &settings.listen).collect();
+    let pools: Vec<String> = data::list_or_none(&settings.data)?;
+    let targets = target_names(named, &settings.listen);
+    unused.extend(rates::unused(&data::local(&settings.data)?, &targets, &pools)?);
+    Ok(unused)
 }
 
 /// Returns the names of the volumes of the data directory at `root`; none if it does not exist yet. Asks the server that runs on

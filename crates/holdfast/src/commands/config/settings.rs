@@ -76,7 +76,9 @@ pub(super) fn of_server(data: &Path) -> Result<Settings, Error> {
     let volumes: Vec<VolumeInfo> = admin::get(data, "/v1/volumes")?;
     let volumes = volumes.into_iter().map(|volume| of_volume(data, volume)).collect::<Result<_, _>>()?;
     let limited: Vec<QosInfo> = admin::get(data, "/v1/qos")?;
-    let qos = limited.into_iter().map(|QosInfo { kind, name, set, .. }| RateSettings { kind, name, set });
+    // What is not in force here could not be set elsewhere.
+    let used = limited.into_iter().filter(|info| !info.is_unused);
+    let qos = used.map(|QosInfo { kind, name, set, .. }| RateSettings { kind, name, set });
     Ok(Settings { volumes, qos: qos.collect() })
 }
 

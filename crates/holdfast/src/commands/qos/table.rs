@@ -26,6 +26,14 @@ fn limit(rate: Rate, most: u64) -> String {
     format!("{most} {of}/s")
 }
 
+/// Writes the limits of an object.
+fn in_force(info: &QosInfo) -> String {
+    if info.is_unused {
+        return format!("none: there is no such {}", info.kind.name());
+    }
+    limits(&info.in_force)
+}
+
 fn name(info: &QosInfo) -> String {
     match info.name.as_str() {
         "*" => "each other client".to_owned(),
@@ -51,7 +59,7 @@ pub(super) fn rows(info: &QosInfo) -> String {
     table(&[
         ("of", name(info)),
         ("tier", info.set.tier.clone().unwrap_or_else(|| "-".to_owned())),
-        ("limits", limits(&info.in_force)),
+        ("limits", in_force(info)),
         ("burst", format!("{} ms", info.burst_milliseconds)),
         ("throttled", if waited.is_empty() { "never".to_owned() } else { waited.join(", ") }),
         ("waiting", info.waiting.values().sum::<u64>().to_string()),
@@ -65,7 +73,7 @@ pub(super) fn list(infos: &[QosInfo]) -> String {
         lines.push([
             name(info),
             info.set.tier.clone().unwrap_or_else(|| "-".to_owned()),
-            limits(&info.in_force),
+            in_force(info),
             duration(Duration::from_millis(throttled(info))),
             info.waiting.values().sum::<u64>().to_string(),
         ]);

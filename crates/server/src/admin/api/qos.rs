@@ -76,6 +76,7 @@ fn describe(limited: &Limited) -> QosInfo {
         kind: limited.kind,
         name: limited.name.clone(),
         set: limited.setting.clone(),
+        is_unused: limited.is_unused,
         in_force: rates_of(&in_force.limits),
         burst_milliseconds: milliseconds(in_force.limits.burst()),
         throttled_milliseconds: by_rate(&|rate| milliseconds(counters.throttled[rate as usize])),

@@ -102,6 +102,8 @@ pub struct QosInfo {
     pub name: String,
     /// What is set.
     pub set: Setting,
+    /// Whether there is no such target or pool any more. What is set for it can only be reset.
+    pub is_unused: bool,
     /// The limits that follow, in bytes or operations a second.
     pub in_force: RateLimits,
     /// What may pass at once: as much as the limits allow in this time.
