@@ -40,8 +40,14 @@ impl Volume {
                 // What they use is counted in records of their own. Other attributes take the place of those before.
                 drop(self.begin()?);
             }
-            // With the size that it has now, as a truncation may be left for later.
-            let growth = self.reserve_for_new_owners(&state, (owners, Kinds::NONE), request.now)?;
+            // With the size that it will have.
+            let freed = match set.size {
+                Some(size) if owners != Owners::of(&old) => {
+                    attempt.mapped_bytes(&mut state, size, old.mapped_end)?
+                }
+                _ => 0,
+            };
+            let growth = self.reserve_for_new_owners(&state, (owners, Kinds::NONE), freed, request.now)?;
             let mut change = match set.size {
                 Some(size) => self.resize(request, attempt, &mut state, size)?,
                 None => self.begin_freeing()?,

@@ -447,6 +447,34 @@ fn a_file_is_given_away_for_which_more_is_reserved_than_it_takes() {
 }
 
 #[test]
+fn a_file_is_given_away_by_the_size_that_the_same_call_gives_it() {
+    let (world, pool, volume) = limited();
+    let (one, root) = (Caller::new(1001, 101), Caller::root());
+    set(&volume, user(1002), hard(Some(5000), None));
+    let give =
+        |file, size| root.set(&volume, file, SetAttributes { uid: Some(1002), size, ..Default::default() });
+    for how in HOWS {
+        let file = one.create(&volume, "file").unwrap();
+        one.write(&volume, file, 0, 10_000, how).unwrap();
+        for size in [None, Some(5001), Some(20_000)] {
+            assert_eq!(give(file, size), Err(Error::QuotaExceeded), "{size:?}");
+        }
+        give(file, Some(5000)).unwrap();
+        work(&pool);
+        assert_eq!((used(&volume, user(1001)), used(&volume, user(1002))), ((0, 0), (5000, 1)));
+        assert_nothing_reserved(&volume, &[user(1001), user(1002)]);
+        root.remove(&volume, "file").unwrap();
+        work(&pool);
+    }
+    let file = one.create(&volume, "emptied").unwrap();
+    one.write(&volume, file, 0, 10_000, Stability::Unstable).unwrap();
+    give(file, Some(0)).unwrap();
+    work(&pool);
+    assert_eq!(used(&volume, user(1002)), (0, 1));
+    assert_clean(&world.disk);
+}
+
+#[test]
 fn what_was_unstable_before_anything_was_limited_counts_for_a_new_owner() {
     let (_world, pool, volume) = limited();
     let (one, root) = (Caller::new(1001, 101), Caller::root());

@@ -130,15 +130,17 @@ impl Volume {
     }
 
     /// Reserves what the new owner or group of an object will use: all that the object does, and what its unstable data may. The
-    /// superuser, who gives objects away, does so within the limits of whom he gives them to. Those of `exempt` kinds do not matter.
+    /// superuser, who gives objects away, does so within the limits of whom he gives them to. Those of `exempt` kinds do not matter. The
+    /// same transaction frees `freed` bytes of the file.
     pub(crate) fn reserve_for_new_owners(
         &self,
         state: &InodeState,
         (owners, exempt): (Owners, Kinds),
+        freed: u64,
         now: Time,
     ) -> Result<Growth<'_>, Stop> {
         let record = state.record();
-        let amount = UsageRecord { bytes: record.usage_bytes() + state.growth.bytes, inodes: 1 };
+        let amount = UsageRecord { bytes: record.usage_bytes() - freed + state.growth.bytes, inodes: 1 };
         let kinds = owners.differing(Owners::of(record));
         if kinds == Kinds::NONE {
             return Ok(Growth { reserved: None });

@@ -184,7 +184,7 @@ impl Volume {
     ) -> Result<Change<'v>, Stop> {
         let old = state.record().clone();
         let owners = Owners::new(tree, old.uid, old.gid);
-        let growth = self.reserve_for_new_owners(state, (owners, Kinds::ALL), now)?;
+        let growth = self.reserve_for_new_owners(state, (owners, Kinds::ALL), 0, now)?;
         let mut change = begin(self)?;
         change.move_usage(&old, tree, signed(old.usage_bytes()));
         move_growth(&mut change, state, owners, growth);
