@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::api::quotas::{Grace, Limits, Owner, QuotaKind, QuotaNotice, QuotaRoom};
+use crate::api::quotas::{Exceeded, Grace, Limits, Owner, QuotaKind, QuotaNotice, QuotaRoom};
 use crate::api::time::Time;
 use crate::encoding::entry::UsageDelta;
 use crate::encoding::record::{InodeRecord, QuotaRecord, UsageRecord};
@@ -375,9 +375,24 @@ impl Accounts {
         Some(limits)
     }
 
+    /// Returns since when an owner exceeds soft limits, as far as its record says so. It says nothing of a time before the limits of all
+    /// others were set, if these are its limits.
+    pub(crate) fn exceeded(&self, owner: Owner) -> Exceeded {
+        let record = self.record(owner);
+        if record.limits.is_some() {
+            return record.exceeded;
+        }
+        let set = self.record(Owner::others(owner.kind)).exceeded;
+        let valid = |since: &Time, set: Option<Time>| set.is_none_or(|set| *since >= set);
+        Exceeded {
+            bytes: record.exceeded.bytes.filter(|since| valid(since, set.bytes)),
+            inodes: record.exceeded.inodes.filter(|since| valid(since, set.inodes)),
+        }
+    }
+
     fn apply_limits(&mut self, owner: Owner) {
         let (limits, grace) = (self.limits_of(owner), self.grace(owner.kind));
-        let exceeded = self.record(owner).exceeded;
+        let exceeded = self.exceeded(owner);
         if let Some(account) = self.open.get_mut(owner) {
             account.limit(limits.unwrap_or_default(), grace, exceeded);
         }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::api::quotas::{Exceeded, Owner, QuotaKind};
 use crate::encoding::record::QuotaRecord;
 
-/// The quotas of a volume. One that stands for all others of a kind has their limits and the grace period; one without limits and
-/// without a grace period is a *note* that an owner exceeds a soft limit of all others.
+/// The quotas of a volume. One that stands for all others of a kind has their limits and the grace period, and the time from which on
+/// notes count; one without limits and without a grace period is a *note* that an owner exceeds a soft limit of all others.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
     by_owner: BTreeMap<Owner, QuotaRecord>,
@@ -59,7 +59,7 @@ impl Quotas {
                 *count = if counts { *count + usize::from(is_one) } else { *count - usize::from(is_one) };
             };
             step(&mut self.notes, is_note(&record));
-            step(exceeding, record.exceeded != Exceeded::default());
+            step(exceeding, record.exceeded != Exceeded::default() && !owner.is_others());
         }
     }
 }

@@ -313,6 +313,46 @@ fn whoever_was_within_a_soft_limit_meanwhile_gets_a_new_grace() {
 }
 
 #[test]
+fn soft_limits_of_all_others_that_are_set_again_give_a_new_grace() {
+    let (world, pool, volume) = limited();
+    let mut one = Caller::new(1001, 101);
+    let others = Owner::others(QuotaKind::User);
+    let limits = |soft| Limits { bytes: Limit { soft, hard: Some(5000) }, ..Limits::default() };
+    let grace = Grace { bytes: Duration::from_secs(100), inodes: Duration::from_secs(1) };
+    volume.set_grace(QuotaKind::User, Some(grace), NOW).unwrap();
+    set(&volume, others, Some(limits(Some(1000))));
+    let file = one.create(&volume, "file").unwrap();
+    one.write(&volume, file, 0, 1001, Stability::FileSync).unwrap();
+    work(&pool);
+    assert_eq!(volume.quota(user(1001)).unwrap().exceeded.bytes, Some(NOW));
+    // In each case, the user is within the limits for a while, in which he does nothing.
+    for (number, meanwhile) in [None, Some(limits(None)), Some(limits(Some(2000)))].into_iter().enumerate() {
+        let later = one.now.plus(Duration::from_secs(200));
+        volume.set_quota(others, meanwhile, later).unwrap();
+        volume.set_quota(others, Some(limits(Some(1000))), later).unwrap();
+        one.now = later;
+        let offset = 1001 + 2 * number as u64;
+        one.write(&volume, file, offset, 1, Stability::FileSync).unwrap();
+        one.now = later.plus(Duration::from_secs(99));
+        one.write(&volume, file, offset + 1, 1, Stability::FileSync).unwrap();
+        assert_eq!(volume.quota(user(1001)).unwrap().exceeded.bytes, Some(later));
+        one.now = later.plus(Duration::from_secs(100));
+        assert_eq!(one.write(&volume, file, offset + 2, 1, Stability::FileSync), Err(Error::QuotaExceeded));
+    }
+    // A longer period for a limit that stays is no new one, and over a restart nothing changes.
+    let since = volume.quota(user(1001)).unwrap().exceeded;
+    set(&volume, others, Some(Limits { inodes: Limit { soft: Some(9), hard: None }, ..limits(Some(1000)) }));
+    assert_eq!(volume.quota(user(1001)).unwrap().exceeded, since);
+    assert_eq!(volume.quota_counts()[2].0, 1, "the record of all others exceeds nothing");
+    work(&pool);
+    let again = open(&world.disk.after_kill());
+    let volume = again.volume("limited").unwrap();
+    assert_eq!(volume.quota(user(1001)).unwrap().exceeded, since);
+    set(&volume, others, None);
+    assert!(volume.quota_settings(None, 10).iter().all(|setting| setting.limits.is_none()));
+}
+
+#[test]
 fn a_soft_limit_may_be_exceeded_for_the_grace_period_over_restarts() {
     let (world, pool, volume) = limited();
     let mut one = Caller::new(1001, 101);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-use crate::api::quotas::{Grace, Limits, Owner, Quota, QuotaKind, QuotaNotice, QuotaSetting};
+use crate::api::quotas::{Exceeded, Grace, Limits, Owner, Quota, QuotaKind, QuotaNotice, QuotaSetting};
 use crate::api::request::{Durability, Error};
 use crate::api::time::Time;
 use crate::encoding::codec::Malformed;
@@ -31,8 +31,11 @@ impl Volume {
         }
         let _one_at_a_time = self.volume_changes.lock();
         let before = self.quota_record(owner)?;
-        let exceeded =
-            if limits.is_some_and(|limits| limits.has_soft()) { before.exceeded } else { Default::default() };
+        let exceeded = match limits.filter(Limits::has_soft) {
+            None => Exceeded::default(),
+            Some(limits) if owner.is_others() => begun_anew(&before, &limits, now),
+            Some(_) => before.exceeded,
+        };
         self.put_quota(owner, QuotaRecord { limits, exceeded, ..before }, now)
     }
 
@@ -136,7 +139,7 @@ impl Volume {
             limits,
             is_default,
             grace: accounts.grace(owner.kind),
-            exceeded: still_exceeded(&limits, used, accounts.record(owner).exceeded),
+            exceeded: still_exceeded(&limits, used, accounts.exceeded(owner)),
             bytes_used: used.bytes,
             inodes_used: used.inodes,
         }
@@ -174,6 +177,21 @@ impl Volume {
             used.pop_last();
         }
         Ok(used)
+    }
+}
+
+/// Returns the times before which notes of owners say nothing, when all others of their kind get these limits. A soft limit that is
+/// new, or lower than before, gives everybody a new grace period: who has exceeded one that is gone may have been within the limits
+/// meanwhile, of which nothing is noted.
+fn begun_anew(before: &QuotaRecord, limits: &Limits, now: Time) -> Exceeded {
+    let old = before.limits.unwrap_or_default();
+    let since = |old: Option<u64>, new: Option<u64>, since: Option<Time>| {
+        let is_stricter = new.unwrap_or(u64::MAX) < old.unwrap_or(u64::MAX);
+        if is_stricter { Some(now) } else { since.filter(|_| new.is_some()) }
+    };
+    Exceeded {
+        bytes: since(old.bytes.soft, limits.bytes.soft, before.exceeded.bytes),
+        inodes: since(old.inodes.soft, limits.inodes.soft, before.exceeded.inodes),
     }
 }
 

@@ -11,7 +11,8 @@ use crate::encoding::codec::{Malformed, Reader, Write};
 pub struct QuotaRecord {
     /// Its limits; `None` for those of all others of its kind.
     pub limits: Option<Limits>,
-    /// Since when soft limits are exceeded.
+    /// Since when soft limits are exceeded. Of all others of a kind: when their soft limits were set, or lowered last. Notes about
+    /// owners of an earlier time say nothing.
     pub exceeded: Exceeded,
     /// Of all others of a kind: how long soft limits may be exceeded, unless that is the usual time.
     pub grace: Option<Grace>,
