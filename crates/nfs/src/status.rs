@@ -31,7 +31,7 @@ pub(crate) fn nfs3(error: Error) -> Result<NfsStat3, Retry> {
         Error::IsDirectory => NfsStat3::IsDir,
         Error::Invalid => NfsStat3::Inval,
         Error::FileTooLarge => NfsStat3::Fbig,
-        Error::NoSpace | Error::TooManyVolumes => NfsStat3::NoSpc,
+        Error::NoSpace | Error::TooManyVolumes | Error::TooManyQuotas => NfsStat3::NoSpc,
         Error::QuotaExceeded => NfsStat3::Dquot,
         Error::ReadOnly => NfsStat3::Rofs,
         Error::TooManyLinks => NfsStat3::Mlink,
@@ -62,7 +62,7 @@ pub(crate) fn nfs4(error: Error) -> NfsStat4 {
         // No operation of NFSv4 has a ctime guard.
         Error::Invalid | Error::NotSync => NfsStat4::Inval,
         Error::FileTooLarge => NfsStat4::Fbig,
-        Error::NoSpace | Error::TooManyVolumes => NfsStat4::NoSpc,
+        Error::NoSpace | Error::TooManyVolumes | Error::TooManyQuotas => NfsStat4::NoSpc,
         Error::QuotaExceeded => NfsStat4::Dquot,
         Error::ReadOnly => NfsStat4::Rofs,
         Error::TooManyLinks => NfsStat4::Mlink,

@@ -309,5 +309,12 @@ fn cannot(volume: &Volume, error: EngineError) -> Error {
         let sentence = format!("the volume {:?} has no quota tree of this number", volume.name());
         return Error { kind: ErrorKind::NotFound, sentence };
     }
+    if error == EngineError::TooManyQuotas {
+        let sentence = format!(
+            "the volume {:?} takes no more quotas: {error}; `reset` those of some first",
+            volume.name()
+        );
+        return Error { kind: ErrorKind::Conflict, sentence };
+    }
     failed("change the quotas of", &volume.name(), volume.pool(), error)
 }

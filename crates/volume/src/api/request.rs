@@ -280,6 +280,8 @@ pub enum Error {
     TooManyLinks,
     /// The pool has as many volumes as there may be. Only changes of volumes fail like that.
     TooManyVolumes,
+    /// The volume has as many quotas as there may be. Only changes of quotas fail like that.
+    TooManyQuotas,
     /// The name is longer than 255 bytes.
     NameTooLong,
     /// The directory is not empty.
@@ -331,6 +333,7 @@ impl fmt::Display for Error {
             Error::ReadOnly => "the volume refuses changes",
             Error::TooManyLinks => "too many links",
             Error::TooManyVolumes => "the pool has as many volumes as there may be, 4096",
+            Error::TooManyQuotas => "it has as many quotas as there may be, 100000",
             Error::NameTooLong => "name too long",
             Error::NotEmpty => "directory not empty",
             Error::Stale => "the object no longer exists",

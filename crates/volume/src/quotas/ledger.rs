@@ -325,6 +325,12 @@ impl Accounts {
         &self.quotas
     }
 
+    /// Replaces all quotas, without a journal.
+    #[cfg(test)]
+    pub(crate) fn replace_quotas(&mut self, records: BTreeMap<Owner, QuotaRecord>) {
+        self.quotas = Quotas::new(records);
+    }
+
     /// Counts a caller that the quota of this owner refuses.
     pub(crate) fn count_refused(&mut self, owner: Owner, now: Time) {
         self.refused[usize::from(owner.kind.byte())] += 1;

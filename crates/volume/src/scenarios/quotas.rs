@@ -12,7 +12,8 @@ use crate::api::request::{Access, Answer, Credentials, Error, Request};
 use crate::api::results::{CreateHow, SetXattr, Stability};
 use crate::api::time::Time;
 use crate::background::Progress;
-use crate::encoding::record::UsageRecord;
+use crate::encoding::record::{QuotaRecord, UsageRecord};
+use crate::limits::QUOTAS_MAX;
 use crate::media::memory::Random;
 use crate::pool::Pool;
 use crate::volume::Volume;
@@ -512,6 +513,20 @@ fn a_file_is_given_away_by_the_size_that_the_same_call_gives_it() {
     work(&pool);
     assert_eq!(used(&volume, user(1002)), (0, 1));
     assert_clean(&world.disk);
+}
+
+#[test]
+fn more_quotas_than_there_may_be_are_refused() {
+    let (_world, _pool, volume) = limited();
+    let record = QuotaRecord { limits: hard(Some(1), None), ..QuotaRecord::default() };
+    let most = QUOTAS_MAX as u64;
+    volume.own.ledger.lock().replace_quotas((1..=most).map(|uid| (user(uid), record)).collect());
+    let put = |uid, limits| volume.set_quota(user(uid), limits, NOW).map(drop);
+    assert_eq!(put(most + 1, hard(Some(1), None)), Err(Error::TooManyQuotas));
+    put(1, hard(Some(2), None)).unwrap();
+    put(1, None).unwrap();
+    put(most + 1, hard(Some(1), None)).unwrap();
+    assert!(Error::TooManyQuotas.to_string().ends_with(&most.to_string()));
 }
 
 #[test]

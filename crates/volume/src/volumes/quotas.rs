@@ -23,7 +23,7 @@ impl Volume {
     ///
     /// # Errors
     /// `Invalid` for the superuser, his group and tree 0, which have no limits, for others than the volume itself, and for a soft
-    /// limit above the hard one; `NoEntry` for a tree that there is not; `NoSpace` beyond [`QUOTAS_MAX`] quotas; and those of every change.
+    /// limit above the hard one; `NoEntry` for a tree that there is not; `TooManyQuotas` beyond [`QUOTAS_MAX`]; and those of every change.
     pub fn set_quota(&self, owner: Owner, limits: Option<Limits>, now: Time) -> Result<Durability, Error> {
         let is_of_all_volumes = owner.kind == QuotaKind::Volume && owner != Owner::VOLUME;
         if !owner.may_be_limited() || is_of_all_volumes || !limits.is_none_or(|limits| is_valid(&limits)) {
@@ -70,7 +70,7 @@ impl Volume {
         let accounts = self.own.ledger.lock();
         let is_one_more = !accounts.quotas().by_owner().contains_key(&owner);
         if is_one_more && accounts.quotas().set() >= QUOTAS_MAX {
-            Err(Error::NoSpace)
+            Err(Error::TooManyQuotas)
         } else {
             Ok(accounts.record(owner))
         }
