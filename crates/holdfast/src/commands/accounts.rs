@@ -13,6 +13,13 @@ pub(super) fn number(name: &str, kind: &str, database: &str) -> Result<Option<u3
     if let Ok(number) = name.parse() {
         return Ok(Some(number));
     }
+    if name.bytes().all(|digit| digit.is_ascii_digit()) {
+        // `getent` would take it modulo 2^32.
+        return Err(Error::usage(format!(
+            "no {kind} has the number {name}: the largest is {}",
+            u32::MAX - 1
+        )));
+    }
     let output = Command::new("getent").args(["--", database, name]).output().map_err(|error| {
         Error::failed(format!("cannot look up the {kind} {name:?}: getent: {error}; give its number"))
     })?;

@@ -88,6 +88,8 @@ fn quotas_that_make_no_sense_are_refused() {
         (&["set", directory, "main", "--user", "0", "--bytes", "1GiB"][..], "the user 0 has no limits"),
         (&["set", directory, "main", "--user", "7", "--bytes", "2GiB:1GiB"], "is above the hard one"),
         (&["set", directory, "main", "--user", "7"], "nothing to change"),
+        (&["show", directory, "main", "--user", "4294967296"], "no user has the number 4294967296"),
+        (&["show", directory, "main", "--group", "99999999999999999999"], "no group has the number 9999"),
     ] {
         let sentence = fail(&[&["quota"], words].concat(), 2);
         assert!(sentence.contains(complaint), "{words:?}: {sentence}");
