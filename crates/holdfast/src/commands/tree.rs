@@ -54,12 +54,17 @@ enum Action {
         of: InVolume,
     },
     /// Delete a quota tree and its limits; its directory stays, with what is in it
+    ///
+    /// Its limits end at once. Objects are moved out of it in the background; the command waits for this.
     Delete {
         #[command(flatten)]
         of: InVolume,
         /// The path of its directory in the volume, or its number
         #[arg(value_name = "TREE")]
         tree: String,
+        /// Do not wait until the objects have been moved out of the tree
+        #[arg(long)]
+        no_wait: bool,
     },
 }
 
@@ -86,10 +91,19 @@ fn act(action: &Action) -> Result<(), Error> {
             let trees = list(&of.data, &of.name, Which::All)?;
             print_either(of.json, &as_json(&trees), || table(&trees));
         }
-        Action::Delete { of, tree } => {
+        Action::Delete { of, tree, no_wait } => {
             let id = number_of(&of.data, &of.name, tree)?;
             delete(of, id)?;
-            print_either(of.json, &as_json(&Done {}), || format!("quota tree {id} deleted\n"));
+            let is_listed = || list(&of.data, &of.name, Which::Id(id)).map(|found| !found.is_empty());
+            let mut is_going_on = is_listed()?;
+            while is_going_on && !no_wait {
+                thread::sleep(PAUSE);
+                is_going_on = is_listed()?;
+            }
+            print_either(of.json, &as_json(&Done {}), || match is_going_on {
+                true => format!("quota tree {id} is being deleted: objects are moved out of it\n"),
+                false => format!("quota tree {id} deleted\n"),
+            });
         }
     }
     Ok(())
