@@ -1,6 +1,7 @@
 //! Rate limits: what they hold, in which order, and what they leave alone.
 
 use super::*;
+use crate::counters::phases::Phase;
 use crate::limits::WAIT_MAX;
 use crate::net::callbacks::loop_of;
 use crate::net::mailbox::Message;
@@ -175,6 +176,32 @@ fn a_connection_goes_on_when_another_one_leaves_with_what_was_held() {
     harness
         .wait_until("closing", |harness| harness.loops.counters[0].connections.load(Ordering::Relaxed) == 1);
     assert_eq!(second.reply().0, 9);
+}
+
+/// Returns for how long calls were in a phase, all together.
+fn spent(harness: &Harness, phase: Phase) -> Duration {
+    let tallied = harness.loops.counters.iter().flat_map(|counters| counters.calls.volumes.entries());
+    let nanos = tallied.map(|(_, volume)| volume.phases[phase as usize].load(Ordering::Relaxed));
+    Duration::from_nanos(nanos.sum())
+}
+
+/// A call comes to wait in a queue only when there is room; before, its connection is not read.
+#[test]
+fn time_in_a_connection_that_is_not_read_counts_as_throttled() {
+    let harness = Harness::new(1);
+    limit(&harness, Kind::Volume, "volume 1", Rate::TotalOps, Some(10));
+    let mut client = harness.client();
+    // One passes with the burst, and 40 are as many as may be held. The last one waits unread until half of them are gone.
+    (0..42).for_each(|xid| client.send(xid, ECHO, 0));
+    harness.wait_until("calls held", |harness| held(harness) == 40);
+    harness.wait_until("room for another one", |harness| held(harness) <= 20);
+    std::thread::sleep(Duration::from_millis(100));
+    limit(&harness, Kind::Volume, "volume 1", Rate::TotalOps, None);
+    let xids: BTreeSet<u32> = (0..42).map(|_| client.reply().0).collect();
+    assert_eq!(xids, (0..42).collect());
+    harness.wait_until("counting", |harness| spent(harness, Phase::Qos) > 40 * SECOND);
+    let queued = spent(&harness, Phase::Queue);
+    assert!(queued < SECOND, "{queued:?} of queueing");
 }
 
 /// Four seconds of the limit wait in the queue; the rest waits in the connections.
