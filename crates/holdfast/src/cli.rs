@@ -96,6 +96,40 @@ mod tests {
     }
 
     #[test]
+    fn every_command_that_answers_prints_json_too() {
+        /// They run until they are stopped, write for another program in its format, or answer by their exit code alone.
+        const OTHERS: &[&str] = &[
+            "serve",
+            "config example",
+            "config export",
+            "node",
+            "cluster metrics",
+            "cluster start",
+            "cluster stop",
+            "cluster monitor",
+            "cluster hold",
+            "cluster takeover",
+            "bench agent",
+            "bench clean",
+            "bench report",
+            "completions",
+            "man",
+        ];
+        fn look_at(command: &clap::Command, path: &str, without: &mut Vec<String>) {
+            let path = format!("{path} {}", command.get_name());
+            if command.get_subcommands().next().is_none()
+                && !command.get_arguments().any(|argument| argument.get_id() == "json")
+            {
+                without.push(path.trim_start().to_owned());
+            }
+            command.get_subcommands().for_each(|part| look_at(part, &path, without));
+        }
+        let mut without = Vec::new();
+        super::Cli::command().get_subcommands().for_each(|command| look_at(command, "", &mut without));
+        assert_eq!(without, OTHERS);
+    }
+
+    #[test]
     fn no_default_is_empty() {
         fn look_at(command: &clap::Command) {
             for argument in command.get_arguments() {

@@ -95,15 +95,15 @@ impl Administration {
         move |error| format!("cannot {action} in {location}: {error}; look at `ceph status`")
     }
 
-    /// Begins a cluster without nodes and groups.
+    /// Begins a cluster without nodes and groups. Returns the revision of its configuration.
     ///
     /// # Errors
     /// There is one already, or it cannot be written.
-    pub fn init(&self) -> Result<(), String> {
+    pub fn init(&self) -> Result<u64, String> {
         let roster = Roster { revision: 1, ..Roster::default() };
         let made = self.board.set_cluster(None, &roster.encode());
         match made.map_err(self.failed("write the configuration"))? {
-            true => Ok(()),
+            true => Ok(roster.revision),
             false => {
                 Err(format!("there is a cluster in {} already: see `holdfast cluster status`", self.location))
             }
@@ -142,11 +142,12 @@ impl Administration {
     }
 
     /// Declares that a node is off: has the Ceph cluster refuse what it may still send, and others take its groups at once.
+    /// Returns the revision of the configuration, and the groups.
     ///
     /// # Errors
     /// There is no such node, or the Ceph cluster does not do it: a sentence.
-    pub fn fence(&self, node: &Name) -> Result<Vec<Name>, String> {
-        self.execute(&Command::Fence(node.clone()))?;
+    pub fn fence(&self, node: &Name) -> Result<(u64, Vec<Name>), String> {
+        let revision = self.execute(&Command::Fence(node.clone()))?;
         let mut released = Vec::new();
         for (name, lease) in self.leases(&self.roster()?.0.membership)? {
             if lease.owner.node() != node || lease.state != LeaseState::Held {
@@ -158,7 +159,7 @@ impl Administration {
             released.push(name);
         }
         let _ = self.board.notify();
-        Ok(released)
+        Ok((revision, released))
     }
 
     fn leases(&self, membership: &Membership) -> Result<BTreeMap<Name, LeaseRecord>, String> {

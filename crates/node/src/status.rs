@@ -120,6 +120,6 @@ impl State {
 }
 
 /// Returns milliseconds, as [`Phases`] counts them.
-pub(crate) fn milliseconds(duration: Duration) -> u64 {
+pub fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

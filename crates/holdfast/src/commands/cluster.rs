@@ -12,6 +12,7 @@ use node::config::PATH_DEFAULT;
 use node::control::{self, Answer, Command};
 use node::metrics;
 use node::status::{GroupStatus, NodeStatus};
+use serde_json::json;
 use server::error::Error;
 
 use super::node::read;
@@ -49,12 +50,14 @@ pub(crate) struct Cluster {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Begin a cluster of nodes whose groups are in a Ceph cluster
-    Init,
+    Init(Format),
     /// Replace the groups by those of a file; those that are not in it must not be served
     Apply {
         /// The file, with a [[group]] for each
         #[arg(value_name = "FILE")]
         file: PathBuf,
+        #[command(flatten)]
+        format: Format,
     },
     /// Make a machine a node, which may serve groups
     Add(Node),
@@ -73,11 +76,7 @@ enum Action {
         yes: bool,
     },
     /// Show the groups of this machine, or the whole cluster if they are in a Ceph cluster
-    Status {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Status(Format),
     /// Print the metrics of this machine's groups for Prometheus
     Metrics,
     /// Serve a group here; the cluster manager calls this after it has fenced the other machine and mounted the device
@@ -103,7 +102,17 @@ enum Action {
         /// The machine that is to serve it
         #[arg(value_name = "NODE")]
         to: String,
+        #[command(flatten)]
+        format: Format,
     },
+}
+
+/// The format of the output.
+#[derive(Clone, Copy, Debug, Args)]
+struct Format {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -118,6 +127,30 @@ struct Node {
     /// Name of the node
     #[arg(value_name = "NODE")]
     name: String,
+    #[command(flatten)]
+    format: Format,
+}
+
+impl Action {
+    fn prints_json(&self) -> bool {
+        match self {
+            Action::Init(format)
+            | Action::Apply { format, .. }
+            | Action::Status(format)
+            | Action::Move { format, .. } => format.json,
+            Action::Add(node)
+            | Action::Remove(node)
+            | Action::Drain(node)
+            | Action::Undrain(node)
+            | Action::Fence { node, .. } => node.format.json,
+            Action::Metrics
+            | Action::Start(_)
+            | Action::Stop(_)
+            | Action::Monitor(_)
+            | Action::Hold(_)
+            | Action::Takeover { .. } => false,
+        }
+    }
 }
 
 pub(crate) fn run(cluster: &Cluster) -> Outcome {
@@ -125,7 +158,8 @@ pub(crate) fn run(cluster: &Cluster) -> Outcome {
     let location = config.location().map_err(Error::usage)?;
     match (location, store::Change::of(&cluster.action)?) {
         (Some(location), Some(change)) => {
-            change.run(&Administration::open(&location).map_err(Error::failed)?)
+            let administration = Administration::open(&location).map_err(Error::failed)?;
+            change.run(&administration, cluster.action.prints_json())
         }
         (None, Some(change)) if change.is_for_stores() => Err(Error::usage(format!(
             "{} names no `store`: this command is for groups in a Ceph cluster",
@@ -142,8 +176,8 @@ fn ask_agent(cluster: &Cluster, socket: &Path) -> Outcome {
     }
     let answer = control::ask(socket, &command(&cluster.action)?).map_err(Error::failed)?;
     match (answer, &cluster.action) {
-        (Answer::Status(status), Action::Status { json }) => {
-            print_either(*json, &as_json(&status), || text(&status));
+        (Answer::Status(status), Action::Status(format)) => {
+            print_either(format.json, &as_json(&status), || text(&status));
             Ok(ExitCode::SUCCESS)
         }
         (Answer::Status(status), Action::Metrics) => {
@@ -152,21 +186,25 @@ fn ask_agent(cluster: &Cluster, socket: &Path) -> Outcome {
         }
         (Answer::Failed(reason), _) => Err(Error::failed(reason)),
         (Answer::Stopped, _) => Ok(ExitCode::from(NOT_RUNNING)),
+        (_, Action::Move { group, to, format }) => {
+            print_either(format.json, &json!({ "group": group.name, "node": to }), String::new);
+            Ok(ExitCode::SUCCESS)
+        }
         _ => Ok(ExitCode::SUCCESS),
     }
 }
 
 fn command(action: &Action) -> Result<Command, Error> {
     Ok(match action {
-        Action::Status { .. } | Action::Metrics => Command::Status,
+        Action::Status(_) | Action::Metrics => Command::Status,
         Action::Start(group) | Action::Hold(group) => Command::Start { group: group.name.clone() },
         Action::Stop(group) => Command::Stop { group: group.name.clone() },
         Action::Monitor(group) => Command::Monitor { group: group.name.clone() },
         Action::Takeover { group, from } => {
             Command::Takeover { group: group.name.clone(), from: from.clone() }
         }
-        Action::Move { group, to } => Command::Move { group: group.name.clone(), to: to.clone() },
-        Action::Init
+        Action::Move { group, to, .. } => Command::Move { group: group.name.clone(), to: to.clone() },
+        Action::Init(_)
         | Action::Apply { .. }
         | Action::Add(_)
         | Action::Remove(_)

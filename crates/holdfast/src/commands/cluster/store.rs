@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use cluster::{ClusterConfig, Command, Duty, Name};
 use node::administration::{Administration, ClusterStatus, GroupView, NodeView};
-use node::status::State;
+use node::status::{State, milliseconds};
+use serde::Serialize;
 use server::error::Error;
 
 use super::{Action, details};
-use crate::report::{Outcome, as_json, count, print, print_either};
+use crate::report::{Outcome, as_json, count, print_either};
 
 /// What an administrator asks of the cluster.
 pub(super) enum Change {
@@ -17,7 +18,25 @@ pub(super) enum Change {
     Apply(PathBuf),
     Execute(Command),
     Fence(Name),
-    Status { json: bool },
+    Status,
+}
+
+/// What was done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+struct Done {
+    /// How often the configuration was changed since the cluster began.
+    revision: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<Name>,
+    /// The group that moved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<Name>,
+    /// The groups that the cluster has, or that others take over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    groups: Option<Vec<Name>>,
+    /// How long it took until all nodes had followed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    milliseconds: Option<u64>,
 }
 
 impl Change {
@@ -25,8 +44,8 @@ impl Change {
     pub(super) fn of(action: &Action) -> Result<Option<Change>, Error> {
         let name = |text: &str| Name::new(text).map_err(|error| Error::usage(error.to_string()));
         Ok(Some(match action {
-            Action::Init => Change::Init,
-            Action::Apply { file } => Change::Apply(file.clone()),
+            Action::Init(_) => Change::Init,
+            Action::Apply { file, .. } => Change::Apply(file.clone()),
             Action::Add(node) => Change::Execute(Command::Add(name(&node.name)?)),
             Action::Remove(node) => Change::Execute(Command::Remove(name(&node.name)?)),
             Action::Drain(node) => Change::Execute(Command::Drain(name(&node.name)?)),
@@ -39,8 +58,8 @@ impl Change {
                      until its lease ends. If it is only to be emptied, run `holdfast cluster drain {node}`"
                 )));
             }
-            Action::Move { group, to } => Change::Execute(Command::Move(name(&group.name)?, name(to)?)),
-            Action::Status { json } => Change::Status { json: *json },
+            Action::Move { group, to, .. } => Change::Execute(Command::Move(name(&group.name)?, name(to)?)),
+            Action::Status(_) => Change::Status,
             Action::Metrics
             | Action::Start(_)
             | Action::Stop(_)
@@ -52,66 +71,89 @@ impl Change {
 
     /// Whether only the nodes of a store know it.
     pub(super) fn is_for_stores(&self) -> bool {
-        !matches!(self, Change::Status { .. } | Change::Execute(Command::Move(..)))
+        !matches!(self, Change::Status | Change::Execute(Command::Move(..)))
     }
 
-    pub(super) fn run(self, cluster: &Administration) -> Outcome {
-        match self {
+    pub(super) fn run(self, cluster: &Administration, json: bool) -> Outcome {
+        let (done, sentence) = match self {
             Change::Init => {
-                cluster.init().map_err(Error::failed)?;
-                print("the cluster has no nodes yet: add each with `holdfast cluster add NODE`\n");
+                let revision = cluster.init().map_err(Error::failed)?;
+                let sentence = "the cluster has no nodes yet: add each with `holdfast cluster add NODE`";
+                (Done { revision, ..Done::default() }, sentence.to_owned())
             }
             Change::Apply(file) => apply(cluster, &file)?,
             Change::Execute(command) => execute(cluster, &command).map_err(Error::failed)?,
-            Change::Fence(node) => {
-                let groups = cluster.fence(&node).map_err(Error::failed)?;
-                let groups: Vec<&str> = groups.iter().map(Name::as_str).collect();
-                let taken = if groups.is_empty() { "it had no groups".to_owned() } else { groups.join(", ") };
-                print(&format!("{node} is fenced; others take over: {taken}\n"));
-            }
-            Change::Status { json } => {
+            Change::Fence(node) => fence(cluster, node).map_err(Error::failed)?,
+            Change::Status => {
                 let status = cluster.status().map_err(Error::failed)?;
                 print_either(json, &as_json(&status), || text(&status));
+                return Ok(ExitCode::SUCCESS);
             }
-        }
+        };
+        print_either(json, &as_json(&done), || format!("{sentence}\n"));
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// Replaces the groups.
-fn apply(cluster: &Administration, file: &PathBuf) -> Result<(), Error> {
+fn apply(cluster: &Administration, file: &PathBuf) -> Result<(Done, String), Error> {
     let shown = file.display();
     let text = std::fs::read_to_string(file).map_err(|error| Error::usage(format!("{shown}: {error}")))?;
     let config = ClusterConfig::parse(&text).map_err(|mistakes| {
         let lines: Vec<String> = mistakes.iter().map(|mistake| format!("{shown}, {mistake}")).collect();
         Error::usage(lines.join("\n"))
     })?;
-    let groups = count(config.groups.len().try_into().unwrap_or(u64::MAX), "group");
+    let groups: Vec<Name> = config.groups.iter().map(|group| group.name.clone()).collect();
+    let number = count(groups.len().try_into().unwrap_or(u64::MAX), "group");
     let revision = cluster.execute(&Command::Apply(config)).map_err(Error::failed)?;
-    print(&format!("the cluster has {groups} (revision {revision})\n"));
-    Ok(())
+    let done = Done { revision, groups: Some(groups), ..Done::default() };
+    Ok((done, format!("the cluster has {number} (revision {revision})")))
+}
+
+/// Declares that a node is off.
+fn fence(cluster: &Administration, node: Name) -> Result<(Done, String), String> {
+    let (revision, groups) = cluster.fence(&node)?;
+    let names: Vec<&str> = groups.iter().map(Name::as_str).collect();
+    let taken = if names.is_empty() { "it had no groups".to_owned() } else { names.join(", ") };
+    let sentence = format!("{node} is fenced; others take over: {taken}");
+    Ok((Done { revision, node: Some(node), groups: Some(groups), ..Done::default() }, sentence))
 }
 
 /// Changes what is wanted, and waits until it is so.
-fn execute(cluster: &Administration, command: &Command) -> Result<(), String> {
+fn execute(cluster: &Administration, command: &Command) -> Result<(Done, String), String> {
     let revision = cluster.execute(command)?;
-    let done = match command {
+    let mut done = Done { revision, ..Done::default() };
+    let sentence = match command {
         Command::Move(group, node) => {
-            let took =
-                cluster.wait(|serving| serving.get(node).is_some_and(|groups| groups.contains(group)))?;
-            format!("{node} serves {group} after {} ms", took.as_millis())
+            let took = milliseconds(
+                cluster.wait(|serving| serving.get(node).is_some_and(|groups| groups.contains(group)))?,
+            );
+            (done.group, done.node, done.milliseconds) =
+                (Some(group.clone()), Some(node.clone()), Some(took));
+            format!("{node} serves {group} after {took} ms")
         }
         Command::Drain(node) => {
-            let took = cluster.wait(|serving| serving.get(node).is_none_or(|groups| groups.is_empty()))?;
-            format!("{node} serves nothing after {} ms", took.as_millis())
+            let took = milliseconds(
+                cluster.wait(|serving| serving.get(node).is_none_or(|groups| groups.is_empty()))?,
+            );
+            (done.node, done.milliseconds) = (Some(node.clone()), Some(took));
+            format!("{node} serves nothing after {took} ms")
         }
-        Command::Add(node) => format!("{node} is a node of the cluster"),
-        Command::Remove(node) => format!("{node} is no node of the cluster any more"),
-        Command::Undrain(node) => format!("{node} is given groups again"),
+        Command::Add(node) => {
+            done.node = Some(node.clone());
+            format!("{node} is a node of the cluster")
+        }
+        Command::Remove(node) => {
+            done.node = Some(node.clone());
+            format!("{node} is no node of the cluster any more")
+        }
+        Command::Undrain(node) => {
+            done.node = Some(node.clone());
+            format!("{node} is given groups again")
+        }
         Command::Fence(_) | Command::Apply(_) => "done".to_owned(),
     };
-    print(&format!("{done} (revision {revision})\n"));
-    Ok(())
+    Ok((done, format!("{sentence} (revision {revision})")))
 }
 
 fn text(status: &ClusterStatus) -> String {
@@ -161,4 +203,26 @@ fn group(group: &GroupView) -> String {
         line("failed", format!("on {node}: {reason}"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_done_has_only_the_fields_that_concern_it() {
+        let name = |text: &str| Name::new(text).unwrap();
+        let moved = Done {
+            revision: 7,
+            node: Some(name("b")),
+            group: Some(name("home")),
+            milliseconds: Some(412),
+            ..Done::default()
+        };
+        let expected =
+            serde_json::json!({ "revision": 7, "node": "b", "group": "home", "milliseconds": 412 });
+        assert_eq!(as_json(&moved), expected);
+        let applied = Done { revision: 2, groups: Some(Vec::new()), ..Done::default() };
+        assert_eq!(as_json(&applied), serde_json::json!({ "revision": 2, "groups": [] }));
+    }
 }
