@@ -421,6 +421,9 @@ pub(super) fn find<'r, 'p>(routes: &'r [Route], method: &str, path: &'p [String]
             return Found::Route(route, name);
         }
         methods.push(route.method);
+        if route.method == "GET" {
+            methods.push("HEAD");
+        }
     }
     if methods.is_empty() { Found::Nothing } else { Found::OtherMethods(methods.join(", ")) }
 }

@@ -56,10 +56,14 @@ fn a_request_finds_its_route() {
         matches!(find(ROUTES, "GET", &path("/v1/status")), Found::Route(route, None) if route.path == "/v1/status")
     );
     assert!(matches!(find(ROUTES, "HEAD", &path("/v1/status")), Found::Route(..)));
-    assert!(
-        matches!(find(ROUTES, "PUT", &path("/v1/status")), Found::OtherMethods(methods) if methods == "GET")
-    );
+    let allowed = |method, path: &[String]| match find(ROUTES, method, path) {
+        Found::OtherMethods(methods) => methods,
+        _ => panic!("{path:?} takes {method}"),
+    };
+    assert_eq!(allowed("PUT", &path("/v1/status")), "GET, HEAD");
+    assert_eq!(allowed("HEAD", &path("/v1/exports/reload")), "POST");
     let of_token = path("/v1/tokens/a");
+    assert_eq!(allowed("PATCH", &of_token), "GET, HEAD, DELETE");
     assert!(matches!(find(ROUTES, "DELETE", &of_token), Found::Route(_, Some("a"))));
     assert!(matches!(find(ROUTES, "GET", &path("/v1/status/x")), Found::Nothing));
     assert!(matches!(find(ROUTES, "GET", &path("/")), Found::Nothing));
