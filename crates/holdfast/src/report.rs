@@ -82,9 +82,53 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
+/// Writes a time, which is in seconds since 1970, as a date in UTC.
+pub(crate) fn date(seconds: u64) -> String {
+    let (mut days, time) = (seconds / 86_400, seconds % 86_400);
+    let is_leap =
+        |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    // The calendar repeats after so many years and days.
+    let (mut year, mut month) = (1970 + days / 146_097 * 400, 0);
+    days %= 146_097;
+    loop {
+        let days_of_year = if is_leap(year) { 366 } else { 365 };
+        if days < days_of_year {
+            break;
+        }
+        (days, year) = (days - days_of_year, year + 1);
+    }
+    for length in [31, if is_leap(year) { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        month += 1;
+        if days < length {
+            break;
+        }
+        days -= length;
+    }
+    let (day, hour, minute, second) = (days + 1, time / 3600, time / 60 % 60, time % 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        let dates = [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399, "2000-02-28 23:59:59 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_798_761_599, "2026-12-31 23:59:59 UTC"),
+            (1_798_761_600, "2027-01-01 00:00:00 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
+            (13_569_465_600, "2400-01-01 00:00:00 UTC"),
+        ];
+        for (seconds, expected) in dates {
+            assert_eq!(date(seconds), expected);
+        }
+        // The largest number is no reason to hang.
+        assert!(date(u64::MAX).ends_with(" UTC"));
+    }
 
     #[test]
     fn one_thing_is_singular() {

@@ -9,7 +9,7 @@ use serde_json::json;
 use server::admin;
 use server::admin::api::types::{CreatedToken, Done, NewToken, Role, Token as Listed};
 
-use crate::report::{Align, Outcome, as_json, columns, print_either};
+use crate::report::{Align, Outcome, as_json, columns, date, print_either};
 
 const EXAMPLES: &str = "Examples:
   holdfast token create /srv/holdfast prometheus          # may read; prints the secret once
@@ -73,8 +73,10 @@ pub(crate) fn run(token: &Token) -> Outcome {
         Command::List { data, json } => {
             let tokens: Vec<Listed> = admin::get(data, "/v1/tokens")?;
             print_either(*json, &as_json(&tokens), || {
-                let line = |token: &Listed| [token.name.clone(), token.role.to_string()];
-                columns([Align::Left; 2], &tokens.iter().map(line).collect::<Vec<_>>())
+                let line = |token: &Listed| {
+                    [token.name.clone(), token.role.to_string(), format!("created {}", date(token.created))]
+                };
+                columns([Align::Left; 3], &tokens.iter().map(line).collect::<Vec<_>>())
             });
         }
         Command::Delete { data, name, json } => {

@@ -67,7 +67,8 @@ fn tokens_have_roles() {
     let deleted = succeed(&["token", "delete", text(&data), "prometheus"]);
     assert_eq!(deleted, "deleted the token \"prometheus\"\n");
     assert_eq!(ask(address, "GET /v1/status", &viewer).0, 401);
-    assert!(succeed(&["token", "list", text(&data)]).starts_with("ci "));
+    let listed = succeed(&["token", "list", text(&data)]);
+    assert!(listed.starts_with("ci  admin  created 20") && listed.ends_with(" UTC\n"), "{listed}");
     let log = server.stop();
     assert!(
         log.contains("administration") && log.contains("/v1/tokens/prometheus") && !log.contains(admin),
