@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use volume::quota::QuotaKind;
+use volume::quota::{QuotaCounts, QuotaKind};
 use volume::request::{Access, Credentials, Request};
 use volume::results::VolumeStatus;
 use volume::{Pool, Volume};
@@ -97,11 +97,12 @@ fn add_space(name: &Arc<str>, status: &VolumeStatus, scrape: &mut Scrape) {
 /// Adds what quotas of a volume did, of the kinds that did something.
 fn add_quotas(volume: &Volume, scrape: &mut Scrape) {
     let name = &volume.name();
-    for (kind, (exceeding, refused)) in QuotaKind::ALL.into_iter().zip(volume.quota_counts()) {
-        if exceeding > 0 || refused > 0 {
-            let labels = || [name.into(), kind.name().into()];
-            scrape.number(&QUOTA_VIOLATIONS, labels(), exceeding);
-            scrape.number(&QUOTA_REFUSED, labels(), refused);
+    for (kind, counts) in QuotaKind::ALL.into_iter().zip(volume.quota_counts()) {
+        if counts != QuotaCounts::default() {
+            let labels = |limit: &'static str| [name.into(), kind.name().into(), limit.into()];
+            scrape.number(&QUOTA_VIOLATIONS, labels("soft"), counts.exceeding);
+            scrape.number(&QUOTA_REFUSED, labels("soft"), counts.refused_by_soft);
+            scrape.number(&QUOTA_REFUSED, labels("hard"), counts.refused_by_hard);
         }
     }
 }

@@ -77,10 +77,10 @@ families! {
     Gauge VOLUME_MAPPINGS "holdfast_volume_mappings" ["volume"]
         "Runs of bytes into which the data of the volume's files is divided, as of the last checkpoint.";
 
-    Gauge QUOTA_VIOLATIONS "holdfast_quota_violations" ["volume", "kind"]
-        "Owners whose soft limit is exceeded, by the kind of quota: `volume`, `tree`, `user` or `group`.";
-    Counter QUOTA_REFUSED "holdfast_quota_refused_total" ["volume", "kind"]
-        "Operations that a quota refused (DQUOT), by its kind.";
+    Gauge QUOTA_VIOLATIONS "holdfast_quota_violations" ["volume", "kind", "limit"]
+        "Owners whose `soft` limit is exceeded, by the kind of quota: `volume`, `tree`, `user` or `group`. A hard one never is.";
+    Counter QUOTA_REFUSED "holdfast_quota_refused_total" ["volume", "kind", "limit"]
+        "Operations that a quota refused (DQUOT), by its kind and the limit: `soft` after the grace period, or `hard`.";
 
     Counter TARGET_OPERATIONS "holdfast_target_operations_total" ["target"]
         "Operations by the listen address that they came by.";

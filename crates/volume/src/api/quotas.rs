@@ -185,6 +185,26 @@ pub enum QuotaNotice {
     Refused,
 }
 
+/// Which of the limits of a quota refuses growth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// The soft one, which was exceeded for longer than the grace period.
+    Soft,
+    /// The hard one.
+    Hard,
+}
+
+/// What quotas of a kind have done in a volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuotaCounts {
+    /// Owners that exceed a soft limit now.
+    pub exceeding: u64,
+    /// Callers that a soft limit has refused since the pool was opened.
+    pub refused_by_soft: u64,
+    /// Callers that a hard limit has refused since then.
+    pub refused_by_hard: u64,
+}
+
 /// What limits leave to the owners of an object, bytes (RFC 8881 section 5.8.2.28 to 5.8.2.30).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaRoom {

@@ -3,7 +3,7 @@
 //! Data that fills holes counts when it is accepted, so that writing it back never exceeds a limit. What is reserved for unstable
 //! data may be more than it fills; before a caller is refused for that, a flush finds out.
 
-use crate::api::quotas::{Exceeded, Grace, Limit, Limits};
+use crate::api::quotas::{Bound, Exceeded, Grace, Limit, Limits};
 use crate::api::time::Time;
 use crate::encoding::record::UsageRecord;
 
@@ -16,8 +16,8 @@ const FLUSHES_MAX: u32 = 8;
 /// Why nothing was reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shortage {
-    /// What is used takes all there may be.
-    Full,
+    /// What is used takes all that this limit allows.
+    Full(Bound),
     /// A flush may leave less reserved.
     Unflushed,
 }
@@ -106,8 +106,9 @@ impl Account {
     /// Checks whether so much fits with what is used and reserved; `flushed` is the last flush done.
     pub(super) fn check(&mut self, more: UsageRecord, flushed: u64, now: Time) -> Result<(), Shortage> {
         let most = in_force(self.limits.inodes, self.exceeded.inodes, self.grace.inodes, now);
-        if more.inodes > 0 && sum([self.used.inodes, self.reserved.inodes, more.inodes]) > most {
-            return Err(Shortage::Full);
+        let wanted = sum([self.used.inodes, self.reserved.inodes, more.inodes]);
+        if more.inodes > 0 && wanted > most {
+            return Err(Shortage::Full(bound(self.limits.inodes, wanted)));
         }
         let most = in_force(self.limits.bytes, self.exceeded.bytes, self.grace.bytes, now);
         if more.bytes == 0 || sum([self.used.bytes, self.reserved.bytes, more.bytes]) <= most {
@@ -124,7 +125,7 @@ impl Account {
     /// Notes that a caller who needs so many bytes is refused.
     fn refuse(&mut self, bytes: u64) -> Shortage {
         self.short.iter_mut().for_each(|short| short.is_answered |= bytes >= short.bytes);
-        Shortage::Full
+        Shortage::Full(bound(self.limits.bytes, sum([self.used.bytes, self.reserved.bytes, bytes])))
     }
 
     /// Reserves what was checked.
@@ -204,6 +205,11 @@ fn in_force(limit: Limit, exceeded: Option<Time>, grace: std::time::Duration, no
         (Some(soft), Some(since)) if now >= since.plus(grace) => hard.min(soft),
         _ => hard,
     }
+}
+
+/// Returns which limit refuses somebody because of whom so much would be used.
+fn bound(limit: Limit, wanted: u64) -> Bound {
+    if limit.hard.is_some_and(|hard| wanted > hard) { Bound::Hard } else { Bound::Soft }
 }
 
 fn sum<const N: usize>(parts: [u64; N]) -> u64 {

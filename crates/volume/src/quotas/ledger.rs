@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::api::quotas::{Exceeded, Grace, Limits, Owner, QuotaKind, QuotaNotice, QuotaRoom};
+use crate::api::quotas::{
+    Bound, Exceeded, Grace, Limits, Owner, QuotaCounts, QuotaKind, QuotaNotice, QuotaRoom,
+};
 use crate::api::time::Time;
 use crate::encoding::entry::UsageDelta;
 use crate::encoding::record::{InodeRecord, QuotaRecord, UsageRecord};
@@ -171,8 +173,8 @@ pub(crate) enum Refusal {
     Unflushed(Owner),
     /// The size of the volume is used up.
     NoSpace,
-    /// A quota of this owner is used up.
-    Quota(Owner),
+    /// A limit of this owner's quota is used up.
+    Quota(Owner, Bound),
 }
 
 /// The accounts of a volume.
@@ -193,8 +195,8 @@ pub(crate) struct Accounts {
     /// The size of the volume, if there is a limit.
     size: Option<u64>,
     quotas: Quotas,
-    /// Callers that a quota refused, by its kind.
-    refused: [u64; QuotaKind::ALL.len()],
+    /// Callers that a soft and a hard limit refused, by the kind of quota.
+    refused: [(u64, u64); QuotaKind::ALL.len()],
     notices: Notices,
     /// The kinds of which any owner has a limit.
     limited: Kinds,
@@ -331,9 +333,10 @@ impl Accounts {
         self.quotas = Quotas::new(records);
     }
 
-    /// Counts a caller that the quota of this owner refuses.
-    pub(crate) fn count_refused(&mut self, owner: Owner, now: Time) {
-        self.refused[usize::from(owner.kind.byte())] += 1;
+    /// Counts a caller that a limit of this owner's quota refuses.
+    pub(crate) fn count_refused(&mut self, owner: Owner, bound: Bound, now: Time) {
+        let (by_soft, by_hard) = &mut self.refused[usize::from(owner.kind.byte())];
+        *(if bound == Bound::Soft { by_soft } else { by_hard }) += 1;
         self.notices.add(owner, QuotaNotice::Refused, now);
     }
 
@@ -342,9 +345,13 @@ impl Accounts {
         self.notices.take()
     }
 
-    /// Returns how many callers quotas of each kind have refused.
-    pub(crate) fn refused(&self) -> [u64; QuotaKind::ALL.len()] {
-        self.refused
+    /// Returns what quotas of each kind have done.
+    pub(crate) fn counts(&self) -> [QuotaCounts; QuotaKind::ALL.len()] {
+        let exceeding = self.quotas.exceeding();
+        std::array::from_fn(|kind| {
+            let (refused_by_soft, refused_by_hard) = self.refused[kind];
+            QuotaCounts { exceeding: exceeding[kind] as u64, refused_by_soft, refused_by_hard }
+        })
     }
 
     /// Returns the record of a quota.
@@ -469,7 +476,7 @@ impl Accounts {
             match checked {
                 Ok(()) => {}
                 Err(Shortage::Unflushed) => return Err(Refusal::Unflushed(owner)),
-                Err(Shortage::Full) => return Err(self.refusal(owner, claim.amount)),
+                Err(Shortage::Full(bound)) => return Err(self.refusal(owner, bound, claim.amount)),
             }
         }
         kinds.among(places).for_each(|place| self.open.at(place).reserve(claim.amount));
@@ -477,18 +484,18 @@ impl Accounts {
     }
 
     /// Returns whether the size of the volume or a quota refuses this.
-    fn refusal(&self, owner: Owner, amount: UsageRecord) -> Refusal {
+    fn refusal(&self, owner: Owner, bound: Bound, amount: UsageRecord) -> Refusal {
         let (Some(size), Some(account)) =
             (self.size.filter(|_| owner == Owner::VOLUME), self.open.get(owner))
         else {
-            return Refusal::Quota(owner);
+            return Refusal::Quota(owner, bound);
         };
         let used = account.used();
         let over_size = amount.bytes > 0
             && used.bytes.saturating_add(amount.bytes) > size.saturating_sub(account.reserved().bytes);
         let over_objects =
             amount.inodes > 0 && used.inodes + account.reserved().inodes + amount.inodes > objects_max(size);
-        if over_size || over_objects { Refusal::NoSpace } else { Refusal::Quota(owner) }
+        if over_size || over_objects { Refusal::NoSpace } else { Refusal::Quota(owner, bound) }
     }
 
     /// Returns what limits of these kinds leave to the owners of an object, and what is used of the hard one that leaves least.

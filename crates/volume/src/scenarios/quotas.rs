@@ -7,7 +7,7 @@ use super::volumes::{NOW, assert_clean, make, open, work};
 use super::world::{World, nothing};
 use crate::api::attributes::SetAttributes;
 use crate::api::ids::Ino;
-use crate::api::quotas::{Exceeded, Grace, Limit, Limits, Owner, QuotaKind, QuotaNotice};
+use crate::api::quotas::{Exceeded, Grace, Limit, Limits, Owner, QuotaCounts, QuotaKind, QuotaNotice};
 use crate::api::request::{Access, Answer, Credentials, Error, Request};
 use crate::api::results::{CreateHow, SetXattr, Stability};
 use crate::api::time::Time;
@@ -377,11 +377,14 @@ fn a_soft_limit_may_be_exceeded_for_the_grace_period_over_restarts() {
         one.write(&volume, file, 1001, 1, Stability::FileSync).unwrap();
         one.now = NOW.plus(Duration::from_secs(100));
         assert_eq!(one.write(&volume, file, 1002, 1, Stability::FileSync), Err(Error::QuotaExceeded));
-        assert_eq!(
-            volume.quota_counts(),
-            [(0, 0), (0, 0), (1, 1), (0, 0)],
-            "one user exceeds, one call failed"
-        );
+        // As much as fits below the hard limit, and a byte more.
+        for length in [3998, 3999] {
+            let refused = one.write(&volume, file, 1002, length, Stability::FileSync);
+            assert_eq!(refused, Err(Error::QuotaExceeded));
+        }
+        let of_users = QuotaCounts { exceeding: 1, refused_by_soft: 2, refused_by_hard: 1 };
+        let none = QuotaCounts::default();
+        assert_eq!(volume.quota_counts(), [none, none, of_users, none]);
         assert_eq!(volume.take_quota_notices(), (vec![(user(1001), QuotaNotice::Refused)], 0));
         one.truncate(&volume, file, 1001).unwrap();
         work(&pool);

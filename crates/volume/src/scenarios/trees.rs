@@ -4,7 +4,7 @@ use super::world::{World, nothing};
 use crate::api::ids::Ino;
 use std::time::Duration;
 
-use crate::api::quotas::{Exceeded, Grace, Limit, Limits, Owner, QuotaKind};
+use crate::api::quotas::{Exceeded, Grace, Limit, Limits, Owner, QuotaCounts, QuotaKind};
 use crate::api::request::Error;
 use crate::api::results::Stability;
 use crate::api::trees::{Refusal, TreeError, TreeState};
@@ -191,7 +191,8 @@ fn soft_limits_of_a_tree_may_be_exceeded_for_the_grace_period_over_restarts() {
         world.create(inodes, &format!("third {seed}")).unwrap();
         world.set_clock(since_inodes.plus(Duration::from_secs(200)));
         assert_eq!(world.create(inodes, "fourth"), Err(Error::QuotaExceeded));
-        assert_eq!(world.volume.quota_counts()[1], (2, 2), "two trees exceed, two calls failed");
+        let counts = QuotaCounts { exceeding: 2, refused_by_soft: 2, refused_by_hard: 0 };
+        assert_eq!(world.volume.quota_counts()[1], counts);
         world.remove(inodes, &format!("third {seed}")).unwrap();
         world.check();
     }

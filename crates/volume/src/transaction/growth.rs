@@ -173,7 +173,7 @@ impl Volume {
         range: (u64, u64),
     ) -> Result<Growth<'_>, Stop> {
         self.try_reserve(claim).or_else(|refusal| {
-            if matches!(refusal, Refusal::NoSpace | Refusal::Quota(_)) {
+            if matches!(refusal, Refusal::NoSpace | Refusal::Quota(..)) {
                 self.require_saved(state, range)?;
             }
             Err(self.stop_after(refusal, claim))
@@ -208,10 +208,10 @@ impl Volume {
                 Error::ObjectBusy
             }
             Refusal::NoSpace => self.unless_files_leave(Owner::VOLUME, Error::NoSpace),
-            Refusal::Quota(owner) => {
+            Refusal::Quota(owner, bound) => {
                 let error = self.unless_files_leave(owner, Error::QuotaExceeded);
                 if error == Error::QuotaExceeded {
-                    self.own.ledger.lock().count_refused(owner, claim.now);
+                    self.own.ledger.lock().count_refused(owner, bound, claim.now);
                 }
                 error
             }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-use crate::api::quotas::{Exceeded, Grace, Limits, Owner, Quota, QuotaKind, QuotaNotice, QuotaSetting};
+use crate::api::quotas::{
+    Exceeded, Grace, Limits, Owner, Quota, QuotaCounts, QuotaKind, QuotaNotice, QuotaSetting,
+};
 use crate::api::request::{Durability, Error};
 use crate::api::time::Time;
 use crate::encoding::codec::Malformed;
@@ -50,13 +52,10 @@ impl Volume {
         self.put_quota(owner, QuotaRecord { grace, ..before }, now)
     }
 
-    /// Returns, for each kind in the order of [`QuotaKind::ALL`], how many owners exceed a soft limit, and how many callers were refused
-    /// since the pool was opened.
+    /// Returns what quotas have done, for each kind in the order of [`QuotaKind::ALL`].
     #[must_use]
-    pub fn quota_counts(&self) -> [(u64, u64); QuotaKind::ALL.len()] {
-        let accounts = self.own.ledger.lock();
-        let (exceeding, refused) = (accounts.quotas().exceeding(), accounts.refused());
-        std::array::from_fn(|kind| (exceeding[kind] as u64, refused[kind]))
+    pub fn quota_counts(&self) -> [QuotaCounts; QuotaKind::ALL.len()] {
+        self.own.ledger.lock().counts()
     }
 
     /// Returns what happened to quotas since this was called before, and how much happened besides: an owner is named for the same

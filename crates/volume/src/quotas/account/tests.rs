@@ -31,14 +31,14 @@ fn a_limit_is_kept_by_what_is_used_and_reserved() {
     assert_eq!(reserve(&mut account, 60, 0), Ok(()));
     assert_eq!(
         reserve(&mut account, 61, 0),
-        Err(Shortage::Full),
+        Err(Shortage::Full(Bound::Hard)),
         "more than is left without what is reserved"
     );
     assert_eq!(reserve(&mut account, 1, 0), Err(Shortage::Unflushed), "less may be filled than is reserved");
     account.wait_for(1, 0, || 3);
     account.wait_for(1, 2, || unreachable!("callers wait for a flush already"));
     assert_eq!(reserve(&mut account, 1, 2), Err(Shortage::Unflushed));
-    assert_eq!(reserve(&mut account, 1, 4), Err(Shortage::Full));
+    assert_eq!(reserve(&mut account, 1, 4), Err(Shortage::Full(Bound::Hard)));
     account.release(bytes(61));
     assert_eq!(reserve(&mut account, 59, 4), Ok(()));
     assert_eq!(reserve(&mut account, 2, 4), Err(Shortage::Unflushed), "callers wait anew");
@@ -63,8 +63,8 @@ fn a_caller_is_refused_in_time_though_others_need_less() {
     let flushed = u64::from(FLUSHES_MAX) + 2;
     assert_eq!(reserve(&mut account, 1, flushed), Ok(()));
     assert_eq!(reserve(&mut account, 40, flushed), Err(Shortage::Unflushed), "others have waited");
-    assert_eq!(reserve(&mut account, 50, flushed), Err(Shortage::Full));
-    assert_eq!(reserve(&mut account, 50, flushed), Err(Shortage::Full), "nothing has changed");
+    assert_eq!(reserve(&mut account, 50, flushed), Err(Shortage::Full(Bound::Hard)));
+    assert_eq!(reserve(&mut account, 50, flushed), Err(Shortage::Full(Bound::Hard)), "nothing has changed");
     // Later ones have flushes of their own.
     assert_eq!(reserve(&mut account, 1, flushed), Ok(()));
     assert_eq!(reserve(&mut account, 50, flushed), Err(Shortage::Unflushed));
@@ -87,10 +87,10 @@ fn objects_are_counted_at_once() {
     let mut account = Account::new(inodes(5));
     let limit = Limit { soft: None, hard: Some(7) };
     account.limit(Limits { bytes: Limit::default(), inodes: limit }, Grace::default(), Exceeded::default());
-    assert_eq!(account.check(inodes(3), 0, NOW), Err(Shortage::Full));
+    assert_eq!(account.check(inodes(3), 0, NOW), Err(Shortage::Full(Bound::Hard)));
     assert_eq!(account.check(inodes(2), 0, NOW), Ok(()));
     account.reserve(inodes(2));
-    assert_eq!(account.check(inodes(1), 9, NOW), Err(Shortage::Full));
+    assert_eq!(account.check(inodes(1), 9, NOW), Err(Shortage::Full(Bound::Hard)));
     account.release(inodes(2));
     account.change(0, -3);
     assert_eq!(account.check(inodes(5), 0, NOW), Ok(()));
@@ -115,8 +115,9 @@ fn a_soft_limit_holds_after_the_grace_period() {
     let later = |seconds| NOW.plus(Duration::from_secs(seconds));
     assert_eq!(account.note_exceeded(later(5)), None, "the period has begun");
     assert_eq!(account.check(bytes(49), 0, later(9)), Ok(()));
-    assert_eq!(account.check(bytes(50), 0, later(9)), Err(Shortage::Full));
-    assert_eq!(account.check(bytes(1), 0, later(10)), Err(Shortage::Full));
+    assert_eq!(account.check(bytes(50), 0, later(9)), Err(Shortage::Full(Bound::Hard)));
+    assert_eq!(account.check(bytes(1), 0, later(10)), Err(Shortage::Full(Bound::Soft)));
+    assert_eq!(account.check(bytes(50), 0, later(10)), Err(Shortage::Full(Bound::Hard)), "not for its time");
     assert_eq!(account.check(bytes(0), 0, later(10)), Ok(()), "what does not grow is accepted");
     account.change(-1, 0);
     assert_eq!(account.note_exceeded(later(11)), Some(Exceeded::default()));

@@ -1,5 +1,5 @@
 use super::*;
-use crate::api::quotas::{Exceeded, Limit};
+use crate::api::quotas::{Bound, Exceeded, Limit};
 
 const NOW: Time = Time::from_nanos(1_000_000_000);
 const SOFT: u64 = 10;
@@ -42,7 +42,7 @@ fn notes_of_exceeded_soft_limits_are_bounded() {
     let amount = UsageRecord { bytes: 0, inodes: 1 };
     let claim =
         Claim { owners, kinds: Kinds::ALL, exempt: Kinds::NONE, amount, has_unstable: false, now: later };
-    assert_eq!(accounts.reserve(&claim, 0).unwrap_err(), Refusal::Quota(other));
+    assert_eq!(accounts.reserve(&claim, 0).unwrap_err(), Refusal::Quota(other, Bound::Soft));
     // When another one ceases to exceed, there is room for a note.
     assert_eq!(used(accounts, one, -1), [(one, QuotaRecord::default())]);
     used(accounts, other, -1);
@@ -113,7 +113,7 @@ fn what_one_limit_refuses_is_reserved_of_no_other() {
         for _ in 0..2 {
             accounts.reserve(&claim, 0).unwrap();
         }
-        assert_eq!(accounts.reserve(&claim, 0).unwrap_err(), Refusal::Quota(full));
+        assert_eq!(accounts.reserve(&claim, 0).unwrap_err(), Refusal::Quota(full, Bound::Hard));
         assert!(!accounts.count_object(claim.owners));
         for owner in owners {
             assert_eq!(accounts.reserved(owner).inodes, 2, "{owner:?}");
