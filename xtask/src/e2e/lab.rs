@@ -2,12 +2,14 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{Options, probe, scratch};
+use super::{Options, scratch};
 use crate::process::{self, root, target_directory};
+
+mod guests;
+mod server;
 
 /// The server's address in the namespace, which `e2e/guest` assigns to the loopback device.
 pub(super) const ADDRESS: &str = "10.77.0.1";
@@ -17,18 +19,8 @@ pub(super) const PORT: u16 = 2049;
 /// The folder that the foreign server exports, within that of the scenario.
 const EXPORT: &str = "ganesha/export";
 
-/// Time limit from a server's start to its first reply.
-const START: Duration = Duration::from_secs(30);
-/// Time limit from SIGTERM to exit.
-const STOP: Duration = Duration::from_secs(20);
-/// Time limit from a condition to the event that reports it.
-const LOGGED: Duration = Duration::from_secs(30);
-/// Time limit of the offline check.
-const CHECK: Duration = Duration::from_secs(300);
 /// Concurrent runs of one scenario with the same target directory.
 const RUNS_AT_ONCE: usize = 8;
-/// Lines of the server's log that a failure shows.
-const LOG_LINES_MAX: usize = 40;
 
 /// The server under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,192 +251,6 @@ impl Lab {
         Ok(())
     }
 
-    /// Starts the server and waits until it answers.
-    pub(super) fn start(&mut self) -> Result<(), String> {
-        let command = self.command()?;
-        self.start_command(command, START)
-    }
-
-    /// Starts the server with a command, and waits until it answers, at most for `limit`.
-    pub(super) fn start_command(&mut self, command: Command, limit: Duration) -> Result<(), String> {
-        self.spawn_command(command)?;
-        let end = Instant::now() + limit;
-        while Instant::now() < end {
-            if probe::null(PORT).is_ok() && probe::null_mount(self.peer.mount_port()).is_ok() {
-                return Ok(());
-            }
-            if let Some(status) = self.ended()? {
-                return Err(format!("the server exited at once: {status}"));
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
-        Err(format!("the server does not answer after {} s", limit.as_secs()))
-    }
-
-    /// Starts the server without waiting.
-    pub(super) fn spawn(&mut self) -> Result<(), String> {
-        let command = self.command()?;
-        self.spawn_command(command)
-    }
-
-    fn spawn_command(&mut self, mut command: Command) -> Result<(), String> {
-        let log = File::options().create(true).append(true).open(self.log());
-        let log = log.map_err(process::at(&self.log()))?;
-        let errors = log.try_clone().map_err(process::at(&self.log()))?;
-        command.stdout(log).stderr(errors);
-        self.server = Some(process::start(&mut command)?);
-        Ok(())
-    }
-
-    fn command(&self) -> Result<Command, String> {
-        if self.peer == Peer::Ganesha {
-            let mut command = Command::new(root().join("e2e/peer/ganesha"));
-            command.arg(&self.namespace).arg(self.folder.join("ganesha"));
-            return Ok(command);
-        }
-        let configuration = self.write_configuration()?;
-        let mut command = Command::new(self.binary());
-        command.arg("serve").arg(self.data());
-        for address in [Some(ADDRESS), self.listened.as_deref()].into_iter().flatten() {
-            // Clients ask a portmapper for NLM's port.
-            for port in [PORT, 111] {
-                command.args(["--listen", &format!("{address}:{port}")]);
-            }
-        }
-        command.arg("--config").arg(configuration);
-        Ok(command)
-    }
-
-    /// Writes the configuration file and returns its path.
-    pub(super) fn write_configuration(&self) -> Result<PathBuf, String> {
-        let path = self.folder.join("holdfast.toml");
-        let text = format!("journal_size = \"64 MiB\"\n{}\n\n{}", self.settings, self.exports);
-        fs::write(&path, text).map_err(process::at(&path))?;
-        Ok(path)
-    }
-
-    /// The server's log.
-    pub(super) fn log(&self) -> PathBuf {
-        self.folder.join("server.log")
-    }
-
-    /// The exit status of the server if it has exited.
-    pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
-        let Some(server) = &mut self.server else { return Ok(None) };
-        server.try_wait().map_err(|error| format!("the server: {error}"))
-    }
-
-    /// The server's process id.
-    pub(super) fn process_id(&self) -> Result<u32, String> {
-        self.server.as_ref().map(Child::id).ok_or_else(|| "no server runs".to_owned())
-    }
-
-    /// Kills the server and removes its data.
-    pub(super) fn start_over(&mut self) -> Result<(), String> {
-        self.kill();
-        fs::remove_dir_all(self.data()).map_err(process::at(&self.data()))
-    }
-
-    /// Kills the server with SIGKILL.
-    pub(super) fn kill(&mut self) {
-        if let Some(mut server) = self.server.take() {
-            process::stop(&mut server);
-        }
-    }
-
-    /// Stops the server and checks its volumes. A scenario whose servers run on machines of their own has neither.
-    pub(super) fn close(&mut self) -> Result<(), String> {
-        if self.machines().exists() {
-            return Ok(());
-        }
-        if self.peer == Peer::Ganesha {
-            self.kill();
-            return Ok(());
-        }
-        self.stop()?;
-        // A scenario may have served it as another user, whose data directory root is refused.
-        let mut own = Command::new("chown");
-        own.args(["-R", "-H", "0:0"]).arg(self.data());
-        process::run(own, CHECK)?;
-        let mut check = Command::new(self.binary());
-        check.arg("check").arg(self.data());
-        process::run(check, CHECK).map_err(|why| format!("holdfast check: {why}"))
-    }
-
-    /// Stops the server with SIGTERM.
-    pub(super) fn stop(&mut self) -> Result<(), String> {
-        let Some(mut server) = self.server.take() else {
-            return Err("no server runs".to_owned());
-        };
-        process::signal(&server, "TERM");
-        match process::wait(&mut server, STOP) {
-            Some(status) if status.success() => Ok(()),
-            Some(status) => Err(format!("the server exits with {status} after SIGTERM")),
-            None => Err(format!("the server still runs {} s after SIGTERM", STOP.as_secs())),
-        }
-    }
-
-    /// Sends SIGTERM to the server without waiting.
-    pub(super) fn stop_soon(&self) {
-        if let Some(server) = &self.server {
-            process::signal(server, "TERM");
-        }
-    }
-
-    /// Runs `holdfast check` on the volume, which must be sound and not in use, and returns its counts.
-    pub(super) fn summary(&self) -> Result<Summary, String> {
-        let mut check = Command::new(self.binary());
-        let json = process::output(check.args(["check", "--json"]).arg(self.data()))?;
-        let report: serde_json::Value =
-            serde_json::from_str(&json).map_err(|error| format!("holdfast check: {error}"))?;
-        let count = |name: &str| {
-            let count = report.pointer(&format!("/pools/0/summary/{name}")).and_then(|count| count.as_u64());
-            count.ok_or_else(|| format!("holdfast check does not report {name}"))
-        };
-        Ok(Summary { inodes: count("inodes")?, extents: count("extents")?, live_bytes: count("live_bytes")? })
-    }
-
-    /// Returns the server's gauges and counters from `holdfast status`.
-    pub(super) fn counters(&self) -> Result<serde_json::Map<String, serde_json::Value>, String> {
-        let mut status = Command::new(self.binary());
-        let json = process::output(status.args(["status", "--json"]).arg(self.data()))?;
-        let report: serde_json::Value =
-            serde_json::from_str(&json).map_err(|error| format!("holdfast status: {error}"))?;
-        let server = report.get("server").and_then(serde_json::Value::as_object);
-        server.cloned().ok_or_else(|| "holdfast status has no section \"server\"".to_owned())
-    }
-
-    /// Counts the records of a table of the index. No server may run.
-    pub(super) fn records(&self, table: &str) -> Result<usize, String> {
-        let mut dump = Command::new(self.binary());
-        dump.args(["dump", "records", "--json", "--table", table]).arg(self.data());
-        Ok(process::output(&mut dump)?.lines().count())
-    }
-
-    /// Waits until the server's log contains an event.
-    pub(super) fn await_log(&self, event: &str) -> Result<(), String> {
-        let end = Instant::now() + LOGGED;
-        while !fs::read_to_string(self.log()).map_err(process::at(&self.log()))?.contains(event) {
-            if Instant::now() >= end {
-                return Err(format!("the server's log does not contain \"{event}\""));
-            }
-            thread::sleep(Duration::from_millis(100));
-        }
-        Ok(())
-    }
-
-    /// Prints the end of the server's log, and the TCP connections: a client that hangs may wait for a retransmission.
-    pub(super) fn show_log(&self) {
-        println!("---- TCP connections of the namespace (ss -tino)");
-        let _ = Command::new("ss").arg("-tino").status();
-        let text = fs::read_to_string(self.log()).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().collect();
-        println!("---- the end of the server's log ({})", self.log().display());
-        for line in lines.iter().skip(lines.len().saturating_sub(LOG_LINES_MAX)) {
-            println!("     {line}");
-        }
-    }
-
     /// Removes the scenario's data.
     pub(super) fn clear(&mut self) {
         self.kill();
@@ -457,112 +263,6 @@ impl Lab {
         ] {
             let path = self.folder.join(name);
             let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-        }
-    }
-
-    /// Runs a script of `e2e/scenarios` in a guest to its end.
-    pub(super) fn guest(&self, script: &str, memory: &str, arguments: &[&str]) -> Result<(), String> {
-        let mut guest = self.start_guest(1, script, memory, arguments)?;
-        self.finish_guest(1, &mut guest)
-    }
-
-    /// Drops all packets to and from a guest.
-    pub(super) fn cut_guest(&self, number: u8) -> Result<(), String> {
-        // Packets to it are routed to the loopback device, where nothing takes them; packets from it fail the check of the
-        // reverse path.
-        let strict = format!("/proc/sys/net/ipv4/conf/guest{number}/rp_filter");
-        fs::write(&strict, "1").map_err(|error| format!("{strict}: {error}"))?;
-        self.route(&[&guest_address(number), "dev", "lo"])
-    }
-
-    /// Restores the connection of a guest.
-    pub(super) fn heal_guest(&self, number: u8) -> Result<(), String> {
-        self.route(&[&guest_address(number), "dev", &format!("guest{number}"), "src", ADDRESS])
-    }
-
-    fn route(&self, words: &[&str]) -> Result<(), String> {
-        let mut command = Command::new("ip");
-        command.args(["-n", &self.namespace, "route", "replace"]).args(words);
-        process::output(&mut command).map(|_| ())
-    }
-
-    /// Starts a script of `e2e/scenarios` in guest `number`.
-    pub(super) fn start_guest(
-        &self,
-        number: u8,
-        script: &str,
-        memory: &str,
-        arguments: &[&str],
-    ) -> Result<Child, String> {
-        self.start_guest_at("", number, script, memory, arguments)
-    }
-
-    /// Starts a script of `e2e/scenarios` in guest `number` on a bridge, if that is named.
-    pub(super) fn start_guest_at(
-        &self,
-        bridge: &str,
-        number: u8,
-        script: &str,
-        memory: &str,
-        arguments: &[&str],
-    ) -> Result<Child, String> {
-        let limit = self.left().as_secs().saturating_sub(5).max(10).to_string();
-        let mut command = Command::new(root().join("e2e/guest"));
-        command.args([
-            "run",
-            "-N",
-            &self.namespace,
-            "-n",
-            &number.to_string(),
-            "-t",
-            &limit,
-            "-m",
-            memory,
-            "-b",
-            bridge,
-            "-o",
-        ]);
-        command.arg(self.out());
-        command.args(["-e", &format!("PORT={PORT}"), "-e", &format!("MOUNTPORT={}", self.peer.mount_port())]);
-        command.args(["-e", &format!("VERSION={}", self.version.name())]);
-        command.arg(root().join("e2e/scenarios").join(script)).args(arguments);
-        process::start(&mut command)
-    }
-
-    /// Kills a guest, as a power failure would, and waits until its network device is free.
-    pub(super) fn kill_guest(number: u8, guest: &mut Child) {
-        process::stop(guest);
-        let end = Instant::now() + STOP;
-        let carrier = format!("/sys/class/net/guest{number}/carrier");
-        while Instant::now() < end && fs::read_to_string(&carrier).is_ok_and(|text| text.trim() == "1") {
-            thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    /// Creates an empty file of [`Lab::out`], for which guests wait.
-    pub(super) fn create_file(&self, name: &str) -> Result<(), String> {
-        let path = self.out().join(name);
-        fs::write(&path, "").map_err(process::at(&path))
-    }
-
-    /// Waits until a guest has created this file of [`Lab::out`].
-    pub(super) fn await_file(&self, name: &str, most: Duration) -> Result<(), String> {
-        let end = Instant::now() + most.min(self.left());
-        while !self.out().join(name).exists() {
-            if Instant::now() > end {
-                return Err(format!("no guest has created {name}"));
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
-        Ok(())
-    }
-
-    /// Waits for a guest, whose script must succeed.
-    pub(super) fn finish_guest(&self, number: u8, guest: &mut Child) -> Result<(), String> {
-        match process::wait(guest, self.left()) {
-            Some(status) if status.success() => Ok(()),
-            Some(status) => Err(format!("guest {number}: {status}")),
-            None => Err(format!("guest {number} exceeded its time limit")),
         }
     }
 }
@@ -580,11 +280,6 @@ impl Drop for Lab {
 /// permissions need.
 fn export_to(networks: &[&str]) -> String {
     format!("[[export]]\npath = \"/main\"\nvolume = \"main\"\nsquash = \"none\"\nclients = {networks:?}\n")
-}
-
-/// The address that `e2e/guest` assigns to a guest.
-fn guest_address(number: u8) -> String {
-    format!("10.77.0.{}", number + 10)
 }
 
 /// Claims a folder that no other run uses, by locking a file beside it.
