@@ -27,6 +27,9 @@ pub enum Duty {
 pub struct Membership {
     nodes: BTreeMap<Name, Duty>,
     groups: BTreeMap<Name, Group>,
+    /// How often the groups were replaced.
+    #[serde(default)]
+    applied: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -176,6 +179,7 @@ impl Membership {
             let wanted = before.remove(&config.name).and_then(|group| group.wanted);
             (config.name.clone(), Group { config, wanted })
         }));
+        self.applied += 1;
         Ok(())
     }
 
@@ -200,6 +204,12 @@ impl Membership {
     /// Returns the names of all groups, in their order.
     pub fn groups(&self) -> impl Iterator<Item = &Name> {
         self.groups.keys()
+    }
+
+    /// Returns how often the groups were replaced. Whenever they are, even by the same ones, servers read their configuration again.
+    #[must_use]
+    pub fn applied(&self) -> u64 {
+        self.applied
     }
 
     /// Returns what the configuration says of a group.

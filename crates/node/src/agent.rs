@@ -143,6 +143,11 @@ impl Agent {
         let _ = std::fs::remove_file(&self.socket);
     }
 
+    /// Has all servers read their configuration files again. Each logs what that changes.
+    pub fn reload(&self) {
+        self.groups.reload();
+    }
+
     fn accept(self: &Arc<Agent>, listener: &UnixListener) {
         for stream in listener.incoming() {
             match stream {

@@ -70,12 +70,21 @@ impl Child {
         self.process.id()
     }
 
-    /// Asks it to stop, and kills it if that takes longer than `patience`. Returns whether it stopped by itself.
-    pub(crate) fn stop(mut self, patience: Duration) -> bool {
+    /// Has it read its configuration again.
+    pub(crate) fn reload(&self) {
+        self.signal(Signal::HUP);
+    }
+
+    fn signal(&self, signal: Signal) {
         if let Some(pid) = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw) {
             // It fails only if it is gone.
-            let _ = kill_process(pid, Signal::TERM);
+            let _ = kill_process(pid, signal);
         }
+    }
+
+    /// Asks it to stop, and kills it if that takes longer than `patience`. Returns whether it stopped by itself.
+    pub(crate) fn stop(mut self, patience: Duration) -> bool {
+        self.signal(Signal::TERM);
         self.ended_within(patience).is_some_and(|status| status.success())
     }
 

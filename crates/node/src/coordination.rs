@@ -108,6 +108,8 @@ struct Coordinator {
     /// The states of groups that others wait for, as they were told last.
     standing: BTreeSet<String>,
     known: BTreeMap<Name, Known>,
+    /// How often the groups had been replaced when servers last read their configuration.
+    applied: Option<u64>,
     heard: Heard,
     /// Groups that cannot be had here, with the reason, which is logged once.
     refused: BTreeMap<Name, String>,
@@ -126,6 +128,7 @@ impl Coordinator {
             stir,
             standing: BTreeSet::new(),
             known: BTreeMap::new(),
+            applied: None,
             heard: Heard::default(),
             refused: BTreeMap::new(),
             complaint: None,
@@ -172,6 +175,9 @@ impl Coordinator {
         let said = self.surface.records.nodes().map_err(unread("what nodes say"))?;
         self.heard.listen(asked, now(), beats_of(said).collect());
         self.reconcile(&membership);
+        if self.applied.replace(membership.applied()).is_some_and(|before| before != membership.applied()) {
+            self.surface.groups.reload();
+        }
         self.act(&membership);
         self.beat().map_err(|error| format!("cannot tell other nodes that this one is there: {error}"))?;
         if membership.duty(&self.surface.node).is_none() {

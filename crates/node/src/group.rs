@@ -61,6 +61,8 @@ enum Event {
     /// Have a server stand for its lease, if there is no server.
     Stand(Candidate),
     Stop(Sender<Answer>),
+    /// Have its server read its configuration file again.
+    Reload,
     /// Stop it, and end the thread.
     End(Sender<Answer>),
     /// The server of this number told something, or is gone.
@@ -192,6 +194,12 @@ impl Handle {
         let _ = self.events.send(Event::Stop(nobody));
     }
 
+    /// Has its server, if there is one, read its configuration file again.
+    pub(crate) fn reload(&self) {
+        // The thread may have ended.
+        let _ = self.events.send(Event::Reload);
+    }
+
     /// Stops serving the group for good, and closes its sockets.
     pub(crate) fn end(&self) {
         // The thread may have ended.
@@ -248,6 +256,8 @@ struct Running {
     announcements: u32,
     phases: Phases,
     is_ready: bool,
+    /// Whether the child is to read its configuration again once it serves: it may have read it before that changed.
+    must_reload: bool,
     /// Callers that wait for the start to finish.
     waiting: Vec<Sender<Answer>>,
     refreshed: Instant,
@@ -266,6 +276,7 @@ impl Worker {
                     let _ = answer.send(Ok(()));
                 }
                 Ok(Event::Stand(candidate)) => self.stand(candidate),
+                Ok(Event::Reload) => self.reload(),
                 Ok(Event::End(answer)) => {
                     self.stop();
                     let _ = answer.send(Ok(()));
@@ -380,6 +391,7 @@ impl Worker {
             announcements: 0,
             phases,
             is_ready: false,
+            must_reload: false,
             waiting: Vec::new(),
             refreshed: launched,
             _recorder: None,
@@ -503,12 +515,24 @@ impl Worker {
     }
 
     fn ready(&mut self) {
+    /// Has the server read its configuration again, at once or when it serves: before that, a signal could end it.
+    fn reload(&mut self) {
+        match &mut self.running {
+            Some(running) if running.is_ready => running.child.reload(),
+            Some(running) => running.must_reload = true,
+            None => {}
+        }
+    }
+
         let Some(running) = &mut self.running else { return };
         running.phases.open_ms = milliseconds(running.claimed.unwrap_or(running.launched).elapsed());
         let before = running.phases.fence_ms + running.phases.mount_ms;
         running.phases.total_ms = before + milliseconds(running.begun.elapsed());
         running.is_ready = true;
         running._recorder = Recorder::start(&self.config, &self.shared, &self.addresses.network);
+        if running.must_reload {
+            running.child.reload();
+        }
         let (phases, waiting) = (running.phases, std::mem::take(&mut running.waiting));
         let clients = running.clients.clone();
         lock(&self.status).last_start = Some(phases);

@@ -26,6 +26,11 @@ impl Groups {
         lock(&self.0).clone()
     }
 
+    /// Has all servers read their configuration files again.
+    pub(crate) fn reload(&self) {
+        self.all().iter().for_each(|group| group.reload());
+    }
+
     pub(crate) fn statuses(&self) -> Vec<GroupStatus> {
         self.all().iter().map(|group| group.status()).collect()
     }

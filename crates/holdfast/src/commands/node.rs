@@ -1,4 +1,4 @@
-//! `holdfast node`: runs the agent of a machine until a signal stops it.
+//! `holdfast node`: runs the agent of a machine until a signal stops it. SIGHUP has its servers read their configuration again.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,13 +8,15 @@ use clap::Args;
 use node::agent::Agent;
 use node::config::{Config, EXAMPLE, PATH_DEFAULT};
 use server::error::Error;
+use signal_hook::consts::SIGHUP;
 
-use super::serve::{notify, stop_signals};
+use super::serve::{notify, signals};
 use crate::report::{Outcome, print};
 
 const EXAMPLES: &str =
     "The agent runs on each machine of a cluster, as root. It serves nothing until the cluster manager or \
-`holdfast cluster` tells it to start a group; for groups in a Ceph cluster, the agents agree who serves what.
+`holdfast cluster` tells it to start a group; for groups in a Ceph cluster, the agents agree who serves what. SIGHUP has the servers \
+of its groups read their configuration files again; the agent's own is read when it starts.
 
 Examples:
   holdfast node --example > /etc/holdfast/node.toml
@@ -47,7 +49,7 @@ pub(crate) fn run(node: &Node) -> Outcome {
     let program = std::env::current_exe().map(OsString::from);
     let program = program.map_err(|error| Error::failed(format!("cannot find this program: {error}")))?;
     // Before the agent starts, so that no signal is lost.
-    let mut signals = stop_signals()?;
+    let mut signals = signals()?;
     let groups: Vec<&str> = config.group.iter().map(|group| &*group.name).collect();
     let groups =
         config.store.as_ref().map_or_else(|| groups.join(", "), |store| format!("of {}", store.display()));
@@ -55,7 +57,14 @@ pub(crate) fn run(node: &Node) -> Outcome {
     let agent = Agent::start(config, vec![program]).map_err(Error::failed)?;
     print(&format!("holdfast: the agent of {name:?} is ready for the groups {groups}\n"));
     notify::ready();
-    signals.forever().next();
+    for signal in signals.forever() {
+        if signal != SIGHUP {
+            break;
+        }
+        notify::reloading();
+        agent.reload();
+        notify::ready();
+    }
     notify::stopping();
     agent.stop();
     Ok(ExitCode::SUCCESS)

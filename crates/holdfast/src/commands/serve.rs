@@ -204,8 +204,8 @@ fn abort_on_panic() {
     }));
 }
 
-/// Makes SIGTERM and SIGINT stop the server, a second one at once, and SIGHUP reload the exports.
-fn signals() -> Result<Signals, Error> {
+/// Makes SIGTERM and SIGINT stop the program, a second one at once, and has SIGHUP reported too.
+pub(super) fn signals() -> Result<Signals, Error> {
     let signals = stop_signals()?;
     signals.add_signal(SIGHUP).map_err(cannot_handle)?;
     Ok(signals)

@@ -224,6 +224,32 @@ fn addresses_are_given_up_when_the_lease_is_not_renewed() {
 }
 
 #[test]
+fn servers_read_their_configuration_again_when_the_groups_are_applied_again() {
+    let heard = std::env::temp_dir().join(format!("holdfast-applied-{}", std::process::id()));
+    let script = format!(
+        "trap 'echo again >> {}' HUP; {}",
+        heard.display(),
+        SERVES.replace("exec sleep 60", "while :; do sleep 0.02; done")
+    );
+    let world = World::new(&script);
+    world.await_state(State::Serving, Some("a"), false);
+    // What else is changed does not concern it.
+    world.command(Command::Drain(name("b")));
+    thread::sleep(POLL * 2);
+    assert!(!heard.exists());
+    let text = "[[group]]\nname = \"home\"\naddresses = [\"10.0.0.5/24\"]\n";
+    world.command(Command::Apply(ClusterConfig::parse(text).unwrap()));
+    let begun = Instant::now();
+    while !heard.exists() {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(world.groups.statuses()[0].restarts, 0);
+    world.end();
+    std::fs::remove_file(heard).unwrap();
+}
+
+#[test]
 fn groups_come_and_go_with_the_configuration() {
     let world = World::new(STANDS);
     world.await_state(State::Standby, None, false);

@@ -130,6 +130,33 @@ const RENEWS: &str = "printf '\"claimed\"' >&0; printf '\"ready\"' >&0; while :;
     printf '{\"renewed\":{\"at\":9000000000000000000}}' >&0; sleep 0.1; done";
 
 #[test]
+fn a_server_reads_its_configuration_again_but_not_before_it_serves() {
+    let script = "printf '\"claimed\"' >&0; sleep 0.4; trap 'echo again >> \"$data/heard\"' HUP; printf '\"ready\"' >&0;
+        while :; do sleep 0.02; done";
+    let world = World::new("reload", script);
+    world.handle.reload();
+    let heard = |times: usize| {
+        let begun = Instant::now();
+        let text = || fs::read_to_string(world.data.join("heard")).unwrap_or_default();
+        while text().lines().count() < times {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{}", text());
+            thread::sleep(Duration::from_millis(5));
+        }
+    };
+    thread::scope(|scope| {
+        let served = scope.spawn(|| world.handle.serve(Phases::default()));
+        world.wait_until(|status| status.state == State::Starting);
+        world.handle.reload();
+        served.join().unwrap().unwrap();
+    });
+    heard(1);
+    world.handle.reload();
+    heard(2);
+    assert_eq!(world.handle.status().restarts, 0);
+    world.end();
+}
+
+#[test]
 fn clients_connect_again_when_a_link_that_was_gone_for_long_is_back() {
     let world = World::new("link", SERVES);
     world.handle.serve(Phases::default()).unwrap();
