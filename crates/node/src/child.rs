@@ -27,7 +27,7 @@ const POLL: Duration = Duration::from_millis(10);
 pub(crate) struct Child {
     process: std::process::Child,
     /// Closing it makes the server end by itself.
-    _link: Arc<OwnedFd>,
+    link: Arc<OwnedFd>,
 }
 
 impl Child {
@@ -58,7 +58,7 @@ impl Child {
             }
             heard(None);
         };
-        let mut child = Child { process, _link: link };
+        let mut child = Child { process, link };
         if let Err(error) = thread::Builder::new().name("child".to_owned()).spawn(listen) {
             child.kill();
             return Err(error);
@@ -68,6 +68,11 @@ impl Child {
 
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
+    }
+
+    /// Tells it that this process runs: see [`handover::await_loss`].
+    pub(crate) fn give_sign(&self) {
+        handover::give_sign(&self.link);
     }
 
     /// Has it read its configuration again.

@@ -374,7 +374,7 @@ impl Worker {
         let heard = move |report| drop(events.send(Event::Heard(number, report)));
         let Launch { node, groups, .. } = &self.launch;
         let (group, node) = (self.config.name.clone(), node.clone());
-        let handover = Handover { group, node, groups: *groups, candidate };
+        let handover = Handover { group, node, groups: *groups, candidate, gives_signs: true };
         let launched = Instant::now();
         let child = Child::start(&self.launch.program, &self.config, &handover, &self.sockets, heard)
             .map_err(|error| format!("cannot start a server for {}: {error}", self.config.data.display()))?;
@@ -484,6 +484,7 @@ impl Worker {
             return;
         }
         running.refreshed = Instant::now();
+        running.child.give_sign();
         // A server that stands for the lease has no time limit until it has claimed it.
         let begun = running.claimed.or_else(|| self.shared.term().is_none().then_some(running.launched));
         if !running.is_ready && begun.is_some_and(|begun| begun.elapsed() > START_MAX) {
@@ -514,7 +515,6 @@ impl Worker {
         self.log("could not refresh its addresses in time, and takes them again when the claim is renewed");
     }
 
-    fn ready(&mut self) {
     /// Has the server read its configuration again, at once or when it serves: before that, a signal could end it.
     fn reload(&mut self) {
         match &mut self.running {
@@ -524,15 +524,16 @@ impl Worker {
         }
     }
 
+    fn ready(&mut self) {
         let Some(running) = &mut self.running else { return };
         running.phases.open_ms = milliseconds(running.claimed.unwrap_or(running.launched).elapsed());
         let before = running.phases.fence_ms + running.phases.mount_ms;
         running.phases.total_ms = before + milliseconds(running.begun.elapsed());
         running.is_ready = true;
-        running._recorder = Recorder::start(&self.config, &self.shared, &self.addresses.network);
         if running.must_reload {
             running.child.reload();
         }
+        running._recorder = Recorder::start(&self.config, &self.shared, &self.addresses.network);
         let (phases, waiting) = (running.phases, std::mem::take(&mut running.waiting));
         let clients = running.clients.clone();
         lock(&self.status).last_start = Some(phases);

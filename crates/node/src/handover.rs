@@ -1,13 +1,15 @@
 //! What the agent and the server of a group tell each other, over a socket that is the server's standard input.
 //!
-//! The agent sends one message, with the sockets that clients connect to. The server sends [`Report`]s. When either end is closed,
-//! the other one's process is gone.
+//! The agent sends one message, with the sockets that clients connect to, and then signs of life. The server sends [`Report`]s. When
+//! either end is closed, the other one's process is gone.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, send, sendmsg, socketpair, sockopt,
@@ -18,6 +20,12 @@ use crate::limits::SOCKETS_MAX;
 
 /// The longest message in bytes.
 const MESSAGE_BYTES_MAX: usize = 4096;
+
+/// The message that says that the agent runs.
+const SIGN_OF_LIFE: &[u8] = b".";
+
+/// How long a sign of life is waited for at once.
+const LISTEN: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 
 /// What a server is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +39,9 @@ pub struct Handover {
     /// How the lease of the group is taken, if its pools are in a Ceph cluster.
     #[serde(default)]
     pub candidate: Option<Candidate>,
+    /// Whether the agent sends signs of life. One of an earlier release does not.
+    #[serde(default)]
+    pub gives_signs: bool,
 }
 
 /// How a server stands for the lease of its group.
@@ -143,10 +154,35 @@ pub fn report_at_once(to: BorrowedFd<'_>, report: &Report) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns when the agent is gone.
-pub fn await_end(from: BorrowedFd<'_>) {
-    // The agent sends nothing more, so this returns at the end of the stream or with an error.
-    let _ = receive(from);
+/// Tells the server that the agent runs. A server that is stopped is not waited for.
+pub(crate) fn give_sign(to: &OwnedFd) {
+    // If it is gone, that is noticed by the end of its reports.
+    let _ = send(to, SIGN_OF_LIFE, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+}
+
+/// Why an agent is of no use any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// It is gone.
+    Gone,
+    /// It gives no signs of life.
+    Silent,
+}
+
+/// Returns when the agent is gone, or has given no sign of life for `patience` although `is_expected` said that it should. Time in
+/// which this process did not run does not count.
+pub fn await_loss(from: BorrowedFd<'_>, patience: Duration, is_expected: impl Fn() -> bool) -> Loss {
+    let mut silent = Duration::ZERO;
+    while silent < patience {
+        let mut link = [PollFd::from_borrowed_fd(from, PollFlags::IN)];
+        match poll(&mut link, Some(&LISTEN)) {
+            Ok(0) if is_expected() => silent += Duration::from_nanos(LISTEN.tv_nsec.unsigned_abs()),
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) if receive(from).is_some() => silent = Duration::ZERO,
+            Ok(_) | Err(_) => return Loss::Gone,
+        }
+    }
+    Loss::Silent
 }
 
 /// Waits for the next report; none if the server is gone.
@@ -171,6 +207,8 @@ fn receive(from: BorrowedFd<'_>) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
@@ -185,6 +223,7 @@ mod tests {
             node: "a".to_owned(),
             groups: 2,
             candidate: Some(Candidate::default()),
+            gives_signs: true,
         };
         give(&agent, &handover, &given).unwrap();
         let (taken, sockets) = take(server.as_fd()).unwrap();
@@ -211,10 +250,36 @@ mod tests {
     }
 
     #[test]
+    fn a_server_learns_that_its_agent_is_silent_but_only_while_it_should_not_be() {
+        let (agent, server) = pair().unwrap();
+        let begun = Instant::now();
+        let lost = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..4 {
+                    give_sign(&agent);
+                    std::thread::sleep(Duration::from_millis(500));
+                }
+            });
+            let is_expected =
+                || begun.elapsed() < Duration::from_secs(2) || begun.elapsed() > Duration::from_secs(4);
+            await_loss(server.as_fd(), Duration::from_secs(1), is_expected)
+        });
+        assert_eq!(lost, Loss::Silent);
+        let took = begun.elapsed();
+        assert!(took > Duration::from_millis(4500) && took < Duration::from_secs(8), "{took:?}");
+    }
+
+    #[test]
+    fn an_agent_does_not_wait_for_a_server_that_is_stopped() {
+        let (agent, _server) = pair().unwrap();
+        (0..10_000).for_each(|_| give_sign(&agent));
+    }
+
+    #[test]
     fn a_server_learns_that_its_agent_is_gone() {
         let (agent, server) = pair().unwrap();
         drop(agent);
-        await_end(server.as_fd());
+        assert_eq!(await_loss(server.as_fd(), Duration::from_secs(60), || true), Loss::Gone);
         report(server.as_fd(), &Report::Ready).unwrap_err();
         take(server.as_fd()).unwrap_err();
     }

@@ -1,6 +1,6 @@
 //! Nodes without a shared disk serve groups whose pools are in a Ceph cluster (docs/rados.md). Network namespaces stand for the machines,
-//! a bridge for the network. Nodes die, stop, are cut off, drained and added, servers die, groups are moved, under guests that tell what
-//! was acknowledged to them, and beside a client that checks what it wrote.
+//! a bridge for the network. Nodes die, stop, are cut off, drained and added, servers die, agents die or stop alone, groups are moved,
+//! under guests that tell what was acknowledged to them, and beside a client that checks what it wrote.
 
 use std::fs;
 use std::thread;
@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use super::Options;
 use super::hosts::{OWN, Switch};
 use super::lab::{ADDRESS, Lab, PORT};
-use super::pair::{BETWEEN, Blow, mark, stalls, start_guests};
+use super::pair::stalls::{self, Kind};
+use super::pair::{BETWEEN, Blow, mark, pause, start_guests};
 use super::rados::Ceph;
 use crate::process;
 
@@ -42,26 +43,31 @@ const RECORDED: Duration = Duration::from_millis(1500);
 enum Event {
     /// Something to the node that serves the guests.
     Blow(Blow),
+    /// The agent of that node is killed, which ends its servers.
+    AgentDies,
+    /// That agent alone is stopped, until others serve its groups.
+    AgentStops,
     /// That node is drained.
     Drain,
     /// The last node is added, and given a group.
     Add,
 }
 
-impl Event {
-    fn name(self) -> &'static str {
+impl Kind for Event {
+    fn name(&self) -> &'static str {
         match self {
             Event::Blow(blow) => blow.name(),
+            Event::AgentDies => "agent killed",
+            Event::AgentStops => "agent stopped",
             Event::Drain => "drained",
             Event::Add => "node added",
         }
     }
 
-    /// Returns what it is to clients.
-    fn blow(self) -> Blow {
+    fn pause(&self) -> f64 {
         match self {
-            Event::Blow(blow) => blow,
-            Event::Drain | Event::Add => Blow::Moves,
+            Event::Blow(blow) => blow.pause(),
+            Event::AgentDies | Event::AgentStops | Event::Drain | Event::Add => 0.0,
         }
     }
 }
@@ -70,9 +76,8 @@ impl Event {
 fn events(options: &Options) -> Vec<Event> {
     let mut random = fastrand::Rng::with_seed(options.seed);
     let (least, most) = PAUSES;
-    let most = if options.sample { SAMPLED_PAUSE_MAX } else { most };
-    let pause =
-        |random: &mut fastrand::Rng| Duration::from_secs_f64(least * (most / least).powf(random.f64()));
+    let bounds = (least, if options.sample { SAMPLED_PAUSE_MAX } else { most });
+    let pause = |random: &mut fastrand::Rng| pause(random, bounds);
     let (stopped, cut) = (pause(&mut random), pause(&mut random));
     let mut events = vec![
         Event::Blow(Blow::Dies),
@@ -80,18 +85,21 @@ fn events(options: &Options) -> Vec<Event> {
         Event::Blow(Blow::Stops(stopped.max(Duration::from_secs(4)))),
         Event::Blow(Blow::IsCut(cut)),
         Event::Blow(Blow::Moves),
+        Event::AgentStops,
         Event::Drain,
         Event::Add,
     ];
     random.shuffle(&mut events);
     let rounds = if options.sample { 0 } else { options.rounds };
     while events.len() < rounds {
-        events.push(match random.u8(..8) {
+        events.push(match random.u8(..10) {
             0..3 => Event::Blow(Blow::Dies),
             3 => Event::Blow(Blow::ServerDies),
             4 => Event::Blow(Blow::Stops(pause(&mut random))),
             5 => Event::Blow(Blow::IsCut(pause(&mut random))),
             6 => Event::Blow(Blow::Moves),
+            7 => Event::AgentDies,
+            8 => Event::AgentStops,
             _ => Event::Drain,
         });
     }
@@ -127,8 +135,7 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
             failed.push(format!("NFSv{version}: {why}"));
         }
     }
-    let blows: Vec<Blow> = events.iter().map(|event| event.blow()).collect();
-    let stalls = stalls::judge(lab, versions, &blows);
+    let stalls = stalls::judge(lab, versions, &events);
     let written = writer.finish();
     if !failed.is_empty() {
         return Err(format!("{}; {}", failed.join("; "), stalls.unwrap_or_else(|why| why)));
@@ -201,6 +208,17 @@ fn strike(machines: &mut Machines<'_>, event: Event) -> Result<(), String> {
         Event::Blow(Blow::Moves) => {
             let to = machines.name(if node == 1 { 2 } else { 1 });
             machines.cluster(&["move", "home", to])?;
+        }
+        Event::AgentDies => {
+            machines.signal_agent(node, "KILL")?;
+            machines.await_another("home", node, SETTLED)?;
+            machines.boot_again(node)?;
+        }
+        Event::AgentStops => {
+            machines.signal_agent(node, "STOP")?;
+            let served = machines.await_another("home", node, SETTLED);
+            machines.signal_agent(node, "CONT")?;
+            served?;
         }
         Event::Drain => {
             let name = machines.name(node);

@@ -19,6 +19,8 @@ mod resource_agent;
 pub(super) mod stalls;
 mod traps;
 
+use stalls::Kind as _;
+
 pub(super) use drbd::run as run_drbd;
 pub(super) use traps::run as run_traps;
 
@@ -56,22 +58,18 @@ pub(super) enum Blow {
     Moves,
 }
 
-impl Blow {
-    /// The names of all kinds.
-    const NAMES: [&'static str; 5] = ["node lost", "server killed", "node stopped", "link cut", "moved"];
-
-    pub(super) fn name(self) -> &'static str {
+impl stalls::Kind for Blow {
+    fn name(&self) -> &'static str {
         match self {
-            Blow::Dies => Blow::NAMES[0],
-            Blow::ServerDies => Blow::NAMES[1],
-            Blow::Stops(_) => Blow::NAMES[2],
-            Blow::IsCut(_) => Blow::NAMES[3],
-            Blow::Moves => Blow::NAMES[4],
+            Blow::Dies => "node lost",
+            Blow::ServerDies => "server killed",
+            Blow::Stops(_) => "node stopped",
+            Blow::IsCut(_) => "link cut",
+            Blow::Moves => "moved",
         }
     }
 
-    /// Returns for how long nobody can serve the group because of it, seconds.
-    fn pause(self) -> f64 {
+    fn pause(&self) -> f64 {
         match self {
             Blow::Stops(length) | Blow::IsCut(length) => length.as_secs_f64(),
             Blow::Dies | Blow::ServerDies | Blow::Moves => 0.0,
@@ -79,14 +77,17 @@ impl Blow {
     }
 }
 
+/// Draws how long something is stopped or cut off, between these bounds in seconds: short times as often as long ones.
+pub(super) fn pause(random: &mut fastrand::Rng, (least, most): (f64, f64)) -> Duration {
+    Duration::from_secs_f64(least * (most / least).powf(random.f64()))
+}
+
 /// Returns what happens in each round: in a sample, each kind of blow but one.
 fn blows(options: &Options) -> Vec<Blow> {
     let mut random = fastrand::Rng::with_seed(options.seed);
     let (least, most) = PAUSES;
-    let most = if options.sample { SAMPLED_PAUSE_MAX } else { most };
-    // As many short ones as long ones.
-    let pause =
-        |random: &mut fastrand::Rng| Duration::from_secs_f64(least * (most / least).powf(random.f64()));
+    let bounds = (least, if options.sample { SAMPLED_PAUSE_MAX } else { most });
+    let pause = |random: &mut fastrand::Rng| pause(random, bounds);
     let random_blow = |random: &mut fastrand::Rng| match random.u8(..8) {
         0..3 => Blow::Dies,
         3 => Blow::ServerDies,

@@ -99,8 +99,9 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     let chooses_memory = serve.memory.is_none() && config.memory.is_none();
     let mut settings = Settings { events: log.events(), ..settings(serve, config)? };
     if serve.group {
-        let (group, memory) = grouped::take(&settings.data)?;
-        settings.group = Some(group);
+    let mut agent = None;
+        let (group, memory, of_group) = grouped::take(&settings.data)?;
+        (settings.group, agent) = (Some(group), Some(of_group));
         if chooses_memory {
             settings.memory = memory;
         }
@@ -111,10 +112,9 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     // Before the server starts, so that no signal during a long replay is lost.
     let mut signals = signals()?;
     let server = Server::start(&settings)?;
-    if settings.group.is_some() {
-        grouped::ready();
-    } else {
-        print(&greeting(&server));
+    match agent {
+        Some(agent) => agent.ready(),
+        None => print(&greeting(&server)),
     }
     notify::ready();
     for signal in signals.forever() {

@@ -97,6 +97,27 @@ impl<'l> Machines<'l> {
         Ok(self.groups()?.iter().any(|group| group["owner"] == node && group["status"]["state"] == "serving"))
     }
 
+    /// Waits until another machine than this one serves a group.
+    pub(super) fn await_another(&self, group: &str, than: usize, limit: Duration) -> Result<(), String> {
+        let begun = Instant::now();
+        loop {
+            let groups = self.groups()?;
+            let found = groups.iter().find(|found| found["name"] == group).ok_or("there is no such group")?;
+            let is_served = found["status"]["state"] == "serving";
+            if is_served && found["owner"].as_str().is_some_and(|owner| owner != self.name(than)) {
+                return Ok(());
+            }
+            if begun.elapsed() > limit {
+                let name = self.name(than);
+                return Err(format!(
+                    "no other machine than {name} serves {group}: {}",
+                    self.cluster(&["status"])?
+                ));
+            }
+            thread::sleep(POLL);
+        }
+    }
+
     /// Waits until all groups are served. Returns how long that took.
     pub(super) fn settle(&self, limit: Duration) -> Result<Duration, String> {
         let begun = Instant::now();
@@ -115,6 +136,18 @@ impl<'l> Machines<'l> {
     /// Sends a signal to all processes of a machine.
     pub(super) fn signal_all(&self, node: usize, signal: &str) -> Result<(), String> {
         self.hosts[node].signal_all(signal)
+    }
+
+    /// Sends a signal to the agent of a machine, and to nothing else there.
+    pub(super) fn signal_agent(&self, node: usize, signal: &str) -> Result<(), String> {
+        let agent = self.hosts[node].agent.as_ref().ok_or("the machine has no agent")?;
+        process::output(Command::new("kill").args(["-s", signal, &agent.id().to_string()])).map(drop)
+    }
+
+    /// Starts the agent of a machine again, whose last one was killed.
+    pub(super) fn boot_again(&mut self, node: usize) -> Result<(), String> {
+        self.hosts[node].reap();
+        self.boot(node)
     }
 
     /// Loses a machine, until [`Machines::heal`].

@@ -6,7 +6,8 @@ use std::fs::{self, File};
 use std::thread;
 use std::time::Duration;
 
-use super::{ADDRESS, BETWEEN, Blow, DETECTION, mark, stalls, start_guests};
+use super::stalls::{self, Kind as _};
+use super::{ADDRESS, BETWEEN, Blow, DETECTION, mark, start_guests};
 use crate::e2e::Options;
 use crate::e2e::document::{self, Block};
 use crate::e2e::hosts::{BRIDGE, Switch, ip};

@@ -2,7 +2,6 @@
 
 use std::fs;
 
-use super::Blow;
 use crate::e2e::lab::{Lab, Peer};
 use crate::process;
 
@@ -10,8 +9,16 @@ use crate::process;
 /// measured: see docs/results.md.
 const STALL_MAX: f64 = 30.0;
 
+/// What happened to a machine.
+pub(in crate::e2e) trait Kind {
+    /// Returns what it is called.
+    fn name(&self) -> &'static str;
+    /// Returns for how long nobody can serve clients because of it, seconds.
+    fn pause(&self) -> f64;
+}
+
 /// Returns the longest pauses, without the time for which nobody could serve the clients; prints them for each version.
-pub(in crate::e2e) fn judge(lab: &Lab, versions: &[&str], blows: &[Blow]) -> Result<String, String> {
+pub(in crate::e2e) fn judge(lab: &Lab, versions: &[&str], blows: &[impl Kind]) -> Result<String, String> {
     let mut longest = vec![0.0; blows.len()];
     for (number, version) in (1..).zip(versions) {
         let waited = of_guest(lab, number, blows)?;
@@ -29,7 +36,7 @@ pub(in crate::e2e) fn judge(lab: &Lab, versions: &[&str], blows: &[Blow]) -> Res
 }
 
 /// Returns how long the operations of a guest took at most in each round, beyond the time for which nobody could serve it.
-fn of_guest(lab: &Lab, number: u32, blows: &[Blow]) -> Result<Vec<f64>, String> {
+fn of_guest(lab: &Lab, number: u32, blows: &[impl Kind]) -> Result<Vec<f64>, String> {
     let mut longest = vec![0.0; blows.len()];
     let path = lab.out().join(format!("stall-guest{number}"));
     let text = fs::read_to_string(&path).map_err(process::at(&path))?;
@@ -44,7 +51,10 @@ fn of_guest(lab: &Lab, number: u32, blows: &[Blow]) -> Result<Vec<f64>, String> 
     Ok(longest)
 }
 
-fn summary(longest: &[f64], blows: &[Blow]) -> String {
+fn summary(longest: &[f64], blows: &[impl Kind]) -> String {
+    let mut names: Vec<&str> = blows.iter().map(Kind::name).collect();
+    names.sort_unstable();
+    names.dedup();
     let of_kind = |name: &&str| {
         let of = longest.iter().zip(blows).filter(|(_, blow)| blow.name() == *name);
         let mut of: Vec<f64> = of.map(|(waited, _)| *waited).collect();
@@ -52,6 +62,6 @@ fn summary(longest: &[f64], blows: &[Blow]) -> String {
         let (median, most) = (of.get(of.len() / 2)?, of.last()?);
         Some(format!("{name} {} x: p50 {median:.2} s, max {most:.2} s", of.len()))
     };
-    let kinds: Vec<String> = Blow::NAMES.iter().filter_map(of_kind).collect();
+    let kinds: Vec<String> = names.iter().filter_map(of_kind).collect();
     kinds.join("; ")
 }

@@ -3,13 +3,13 @@
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use cluster::{Name, Time, Version, Watched};
-use node::handover::{self, Candidate, Report};
+use node::handover::{self, Candidate, Handover, Loss, Report};
 use rados::{Candidacy, Location, Progress, Told};
 use rustix::process::{Signal, getpid, kill_process};
 use server::config::memory::{MEMORY_BYTES_MIN, default_memory_bytes};
@@ -17,17 +17,26 @@ use server::error::Error;
 use server::group::{Group, Right};
 use store::Claim;
 
+/// How long an agent may give no sign of life, in which the addresses that it refreshes expire.
+const SILENCE_MAX: Duration = Duration::from_secs(3);
+
+/// How long a server may take to stop in an orderly way whose agent is silent.
+const STOP_MAX: Duration = Duration::from_secs(1);
+
 /// Takes what the agent hands over, claims the data directory, and says so; if there is a lease instead, the server takes it. The server
 /// ends with the agent, which has the addresses. Returns the default of its memory too.
-pub(super) fn take(data: &Path) -> Result<(Group, u64), Error> {
+pub(super) fn take(data: &Path) -> Result<(Group, u64, Agent), Error> {
     let (handover, sockets) = handover::take(io::stdin().as_fd()).map_err(|error| {
         Error::usage(format!("--group is for servers that an agent starts: run `holdfast node` ({error})"))
     })?;
     tracing::info!(group = handover.group, node = handover.node, "serving a group");
-    let watch = thread::Builder::new().name("agent".to_owned()).spawn(end_with_agent);
+    let agent = Agent::new(&handover);
+    let watched = agent.clone();
+    let watch = move || watched.end_with_it();
+    let watch = thread::Builder::new().name("agent".to_owned()).spawn(watch);
     watch.map_err(|error| Error::failed(format!("cannot start a thread: {error}")))?;
     let right = match handover.candidate {
-        Some(candidate) => Right::Lease(candidacy(&handover.node, candidate)?),
+        Some(candidate) => Right::Lease(candidacy(&handover.node, candidate, &agent)?),
         None => {
             let claim = claim(data, &handover.node)?;
             report(&Report::Claimed);
@@ -35,11 +44,12 @@ pub(super) fn take(data: &Path) -> Result<(Group, u64), Error> {
         }
     };
     let memory = memory_of(default_memory_bytes(), handover.groups);
-    Ok((Group { right, listeners: sockets.listeners.into(), datagrams: sockets.datagrams.into() }, memory))
+    let (listeners, datagrams) = (sockets.listeners.into(), sockets.datagrams.into());
+    Ok((Group { right, listeners, datagrams }, memory, agent))
 }
 
 /// Returns how the server stands for the lease. It waits for as long as the agent lets it run.
-fn candidacy(node: &str, candidate: Candidate) -> Result<Candidacy, Error> {
+fn candidacy(node: &str, candidate: Candidate, agent: &Agent) -> Result<Candidacy, Error> {
     let node = Name::new(node).map_err(|error| Error::usage(error.to_string()))?;
     let watched = candidate.watched.map(|seen| Watched {
         version: Version(seen.version),
@@ -47,10 +57,15 @@ fn candidacy(node: &str, candidate: Candidate) -> Result<Candidacy, Error> {
         confirmed: Time::from_nanos(seen.confirmed),
     });
     let is_claimed = AtomicBool::new(false);
+    let agent = agent.clone();
     let told = move |progress| match progress {
-        Progress::Standing { instance } => report(&Report::Standing { instance }),
+        Progress::Standing { instance } => {
+            report(&Report::Standing { instance });
+            agent.expect(Need::ToStand);
+        }
         Progress::Renewed { at } => {
             if !is_claimed.swap(true, Ordering::Relaxed) {
+                agent.expect(Need::None);
                 report(&Report::Claimed);
             }
             report_renewal(at);
@@ -77,11 +92,6 @@ fn memory_of(server: u64, groups: usize) -> u64 {
     (server / groups).max(MEMORY_BYTES_MIN)
 }
 
-/// Tells the agent that clients are served.
-pub(super) fn ready() {
-    report(&Report::Ready);
-}
-
 fn report(report: &Report) {
     if let Err(error) = handover::report(io::stdin().as_fd(), report) {
         tracing::warn!(%error, ?report, "cannot tell the agent");
@@ -106,12 +116,63 @@ fn claim(data: &Path, node: &str) -> Result<Arc<Claim>, Error> {
     Ok(Claim::take(data, node, report_renewal)?)
 }
 
-/// Without an agent nobody keeps the addresses, and another one will start a server: this one must be gone by then.
-fn end_with_agent() {
-    handover::await_end(io::stdin().as_fd());
-    tracing::error!("the agent is gone: stopping at once");
-    // A process can always kill itself.
-    let _ = kill_process(getpid(), Signal::KILL);
+/// What the server needs its agent for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    /// Nothing that the agent does in time: it may wait for the cluster, which the server waits for too.
+    None,
+    /// To have the addresses if this server takes the lease.
+    ToStand,
+    /// To have clients reach a server that has a lease, which another node could serve.
+    ToServe,
+}
+
+/// The agent of the machine, as its server knows it.
+#[derive(Clone)]
+pub(super) struct Agent {
+    need: Arc<Mutex<Need>>,
+    /// Whether it is to give signs of life: if another node could serve the group, and it knows how.
+    is_watched: bool,
+}
+
+impl Agent {
+    fn new(handover: &Handover) -> Agent {
+        let is_watched = handover.candidate.is_some() && handover.gives_signs;
+        Agent { need: Arc::new(Mutex::new(Need::None)), is_watched }
+    }
+
+    fn need(&self) -> Need {
+        *self.need.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn expect(&self, need: Need) {
+        *self.need.lock().unwrap_or_else(PoisonError::into_inner) = need;
+    }
+
+    /// Tells the agent that clients are served.
+    pub(super) fn ready(&self) {
+        report(&Report::Ready);
+        self.expect(Need::ToServe);
+    }
+
+    /// Without an agent nobody keeps the addresses, and another one will start a server: this one must be gone by then. If the agent is
+    /// there but does nothing, clients cannot reach this server any more; so it lets another node have the group.
+    fn end_with_it(&self) {
+        let is_expected = || self.is_watched && self.need() != Need::None;
+        match handover::await_loss(io::stdin().as_fd(), SILENCE_MAX, is_expected) {
+            Loss::Gone => tracing::error!("the agent is gone: stopping at once"),
+            Loss::Silent if self.need() == Need::ToServe => {
+                tracing::error!(
+                    "the agent is silent, so clients cannot reach this server: giving the group up"
+                );
+                // So that the lease is released. A process can always signal itself.
+                let _ = kill_process(getpid(), Signal::TERM);
+                thread::sleep(STOP_MAX);
+            }
+            Loss::Silent => tracing::error!("the agent is silent: stopping at once"),
+        }
+        let _ = kill_process(getpid(), Signal::KILL);
+    }
 }
 
 #[cfg(test)]
