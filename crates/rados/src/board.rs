@@ -40,7 +40,7 @@ impl Board {
     /// # Errors
     /// The cluster cannot be used.
     pub fn open(location: &Location) -> Result<Board, Error> {
-        let Connection { location, cluster, objects } = Connection::open(location)?;
+        let Connection { location, cluster, objects, .. } = Connection::open(location)?;
         Ok(Board { cluster, location, objects, watch: OnceLock::new() })
     }
 

@@ -50,12 +50,15 @@ pub(crate) fn is_fenced(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(CANCELED | SHUT_DOWN))
 }
 
-/// Objects of one pool of the cluster, as the owner of the namespace uses them. Clones share the window.
+/// Objects of one pool of the cluster, as the owner of the namespace uses them. Clones share the windows.
 #[derive(Clone)]
 pub(crate) struct Owned {
     objects: Arc<dyn Objects>,
     fence: Arc<Fence>,
+    /// Of changes.
     window: Arc<Window>,
+    /// Of reads.
+    reads: Arc<Window>,
 }
 
 /// A change under way.
@@ -95,8 +98,17 @@ fn unless_missing(pending: Vec<Pending>) -> io::Result<()> {
 }
 
 impl Owned {
-    pub(crate) fn new(objects: Arc<dyn Objects>, fence: Arc<Fence>, window: Arc<Window>) -> Owned {
-        Owned { objects, fence, window }
+    pub(crate) fn new(
+        objects: Arc<dyn Objects>,
+        fence: Arc<Fence>,
+        (window, reads): (Arc<Window>, Arc<Window>),
+    ) -> Owned {
+        Owned { objects, fence, window, reads }
+    }
+
+    /// Returns the objects of another pool of the cluster, whose reads share the window.
+    pub(crate) fn of_other_pool(&self, objects: Arc<dyn Objects>, window: Arc<Window>) -> Owned {
+        Owned { objects, window, ..self.clone() }
     }
 
     /// Returns the same objects for changes that do not wait for room behind others.
@@ -184,6 +196,7 @@ impl Owned {
 
     /// Reads all pieces at the same time.
     pub(crate) fn read(&self, pieces: &mut [Piece<'_>]) {
+        let _room = self.reads.admit(pieces.iter().map(|piece| piece.buffer.len()).sum());
         self.objects.read(pieces);
         for piece in pieces {
             let result = std::mem::replace(&mut piece.result, Ok(0));

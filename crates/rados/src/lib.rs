@@ -46,4 +46,7 @@ pub use error::{Error, ErrorKind};
 pub use local::{LOCAL_VARIABLE, STATE_DIRECTORY};
 pub use location::Location;
 pub use media::RadosMedia;
-pub use namespace::{Description, Hold, Namespace, NewPool, check_new, describe, list, list_or_none};
+pub use namespace::{
+    Description, Hold, Namespace, NewPool, check_new, describe, list, list_or_none, memory_bytes,
+};
+pub use objects::Traffic;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::objects::{Done, Objects, Piece, Step};
+use crate::objects::{Done, Objects, Piece, Step, Window};
 
 /// What the kernel's numbers of errors say; see errno(3).
 pub(crate) const CANCELED: i32 = 125;
@@ -19,6 +19,12 @@ struct Object {
     epoch: Option<u64>,
     pairs: BTreeMap<String, Vec<u8>>,
     version: u64,
+}
+
+/// Returns windows of this size for changes and for reads.
+pub(crate) fn windows(bytes_max: usize) -> (Arc<Window>, Arc<Window>) {
+    let traffic = Arc::default();
+    (Window::new(bytes_max, &traffic), Window::new(bytes_max, &traffic))
 }
 
 /// The objects of a namespace.

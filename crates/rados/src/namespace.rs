@@ -19,13 +19,27 @@ use crate::local::{Local, Locked};
 use crate::location::Location;
 use crate::media::{self, Place, RadosMedia};
 use crate::names::{OBJECT_BYTES, POOLS, PoolNames};
-use crate::objects::{Objects, Step, Window};
+use crate::objects::{Objects, Step, Traffic, Window};
 use crate::segments;
 use crate::space::Watch;
 use crate::tenancy::{self, NotTaken, Takeover, Tenancy};
 
-/// Bytes of changes under way: of the journal, of everything else in the pool, of segments in each pool of the cluster.
+/// Bytes of operations under way, which the client library has copies of: of changes of each pool's journal, of changes of its segments,
+/// of all other changes, and of all reads.
 const IN_FLIGHT_MAX: usize = 16 << 20;
+
+/// Windows of a namespace, and of each of its pools.
+const WINDOWS: u64 = 2;
+const WINDOWS_OF_POOL: u64 = 2;
+
+/// What the client library takes besides, bytes: measured after the connection was made, with a margin.
+const LIBRARY_BYTES: u64 = 64 << 20;
+
+/// Returns the memory that the client library takes at most in a process that has a namespace with so many pools, bytes.
+#[must_use]
+pub fn memory_bytes(pools: u64) -> u64 {
+    LIBRARY_BYTES + (WINDOWS + WINDOWS_OF_POOL * pools) * IN_FLIGHT_MAX as u64
+}
 
 /// How long the connection of a process that lost the namespace is refused, seconds.
 pub(crate) const SHUT_OUT_SECONDS: u32 = 3600;
@@ -74,6 +88,7 @@ pub(crate) struct Connection {
     pub(crate) location: Location,
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) objects: Arc<Pool>,
+    traffic: Arc<Traffic>,
 }
 
 impl Connection {
@@ -82,13 +97,18 @@ impl Connection {
         let cluster = Cluster::connect(&credentials, &OPTIONS);
         let cluster = cluster.map_err(|failed| Error::connect(location, &failed))?;
         let objects = pool_of(location, &cluster, &location.pool)?;
-        Ok(Connection { location: location.clone(), cluster, objects: Arc::new(objects) })
+        let (objects, traffic) = (Arc::new(objects), Arc::default());
+        Ok(Connection { location: location.clone(), cluster, objects, traffic })
     }
 
     /// Returns the objects for reading only, by somebody who does not own the namespace.
     fn reader(&self) -> Owned {
         let objects: Arc<dyn Objects> = Arc::<Pool>::clone(&self.objects);
-        Owned::new(objects, Fence::new(0, Arc::new(|_| ())), Window::new(IN_FLIGHT_MAX))
+        Owned::new(objects, Fence::new(0, Arc::new(|_| ())), windows(&self.traffic))
+    }
+
+    fn window(&self) -> Arc<Window> {
+        Window::new(IN_FLIGHT_MAX, &self.traffic)
     }
 
     /// Returns what describes an error in `action` (an infinitive).
@@ -96,6 +116,12 @@ impl Connection {
         let (action, location) = (action.to_owned(), self.location.clone());
         move |error| Error::io(&action, &location, &error)
     }
+}
+
+/// Returns windows for changes and for reads.
+fn windows(traffic: &Arc<Traffic>) -> (Arc<Window>, Arc<Window>) {
+    let window = || Window::new(IN_FLIGHT_MAX, traffic);
+    (window(), window())
 }
 
 /// Opens a pool of the cluster.
@@ -147,7 +173,8 @@ struct Sealer {
 impl Takeover for Sealer {
     fn seal(&self, epoch: u64) -> io::Result<()> {
         let fence = Fence::new(epoch, Arc::new(|_| ()));
-        let owned = Owned::new(Arc::clone(&self.objects), fence, Window::new(IN_FLIGHT_MAX));
+        // Only until the namespace is taken, when nothing else is under way.
+        let owned = Owned::new(Arc::clone(&self.objects), fence, windows(&Arc::default()));
         owned.seal(POOLS.to_owned())?;
         let formats = formats(&self.location, &owned)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
@@ -241,7 +268,7 @@ impl Namespace {
         let taken = Tenancy::take(Arc::clone(&objects), Arc::new(sealer), identity, candidacy, lost);
         let tenancy = taken.map_err(|not_taken| refusal(location, not_taken))?;
         let epoch = u64::from(tenancy.epoch().0);
-        let owned = Owned::new(objects, Fence::new(epoch, on_lost), Window::new(IN_FLIGHT_MAX));
+        let owned = Owned::new(objects, Fence::new(epoch, on_lost), windows(&connection.traffic));
         let namespace = Namespace { connection, owned, tenancy, watch, _local: local_lock };
         namespace.sweep()?;
         Ok(namespace)
@@ -298,7 +325,7 @@ impl Namespace {
     fn place(&self, format: &Format) -> Result<Place, Error> {
         let location = self.location();
         let data = if format.data_pool == location.pool {
-            self.owned.with_window(Window::new(IN_FLIGHT_MAX))
+            self.owned.with_window(self.connection.window())
         } else {
             let pool = pool_of(location, &self.connection.cluster, &format.data_pool)?;
             let append_only = pool.is_append_only();
@@ -309,7 +336,7 @@ impl Namespace {
                 );
                 return Err(Error::new(ErrorKind::Invalid, text));
             }
-            Owned::new(Arc::new(pool), Arc::clone(self.owned.fence()), Window::new(IN_FLIGHT_MAX))
+            self.owned.of_other_pool(Arc::new(pool), self.connection.window())
         };
         let room =
             |pool: &str| self.watch.room(pool).map_err(self.connection.failed("ask for the free space"));
@@ -318,7 +345,7 @@ impl Namespace {
             names: PoolNames { id: format.id },
             journal_objects: format.journal_objects,
             owned: self.owned.clone(),
-            ring: self.owned.with_window(Window::new(IN_FLIGHT_MAX)),
+            ring: self.owned.with_window(self.connection.window()),
             data,
             room: room(&location.pool)?,
             data_room: room(&format.data_pool)?,
@@ -387,6 +414,11 @@ impl Namespace {
         let incomplete = Format { state: State::Incomplete, ..format };
         self.put(name, &incomplete)?;
         self.remove(name, &incomplete)
+    }
+
+    /// Returns what is under way between this process and the cluster.
+    pub fn traffic(&self) -> Arc<Traffic> {
+        Arc::clone(&self.connection.traffic)
     }
 
     /// Returns whether this process may execute and answer calls.

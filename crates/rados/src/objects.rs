@@ -1,6 +1,7 @@
 //! Objects of a cluster: what this crate requires of it. [`crate::pool`] has them on Ceph, [`crate::memory`] in memory.
 
 use std::io::{self, IoSlice};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// One step of a change of an object. A change makes all of its steps, or none if one is refused.
@@ -147,33 +148,64 @@ impl Started {
     }
 }
 
-/// A bound on the bytes of changes under way, which wait in memory.
+/// The bytes of operations under way on a connection: the sum of its windows.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    bytes: AtomicU64,
+    bytes_max: AtomicU64,
+}
+
+impl Traffic {
+    /// Returns how many bytes there are at the moment.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many there may be, but for an operation that is larger than its window.
+    #[must_use]
+    pub fn bytes_max(&self) -> u64 {
+        self.bytes_max.load(Ordering::Relaxed)
+    }
+}
+
+/// A bound on the bytes of operations under way, which wait in memory.
 #[derive(Debug)]
 pub struct Window {
     bytes_max: usize,
     used: Mutex<usize>,
     freed: Condvar,
+    traffic: Arc<Traffic>,
 }
 
 impl Window {
-    /// Returns a window for `bytes_max` bytes.
-    pub fn new(bytes_max: usize) -> Arc<Window> {
-        Arc::new(Window { bytes_max, used: Mutex::new(0), freed: Condvar::new() })
+    /// Returns a window for `bytes_max` bytes, which are counted in `traffic`.
+    pub fn new(bytes_max: usize, traffic: &Arc<Traffic>) -> Arc<Window> {
+        traffic.bytes_max.fetch_add(bytes_max as u64, Ordering::Relaxed);
+        let traffic = Arc::clone(traffic);
+        Arc::new(Window { bytes_max, used: Mutex::new(0), freed: Condvar::new(), traffic })
     }
 
-    /// Waits until there is room for `bytes`: a change that is larger than the window has it alone.
-    fn admit(self: &Arc<Window>, bytes: usize) -> Admitted {
+    /// Waits until there is room for `bytes`: an operation that is larger than the window has it alone.
+    pub(crate) fn admit(self: &Arc<Window>, bytes: usize) -> Admitted {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         while *used > 0 && *used + bytes > self.bytes_max {
             used = self.freed.wait(used).unwrap_or_else(PoisonError::into_inner);
         }
         *used += bytes;
+        self.traffic.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         Admitted { window: Arc::clone(self), bytes }
     }
 }
 
+impl Drop for Window {
+    fn drop(&mut self) {
+        self.traffic.bytes_max.fetch_sub(self.bytes_max as u64, Ordering::Relaxed);
+    }
+}
+
 /// Room in a window, given back on drop.
-struct Admitted {
+pub(crate) struct Admitted {
     window: Arc<Window>,
     bytes: usize,
 }
@@ -181,6 +213,40 @@ struct Admitted {
 impl Drop for Admitted {
     fn drop(&mut self) {
         *self.window.used.lock().unwrap_or_else(PoisonError::into_inner) -= self.bytes;
+        self.window.traffic.bytes.fetch_sub(self.bytes as u64, Ordering::Relaxed);
         self.window.freed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_is_under_way_is_counted_and_waits_for_room() {
+        let traffic: Arc<Traffic> = Arc::default();
+        let window = Window::new(100, &traffic);
+        let other = Window::new(50, &traffic);
+        let seen = || (traffic.bytes(), traffic.bytes_max());
+        let first = window.admit(60);
+        let in_other = other.admit(50);
+        assert_eq!(seen(), (110, 150));
+        thread::scope(|scope| {
+            let second = scope.spawn(|| drop(window.admit(41)));
+            thread::sleep(Duration::from_millis(100));
+            assert!(!second.is_finished(), "there is no room for it");
+            drop(first);
+            second.join().unwrap();
+        });
+        assert_eq!(seen(), (50, 150));
+        // Something larger than the window has it alone.
+        let large = window.admit(1000);
+        assert_eq!(seen(), (1050, 150));
+        drop((large, in_other));
+        drop((window, other));
+        assert_eq!(seen(), (0, 0));
     }
 }

@@ -16,9 +16,9 @@ use volume::{CreateOptions, Options, Pool, Progress, Volume, VolumeOptions};
 
 use crate::fence::{Fence, Owned};
 use crate::media::{Place, RadosMedia, seal};
-use crate::memory::MemoryObjects;
+use crate::memory::{MemoryObjects, windows};
 use crate::names::{OBJECT_USIZE, PoolNames};
-use crate::objects::{Objects, Window};
+use crate::objects::Objects;
 use crate::space::Room;
 
 const OPTIONS: Options = Options { memory: 16 << 20, segment_bytes: 8 << 20, cache_seed: Some(0) };
@@ -29,7 +29,7 @@ const NAMES: PoolNames = PoolNames { id: 7 };
 fn place(objects: &Arc<MemoryObjects>, epoch: u64) -> Place {
     let fence = Fence::new(epoch, Arc::new(|_| ()));
     let objects: Arc<dyn Objects> = Arc::<MemoryObjects>::clone(objects);
-    let owned = Owned::new(objects, fence, Window::new(16 << 20));
+    let owned = Owned::new(objects, fence, windows(16 << 20));
     let room = Room::new("test");
     room.set(1 << 50, 1 << 50);
     Place {

@@ -209,6 +209,22 @@ impl Data {
         }
     }
 
+    /// Returns the memory that the way to so many pools takes at most, besides that of the pools, bytes.
+    pub(crate) fn memory_bytes(&self, pools: usize) -> u64 {
+        match &self.place {
+            Place::Directory(_) => 0,
+            Place::Namespace(_) => rados::memory_bytes(u64::try_from(pools).unwrap_or(u64::MAX)),
+        }
+    }
+
+    /// Returns what is under way to a cluster.
+    pub(crate) fn traffic(&self) -> Option<Arc<rados::Traffic>> {
+        match &self.place {
+            Place::Directory(_) => None,
+            Place::Namespace(namespace) => Some(namespace.traffic()),
+        }
+    }
+
     /// Returns until when answers may leave, if another machine could take the pools over without this one's doing.
     pub(crate) fn hold(&self) -> Option<Hold> {
         match &self.place {

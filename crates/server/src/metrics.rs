@@ -46,6 +46,8 @@ pub(crate) struct Source {
     pub(crate) workers: Arc<Workers>,
     /// The `memory` setting, bytes.
     pub(crate) memory: u64,
+    /// What is under way to a Ceph cluster, if that has the pools.
+    pub(crate) traffic: Option<Arc<rados::Traffic>>,
     /// When the server started.
     pub(crate) started: Time,
 }

@@ -9,7 +9,7 @@ use mio::net::{TcpListener, UdpSocket};
 use nfs::service::{LostRecords, Service};
 use store::Claim;
 use volume::time::Time;
-use volume::{Pool, Volume};
+use volume::{Pool, Volume, count};
 
 use crate::admin::{Admin, Remote, Source};
 use crate::background::copies::Copies;
@@ -143,7 +143,7 @@ impl Server {
         let loop_settings = loops::LoopSettings {
             threads: memory::loops(settings.memory, settings.threads),
             workers: settings.workers,
-            request_bytes: usize::try_from(memory::shares(settings.memory, 1).requests).unwrap_or(usize::MAX),
+            request_bytes: usize::try_from(memory::shares(settings.memory).requests).unwrap_or(usize::MAX),
             buffer_bytes: memory::socket_buffers(settings.memory),
             connections,
             tally: settings.tally(),
@@ -230,6 +230,7 @@ impl Server {
             targets: self.addresses.clone(),
             rates: Arc::clone(&self.reloader.rates),
             protocol: Arc::clone(&self.protocol),
+            traffic: self.data.traffic(),
             workers: Arc::clone(&self.loops.workers),
             memory: self.memory,
             started: self.started,
@@ -352,7 +353,7 @@ fn new_service(
     settings: &Settings,
 ) -> Result<Service, Error> {
     let service = Service::new(exports, volumes).map_err(|error| Error::usage(error.to_string()))?;
-    let state_bytes = memory::shares(settings.memory, 1).state;
+    let state_bytes = memory::shares(settings.memory).state;
     let service = service.with_lease(settings.lease).with_state_bytes(state_bytes);
     Ok(if settings.udp { service.with_datagrams() } else { service })
 }
@@ -478,14 +479,21 @@ fn open_pools(data: &Data, settings: &Settings, media_use: &MediaUse) -> Result<
         pools::create(data, FIRST_POOL, (None, journal), bytes, volumes::options(&first)?)?;
         names.push(FIRST_POOL.to_owned());
     }
-    let shares = memory::shares(settings.memory, names.len());
+    let share = memory::shares(settings.memory).of_pool(names.len(), data.memory_bytes(names.len()));
+    let share = share.map_err(|least| {
+        let (least, pools) = (Size(least), count(names.len() as u64, "pool"));
+        Error::usage(format!(
+            "memory = {} is too little for {pools} in a Ceph cluster, whose client library has its part of it: set at least {least}",
+            Size(settings.memory)
+        ))
+    })?;
     tracing::info!(
         data = %data.root().display(),
         memory = %Size(settings.memory),
         pools = names.len(),
         "starting"
     );
-    let open = |name: &String| pools::open(data, name, journal, shares.pool, media_use);
+    let open = |name: &String| pools::open(data, name, journal, share, media_use);
     let pools: Vec<OpenPool> = names.iter().map(open).collect::<Result<_, _>>()?;
     check_names(&pools)?;
     Ok(pools)

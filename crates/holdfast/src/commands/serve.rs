@@ -10,7 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use server::config::memory::default_memory_bytes;
+use rados::Location;
+use server::config::memory::{CEPH_MEMORY_BYTES_MIN, MEMORY_BYTES_MIN, default_memory_bytes};
 use server::config::size::Size;
 use server::config::{
     Config, JOURNAL_BYTES_DEFAULT, LEASE_SECONDS_DEFAULT, LISTEN_DEFAULT,
@@ -98,8 +99,8 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     log.report_periodically()?;
     let chooses_memory = serve.memory.is_none() && config.memory.is_none();
     let mut settings = Settings { events: log.events(), ..settings(serve, config)? };
-    if serve.group {
     let mut agent = None;
+    if serve.group {
         let (group, memory, of_group) = grouped::take(&settings.data)?;
         (settings.group, agent) = (Some(group), Some(of_group));
         if chooses_memory {
@@ -167,7 +168,9 @@ pub(crate) fn settings(serve: &Serve, config: Config) -> Result<Settings, Error>
         [] => config.listen.clone().unwrap_or_else(default_listen),
         given => given.to_vec(),
     };
-    let memory = serve.memory.or(config.memory).map_or_else(default_memory_bytes, |size| size.0);
+    let least = if Location::is_one(&data) { CEPH_MEMORY_BYTES_MIN } else { MEMORY_BYTES_MIN };
+    let memory =
+        serve.memory.or(config.memory).map_or_else(|| default_memory_bytes().max(least), |size| size.0);
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
     Ok(Settings {
         listen,

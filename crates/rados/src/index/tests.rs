@@ -4,16 +4,15 @@ use fastrand::Rng;
 
 use super::*;
 use crate::fence::Fence;
-use crate::memory::MemoryObjects;
+use crate::memory::{MemoryObjects, windows};
 use crate::objects::Objects;
-use crate::objects::Window;
 
 const NAMES: PoolNames = PoolNames { id: 7 };
 
 /// Returns the objects as an owner of `epoch` uses them. Losing them is not the end of the test.
 fn owned(objects: &Arc<MemoryObjects>, epoch: u64) -> Owned {
     let objects: Arc<dyn Objects> = Arc::<MemoryObjects>::clone(objects);
-    Owned::new(objects, Fence::new(epoch, Arc::new(|_| ())), Window::new(16 << 20))
+    Owned::new(objects, Fence::new(epoch, Arc::new(|_| ())), windows(16 << 20))
 }
 
 fn room() -> Arc<Room> {

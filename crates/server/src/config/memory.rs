@@ -9,6 +9,12 @@ use crate::limits::LOOP_BYTES_MIN;
 /// The least memory of a server, bytes. With less, one large request would take a good part of it.
 pub const MEMORY_BYTES_MIN: u64 = 64 << 20;
 
+/// The least default for pools in a Ceph cluster, bytes: with one pool, what the client library takes leaves it some 28 MiB.
+pub const CEPH_MEMORY_BYTES_MIN: u64 = 320 << 20;
+
+/// The least memory of a pool in a Ceph cluster, bytes.
+const CEPH_POOL_BYTES_MIN: u64 = 12 << 20;
+
 /// The memory assumed if the system does not report it, bytes.
 const MEMORY_BYTES_UNKNOWN: u64 = 1 << 30;
 
@@ -65,8 +71,24 @@ pub struct Shares {
     pub requests: u64,
     /// State of NFSv4 and NLM clients, bytes.
     pub state: u64,
-    /// Each pool, bytes.
-    pub pool: u64,
+    /// All pools and the way to them, bytes.
+    pub rest: u64,
+}
+
+impl Shares {
+    /// Returns the bytes of each of so many pools, if the way to them takes `store` bytes.
+    ///
+    /// # Errors
+    /// It is too little: the least `memory`.
+    pub fn of_pool(&self, pools: usize, store: u64) -> Result<u64, u64> {
+        let pools = u64::try_from(pools.max(1)).unwrap_or(u64::MAX);
+        let pool = self.rest.saturating_sub(store) / pools;
+        if store == 0 || pool >= CEPH_POOL_BYTES_MIN {
+            return Ok(pool);
+        }
+        let least = (FIXED_BYTES + store).saturating_add(CEPH_POOL_BYTES_MIN.saturating_mul(pools));
+        Err(least.saturating_mul(16).div_ceil(9).next_multiple_of(1 << 20))
+    }
 }
 
 /// Stacks, code, descriptors and tables, bytes, resident before the first request; and requests of administrators over the
@@ -83,13 +105,11 @@ const _: () = assert!(2 * http::REQUEST_BYTES_MAX <= 4 << 20);
 const ALLOCATOR_SHARE: u64 = 4;
 
 /// Divides `memory` bytes: first the fixed part and that of the allocator, then an eighth for requests and a sixteenth for
-/// the state of clients; the pools share the rest evenly.
-pub fn shares(memory: u64, pools: usize) -> Shares {
+/// the state of clients; the pools share the rest evenly, after what the client library of a Ceph cluster takes.
+pub fn shares(memory: u64) -> Shares {
     let (requests, state) = (memory / 8, memory / 16);
     let taken = requests + state + memory / ALLOCATOR_SHARE + FIXED_BYTES;
-    let rest = memory.saturating_sub(taken);
-    let pools = u64::try_from(pools.max(1)).unwrap_or(u64::MAX);
-    Shares { requests, state, pool: rest / pools }
+    Shares { requests, state, rest: memory.saturating_sub(taken) }
 }
 
 /// Returns how much the kernel should keep at most of what connections have received and sent, bytes: a quarter of the setting, in
@@ -101,7 +121,7 @@ pub(crate) fn socket_buffers(memory: u64) -> usize {
 
 /// Returns the number of event loops, at most `wanted`, that have their least memory from the share of requests.
 pub(crate) fn loops(memory: u64, wanted: usize) -> usize {
-    let requests = usize::try_from(shares(memory, 1).requests).unwrap_or(usize::MAX);
+    let requests = usize::try_from(shares(memory).requests).unwrap_or(usize::MAX);
     wanted.min(requests / LOOP_BYTES_MIN).max(1)
 }
 
@@ -132,11 +152,25 @@ mod tests {
     #[test]
     fn shares_stay_within_the_setting() {
         for pools in [0, 1, 3] {
-            let shares = shares(1 << 30, pools);
+            let shares = shares(1 << 30);
             let count = u64::try_from(pools.max(1)).unwrap();
-            let all = shares.requests + shares.state + shares.pool * count + FIXED_BYTES;
-            assert!(all <= 3 << 28);
+            for store in [0, 200 << 20] {
+                let pool = shares.of_pool(pools, store).unwrap();
+                assert!(shares.requests + shares.state + pool * count + store + FIXED_BYTES <= 3 << 28);
+            }
         }
+    }
+
+    #[test]
+    fn pools_in_a_cluster_have_a_least_memory() {
+        for pools in [1, 2, 5] {
+            let store = rados::memory_bytes(u64::try_from(pools).unwrap());
+            let least = shares(MEMORY_BYTES_MIN).of_pool(pools, store).unwrap_err();
+            assert_eq!(shares(least - (2 << 20)).of_pool(pools, store), Err(least));
+            assert!(shares(least).of_pool(pools, store).is_ok());
+        }
+        assert!(shares(CEPH_MEMORY_BYTES_MIN).of_pool(1, rados::memory_bytes(1)).is_ok());
+        assert!(shares(MEMORY_BYTES_MIN).of_pool(9, 0).is_ok(), "in a directory");
     }
 
     #[test]

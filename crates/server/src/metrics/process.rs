@@ -8,8 +8,8 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::config::memory;
 use crate::metrics::Source;
 use crate::metrics::registry::{
-    CALLS_QUEUED_FOR_WORKERS, MEMORY_MAX, PROCESS_CPU, PROCESS_MAX_FDS, PROCESS_OPEN_FDS, PROCESS_RESIDENT,
-    PROCESS_RESIDENT_HIGHEST, PROCESS_START, STATE,
+    CALLS_QUEUED_FOR_WORKERS, CEPH_TRAFFIC, CEPH_TRAFFIC_MAX, MEMORY_MAX, PROCESS_CPU, PROCESS_MAX_FDS,
+    PROCESS_OPEN_FDS, PROCESS_RESIDENT, PROCESS_RESIDENT_HIGHEST, PROCESS_START, STATE,
 };
 use crate::metrics::series::{Scrape, Value};
 
@@ -21,6 +21,10 @@ pub(super) fn add(source: &Source, scrape: &mut Scrape) {
         scrape.number(&STATE, [kind.into()], value);
     }
     scrape.number(&MEMORY_MAX, [], source.memory);
+    if let Some(traffic) = &source.traffic {
+        scrape.number(&CEPH_TRAFFIC, [], traffic.bytes());
+        scrape.number(&CEPH_TRAFFIC_MAX, [], traffic.bytes_max());
+    }
     let (resident, highest) = memory::resident();
     scrape.number(&PROCESS_RESIDENT, [], resident);
     scrape.number(&PROCESS_RESIDENT_HIGHEST, [], highest);

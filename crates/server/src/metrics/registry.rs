@@ -202,6 +202,10 @@ families! {
         "What clients of NFSv4 and NLM hold, and what was done about it since the server started: the \
          names are those of `holdfast status`.";
     Gauge MEMORY_MAX "holdfast_memory_max_bytes" [] ("bytes") "The setting `memory`.";
+    Gauge CEPH_TRAFFIC "holdfast_ceph_traffic_bytes" [] ("bytes")
+        "Data of operations that a Ceph cluster has not completed yet, which counts in `memory`. No series for a data directory.";
+    Gauge CEPH_TRAFFIC_MAX "holdfast_ceph_traffic_max_bytes" [] ("bytes")
+        "The most of it that there may be, but for an operation that is larger than its part.";
 
     Gauge PROCESS_RESIDENT "process_resident_memory_bytes" [] ("bytes") "Resident memory of the process.";
     Gauge PROCESS_RESIDENT_HIGHEST "process_resident_memory_highest_bytes" [] ("bytes")

@@ -12,7 +12,7 @@ use cluster::{Name, Time, Version, Watched};
 use node::handover::{self, Candidate, Handover, Loss, Report};
 use rados::{Candidacy, Location, Progress, Told};
 use rustix::process::{Signal, getpid, kill_process};
-use server::config::memory::{MEMORY_BYTES_MIN, default_memory_bytes};
+use server::config::memory::{CEPH_MEMORY_BYTES_MIN, MEMORY_BYTES_MIN, default_memory_bytes};
 use server::error::Error;
 use server::group::{Group, Right};
 use store::Claim;
@@ -43,7 +43,8 @@ pub(super) fn take(data: &Path) -> Result<(Group, u64, Agent), Error> {
             Right::Claim(claim)
         }
     };
-    let memory = memory_of(default_memory_bytes(), handover.groups);
+    let least = if handover.candidate.is_some() { CEPH_MEMORY_BYTES_MIN } else { MEMORY_BYTES_MIN };
+    let memory = memory_of(default_memory_bytes(), handover.groups).max(least);
     let (listeners, datagrams) = (sockets.listeners.into(), sockets.datagrams.into());
     Ok((Group { right, listeners, datagrams }, memory, agent))
 }
