@@ -4,7 +4,7 @@
 //! lease                       who owns the namespace, and in which epoch
 //! connections                 clients of a group, for the node that serves it next
 //! cluster, nodes              the nodes and groups of a cluster; pairs: what each node says of itself (in the default namespace)
-//! pools                       pairs: the names of pools and their formats
+//! pools                       pairs: the names of pools and their formats; settings of the server
 //! ID/journal/NNNNN            the log: a ring of objects of 4 MiB, written in full when the pool is created
 //! ID/indexes                  which index is in use
 //! ID/index/I/head             where the blocks of index I are
@@ -37,6 +37,7 @@ mod pool;
 #[cfg(test)]
 mod scenarios;
 mod segments;
+mod settings;
 mod space;
 mod tenancy;
 
@@ -50,3 +51,4 @@ pub use namespace::{
     Description, Hold, Namespace, NewPool, check_new, describe, list, list_or_none, memory_bytes,
 };
 pub use objects::Traffic;
+pub use settings::Settings;

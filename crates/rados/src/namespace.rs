@@ -21,6 +21,7 @@ use crate::media::{self, Place, RadosMedia};
 use crate::names::{OBJECT_BYTES, POOLS, PoolNames};
 use crate::objects::{Objects, Step, Traffic, Window};
 use crate::segments;
+use crate::settings::{Settings, is_setting};
 use crate::space::Watch;
 use crate::tenancy::{self, NotTaken, Takeover, Tenancy};
 
@@ -139,7 +140,8 @@ fn pool_of(location: &Location, cluster: &Arc<Cluster>, name: &str) -> Result<Po
 fn formats(location: &Location, owned: &Owned) -> Result<BTreeMap<String, Format>, Error> {
     let pairs =
         owned.pairs(POOLS).map_err(|error| Error::io("read the catalogue of pools", location, &error))?;
-    let decoded = pairs.into_iter().map(|(name, bytes)| {
+    let pools = pairs.into_iter().filter(|(name, _)| !is_setting(name));
+    let decoded = pools.map(|(name, bytes)| {
         let format = Format::decode(location, &name, &bytes)?;
         Ok((name, format))
     });
@@ -414,6 +416,11 @@ impl Namespace {
         let incomplete = Format { state: State::Incomplete, ..format };
         self.put(name, &incomplete)?;
         self.remove(name, &incomplete)
+    }
+
+    /// Returns what a server keeps beside the pools.
+    pub fn settings(&self) -> Settings {
+        Settings::new(self.owned.clone(), self.location().clone())
     }
 
     /// Returns what is under way between this process and the cluster.

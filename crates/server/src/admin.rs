@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::config;
-use crate::data;
+use crate::data::{self, Files};
 use crate::error::{Error, ErrorKind};
 use crate::events::Events;
 use crate::http::tls::Tls;
@@ -117,12 +117,14 @@ impl Admin {
     /// The tokens cannot be used, or there is no thread. A server works without the local socket: its failure is only logged.
     pub(crate) fn start(
         root: &Path,
+        files: Files,
         source: Source,
         remote: Option<Remote>,
         clients: Option<Vec<IpNet>>,
     ) -> Result<Admin, Error> {
-        let api = Arc::new(Api::new(source, Tokens::read(root)?, clients));
-        let mut admin = Admin { path: root.join(NAME), api: Arc::clone(&api), listeners: Vec::new() };
+        let api = Arc::new(Api::new(source, Tokens::read(files)?, clients));
+        let path = data::local(root)?.join(NAME);
+        let mut admin = Admin { path, api: Arc::clone(&api), listeners: Vec::new() };
         match local_socket(root).and_then(|socket| Listener::start(socket, Arc::<Api>::clone(&api))) {
             Ok(listener) => admin.listeners.push(listener),
             Err(error) => {

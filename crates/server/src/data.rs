@@ -1,8 +1,8 @@
 //! Where pools are: in a directory of this machine, or in a namespace of a Ceph cluster. Both are named by a path, which begins with
 //! `rados:` if it is a namespace.
 //!
-//! A server has files that are not in pools: its socket for administrators, tokens, rate limits. If its pools are in a cluster, these
-//! are in a directory of this machine ([`local`]).
+//! A server has things that are not in pools. Those that hold wherever it is started next, tokens and rate limits, are in [`Files`]. Its
+//! socket for administrators is in a directory of this machine ([`local`]), also if its pools are in a cluster.
 
 use std::env;
 use std::ffi::OsStr;
@@ -16,6 +16,10 @@ use store::{Claim, Directory, NewPool};
 use volume::media::Media;
 
 use crate::error::Error;
+
+pub(crate) use files::Files;
+
+mod files;
 
 /// The journal of a new pool in a cluster, bytes, if no size is chosen: each byte is written as often as there are copies.
 const RADOS_JOURNAL_BYTES: u64 = 256 << 20;
@@ -206,6 +210,14 @@ impl Data {
         match &self.place {
             Place::Directory(directory) => Ok(directory.delete_missing(name)?),
             Place::Namespace(_) => self.delete(name),
+        }
+    }
+
+    /// Returns what the server keeps beside the pools.
+    pub(crate) fn files(&self) -> Files {
+        match &self.place {
+            Place::Directory(directory) => Files::Directory(directory.root().to_owned()),
+            Place::Namespace(namespace) => Files::Namespace(namespace.settings()),
         }
     }
 

@@ -8,7 +8,6 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -21,6 +20,7 @@ use volume::ids::VolumeId;
 use volume::time::Time;
 
 use crate::clock;
+use crate::data::Files;
 use crate::error::{Error, ErrorKind};
 use crate::names;
 
@@ -57,8 +57,8 @@ pub(crate) struct Rates {
 struct Settings {
     catalogue: Catalogue,
     tiers: Tiers,
-    /// The file of the catalogue.
-    path: PathBuf,
+    /// Where the file of the catalogue is.
+    files: Files,
     /// The volumes that are served.
     volumes: Vec<VolumeSize>,
 }
@@ -94,22 +94,21 @@ pub(crate) struct Limited {
 }
 
 impl Rates {
-    /// Reads the limits that the data directory at `root` has. `targets` are the names of the listen addresses, by number.
+    /// Reads the limits in `files`. `targets` are the names of the listen addresses, by number.
     ///
     /// # Errors
     /// The file cannot be read, or is damaged.
     pub(crate) fn open(
-        root: &Path,
+        files: Files,
         tiers: Tiers,
         targets: Vec<String>,
         pools: Vec<String>,
     ) -> Result<Rates, Error> {
-        let path = root.join(catalogue::NAME);
-        let catalogue = Catalogue::read(&path)?;
+        let catalogue = Catalogue::read(&files)?;
         for warning in catalogue.unused(&targets, &pools) {
             tracing::warn!("{warning}");
         }
-        let rates = Rates::new(Settings { catalogue, tiers, path, volumes: Vec::new() }, targets, pools);
+        let rates = Rates::new(Settings { catalogue, tiers, files, volumes: Vec::new() }, targets, pools);
         let settings = rates.settings.lock();
         settings.catalogue.check_tiers(&settings.tiers, |subject| rates.exists(subject))?;
         drop(settings);
@@ -252,7 +251,7 @@ impl Rates {
         after.catalogue.forget_volumes(|id| settings.volumes.iter().any(|volume| volume.id == id));
         after.limits(&subject)?;
         after.check_shares(&settings)?;
-        after.catalogue.write(&settings.path)?;
+        after.catalogue.write(&settings.files)?;
         *settings = after;
         self.put_in_force(&settings);
         Ok(self.describe(&settings, &subject, kind, name))

@@ -253,7 +253,7 @@ impl Server {
             reloader: Arc::clone(&self.reloader),
             events: Arc::clone(&self.events),
         };
-        Admin::start(&data::local(self.data.root())?, source, remote, settings.clients.clone())
+        Admin::start(self.data.root(), self.data.files(), source, remote, settings.clients.clone())
     }
 
     /// Returns what puts other exports in force.
@@ -442,7 +442,7 @@ fn open_rates(
     }
     let targets = target_names(&config.targets, addresses);
     let pools = pools.iter().map(|open| open.name.to_string()).collect();
-    Ok(Arc::new(Rates::open(&data::local(data.root())?, config.tiers.clone(), targets, pools)?))
+    Ok(Arc::new(Rates::open(data.files(), config.tiers.clone(), targets, pools)?))
 }
 
 /// Returns the names of the addresses listened on: those of the configuration, or else the addresses.

@@ -116,6 +116,7 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     let guests = start_guests(lab, versions, |_| vec![ADDRESS.to_owned()])?;
     let writer = Writer::start(&format!("{WORK}:{PORT}"), options.seed)?;
     thread::sleep(RECORDED);
+    let first = set_settings(&ceph, &machines)?;
 
     let events = events(options);
     for (round, event) in (1..).zip(&events) {
@@ -141,6 +142,7 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
         return Err(format!("{}; {}", failed.join("; "), stalls.unwrap_or_else(|why| why)));
     }
     let (stalls, written) = (stalls?, written?);
+    find_settings(&ceph, &machines, first)?;
     machines.stop()?;
     for group in ["home", "work", "other"] {
         process::output(ceph.holdfast("a").args(["check", &place(group)]))?;
@@ -155,6 +157,31 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
 
 fn place(group: &str) -> String {
     format!("rados:holdfast@nfs/{group}")
+}
+
+/// Creates a token and sets a rate limit where a group is served. Returns which node that is.
+fn set_settings(ceph: &Ceph, machines: &Machines<'_>) -> Result<usize, String> {
+    let (node, home) = (machines.owner("home")?, place("home"));
+    let on_it = |words: &[&str]| process::output(ceph.holdfast(machines.name(node)).args(words)).map(drop);
+    on_it(&["token", "create", &home, "kept"])?;
+    on_it(&["qos", "set", &home, "--client", "192.0.2.7", "--total-ops", "1000"])?;
+    Ok(node)
+}
+
+/// Finds them where another node than the first one serves the group.
+fn find_settings(ceph: &Ceph, machines: &Machines<'_>, first: usize) -> Result<(), String> {
+    if machines.owner("home")? == first {
+        let to = machines.name(if first == 1 { 2 } else { 1 });
+        machines.cluster(&["move", "home", to, "--json"])?;
+    }
+    let (node, home) = (machines.owner("home")?, place("home"));
+    let on_it = |words: &[&str]| process::output(ceph.holdfast(machines.name(node)).args(words));
+    let (tokens, limits) = (on_it(&["token", "list", &home])?, on_it(&["qos", "list", &home])?);
+    if tokens.starts_with("kept") && limits.contains("192.0.2.7") {
+        Ok(())
+    } else {
+        Err(format!("another node has other settings: {tokens}{limits}"))
+    }
 }
 
 /// Makes the pools and the cluster of the first three nodes.

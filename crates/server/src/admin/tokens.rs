@@ -1,10 +1,9 @@
 //! Bearer tokens (RFC 6750), by which callers over the network identify themselves.
 //!
-//! A token is 256 random bits, shown once. The file `DATA/tokens` keeps its name, its role and its SHA-256, which need not be
+//! A token is 256 random bits, shown once. The file `tokens` keeps its name, its role and its SHA-256, which need not be
 //! slow, as nobody can guess 256 bits.
 
 use std::io;
-use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
@@ -12,9 +11,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::admin::api::types::{CreatedToken, Role, Token};
+use crate::data::Files;
 use crate::error::{Error, ErrorKind};
 
-/// Name of the file in the data directory.
+/// Name of the file.
 const NAME: &str = "tokens";
 
 /// Most tokens.
@@ -26,9 +26,9 @@ const NAME_BYTES_MAX: usize = 64;
 /// The prefix of every token, by which a leaked one is recognized.
 const PREFIX: &str = "hf_";
 
-/// The tokens of a data directory.
+/// The tokens of a server.
 pub(crate) struct Tokens {
-    path: PathBuf,
+    files: Files,
     known: Mutex<Vec<Known>>,
 }
 
@@ -40,21 +40,20 @@ struct Known {
 }
 
 impl Tokens {
-    /// Reads the tokens of the data directory at `root`.
-    pub(crate) fn read(root: &Path) -> Result<Tokens, Error> {
-        let path = root.join(NAME);
+    /// Reads the tokens in `files`.
+    pub(crate) fn read(files: Files) -> Result<Tokens, Error> {
         let cannot = |error: &dyn std::fmt::Display| {
             Error::failed(format!(
-                "cannot read the tokens in {}: {error}; correct or remove the file",
-                path.display()
+                "cannot read the tokens in {}: {error}; correct or remove it",
+                files.place(NAME)
             ))
         };
-        let known = match std::fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| cannot(&error))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        let known = match files.read(NAME) {
+            Ok(Some(bytes)) => serde_json::from_slice(&bytes).map_err(|error| cannot(&error))?,
+            Ok(None) => Vec::new(),
             Err(error) => return Err(cannot(&error)),
         };
-        Ok(Tokens { path, known: Mutex::new(known) })
+        Ok(Tokens { files, known: Mutex::new(known) })
     }
 
     /// Returns the token whose secret is `secret`.
@@ -118,10 +117,10 @@ impl Tokens {
 
     fn write(&self, known: &[Known]) -> Result<(), Error> {
         let text = serde_json::to_vec_pretty(known).map_err(io::Error::other);
-        text.and_then(|text| store::replace_file(&self.path, &text)).map_err(|error| {
+        text.and_then(|text| self.files.replace(NAME, &text, 0)).map_err(|error| {
             Error::failed(format!(
                 "cannot write the tokens to {}: {error}; check the device",
-                self.path.display()
+                self.files.place(NAME)
             ))
         })
     }
@@ -147,18 +146,19 @@ mod tests {
     fn tokens_survive_a_restart_and_are_deleted_at_once() {
         let root = std::env::temp_dir().join(format!("holdfast-tokens-{}", std::process::id()));
         std::fs::create_dir_all(&root).unwrap();
-        let tokens = Tokens::read(&root).unwrap();
+        let read = || Tokens::read(Files::Directory(root.clone())).unwrap();
+        let tokens = read();
         let created = tokens.create("prometheus", Role::Viewer).unwrap();
         assert_eq!(tokens.create("prometheus", Role::Admin).unwrap_err().kind, ErrorKind::Conflict);
         assert_eq!(tokens.create("a b", Role::Admin).unwrap_err().kind, ErrorKind::Usage);
         let file = std::fs::read_to_string(root.join(NAME)).unwrap();
         assert!(!file.contains(&created.secret), "only its hash is kept");
-        let tokens = Tokens::read(&root).unwrap();
+        let tokens = read();
         assert_eq!(tokens.find(&created.secret), Some(created.token));
         assert_eq!(tokens.find("hf_00"), None);
         assert!(tokens.delete("prometheus").unwrap() && !tokens.delete("prometheus").unwrap());
         assert_eq!(tokens.find(&created.secret), None);
-        assert!(Tokens::read(&root).unwrap().list().is_empty());
+        assert!(read().list().is_empty());
         std::fs::remove_dir_all(&root).unwrap();
     }
 }

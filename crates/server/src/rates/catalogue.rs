@@ -1,12 +1,10 @@
-//! The file `DATA/limits.json`, which keeps what is set. Targets and clients belong to no pool, so no journal keeps it; the file
-//! is replaced atomically, and the versions before it are kept beside it. Settings of volumes are by their ids, so that they follow
-//! renaming.
+//! The file `limits.json`, which keeps what is set. Targets and clients belong to no pool, so no journal keeps it; the file is replaced
+//! atomically, and in a directory the versions before it are kept beside it. Settings of volumes are by their ids, so that they
+//! follow renaming.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
 
 use nfs::service::origin;
 use qos::tiers::Tiers;
@@ -14,12 +12,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use volume::ids::VolumeId;
 
+use crate::data::Files;
 use crate::error::Error;
 
 use super::setting::Setting;
 
-/// Name of the file in the data directory.
-pub(super) const NAME: &str = "limits.json";
+/// Name of the file.
+const NAME: &str = "limits.json";
 
 /// The name that stands for all clients without limits of their own.
 pub(crate) const OTHER_CLIENTS: &str = "*";
@@ -113,36 +112,38 @@ pub(super) struct Catalogue {
 }
 
 impl Catalogue {
-    /// Reads the file at `path`; without one, nothing is set.
+    /// Reads the file; without one, nothing is set.
     ///
     /// # Errors
     /// It cannot be read.
-    pub(super) fn read(path: &Path) -> Result<Catalogue, Error> {
+    pub(super) fn read(files: &Files) -> Result<Catalogue, Error> {
         let cannot = |error: &dyn std::fmt::Display| {
-            let path = path.display();
-            Error::failed(format!("cannot read the limits in {path}: {error}; correct or remove the file"))
+            let place = files.place(NAME);
+            Error::failed(format!("cannot read the limits in {place}: {error}; correct or remove it"))
         };
-        match fs::read(path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| cannot(&error)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Catalogue::default()),
+        match files.read(NAME) {
+            Ok(Some(bytes)) => serde_json::from_slice(&bytes).map_err(|error| cannot(&error)),
+            Ok(None) => Ok(Catalogue::default()),
             Err(error) => Err(cannot(&error)),
         }
     }
 
-    /// Replaces the file at `path`.
+    /// Replaces the file.
     ///
     /// # Errors
     /// There are too many clients, or it cannot be written.
-    pub(super) fn write(&self, path: &Path) -> Result<(), Error> {
+    pub(super) fn write(&self, files: &Files) -> Result<(), Error> {
         if self.clients.len() > CLIENTS_MAX {
             return Err(Error::usage(format!(
                 "{CLIENTS_MAX} clients have limits: remove those of some first"
             )));
         }
         let text = serde_json::to_vec_pretty(self).map_err(io::Error::other);
-        let replace = |text: Vec<u8>| keep_version(path).and_then(|()| store::replace_file(path, &text));
-        text.and_then(replace).map_err(|error| {
-            Error::failed(format!("cannot write the limits to {}: {error}; check the device", path.display()))
+        text.and_then(|text| files.replace(NAME, &text, VERSIONS_MAX)).map_err(|error| {
+            Error::failed(format!(
+                "cannot write the limits to {}: {error}; check the device",
+                files.place(NAME)
+            ))
         })
     }
 
@@ -230,23 +231,6 @@ pub(crate) fn unused(root: &Path, targets: &[String], pools: &[String]) -> Resul
     Ok(Catalogue::read(&root.join(NAME))?.unused(targets, pools))
 }
 
-/// Keeps the file at `path` as the newest of the earlier versions. A crash may leave a gap among them, or the newest twice.
-fn keep_version(path: &Path) -> io::Result<()> {
-    let version = |number: u32| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{number}"));
-        PathBuf::from(name)
-    };
-    let unless_missing = |done: io::Result<()>| match done {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done,
-    };
-    for number in (1..VERSIONS_MAX).rev() {
-        unless_missing(fs::rename(version(number), version(number + 1)))?;
-    }
-    unless_missing(fs::hard_link(path, version(1)))
-}
-
 fn put<K: Ord>(map: &mut BTreeMap<K, Setting>, key: K, setting: Setting) {
     if setting.is_empty() {
         map.remove(&key);
@@ -261,13 +245,15 @@ fn volume_id(digits: &str) -> Option<VolumeId> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
     fn the_versions_before_the_newest_are_kept() {
         let folder = std::env::temp_dir().join(format!("holdfast-limits-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        let path = folder.join(NAME);
+        let files = Files::Directory(folder.clone());
         let with = |burst: u64| {
             let mut catalogue = Catalogue::default();
             let setting = Setting { burst_milliseconds: Some(burst), ..Setting::default() };
@@ -275,11 +261,12 @@ mod tests {
             catalogue
         };
         for burst in 1..=20 {
-            with(burst).write(&path).unwrap();
+            with(burst).write(&files).unwrap();
         }
-        assert_eq!(Catalogue::read(&path).unwrap(), with(20));
+        assert_eq!(Catalogue::read(&files).unwrap(), with(20));
         for number in 1..=16 {
-            let earlier = Catalogue::read(&folder.join(format!("{NAME}.{number}"))).unwrap();
+            let earlier = files.read(&format!("{NAME}.{number}")).unwrap().unwrap();
+            let earlier: Catalogue = serde_json::from_slice(&earlier).unwrap();
             assert_eq!(earlier, with(20 - number), "version {number}");
         }
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 17, "no more are kept");

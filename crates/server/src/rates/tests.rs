@@ -1,3 +1,4 @@
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 
 use nfs::charge::{Place, Work};
@@ -11,9 +12,9 @@ const MIB: u64 = 1 << 20;
 /// Makes the limits of a server with one target, `target`, one pool, `default`, and volumes of 1 TiB with these ids, named
 /// `volume N`.
 pub(crate) fn rates_in(root: &Path, volumes: &[u64]) -> Arc<Rates> {
-    let path = root.join(catalogue::NAME);
+    let files = Files::Directory(root.to_owned());
     let settings =
-        Settings { catalogue: Catalogue::default(), tiers: Tiers::default(), path, volumes: Vec::new() };
+        Settings { catalogue: Catalogue::default(), tiers: Tiers::default(), files, volumes: Vec::new() };
     let rates = Rates::new(settings, vec!["target".to_owned()], vec!["default".to_owned()]);
     rates.serve(volumes.iter().map(|id| served(*id, 1 << 40)).collect());
     Arc::new(rates)
@@ -67,7 +68,9 @@ fn settings_survive_a_restart_and_follow_sizes_and_names() {
     assert!(rates.is_limiting());
 
     let targets = vec!["target".to_owned()];
-    let again = Rates::open(root, Tiers::default(), targets, vec!["default".to_owned()]).unwrap();
+    let again =
+        Rates::open(Files::Directory(root.clone()), Tiers::default(), targets, vec!["default".to_owned()])
+            .unwrap();
     let renamed = VolumeSize { name: "home".into(), ..served(1, 2 << 40) };
     again.serve(vec![renamed, served(2, 1 << 40)]);
     let list = again.list();
