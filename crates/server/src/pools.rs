@@ -106,7 +106,7 @@ pub fn check_new(
     journal_bytes: u64,
 ) -> Result<(), Error> {
     let journal_bytes = effective_journal_bytes(journal_bytes);
-    data::check_new(root, &NewPool { name, id: 0, journal, path, journal_bytes })
+    data::check_new(root, &NewPool { name, id: 0, instance: 0, journal, path, journal_bytes })
 }
 
 /// Creates a pool with a volume: its directory in `path` and its journal in `journal`, if that is elsewhere.
@@ -131,7 +131,7 @@ pub fn create(
             Size(LOG_FILE_BYTES)
         );
     }
-    let new = NewPool { name, id, journal, path, journal_bytes };
+    let new = NewPool { name, id, instance: id, journal, path, journal_bytes };
     let start = Instant::now();
     data.create(&new, |media| Pool::create(media, &options).map_err(|error| error.0))?;
     tracing::info!(

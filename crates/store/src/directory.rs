@@ -40,6 +40,8 @@ pub struct NewPool<'a> {
     pub name: &'a str,
     /// A random number that identifies it.
     pub id: u64,
+    /// The same, or for a copy of a pool, which has the pool's id, another random number: it tells the files of both apart.
+    pub instance: u64,
     /// The directory that is to hold its journal's directory; `None` keeps the journal with the pool.
     pub journal: Option<&'a Path>,
     /// The existing directory elsewhere that is to hold its directory; `None` keeps it in the data directory.
@@ -169,8 +171,8 @@ impl Directory {
         check_new(&self.root, new)?;
         let path = self.pool_path(new.name);
         let files = new.journal_bytes / LOG_FILE_BYTES;
-        let format = Format { id: new.id, journal_files: files };
-        let fresh = self.pool_path(&remains::name(NEW, new.name, new.id));
+        let format = Format { id: new.id, instance: new.instance, journal_files: files };
+        let fresh = self.pool_path(&remains::name(NEW, new.name, new.instance));
         let place = match new.path {
             Some(elsewhere) => link(&fresh, elsewhere, new.name)?,
             None => fresh.clone(),
@@ -211,7 +213,7 @@ impl Directory {
     pub fn delete(&self, name: &str) -> Result<(), Error> {
         let path = self.existing(name)?;
         let id = match Format::read(&path.join(names::FORMAT)) {
-            Ok(format) => format.id,
+            Ok(format) => format.instance,
             // What a later release keeps elsewhere is not known here.
             Err(error) if error.kind() == ErrorKind::WrongFormat => return Err(error),
             Err(_) => 0,

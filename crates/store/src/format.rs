@@ -23,17 +23,22 @@ const TITLE: &str = "holdfast pool format ";
 /// The properties that a pool keeps from its creation on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Format {
-    /// The number that identifies the pool; its journal's owner file repeats it.
+    /// The number that identifies the pool.
     pub(crate) id: u64,
+    /// The number that tells its files from those of a copy of the pool: its id, unless it is a copy. Its journal's owner file
+    /// repeats it.
+    pub(crate) instance: u64,
     /// The number of files in the journal's ring.
     pub(crate) journal_files: u64,
 }
 
 impl Format {
     pub(crate) fn encode(&self) -> String {
-        let mut text = String::new();
-        write!(text, "{TITLE}{FORMAT_VERSION}\nid {:016x}\njournal_files {}\n", self.id, self.journal_files)
-            .expect("a String takes any text");
+        let Format { id, instance, journal_files } = self;
+        let mut text = format!("{TITLE}{FORMAT_VERSION}\nid {id:016x}\njournal_files {journal_files}\n");
+        if instance != id {
+            writeln!(text, "instance {instance:016x}").expect("a String takes any text");
+        }
         text
     }
 
@@ -68,12 +73,19 @@ impl Format {
         if !JOURNAL_FILES.contains(&files) {
             return Err(damaged());
         }
-        Ok(Format { id, journal_files: files })
+        let instance = match lines.next() {
+            None => id,
+            Some(line) => line
+                .strip_prefix("instance ")
+                .and_then(|instance| u64::from_str_radix(instance, 16).ok())
+                .ok_or_else(damaged)?,
+        };
+        Ok(Format { id, instance, journal_files: files })
     }
 
     /// Returns the contents of the journal's owner file, which tells the journals of pools apart.
     pub(crate) fn journal_owner(&self) -> String {
-        format!("journal of pool {:016x}\n", self.id)
+        format!("journal of pool {:016x}\n", self.instance)
     }
 }
 
@@ -105,9 +117,12 @@ mod tests {
     fn encoded_formats_are_read_back() {
         let scratch = Scratch::new();
         let path = scratch.path().join("format");
-        let format = Format { id: 0x12_3456_789a_bcde, journal_files: 7 };
-        std::fs::write(&path, format.encode()).unwrap();
-        assert_eq!(Format::read(&path).unwrap(), format);
+        let id = 0x12_3456_789a_bcde;
+        for instance in [id, 0, 77] {
+            let format = Format { id, instance, journal_files: 7 };
+            std::fs::write(&path, format.encode()).unwrap();
+            assert_eq!(Format::read(&path).unwrap(), format);
+        }
     }
 
     #[test]
@@ -124,6 +139,8 @@ mod tests {
         for text in ["", "holdfast pool format x\n", "holdfast pool format 1\nid 1\n", "nonsense"] {
             assert_eq!(fails(text).kind(), ErrorKind::Damaged, "{text:?}");
         }
+        let instance = "holdfast pool format 1\nid 01\njournal_files 1\ninstance x\n";
+        assert_eq!(fails(instance).kind(), ErrorKind::Damaged);
         let none = "holdfast pool format 1\nid 01\njournal_files 0\n";
         assert_eq!(fails(none).kind(), ErrorKind::Damaged);
     }

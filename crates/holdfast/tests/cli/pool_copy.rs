@@ -85,6 +85,37 @@ fn a_copy_of_a_pool_has_the_files_handles_quotas_and_trees_of_the_original() {
 }
 
 #[test]
+fn a_copy_has_its_parts_on_other_devices_if_wanted() {
+    let scratch = Scratch::new();
+    let [data, other, third, disk, logs] =
+        ["data", "other", "third", "disk", "logs"].map(|name| scratch.path(name));
+    let handles = filled(&scratch, &data);
+    fs::create_dir(&disk).unwrap();
+    let places = ["--path", text(&disk), "--journal", text(&logs)];
+    let copy =
+        |to: &Path| [&["pool", "copy", text(&data), "default", text(to)][..], &places].concat().join("\0");
+    let words = copy(&other);
+    let words: Vec<&str> = words.split('\0').collect();
+    succeed(&words);
+    let shown = succeed(&["pool", "show", text(&other), "default", "--json"]);
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["path"], text(&disk.join("default")));
+    assert_eq!(shown["journal"], text(&logs.join("default")));
+    // What is there belongs to the first copy.
+    let words = copy(&third);
+    let words: Vec<&str> = words.split('\0').collect();
+    assert!(fail(&words, 1).contains("exists; choose another directory"));
+    let into_logs = ["pool", "copy", text(&data), "default", text(&third), "--journal", text(&logs)];
+    assert!(fail(&into_logs, 1).contains("may hold another pool's journal"));
+    for data in [&other, &data] {
+        assert_served(&scratch, data, &handles);
+    }
+    succeed(&["pool", "delete", text(&other), "default", "--with-volumes", "--yes"]);
+    assert_eq!(fs::read_dir(&disk).unwrap().count() + fs::read_dir(&logs).unwrap().count(), 0);
+    assert_served(&scratch, &data, &handles);
+}
+
+#[test]
 fn places_that_are_served_or_have_the_pool_are_refused() {
     let scratch = Scratch::new();
     let [data, other] = ["data", "other"].map(|name| scratch.path(name));

@@ -1,8 +1,9 @@
 //! Copies a pool to another data directory or namespace, while no server uses either.
 //!
 //! The copy has the id of the original, since it is the same pool elsewhere: its records and its journal name that id, and handles
-//! stay valid. So the two cannot be in one place, where the files of one would be taken for those of the other. For the same reason
-//! all of a copy is below its own directory: what an interrupted creation left elsewhere is told from other pools by the id.
+//! stay valid. So the two cannot be in one place, where the files of one would be taken for those of the other. On other devices,
+//! where a directory may have parts of both, the files of a copy are told from those of the original by a random number of its own
+//! ([`NewPool::instance`]).
 
 use std::path::Path;
 use std::time::Instant;
@@ -13,7 +14,7 @@ use volume::copy::{Observer, Source};
 use crate::data::{self, Data};
 use crate::error::{Error, ErrorKind};
 
-use super::{milliseconds_since, volume_names};
+use super::{milliseconds_since, random, volume_names};
 
 /// Where a copy goes.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +23,10 @@ pub struct Target<'a> {
     pub root: &'a Path,
     /// The name of the pool there.
     pub name: &'a str,
+    /// The existing directory elsewhere that is to hold the pool's directory; `None` keeps it in the data directory.
+    pub path: Option<&'a Path>,
+    /// The directory that is to hold its journal's directory; `None` keeps the journal with the pool.
+    pub journal: Option<&'a Path>,
 }
 
 /// A pool without faults that is ready to be copied, and locked.
@@ -46,7 +51,9 @@ pub fn ready<'a>(root: &Path, name: &str, target: Target<'a>) -> Result<Ready<'a
     }
     let found = data::describe(root, name)?;
     let journal_bytes = found.journal_bytes;
-    let new = NewPool { name: target.name, id: found.id, journal: None, path: None, journal_bytes };
+    let Target { name: new_name, path, journal, .. } = target;
+    let instance = u64::from_le_bytes(random()?);
+    let new = NewPool { name: new_name, id: found.id, instance, journal, path, journal_bytes };
     data::check_new(target.root, &new)?;
     let data = Data::open_to_read(root)?;
     let source = Source::open(data.open_pool(name, None)?.media).map_err(|error| {

@@ -1,7 +1,8 @@
 //! What interrupted creations and deletions of pools left, and how it is removed.
 //!
-//! A pool elsewhere is a link here, and other data directories may keep pools beside it. So only a directory that has the id
-//! in the name of the link is removed, and what tells that id, its `format`, is made first and removed last.
+//! A pool elsewhere is a link here, and other data directories may keep pools beside it, copies of the same pool among them. So only
+//! a directory that has the instance in the name of the link is removed, and what tells that, its `format`, is made first and removed
+//! last.
 
 use std::fs;
 use std::io;
@@ -20,8 +21,8 @@ pub(super) const NEW: &str = ".new-";
 pub(super) const DELETED: &str = ".deleted-";
 
 /// Returns the name of a pool that is being created or deleted.
-pub(super) fn name(prefix: &str, pool: &str, id: u64) -> String {
-    format!("{prefix}{pool}.{id:016x}")
+pub(super) fn name(prefix: &str, pool: &str, instance: u64) -> String {
+    format!("{prefix}{pool}.{instance:016x}")
 }
 
 /// Returns the names of the remains in the data directory at `root`.
@@ -35,7 +36,7 @@ pub(super) fn list(root: &Path) -> Result<Vec<String>, Error> {
 pub(super) fn sweep(path: &Path) -> Result<(), Error> {
     let Ok(place) = fs::read_link(path) else { return remove_pool(path) };
     match Format::read(&place.join(names::FORMAT)) {
-        Ok(format) if id_of(path) == Some(format.id) => remove_pool(&place)?,
+        Ok(format) if instance_of(path) == Some(format.instance) => remove_pool(&place)?,
         // Another pool's.
         Ok(_) => {}
         Err(_) => remove_empty(&place),
@@ -45,10 +46,10 @@ pub(super) fn sweep(path: &Path) -> Result<(), Error> {
         .map_err(|error| Error::io("remove", path, &error))
 }
 
-/// Returns the id in the name of a pool that is being created or deleted.
-fn id_of(path: &Path) -> Option<u64> {
-    let (_, id) = path.file_name()?.to_str()?.rsplit_once('.')?;
-    u64::from_str_radix(id, 16).ok()
+/// Returns the instance in the name of a pool that is being created or deleted.
+fn instance_of(path: &Path) -> Option<u64> {
+    let (_, instance) = path.file_name()?.to_str()?.rsplit_once('.')?;
+    u64::from_str_radix(instance, 16).ok()
 }
 
 /// Removes an empty directory elsewhere, as an interrupted creation or deletion leaves it. Nothing tells whose files are in any

@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn a_volume_that_exceeds_its_device_is_refused_with_the_sizes() {
-        let new = NewPool { name: "main", id: 1, journal: None, path: None, journal_bytes: 512 << 20 };
+        let new =
+            NewPool { name: "main", id: 1, instance: 1, journal: None, path: None, journal_bytes: 512 << 20 };
         let device = Device { id: 1, available: 1 << 30 };
         assert!(device.check(Path::new("/data"), &new, 1 << 30).is_ok());
         let error = device.check(Path::new("/data"), &new, (1 << 30) + 1).unwrap_err();

@@ -6,7 +6,7 @@ use super::*;
 use crate::scratch::Scratch;
 
 fn new(name: &str) -> NewPool<'_> {
-    NewPool { name, id: 0x77, journal: None, path: None, journal_bytes: LOG_FILE_BYTES }
+    NewPool { name, id: 0x77, instance: 0x77, journal: None, path: None, journal_bytes: LOG_FILE_BYTES }
 }
 
 fn nothing(_: &dyn Media) -> Result<(), String> {
@@ -121,7 +121,7 @@ fn disk(scratch: &Scratch) -> PathBuf {
 /// Returns a new data directory, and the parameters of a pool whose directory is in `disk` beside it.
 fn beside<'a>(scratch: &Scratch, data: &str, id: u64, disk: &'a Path) -> (Directory, NewPool<'a>) {
     let directory = Directory::open_or_create(&scratch.path().join(data)).unwrap();
-    (directory, NewPool { id, path: Some(disk), ..new("fast") })
+    (directory, NewPool { id, instance: id, path: Some(disk), ..new("fast") })
 }
 
 #[test]
@@ -130,6 +130,8 @@ fn remains_that_name_the_place_of_another_pool_leave_it_alone() {
     let disk = disk(&scratch);
     let (ours, _) = beside(&scratch, "ours", 1, &disk);
     let (theirs, pool) = beside(&scratch, "theirs", 2, &disk);
+    // It is a copy of the pool that the remains are of.
+    let pool = NewPool { id: 1, ..pool };
     theirs.create(&pool, nothing).unwrap();
     // The names of an earlier release had no id.
     for prefix in
@@ -143,6 +145,25 @@ fn remains_that_name_the_place_of_another_pool_leave_it_alone() {
     drop(Directory::open(&root).unwrap());
     assert!(names_in(&root.join(POOLS)).unwrap().is_empty());
     theirs.open_pool("fast", None).unwrap();
+}
+
+#[test]
+fn a_copy_that_finds_the_journal_of_the_original_in_its_place_leaves_it_alone() {
+    let scratch = Scratch::new();
+    let journals = scratch.path().join("journals");
+    let original = NewPool { journal: Some(&journals), ..new("main") };
+    let first = Directory::open_or_create(&scratch.path().join("first")).unwrap();
+    first.create(&original, write_index).unwrap();
+    let second = Directory::open_or_create(&scratch.path().join("second")).unwrap();
+    let copy = NewPool { instance: 0x78, ..original };
+    assert_eq!(second.create(&copy, nothing).unwrap_err().kind(), ErrorKind::Journal);
+    assert_eq!(second.pools().unwrap(), Vec::<String>::new());
+    first.open_pool("main", None).unwrap();
+    // Elsewhere it has a journal of its own.
+    let others = scratch.path().join("others");
+    second.create(&NewPool { journal: Some(&others), ..copy }, write_index).unwrap();
+    second.delete("main").unwrap();
+    first.open_pool("main", None).unwrap();
 }
 
 #[test]

@@ -30,7 +30,14 @@ impl Scratch {
         let path = std::env::temp_dir().join(format!("holdfast-{what}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         let directory = Directory::open_or_create(&path).unwrap();
-        let new = NewPool { name: "main", id: 7, journal: None, path: None, journal_bytes: LOG_FILE_BYTES };
+        let new = NewPool {
+            name: "main",
+            id: 7,
+            instance: 7,
+            journal: None,
+            path: None,
+            journal_bytes: LOG_FILE_BYTES,
+        };
         let options = CreateOptions {
             pool: volume::ids::PoolId(1),
             journal_id: [2; 16],

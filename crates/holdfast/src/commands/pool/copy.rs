@@ -34,6 +34,7 @@ other with `holdfast pool delete`. Tokens, rate limits and exports are not in th
 Examples:
   holdfast pool copy /srv/holdfast default rados:holdfast@nfs
   holdfast pool copy rados:holdfast@nfs default /srv/other --name moved
+  holdfast pool copy /srv/holdfast default /srv/new --path /mnt/disks --journal /mnt/nvme
 
 Exit codes: 0 copied; 1 the copy failed, or the pool has faults; 2 the command line is wrong; 3 one of the places is in use; \
 130 interrupted.";
@@ -48,11 +49,18 @@ pub(super) struct Copy {
     /// Name of the copy [default: that of the pool]
     #[arg(long = "name", value_name = "NEW_NAME", id = "new_name")]
     new_name: Option<String>,
+    /// Existing directory on another device in which to create the copy's directory [default: in the data directory]
+    #[arg(long, value_name = "DIR")]
+    path: Option<PathBuf>,
+    /// Directory for the copy's journal, best on a device of its own [default: with the pool]
+    #[arg(long, value_name = "DIR")]
+    journal: Option<PathBuf>,
 }
 
 pub(super) fn run(copy: &Copy) -> Outcome {
     let Named { data, name, json } = &copy.pool;
-    let target = Target { root: &copy.target, name: copy.new_name.as_ref().unwrap_or(name) };
+    let (path, journal) = (copy.path.as_deref(), copy.journal.as_deref());
+    let target = Target { root: &copy.target, name: copy.new_name.as_ref().unwrap_or(name), path, journal };
     let mut line = Line::new();
     line.show(&format!("checking the pool {name}"));
     let ready = ready(data, name, target);

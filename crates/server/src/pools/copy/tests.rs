@@ -32,6 +32,11 @@ fn files(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
+/// Returns a target whose parts are all below its root.
+fn target<'a>(root: &'a Path, name: &'a str) -> Target<'a> {
+    Target { root, name, path: None, journal: None }
+}
+
 fn go_on(_: volume::copy::Stage, _: u64) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
@@ -44,7 +49,7 @@ fn a_copy_is_no_pool_before_it_is_complete_and_leaves_nothing_if_it_ends_early()
     let before = files(&from);
     let mut steps = 0;
     loop {
-        let ready = ready(&from, "default", Target { root: &to, name: "moved" }).unwrap();
+        let ready = ready(&from, "default", target(&to, "moved")).unwrap();
         let mut seen = 0;
         let ended = ready.run(&mut |_, _| {
             assert_eq!(data::list(&to).unwrap(), Vec::<String>::new(), "it is not visible");
@@ -64,7 +69,12 @@ fn a_copy_is_no_pool_before_it_is_complete_and_leaves_nothing_if_it_ends_early()
         found.retain(|path, _| !path.starts_with("segments"));
         found
     };
-    assert!(pool(&to, "moved") == pool(&from, "default"));
+    let (mut copy, mut original) = (pool(&to, "moved"), pool(&from, "default"));
+    for tells_them_apart in ["format", "journal/owner"] {
+        let path = Path::new(tells_them_apart);
+        assert_ne!(copy.remove(path).unwrap(), original.remove(path).unwrap());
+    }
+    assert!(copy == original && !copy.is_empty());
     let data = Data::open(&to).unwrap();
     assert_eq!(volume_names(&data, "moved").unwrap(), ["main"]);
 }
@@ -74,9 +84,9 @@ fn what_a_killed_process_left_is_removed_and_the_copy_repeated() {
     let scratch = Scratch::new();
     let (from, to, left) = (scratch.0.join("from"), scratch.0.join("to"), scratch.0.join("left"));
     make(&from, "default", "main");
-    let target = Target { root: &to, name: "default" };
+    let again = target(&to, "default");
     let mut seen = 0;
-    let ended = ready(&from, "default", target).unwrap().run(&mut |_, _| {
+    let ended = ready(&from, "default", again).unwrap().run(&mut |_, _| {
         seen += 1;
         if seen < 4 {
             return ControlFlow::Continue(());
@@ -92,7 +102,7 @@ fn what_a_killed_process_left_is_removed_and_the_copy_repeated() {
     ended.unwrap_err();
     let remains = || fs::read_dir(left.join("pools")).unwrap().count();
     assert_eq!((remains(), data::list(&left).unwrap().len()), (1, 0));
-    ready(&from, "default", Target { root: &left, name: "default" }).unwrap().run(&mut go_on).unwrap();
+    ready(&from, "default", target(&left, "default")).unwrap().run(&mut go_on).unwrap();
     assert_eq!((remains(), data::list(&left).unwrap().len()), (2, 1), "the pool, and the file that names it");
 }
 
@@ -102,7 +112,7 @@ fn a_copy_to_where_it_cannot_be_is_refused() {
     let (from, to) = (scratch.0.join("from"), scratch.0.join("to"));
     make(&from, "default", "main");
     let copy = |root: &Path, name: &str| {
-        let ready = ready(&from, "default", Target { root, name })?;
+        let ready = ready(&from, "default", target(root, name))?;
         ready.run(&mut go_on)
     };
     let refused = |root: &Path, name: &str, kind: ErrorKind, why: &str| {
@@ -125,10 +135,7 @@ fn a_copy_to_where_it_cannot_be_is_refused() {
     refused(&scratch.0.join("fourth"), "default", ErrorKind::InUse, "in use by process");
     drop(held);
     assert!(!scratch.0.join("fourth").exists());
-    assert_eq!(
-        ready(&from, "none", Target { root: &to, name: "x" }).err().unwrap().kind,
-        ErrorKind::NotFound
-    );
+    assert_eq!(ready(&from, "none", target(&to, "x")).err().unwrap().kind, ErrorKind::NotFound);
 }
 
 #[test]
@@ -140,7 +147,7 @@ fn a_damaged_pool_is_not_copied() {
     let mut bytes = fs::read(&log).unwrap();
     bytes[0] ^= 1;
     fs::write(&log, bytes).unwrap();
-    let error = ready(&from, "default", Target { root: &to, name: "default" }).err().unwrap();
+    let error = ready(&from, "default", target(&to, "default")).err().unwrap();
     assert!(
         error.sentence.contains("it has faults: ") && error.sentence.contains("holdfast check"),
         "{error}"
