@@ -119,6 +119,7 @@ pub(crate) struct CallLabel {
 }
 
 /// A call that was answered in the turn in which it was executed.
+#[derive(Clone, Copy)]
 struct Answered {
     label: CallLabel,
     client: IpAddr,
@@ -321,11 +322,10 @@ impl Tally {
     /// second.
     pub(crate) fn end_turn(&mut self, now: Time, mut slow: impl FnMut(&SlowCall)) {
         self.activity.end_turn(now);
-        if self.answered.is_empty() && self.late.is_empty() {
-            return;
-        }
-        let mut answered = std::mem::take(&mut self.answered);
-        for Answered { label, client, arrived, begun, ended } in answered.drain(..) {
+        // One call in a turn is common, so the list stays where it is: moving it costs half as much as counting a call.
+        let mut next = 0;
+        while let Some(&Answered { label, client, arrived, begun, ended }) = self.answered.get(next) {
+            next += 1;
             let ended = ended.unwrap_or(now);
             let total = nanos_between(arrived, now);
             let volume = self.volumes.at(label.volume as usize);
@@ -341,7 +341,15 @@ impl Tally {
                 self.note(label, client, timing, &mut slow);
             }
         }
-        self.answered = answered;
+        self.answered.clear();
+        if !self.late.is_empty() {
+            self.end_late(now, &mut slow);
+        }
+    }
+
+    /// Counts the latencies of the calls that had to wait.
+    #[inline(never)]
+    fn end_late(&mut self, now: Time, slow: &mut impl FnMut(&SlowCall)) {
         let mut late = std::mem::take(&mut self.late);
         for PendingCall { label, client, mut timing } in late.drain(..) {
             timing.end(Phase::Send, now);
@@ -351,7 +359,7 @@ impl Tally {
                 add(phase, nanos);
             }
             if timing.unheld() >= self.slow_nanos || self.activity.is_watched() {
-                self.note(label, client, timing, &mut slow);
+                self.note(label, client, timing, slow);
             }
         }
         self.late = late;
