@@ -2,6 +2,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
+use crate::limits::{ADDRESS_LIFETIME, LINK_GONE_MIN, REFRESH};
 use crate::network::noted::Noted;
 
 /// A group whose server is a script.
