@@ -112,9 +112,7 @@ impl Administration {
 
     fn roster(&self) -> Result<(Roster, u64), String> {
         let found = self.board.cluster().map_err(self.failed("read the configuration"))?;
-        let (bytes, version) = found.ok_or_else(|| {
-            format!("there is no cluster in {} yet: run `holdfast cluster init`", self.location)
-        })?;
+        let (bytes, version) = found.ok_or_else(|| not_begun(&self.location))?;
         Ok((Roster::decode(&bytes).map_err(|error| error.to_string())?, version))
     }
 
@@ -264,6 +262,11 @@ impl Administration {
             thread::sleep(LOOK);
         }
     }
+}
+
+/// Says that nobody has begun a cluster in a store.
+pub(crate) fn not_begun(store: &Location) -> String {
+    format!("there is no cluster in {store} yet: run `holdfast cluster init`")
 }
 
 fn said_of<'b>(beat: &'b Beat, group: &Name) -> Option<&'b GroupStatus> {

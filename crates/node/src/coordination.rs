@@ -12,6 +12,7 @@ use std::time::Duration;
 use cluster::{ABSENT_AFTER, BEAT, Membership, Name, POLL, Roster, Surroundings, Task, Time};
 use rados::Location;
 
+use crate::administration::not_begun;
 use crate::beat::{Beat, Heard, beats_of};
 use crate::config::Group;
 use crate::group::{Handle, Launch, lock};
@@ -158,9 +159,7 @@ impl Coordinator {
             move |error: io::Error| format!("cannot read {what} in {store}: {error}")
         };
         let roster = self.surface.records.roster().map_err(unread("the configuration"))?;
-        let Some(roster) = roster else {
-            return Err(format!("there is no cluster in {store} yet: run `holdfast cluster init`"));
-        };
+        let roster = roster.ok_or_else(|| not_begun(store))?;
         let membership = Roster::decode(&roster).map_err(|error| error.to_string())?.membership;
         let stir = self.stir.clone();
         let notified = || -> Notified {
