@@ -73,6 +73,8 @@ impl Coordination {
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
             }
+            // Others are told before the agent goes on to end.
+            drop(coordinator);
             drop(end);
         })?;
         Ok(Coordination { stir, ended: Mutex::new(ended), is_stopping })
