@@ -455,6 +455,11 @@ impl Hold {
     pub fn wait(&self) {
         self.0.wait();
     }
+
+    /// Lets another process have the namespace at once. This one must answer nothing any more; what it still changes is refused.
+    pub fn give_up(&self) {
+        self.0.give_up();
+    }
 }
 
 fn existing(location: &Location, formats: &BTreeMap<String, Format>, name: &str) -> Result<Format, Error> {

@@ -70,6 +70,18 @@ impl Hold {
             Hold::Namespace(hold) => hold.wait(),
         }
     }
+
+    /// Lets another machine take over at once. This one answers nothing any more.
+    pub(crate) fn release(&self) {
+        match self {
+            Hold::Claim(claim) => {
+                if let Err(error) = claim.release() {
+                    tracing::warn!(%error, "cannot release the claim on the data directory; a takeover takes a little longer");
+                }
+            }
+            Hold::Namespace(hold) => hold.give_up(),
+        }
+    }
 }
 
 impl Data {

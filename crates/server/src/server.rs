@@ -282,9 +282,8 @@ impl Server {
         self.data.root()
     }
 
-    /// Finishes the calls in flight, writes back, checkpoints, and releases the data directory.
-    pub fn stop(self) -> Result<(), Error> {
-        let start = Instant::now();
+    /// Finishes the calls in flight. Nothing is answered any more.
+    fn stop_answering(self) -> Silent {
         if self.registered
             && let Err(error) = rpcbind::unregister(&self.addresses, self.datagrams.is_some())
         {
@@ -294,21 +293,40 @@ impl Server {
         if let Some(admin) = &self.admin {
             admin.refuse_changes();
         }
-        if let Some(copies) = self.copies {
+        let Server { copies, callbacks, datagrams, loops, claim, data, pools, drivers, admin, .. } = self;
+        if let Some(copies) = copies {
             copies.stop();
         }
-        if let Some(callbacks) = self.callbacks {
+        if let Some(callbacks) = callbacks {
             callbacks.stop();
         }
-        if let Some(datagrams) = self.datagrams {
+        if let Some(datagrams) = datagrams {
             datagrams.stop();
         }
-        self.loops.stop();
-        for drivers in self.drivers {
+        loops.stop();
+        Silent { claim, data, pools, drivers, admin }
+    }
+
+    /// Finishes the calls in flight, and lets another machine have the pools at once, which recovers them as after a crash: closing them
+    /// would take longer. Then it calls `end`, which ends the process.
+    pub fn abandon(self, end: impl FnOnce()) {
+        // Not dropped before the end: that could wait for the cluster.
+        let silent = self.stop_answering();
+        if let Some(hold) = silent.claim.clone().map(Hold::Claim).or_else(|| silent.data.hold()) {
+            hold.release();
+        }
+        end();
+    }
+
+    /// Finishes the calls in flight, writes back, checkpoints, and releases the data directory.
+    pub fn stop(self) -> Result<(), Error> {
+        let start = Instant::now();
+        let Silent { claim, data, pools, drivers, admin } = self.stop_answering();
+        for drivers in drivers {
             drivers.stop();
         }
         let mut result = Ok(());
-        for OpenPool { name, pool } in self.pools {
+        for OpenPool { name, pool } in pools {
             match pools::span(&name).in_scope(|| pool.close(now())) {
                 Ok(()) => tracing::info!(pool = %name, "pool closed"),
                 Err(error) => {
@@ -318,17 +336,25 @@ impl Server {
                 }
             }
         }
-        if let Some(admin) = self.admin {
+        if let Some(admin) = admin {
             admin.stop();
         }
-        if let (Some(claim), Ok(())) = (self.claim, &result)
-            && let Err(error) = claim.release()
-        {
-            tracing::warn!(%error, "cannot release the claim on the data directory; a takeover takes a little longer");
+        if let (Some(claim), Ok(())) = (claim, &result) {
+            Hold::Claim(claim).release();
         }
         tracing::info!(milliseconds = milliseconds_since(start), "stopped");
+        drop(data);
         result
     }
+}
+
+/// What is left of a server that answers nothing any more.
+struct Silent {
+    claim: Option<Arc<Claim>>,
+    data: Data,
+    pools: Vec<OpenPool>,
+    drivers: Vec<Drivers>,
+    admin: Option<Admin>,
 }
 
 /// Restores what clients held when the volumes were last served.

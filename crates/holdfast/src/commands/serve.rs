@@ -113,7 +113,7 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     // Before the server starts, so that no signal during a long replay is lost.
     let mut signals = signals()?;
     let server = Server::start(&settings)?;
-    match agent {
+    match &agent {
         Some(agent) => agent.ready(),
         None => print(&greeting(&server)),
     }
@@ -129,6 +129,10 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
         notify::stopping();
         tracing::info!(signal = signal_name(signal), "stopping: finishing the calls in flight");
         break;
+    }
+    if agent.is_some_and(|agent| agent.is_silent()) {
+        server.abandon(grouped::end);
+        return Ok(ExitCode::FAILURE);
     }
     let stopped = server.stop();
     log.report();

@@ -20,7 +20,7 @@ use store::Claim;
 /// How long an agent may give no sign of life, in which the addresses that it refreshes expire.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
 
-/// How long a server may take to stop in an orderly way whose agent is silent.
+/// How long a server may take to finish the calls in flight whose agent is silent. Its lease runs out after that.
 const STOP_MAX: Duration = Duration::from_secs(1);
 
 /// Takes what the agent hands over, claims the data directory, and says so; if there is a lease instead, the server takes it. The server
@@ -134,12 +134,13 @@ pub(super) struct Agent {
     need: Arc<Mutex<Need>>,
     /// Whether it is to give signs of life: if another node could serve the group, and it knows how.
     is_watched: bool,
+    is_silent: Arc<AtomicBool>,
 }
 
 impl Agent {
     fn new(handover: &Handover) -> Agent {
         let is_watched = handover.candidate.is_some() && handover.gives_signs;
-        Agent { need: Arc::new(Mutex::new(Need::None)), is_watched }
+        Agent { need: Arc::new(Mutex::new(Need::None)), is_watched, is_silent: Arc::default() }
     }
 
     fn need(&self) -> Need {
@@ -156,6 +157,11 @@ impl Agent {
         self.expect(Need::ToServe);
     }
 
+    /// Whether the server stops because the agent is silent.
+    pub(super) fn is_silent(&self) -> bool {
+        self.is_silent.load(Ordering::SeqCst)
+    }
+
     /// Without an agent nobody keeps the addresses, and another one will start a server: this one must be gone by then. If the agent is
     /// there but does nothing, clients cannot reach this server any more; so it lets another node have the group.
     fn end_with_it(&self) {
@@ -166,14 +172,21 @@ impl Agent {
                 tracing::error!(
                     "the agent is silent, so clients cannot reach this server: giving the group up"
                 );
-                // So that the lease is released. A process can always signal itself.
+                // The server releases the lease first.
+                self.is_silent.store(true, Ordering::SeqCst);
                 let _ = kill_process(getpid(), Signal::TERM);
                 thread::sleep(STOP_MAX);
             }
             Loss::Silent => tracing::error!("the agent is silent: stopping at once"),
         }
-        let _ = kill_process(getpid(), Signal::KILL);
+        end();
     }
+}
+
+/// Ends the process at once.
+pub(super) fn end() {
+    // A process can always signal itself.
+    let _ = kill_process(getpid(), Signal::KILL);
 }
 
 #[cfg(test)]
