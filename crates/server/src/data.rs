@@ -259,6 +259,7 @@ impl Data {
 }
 
 fn in_cluster<'n>(new: &NewPool<'n>) -> Result<rados::NewPool<'n>, Error> {
+    store::check_name(new.name)?;
     refuse_directories(new.path, new.journal)?;
     Ok(rados::NewPool { name: new.name, id: new.id, journal_bytes: new.journal_bytes })
 }
@@ -389,5 +390,22 @@ pub(crate) fn check_pool(root: &Path, name: &str, journal: Option<&Path>) -> Res
     match Location::parse(root)? {
         Some(_) => refuse_directories(None, journal),
         None => Ok(store::check_pool(root, name, journal)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_of_a_cluster_have_names_as_those_of_a_directory() {
+        let new =
+            |name| NewPool { name, id: 1, instance: 1, journal: None, path: None, journal_bytes: 16 << 20 };
+        for name in ["/tokens", "", "a b", "-x", ".."] {
+            assert!(in_cluster(&new(name)).is_err(), "{name:?}");
+        }
+        assert!(in_cluster(&new("fast")).is_ok());
+        let elsewhere = NewPool { path: Some(Path::new("/mnt")), ..new("fast") };
+        assert!(in_cluster(&elsewhere).is_err());
     }
 }
