@@ -334,6 +334,14 @@ pub fn list_or_none(root: &Path) -> Result<Vec<String>, Error> {
     }
 }
 
+/// Returns what a server keeps beside the pools at `root`, if it can be read without owning them: not in a namespace.
+///
+/// # Errors
+/// The name is wrong.
+pub(crate) fn files_without_owner(root: &Path) -> Result<Option<Files>, Error> {
+    Ok(Location::parse(root)?.is_none().then(|| Files::Directory(root.to_owned())))
+}
+
 /// Refuses a `root` that cannot have pools. Does not ask a cluster.
 pub(crate) fn check_root(root: &Path) -> Result<(), Error> {
     match Location::parse(root)? {

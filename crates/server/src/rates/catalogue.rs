@@ -223,12 +223,12 @@ impl Catalogue {
     }
 }
 
-/// Returns sentences about limits in the data directory at `root` that are of no target and no pool with these names.
+/// Returns sentences about limits in `files` that are of no target and no pool with these names.
 ///
 /// # Errors
 /// The file cannot be read.
-pub(crate) fn unused(root: &Path, targets: &[String], pools: &[String]) -> Result<Vec<String>, Error> {
-    Ok(Catalogue::read(&root.join(NAME))?.unused(targets, pools))
+pub(crate) fn unused(files: &Files, targets: &[String], pools: &[String]) -> Result<Vec<String>, Error> {
+    Ok(Catalogue::read(files)?.unused(targets, pools))
 }
 
 fn put<K: Ord>(map: &mut BTreeMap<K, Setting>, key: K, setting: Setting) {

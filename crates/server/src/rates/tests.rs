@@ -215,10 +215,11 @@ fn what_is_set_for_a_target_that_is_gone_is_not_in_force_and_can_be_removed() {
     drop(rates);
 
     let (targets, pools) = (vec!["renamed".to_owned()], vec!["other".to_owned()]);
-    let warnings = unused(root, &targets, &pools).unwrap();
+    let files = Files::Directory(root.clone());
+    let warnings = unused(&files, &targets, &pools).unwrap();
     assert!(warnings[0].contains("of target \"target\" are not in force"), "{warnings:?}");
     assert!(warnings[1].contains("of pool \"default\" are not in force"), "{warnings:?}");
-    let again = Rates::open(root, Tiers::default(), targets, pools).unwrap();
+    let again = Rates::open(files, Tiers::default(), targets, pools).unwrap();
     let list = again.list();
     assert!(list.len() == 2 && list.iter().all(|one| one.is_unused && rate(one).is_none()), "{list:?}");
     let error = again.change(Kind::Target, "target", &tier("oci-1")).unwrap_err().to_string();

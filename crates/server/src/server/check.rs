@@ -67,7 +67,7 @@ pub fn check_exports(settings: &Settings, names: &[Arc<str>]) -> Result<(), Erro
 }
 
 /// Returns sentences about targets that are not used: names of addresses on which the server would not listen, and limits in the data
-/// directory of targets and pools that do not exist.
+/// directory of targets and pools that do not exist. Those of a namespace only its owner can read, which warns when it starts.
 ///
 /// # Errors
 /// The limits cannot be read.
@@ -76,7 +76,9 @@ pub fn unused_targets(settings: &Settings) -> Result<Vec<String>, Error> {
     let mut unused: Vec<String> = unused_names(named, &settings.listen).collect();
     let pools: Vec<String> = data::list_or_none(&settings.data)?;
     let targets = target_names(named, &settings.listen);
-    unused.extend(rates::unused(&data::local(&settings.data)?, &targets, &pools)?);
+    if let Some(files) = data::files_without_owner(&settings.data)? {
+        unused.extend(rates::unused(&files, &targets, &pools)?);
+    }
     Ok(unused)
 }
 

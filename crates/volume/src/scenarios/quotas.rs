@@ -344,7 +344,7 @@ fn soft_limits_of_all_others_that_are_set_again_give_a_new_grace() {
     let since = volume.quota(user(1001)).unwrap().exceeded;
     set(&volume, others, Some(Limits { inodes: Limit { soft: Some(9), hard: None }, ..limits(Some(1000)) }));
     assert_eq!(volume.quota(user(1001)).unwrap().exceeded, since);
-    assert_eq!(volume.quota_counts()[2].0, 1, "the record of all others exceeds nothing");
+    assert_eq!(volume.quota_counts()[2].exceeding, 1, "the record of all others exceeds nothing");
     work(&pool);
     let again = open(&world.disk.after_kill());
     let volume = again.volume("limited").unwrap();
