@@ -2,8 +2,8 @@
 //! the call turned out to be ([`crate::summary::CallSummary::moved`]) corrects it afterwards.
 //!
 //! A COMPOUND counts in each volume in which it may do something, for what it may do there: else whoever moves a byte in one
-//! volume first could move the rest in another without waiting for that one's limits. Where its handles and names lead is
-//! told in `walk.rs`.
+//! volume first could move the rest in another without waiting for that one's limits. `walk.rs` follows its handles and
+//! names.
 
 use volume::handle::Handle;
 use volume::ids::VolumeId;
