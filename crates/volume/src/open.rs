@@ -222,6 +222,9 @@ impl Pool {
             (ring, &recovered, generation, now),
         );
         pool.maintain_space();
+        if pool.view().active.is_empty() {
+            pool.segments.note_used(pool.usage.bytes());
+        }
         pool.begin_generation(now)?;
         Ok(Arc::new(pool))
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::HashMap;
 use parking_lot::Mutex;
@@ -56,6 +57,8 @@ pub struct Holding {
     pub bytes: u64,
     /// Bytes between those of segments that are too full to be cleaned.
     pub unused: u64,
+    /// Bytes beyond those that files use, because a sector is kept as a whole, as of the last checkpoint.
+    pub excess: u64,
 }
 
 impl SegmentInfo {
@@ -72,6 +75,8 @@ pub struct Segments {
     pool: Arc<Pool>,
     state: Mutex<Registry>,
     streams: Streams,
+    /// Live bytes beyond those that files use, as of the last checkpoint: sectors of which mappings name a part.
+    excess: AtomicU64,
 }
 
 /// The streams that append to segments, one for each background step that writes file data.
@@ -120,6 +125,7 @@ impl Segments {
             pool: Arc::default(),
             state: Mutex::new(Registry { next, ..Registry::default() }),
             streams: Streams::default(),
+            excess: AtomicU64::new(0),
         }
     }
 
@@ -237,11 +243,18 @@ impl Segments {
         all
     }
 
+    /// Compares what is live with the bytes that files use, both as of a checkpoint that left nothing to be freed.
+    pub fn note_used(&self, used: u64) {
+        let live = self.state.lock().infos.values().map(|info| info.live.min(info.capacity)).sum::<u64>();
+        self.excess.store(live.saturating_sub(used), Ordering::Relaxed);
+    }
+
     /// Returns what segments hold. Those that are settled as of `oldest` hold what is live in them, others all that was
     /// written to them.
     pub fn holding(&self, oldest: Layer) -> Holding {
         let state = self.state.lock();
-        let mut holding = Holding { segments: state.infos.len() as u64, ..Holding::default() };
+        let (segments, excess) = (state.infos.len() as u64, self.excess.load(Ordering::Relaxed));
+        let mut holding = Holding { segments, excess, ..Holding::default() };
         for info in state.infos.values() {
             let is_settled = info.is_settled(oldest);
             let bytes = if is_settled { info.live } else { info.written };

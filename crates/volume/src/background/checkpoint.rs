@@ -321,6 +321,9 @@ impl Pool {
         self.space.release(frozen.memtable.inline_bytes());
         self.checkpoints.spend_room(self.limits.pages_bytes(frozen.memtable.bytes()));
         self.delete_segments(&outcome.dead);
+        if !outcome.more_to_reap {
+            self.segments.note_used(frozen.used);
+        }
         outcome.deleted.iter().for_each(|volume| self.deletions.remove(*volume));
         self.checkpoints.finish(now, outcome.more_to_reap, outcome.last_reaped);
         self.committer.wake_waiters();
@@ -350,6 +353,7 @@ impl Pool {
             let frozen = Frozen {
                 memtable: Arc::clone(&old),
                 seq: self.committer.fence(),
+                used: self.usage.bytes(),
                 next_inos: self.next_inos(),
                 fresh_replies: self.duplicate_requests.take_fresh(),
                 replies: OnceLock::new(),

@@ -51,7 +51,8 @@ impl Volume {
         let segments =
             device.available / self.segments.capacity_bytes() + held.segments + self.segments.spares() as u64;
         let room = segments.saturating_sub(SPARES_SET_ASIDE + STREAMS) * self.segments.usable_bytes();
-        let taken = self.usage.bytes().min(held.bytes).saturating_add(held.unused);
+        let used = self.usage.bytes().saturating_add(held.excess);
+        let taken = used.min(held.bytes).saturating_add(held.unused);
         let bytes_free = room.saturating_sub(taken).saturating_sub(self.space.reserved()).min(device.total);
         let inodes_free = bytes_free / BYTES_PER_OBJECT;
         let total = usage.bytes.saturating_add(bytes_free);

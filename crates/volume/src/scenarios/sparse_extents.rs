@@ -104,6 +104,25 @@ fn files_cut_to_a_byte_and_copies_of_a_byte_keep_no_more_than_a_sector() {
 }
 
 #[test]
+fn sectors_that_bytes_keep_are_not_shown_as_free() {
+    let mut world = world_with_room(32 * MIB);
+    let file = world.file("f");
+    let free = |world: &mut World| world.run(|v, r| v.status(r)).unwrap().bytes_free;
+    patiently(&mut world, |world| world.write_how(file, 0, &A_MIB, Stability::FileSync));
+    world.background();
+    let whole = free(&mut world);
+    for sector in 0..MIB / 512 {
+        patiently(&mut world, |world| world.deallocate(file, sector * 512 + 1, 511));
+    }
+    world.background();
+    assert_eq!(world.attributes(file).unwrap().used, MIB / 512);
+    assert_eq!(live_bytes(&world), MIB);
+    assert_eq!(free(&mut world), whole);
+    world.reopen();
+    assert_eq!(free(&mut world), whole, "after a restart");
+}
+
+#[test]
 fn the_pages_of_a_file_can_be_rewritten_in_any_order_while_there_is_room() {
     let mut random = Random::new(1);
     let mut world = world_with_room(16 * MIB);

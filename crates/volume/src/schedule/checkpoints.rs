@@ -79,6 +79,8 @@ struct Timing {
 
 /// A frozen memtable, with the other state of the same moment.
 pub struct Frozen {
+    /// Bytes that the files of all volumes use.
+    pub used: u64,
     /// The memtable.
     pub memtable: Arc<Memtable>,
     /// The last entry in it.
