@@ -590,7 +590,9 @@ fn calls_outlive_the_last_connection_of_their_origin() {
         // A malformed record closes the connection while the call before it waits.
         bytes.extend(u32::MAX.to_be_bytes());
         client.stream.write_all(&bytes).unwrap();
-        assert!(client.is_closed());
+        // If the two are read apart, the call may be answered before.
+        let ended = client.stream.read_to_end(&mut Vec::new());
+        assert!(!ended.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock), "it stays open");
     }
     let mut other = harness.client();
     for xid in 0..10 {
