@@ -39,6 +39,15 @@ fn limits_and_what_owners_use_survive_every_crash() {
     println!("{points} crash points");
 }
 
+/// With this seed, a group was given no limits, in a state that a crash lost; the model took it for a later one, as no limits of all
+/// other groups were in force yet.
+#[test]
+fn limits_that_make_no_difference_yet_are_compared() {
+    if let Err(failure) = crash::run(459_726_479_109, &crashes()) {
+        panic!("{}", crash::minimize(&failure, 400));
+    }
+}
+
 /// Faults of the engine, which a release build lacks.
 #[cfg(debug_assertions)]
 mod planted {

@@ -50,6 +50,9 @@ pub fn attributes(volume: &Volume, ino: u64, now: i64) -> Result<Attrs, String> 
     seen.map(|seen| Attrs::from(&seen)).map_err(|error| format!("GETATTR of inode {ino}: {error:?}"))
 }
 
+/// More owners than a workload limits.
+const SETTINGS_MAX: usize = 1000;
+
 /// Reads everything that a volume holds.
 ///
 /// # Errors
@@ -65,6 +68,8 @@ pub fn walk(volume: &Volume, now: i64) -> Result<Tree, String> {
         let quota = volume.quota(owner).map_err(|error| format!("the quota of {owner:?}: {error:?}"))?;
         tree.quotas.insert(owner, quota.limits);
     }
+    let settings = volume.quota_settings(None, SETTINGS_MAX).into_iter();
+    tree.set_limits = settings.filter_map(|setting| Some((setting.owner, setting.limits?))).collect();
     while let Some(ino) = left.pop() {
         if tree.objects.contains_key(&ino) {
             continue;

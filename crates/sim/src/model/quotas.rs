@@ -195,6 +195,9 @@ impl Model {
                 ));
             }
         }
+        if tree.set_limits != *self.quotas {
+            return Err(format!("the limits {:?} are set, expected {:?}", tree.set_limits, self.quotas));
+        }
         let known = self.usage();
         let is_more = |(owner, found): &(&Owner, &Usage)| {
             let known = known.get(owner).copied().unwrap_or_default();

@@ -54,6 +54,8 @@ pub struct Tree {
     pub state: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The limits in force of the owners that a workload limits.
     pub quotas: BTreeMap<Owner, Limits>,
+    /// The limits that were set: an owner may have been given none, so that those of all others are not in force for him.
+    pub set_limits: BTreeMap<Owner, Limits>,
 }
 
 impl FoundObject {
