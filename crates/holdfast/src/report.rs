@@ -84,27 +84,9 @@ pub(crate) fn duration(time: Duration) -> String {
 
 /// Writes a time, which is in seconds since 1970, as a date in UTC.
 pub(crate) fn date(seconds: u64) -> String {
-    let (mut days, time) = (seconds / 86_400, seconds % 86_400);
-    let is_leap =
-        |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    // The calendar repeats after so many years and days.
-    let (mut year, mut month) = (1970 + days / 146_097 * 400, 0);
-    days %= 146_097;
-    loop {
-        let days_of_year = if is_leap(year) { 366 } else { 365 };
-        if days < days_of_year {
-            break;
-        }
-        (days, year) = (days - days_of_year, year + 1);
-    }
-    for length in [31, if is_leap(year) { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        month += 1;
-        if days < length {
-            break;
-        }
-        days -= length;
-    }
-    let (day, hour, minute, second) = (days + 1, time / 3600, time / 60 % 60, time % 60);
+    let (year, month, day) = load::report::units::date(seconds / 86_400);
+    let time = seconds % 86_400;
+    let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
     format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 

@@ -1,8 +1,8 @@
 //! What a call counts towards rate limits, and where. It is determined before the call is executed, from its arguments; what
 //! the call turned out to be ([`crate::summary::CallSummary::moved`]) corrects it afterwards.
 //!
-//! A COMPOUND counts in each volume in which it may do something, for what it may do there: else whoever moves a byte in one
-//! volume first could move the rest in another without waiting for that one's limits. `walk.rs` follows its handles and
+//! A COMPOUND is charged in each volume for the work that it may do there. Otherwise a client that moves a byte in one volume
+//! first could move the rest in another without waiting for that volume's limits. `walk.rs` follows its handles and
 //! names.
 
 use volume::handle::Handle;

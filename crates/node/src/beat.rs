@@ -32,7 +32,7 @@ impl Beat {
     }
 }
 
-/// Reads what nodes said, by their names. Those of which a later version of Holdfast said it are left out.
+/// Decodes the heartbeats of nodes, by their names. Heartbeats written by a later version of Holdfast are left out.
 pub(crate) fn beats_of(
     said: impl IntoIterator<Item = (String, Vec<u8>)>,
 ) -> impl Iterator<Item = (Name, Beat)> {

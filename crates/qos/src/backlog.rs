@@ -135,8 +135,8 @@ impl Backlog {
         }
     }
 
-    /// Charges bytes that were moved without waiting. They delay all others that wait, but no more of them pass than before: whoever
-    /// owes waits with its next call, and has its turn after the others.
+    /// Charges bytes that a call has already moved. They delay every call that waits, but do not change their order: the client that
+    /// owes them waits with its next call, and its turn comes after those of the others.
     pub(crate) fn owe(&mut self, now: Time, call: &Call<'_>) {
         for passage in byte_passages(call.limiters, call.cost) {
             let gate = passage.gate();

@@ -9,7 +9,7 @@ use crate::backlog::{Backlog, Refusal};
 use crate::call::{Call, Counters, LIMITERS_MAX, Released, Token, Verdict};
 use crate::charges::Charges;
 use crate::fault::{Fault, is_planted};
-use crate::gate::{Terms, Ticks};
+use crate::gate::{Gate, Terms, Ticks};
 use crate::limiter::{Limiter, LimiterId, byte_passages, passages};
 use crate::limits::Limits;
 use crate::queue::OWED_MAX;
@@ -91,28 +91,33 @@ impl Scheduler {
         if is_planted(Fault::ForgetRefund) {
             return;
         }
-        if byte_passages(call.limiters, call.cost).any(|passage| passage.gate().is_busy()) {
-            let mut backlog = self.lock();
-            backlog.refund(now, call);
-            return self.publish(&backlog);
-        }
-        for passage in byte_passages(call.limiters, call.cost) {
-            let gate = passage.gate();
-            gate.refund(gate.ticks(u64::from(passage.units)));
-        }
+        self.settle(call, |backlog| backlog.refund(now, call), |gate, ticks| gate.refund(ticks));
     }
 
     /// Charges bytes that a call has moved without having waited for them: `call` with these bytes as its cost. No burst bounds
     /// what is owed. Later calls wait until it is paid, for [`OWED_MAX`] at most.
     pub fn owe(&self, now: Time, call: &Call<'_>) {
+        let charge = |gate: &Gate, ticks| {
+            gate.charge_debt(now, ticks, OWED_MAX);
+        };
+        self.settle(call, |backlog| backlog.owe(now, call), charge);
+    }
+
+    /// Corrects what an admitted call was charged for its bytes: in the backlog if calls wait at one of its gates, else at the gates alone.
+    fn settle(
+        &self,
+        call: &Call<'_>,
+        with_backlog: impl FnOnce(&mut Backlog),
+        at_gate: impl Fn(&Gate, Ticks),
+    ) {
         if byte_passages(call.limiters, call.cost).any(|passage| passage.gate().is_busy()) {
             let mut backlog = self.lock();
-            backlog.owe(now, call);
+            with_backlog(&mut backlog);
             return self.publish(&backlog);
         }
         for passage in byte_passages(call.limiters, call.cost) {
             let gate = passage.gate();
-            gate.charge_debt(now, gate.ticks(u64::from(passage.units)), OWED_MAX);
+            at_gate(gate, gate.ticks(u64::from(passage.units)));
         }
     }
 

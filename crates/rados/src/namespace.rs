@@ -36,7 +36,7 @@ const WINDOWS_OF_POOL: u64 = 2;
 /// What the client library takes besides, bytes: measured after the connection was made, with a margin.
 const LIBRARY_BYTES: u64 = 64 << 20;
 
-/// Returns the memory that the client library takes at most in a process that has a namespace with so many pools, bytes.
+/// Returns the most memory, in bytes, that the client library takes in a process that serves a namespace with `pools` pools.
 #[must_use]
 pub fn memory_bytes(pools: u64) -> u64 {
     LIBRARY_BYTES + (WINDOWS + WINDOWS_OF_POOL * pools) * IN_FLIGHT_MAX as u64

@@ -233,7 +233,7 @@ impl Data {
         }
     }
 
-    /// Returns the memory that the way to so many pools takes at most, besides that of the pools, bytes.
+    /// Returns the most memory, in bytes, that the connection to `pools` pools takes beside the pools themselves.
     pub(crate) fn memory_bytes(&self, pools: usize) -> u64 {
         match &self.place {
             Place::Directory(_) => 0,

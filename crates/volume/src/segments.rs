@@ -38,7 +38,7 @@ pub struct SegmentInfo {
     pub capacity: u64,
     /// Bytes written.
     pub written: u64,
-    /// Stored bytes of its extents in the index's extent table, as far as mappings name them.
+    /// Stored bytes of its extents in the index's extent table that mappings name.
     pub live: u64,
     /// Extents written whose rows are not journaled yet.
     pub pending: u64,

@@ -101,7 +101,7 @@ fn a_copy_has_its_parts_on_other_devices_if_wanted() {
     let shown: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown["path"], text(&disk.join("default")));
     assert_eq!(shown["journal"], text(&logs.join("default")));
-    // What is there belongs to the first copy.
+    // The files there belong to the first copy.
     let words = copy(&third);
     let words: Vec<&str> = words.split('\0').collect();
     assert!(fail(&words, 1).contains("exists; choose another directory"));

@@ -153,8 +153,9 @@ pub(crate) fn moment(unix_seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60, minutes % 60)
 }
 
-/// Returns year, month and day. The calendar is counted in eras of 400 years that begin on 1 March.
-fn date(days_since_1970: u64) -> (u64, u64, u64) {
+/// Returns the year, month and day of a day in UTC. The calendar is counted in eras of 400 years that begin on 1 March.
+#[must_use]
+pub fn date(days_since_1970: u64) -> (u64, u64, u64) {
     let days = days_since_1970 + 719_468;
     let era = days / 146_097;
     let day_of_era = days % 146_097;

@@ -1,4 +1,4 @@
-//! Where the operations of a COMPOUND are done, as far as its bytes show, without asking a volume.
+//! Finds the volumes in which the operations of a COMPOUND may take place. Uses only its arguments, and asks no volume.
 //!
 //! Handles name their volumes, and names in the pseudo file system lead to those of exports. What cannot be known is whether a
 //! `LOOKUPP` comes to the root of a volume, from where others lead back into the pseudo file system. After one, the COMPOUND

@@ -76,7 +76,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Returns the bytes of each of so many pools, if the way to them takes `store` bytes.
+    /// Returns the bytes of each of `pools` pools, if the connection to their store takes `store` bytes.
     ///
     /// # Errors
     /// It is too little: the least `memory`.

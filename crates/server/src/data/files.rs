@@ -24,7 +24,7 @@ impl Files {
         }
     }
 
-    /// Replaces a file. In a directory, so many of the versions before are kept beside it: `NAME.1` is the newest of them.
+    /// Replaces a file. In a directory, up to `versions` earlier versions are kept beside it; `NAME.1` is the newest.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8], versions: u32) -> io::Result<()> {
         match self {
             Files::Directory(root) => {

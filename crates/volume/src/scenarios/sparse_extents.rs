@@ -46,6 +46,11 @@ fn patiently<T>(world: &mut World, mut operation: impl FnMut(&mut World) -> Resu
     panic!("it stays busy");
 }
 
+/// Writes data that is stable when this returns.
+fn store(world: &mut World, file: Ino, at: u64, data: &[u8]) {
+    patiently(world, |world| world.write_how(file, at, data, Stability::FileSync));
+}
+
 fn live_bytes(world: &World) -> u64 {
     world.volume.segments.infos().iter().map(|(_, info)| info.live).sum()
 }
@@ -67,7 +72,7 @@ fn a_byte_of_each_extent_keeps_no_more_than_a_sector() {
     let file = world.file("f");
     for number in 0..64 {
         let start = number * MIB;
-        patiently(&mut world, |world| world.write_how(file, start, &A_MIB, Stability::FileSync));
+        store(&mut world, file, start, &A_MIB);
         for extent in 0..MIB / EXTENT {
             let start = start + extent * EXTENT;
             patiently(&mut world, |world| world.deallocate(file, start + 1, EXTENT - 1));
@@ -91,7 +96,7 @@ fn files_cut_to_a_byte_and_copies_of_a_byte_keep_no_more_than_a_sector() {
     let copies = world.file("copies");
     for number in 0..200 {
         let file = patiently(&mut world, |world| world.create(Ino::ROOT, &number.to_string()));
-        patiently(&mut world, |world| world.write_how(file, 0, &AN_EXTENT, Stability::FileSync));
+        store(&mut world, file, 0, &AN_EXTENT);
         let to = number * 4096;
         patiently(&mut world, |world| world.run(|v, r| v.copy_range(r, (file, 100_000), (copies, to), 1)));
         patiently(&mut world, |world| world.truncate(file, 1));
@@ -108,7 +113,7 @@ fn sectors_that_bytes_keep_are_not_shown_as_free() {
     let mut world = world_with_room(32 * MIB);
     let file = world.file("f");
     let free = |world: &mut World| world.run(|v, r| v.status(r)).unwrap().bytes_free;
-    patiently(&mut world, |world| world.write_how(file, 0, &A_MIB, Stability::FileSync));
+    store(&mut world, file, 0, &A_MIB);
     world.background();
     let whole = free(&mut world);
     for sector in 0..MIB / 512 {
@@ -129,12 +134,12 @@ fn the_pages_of_a_file_can_be_rewritten_in_any_order_while_there_is_room() {
     let file = world.file("f");
     let pages = 8 * MIB / 4096;
     for number in 0..8 {
-        patiently(&mut world, |world| world.write_how(file, number * MIB, &A_MIB, Stability::FileSync));
+        store(&mut world, file, number * MIB, &A_MIB);
     }
     for turn in 0..3 * pages {
         let page = random.below(pages);
         let data = [u8::try_from(turn % 250).unwrap(); 4096];
-        patiently(&mut world, |world| world.write_how(file, page * 4096, &data, Stability::FileSync));
+        store(&mut world, file, page * 4096, &data);
     }
     world.check();
 }
@@ -146,13 +151,13 @@ fn a_pool_that_is_three_quarters_full_can_be_rewritten_in_any_order() {
     let file = world.file("f");
     let mut pages = 0;
     while pages * 4096 < 36 * MIB {
-        patiently(&mut world, |world| world.write_how(file, pages * 4096, &A_MIB, Stability::FileSync));
+        store(&mut world, file, pages * 4096, &A_MIB);
         pages += MIB / 4096;
     }
     for turn in 0..2 * pages {
         let page = random.below(pages);
         let data = [u8::try_from(turn % 250).unwrap(); 4096];
-        patiently(&mut world, |world| world.write_how(file, page * 4096, &data, Stability::FileSync));
+        store(&mut world, file, page * 4096, &data);
     }
     world.check();
 }
@@ -190,7 +195,7 @@ impl Files {
         let inos = ["a", "b", "c"].map(|name| world.file(name));
         let expected = [(); 3].map(|()| vec![1; FILE_BYTES]);
         for (ino, expected) in inos.iter().zip(&expected) {
-            patiently(&mut world, |world| world.write_how(*ino, 0, expected, Stability::FileSync));
+            store(&mut world, *ino, 0, expected);
         }
         Files { world, inos, expected }
     }

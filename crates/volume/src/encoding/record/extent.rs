@@ -60,7 +60,7 @@ impl ExtentRecord {
         }
     }
 
-    /// Returns the record of an extent of `length` bytes of which only these parts are stored: they are what this record is of.
+    /// Returns the record of an extent of `length` bytes of which the stored bytes, which `self` describes, are these parts.
     pub fn keeping(self, kept: Kept, length: u32) -> ExtentRecord {
         debug_assert_eq!(kept.bytes(length), self.stored);
         ExtentRecord { kept, length, ..self }
@@ -162,7 +162,7 @@ fn placed(crc: u32, segment: SegmentId, offset: u64) -> u32 {
 pub struct SegmentRecord {
     /// Allocated bytes.
     pub capacity: u64,
-    /// Stored bytes of its extents in the extent table, as far as mappings name them.
+    /// Stored bytes of its extents in the extent table that mappings name.
     pub live: u64,
 }
 

@@ -1,6 +1,6 @@
 //! Parts of an extent: which of them mappings name, and which are stored.
 //!
-//! Both are known by the sector, so that an extent of which little is left takes little room once the cleaner has moved it.
+//! Both are recorded for each sector, so that an extent with few named sectors takes little space once the cleaner has moved it.
 
 use std::fmt;
 use std::ops::Range;
