@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use volume::time::Time;
 use volume::{Pool, Progress};
 
 use crate::background::fullness::Fullness;
@@ -140,16 +141,32 @@ fn clean(pool: &Arc<Pool>, noted: &Commits, stop: &StopFlag) {
         quotas.report(pool);
         noted.note_full(fullness.is_full());
         pool.step_damaged_paths();
-        while pool.step_clean(now(), false) == Progress::Worked && !stop.is_set() {
-            pool.wake_commit();
-            fullness.watch(pool);
-            stop.sleep(CLEAN_PAUSE);
-        }
+        clean_while(pool, stop, &mut fullness, Pool::step_clean);
         if !logged && let Some(reason) = pool.refuses_changes() {
             logged = true;
             tracing::error!(reason, "changes are refused; restart the server");
         }
-        stop.sleep(CLEAN_INTERVAL);
+        let looked = Instant::now();
+        while looked.elapsed() < CLEAN_INTERVAL && !stop.is_set() {
+            if pool.wait_clean(WAIT) {
+                clean_while(pool, stop, &mut fullness, Pool::step_clean_early);
+                stop.sleep(CLEAN_PAUSE);
+            }
+        }
     }
     pool.step_damaged_paths();
+}
+
+/// Cleans while there is something to clean.
+fn clean_while(
+    pool: &Arc<Pool>,
+    stop: &StopFlag,
+    fullness: &mut Fullness,
+    step: fn(&Pool, Time, bool) -> Progress,
+) {
+    while step(pool, now(), false) == Progress::Worked && !stop.is_set() {
+        pool.wake_commit();
+        fullness.watch(pool);
+        stop.sleep(CLEAN_PAUSE);
+    }
 }

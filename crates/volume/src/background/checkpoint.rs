@@ -107,10 +107,11 @@ impl Pool {
         if !self.is_checkpoint_due(now, force) {
             return Progress::Idle;
         }
-        match self.try_checkpoint(now) {
-            Ok(()) => Progress::Worked,
-            Err(_) => Progress::Idle,
+        let Ok(()) = self.try_checkpoint(now) else { return Progress::Idle };
+        if self.space.is_short() {
+            self.cleaner.kick();
         }
+        Progress::Worked
     }
 
     /// Makes a checkpoint. A failure is logged, and what can be done for the next attempt is done.
@@ -420,9 +421,36 @@ impl Pool {
             self.segments.seal_dead_streams(self.view().oldest_in_memory());
         }
         let usable = self.segments.usable_bytes();
-        let wanted = self.space.reserved().div_ceil(usable) + SPARES_SET_ASIDE + AHEAD;
         // Without room for a checkpoint, new data is refused, so that removals always work (rule 13 of
         // `docs/design.md`).
+        let room = self.make_room_for_index();
+        let can_add = room < RoomToGrow::Checkpoint
+            || self.add_spares(self.space.reserved().div_ceil(usable) + SPARES_SET_ASIDE + AHEAD);
+        let ready = (self.segments.spares() as u64).saturating_sub(SPARES_SET_ASIDE) * usable;
+        match self.media.space() {
+            Ok(device) => self.space.refresh(ready, device, room, can_add),
+            Err(error) => tracing::warn!(%error, "the free space of the device could not be read"),
+        }
+    }
+
+    /// Allocates spare segments until there are so many; returns whether there are.
+    fn add_spares(&self, wanted: u64) -> bool {
+        while (self.segments.spares() as u64) < wanted {
+            if let Err(error) = self.segments.add_spare() {
+                tracing::debug!(%error, "no room for one more segment");
+                return false;
+            }
+            if self.space.is_short() {
+                self.cleaner.kick();
+            }
+        }
+        true
+    }
+
+    /// Allocates what the index may grow by in one checkpoint, as far as there is room. Returns how far that is.
+    fn make_room_for_index(&self) -> RoomToGrow {
+        /// What the cleaner frees may be all the room that the index can get.
+        const SPARES_OF_CLEANER: u64 = 1;
         let index = self.media.index();
         let inside = self.checkpoints.free_in_index();
         let has_room = |index_bytes: u64| {
@@ -434,24 +462,17 @@ impl Pool {
             }
             reserved.is_ok()
         };
-        let room = match index.len() {
-            Ok(_) if self.checkpoints.is_index_closed() => RoomToGrow::Nothing,
-            Ok(length) if has_room(length.saturating_sub(inside)) => RoomToGrow::Checkpoint,
-            // A checkpoint whose records do not each lie in a page of their own.
-            Ok(_) if has_room(0) => RoomToGrow::State,
-            _ => RoomToGrow::Nothing,
-        };
-        let mut can_add = true;
-        while can_add && room == RoomToGrow::Checkpoint && (self.segments.spares() as u64) < wanted {
-            if let Err(error) = self.segments.add_spare() {
-                tracing::debug!(%error, "no room for one more segment");
-                can_add = false;
+        match index.len() {
+            // Without pages of their own for the records of a checkpoint.
+            Ok(length) if !self.checkpoints.is_index_closed() && has_room(0) => {
+                self.add_spares(SPARES_OF_CLEANER);
+                if has_room(length.saturating_sub(inside)) {
+                    RoomToGrow::Checkpoint
+                } else {
+                    RoomToGrow::State
+                }
             }
-        }
-        let ready = (self.segments.spares() as u64).saturating_sub(SPARES_SET_ASIDE) * usable;
-        match self.media.space() {
-            Ok(device) => self.space.refresh(ready, device, room, can_add),
-            Err(error) => tracing::warn!(%error, "the free space of the device could not be read"),
+            _ => RoomToGrow::Nothing,
         }
     }
 }

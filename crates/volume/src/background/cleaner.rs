@@ -8,6 +8,7 @@
 //! mapping copies a part of an older one, and the first mappings of an extent are journaled before its segment is settled.
 
 use std::io;
+use std::time::Duration;
 
 use crate::api::ids::{ExtentId, SegmentId};
 use crate::api::time::Time;
@@ -33,8 +34,24 @@ const LIVE_PERCENT: u64 = 50;
 const LIVE_PERCENT_PLENTY: u64 = 15;
 
 impl Pool {
-    /// Cleans a bounded piece of a segment. With `drive_commit` it runs the commits that it waits for.
+    /// Cleans a bounded piece of a segment. If there is nothing to clean while space is short, callers that wait for it wait no
+    /// longer: to be called at intervals of a second. With `drive_commit` it runs the commits that it waits for.
     pub fn step_clean(&self, now: Time, drive_commit: bool) -> Progress {
+        let progress = self.step_clean_early(now, drive_commit);
+        if progress == Progress::Idle && self.space.is_short() {
+            self.judge_shortage();
+        }
+        progress
+    }
+
+    /// Blocks until there may be something to clean before the next [`Pool::step_clean`] is due, at most for `max`. Returns whether
+    /// there may be.
+    pub fn wait_clean(&self, max: Duration) -> bool {
+        self.cleaner.wait(max)
+    }
+
+    /// Cleans a bounded piece of a segment.
+    pub fn step_clean_early(&self, now: Time, drive_commit: bool) -> Progress {
         if self.refuses_changes().is_some() {
             return Progress::Idle;
         }
@@ -43,14 +60,8 @@ impl Pool {
             return Progress::Idle;
         }
         let current = self.cleaner.current();
-        let Some((id, offset)) =
-            current.or_else(|| self.segment_to_clean(now)).filter(|_| self.has_room_to_clean())
-        else {
-            let view = self.view();
-            let checkpoint_may_help = !view.active.is_empty() && self.checkpoints.may_help();
-            if self.space.is_short() && !checkpoint_may_help && !self.segments.has_dead(view.active.layer) {
-                self.space.exhausted();
-            }
+        let chosen = current.or_else(|| self.segment_to_clean(now));
+        let Some((id, offset)) = chosen.filter(|_| self.has_room_to_clean()) else {
             return Progress::Idle;
         };
         match self.clean(id, offset, now, drive_commit) {
@@ -68,6 +79,30 @@ impl Pool {
             }
         }
         Progress::Worked
+    }
+
+    /// Decides whether callers wait on for space, when the cleaner has nothing to do or no room to do it.
+    fn judge_shortage(&self) {
+        if self.refuses_changes().is_some() || self.committer.is_busy() {
+            return;
+        }
+        let layer = self.view().active.layer;
+        let cleaned = self.cleaner.has_progressed();
+        if self.checkpoint_may_help() || self.segments.has_dead(layer) {
+            return;
+        }
+        // Once accepted data is written back, the cleaner may use the room that is kept for it.
+        if cleaned || self.write_back.may_help() {
+            self.write_back.press();
+            self.space.prolong();
+        } else {
+            self.space.exhausted();
+        }
+    }
+
+    /// Whether a checkpoint could still free space.
+    fn checkpoint_may_help(&self) -> bool {
+        !self.view().active.is_empty() && self.checkpoints.may_help()
     }
 
     /// Whether a step may take a segment: accepted data keeps its room, and the other stream one more segment. Where nothing is

@@ -73,6 +73,9 @@ impl Pool {
                 return Progress::Worked;
             }
         }
+        if self.space.is_short() {
+            self.cleaner.kick();
+        }
         // Failed files are not retried at once.
         if ended.failed > 0 && ended.saved == 0 { Progress::Idle } else { Progress::Worked }
     }

@@ -270,10 +270,6 @@ impl Volume {
     pub(super) fn reserve(&self, bytes: u64) -> Result<(), Error> {
         let spares = (self.segments.spares() as u64).saturating_sub(SPARES_SET_ASIDE);
         let reserved = self.space.reserve(bytes, spares * self.segments.usable_bytes());
-        if reserved.is_err() {
-            self.write_back.press();
-            self.checkpoints.kick();
-        }
-        reserved
+        reserved.inspect_err(|error| self.request_space(*error))
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::api::ids::Layer;
 use crate::api::quotas::{
     Bound, Exceeded, Grace, Limits, Owner, QuotaCounts, QuotaKind, QuotaNotice, QuotaRoom,
 };
@@ -186,6 +187,8 @@ pub(crate) struct Ledger {
     has_accounts: AtomicBool,
     /// See [`mappings_max`]. Read without the lock.
     mappings_max: AtomicU64,
+    /// Mappings that the active memtable got, and the one before it.
+    mapped: Mutex<[Mapped; 2]>,
     accounts: Mutex<Accounts>,
 }
 
@@ -211,6 +214,13 @@ pub(crate) struct Accounts {
     now: Time,
 }
 
+/// How many mappings of a volume a memtable got: those that replaced others too.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mapped {
+    layer: Layer,
+    mappings: u64,
+}
+
 impl Ledger {
     /// Opens the ledger of a volume with this size and these quotas.
     pub(crate) fn new(size: Option<u64>, quotas: BTreeMap<Owner, QuotaRecord>) -> Ledger {
@@ -218,6 +228,7 @@ impl Ledger {
             is_limited: AtomicBool::new(false),
             has_accounts: AtomicBool::new(false),
             mappings_max: AtomicU64::new(u64::MAX),
+            mapped: Mutex::default(),
             accounts: Mutex::default(),
         };
         {
@@ -238,6 +249,28 @@ impl Ledger {
     #[inline]
     pub(crate) fn mappings_max(&self) -> u64 {
         self.mappings_max.load(Ordering::Relaxed)
+    }
+
+    /// Counts mappings that the active memtable got. Returns whether they are now so many that a checkpoint should count those of the
+    /// index: half of the most that there may be.
+    pub(crate) fn note_mapped(&self, active: Layer, mappings: u64) -> bool {
+        let most = self.mappings_max();
+        if mappings == 0 || most == u64::MAX {
+            return false;
+        }
+        let mut mapped = self.mapped.lock();
+        if mapped[0].layer != active {
+            *mapped = [Mapped { layer: active, mappings: 0 }, mapped[0]];
+        }
+        let before = mapped[0].mappings;
+        mapped[0].mappings += mappings;
+        before < most / 2 && before + mappings >= most / 2
+    }
+
+    /// Returns how many mappings memtables got, from the one with this layer on.
+    pub(crate) fn mapped_since(&self, oldest: Layer) -> u64 {
+        let mapped = self.mapped.lock();
+        mapped.iter().filter(|mapped| mapped.layer >= oldest).map(|mapped| mapped.mappings).sum()
     }
 
     /// Whether transactions must tell accounts what they change.

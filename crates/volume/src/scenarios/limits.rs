@@ -113,6 +113,26 @@ fn a_full_disk_accepts_data_again_after_removals() {
 }
 
 #[test]
+fn nobody_is_refused_before_accepted_data_is_written_back() {
+    let disk = MemoryMedia::new();
+    disk.set_room_for_segments(5);
+    let mut world = World::on(disk);
+    let file = world.file("f");
+    let write = |world: &mut World, number: u64| {
+        world.write_how(file, number * 60_000, &[1; 60_000], Stability::Unstable).map(drop)
+    };
+    let accepted = (0..).find(|number| write(&mut world, *number).is_err()).unwrap();
+    for _ in 0..10 {
+        world.checkpoint();
+        world.clean();
+        assert!(write(&mut world, accepted).is_err_and(Error::is_busy));
+    }
+    let refused = (accepted..).find_map(|number| world.patiently(|world| write(world, number)).err());
+    assert_eq!(refused, Some(Error::NoSpace));
+    world.check();
+}
+
+#[test]
 fn the_cleaner_works_after_a_restart_before_anything_changes() {
     let mut world = World::new();
     for number in 0..16 {
@@ -255,7 +275,7 @@ fn an_index_reuses_the_space_of_removed_names() {
     loop {
         match world.create(Ino::ROOT, &format!("{count:0>250}")) {
             Ok(_) => count += 1,
-            Err(Error::Busy) => {
+            Err(error) if error.is_busy() => {
                 waits += 1;
                 assert!(waits < 1000);
                 world.background();
@@ -305,7 +325,7 @@ fn an_index_closed_for_lack_of_space_reopens_once_space_is_free() {
     // Lookups in memory succeed, others have to wait, and new names are refused.
     assert_eq!(world.lookup(Ino::ROOT, "kept"), Ok(kept));
     assert!(matches!(world.lookup(Ino::ROOT, "77"), Ok(_) | Err(Error::Busy)));
-    assert_eq!(world.create(Ino::ROOT, "new"), Err(Error::NoSpace));
+    assert_eq!(world.create(Ino::ROOT, "new"), Err(Error::ObjectBusy));
     world.remove(Ino::ROOT, "kept").unwrap();
     assert_eq!(world.checkpoint(), Progress::Idle);
     assert_eq!(world.clean(), Progress::Idle);

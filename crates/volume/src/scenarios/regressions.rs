@@ -171,7 +171,7 @@ fn a_full_index_refuses_new_names_but_permits_removals() {
     world.disk.index_file().set_room(Some(length));
     // Background work notices that space is short.
     world.background();
-    assert_eq!(world.create(Ino::ROOT, "new"), Err(Error::NoSpace));
+    assert_eq!(world.patiently(|world| world.create(Ino::ROOT, "new")), Err(Error::NoSpace));
     assert_eq!(world.mkdir(Ino::ROOT, "new"), Err(Error::NoSpace));
     let file = world.lookup(Ino::ROOT, "0").unwrap();
     assert_eq!(world.link(file, Ino::ROOT, "new"), Err(Error::NoSpace));

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::reaping::change_index;
 use super::world::{OPTIONS, World};
 use crate::api::ids::Ino;
-use crate::api::request::Error;
 use crate::api::results::Stability;
 use crate::api::time::Time;
 use crate::encoding::key::{Key, POOL, Table, table_range};
@@ -35,20 +34,9 @@ fn world_with_room(bytes: u64) -> World {
     World::open(disk, Time::from_parts(1_001, 0))
 }
 
-/// Repeats what a full disk refuses for the moment.
-fn patiently<T>(world: &mut World, mut operation: impl FnMut(&mut World) -> Result<T, Error>) -> T {
-    for _ in 0..100 {
-        match operation(world) {
-            Err(Error::Busy | Error::ObjectBusy) => world.background(),
-            answer => return answer.unwrap(),
-        }
-    }
-    panic!("it stays busy");
-}
-
 /// Writes data that is stable when this returns.
 fn store(world: &mut World, file: Ino, at: u64, data: &[u8]) {
-    patiently(world, |world| world.write_how(file, at, data, Stability::FileSync));
+    world.patiently(|world| world.write_how(file, at, data, Stability::FileSync)).unwrap();
 }
 
 fn live_bytes(world: &World) -> u64 {
@@ -75,7 +63,7 @@ fn a_byte_of_each_extent_keeps_no_more_than_a_sector() {
         store(&mut world, file, start, &A_MIB);
         for extent in 0..MIB / EXTENT {
             let start = start + extent * EXTENT;
-            patiently(&mut world, |world| world.deallocate(file, start + 1, EXTENT - 1));
+            world.patiently(|world| world.deallocate(file, start + 1, EXTENT - 1)).unwrap();
         }
         world.background();
     }
@@ -95,11 +83,11 @@ fn files_cut_to_a_byte_and_copies_of_a_byte_keep_no_more_than_a_sector() {
     let mut world = world_with_room(16 * MIB);
     let copies = world.file("copies");
     for number in 0..200 {
-        let file = patiently(&mut world, |world| world.create(Ino::ROOT, &number.to_string()));
+        let file = world.patiently(|world| world.create(Ino::ROOT, &number.to_string())).unwrap();
         store(&mut world, file, 0, &AN_EXTENT);
         let to = number * 4096;
-        patiently(&mut world, |world| world.run(|v, r| v.copy_range(r, (file, 100_000), (copies, to), 1)));
-        patiently(&mut world, |world| world.truncate(file, 1));
+        world.patiently(|world| world.run(|v, r| v.copy_range(r, (file, 100_000), (copies, to), 1))).unwrap();
+        world.patiently(|world| world.truncate(file, 1)).unwrap();
         world.background();
     }
     clean_all(&mut world);
@@ -117,7 +105,7 @@ fn sectors_that_bytes_keep_are_not_shown_as_free() {
     world.background();
     let whole = free(&mut world);
     for sector in 0..MIB / 512 {
-        patiently(&mut world, |world| world.deallocate(file, sector * 512 + 1, 511));
+        world.patiently(|world| world.deallocate(file, sector * 512 + 1, 511)).unwrap();
     }
     world.background();
     assert_eq!(world.attributes(file).unwrap().used, MIB / 512);
@@ -202,13 +190,13 @@ impl Files {
 
     fn write(&mut self, file: usize, at: usize, data: &[u8], how: Stability) {
         let ino = self.inos[file];
-        patiently(&mut self.world, |world| world.write_how(ino, at as u64, data, how));
+        self.world.patiently(|world| world.write_how(ino, at as u64, data, how)).unwrap();
         self.expected[file][at..at + data.len()].copy_from_slice(data);
     }
 
     fn punch(&mut self, file: usize, at: usize, length: usize) {
         let ino = self.inos[file];
-        patiently(&mut self.world, |world| world.deallocate(ino, at as u64, length as u64));
+        self.world.patiently(|world| world.deallocate(ino, at as u64, length as u64)).unwrap();
         self.expected[file][at..at + length].fill(0);
     }
 
@@ -219,7 +207,7 @@ impl Files {
             let into = (self.inos[other], (to + done) as u64);
             let left = (length - done) as u64;
             let copied =
-                patiently(&mut self.world, |world| world.run(|v, r| v.copy_range(r, from, into, left)));
+                self.world.patiently(|world| world.run(|v, r| v.copy_range(r, from, into, left))).unwrap();
             done += usize::try_from(copied.count).unwrap();
         }
         let data = self.expected[file][at..at + length].to_vec();

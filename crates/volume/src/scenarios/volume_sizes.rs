@@ -205,6 +205,36 @@ fn sectors_never_meet_the_limit_of_mappings() {
 }
 
 #[test]
+fn between_checkpoints_files_get_no_more_mappings_than_the_size_allows_once_more() {
+    let world = World::roomy();
+    let pool = Arc::clone(world.volume.pool());
+    let volume = sized(&pool, MIB);
+    let most = volume.own.ledger.mappings_max();
+    let file = create(&volume, b"bytes");
+    let put = |number: u64| {
+        let written = run(&volume, |v, r| v.write(r, file, number * 1024, &[7][..], Stability::FileSync));
+        // A commit takes a block of the journal.
+        if number.is_multiple_of(64) {
+            while pool.step_commit(NOW) == Progress::Worked {}
+            pool.maintain_space();
+        }
+        written.map(drop)
+    };
+    let refused = (0..3 * most).find_map(|number| put(number).err().map(|error| (number, error)));
+    let (accepted, error) = refused.expect("some wait for a checkpoint");
+    assert_eq!(error, Error::ObjectBusy, "{accepted} accepted");
+    work(&pool);
+    assert!(mappings(&volume) >= accepted && mappings(&volume) <= 2 * most, "{accepted} accepted");
+    assert_eq!(put(accepted), Err(Error::NoSpace));
+    truncate(&volume, file, 1024);
+    work(&pool);
+    // Whoever replaces mappings waits now and then, and is never refused.
+    for number in 0..3 * most {
+        write(&volume, file, number % 3 * 1024, 1, Stability::FileSync).unwrap();
+    }
+}
+
+#[test]
 fn the_number_of_mappings_is_kept() {
     let world = World::new();
     let volume = sized(world.volume.pool(), MIB);

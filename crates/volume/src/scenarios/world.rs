@@ -247,6 +247,20 @@ impl World {
         record
     }
 
+    /// Repeats an operation that is to wait, with background work in between.
+    pub(super) fn patiently<T>(
+        &mut self,
+        mut operation: impl FnMut(&mut World) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        for _ in 0..1000 {
+            match operation(self) {
+                Err(error) if error.is_busy() => self.background(),
+                result => return result,
+            }
+        }
+        panic!("it stays busy");
+    }
+
     pub(super) fn durable(&self, after: Durability) -> Durable {
         self.volume.durability(after)
     }

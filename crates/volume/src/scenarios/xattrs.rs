@@ -272,20 +272,6 @@ fn attributes_count_as_bytes_of_their_file() {
     assert_eq!(usage(&world), [0; 3]);
 }
 
-/// Runs background work until an operation need not wait.
-fn patiently<T>(
-    world: &mut World,
-    mut operation: impl FnMut(&mut World) -> Result<T, Error>,
-) -> Result<T, Error> {
-    for _ in 0..1000 {
-        match operation(world) {
-            Err(Error::Busy) => world.background(),
-            result => return result,
-        }
-    }
-    panic!("busy after all attempts");
-}
-
 #[test]
 fn attributes_that_fill_the_disk_are_refused_and_can_be_removed() {
     const VALUE: usize = 60_000;
@@ -294,11 +280,11 @@ fn attributes_that_fill_the_disk_are_refused_and_can_be_removed() {
     world.disk.index_file().set_room(Some(48 << 20));
     let mut files = Vec::new();
     let set = |world: &mut World, file, value: u8| {
-        patiently(world, |world| world.set_xattr(file, "a", &[value; VALUE], SetXattr::Either))
+        world.patiently(|world| world.set_xattr(file, "a", &[value; VALUE], SetXattr::Either))
     };
     let refusal = loop {
         let number = u32::try_from(files.len()).unwrap();
-        let file = match patiently(&mut world, |world| world.create(Ino::ROOT, &name(number))) {
+        let file = match world.patiently(|world| world.create(Ino::ROOT, &name(number))) {
             Ok(file) => file,
             Err(error) => break error,
         };
@@ -322,8 +308,8 @@ fn attributes_that_fill_the_disk_are_refused_and_can_be_removed() {
     }
     for (number, file) in (0..).zip(&files) {
         let removed = match number % 2 {
-            0 => patiently(&mut world, |world| world.remove_xattr(*file, "a")),
-            _ => patiently(&mut world, |world| world.remove(Ino::ROOT, &name(number))),
+            0 => world.patiently(|world| world.remove_xattr(*file, "a")),
+            _ => world.patiently(|world| world.remove(Ino::ROOT, &name(number))),
         };
         removed.unwrap_or_else(|error| panic!("removal {number} of {count}: {error:?}"));
     }

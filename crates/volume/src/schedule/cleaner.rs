@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use crate::api::ids::{Layer, SegmentId};
 use crate::api::time::Time;
@@ -14,11 +14,15 @@ use crate::segments::SegmentInfo;
 #[derive(Default)]
 pub struct Cleaner {
     state: Mutex<Work>,
+    due: Condvar,
     cleaned: AtomicU64,
 }
 
 #[derive(Default)]
 struct Work {
+    kicked: bool,
+    /// Segments that had been cleaned at the last call of [`Cleaner::has_progressed`].
+    looked_at: u64,
     current: Option<(SegmentId, u64)>,
     /// Segments that were cleaned, and wait for a checkpoint to find them dead.
     finished: HashSet<SegmentId>,
@@ -36,6 +40,27 @@ impl Cleaner {
     /// Returns the number of segments cleaned since the volume was opened.
     pub fn cleaned(&self) -> u64 {
         self.cleaned.load(Ordering::Relaxed)
+    }
+
+    /// Whether a segment was cleaned since the last call.
+    pub fn has_progressed(&self) -> bool {
+        let cleaned = self.cleaned();
+        std::mem::replace(&mut self.state.lock().looked_at, cleaned) != cleaned
+    }
+
+    /// Requests a look for something to clean, since space became short, or there is more room to clean.
+    pub fn kick(&self) {
+        self.state.lock().kicked = true;
+        self.due.notify_all();
+    }
+
+    /// Blocks until a look is requested, at most for `max`. Returns whether one is.
+    pub fn wait(&self, max: Duration) -> bool {
+        let mut state = self.state.lock();
+        if !state.kicked {
+            self.due.wait_for(&mut state, max);
+        }
+        std::mem::take(&mut state.kicked)
     }
 
     /// Forgets a deleted segment.

@@ -188,6 +188,11 @@ impl WriteBack {
         }
     }
 
+    /// Whether there is unstable data whose write-back will most likely succeed: not if a file could not be saved the last time.
+    pub fn may_help(&self) -> bool {
+        self.dirty_bytes() > 0 && self.state.lock().pauses.is_empty()
+    }
+
     /// Returns an identity for a WRITE.
     pub fn new_write(&self) -> u64 {
         self.next_write.fetch_add(1, Ordering::Relaxed)

@@ -53,15 +53,21 @@ struct Short {
     is_answered: bool,
     /// Value of `exhaustions` when it began.
     began: u64,
-    /// Value of `exhaustions` when it began, or anything was removed last.
+    /// Value of `exhaustions` when it began, or when anything was removed or cleaned last.
     since: u64,
+}
+
+impl Short {
+    fn prolonged(self, now: u64) -> Short {
+        Short { since: now.min(self.began + PROLONGED_MAX), ..self }
+    }
 }
 
 /// How often background work must have been exhausted before a caller gets `NoSpace`.
 const EXHAUSTIONS_MAX: u64 = 3;
 
-/// After how many of them a removal no longer prolongs the wait: a client that creates and removes files all the time would
-/// have others wait for ever.
+/// After how many of them neither a removal nor the cleaner's progress prolongs the wait: a client that creates and removes files all
+/// the time would have others wait for ever.
 const PROLONGED_MAX: u64 = 4 * EXHAUSTIONS_MAX;
 
 /// A shortage ends when this much can be reserved: one of the largest writes, in all the extents that it may touch.
@@ -88,6 +94,25 @@ impl Account {
     fn is_index_full(&self) -> bool {
         self.index < RoomToGrow::Checkpoint
     }
+
+    /// Returns the error of a caller for whom there is no space, nor for `bytes` to be reserved.
+    fn refuse(&mut self, bytes: u64) -> Error {
+        let exhaustions = self.exhaustions;
+        let short = self.short.get_or_insert(Short {
+            bytes,
+            is_answered: false,
+            began: exhaustions,
+            since: exhaustions,
+        });
+        short.bytes = short.bytes.max(bytes);
+        if exhaustions < short.since + EXHAUSTIONS_MAX {
+            let is_full = self.is_index_full() || self.segments_full;
+            return if is_full { Error::ObjectBusy } else { Error::Busy };
+        }
+        short.is_answered |= bytes >= short.bytes;
+        self.refused = true;
+        Error::NoSpace
+    }
 }
 
 impl SpaceLedger {
@@ -104,21 +129,16 @@ impl SpaceLedger {
             state.short = state.short.filter(|short| short.bytes > left && !short.is_answered);
             return Ok(());
         }
-        let exhaustions = state.exhaustions;
-        let short = state.short.get_or_insert(Short {
-            bytes,
-            is_answered: false,
-            began: exhaustions,
-            since: exhaustions,
-        });
-        short.bytes = short.bytes.max(bytes);
-        if exhaustions < short.since + EXHAUSTIONS_MAX {
-            let is_full = state.is_index_full() || state.segments_full;
-            return Err(if is_full { Error::ObjectBusy } else { Error::Busy });
-        }
-        short.is_answered |= bytes >= short.bytes;
-        state.refused = true;
-        Err(Error::NoSpace)
+        Err(state.refuse(bytes))
+    }
+
+    /// Checks that the index has room for a whole checkpoint, as last measured.
+    ///
+    /// # Errors
+    /// `ObjectBusy` while background work may make room, then `NoSpace`.
+    pub fn require_checkpoint(&self) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        if state.is_index_full() { Err(state.refuse(0)) } else { Ok(()) }
     }
 
     /// Reserves more for what was already accepted: a mapping that was split needs one more header.
@@ -138,7 +158,7 @@ impl SpaceLedger {
         let now = state.exhaustions;
         state.short = state.short.map(|short| match short.is_answered {
             true => Short { bytes: 0, is_answered: false, began: now, since: now },
-            false => Short { since: now.min(short.began + PROLONGED_MAX), ..short },
+            false => short.prolonged(now),
         });
     }
 
@@ -164,6 +184,14 @@ impl SpaceLedger {
     /// Records that background work freed what it could.
     pub fn exhausted(&self) {
         self.state.lock().exhaustions += 1;
+    }
+
+    /// Records that background work goes on to free space: callers wait for more of it, at most [`PROLONGED_MAX`] times in all.
+    pub fn prolong(&self) {
+        let mut state = self.state.lock();
+        state.exhaustions += 1;
+        let now = state.exhaustions;
+        state.short = state.short.map(|short| short.prolonged(now));
     }
 
     /// Updates what is available: on the device, in spare segments, in the index, and whether one more segment has room.

@@ -42,6 +42,8 @@ pub struct Change<'v> {
     view: LockedView<'v>,
     draft: Draft,
     inline_bytes: u64,
+    /// Mappings that it puts.
+    mapped: u64,
     /// The accounts of the volume, unless a background step changes it.
     ledger: Option<&'v Ledger>,
     /// What is reserved of limits, which the usage that it adds replaces.
@@ -85,7 +87,8 @@ impl Volume {
     /// Begins a caller's transaction that adds something.
     ///
     /// # Errors
-    /// The errors of [`Volume::begin_freeing`], and `NoSpace` if there is no room to checkpoint what it adds.
+    /// The errors of [`Volume::begin_freeing`], and if there is no room to checkpoint what it adds, those of
+    /// [`SpaceLedger::require_checkpoint`](crate::segments::space::SpaceLedger::require_checkpoint).
     pub(crate) fn begin(&self) -> Result<Change<'_>, Error> {
         self.begin_adding(self.place())
     }
@@ -139,9 +142,7 @@ impl Pool {
     }
 
     fn begin_adding<'v>(&'v self, place: In<'v>) -> Result<Change<'v>, Error> {
-        if !self.space.can_checkpoint() {
-            return Err(Error::NoSpace);
-        }
+        self.space.require_checkpoint().inspect_err(|error| self.request_space(*error))?;
         self.begin_removing(place)
     }
 
@@ -212,6 +213,7 @@ impl<'v> Change<'v> {
             view,
             draft: Draft::new(volume),
             inline_bytes: 0,
+            mapped: 0,
             ledger,
             growth: Vec::new(),
             accounts: None,
@@ -380,6 +382,7 @@ impl<'v> Change<'v> {
     }
 
     fn put_mapping<B: AsRef<[u8]>>(&mut self, ino: ObjectId, end: u64, mapping: &ExtentMapping<B>) {
+        self.mapped += 1;
         let key = key::map(ino, end);
         if matches!(mapping.source, Source::Inline(_)) {
             self.draft.push_mapping(key, mapping);
@@ -444,6 +447,7 @@ impl<'v> Change<'v> {
         let (bytes, entry) = self.draft.finish();
         let seq = self.pool.committer.push(bytes);
         let active = &self.view.active;
+        let should_count = ledger.is_some_and(|ledger| ledger.note_mapped(active.layer, self.mapped));
         if self.inline_bytes > 0 {
             active.add_inline(self.inline_bytes);
         }
@@ -457,7 +461,7 @@ impl<'v> Change<'v> {
         self.pool.negative_lookups.note(&names);
         let full = active.bytes() >= self.pool.limits.memtable_bytes;
         drop(self.view);
-        if full {
+        if full || should_count {
             self.pool.checkpoints.kick();
         }
         seq

@@ -100,15 +100,25 @@ impl Volume {
         self.reserve_claim(&claim(request, owners, amount))
     }
 
-    /// Checks that files may get more mappings. What was accepted since the last checkpoint is not counted yet, so a volume may exceed
-    /// the limit by what memtables hold.
+    /// Checks that files may get more mappings. Which of those in memtables replace others is known to the next checkpoint only, so a
+    /// volume may exceed the limit, but not by more than once.
     ///
     /// # Errors
     /// `NoSpace` if there are more than the size of the volume allows; `ObjectBusy` until checkpoints have freed those of files that were
-    /// removed or made shorter.
+    /// removed or made shorter, or counted what memtables hold.
     pub(crate) fn require_mappings(&self) -> Result<(), Error> {
-        if self.own.mappings.load(Ordering::Relaxed) <= self.own.ledger.mappings_max() {
+        let most = self.own.ledger.mappings_max();
+        if most == u64::MAX {
             return Ok(());
+        }
+        let indexed = self.own.mappings.load(Ordering::Relaxed);
+        if indexed <= most {
+            let recent = self.own.ledger.mapped_since(self.view().oldest_in_memory());
+            if indexed + recent < 2 * most {
+                return Ok(());
+            }
+            self.checkpoints.kick();
+            return Err(Error::ObjectBusy);
         }
         if self.own.unmaps_since(self.view().oldest_in_memory()) {
             self.checkpoints.kick();
@@ -272,6 +282,16 @@ impl Volume {
 }
 
 impl Pool {
+    /// Asks background work for space, after an operation met this error for want of it.
+    pub(crate) fn request_space(&self, error: Error) {
+        self.write_back.press();
+        self.checkpoints.kick();
+        // Not for every caller that is refused: the cleaner has found nothing.
+        if error.is_busy() {
+            self.cleaner.kick();
+        }
+    }
+
     /// Opens the account of an owner. Reads the usage counter; no lock is held.
     pub(crate) fn open_account(&self, volume: VolumeNumber, owner: Owner) -> Result<(), Error> {
         let counter = (volume, owner.kind, owner.id);

@@ -51,6 +51,21 @@ fn a_caller_is_refused_in_time_though_others_need_less() {
 }
 
 #[test]
+fn progress_prolongs_the_wait_within_bounds() {
+    let ledger = SpaceLedger::default();
+    assert_eq!(ledger.reserve(1, 0), Err(Error::Busy));
+    for _ in 0..PROLONGED_MAX {
+        ledger.prolong();
+        assert_eq!(ledger.reserve(1, 0), Err(Error::Busy));
+    }
+    for _ in 0..EXHAUSTIONS_MAX {
+        assert_eq!(ledger.reserve(1, 0), Err(Error::Busy));
+        ledger.prolong();
+    }
+    assert_eq!(ledger.reserve(1, 0), Err(Error::NoSpace));
+}
+
+#[test]
 fn nothing_is_reserved_without_room_for_a_checkpoint() {
     let ledger = SpaceLedger::default();
     for (room, state) in [(RoomToGrow::Nothing, false), (RoomToGrow::State, true)] {
