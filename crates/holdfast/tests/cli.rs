@@ -18,6 +18,8 @@ mod configuration;
 mod copies;
 #[path = "cli/definitions.rs"]
 mod definitions;
+#[path = "cli/groups.rs"]
+mod groups;
 #[path = "cli/hosts.rs"]
 mod hosts;
 #[path = "cli/interface.rs"]

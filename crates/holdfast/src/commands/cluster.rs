@@ -11,7 +11,7 @@ use node::administration::Administration;
 use node::config::PATH_DEFAULT;
 use node::control::{self, Answer, Command};
 use node::metrics;
-use node::status::{GroupStatus, NodeStatus};
+use node::status::{GroupStatus, NodeStatus, State};
 use serde_json::json;
 use server::error::Error;
 
@@ -86,7 +86,7 @@ enum Action {
     /// Test whether a group is served here: exit code 0 if its server answers, 7 if it is stopped, 1 if it fails
     Monitor(Group),
     /// Serve a group here until a signal comes, and stop it then; ends if the group fails. For systemd and drbd-reactor
-    Hold(Group),
+    Hold(Held),
     /// Fence the machine that serves a group, and serve it here; for sites without a cluster manager
     Takeover {
         #[command(flatten)]
@@ -102,8 +102,6 @@ enum Action {
         /// The machine that is to serve it
         #[arg(value_name = "NODE")]
         to: String,
-        #[command(flatten)]
-        format: Format,
     },
 }
 
@@ -117,6 +115,16 @@ struct Format {
 
 #[derive(Debug, Args)]
 struct Group {
+    /// Name of the group
+    #[arg(value_name = "GROUP")]
+    name: String,
+    #[command(flatten)]
+    format: Format,
+}
+
+/// A group that is held in the foreground, so that nothing is printed.
+#[derive(Debug, Args)]
+struct Held {
     /// Name of the group
     #[arg(value_name = "GROUP")]
     name: String,
@@ -134,21 +142,18 @@ struct Node {
 impl Action {
     fn prints_json(&self) -> bool {
         match self {
-            Action::Init(format)
-            | Action::Apply { format, .. }
-            | Action::Status(format)
-            | Action::Move { format, .. } => format.json,
+            Action::Init(format) | Action::Apply { format, .. } | Action::Status(format) => format.json,
             Action::Add(node)
             | Action::Remove(node)
             | Action::Drain(node)
             | Action::Undrain(node)
             | Action::Fence { node, .. } => node.format.json,
-            Action::Metrics
-            | Action::Start(_)
-            | Action::Stop(_)
-            | Action::Monitor(_)
-            | Action::Hold(_)
-            | Action::Takeover { .. } => false,
+            Action::Start(group)
+            | Action::Stop(group)
+            | Action::Monitor(group)
+            | Action::Takeover { group, .. }
+            | Action::Move { group, .. } => group.format.json,
+            Action::Metrics | Action::Hold(_) => false,
         }
     }
 }
@@ -171,8 +176,8 @@ pub(crate) fn run(cluster: &Cluster) -> Outcome {
 
 /// Has the agent of this machine do it.
 fn ask_agent(cluster: &Cluster, socket: &Path) -> Outcome {
-    if let Action::Hold(group) = &cluster.action {
-        return hold(socket, &group.name);
+    if let Action::Hold(held) = &cluster.action {
+        return hold(socket, &held.name);
     }
     let answer = control::ask(socket, &command(&cluster.action)?).map_err(Error::failed)?;
     match (answer, &cluster.action) {
@@ -185,19 +190,38 @@ fn ask_agent(cluster: &Cluster, socket: &Path) -> Outcome {
             Ok(ExitCode::SUCCESS)
         }
         (Answer::Failed(reason), _) => Err(Error::failed(reason)),
-        (Answer::Stopped, _) => Ok(ExitCode::from(NOT_RUNNING)),
-        (_, Action::Move { group, to, format }) => {
-            print_either(format.json, &json!({ "group": group.name, "node": to }), String::new);
+        (Answer::Stopped, action) => {
+            print_done(action, State::Stopped);
+            Ok(ExitCode::from(NOT_RUNNING))
+        }
+        (_, action) => {
+            let is_stopped = matches!(action, Action::Stop(_));
+            print_done(action, if is_stopped { State::Stopped } else { State::Serving });
             Ok(ExitCode::SUCCESS)
         }
-        _ => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Prints what was done, for programs: everybody else reads the exit code.
+fn print_done(action: &Action, state: State) {
+    let done = match action {
+        Action::Start(group)
+        | Action::Stop(group)
+        | Action::Monitor(group)
+        | Action::Takeover { group, .. } => {
+            json!({ "group": group.name, "state": state })
+        }
+        Action::Move { group, to, .. } => json!({ "group": group.name, "node": to }),
+        _ => return,
+    };
+    print_either(action.prints_json(), &done, String::new);
 }
 
 fn command(action: &Action) -> Result<Command, Error> {
     Ok(match action {
         Action::Status(_) | Action::Metrics => Command::Status,
-        Action::Start(group) | Action::Hold(group) => Command::Start { group: group.name.clone() },
+        Action::Start(group) => Command::Start { group: group.name.clone() },
+        Action::Hold(held) => Command::Start { group: held.name.clone() },
         Action::Stop(group) => Command::Stop { group: group.name.clone() },
         Action::Monitor(group) => Command::Monitor { group: group.name.clone() },
         Action::Takeover { group, from } => {
