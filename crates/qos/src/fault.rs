@@ -22,6 +22,16 @@ pub(crate) enum Fault {
     PassClosedGates,
     /// Calls that were refused are not told when there is room.
     KeepRoomSecret,
+    /// What is owed is not charged.
+    ForgetOwed,
+    /// While calls wait, no more is owed than calls that are never held are charged.
+    ForgiveOwed,
+    /// A call passes as an overdraft although something is owed.
+    OverdrawOwed,
+    /// What is owed does not count in its client's share.
+    ForgetOwedShare,
+    /// Calls that have passed other limiters are refused if too much waits.
+    RefuseOnTheWay,
 }
 
 #[cfg(test)]

@@ -162,8 +162,10 @@ impl Queue {
         let most = self.virtual_time.saturating_add(self.gate().units(OWED_MAX));
         let tag = self.next_tag(client);
         let finish = tag.saturating_add(u64::from(units)).min(most.max(tag));
-        self.accounts.entry(client).or_default().finish = finish;
-        self.is_overdrawn = true;
+        if !is_planted(Fault::ForgetOwedShare) {
+            self.accounts.entry(client).or_default().finish = finish;
+        }
+        self.is_overdrawn |= !is_planted(Fault::OverdrawOwed);
     }
 
     /// Lowers finish tags to those of these clients, or to that of all others.

@@ -65,7 +65,8 @@ impl Scheduler {
     /// # Panics
     /// More than [`LIMITERS_MAX`] limiters apply.
     pub fn go_on(&self, now: Time, call: &Call<'_>) -> Verdict {
-        self.admit_if(now, call, Refusal::Never)
+        let refusal = if is_planted(Fault::RefuseOnTheWay) { Refusal::WithoutRoom } else { Refusal::Never };
+        self.admit_if(now, call, refusal)
     }
 
     fn admit_if(&self, now: Time, call: &Call<'_>, refusal: Refusal) -> Verdict {
@@ -97,6 +98,9 @@ impl Scheduler {
     /// Charges bytes that a call has moved without having waited for them: `call` with these bytes as its cost. No burst bounds
     /// what is owed. Later calls wait until it is paid, for [`OWED_MAX`] at most.
     pub fn owe(&self, now: Time, call: &Call<'_>) {
+        if is_planted(Fault::ForgetOwed) {
+            return;
+        }
         let charge = |gate: &Gate, ticks| {
             gate.charge_debt(now, ticks, OWED_MAX);
         };

@@ -1,5 +1,6 @@
-//! Random schedules by a virtual clock: rates, bursts, sizes, clients that come and go, limits that change, several loops
-//! whose timers fire late. Each schedule follows from a seed, which a failure prints.
+//! Random schedules by a virtual clock: rates, bursts, sizes, some of which are known only afterwards, clients that come and go,
+//! calls that pass limits one after another, limits that change, several loops whose timers fire late. Each schedule follows
+//! from a seed, which a failure prints.
 
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ mod accuracy;
 mod judge;
 mod plan;
 mod reference;
+mod sent;
 mod world;
 
 /// Calls stop for at most this multiple of what the plan explains. The rest is what calls that are never held take.
@@ -21,8 +23,12 @@ const STOPS_MAX: u32 = 2;
 /// Runs the schedule of a seed, and returns the longest time for which calls waited and none of their kind went on.
 fn run(seed: u64) -> Result<Duration, String> {
     let mut rng = Rng::with_seed(seed);
-    let plan = Plan::random(&mut rng);
-    let mut world = World::new(&plan, rng);
+    let plan = Plan::random(&mut rng).with_debts_and_stages(&mut Rng::with_seed(!seed));
+    run_plan(seed, &plan, rng)
+}
+
+fn run_plan(seed: u64, plan: &Plan, rng: Rng) -> Result<Duration, String> {
+    let mut world = World::new(plan, rng);
     world.run().map_err(|wrong| format!("seed {seed}: {wrong}"))?;
     if world.longest_stop > STOPS_MAX * plan.stop_max() {
         return Err(format!("seed {seed}: none of some calls went on for {:?}", world.longest_stop));
@@ -58,7 +64,10 @@ fn limits_hold_in_random_schedules() {
 /// Calls left a queue because its limit was removed, and took shares of the next limit, so that a client waited for seconds.
 #[test]
 fn a_limit_that_returns_is_shared_evenly() {
-    run(133_644_990_237_275).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let seed = 133_644_990_237_275;
+    let mut rng = Rng::with_seed(seed);
+    let plan = Plan::random(&mut rng);
+    run_plan(seed, &plan, rng).unwrap_or_else(|wrong| panic!("{wrong}"));
 }
 
 /// Takes 20 minutes with optimization. `HOLDFAST_QOS_SCHEDULES` sets another number than a million.
@@ -118,4 +127,29 @@ fn calls_that_pass_a_closed_gate_are_found() {
 #[test]
 fn room_that_nobody_hears_of_is_found() {
     assert!(is_found(Fault::KeepRoomSecret));
+}
+
+#[test]
+fn what_is_owed_and_not_charged_is_found() {
+    assert!(is_found(Fault::ForgetOwed));
+}
+
+#[test]
+fn what_is_owed_and_forgiven_is_found() {
+    assert!(is_found(Fault::ForgiveOwed));
+}
+
+#[test]
+fn a_call_that_passes_although_something_is_owed_is_found() {
+    assert!(is_found(Fault::OverdrawOwed));
+}
+
+#[test]
+fn what_is_owed_and_missing_in_a_share_is_found() {
+    assert!(is_found(Fault::ForgetOwedShare));
+}
+
+#[test]
+fn a_call_that_is_refused_on_its_way_is_found() {
+    assert!(is_found(Fault::RefuseOnTheWay));
 }

@@ -22,6 +22,7 @@ fn client(connections: usize, depth: usize, size: u32, writes: u8) -> Client {
         comes: Duration::ZERO,
         goes: Duration::MAX,
         limiters: vec![vec![0]],
+        later: Vec::new(),
         connections,
         depth,
         mix: Mix { writes, ..Mix::READS },

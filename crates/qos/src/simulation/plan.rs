@@ -7,6 +7,7 @@ use fastrand::Rng;
 use super::judge::Fair;
 use crate::cost::{Class, Cost};
 use crate::limits::{BURST_MIN, Dimension, Limits};
+use crate::queue::OWED_MAX;
 
 pub(super) const MIB: u64 = 1 << 20;
 
@@ -34,6 +35,8 @@ pub(super) struct Client {
     pub(super) goes: Duration,
     /// The limiters that apply to its connections; connections take them in turn.
     pub(super) limiters: Vec<Vec<usize>>,
+    /// Those that each of its calls passes afterwards, one stage after another.
+    pub(super) later: Vec<Vec<usize>>,
     pub(super) connections: usize,
     /// Calls that each connection has outstanding.
     pub(super) depth: usize,
@@ -54,16 +57,28 @@ pub(super) struct Mix {
     pub(super) debt_only: u8,
     /// READs that are short.
     pub(super) short: u8,
+    /// READs and WRITEs that move more than they asked for.
+    pub(super) owing: u8,
+    /// The most that they owe, bytes.
+    pub(super) owed_max: u32,
 }
 
 impl Mix {
-    pub(super) const READS: Mix = Mix { writes: 0, metadata: 0, debt_only: 0, short: 0 };
+    pub(super) const READS: Mix =
+        Mix { writes: 0, metadata: 0, debt_only: 0, short: 0, owing: 0, owed_max: 0 };
 
-    pub(super) fn cost(self, size: Size, rng: &mut Rng) -> Cost {
+    /// Returns what a call costs at each of so many stages.
+    pub(super) fn costs(self, size: Size, stages: usize, rng: &mut Rng) -> Vec<Cost> {
         let bytes = size.bytes(rng);
         if rng.u8(..100) < self.debt_only {
-            return Cost::metadata().debt_only();
+            return vec![Cost::metadata().debt_only(); stages];
         }
+        let mut costs = vec![self.cost(bytes, rng)];
+        costs.extend((1..stages).map(|_| self.cost(size.bytes(rng), rng)));
+        costs
+    }
+
+    fn cost(self, bytes: u32, rng: &mut Rng) -> Cost {
         let kind = rng.u8(..100);
         if kind < self.metadata {
             Cost::metadata()
@@ -74,10 +89,17 @@ impl Mix {
         }
     }
 
-    /// Returns the bytes that a call does not move after all.
-    pub(super) fn shortfall(self, cost: Cost, rng: &mut Rng) -> u32 {
-        let is_short = cost.class == Class::Read && rng.u8(..100) < self.short;
-        if is_short { rng.u32(0..=cost.bytes) } else { 0 }
+    /// Returns the bytes that a call moves after all.
+    pub(super) fn moved(self, cost: Cost, rng: &mut Rng) -> u32 {
+        if cost.class == Class::Read && rng.u8(..100) < self.short {
+            return cost.bytes - rng.u32(0..=cost.bytes);
+        }
+        let can_owe = self.owing > 0 && cost.class != Class::Metadata;
+        if can_owe && rng.u8(..100) < self.owing {
+            cost.bytes + rng.u32(..=self.owed_max)
+        } else {
+            cost.bytes
+        }
     }
 }
 
@@ -130,20 +152,42 @@ impl Plan {
         }
     }
 
+    /// Has some clients owe bytes after their calls, and pass limiters one after another.
+    pub(super) fn with_debts_and_stages(mut self, rng: &mut Rng) -> Plan {
+        let all = self.limiters.len();
+        for client in &mut self.clients {
+            client.mix.owing = *rng.choice(&[0, 0, 10, 100]).expect("not empty");
+            client.mix.owed_max = 1 << rng.u32(12..=24);
+            if rng.u8(..3) == 0 {
+                for _ in 0..rng.usize(1..=2) {
+                    let count = rng.usize(1..=2);
+                    client.later.push(rng.choose_multiple(0..all, count));
+                }
+            }
+        }
+        self
+    }
+
     /// Returns for how long calls may wait while none of their kind goes on: while each client is served as much as the largest
-    /// call, once for each flow of one client, at the slowest gate; and the burst that was used up before.
+    /// call, once for each flow of one client, at the slowest gate; and the burst that was used up before. All that is owed
+    /// comes on top, before and after each call.
     pub(super) fn stop_max(&self) -> Duration {
         let limits = self.limiters.iter().chain(self.changes.iter().map(|(.., limits)| limits));
         let fair: Vec<Fair> = self.clients.iter().map(Client::fair).collect();
         let largest = fair.iter().map(|fair| fair.largest).max().unwrap_or(0) as f64;
         let flows = fair.iter().map(|fair| fair.flows).max().unwrap_or(0) as f64;
+        let owing = self.clients.iter().filter(|client| client.mix.owing > 0);
+        let owed_most = owing.map(|client| f64::from(client.mix.owed_max)).fold(0.0, f64::max);
         let longest = limits
             .flat_map(|limits| Dimension::ALL.map(|dimension| (dimension, limits.rate(dimension))))
             .filter_map(|(dimension, rate)| {
-                Some(if dimension.is_bytes() { largest } else { 1.0 } / rate? as f64)
+                let rate = rate? as f64;
+                let owed = (owed_most / rate).min(OWED_MAX.as_secs_f64());
+                Some(if dimension.is_bytes() { largest / rate + owed } else { 1.0 / rate })
             })
             .fold(0.0, f64::max);
-        Duration::from_secs_f64(0.5 + longest * flows * self.clients.len() as f64)
+        let owed = if owed_most > 0.0 { OWED_MAX } else { Duration::ZERO };
+        owed + Duration::from_secs_f64(0.5 + longest * flows * self.clients.len() as f64)
     }
 }
 
@@ -154,7 +198,7 @@ impl Client {
         let classes = i128::from(writes) + i128::from(reads) + i128::from(self.mix.metadata > 0);
         let (Size::Fixed(bytes) | Size::UpTo(bytes)) = self.size;
         Fair {
-            flows: classes * i128::try_from(self.limiters.len()).expect("few"),
+            flows: classes * i128::try_from(self.limiters.len() + self.later.len()).expect("few"),
             largest: i128::from(bytes),
             is_held: self.mix.debt_only == 0,
         }
@@ -175,6 +219,7 @@ impl Client {
             comes: if is_steady { Duration::ZERO } else { below(duration, rng) },
             goes: if is_steady { duration * 2 } else { below(duration * 2, rng) },
             limiters: ways,
+            later: Vec::new(),
             connections,
             depth: rng.usize(1..=6),
             mix: Mix {
@@ -182,6 +227,8 @@ impl Client {
                 metadata: *rng.choice(&[0, 0, 20]).expect("not empty"),
                 debt_only: *rng.choice(&[0, 0, 0, 10, 100]).expect("not empty"),
                 short: *rng.choice(&[0, 0, 50, 100]).expect("not empty"),
+                owing: 0,
+                owed_max: 0,
             },
             size: Size::random(rng),
             latency: Duration::from_micros(500) + below(Duration::from_millis(8), rng),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::queue::OWED_MAX;
 use crate::time::Time;
 
 const NANOS: u128 = 1_000_000_000;
@@ -16,7 +17,7 @@ const ROUNDING: Duration = Duration::from_micros(20);
 pub(super) struct Reference {
     rate: Option<u64>,
     burst: Duration,
-    /// Units in the bucket, times [`NANOS`]: of calls that can be held, and of all.
+    /// Units in the bucket, times [`NANOS`]: of calls that can be held and of what is owed, and of all.
     holdable: u128,
     total: u128,
     leaked: Time,
@@ -89,11 +90,25 @@ impl Reference {
         Ok(())
     }
 
-    pub(super) fn refund(&mut self, now: Time, units: u64) {
+    /// Charges units that were moved without a call having waited for them. Returns how many are owed. Calls that can be held pass
+    /// when they are paid.
+    pub(super) fn owe(&mut self, now: Time, units: u64) -> u128 {
         self.leak(now);
-        for level in [&mut self.holdable, &mut self.total] {
-            *level = level.saturating_sub(u128::from(units) * NANOS);
-        }
+        let owed_most = OWED_MAX.as_nanos() * u128::from(self.rate.unwrap_or(0));
+        let most = (self.burst_units() + owed_most).max(self.total);
+        let owed = (u128::from(units) * NANOS).min(most - self.total);
+        self.holdable += owed;
+        self.total += owed;
+        owed / NANOS
+    }
+
+    /// Takes units back, and returns how many others can have: what was paid long ago is lost.
+    pub(super) fn refund(&mut self, now: Time, units: u64) -> u128 {
+        self.leak(now);
+        let left = self.total.min(u128::from(units) * NANOS);
+        self.total -= left;
+        self.holdable = self.holdable.saturating_sub(u128::from(units) * NANOS);
+        left / NANOS
     }
 
     /// Returns how long all that was let through takes at the rate, beyond now.

@@ -10,10 +10,12 @@ use fastrand::Rng;
 use super::judge::{Fair, Judge};
 use super::plan::{Client, Plan, below};
 use super::reference::Reference;
-use crate::call::{Call, ClientId, LoopId, Released, Token, Verdict};
-use crate::cost::{Class, Cost};
+use super::sent::{Connection, Kind, Sent, id};
+use crate::call::{ClientId, LoopId, Released, Token, Verdict};
+use crate::cost::Cost;
 use crate::limiter::{GateId, Limiter, byte_passages, passages};
 use crate::limits::{Dimension, Limits};
+use crate::queue::OWED_MAX;
 use crate::scheduler::Scheduler;
 use crate::time::Time;
 
@@ -28,37 +30,6 @@ enum Event {
     Wake(u16),
     Change(usize),
     Go(usize),
-}
-
-/// A connection.
-#[derive(Debug)]
-struct Connection {
-    client: usize,
-    /// Which of the client's ways it takes.
-    way: usize,
-    event_loop: LoopId,
-    limiters: Vec<Arc<Limiter>>,
-    /// A call that was refused.
-    stalled: Option<Cost>,
-    /// Calls of its connection that have not been read.
-    unread: usize,
-}
-
-impl Connection {
-    /// Returns with which calls one of this cost waits.
-    fn kind(&self, cost: Cost) -> (usize, Class, usize) {
-        (self.client, cost.class, self.way)
-    }
-}
-
-/// A call that was sent and has no reply.
-#[derive(Clone, Copy, Debug)]
-struct Sent {
-    connection: usize,
-    cost: Cost,
-    is_held: bool,
-    /// When it was charged, if it is not held.
-    charged: Time,
 }
 
 /// What is known of a gate.
@@ -96,8 +67,8 @@ pub(super) struct World<'p> {
     gone: Vec<bool>,
     /// Bytes that each client's calls have moved.
     pub(super) got: Vec<u64>,
-    /// The calls of each client, class and way that wait: how many, and since when none of them has gone on.
-    waiting: BTreeMap<(usize, Class, usize), (usize, Time)>,
+    /// The calls of each kind that wait: how many, and since when none of them has gone on.
+    waiting: BTreeMap<Kind, (usize, Time)>,
     /// The longest time in which calls waited and none of their kind went on.
     pub(super) longest_stop: Duration,
 }
@@ -188,7 +159,10 @@ impl<'p> World<'p> {
                 Ok(())
             }
             Event::Send(connection) => self.send(connection),
-            Event::Done(call) => self.done(call),
+            Event::Done(call) => {
+                self.done(call);
+                Ok(())
+            }
             Event::Wake(event_loop) if self.wakes[usize::from(event_loop)] == Some(time) => {
                 self.wake(event_loop)
             }
@@ -207,15 +181,13 @@ impl<'p> World<'p> {
         let client = &self.plan.clients[index];
         for number in 0..client.connections {
             let limiters = &client.limiters[number % client.limiters.len()];
-            let way = client.limiters.iter().position(|way| way == limiters).expect("it is one of them");
             let connection = self.connections.len();
             self.connections.push(Connection {
                 client: index,
                 event_loop: LoopId(self.rng.u16(..self.plan.loops)),
-                way,
-                limiters: client.limiters[way]
-                    .iter()
-                    .map(|index| Arc::clone(&self.limiters[*index]))
+                limiters: std::iter::once(limiters)
+                    .chain(&client.later)
+                    .map(|stage| self.stage(stage))
                     .collect(),
                 stalled: None,
                 unread: 0,
@@ -225,6 +197,10 @@ impl<'p> World<'p> {
                 self.at(time, Event::Send(connection));
             }
         }
+    }
+
+    fn stage(&self, limiters: &[usize]) -> Vec<Arc<Limiter>> {
+        limiters.iter().map(|index| Arc::clone(&self.limiters[*index])).collect()
     }
 
     fn go(&mut self, index: usize) -> Result<(), String> {
@@ -242,6 +218,9 @@ impl<'p> World<'p> {
             let event_loop = self.connections[sent.connection].event_loop;
             if !self.scheduler.forget(self.now, Token { event_loop, call }) {
                 return Err(format!("call {call} waits, and cannot be forgotten"));
+            }
+            for stage in 0..sent.stage() {
+                self.settle(&sent, stage, 0);
             }
             self.sleep(event_loop);
         }
@@ -282,46 +261,52 @@ impl<'p> World<'p> {
             return Ok(());
         }
         let client = &self.plan.clients[connection.client];
-        let cost = client.mix.cost(client.size, &mut self.rng);
-        self.try_call(index, cost)
+        let costs = client.mix.costs(client.size, connection.limiters.len(), &mut self.rng);
+        self.try_call(index, costs)
     }
 
-    fn try_call(&mut self, index: usize, cost: Cost) -> Result<(), String> {
+    fn try_call(&mut self, index: usize, costs: Vec<Cost>) -> Result<(), String> {
         self.calls += 1;
         let call = self.calls;
         let connection = &mut self.connections[index];
         let event_loop = connection.event_loop;
-        let admitted = self.scheduler.admit(
-            self.now,
-            &Call {
-                limiters: &connection.limiters,
-                client: id(connection.client),
-                cost,
-                token: Token { event_loop, call },
-            },
-        );
-        if admitted == Verdict::Full {
-            connection.stalled = Some(cost);
+        let verdict = self.scheduler.admit(self.now, &connection.call(call, 0, costs[0]));
+        if verdict == Verdict::Full {
+            connection.stalled = Some(costs);
         } else {
-            self.sent.insert(
-                call,
-                Sent { connection: index, cost, is_held: admitted == Verdict::Held, charged: self.now },
-            );
-        }
-        if admitted == Verdict::Held {
-            let waiting = self.waiting.entry(self.connections[index].kind(cost)).or_insert((0, self.now));
-            waiting.0 += 1;
-        }
-        if admitted == Verdict::Admitted {
-            self.execute(call)?;
+            let sent = Sent { connection: index, costs, passed: Vec::new(), is_held: false };
+            self.sent.insert(call, sent);
+            self.go_on(call, verdict)?;
         }
         self.sleep(event_loop);
         Ok(())
     }
 
+    /// Has a call pass stages, beginning with one that has judged it, until one holds it. If none does, it is executed.
+    fn go_on(&mut self, call: u64, mut verdict: Verdict) -> Result<(), String> {
+        while verdict == Verdict::Admitted {
+            self.note_passed(call)?;
+            let sent = &self.sent[&call];
+            let (connection, stage) = (&self.connections[sent.connection], sent.stage());
+            let Some(cost) = sent.costs.get(stage) else {
+                self.execute(call);
+                return Ok(());
+            };
+            verdict = self.scheduler.go_on(self.now, &connection.call(call, stage, *cost));
+        }
+        if verdict == Verdict::Full {
+            return Err(format!("call {call} is refused on its way"));
+        }
+        let sent = self.sent.get_mut(&call).expect("it was sent");
+        sent.is_held = true;
+        let kind = self.connections[sent.connection].kind(sent.costs[sent.stage()], sent.stage());
+        self.waiting.entry(kind).or_insert((0, self.now)).0 += 1;
+        Ok(())
+    }
+
     /// Notes that a call waits no more.
     fn stop_waiting(&mut self, sent: &Sent) {
-        let kind = self.connections[sent.connection].kind(sent.cost);
+        let kind = self.connections[sent.connection].kind(sent.costs[sent.stage()], sent.stage());
         let waiting = self.waiting.get_mut(&kind).expect("it has waited");
         self.longest_stop = self.longest_stop.max(self.now.since(waiting.1));
         *waiting = (waiting.0 - 1, self.now);
@@ -330,15 +315,18 @@ impl<'p> World<'p> {
         }
     }
 
-    /// Executes a call that was charged.
-    fn execute(&mut self, call: u64) -> Result<(), String> {
-        let sent = self.sent[&call];
-        let connection = &self.connections[sent.connection];
-        for passage in passages(&connection.limiters, sent.cost) {
+    /// Notes that a call was charged at a stage.
+    fn note_passed(&mut self, call: u64) -> Result<(), String> {
+        let sent = self.sent.get_mut(&call).expect("it was sent");
+        let (connection, stage) = (&self.connections[sent.connection], sent.stage());
+        sent.passed.push(self.now);
+        let cost = sent.costs[stage];
+        for passage in passages(&connection.limiters[stage], cost) {
             let watched = self.gates.get_mut(&passage.id()).expect("gates with limits are watched");
             let units = u64::from(passage.units);
-            watched.judge.serve(id(connection.client), i128::from(units));
-            let charged = if sent.cost.is_debt_only {
+            let fair = &self.fair[connection.client];
+            watched.judge.serve(id(connection.client), i128::from(units), fair);
+            let charged = if cost.is_debt_only {
                 let gate = passage.gate();
                 watched.reference.charge_debt(self.now, units, gate.debt(self.now), gate.is_busy())
             } else {
@@ -346,34 +334,59 @@ impl<'p> World<'p> {
             };
             charged.map_err(|wrong| format!("{:?}: {wrong}", passage.id()))?;
         }
-        let latency = self.plan.clients[connection.client].latency;
-        let time = self.now + latency / 2 + below(latency / 2, &mut self.rng);
-        self.at(time, Event::Done(call));
         Ok(())
     }
 
-    fn done(&mut self, call: u64) -> Result<(), String> {
-        let Sent { connection: index, cost, charged, .. } = self.sent.remove(&call).expect("it was sent");
-        let connection = &self.connections[index];
-        let client = &self.plan.clients[connection.client];
-        let left = client.mix.shortfall(cost, &mut self.rng);
-        self.got[connection.client] += u64::from(cost.bytes - left);
-        let cost = Cost { bytes: left, ..cost };
-        if left > 0 {
-            let token = Token { event_loop: connection.event_loop, call };
-            let limiters = &connection.limiters;
-            self.scheduler.refund(self.now, &Call { limiters, client: id(connection.client), cost, token });
-            for passage in byte_passages(limiters, cost) {
-                let watched = self.gates.get_mut(&passage.id()).expect("gates with limits are watched");
-                watched.judge.give_back(i128::from(passage.units), charged);
-                watched.reference.refund(self.now, u64::from(passage.units));
+    /// Executes a call that has passed all stages.
+    fn execute(&mut self, call: u64) {
+        let latency = self.plan.clients[self.connections[self.sent[&call].connection].client].latency;
+        let time = self.now + latency / 2 + below(latency / 2, &mut self.rng);
+        self.at(time, Event::Done(call));
+    }
+
+    fn done(&mut self, call: u64) {
+        let sent = self.sent.remove(&call).expect("it was sent");
+        let connection = &self.connections[sent.connection];
+        let (index, event_loop) = (connection.client, connection.event_loop);
+        let client = &self.plan.clients[index];
+        for (stage, cost) in sent.costs.iter().enumerate() {
+            let moved = client.mix.moved(*cost, &mut self.rng);
+            // Else the last calls would wait for very long.
+            let moved = if self.is_over { moved.min(cost.bytes) } else { moved };
+            self.settle(&sent, stage, moved);
+            self.got[index] += if stage == 0 { u64::from(moved) } else { 0 };
+        }
+        let time = self.now + below(client.pause, &mut self.rng);
+        self.at(time, Event::Send(sent.connection));
+        self.sleep(event_loop);
+    }
+
+    /// Corrects what a call was charged at a stage by the bytes that it moved.
+    fn settle(&mut self, sent: &Sent, stage: usize, moved: u32) {
+        let (connection, cost) = (&self.connections[sent.connection], sent.costs[stage]);
+        let (client, fair) = (id(connection.client), &self.fair[connection.client]);
+        let call = connection.call(0, stage, Cost { bytes: moved.abs_diff(cost.bytes), ..cost });
+        let gates: Vec<_> = byte_passages(call.limiters, call.cost)
+            .map(|passage| (passage, passage.gate().is_busy()))
+            .collect();
+        if moved < cost.bytes {
+            self.scheduler.refund(self.now, &call);
+        } else {
+            self.scheduler.owe(self.now, &call);
+        }
+        for (passage, is_busy) in gates {
+            let watched = self.gates.get_mut(&passage.id()).expect("gates with limits are watched");
+            let units = u64::from(passage.units);
+            let few = |units: u128| i128::try_from(units).expect("no more than were moved");
+            if moved < cost.bytes {
+                let left = few(watched.reference.refund(self.now, units));
+                watched.judge.give_back(left, sent.passed[stage]);
+            } else {
+                let owed = few(watched.reference.owe(self.now, units));
+                let behind_max = is_busy.then(|| i128::from(passage.gate().units(OWED_MAX)));
+                watched.judge.owe(client, (i128::from(units), owed), behind_max, fair);
             }
         }
-        let event_loop = connection.event_loop;
-        let time = self.now + below(client.pause, &mut self.rng);
-        self.at(time, Event::Send(index));
-        self.sleep(event_loop);
-        Ok(())
     }
 
     fn wake(&mut self, event_loop: u16) -> Result<(), String> {
@@ -387,10 +400,10 @@ impl<'p> World<'p> {
                     let Some(sent) = sent.filter(|sent| sent.is_held) else {
                         return Err(format!("{token:?} does not wait, and was released"));
                     };
-                    (sent.is_held, sent.charged) = (false, self.now);
-                    let sent = *sent;
+                    sent.is_held = false;
+                    let sent = sent.clone();
                     self.stop_waiting(&sent);
-                    self.execute(token.call)?;
+                    self.go_on(token.call, Verdict::Admitted)?;
                     self.sleep(token.event_loop);
                 }
                 Released::Room { event_loop, client } => self.retry(event_loop, client)?,
@@ -411,9 +424,9 @@ impl<'p> World<'p> {
             if connection.event_loop != event_loop || id(connection.client) != client {
                 continue;
             }
-            let Some(cost) = connection.stalled.take() else { continue };
+            let Some(costs) = connection.stalled.take() else { continue };
             let unread = std::mem::take(&mut connection.unread);
-            self.try_call(index, cost)?;
+            self.try_call(index, costs)?;
             for _ in 0..unread {
                 self.send(index)?;
             }
@@ -455,8 +468,4 @@ impl<'p> World<'p> {
         }
         self.scheduler.check().map(drop)
     }
-}
-
-fn id(client: usize) -> ClientId {
-    ClientId(u64::try_from(client).expect("few clients"))
 }
