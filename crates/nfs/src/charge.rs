@@ -23,10 +23,13 @@ mod walk;
 /// The procedure of each program that does nothing (RFC 5531 section 12.1).
 const NULL: u32 = 0;
 
+/// What a GETXATTR asks for, bytes: most values are shorter. What a longer one has more is owed.
+const XATTR_BYTES_ASKED: u32 = 256;
+
 /// What a call, or its part in a volume, does: an operation on metadata if it moves nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// The bytes that READs ask for; none without a READ.
+    /// The bytes that READs ask for; none without a READ. A GETXATTR counts too.
     pub read: Option<u32>,
     /// The bytes that WRITEs bring; none without a WRITE. The value of SETXATTR counts too, and of what COPY copies as much as a
     /// WRITE may have.
@@ -69,6 +72,7 @@ impl Work {
             ArgOp4::Read(args) => Work::read(args.count.min(TRANSFER_BYTES_MAX)),
             ArgOp4::ReadPlus(args) => Work::read(args.count.min(TRANSFER_BYTES_MAX)),
             ArgOp4::Write(args) => Work::write(length(args.data.len())),
+            ArgOp4::Getxattr(_) => Work::read(XATTR_BYTES_ASKED),
             ArgOp4::Setxattr(args) => Work::write(length(args.value.0.len())),
             ArgOp4::Copy(args) => match u32::try_from(args.count) {
                 Ok(count) if count > 0 => Work::write(count.min(TRANSFER_BYTES_MAX)),

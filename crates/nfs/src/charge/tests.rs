@@ -170,8 +170,21 @@ fn names_lead_to_the_volumes_of_exports() {
 }
 
 #[test]
-fn values_of_attributes_and_copies_count_like_writes() {
+fn values_of_attributes_and_copies_count_like_data() {
     let file = handle(VOLUME);
+    let get = ArgOp4::Getxattr(nfs4::GetxattrArgs { name: Component4(b"key") });
+    let asked = Work::read(XATTR_BYTES_ASKED);
+    assert_eq!(compound(&[putfh(&file), get]), Charge::of_one(Some(VOLUME), asked));
+    let names = ArgOp4::Listxattrs(nfs4::ListxattrsArgs { cookie: 0, maxcount: 1000 });
+    assert_eq!(compound(&[putfh(&file), names]), Charge::of_one(Some(VOLUME), Work::METADATA));
+    let clone = ArgOp4::Clone(nfs4::CloneArgs {
+        src_stateid: Stateid4::ANONYMOUS,
+        dst_stateid: Stateid4::ANONYMOUS,
+        src_offset: 0,
+        dst_offset: 0,
+        count: 1 << 30,
+    });
+    assert_eq!(compound(&[putfh(&file), clone]), Charge::of_one(Some(VOLUME), Work::METADATA));
     let set = ArgOp4::Setxattr(nfs4::SetxattrArgs {
         option: nfs4::SetxattrOption4::Either,
         key: Component4(b"key"),

@@ -528,9 +528,17 @@ impl<'c> Compound<'c> {
         self.moved.note(&mut self.evaluated, volume.id(), transferred);
     }
 
+    /// Notes what else was read in a volume, which rate limits count.
+    pub(crate) fn note_read(&mut self, volume: &Volume, bytes: usize) {
+        self.note_apart(volume, Transferred::read(bytes));
+    }
+
     /// Notes what else was written in a volume, which rate limits count.
     pub(crate) fn note_written(&mut self, volume: &Volume, bytes: u64) {
-        let bytes = Transferred::written(u32::try_from(bytes).unwrap_or(u32::MAX));
+        self.note_apart(volume, Transferred::written(u32::try_from(bytes).unwrap_or(u32::MAX)));
+    }
+
+    fn note_apart(&mut self, volume: &Volume, bytes: Transferred) {
         self.moved.note_apart(&mut self.evaluated, MovedIn { volume: volume.id(), bytes });
     }
 

@@ -15,6 +15,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &GetxattrArgs<'_>, out: &mu
     if value.len() + 8 > compound.room(out.position()) {
         return Err(NfsStat4::TooSmall.into());
     }
+    compound.note_read(object.volume, value.len());
     GetxattrRes::Ok(Xattrvalue4(&value)).encode(out);
     Ok(())
 }

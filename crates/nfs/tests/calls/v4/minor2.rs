@@ -1,5 +1,8 @@
 //! Operations of NFSv4.1 and NFSv4.2 on files, and the rules of sessions that COMPOUND enforces.
 
+use nfs::service::Outcome;
+use nfs::summary::Transferred;
+use volume::request::Access;
 use wire::array::Array;
 use wire::nfs4::*;
 
@@ -213,4 +216,40 @@ fn replies_respect_the_limits_of_the_session() {
     let session = Session::new(&server);
     let cached = [&[session.sequence(true), putfh(file)][..], &[read]].concat();
     assert_eq!(compound_as(&server, root(), 2, &cached).status, NfsStat4::RepTooBigToCache);
+}
+
+#[test]
+fn rate_limits_count_values_of_attributes_and_copies_but_no_clones() {
+    let server = Server::new();
+    let (from, to) = (file(&server, "from"), file(&server, "to"));
+    let session = Session::new(&server);
+    assert_eq!(session.on(from, &[write(0, &[7; 8192])]).status, NfsStat4::Ok);
+    let moved = |operations: &[ArgOp4<'_>]| {
+        let all = [&[session.sequence(false), putfh(from)][..], operations].concat();
+        let (_, record) = record(&server, root(), 2, &all);
+        let (outcome, _) = server.offer(root(), &record, Access::Blocking);
+        let Outcome::Reply { summary, .. } = outcome else { panic!("{outcome:?}") };
+        assert_eq!(summary.transferred, Transferred::default(), "metrics count READs and WRITEs only");
+        let moved = summary.moved().map(|one| one.bytes);
+        moved.fold((0, 0), |(read, written), one| (read + one.read, written + one.written))
+    };
+    let (key, option) = (Component4(b"color"), SetxattrOption4::Either);
+    let set = SetxattrArgs { option, key, value: Xattrvalue4(&[1; 700]) };
+    assert_eq!(moved(&[ArgOp4::Setxattr(set)]), (0, 700));
+    let get = ArgOp4::Getxattr(GetxattrArgs { name: key });
+    assert_eq!(moved(&[get]), (700, 0));
+    assert_eq!(moved(&[ArgOp4::Listxattrs(ListxattrsArgs { cookie: 0, maxcount: 1000 })]), (0, 0));
+    let clone = CloneArgs { src_stateid: ANY, dst_stateid: ANY, src_offset: 0, dst_offset: 0, count: 8192 };
+    assert_eq!(moved(&[ArgOp4::Savefh, putfh(to), ArgOp4::Clone(clone)]), (0, 0));
+    let copy = CopyArgs {
+        src_stateid: ANY,
+        dst_stateid: ANY,
+        src_offset: 0,
+        dst_offset: 0,
+        count: 8192,
+        consecutive: true,
+        synchronous: true,
+        source_server: Array::EMPTY,
+    };
+    assert_eq!(moved(&[ArgOp4::Savefh, putfh(to), ArgOp4::Copy(copy)]), (0, 8192));
 }
