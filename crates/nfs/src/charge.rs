@@ -15,9 +15,11 @@ use wire::xdr::{Decode, Decoder};
 
 use crate::incoming::IncomingRecord;
 
+pub use copies::{CopyId, CopyLimits, CopyPart};
 pub(crate) use walk::Map;
 use walk::Walk;
 
+mod copies;
 mod walk;
 
 /// The procedure of each program that does nothing (RFC 5531 section 12.1).

@@ -21,6 +21,7 @@ use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
 use crate::admission::Awaited;
 use crate::call::{After, Call, Handled, Operation, Stop};
+use crate::charge::CopyLimits;
 pub use crate::clocks::ClockReading;
 use crate::connection::Transport;
 pub use crate::connection::{Connection, ConnectionId, is_privileged, origin};
@@ -219,9 +220,9 @@ impl Service {
     }
 
     /// Copies a part of each copy that continues after its reply. May block for media. Returns when to call it again, unless
-    /// [`Service::on_copies`] reports a new one earlier.
-    pub fn copy_some(&self, now: ClockReading) -> Duration {
-        self.context.copy_some(now)
+    /// [`Service::on_copies`] reports a new one, or `limits` allow one to go on earlier.
+    pub fn copy_some(&self, now: ClockReading, limits: &dyn CopyLimits) -> Duration {
+        self.context.copy_some(now, limits)
     }
 
     /// Sets what is called when there is a new copy. `notify` may be called by any thread and must not block.

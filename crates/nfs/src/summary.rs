@@ -62,7 +62,7 @@ impl CallSummary {
     }
 
     /// Returns what it moved where, as rate limits count it: file data, and what else [`crate::charge::Charge`] counts.
-    pub fn moved(&self) -> impl Iterator<Item = MovedIn> {
+    pub fn moved(&self) -> impl Iterator<Item = MovedIn> + Clone {
         let apart = self.operations.moved();
         let alone = self.volume.filter(|_| apart.is_empty());
         let alone = alone.map(|volume| MovedIn { volume, bytes: self.transferred });

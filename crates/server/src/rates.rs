@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use nfs::charge::Charge;
-use nfs::summary::CallSummary;
+use nfs::summary::{CallSummary, MovedIn};
 use parking_lot::Mutex;
 use qos::tiers::{Shares, Tiers};
 use qos::{Counters, Limiter, Limits, Released, Scheduler, Token, Verdict};
@@ -25,11 +25,13 @@ use crate::error::{Error, ErrorKind};
 use crate::names;
 
 use catalogue::{Catalogue, Subject};
+use copies::Copies;
 use limiters::{Limiters, OfClient, VolumeSize};
 use setting::{Setting, SettingChange};
 
 pub(crate) mod catalogue;
 mod charged;
+mod copies;
 pub(crate) mod limiters;
 pub mod setting;
 #[cfg(test)]
@@ -48,7 +50,8 @@ pub(crate) struct Rates {
     /// Whether a limit is set.
     is_limiting: AtomicBool,
     settings: Mutex<Settings>,
-    /// Called when limits were changed, which may release calls.
+    copies: Copies,
+    /// Wakes a loop, as calls may be released earlier than loops know.
     changed: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -124,11 +127,12 @@ impl Rates {
             limiters,
             is_limiting: AtomicBool::new(false),
             settings: Mutex::new(settings),
+            copies: Copies::default(),
             changed: OnceLock::new(),
         }
     }
 
-    /// Sets what is called after each change of limits. Only the first call counts.
+    /// Sets what wakes a loop after each change of limits. Only the first call counts.
     pub(crate) fn on_change(&self, changed: Box<dyn Fn() + Send + Sync>) {
         let _ = self.changed.set(changed);
     }
@@ -163,7 +167,11 @@ impl Rates {
     /// Corrects what was charged by what the call did: bytes that it did not move are given back, and those that it moved without
     /// waiting for them are owed.
     pub(crate) fn settle(&self, charged: &Charged, summary: &CallSummary) {
-        charged.settle(&self.scheduler, self.now(), &self.limiters, summary);
+        self.settle_moved(charged, summary.moved());
+    }
+
+    fn settle_moved(&self, charged: &Charged, moved: impl Iterator<Item = MovedIn> + Clone) {
+        charged.settle(&self.scheduler, self.now(), &self.limiters, moved);
     }
 
     /// Gives back the bytes of a call that will not be executed.
@@ -181,6 +189,7 @@ impl Rates {
     pub(crate) fn release(&self, out: &mut Vec<Released>) {
         if self.scheduler.next_deadline().is_some() {
             self.scheduler.release(self.now(), out);
+            self.take_released_copies(out);
         }
     }
 
@@ -332,14 +341,18 @@ impl Rates {
         qos::Time::ORIGIN + clock::steady().since(self.origin)
     }
 
+    fn wake_a_loop(&self) {
+        if let Some(changed) = self.changed.get() {
+            changed();
+        }
+    }
+
     /// Has limiters follow the settings.
     fn put_in_force(&self, settings: &Settings) {
         let limits = |subject: &Subject| settings.limits(subject).unwrap_or_default();
         let clients = settings.catalogue.clients();
         self.limiters.follow(&self.scheduler, self.now(), &settings.volumes, limits, &clients);
-        if let Some(changed) = self.changed.get() {
-            changed();
-        }
+        self.wake_a_loop();
         self.is_limiting.store(!settings.catalogue.is_empty(), Ordering::Relaxed);
     }
 }

@@ -207,7 +207,8 @@ impl Server {
         let callbacks =
             Callbacks::start(Arc::clone(&self.protocol), self.loops.mailboxes.clone(), &self.addresses);
         self.callbacks = Some(callbacks.map_err(|error| no_thread(&error))?);
-        self.copies = Some(Copies::start(&self.protocol).map_err(|error| no_thread(&error))?);
+        let copies = Copies::start(&self.protocol, &self.reloader.rates);
+        self.copies = Some(copies.map_err(|error| no_thread(&error))?);
         if !datagrams.is_empty() {
             let datagrams = Datagrams::start(datagrams, Arc::clone(&self.protocol), settings.tally());
             self.datagrams = Some(datagrams.map_err(|error| no_thread(&error))?);

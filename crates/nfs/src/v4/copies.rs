@@ -1,5 +1,5 @@
-//! Continues copies after the reply to COPY (RFC 7862 section 4): part by part, each as large as one journal entry, in
-//! turn among all copies.
+//! Continues copies after the reply to COPY (RFC 7862 section 4): part by part, each as large as one journal entry or as rate
+//! limits allow, in turn among all copies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use volume::request::{Access, Durable, Error, Request};
 use volume::volume::Volume;
 
+use crate::charge::{CopyId, CopyLimits, CopyPart};
 use crate::clocks::ClockReading;
 use crate::context::ServiceContext;
 use crate::state::StateError;
@@ -18,7 +19,7 @@ use crate::state::stateids::IoMode;
 const SOON: Duration = Duration::from_millis(5);
 /// When to look again at a copy whose client's lease is over.
 const LEASE_OVER: Duration = Duration::from_secs(1);
-/// When to look again if there is nothing to copy.
+/// When to look again if there is nothing to copy, or rate limits hold all there is.
 const LATER: Duration = Duration::from_secs(60);
 
 /// The outcome of one step.
@@ -31,17 +32,19 @@ enum Step {
 
 impl ServiceContext {
     /// Copies a part of each copy that continues after its reply. May block for media. Returns when to call it again,
-    /// unless `on_copies` reports a new copy earlier.
-    pub(crate) fn copy_some(&self, now: ClockReading) -> Duration {
+    /// unless `on_copies` reports a new copy, or `limits` allow one to go on earlier.
+    pub(crate) fn copy_some(&self, now: ClockReading, limits: &dyn CopyLimits) -> Duration {
         let copies = self.shared.state.copies_to_do();
-        let steps = copies.iter().filter_map(|copy| match self.step_copy(copy, now) {
+        let is_running = |copy: &CopyJob| copy.progress().phase == Phase::Running;
+        limits.retain(&|id| copies.iter().any(|copy| id_of(copy) == id && is_running(copy)));
+        let steps = copies.iter().filter_map(|copy| match self.step_copy(copy, now, limits) {
             Step::After(pause) => Some(pause),
             Step::Done => None,
         });
         steps.min().unwrap_or(LATER)
     }
 
-    fn step_copy(&self, copy: &Arc<CopyJob>, now: ClockReading) -> Step {
+    fn step_copy(&self, copy: &Arc<CopyJob>, now: ClockReading, limits: &dyn CopyLimits) -> Step {
         let volume = self.volume(copy.file.volume);
         let (Some(volume), Some(order)) = (volume, &copy.order) else {
             // The volume is no longer served.
@@ -49,7 +52,7 @@ impl ServiceContext {
             return self.end(copy, CopyEnd::NotServed, now);
         };
         match copy.progress().phase {
-            Phase::Running => self.copy_part(copy, order, volume, now),
+            Phase::Running => self.copy_part(copy, (order, limits), volume, now),
             Phase::Syncing => self.end_when_durable(copy, order, volume, now),
             Phase::Ended(_) | Phase::Gone => Step::Done,
         }
@@ -58,7 +61,7 @@ impl ServiceContext {
     fn copy_part(
         &self,
         copy: &Arc<CopyJob>,
-        order: &CopyRequest,
+        (order, limits): (&CopyRequest, &dyn CopyLimits),
         volume: &Volume,
         now: ClockReading,
     ) -> Step {
@@ -70,6 +73,10 @@ impl ServiceContext {
         if self.shared.state.is_lease_expired(&copy.client, now.steady) {
             return Step::After(LEASE_OVER);
         }
+        let done = copy.progress().done;
+        let bytes = order.count - done;
+        let part = CopyPart { copy: id_of(copy), volume: copy.file.volume, peer: order.peer, bytes };
+        let Some(most) = limits.allow(&part) else { return Step::After(LATER) };
         let _in_flight = match self.allowed(copy, order, now) {
             Ok(in_flight) => in_flight,
             Err(StateError::TryLater | StateError::Engine(_)) => return Step::After(SOON),
@@ -80,11 +87,11 @@ impl ServiceContext {
         };
         let request =
             Request { credentials: &order.credentials, now: now.wall, access: Access::Blocking, key: None };
-        let done = copy.progress().done;
         let place = |side: &CopySide| (side.file.ino, side.offset + done);
         let (from, to) = (place(&order.from), place(&order.to));
-        match volume.copy_range(&request, from, to, order.count - done) {
+        match volume.copy_range(&request, from, to, bytes.min(most)) {
             Ok(promised) if promised.value.count > 0 => {
+                limits.copied(&part, promised.value.count);
                 copy.copied(promised.value.count, promised.after);
                 Step::After(volume.throttle())
             }
@@ -148,4 +155,8 @@ impl ServiceContext {
         self.shared.state.end_copy(&self.state_context(now), copy, end, verifier.unwrap_or_default());
         Step::Done
     }
+}
+
+fn id_of(copy: &CopyJob) -> CopyId {
+    CopyId(copy.other.0)
 }

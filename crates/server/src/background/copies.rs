@@ -9,6 +9,7 @@ use crate::background::driver::join;
 use crate::clock;
 use crate::protocol::Protocol;
 use crate::protocol::calls::Calls as _;
+use crate::rates::Rates;
 use crate::signal::Signal;
 
 /// The thread.
@@ -18,16 +19,18 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// Starts the thread for the copies of `protocol`.
-    pub(crate) fn start(protocol: &Arc<Protocol>) -> io::Result<Copies> {
+    /// Starts the thread for the copies of `protocol`, which pass the limits of `rates`.
+    pub(crate) fn start(protocol: &Arc<Protocol>, rates: &Arc<Rates>) -> io::Result<Copies> {
         let (signal, protocol) = (Arc::new(Signal::default()), Arc::clone(protocol));
-        let notified = Arc::clone(&signal);
-        protocol.service().on_copies(Box::new(move || notified.raise()));
+        let (begun, released) = (Arc::clone(&signal), Arc::clone(&signal));
+        protocol.service().on_copies(Box::new(move || begun.raise()));
+        rates.on_copies_released(Box::new(move || released.raise()));
+        let rates = Arc::clone(rates);
         let wait = Arc::clone(&signal);
         let thread = thread::Builder::new().name("copies".to_owned()).spawn(move || {
             let mut most = Duration::ZERO;
             while wait.wait(most) {
-                most = protocol.service().copy_some(clock::read());
+                most = protocol.service().copy_some(clock::read(), &*rates);
                 protocol.commit(false);
             }
         })?;

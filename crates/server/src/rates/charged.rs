@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use nfs::charge::{Charge, Work};
-use nfs::summary::{CallSummary, MovedIn, Transferred};
+use nfs::summary::{MovedIn, Transferred};
 use qos::{Call, Class, ClientId, Cost, Limiter, Scheduler, Time, Token, Verdict};
 use volume::ids::VolumeId;
 
@@ -46,10 +46,9 @@ impl Stage {
     }
 
     /// Returns how much of what was moved is what this stage was charged for.
-    fn moved(&self, summary: &CallSummary) -> u32 {
+    fn moved(&self, moved: impl Iterator<Item = MovedIn>) -> u32 {
         let counts = |moved: &MovedIn| self.is_whole || Some(moved.volume) == self.volume;
-        let moved =
-            summary.moved().filter(counts).fold(Transferred::default(), |sum, one| sum.and(one.bytes));
+        let moved = moved.filter(counts).fold(Transferred::default(), |sum, one| sum.and(one.bytes));
         of_class(moved, self.cost.class)
     }
 }
@@ -126,17 +125,17 @@ impl Charged {
         scheduler: &Scheduler,
         now: Time,
         limiters: &Limiters,
-        summary: &CallSummary,
+        moved: impl Iterator<Item = MovedIn> + Clone,
     ) {
         for stage in self.stages() {
-            let (moved, charged) = (stage.moved(summary), stage.cost.bytes);
+            let (moved, charged) = (stage.moved(moved.clone()), stage.cost.bytes);
             if moved < charged {
                 scheduler.refund(now, &stage.call(self.client, charged - moved, NO_TOKEN));
             } else if moved > charged {
                 scheduler.owe(now, &stage.call(self.client, moved - charged, NO_TOKEN));
             }
         }
-        for moved in summary.moved() {
+        for moved in moved {
             self.settle_unforeseen(scheduler, now, limiters, moved);
         }
     }

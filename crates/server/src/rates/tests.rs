@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 
-use nfs::charge::{Place, Work};
+use nfs::charge::{CopyId, CopyLimits, CopyPart, Place, Work};
 use nfs::summary::{OperationId, Status, Transferred};
 use qos::LoopId;
 
@@ -200,6 +200,52 @@ fn what_a_call_moves_is_charged_where_it_was_moved() {
     rates.forget(token(2));
     rates.settle(&short, &summary);
     assert_eq!(rates.admit(&mut charged(&read(1, 1)), token(3)), Verdict::Held, "volume 1 is owed 2 s");
+}
+
+#[test]
+fn copies_after_their_reply_wait_for_limits() {
+    let scratch = Scratch::new();
+    let rates = rates_in(&scratch.0, &[1, 2]);
+    let part = |copy, volume| CopyPart {
+        copy: CopyId([copy; 12]),
+        volume: VolumeId(volume),
+        peer: "192.0.2.7:900".parse().unwrap(),
+        bytes: 10 * MIB,
+    };
+    assert_eq!(rates.allow(&part(1, 2)), Some(u64::MAX), "nothing is limited");
+    rates.copied(&part(1, 2), 10 * MIB);
+    rates.change(Kind::Volume, "volume 2", &total_bytes(MIB)).unwrap();
+    let (told, woken) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let count = |times: &Arc<AtomicUsize>| {
+        let times = Arc::clone(times);
+        Box::new(move || {
+            times.fetch_add(1, Ordering::Relaxed);
+        })
+    };
+    rates.on_copies_released(count(&told));
+    rates.on_change(count(&woken));
+    assert_eq!(rates.allow(&part(1, 1)), Some(u64::MAX), "another volume is limited");
+    assert_eq!(rates.allow(&part(2, 2)), Some(MIB), "the burst");
+    assert_eq!(rates.allow(&part(2, 2)), Some(MIB), "it was allowed already");
+    rates.copied(&part(2, 2), MIB / 2);
+    assert_eq!(rates.allow(&part(2, 2)), None);
+    assert_eq!((woken.load(Ordering::Relaxed), rates.allow(&part(2, 2))), (1, None), "a loop wakes in time");
+    let held = || rates.show(Kind::Volume, "volume 2").unwrap().in_force.counters.held;
+    let total = qos::Dimension::TotalBytes as usize;
+    assert_eq!(held()[total], 1);
+    let mut released = Vec::new();
+    while told.load(Ordering::Relaxed) == 0 {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        rates.release(&mut released);
+    }
+    assert!(released.is_empty(), "no loop has that call: {released:?}");
+    assert_eq!(rates.allow(&part(2, 2)), Some(MIB));
+    // A copy that ends gives back what it was allowed, and one that waits goes.
+    assert_eq!(rates.allow(&part(3, 2)), None);
+    rates.retain(&|copy| copy == CopyId([3; 12]));
+    assert_eq!(held()[total], 1);
+    rates.retain(&|_| false);
+    assert_eq!(held()[total], 0);
 }
 
 #[test]

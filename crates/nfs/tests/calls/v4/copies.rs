@@ -1,7 +1,9 @@
 //! COPY of more than is copied before the reply.
 
+use std::cell::Cell;
 use std::time::Duration;
 
+use nfs::charge::{CopyId, CopyLimits, CopyPart};
 use nfs::exports::Export;
 use nfs::service::Destination;
 use wire::array::Array;
@@ -67,10 +69,39 @@ fn cancel(session: &Session<'_>, to: &[u8], stateid: Stateid4) -> NfsStat4 {
     session.on(to, &[ArgOp4::OffloadCancel(OffloadCancelArgs { stateid })]).status
 }
 
+/// Rate limits that allow so many bytes at once, or none.
+#[derive(Default)]
+struct AtMost {
+    bytes: Option<u64>,
+    copied: Cell<u64>,
+    asked: Cell<usize>,
+}
+
+impl CopyLimits for AtMost {
+    fn allow(&self, part: &CopyPart) -> Option<u64> {
+        assert!(part.bytes > 0 && part.bytes < SIZE as u64, "the first part was copied before the reply");
+        self.asked.set(self.asked.get() + 1);
+        self.bytes
+    }
+
+    fn copied(&self, part: &CopyPart, bytes: u64) {
+        assert!(bytes <= part.bytes.min(self.bytes.unwrap()));
+        self.copied.set(self.copied.get() + bytes);
+    }
+
+    fn retain(&self, goes_on: &dyn Fn(CopyId) -> bool) {
+        assert!(!goes_on(CopyId([0; 12])));
+    }
+}
+
 /// Lets copies continue until they end.
 fn finish(server: &Server) {
+    finish_within(server, &AtMost { bytes: Some(u64::MAX), ..AtMost::default() });
+}
+
+fn finish_within(server: &Server, limits: &AtMost) {
     for _ in 0..10_000 {
-        if server.service.copy_some(server.clocks()) > Duration::from_secs(1) {
+        if server.service.copy_some(server.clocks(), limits) > Duration::from_secs(1) {
             return;
         }
         server.commit();
@@ -235,6 +266,23 @@ fn copies_end_when_other_rules_are_in_force() {
 }
 
 #[test]
+fn copies_wait_for_rate_limits() {
+    let server = Server::new();
+    let session = Session::new(&server);
+    let (from, to, _) = files(&server, &session);
+    let stateid = copy_to(&session, from, to, false).response.callback_id.unwrap();
+    let before = status(&session, to, stateid).unwrap().count;
+    let closed = AtMost::default();
+    assert!(server.service.copy_some(server.clocks(), &closed) > Duration::from_secs(1));
+    assert_eq!((closed.asked.get(), status(&session, to, stateid).unwrap().count), (1, before));
+    let some = AtMost { bytes: Some(10_000), ..AtMost::default() };
+    finish_within(&server, &some);
+    assert_eq!(some.copied.get(), SIZE as u64 - before);
+    assert!(some.asked.get() >= (SIZE - usize::try_from(before).unwrap()) / 10_000);
+    assert_eq!(told(&server, NfsStat4::Ok).len(), 1);
+}
+
+#[test]
 fn copies_pause_while_their_client_is_idle() {
     let server = Server::new();
     let session = Session::new(&server);
@@ -242,7 +290,7 @@ fn copies_pause_while_their_client_is_idle() {
     let stateid = copy_to(&session, from, to, false).response.callback_id.unwrap();
     server.pass(61);
     for _ in 0..100 {
-        assert_eq!(server.service.copy_some(server.clocks()), Duration::from_secs(1));
+        assert_eq!(server.service.copy_some(server.clocks(), &AtMost::default()), Duration::from_secs(1));
     }
     let known = status(&session, to, stateid).unwrap();
     assert!(known.complete.is_none() && known.count < SIZE as u64);
