@@ -18,7 +18,7 @@ use crate::admission::origins::Standing;
 use crate::admission::pace::Pace;
 use crate::admission::{ConnectionKey, Short, Want};
 use crate::counters::census::Connected;
-use crate::counters::phases::Timing;
+use crate::counters::phases::{Phase, Timing};
 use crate::counters::tally::Counted;
 use crate::limits::{CONNECTION_BYTES_MAX, CONNECTION_CALLS_MAX, FAST_TICK_BYTES, PORTION_BYTES};
 use crate::net::buffers::Buffers;
@@ -85,6 +85,8 @@ pub(crate) struct Connection {
     pub(crate) released: VecDeque<HeldCall>,
     /// A call that those limits have no room for; the input after it waits too.
     pub(crate) stopped: Option<Box<HeldCall>>,
+    /// When input arrived, and for how long they have kept it from being taken in.
+    unread: Option<(Time, Duration)>,
     /// The limits of its client.
     pub(crate) client_limits: OfClient,
     /// Bytes that were received but not taken in, because a limit was reached; those before `rest_taken` were.
@@ -185,6 +187,7 @@ impl Connection {
             waiting: None,
             released: VecDeque::new(),
             stopped: None,
+            unread: None,
             client_limits: OfClient::default(),
             rest: Vec::new(),
             rest_taken: 0,
@@ -387,6 +390,21 @@ impl Connection {
     /// Whether calls that were held can go on.
     pub(crate) fn has_released(&self) -> bool {
         !self.released.is_empty()
+    }
+
+    /// Notes that rate limits kept it from being read until now.
+    pub(crate) fn note_unread(&mut self, since: Time, now: Time) {
+        let before = self.unread.filter(|(arrived, _)| *arrived == self.arrived);
+        let before = before.map_or(Duration::ZERO, |(_, time)| time);
+        self.unread = Some((self.arrived, before + now.since(since.max(self.arrived))));
+    }
+
+    /// Returns the times so far of a call that is taken in now, if rate limits have kept it from that.
+    pub(crate) fn unread_timing(&self) -> Option<Timing> {
+        let (arrived, time) = self.unread.filter(|(arrived, _)| *arrived == self.arrived)?;
+        let mut timing = Timing::of_arrival(arrived);
+        timing.end(Phase::Qos, arrived.plus(time));
+        Some(timing)
     }
 
     /// Whether it has reached the limits of one connection.

@@ -31,8 +31,9 @@ impl EventLoop {
         // A call that is only put off takes time as well, and a turn may bring very many of them.
         let begun = self.call_clock.begin_call();
         self.tally.note_time(begun.steady);
+        let held = held_timing(arrival.passed.as_deref()).or_else(|| connection.unread_timing());
         if let Some(outcome) = self.expected(&arrival) {
-            let timing = begun_timing(arrival.passed.as_deref(), connection.arrived, begun.steady);
+            let timing = begun_timing(held, connection.arrived, begun.steady);
             self.defer(connection, arrival, &outcome, None, timing);
             return Ok(());
         }
@@ -59,10 +60,10 @@ impl EventLoop {
                 connection.portion_bytes += output.push_tail(&mut reply.tail);
                 let label = self.tally.count(&summary, connection.counted);
                 let client = connection.ends.peer.ip();
-                if held_timing(arrival.passed.as_deref()).is_none() {
+                if held.is_none() {
                     self.tally.answered(label, client, connection.arrived, begun.steady);
                 } else {
-                    let timing = executed_timing(arrival.passed.as_deref(), connection.arrived, begun.steady);
+                    let timing = executed_timing(held, connection.arrived, begun.steady);
                     self.tally.answered_late(PendingCall { label, client, timing });
                 }
             }
@@ -73,7 +74,7 @@ impl EventLoop {
                 let pending = PendingCall {
                     label: self.tally.count(&summary, connection.counted),
                     client: connection.ends.peer.ip(),
-                    timing: executed_timing(arrival.passed.as_deref(), connection.arrived, begun.steady),
+                    timing: executed_timing(held, connection.arrived, begun.steady),
                 };
                 let reply = ParkedReply { owner: connection.key, call, reply, pending, not_before: None };
                 connection.portion_bytes += reply.reply.bytes.len() + reply.reply.tail_bytes();
@@ -82,7 +83,7 @@ impl EventLoop {
                 self.park(reply, after, hold);
             }
             Outcome::WouldBlock | Outcome::Busy(_) | Outcome::Later => {
-                let timing = executed_timing(arrival.passed.as_deref(), connection.arrived, begun.steady);
+                let timing = executed_timing(held, connection.arrived, begun.steady);
                 self.defer(connection, arrival, &outcome, progress, timing);
             }
             Outcome::Close => {
@@ -395,16 +396,16 @@ fn held_timing(passed: Option<&Passed>) -> Option<Timing> {
     passed.and_then(|passed| passed.timing)
 }
 
-/// Returns the times of a call that begins.
-fn begun_timing(passed: Option<&Passed>, arrived: Time, begun: Time) -> Timing {
-    let mut timing = held_timing(passed).unwrap_or_else(|| Timing::of_arrival(arrived));
+/// Returns the times of a call that begins. `held` are those until rate limits let it go on, if they held it.
+fn begun_timing(held: Option<Timing>, arrived: Time, begun: Time) -> Timing {
+    let mut timing = held.unwrap_or_else(|| Timing::of_arrival(arrived));
     timing.end(Phase::Queue, begun);
     timing
 }
 
 /// Returns the times of a call that has just been executed for the first time.
-fn executed_timing(passed: Option<&Passed>, arrived: Time, begun: Time) -> Timing {
-    let mut timing = begun_timing(passed, arrived, begun);
+fn executed_timing(held: Option<Timing>, arrived: Time, begun: Time) -> Timing {
+    let mut timing = begun_timing(held, arrived, begun);
     timing.end(Phase::Engine, steady());
     timing
 }

@@ -43,7 +43,8 @@ impl EventLoop {
         match verdict {
             Verdict::Admitted => Judged::Passed(Some(Box::new(Passed { charged, timing: None }))),
             verdict => {
-                let mut timing = Timing::of_arrival(connection.arrived);
+                let arrived = || Timing::of_arrival(connection.arrived);
+                let mut timing = connection.unread_timing().unwrap_or_else(arrived);
                 timing.end(Phase::Queue, self.call_clock.seen());
                 let record = record.to_kept();
                 let call = HeldCall { owner: connection.key, record, charged, timing };
@@ -133,24 +134,22 @@ impl EventLoop {
                 true => self.shared.rates.admit(&mut call.charged, token),
                 false => Verdict::Full,
             };
-            match verdict {
-                Verdict::Full => {
-                    connection.stopped = Some(call);
-                    self.held.stop_again(client, key);
-                    self.connections.put(connection);
-                    return;
-                }
-                Verdict::Held => {
-                    // So far it waited for the limit too, unread.
-                    call.timing.end(Phase::Qos, self.call_clock.seen());
-                    self.keep(&mut connection, *call, token, verdict);
-                }
-                Verdict::Admitted => {
-                    call.timing.end(Phase::Qos, self.call_clock.seen());
-                    connection.begin_call(call.request_bytes(), 0);
-                    self.admission.budget.count_requests(call.owner.origin, 0, call.request_bytes());
-                    connection.released.push_back(*call);
-                }
+            if verdict == Verdict::Full {
+                connection.stopped = Some(call);
+                self.held.stop_again(client, key);
+                self.connections.put(connection);
+                return;
+            }
+            // So far it waited for the limit too, unread, and so did what has arrived after it.
+            let now = self.call_clock.seen();
+            connection.note_unread(call.timing.ended(), now);
+            call.timing.end(Phase::Qos, now);
+            if verdict == Verdict::Held {
+                self.keep(&mut connection, *call, token, verdict);
+            } else {
+                connection.begin_call(call.request_bytes(), 0);
+                self.admission.budget.count_requests(call.owner.origin, 0, call.request_bytes());
+                connection.released.push_back(*call);
             }
             self.put_back(connection);
         }

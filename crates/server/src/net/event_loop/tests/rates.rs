@@ -191,14 +191,15 @@ fn time_in_a_connection_that_is_not_read_counts_as_throttled() {
     let harness = Harness::new(1);
     limit(&harness, Kind::Volume, "volume 1", Rate::TotalOps, Some(10));
     let mut client = harness.client();
-    // One passes with the burst, and 40 are as many as may be held. The last one waits unread until half of them are gone.
-    (0..42).for_each(|xid| client.send(xid, ECHO, 0));
+    // One passes with the burst, and 40 are as many as may be held. Another one waits until half of them are gone, and those
+    // behind it do unread.
+    (0..52).for_each(|xid| client.send(xid, ECHO, 0));
     harness.wait_until("calls held", |harness| held(harness) == 40);
     harness.wait_until("room for another one", |harness| held(harness) <= 20);
     std::thread::sleep(Duration::from_millis(100));
     limit(&harness, Kind::Volume, "volume 1", Rate::TotalOps, None);
-    let xids: BTreeSet<u32> = (0..42).map(|_| client.reply().0).collect();
-    assert_eq!(xids, (0..42).collect());
+    let xids: BTreeSet<u32> = (0..52).map(|_| client.reply().0).collect();
+    assert_eq!(xids, (0..52).collect());
     harness.wait_until("counting", |harness| spent(harness, Phase::Qos) > 40 * SECOND);
     let queued = spent(&harness, Phase::Queue);
     assert!(queued < SECOND, "{queued:?} of queueing");
