@@ -205,8 +205,6 @@ pub(crate) struct Accounts {
     limited: Kinds,
     /// The flush after which all unstable data is reserved for: what was accepted before the newest limit may not be.
     complete_after: u64,
-    /// Whether any of them is a soft limit.
-    has_soft: bool,
     open: OpenAccounts,
     /// The accounts of owners that something was reserved for lately.
     recent: Recent,
@@ -291,15 +289,9 @@ impl Ledger {
     }
 
     fn note_limited(&self, accounts: &mut Accounts) {
-        accounts.limited =
-            if accounts.size.is_some() { Kinds::NONE.with(QuotaKind::Volume) } else { Kinds::NONE };
-        accounts.has_soft = false;
-        for (owner, record) in accounts.quotas.by_owner() {
-            if let Some(limits) = record.limits {
-                accounts.limited = accounts.limited.with(owner.kind);
-                accounts.has_soft |= limits.has_soft();
-            }
-        }
+        let has_size = |kind| kind == QuotaKind::Volume && accounts.size.is_some();
+        let is_limited = |kind: &QuotaKind| has_size(*kind) || accounts.quotas.has_limits(*kind);
+        accounts.limited = QuotaKind::ALL.into_iter().filter(is_limited).fold(Kinds::NONE, Kinds::with);
         if accounts.limited != Kinds::NONE {
             self.expect_accounts();
         }
@@ -314,7 +306,7 @@ impl Ledger {
             accounts.complete_after = flush;
         }
         accounts.size = size;
-        self.limits_changed(&mut accounts);
+        self.limits_changed(&mut accounts, Owner::VOLUME);
     }
 
     /// Sets or removes a quota, and returns its record: of what was exceeded, it has what is exceeded still. `flush` is one that writes
@@ -335,17 +327,19 @@ impl Ledger {
         };
         let record = QuotaRecord { exceeded, ..record };
         accounts.quotas.put(owner, record);
-        self.limits_changed(accounts);
+        self.limits_changed(accounts, owner);
         record
     }
 
-    fn limits_changed(&self, accounts: &mut Accounts) {
+    /// Has the open account of an owner follow its limits, or those of all of its kind.
+    fn limits_changed(&self, accounts: &mut Accounts, owner: Owner) {
         self.note_limited(accounts);
         accounts.recent.clear();
-        let owners: Vec<Owner> = accounts.open.owners().collect();
-        for owner in owners {
-            accounts.apply_limits(owner);
+        if !owner.is_others() {
+            return accounts.apply_limits(owner);
         }
+        let of_kind: Vec<Owner> = accounts.open.owners().filter(|one| one.kind == owner.kind).collect();
+        of_kind.into_iter().for_each(|owner| accounts.apply_limits(owner));
     }
 }
 
@@ -421,19 +415,9 @@ impl Accounts {
         Some(limits)
     }
 
-    /// Returns since when an owner exceeds soft limits, as far as its record says so. It says nothing of a time before the limits of all
-    /// others were set, if these are its limits.
+    /// Returns since when an owner exceeds soft limits, as far as its record says so.
     pub(crate) fn exceeded(&self, owner: Owner) -> Exceeded {
-        let record = self.record(owner);
-        if record.limits.is_some() {
-            return record.exceeded;
-        }
-        let set = self.record(Owner::others(owner.kind)).exceeded;
-        let valid = |since: &Time, set: Option<Time>| set.is_none_or(|set| *since >= set);
-        Exceeded {
-            bytes: record.exceeded.bytes.filter(|since| valid(since, set.bytes)),
-            inodes: record.exceeded.inodes.filter(|since| valid(since, set.inodes)),
-        }
+        self.quotas.exceeded(owner)
     }
 
     fn apply_limits(&mut self, owner: Owner) {
@@ -624,7 +608,7 @@ impl Accounts {
 
     /// Notes which soft limits are exceeded after these changes. Returns the quotas that change with that.
     fn note_all_exceeded(&mut self, deltas: &[UsageDelta]) -> Vec<(Owner, QuotaRecord)> {
-        if !self.has_soft {
+        if !self.quotas.has_soft() {
             return Vec::new();
         }
         let owners = deltas.iter().map(|delta| Owner::new(delta.kind, delta.id));

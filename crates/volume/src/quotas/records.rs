@@ -1,8 +1,10 @@
-//! The quotas of a volume by owner, with counts of those that exceed soft limits.
+//! The quotas of a volume by owner, with counts of what is set and of those that exceed soft limits: to set a quota takes no longer
+//! however many others there are. Only one of all others of a kind counts those of its kind anew.
 
 use std::collections::BTreeMap;
 
-use crate::api::quotas::{Exceeded, Owner, QuotaKind};
+use crate::api::quotas::{Exceeded, Limit, Limits, Owner, QuotaKind};
+use crate::api::time::Time;
 use crate::encoding::record::QuotaRecord;
 
 /// The quotas of a volume. One that stands for all others of a kind has their limits and the grace period, and the time from which on
@@ -11,6 +13,10 @@ use crate::encoding::record::QuotaRecord;
 pub(crate) struct Quotas {
     by_owner: BTreeMap<Owner, QuotaRecord>,
     notes: usize,
+    /// Those with limits, by kind.
+    limited: [usize; QuotaKind::ALL.len()],
+    /// Those with a soft limit.
+    soft: usize,
     /// Owners that exceed a soft limit, by kind.
     exceeding: [usize; QuotaKind::ALL.len()],
 }
@@ -46,6 +52,21 @@ impl Quotas {
         self.by_owner.get(&owner).copied().unwrap_or_default()
     }
 
+    /// Whether an owner of this kind, or all others, have limits.
+    pub(super) fn has_limits(&self, kind: QuotaKind) -> bool {
+        self.limited[usize::from(kind.byte())] > 0
+    }
+
+    /// Whether there is a soft limit.
+    pub(super) fn has_soft(&self) -> bool {
+        self.soft > 0
+    }
+
+    /// Returns since when an owner exceeds soft limits, as far as its record says so.
+    pub(super) fn exceeded(&self, owner: Owner) -> Exceeded {
+        exceeded(&self.record(owner), &self.record(Owner::others(owner.kind)))
+    }
+
     /// Replaces the record of an owner; an empty one is not kept.
     pub(super) fn put(&mut self, owner: Owner, record: QuotaRecord) {
         let before = if record.is_empty() {
@@ -53,13 +74,21 @@ impl Quotas {
         } else {
             self.by_owner.insert(owner, record)
         };
-        let exceeding = &mut self.exceeding[usize::from(owner.kind.byte())];
-        for (record, counts) in [(before.unwrap_or_default(), false), (record, true)] {
-            let step = |count: &mut usize, is_one: bool| {
-                *count = if counts { *count + usize::from(is_one) } else { *count - usize::from(is_one) };
-            };
-            step(&mut self.notes, is_note(&record));
-            step(exceeding, record.exceeded != Exceeded::default() && !owner.is_others());
+        let before = before.unwrap_or_default();
+        let kind = usize::from(owner.kind.byte());
+        let step = |count: &mut usize, is_one: &dyn Fn(&QuotaRecord) -> bool| {
+            *count = *count + usize::from(is_one(&record)) - usize::from(is_one(&before));
+        };
+        step(&mut self.notes, &is_note);
+        step(&mut self.limited[kind], &|record| record.limits.is_some());
+        step(&mut self.soft, &|record| record.limits.is_some_and(|limits| limits.has_soft()));
+        let others = self.record(Owner::others(owner.kind));
+        if !owner.is_others() {
+            step(&mut self.exceeding[kind], &|record| exceeded(record, &others) != Exceeded::default());
+        } else if (before.limits, before.exceeded) != (record.limits, record.exceeded) {
+            let all = self.by_owner.range(Owner::new(owner.kind, 0)..owner);
+            let exceeding = all.filter(|(_, record)| exceeded(record, &others) != Exceeded::default());
+            self.exceeding[kind] = exceeding.count();
         }
     }
 }
@@ -68,30 +97,101 @@ fn is_note(record: &QuotaRecord) -> bool {
     !record.is_empty() && record.limits.is_none() && record.grace.is_none()
 }
 
+/// Returns since when an owner exceeds soft limits that it has, where `others` is the record of all others. A note says nothing of a
+/// time before their limits were set.
+fn exceeded(record: &QuotaRecord, others: &QuotaRecord) -> Exceeded {
+    let (limits, set) = match record.limits {
+        Some(limits) => (limits, Exceeded::default()),
+        None => (others.limits.unwrap_or_default(), others.exceeded),
+    };
+    let valid = |since: Option<Time>, set: Option<Time>, limit: Limit| {
+        since.filter(|since| limit.soft.is_some() && set.is_none_or(|set| *since >= set))
+    };
+    let Limits { bytes, inodes } = limits;
+    Exceeded {
+        bytes: valid(record.exceeded.bytes, set.bytes, bytes),
+        inodes: valid(record.exceeded.inodes, set.inodes, inodes),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::quotas::{Grace, Limits};
-    use crate::api::time::Time;
+    use crate::api::quotas::Grace;
+    use crate::media::memory::Random;
+
+    const KIND: QuotaKind = QuotaKind::User;
+
+    fn user(id: u64) -> Owner {
+        Owner::new(KIND, id)
+    }
+
+    fn soft(bytes: u64) -> Option<Limits> {
+        let bytes = Limit { soft: Some(bytes), hard: None };
+        Some(Limits { bytes, ..Limits::default() })
+    }
+
+    fn since(nanos: i64) -> Exceeded {
+        Exceeded { bytes: Some(Time::from_nanos(nanos)), inodes: None }
+    }
 
     #[test]
     fn notes_and_owners_over_soft_limits_are_counted() {
         let mut quotas = Quotas::default();
-        let user = |id| Owner::new(QuotaKind::User, id);
-        let exceeded = Exceeded { bytes: Some(Time::from_nanos(1)), inodes: None };
-        let note = QuotaRecord { exceeded, ..QuotaRecord::default() };
+        let note = QuotaRecord { exceeded: since(1), ..QuotaRecord::default() };
+        let grace = Some(Grace::default());
+        quotas.put(Owner::others(KIND), QuotaRecord { grace, limits: soft(1), ..QuotaRecord::default() });
         quotas.put(user(1), note);
-        quotas.put(user(2), QuotaRecord { limits: Some(Limits::default()), ..note });
-        quotas.put(
-            Owner::others(QuotaKind::User),
-            QuotaRecord { grace: Some(Grace::default()), ..QuotaRecord::default() },
-        );
+        quotas.put(user(2), QuotaRecord { limits: soft(1), ..note });
         assert_eq!((quotas.set(), quotas.notes(), quotas.exceeding()), (2, 1, [0, 0, 2, 0]));
         quotas.put(user(1), note);
-        quotas.put(user(2), QuotaRecord { limits: Some(Limits::default()), ..QuotaRecord::default() });
+        quotas.put(user(2), QuotaRecord { limits: soft(1), ..QuotaRecord::default() });
         assert_eq!((quotas.set(), quotas.notes(), quotas.exceeding()), (2, 1, [0, 0, 1, 0]));
         quotas.put(user(1), QuotaRecord::default());
         quotas.put(user(2), QuotaRecord::default());
         assert_eq!((quotas.set(), quotas.notes(), quotas.exceeding()), (1, 0, [0; 4]));
+    }
+
+    #[test]
+    fn notes_count_as_long_as_the_limit_that_they_are_about() {
+        let mut quotas = Quotas::default();
+        let others = |quotas: &mut Quotas, limits, exceeded| {
+            quotas.put(Owner::others(KIND), QuotaRecord { limits, exceeded, grace: None });
+            quotas.exceeding()[2]
+        };
+        others(&mut quotas, soft(1), since(3));
+        for (id, nanos) in [(1, 2), (2, 3), (3, 4)] {
+            quotas.put(user(id), QuotaRecord { exceeded: since(nanos), ..QuotaRecord::default() });
+        }
+        assert_eq!(quotas.exceeding()[2], 2, "one note is of an earlier limit");
+        assert_eq!(others(&mut quotas, soft(1), since(4)), 1);
+        assert_eq!(others(&mut quotas, Some(Limits::default()), Exceeded::default()), 0);
+        assert_eq!(others(&mut quotas, None, Exceeded::default()), 0);
+        assert_eq!(others(&mut quotas, soft(1), since(5)), 0);
+    }
+
+    #[test]
+    fn counts_are_those_of_all_records_whatever_changes() {
+        let mut random = Random::new(7);
+        let mut quotas = Quotas::default();
+        for step in 0..5000 {
+            let owner = if random.below(8) == 0 { Owner::others(KIND) } else { user(1 + random.below(9)) };
+            let limits = [None, None, soft(1), Some(Limits::default())][random.index(4)];
+            let exceeded = [Exceeded::default(), since(i64::from(step)), since(9)][random.index(3)];
+            quotas.put(owner, QuotaRecord { limits, exceeded, grace: None });
+            let again = Quotas::new(quotas.by_owner().clone());
+            assert_eq!(
+                (quotas.notes, quotas.limited, quotas.soft, quotas.exceeding),
+                (again.notes, again.limited, again.soft, again.exceeding),
+                "step {step}"
+            );
+            let is_exceeding =
+                |owner: &&Owner| !owner.is_others() && quotas.exceeded(**owner) != Exceeded::default();
+            assert_eq!(quotas.exceeding[2], quotas.by_owner().keys().filter(is_exceeding).count());
+            assert_eq!(
+                quotas.has_limits(KIND),
+                quotas.by_owner().values().any(|record| record.limits.is_some())
+            );
+        }
     }
 }

@@ -120,3 +120,22 @@ fn what_one_limit_refuses_is_reserved_of_no_other() {
         }
     }
 }
+
+#[test]
+fn setting_a_quota_leaves_the_accounts_of_others_alone() {
+    let ledger = Ledger::new(None, [soft_for_all_users()].into());
+    let accounts = &mut *ledger.lock();
+    let waiting = [user(2), Owner::new(QuotaKind::Group, 2)];
+    accounts.open(user(1), UsageRecord::default());
+    waiting.iter().for_each(|owner| accounts.open(*owner, UsageRecord::default()));
+    waiting.iter().for_each(|owner| accounts.wait_for(*owner, 1, 0, || 1));
+    let waits = |accounts: &Accounts| waiting.map(|owner| !accounts.open.get(owner).unwrap().is_idle());
+    let (others, record) = soft_for_all_users();
+    ledger.set(accounts, user(1), record, 0);
+    assert_eq!(waits(accounts), [true, true], "limits that change have whoever waits begin anew");
+    ledger.set(accounts, others, record, 0);
+    assert_eq!(waits(accounts), [false, true]);
+    ledger.set(accounts, user(1), QuotaRecord::default(), 0);
+    ledger.set(accounts, others, QuotaRecord::default(), 0);
+    assert!(!accounts.quotas.has_soft() && accounts.limited == Kinds::NONE);
+}
