@@ -25,7 +25,7 @@ mod walk;
 /// The procedure of each program that does nothing (RFC 5531 section 12.1).
 const NULL: u32 = 0;
 
-/// What a GETXATTR asks for, bytes: most values are shorter. What a longer one has more is owed.
+/// What a GETXATTR asks for, bytes. Most values are shorter; the rest of a longer one is owed.
 const XATTR_BYTES_ASKED: u32 = 256;
 
 /// What a call, or its part in a volume, does: an operation on metadata if it moves nothing.
