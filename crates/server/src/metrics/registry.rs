@@ -109,12 +109,12 @@ families! {
     Counter SLOW_OPERATIONS "holdfast_slow_operations_total" []
         "Calls that took longer than `metrics.slow_operation`.";
 
-    Gauge QOS_LIMIT "holdfast_qos_limit" ["kind", "name", "dimension"]
-        "Rate limits of targets, pools and volumes, in bytes or operations a second. Of clients, that of each one without \
-         limits of its own (`*`).";
-    Counter QOS_THROTTLED_SECONDS "holdfast_qos_throttled_seconds_total" ["kind", "name", "dimension"] ("seconds")
+    Gauge QOS_LIMIT "holdfast_qos_limit" ["kind", "id", "dimension"]
+        "Rate limits of targets, pools and volumes, whose name is the `id`, in bytes or operations a second. Of clients, that of \
+         each one without limits of its own (`*`).";
+    Counter QOS_THROTTLED_SECONDS "holdfast_qos_throttled_seconds_total" ["kind", "id", "dimension"] ("seconds")
         "Time during which at least one call waited for the limit. Of clients without limits of their own, the sum of those of all.";
-    Gauge QOS_THROTTLED "holdfast_qos_throttled" ["kind", "name", "dimension"] "Calls that wait for the limit now.";
+    Gauge QOS_THROTTLED "holdfast_qos_throttled" ["kind", "id", "dimension"] "Calls that wait for the limit now.";
     Gauge CALLS_HELD "holdfast_calls_held" [] "Calls that rate limits hold.";
 
     Counter CLIENT_OPERATIONS "holdfast_client_operations_total" ["client"]
