@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use nfs::summary::OperationId;
 
 use census::Census;
-use tally::Tallied;
+use tallied::Tallied;
 
 pub(crate) mod activity;
 pub(crate) mod census;
@@ -16,6 +16,7 @@ pub(crate) mod objects;
 pub(crate) mod phases;
 mod sketch;
 pub(crate) mod steps;
+pub(crate) mod tallied;
 pub(crate) mod tally;
 
 /// Counters of one event loop. Only the loop writes them.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::counters::histogram::{Snapshot, bucket};
-use crate::counters::tally::{DURATION_BUCKETS, DURATION_UNIT};
+use crate::counters::tallied::{DURATION_BUCKETS, DURATION_UNIT};
 
 /// Durations that several threads note.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use volume::ids::VolumeId;
 
 use crate::counters::histogram::Snapshot;
 use crate::counters::phases::Phase;
-use crate::counters::tally::{
+use crate::counters::tallied::{
     DURATION_BUCKETS, DURATION_UNIT, SIZE_BUCKETS, SIZE_UNIT, TargetCounters, VolumeCounters,
 };
 use crate::counters::{Counters, Dropped};

@@ -10,7 +10,7 @@ use volume::{Pool, Volume};
 
 use crate::clock::now;
 use crate::counters::histogram::Snapshot;
-use crate::counters::tally::{DURATION_BUCKETS, DURATION_UNIT};
+use crate::counters::tallied::{DURATION_BUCKETS, DURATION_UNIT};
 use crate::metrics::Source;
 use crate::metrics::registry::{
     BLOCK_CACHE, CHECKPOINT, CHECKPOINTS, DURABLE_SEQ, Family, INDEX_COLD_READS, INDEX_FILE_READS,

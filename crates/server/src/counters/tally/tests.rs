@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
 
-use nfs::summary::Protocol;
+use nfs::summary::{Class, Protocol};
 
 use super::*;
 
