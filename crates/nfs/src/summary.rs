@@ -47,6 +47,14 @@ impl CallSummary {
         }
     }
 
+    /// Sums up a COMPOUND of these operations that was made for `main`.
+    #[must_use]
+    pub fn of_many(operations: &[OperationId], main: OperationId, status: Status) -> CallSummary {
+        let mut summary = CallSummary::of_one(main, status);
+        operations.iter().for_each(|operation| summary.operations.push(*operation));
+        summary
+    }
+
     /// Sums up a call of a procedure.
     #[inline]
     pub(crate) fn new(
@@ -69,9 +77,28 @@ impl CallSummary {
         alone.into_iter().chain(apart.iter().copied())
     }
 
+    /// Whether both calls are counted alike: all is equal but their objects. Calls with very many operations never are.
+    #[inline]
+    #[must_use]
+    pub fn is_alike(&self, other: &CallSummary) -> bool {
+        self.main == other.main
+            && self.volume == other.volume
+            && self.status == other.status
+            && self.transferred == other.transferred
+            && self.operations.is_alike(&other.operations)
+    }
+
+    /// Becomes alike to a call, unless that has very many operations.
+    #[inline]
+    pub fn become_alike(&mut self, other: &CallSummary) {
+        (self.main, self.volume, self.status) = (other.main, other.volume, other.status);
+        self.transferred = other.transferred;
+        (self.operations.count, self.operations.first) = (other.operations.count, other.operations.first);
+    }
+
     /// Passes each operation and its status to `count`: those of a COMPOUND in their order, or else the procedure. All operations
     /// of a COMPOUND but the last succeeded.
-    #[inline]
+    #[inline(always)]
     pub fn for_each_operation(&self, mut count: impl FnMut(OperationId, Status)) {
         if self.operations.count == 0 {
             return count(self.main, self.status);
@@ -217,6 +244,17 @@ impl OperationList {
         })
     }
 
+    /// Whether both are the same few operations. What was moved by volume does not matter.
+    #[inline]
+    fn is_alike(&self, other: &OperationList) -> bool {
+        self.count == other.count && (self.count == 0 || self.begins_alike(other))
+    }
+
+    fn begins_alike(&self, other: &OperationList) -> bool {
+        usize::from(self.count) <= FIRST
+            && self.first.map(OperationId::number) == other.first.map(OperationId::number)
+    }
+
     fn moved(&self) -> &[MovedIn] {
         self.more.as_ref().map_or(&[], |more| &more.moved)
     }
@@ -301,6 +339,31 @@ mod tests {
         assert_eq!(counted(&summary(&most, NfsStat4::Ok)).len(), most.len());
         let too_many = vec![OpNum4::Getfh; most.len() + 1];
         assert_eq!(counted(&summary(&too_many, NfsStat4::Ok)).len(), most.len());
+    }
+
+    #[test]
+    fn calls_are_alike_that_count_alike() {
+        let read = |count| vec![OpNum4::Read; count];
+        let mut known = summary(&read(3), NfsStat4::Ok);
+        known.ino = Ino(7);
+        let mut other = summary(&read(3), NfsStat4::Ok);
+        assert!(other.is_alike(&known), "objects do not matter");
+        other.transferred.read = 1;
+        assert!(!other.is_alike(&known));
+        let write = [OpNum4::Read, OpNum4::Write, OpNum4::Read];
+        for other in
+            [summary(&read(2), NfsStat4::Ok), summary(&read(3), NfsStat4::Io), summary(&write, NfsStat4::Ok)]
+        {
+            assert!(!other.is_alike(&known), "{other:?}");
+            known.become_alike(&other);
+            assert!(other.is_alike(&known) && counted(&other) == counted(&known));
+        }
+        let longest = summary(&read(FIRST), NfsStat4::Ok);
+        known.become_alike(&longest);
+        assert!(longest.is_alike(&known));
+        let longer = summary(&read(FIRST + 1), NfsStat4::Ok);
+        known.become_alike(&longer);
+        assert!(!longer.is_alike(&longer) && !longer.is_alike(&known), "some of them are kept apart");
     }
 
     #[test]

@@ -226,7 +226,8 @@ impl OperationId {
     #[inline]
     #[must_use]
     pub fn class(self) -> Class {
-        static CLASSES: [Class; OperationId::COUNT] = classes();
+        // One for each number that an identifier can have, so that finding it needs no check.
+        static CLASSES: [Class; 1 << u8::BITS] = classes();
         CLASSES.get(self.number()).copied().unwrap_or(Class::Other)
     }
 }
@@ -269,8 +270,8 @@ fn nlm_name(procedure: nlm4::Procedure) -> &'static str {
 
 /// Makes the table of classes.
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
-const fn classes() -> [Class; OperationId::COUNT] {
-    let mut classes = [Class::Other; OperationId::COUNT];
+const fn classes() -> [Class; 1 << u8::BITS] {
+    let mut classes = [Class::Other; 1 << u8::BITS];
     let mut number = 0;
     while number < nfs3::Procedure::ALL.len() {
         let procedure = nfs3::Procedure::ALL[number];

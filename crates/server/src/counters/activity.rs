@@ -51,7 +51,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Has the loop count until `until`, from its current turn on.
+    /// Has the loop count until `until`, from its next turn on.
     pub(crate) fn ask(&self, until: Time) {
         self.until.fetch_max(until.nanos(), Ordering::Relaxed);
     }
@@ -90,7 +90,7 @@ impl ActivityTally {
         Arc::clone(&self.watch)
     }
 
-    /// Notes a reading of the clock, once in a turn. Drops all counters once nobody watches any more.
+    /// Notes a reading of the clock when a turn begins. Drops all counters once nobody watches any more.
     #[inline]
     pub(crate) fn note_time(&mut self, now: Time) {
         let is_watched = now.nanos() < self.watch.until.load(Ordering::Relaxed);
@@ -113,7 +113,6 @@ impl ActivityTally {
     /// Ends a turn at this time.
     #[inline]
     pub(crate) fn end_turn(&mut self, now: Time) {
-        self.note_time(now);
         self.objects.end_turn(&self.watch.objects, now);
     }
 
@@ -131,20 +130,21 @@ impl ActivityTally {
         self.is_watched
     }
 
-    /// Counts a call whose reply was sent.
+    /// Counts calls whose replies were sent: what each transferred, and the sums of their phases.
     pub(crate) fn count(
         &mut self,
         activity: Activity,
         transferred: Transferred,
         phases: [u64; Phase::COUNT],
+        calls: u64,
     ) {
         if self.last.0 != Some(activity) {
             self.last = (Some(activity), self.place(activity));
         }
         let counters = self.counters.at(self.last.1);
-        add(&counters.calls, 1);
-        add(&counters.read, transferred.read.into());
-        add(&counters.written, transferred.written.into());
+        add(&counters.calls, calls);
+        add(&counters.read, calls * u64::from(transferred.read));
+        add(&counters.written, calls * u64::from(transferred.written));
         for (sum, nanos) in counters.phases.iter().zip(phases) {
             add(sum, nanos);
         }
@@ -193,7 +193,7 @@ mod tests {
         tally.note_time(at(99));
         assert!(tally.is_watched());
         for client in [1, 2, 1, 1] {
-            tally.count(activity(client), Transferred { read: 10, written: 3 }, [1, 2, 3, 4, 5, 6]);
+            tally.count(activity(client), Transferred { read: 10, written: 3 }, [1, 2, 3, 4, 5, 6], 1);
         }
         assert_eq!(calls(&tally), [(None, 0), (Some(activity(1)), 3), (Some(activity(2)), 1)]);
         let (_, first) = &tally.watch().entries()[1];
@@ -210,7 +210,7 @@ mod tests {
         let mut tally = ActivityTally::new();
         let most = u32::try_from(ACTIVITIES_MAX).expect("the limit is small");
         for client in (0..most + 5).chain([0, most]) {
-            tally.count(activity(client), Transferred::default(), [0; Phase::COUNT]);
+            tally.count(activity(client), Transferred::default(), [0; Phase::COUNT], 1);
         }
         let calls = calls(&tally);
         assert_eq!(calls.len(), ACTIVITIES_MAX + 1);

@@ -65,6 +65,11 @@ impl<K: Clone + Eq + Hash, V: Default> Grown<K, V> {
         &self.counters[place]
     }
 
+    /// Returns the counters at a place, to keep them at hand.
+    pub(crate) fn shared(&self, place: usize) -> Arc<V> {
+        Arc::clone(&self.counters[place])
+    }
+
     /// Returns the counters of a key.
     pub(crate) fn of(&mut self, key: &K) -> &V {
         let place = self.place(key);

@@ -1,28 +1,27 @@
-//! Counts the calls of one event loop: operations by volume, latencies with their phases, data, targets and clients.
+//! Counts the calls of one event loop: what they did, and their latencies with their phases.
 //!
-//! Only the loop writes, with plain loads and stores; scrapes read meanwhile ([`Tallied`]). What a volume, a status or a client
-//! needs is made at its first use.
+//! Only the loop writes, with plain loads and stores; scrapes read meanwhile ([`Tallied`]).
 //!
 //! The latency of a call answered in the turn in which it arrived is counted when the turn ends, with the readings of the clock
-//! that the turn makes anyway: one when it begins, one for each call, one when all calls are executed, one when it ends.
+//! that the turn makes anyway: one when it begins, one for each call, one when all calls are executed, one when it ends. Such
+//! calls are counted in runs ([`crate::counters::runs`]).
 
 use std::net::IpAddr;
+use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use nfs::summary::{CallSummary, OperationId, Status, Transferred};
+use nfs::summary::{CallSummary, OperationId};
 use volume::ids::VolumeId;
 use volume::time::Time;
 
 use crate::counters::activity::{Activity, ActivityTally};
 use crate::counters::add;
-use crate::counters::grown::Grown;
-use crate::counters::phases::{Phase, Timing, nanos_between};
-use crate::counters::tallied::{
-    ClientCounters, DURATION_UNIT, ErrorKey, SIZE_UNIT, Tallied, TargetCounters, VolumeCounters,
-};
-use crate::limits::{SLOW_EVENTS_PER_SECOND_MAX, VOLUMES_COUNTED_MAX};
+use crate::counters::operations::{CallLabel, Counted, OperationTally};
+use crate::counters::phases::{Phase, Timing};
+use crate::counters::runs::{Latencies, Run, Source};
+use crate::counters::tallied::{DURATION_UNIT, Tallied};
+use crate::limits::SLOW_EVENTS_PER_SECOND_MAX;
 
 /// What is counted besides what always is.
 #[derive(Clone, Copy, Debug)]
@@ -31,36 +30,6 @@ pub(crate) struct TallySettings {
     pub(crate) clients: usize,
     /// The least duration of a call that makes an event.
     pub(crate) slow: Duration,
-}
-
-/// Where the calls of a connection are counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counted {
-    /// The number of its listen address.
-    pub(crate) target: u32,
-    /// The place of its client, if clients are counted.
-    pub(crate) client: Option<u32>,
-}
-
-/// What the latency of a call is counted by, after its operations were.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CallLabel {
-    /// The place of its volume.
-    volume: u32,
-    operation: OperationId,
-    target: u32,
-    transferred: Transferred,
-}
-
-/// A call that was answered in the turn in which it was executed.
-#[derive(Clone, Copy)]
-struct Answered {
-    label: CallLabel,
-    client: IpAddr,
-    arrived: Time,
-    begun: Time,
-    /// When it was executed; none until the next reading of the clock.
-    ended: Option<Time>,
 }
 
 /// A call that was counted, and whose reply is to be sent in a later turn.
@@ -78,25 +47,22 @@ pub(crate) struct SlowCall {
     pub(crate) volume: Option<VolumeId>,
     pub(crate) operation: OperationId,
     pub(crate) timing: Timing,
+    /// It and others of its run, which all took as long.
+    pub(crate) calls: u64,
 }
 
 /// The counting loop's side.
 pub(crate) struct Tally {
-    tallied: Arc<Tallied>,
-    volumes: Grown<Option<VolumeId>, VolumeCounters>,
-    /// The volume of the last call, and its place.
-    last: (Option<VolumeId>, usize),
-    /// The volumes by their places.
-    ids: Vec<Option<VolumeId>>,
-    errors: Grown<ErrorKey, AtomicU64>,
-    clients: Grown<IpAddr, ClientCounters>,
-    clients_counted: usize,
-    clients_max: usize,
+    operations: OperationTally,
     activity: ActivityTally,
     slow_nanos: u64,
     /// The second in which the last events of slow calls were made, and their number.
     slow_events: (i64, usize),
-    answered: Vec<Answered>,
+    /// Where the calls come from that are being executed.
+    source: Source,
+    run: Run,
+    /// The latencies of earlier runs of the turn.
+    ended: Vec<Latencies>,
     /// Calls that had to wait.
     late: Vec<PendingCall>,
 }
@@ -104,147 +70,123 @@ pub(crate) struct Tally {
 impl Tally {
     /// Counts for this number of listen addresses.
     pub(crate) fn new(targets: usize, settings: TallySettings) -> Tally {
-        let (mut volumes, errors, clients) = (Grown::new(), Grown::new(), Grown::new());
-        let last = (None, volumes.place(&None));
         let activity = ActivityTally::new();
-        let tallied = Arc::new(Tallied {
-            volumes: volumes.readable(),
-            errors: errors.readable(),
-            clients: clients.readable(),
-            targets: (0..targets).map(|_| TargetCounters::default()).collect(),
-            activity: activity.watch(),
-            slow: AtomicU64::new(0),
-        });
+        let client = IpAddr::from([0, 0, 0, 0]);
+        let source = Source { counted: Counted::default(), client, arrived: Time::from_nanos(0) };
         Tally {
-            tallied,
-            volumes,
-            last,
-            ids: vec![None],
-            errors,
-            clients,
-            clients_counted: 0,
-            clients_max: settings.clients,
+            operations: OperationTally::new(targets, settings.clients, activity.watch()),
             activity,
             slow_nanos: u64::try_from(settings.slow.as_nanos()).unwrap_or(u64::MAX),
             slow_events: (0, 0),
-            answered: Vec::new(),
+            source,
+            run: Run::new(&source),
+            ended: Vec::new(),
             late: Vec::new(),
         }
     }
 
     /// Returns the readers' view.
     pub(crate) fn tallied(&self) -> Arc<Tallied> {
-        Arc::clone(&self.tallied)
+        Arc::clone(self.operations.tallied())
     }
 
     /// Returns where to count the calls of a new connection. Clients beyond the limit are not counted.
     pub(crate) fn connected(&mut self, target: usize, client: IpAddr) -> Counted {
-        add(&self.tallied.targets[target].connections, 1);
-        let mut place = None;
-        if self.clients_max > 0 {
-            let known = self.clients.find(&client);
-            if known.is_some() || self.clients_counted < self.clients_max {
-                self.clients_counted += usize::from(known.is_none());
-                place = Some(self.clients.place(&client));
-            }
-        }
-        Counted {
-            target: u32::try_from(target).expect("there are few listen addresses"),
-            client: place.map(|place| u32::try_from(place).expect("few clients are counted")),
-        }
+        self.operations.connected(target, client)
     }
 
     /// Notes the end of a connection.
     pub(crate) fn disconnected(&self, counted: Counted) {
-        add(&self.tallied.targets[counted.target as usize].connections, u64::MAX);
+        self.operations.disconnected(counted);
     }
 
     /// Counts bytes that a connection has received, or that were replied by it.
     #[inline]
     pub(crate) fn count_bytes(&self, counted: Counted, bytes: usize) {
-        let bytes = bytes as u64;
-        add(&self.tallied.targets[counted.target as usize].bytes, bytes);
-        if let Some(client) = counted.client {
-            add(&self.clients.at(client as usize).bytes, bytes);
-        }
+        self.operations.count_bytes(counted, bytes);
     }
 
     /// Counts a connection that broke a rule.
     pub(crate) fn count_malformed(&self, counted: Counted) {
-        add(&self.tallied.targets[counted.target as usize].errors, 1);
+        self.operations.count_malformed(counted);
     }
 
-    /// Counts what a call did.
+    /// Begins a turn: activities are counted in it if somebody watches now.
     #[inline]
-    pub(crate) fn count(&mut self, summary: &CallSummary, counted: Counted) -> CallLabel {
-        if summary.volume != self.last.0 {
-            self.find_volume(summary.volume);
-        }
-        let place = self.last.1;
-        let volume = self.volumes.at(place);
-        let (errors, target) = (&mut self.errors, &self.tallied.targets[counted.target as usize]);
-        let mut operations = 0;
-        summary.for_each_operation(|operation, status| {
-            operations += 1;
-            add(&volume.operations[operation.number()], 1);
-            if status != Status::OK {
-                count_error(errors, target, (self.ids[place], operation, status));
-            }
-        });
-        add(&target.operations, operations);
-        if summary.transferred.read > 0 {
-            volume.read_bytes.count(summary.transferred.read.into(), SIZE_UNIT);
-        }
-        if summary.transferred.written > 0 {
-            volume.written_bytes.count(summary.transferred.written.into(), SIZE_UNIT);
-        }
-        self.activity.note_object(summary);
-        if let Some(client) = counted.client {
-            let client = self.clients.at(client as usize);
-            add(&client.operations, operations);
-            let seen = client.protocols.load(std::sync::atomic::Ordering::Relaxed);
-            let bit = 1 << summary.main.protocol() as u32;
-            client.protocols.store(seen | bit, std::sync::atomic::Ordering::Relaxed);
-        }
-        CallLabel {
-            volume: u32::try_from(place).unwrap_or(0),
-            operation: summary.main,
-            target: counted.target,
-            transferred: summary.transferred,
-        }
+    pub(crate) fn begin_turn(&mut self, now: Time) {
+        self.activity.note_time(now);
     }
 
-    #[cold]
-    fn find_volume(&mut self, volume: Option<VolumeId>) {
-        let is_new = self.volumes.find(&volume).is_none();
-        let counted = volume.filter(|_| !is_new || self.volumes.len() < VOLUMES_COUNTED_MAX);
-        let place = self.volumes.place(&counted);
-        if place == self.ids.len() {
-            self.ids.push(counted);
+    /// Begins with the calls of a source, after a reading of the clock was noted. They go on with the run of those before unless
+    /// they are counted elsewhere; while somebody watches, a run has calls of one client.
+    #[inline]
+    pub(crate) fn begin_source(&mut self, source: Source) {
+        if self.run.has_calls()
+            && (source.arrived != self.source.arrived
+                || source.counted != self.source.counted
+                || self.activity.is_watched())
+        {
+            self.end_run();
         }
-        self.last = (volume, place);
-    }
-
-    /// Counts that the effect of a call that was counted is lost, so that it failed after all.
-    pub(crate) fn count_lost(&mut self, call: &PendingCall) {
-        let label = call.label;
-        let volume = self.ids[label.volume as usize];
-        let target = &self.tallied.targets[label.target as usize];
-        count_error(&mut self.errors, target, (volume, label.operation, Status::IO));
+        self.source = source;
     }
 
     /// Notes a reading of the clock: the call before has been executed.
     #[inline]
     pub(crate) fn note_time(&mut self, now: Time) {
-        if let Some(last) = self.answered.last_mut() {
-            last.ended.get_or_insert(now);
+        self.run.note_time(now, &self.source.client);
+    }
+
+    /// Counts a call of the source whose reply is sent at the end of this turn.
+    #[inline]
+    pub(crate) fn answered(&mut self, summary: &CallSummary, begun: Time) {
+        self.activity.note_object(summary);
+        if !self.run.is_of(summary) {
+            self.begin_run(summary);
+        }
+        self.run.add(begun);
+    }
+
+    #[inline(never)]
+    fn begin_run(&mut self, summary: &CallSummary) {
+        if self.run.has_calls() {
+            self.end_run();
+        }
+        let label = self.operations.count(summary, self.source.counted, 1);
+        self.run.begin(summary, label, self.source.arrived);
+    }
+
+    #[inline]
+    fn end_run(&mut self) {
+        self.count_answered();
+        // As a slice, it is copied once; pushed, it would be twice.
+        self.ended.extend_from_slice(slice::from_ref(self.run.latencies()));
+        self.run.end();
+    }
+
+    /// Counts what the calls did that were answered: to be called before a reply leaves, so that who has it finds it counted.
+    #[inline]
+    pub(crate) fn count_answered(&mut self) {
+        if self.run.has_uncounted() {
+            self.count_more();
         }
     }
 
-    /// Notes a call whose reply is sent at the end of this turn.
-    #[inline]
-    pub(crate) fn answered(&mut self, label: CallLabel, client: IpAddr, arrived: Time, begun: Time) {
-        self.answered.push(Answered { label, client, arrived, begun, ended: None });
+    #[inline(never)]
+    fn count_more(&mut self) {
+        let (summary, calls) = self.run.take_uncounted();
+        self.operations.count_apart(summary, self.source.counted, calls);
+    }
+
+    /// Counts what a call did whose reply has to wait, or that had to wait itself.
+    pub(crate) fn count(&mut self, summary: &CallSummary, counted: Counted) -> CallLabel {
+        self.activity.note_object(summary);
+        self.operations.count_apart(summary, counted, 1)
+    }
+
+    /// Counts that the effect of a call that was counted is lost, so that it failed after all.
+    pub(crate) fn count_lost(&mut self, call: &PendingCall) {
+        self.operations.count_lost(&call.label);
     }
 
     /// Notes a call whose reply is sent at the end of this turn, after it had to wait.
@@ -253,32 +195,45 @@ impl Tally {
     }
 
     /// Counts the latencies of the calls whose replies were just sent. Passes those that took too long to `slow`, but few in a
-    /// second.
+    /// second, and of a run the one that took longest to execute.
     pub(crate) fn end_turn(&mut self, now: Time, mut slow: impl FnMut(&SlowCall)) {
+        self.note_time(now);
+        self.count_answered();
         self.activity.end_turn(now);
-        // One call in a turn is common, so the list stays where it is: moving it costs half as much as counting a call.
-        let mut next = 0;
-        while let Some(&Answered { label, client, arrived, begun, ended }) = self.answered.get(next) {
-            next += 1;
-            let ended = ended.unwrap_or(now);
-            let total = nanos_between(arrived, now);
-            let volume = self.volumes.at(label.volume as usize);
-            volume.durations[label.operation.class().number()].count(total, DURATION_UNIT);
-            add(&volume.phases[Phase::Queue as usize], nanos_between(arrived, begun));
-            add(&volume.phases[Phase::Engine as usize], nanos_between(begun, ended));
-            add(&volume.phases[Phase::Send as usize], nanos_between(ended, now));
-            if total >= self.slow_nanos || self.activity.is_watched() {
-                let mut timing = Timing::of_arrival(arrived);
-                timing.end(Phase::Queue, begun);
-                timing.end(Phase::Engine, ended);
-                timing.end(Phase::Send, now);
-                self.note(label, client, timing, &mut slow);
-            }
+        if !self.ended.is_empty() {
+            self.count_ended(now, &mut slow);
         }
-        self.answered.clear();
+        if self.run.has_calls() {
+            let run = self.run.latencies();
+            let total = run.count(self.operations.volume(&run.label), now);
+            if self.is_noted(total) {
+                self.note_run(*run, now, &mut slow);
+            }
+            self.run.end();
+        }
         if !self.late.is_empty() {
             self.end_late(now, &mut slow);
         }
+    }
+
+    /// Counts the latencies of the earlier runs of a turn.
+    #[inline(never)]
+    fn count_ended(&mut self, now: Time, slow: &mut impl FnMut(&SlowCall)) {
+        let mut next = 0;
+        while let Some(run) = self.ended.get(next) {
+            next += 1;
+            let total = run.count(self.operations.volume(&run.label), now);
+            if self.is_noted(total) {
+                self.note_run(*run, now, slow);
+            }
+        }
+        self.ended.clear();
+    }
+
+    /// Whether more is done with calls that took this long than to count them.
+    #[inline]
+    fn is_noted(&self, total: u64) -> bool {
+        total >= self.slow_nanos || self.activity.is_watched()
     }
 
     /// Counts the latencies of the calls that had to wait.
@@ -287,59 +242,56 @@ impl Tally {
         let mut late = std::mem::take(&mut self.late);
         for PendingCall { label, client, mut timing } in late.drain(..) {
             timing.end(Phase::Send, now);
-            let volume = self.volumes.at(label.volume as usize);
-            volume.durations[label.operation.class().number()].count(timing.total(), DURATION_UNIT);
+            let volume = self.operations.volume(&label);
+            volume.durations[label.operation.class().number()].count(timing.total(), DURATION_UNIT, 1);
             for (phase, nanos) in volume.phases.iter().zip(timing.nanos()) {
                 add(phase, nanos);
             }
-            if timing.unheld() >= self.slow_nanos || self.activity.is_watched() {
-                self.note(label, client, timing, slow);
-            }
+            self.note_activity(&label, client, timing.nanos(), 1);
+            self.note_slow(&label, client, timing, 1, slow);
         }
         self.late = late;
     }
 
-    /// Counts a call for those who watch, and reports it if it was slow.
+    /// Counts a run for those who watch, and reports it if it was slow.
     #[inline(never)]
-    fn note(&mut self, label: CallLabel, client: IpAddr, timing: Timing, slow: &mut impl FnMut(&SlowCall)) {
+    fn note_run(&mut self, run: Latencies, now: Time, slow: &mut impl FnMut(&SlowCall)) {
+        let client = run.longest.client;
+        self.note_activity(&run.label, client, run.phases(now), run.calls);
+        self.note_slow(&run.label, client, run.longest.timing(run.arrived, now), run.calls, slow);
+    }
+
+    /// Counts calls of a client for those who watch, with the sums of their phases.
+    fn note_activity(&mut self, label: &CallLabel, client: IpAddr, phases: [u64; Phase::COUNT], calls: u64) {
         if self.activity.is_watched() {
-            let volume = self.ids[label.volume as usize];
-            let activity = Activity { client: client.to_canonical(), volume, operation: label.operation };
-            self.activity.count(activity, label.transferred, timing.nanos());
-        }
-        if timing.unheld() >= self.slow_nanos {
-            self.note_slow(label, client, timing, slow);
+            let (volume, operation) = (self.operations.volume_id(label), label.operation);
+            let activity = Activity { client: client.to_canonical(), volume, operation };
+            self.activity.count(activity, label.transferred, phases, calls);
         }
     }
 
-    #[cold]
+    /// Counts calls that took as long as this one, if that was too long, and reports this one.
     fn note_slow(
         &mut self,
-        label: CallLabel,
+        label: &CallLabel,
         client: IpAddr,
         timing: Timing,
+        calls: u64,
         slow: &mut impl FnMut(&SlowCall),
     ) {
-        add(&self.tallied.slow, 1);
+        if timing.unheld() < self.slow_nanos {
+            return;
+        }
+        add(&self.operations.tallied().slow, calls);
         let second = timing.ended().seconds();
         if self.slow_events.0 != second {
             self.slow_events = (second, 0);
         }
         self.slow_events.1 += 1;
         if self.slow_events.1 <= SLOW_EVENTS_PER_SECOND_MAX {
-            let volume = self.ids[label.volume as usize];
-            slow(&SlowCall { client, volume, operation: label.operation, timing });
+            let volume = self.operations.volume_id(label);
+            slow(&SlowCall { client, volume, operation: label.operation, timing, calls });
         }
-    }
-}
-
-/// Counts a failed operation; for its target, only if the server is to blame.
-#[cold]
-fn count_error(errors: &mut Grown<ErrorKey, AtomicU64>, target: &TargetCounters, key: ErrorKey) {
-    add(errors.of(&key), 1);
-    let (_, operation, status) = key;
-    if status.is_fault(operation.protocol()) {
-        add(&target.errors, 1);
     }
 }
 

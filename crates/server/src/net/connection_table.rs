@@ -9,7 +9,7 @@ use slab::Slab;
 
 use crate::admission::ConnectionKey;
 use crate::admission::origins::{ConnectionOrigin, OriginKey};
-use crate::counters::tally::Counted;
+use crate::counters::operations::Counted;
 use crate::limits::GIVE_WAY_CHOICES_MAX;
 use crate::net::connection::{Connection, Newcomer};
 

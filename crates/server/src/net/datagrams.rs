@@ -17,7 +17,9 @@ use nfs::service::origin;
 
 use crate::background::driver::join;
 use crate::clock;
-use crate::counters::tally::{Counted, Tally, TallySettings};
+use crate::counters::operations::Counted;
+use crate::counters::runs::Source;
+use crate::counters::tally::{Tally, TallySettings};
 use crate::counters::{Counters, Dropped, add};
 use crate::limits::{DATAGRAM_BYTES_MAX, DATAGRAMS_PER_TURN_MAX};
 use crate::net::event_loop::log_slow;
@@ -92,6 +94,7 @@ impl Answerer {
                 }
                 _ => {}
             }
+            self.tally.begin_turn(clock::steady());
             for event in &events {
                 match event.token() {
                     STOP => return,
@@ -150,9 +153,10 @@ impl Answerer {
         let target = u32::try_from(number).expect("there are few listen addresses");
         let counted = Counted { target, client: None };
         self.tally.count_bytes(counted, datagram.len() + reply.len());
-        let label = self.tally.count(&summary, counted);
-        self.tally.answered(label, peer.ip(), now.steady, now.steady);
+        self.tally.begin_source(Source { counted, client: peer.ip(), arrived: now.steady });
+        self.tally.answered(&summary, now.steady);
         self.tally.note_time(clock::steady());
+        self.tally.count_answered();
         self.protocol.await_tenure();
         // What cannot be sent is lost, as any datagram may be: the client asks again.
         let _ = socket.send_to(&reply, peer);

@@ -38,7 +38,7 @@ use crate::limits::{
     SENT_PER_TURN_BYTES, TICK, TURN_MAX,
 };
 use crate::net::buffers::Buffers;
-use crate::net::connection::{Connection, Newcomer};
+use crate::net::connection::{Connection, Newcomer, Sent};
 use crate::net::connection_shares::ConnectionShares;
 use crate::net::connection_table::ConnectionTable;
 use crate::net::deferred::DeferredCalls;
@@ -178,6 +178,7 @@ impl EventLoop {
             }
             let progress = self.mailbox.after_sleep() | early;
             self.call_clock.wake();
+            self.tally.begin_turn(self.call_clock.woken());
             self.has_more = false;
             for event in &events {
                 self.on_event(event);
@@ -401,6 +402,13 @@ impl EventLoop {
         }
     }
 
+    /// Sends output of a connection, after what it answers was counted.
+    #[inline]
+    fn send(&mut self, connection: &mut Connection) -> io::Result<Sent> {
+        self.tally.count_answered();
+        connection.send(&mut self.buffers)
+    }
+
     /// Sends the output of the turn, with one system call for each connection if its socket takes it, until much was sent.
     /// Connections whose output is not sent yet come first in the next turn, and partly sent ones last.
     fn send_touched(&mut self) {
@@ -415,7 +423,7 @@ impl EventLoop {
             let Some(index) = self.touched.pop_front() else { break };
             let Some(mut connection) = self.connections.take(index) else { continue };
             connection.is_touched = false;
-            match connection.send(&mut self.buffers) {
+            match self.send(&mut connection) {
                 Ok(sent) => {
                     bytes += sent.bytes;
                     if sent.may_go_on {
@@ -503,6 +511,7 @@ pub(crate) fn log_slow(slow: &SlowCall) {
         protocol = slow.operation.protocol().name(),
         operation = slow.operation.name(),
         volume_id = slow.volume.map(tracing::field::display),
+        calls = slow.calls,
         milliseconds = milliseconds(slow.timing.total()),
         queue,
         qos,

@@ -188,8 +188,8 @@ mod tests {
 
     use super::*;
     use crate::admission::origins::OriginKey;
+    use crate::counters::operations::CallLabel;
     use crate::counters::phases::Timing;
-    use crate::counters::tally::CallLabel;
     use crate::net::event_loop::tests::{volume, volume_on};
 
     /// Volumes of two pools: the first is durable up to a point, the second has failed.

@@ -1,11 +1,15 @@
 //! Counting of calls with made-up times.
 
 use std::net::Ipv4Addr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use nfs::summary::{Class, Protocol};
+use nfs::summary::{Class, Protocol, Status};
 
 use super::*;
+use crate::counters::tallied::VolumeCounters;
+use crate::limits::VOLUMES_COUNTED_MAX;
+
+mod model;
 
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
@@ -67,12 +71,13 @@ fn operations_are_counted_by_volume_and_errors_by_status() {
 fn latencies_are_counted_with_their_phases_when_the_turn_ends() {
     let mut tally = tally(0);
     let counted = tally.connected(0, CLIENT);
-    let label = tally.count(&summary("GETATTR", Status::OK, 1), counted);
+    let call = summary("GETATTR", Status::OK, 1);
     // Two calls arrive together; the second begins when the first has been executed.
+    tally.begin_source(Source { counted, client: CLIENT, arrived: at(100) });
     tally.note_time(at(110));
-    tally.answered(label, CLIENT, at(100), at(110));
+    tally.answered(&call, at(110));
     tally.note_time(at(113));
-    tally.answered(label, CLIENT, at(100), at(113));
+    tally.answered(&call, at(113));
     tally.note_time(at(120));
     tally.note_time(at(125));
     tally.end_turn(at(130), |_| panic!("no call was slow"));
@@ -106,15 +111,35 @@ fn a_call_that_waited_is_counted_with_what_it_waited_for() {
 fn few_events_of_slow_calls_are_made_in_a_second() {
     let mut tally = tally(0);
     let counted = tally.connected(0, CLIENT);
-    let label = tally.count(&summary("READ", Status::OK, 1), counted);
-    let mut events = 0;
+    let (mut events, calls) = (0, ["READ", "GETATTR"].map(|name| summary(name, Status::OK, 1)));
     for second in [5, 6] {
-        for _ in 0..50 {
-            tally.answered(label, CLIENT, at(0), at(10));
+        tally.begin_source(Source { counted, client: CLIENT, arrived: at(0) });
+        for call in calls.iter().cycle().take(50) {
+            tally.note_time(at(10));
+            tally.answered(call, at(10));
         }
         tally.end_turn(at(second * 1_000_000), |_| events += 1);
     }
     assert_eq!((events, load(&tally.tallied().slow)), (2 * SLOW_EVENTS_PER_SECOND_MAX, 100));
+}
+
+#[test]
+fn of_slow_calls_that_are_alike_the_longest_is_reported() {
+    let mut tally = tally(0);
+    let counted = tally.connected(0, CLIENT);
+    let other = IpAddr::from([192, 0, 2, 2]);
+    let call = summary("READ", Status::OK, 1);
+    for (client, begun) in [(CLIENT, 10), (other, 20), (CLIENT, 900)] {
+        tally.note_time(at(begun));
+        tally.begin_source(Source { counted, client, arrived: at(0) });
+        tally.answered(&call, at(begun));
+    }
+    let mut slow = Vec::new();
+    tally.note_time(at(910));
+    tally.end_turn(at(1000), |call| slow.push(*call));
+    let [SlowCall { client, calls: 3, timing, .. }] = slow[..] else { panic!("{slow:?}") };
+    assert_eq!((client, load(&tally.tallied().slow)), (other, 3));
+    assert_eq!(timing.nanos().map(|nanos| nanos / 1000), [20, 0, 0, 880, 0, 100]);
 }
 
 #[test]
@@ -152,10 +177,10 @@ fn the_first_clients_are_counted() {
 #[inline(never)]
 fn turn_of_getattrs(tally: &mut Tally, counted: Counted, calls: i64) {
     let summary = summary("GETATTR", Status::OK, 1);
+    tally.begin_source(Source { counted, client: CLIENT, arrived: at(0) });
     for number in 0..calls {
         tally.note_time(at(number));
-        let label = tally.count(&summary, counted);
-        tally.answered(label, CLIENT, at(number), at(number));
+        tally.answered(&summary, at(number));
     }
     tally.end_turn(at(calls), |_| panic!("no call was slow"));
 }
@@ -180,8 +205,9 @@ fn those_who_watch_see_who_does_what_where() {
         let mut read = summary("READ", Status::OK, 1);
         read.transferred.read = 4096;
         read.ino = volume::ids::Ino(5);
-        let label = tally.count(&read, counted);
-        tally.answered(label, CLIENT, at(start), at(start + 1));
+        tally.begin_turn(at(start));
+        tally.begin_source(Source { counted, client: CLIENT, arrived: at(start) });
+        tally.answered(&read, at(start + 1));
         tally.note_time(at(start + 3));
         let label = tally.count(&summary("WRITE", Status::OK, 2), counted);
         let mut timing = Timing::of_arrival(at(start));
@@ -205,8 +231,8 @@ fn those_who_watch_see_who_does_what_where() {
     assert_eq!(shown(1), ("READ", Some(VolumeId(1)), 2, 8192, [2, 0, 0, 4, 0, 14]));
     let objects = tally.tallied().activity.objects.entries(at(300));
     let objects: Vec<_> = objects.iter().map(|(object, _, counters)| (object.ino.0, counters.read)).collect();
-    assert_eq!(objects, [(5, 4096)], "of the turn that began when the loop knew");
-    tally.end_turn(at(1000), |_| {});
+    assert_eq!(objects, [(5, 8192)]);
+    tally.begin_turn(at(1000));
     assert!(tally.tallied().activity.objects.entries(at(1000)).is_empty(), "nobody watches any more");
     assert_eq!(shown(2), ("WRITE", Some(VolumeId(2)), 2, 0, [0, 0, 0, 0, 18, 2]));
 }

@@ -58,11 +58,11 @@ impl EventLoop {
             Outcome::Reply { after: None, hold: Duration::ZERO, summary } => {
                 connection.portion_bytes += output.bytes.len() - start;
                 connection.portion_bytes += output.push_tail(&mut reply.tail);
-                let label = self.tally.count(&summary, connection.counted);
-                let client = connection.ends.peer.ip();
                 if held.is_none() {
-                    self.tally.answered(label, client, connection.arrived, begun.steady);
+                    self.tally.answered(&summary, begun.steady);
                 } else {
+                    let label = self.tally.count(&summary, connection.counted);
+                    let client = connection.ends.peer.ip();
                     let timing = executed_timing(held, connection.arrived, begun.steady);
                     self.tally.answered_late(PendingCall { label, client, timing });
                 }

@@ -13,6 +13,7 @@ use super::holding::Judged;
 use super::{EventLoop, Malformed};
 use crate::admission::{ConnectionKey, Want};
 use crate::counters::add;
+use crate::counters::runs::Source;
 use crate::limits::{
     FIRST_READ_BYTES, HEAVY_BYTES, PORTION_BYTES, PORTION_MAX, READ_BYTES, SEND_EARLY_BYTES,
     SMALL_RECORD_BYTES_MAX,
@@ -75,6 +76,8 @@ impl EventLoop {
         connection.is_queued = false;
         connection.portion_bytes = 0;
         self.call_clock.begin_portion();
+        let (client, arrived) = (connection.ends.peer.ip(), connection.arrived);
+        self.tally.begin_source(Source { counted: connection.counted, client, arrived });
         let result = if let Some(waiting) = connection.waiting.take() {
             if waiting.is_granted {
                 self.admission.budget.count_replies(connection.key.origin, waiting.reply_bytes, 0);
@@ -102,7 +105,7 @@ impl EventLoop {
             connection.portion_bytes >= HEAVY_BYTES || self.call_clock.portion() >= PORTION_MAX;
         // Large output is sent at once, so that it does not pile up; an error recurs at the end of the turn.
         if connection.unsent() >= SEND_EARLY_BYTES {
-            let _ = connection.send(&mut self.buffers);
+            let _ = self.send(&mut connection);
         }
         if connection.unsent() > 0 {
             self.touch(&mut connection);
@@ -111,7 +114,7 @@ impl EventLoop {
             Ok(()) => self.put_back(connection),
             Err(Malformed) => {
                 // Earlier replies may still be sent.
-                let _ = connection.send(&mut self.buffers);
+                let _ = self.send(&mut connection);
                 self.refuse(connection);
             }
         }
@@ -252,7 +255,7 @@ impl EventLoop {
         let mut receiver = std::mem::replace(&mut connection.receiver, Receiver::new(RECORD_BYTES_MAX));
         let mut result = Ok(());
         while (!input.is_empty() || receiver.has_completed()) && result.is_ok() {
-            if connection.is_full() && (connection.send(&mut self.buffers).is_err() || connection.is_full()) {
+            if connection.is_full() && (self.send(connection).is_err() || connection.is_full()) {
                 break;
             }
             // The last call counts; the next one, if there is one, begins now.
@@ -268,7 +271,7 @@ impl EventLoop {
                 // Its replies have used up the memory meanwhile.
                 break;
             }
-            if connection.unsent() >= SEND_EARLY_BYTES && connection.send(&mut self.buffers).is_err() {
+            if connection.unsent() >= SEND_EARLY_BYTES && self.send(connection).is_err() {
                 // The error recurs at the end of the turn, which closes the connection.
                 break;
             }
