@@ -61,15 +61,6 @@ fn limits_hold_in_random_schedules() {
     run_many(500);
 }
 
-/// Calls left a queue because its limit was removed, and took shares of the next limit, so that a client waited for seconds.
-#[test]
-fn a_limit_that_returns_is_shared_evenly() {
-    let seed = 133_644_990_237_275;
-    let mut rng = Rng::with_seed(seed);
-    let plan = Plan::random(&mut rng);
-    run_plan(seed, &plan, rng).unwrap_or_else(|wrong| panic!("{wrong}"));
-}
-
 /// Takes 20 minutes with optimization. `HOLDFAST_QOS_SCHEDULES` sets another number than a million.
 #[test]
 #[ignore = "takes 20 minutes with optimization"]

@@ -114,7 +114,7 @@ families! {
          each one without limits of its own (`*`).";
     Counter QOS_THROTTLED_SECONDS "holdfast_qos_throttled_seconds_total" ["kind", "id", "dimension"] ("seconds")
         "Time during which at least one call waited for the limit. Of clients without limits of their own, the sum of those of all.";
-    Gauge QOS_THROTTLED "holdfast_qos_throttled" ["kind", "id", "dimension"] "Calls that wait for the limit now.";
+    Gauge QOS_THROTTLED "holdfast_qos_throttled" ["kind", "id", "dimension"] "Calls, and parts of copies that continue after their reply, that wait for the limit now.";
     Gauge CALLS_HELD "holdfast_calls_held" [] "Calls that rate limits hold.";
 
     Counter CLIENT_OPERATIONS "holdfast_client_operations_total" ["client"]
