@@ -21,6 +21,8 @@ pub const XATTR_VALUE_BYTES_MAX: usize = 64 << 10;
 pub const XATTR_BYTES_PER_FILE_MAX: u32 = 128 << 10;
 /// See [`XATTR_BYTES_PER_FILE_MAX`].
 pub const XATTR_OVERHEAD_BYTES: usize = 32;
+/// Most extended attributes of one file.
+pub const XATTRS_PER_FILE_MAX: usize = XATTR_BYTES_PER_FILE_MAX as usize / (XATTR_OVERHEAD_BYTES + 1);
 /// Longest key of a cached request, bytes. NFSv3: address 16, xid 4, program, version and procedure 12, checksum 8.
 /// NFSv4: session 16, slot and sequence 8, or without a session the same as NFSv3; index 4, checksum 8. The sum is 44;
 /// the rest is room to spare.

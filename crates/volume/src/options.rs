@@ -86,6 +86,12 @@ impl MemoryLimits {
         }
     }
 
+    /// Returns how many bytes of extended attributes and of targets of links a memtable takes. The index reuses pages that a checkpoint
+    /// frees after the next one only, so it grows by what two of them replace.
+    pub(crate) fn long_value_bytes(&self) -> u64 {
+        (self.memtable_bytes / 8).max(4 * limits::XATTR_VALUE_BYTES_MAX as u64)
+    }
+
     /// Returns the approximate number of inodes that may be in memory.
     pub(crate) fn inodes(&self) -> usize {
         usize::try_from(self.inode_bytes / INODE_BYTES).unwrap_or(usize::MAX).max(64)

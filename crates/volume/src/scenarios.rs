@@ -26,6 +26,7 @@ mod reaping;
 mod received;
 mod recovery;
 mod regressions;
+pub(crate) mod seeds;
 mod sparse_extents;
 mod state;
 mod trees;

@@ -12,10 +12,13 @@ use crate::bytes::{Bytes, Pool};
 use crate::encoding::record::{BLOCK, ExtentHeader, ExtentRecord, Kept, Piece};
 use crate::limits::{EXTENT_BYTES_MAX, PORTION_BYTES};
 use crate::media::{BLOCK_BYTES, Blob, Media};
+use holding::Sum;
 
+mod holding;
 pub(crate) mod space;
 mod stream;
 
+pub use holding::Holding;
 pub use stream::Stream;
 
 /// Alignment of extents, so that their headers can be found.
@@ -46,19 +49,6 @@ pub struct SegmentInfo {
     pub newest_layer: Layer,
     /// Whether nothing more will be appended.
     pub sealed: bool,
-}
-
-/// What segments hold.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Holding {
-    /// The number of segments.
-    pub segments: u64,
-    /// Bytes of extents.
-    pub bytes: u64,
-    /// Bytes between those of segments that are too full to be cleaned.
-    pub unused: u64,
-    /// Bytes beyond those that files use, because a sector is kept as a whole, as of the last checkpoint.
-    pub excess: u64,
 }
 
 impl SegmentInfo {
@@ -96,6 +86,8 @@ struct Registry {
     blobs: HashMap<SegmentId, Arc<dyn Blob>>,
     spare: Vec<(SegmentId, Arc<dyn Blob>)>,
     next: u64,
+    /// What is held.
+    held: Sum,
 }
 
 impl Registry {
@@ -171,7 +163,9 @@ impl Segments {
 
     /// Adds a segment that existed before.
     pub fn load(&self, id: SegmentId, info: SegmentInfo) {
-        self.state.lock().infos.insert(id, info);
+        let mut state = self.state.lock();
+        state.held.note_change(id, None, self.usable_bytes());
+        state.infos.insert(id, info);
     }
 
     /// Returns the next segment number.
@@ -211,6 +205,7 @@ impl Segments {
         }
         let mut state = self.state.lock();
         let (id, blob) = state.spare.pop().ok_or_else(|| io::Error::from(io::ErrorKind::StorageFull))?;
+        state.held.note_change(id, None, self.usable_bytes());
         state.infos.insert(id, SegmentInfo { capacity: self.capacity, ..SegmentInfo::default() });
         state.keep_open(id, &blob);
         Ok((id, blob))
@@ -218,7 +213,9 @@ impl Segments {
 
     /// Changes the state of a segment.
     pub fn update(&self, id: SegmentId, change: impl FnOnce(&mut SegmentInfo)) {
-        if let Some(info) = self.state.lock().infos.get_mut(&id) {
+        let Registry { infos, held, .. } = &mut *self.state.lock();
+        if let Some(info) = infos.get_mut(&id) {
+            held.note_change(id, Some(info), self.usable_bytes());
             change(info);
         }
     }
@@ -252,19 +249,9 @@ impl Segments {
     /// Returns what segments hold. Those that are settled as of `oldest` hold what is live in them, others all that was
     /// written to them.
     pub fn holding(&self, oldest: Layer) -> Holding {
-        let state = self.state.lock();
-        let (segments, excess) = (state.infos.len() as u64, self.excess.load(Ordering::Relaxed));
-        let mut holding = Holding { segments, excess, ..Holding::default() };
-        for info in state.infos.values() {
-            let is_settled = info.is_settled(oldest);
-            let bytes = if is_settled { info.live } else { info.written };
-            // Damaged counters may be of any size.
-            holding.bytes = holding.bytes.saturating_add(bytes);
-            if is_settled && info.live.saturating_mul(100) >= info.capacity.saturating_mul(LIVE_PERCENT_MAX) {
-                holding.unused += self.usable_bytes().saturating_sub(info.live);
-            }
-        }
-        holding
+        let Registry { infos, held, .. } = &mut *self.state.lock();
+        let excess = self.excess.load(Ordering::Relaxed);
+        Holding { excess, ..held.of(infos, oldest, self.usable_bytes()) }
     }
 
     /// Whether a checkpoint would delete segments: sealed, and without extents in the index or in a memtable older
@@ -286,7 +273,9 @@ impl Segments {
     /// Deletes a segment that nothing refers to.
     pub fn delete(&self, id: SegmentId) -> io::Result<()> {
         let mut state = self.state.lock();
-        state.infos.remove(&id);
+        if let Some(info) = state.infos.remove(&id) {
+            state.held.note_change(id, Some(&info), self.usable_bytes());
+        }
         state.blobs.remove(&id);
         drop(state);
         match self.media.delete_blob(id) {

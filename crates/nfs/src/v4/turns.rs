@@ -22,6 +22,8 @@ const READS: u32 = 1;
 const WORKS: u32 = 4;
 /// Names that a listing returns: each 1 µs, or twice that with all attributes of NFSv4.
 pub(super) const NAMES_OF_WEIGHT_1: usize = 4;
+/// Names of extended attributes that LISTXATTRS passes or returns: each a quarter of a microsecond.
+pub(super) const XATTRS_OF_WEIGHT_1: usize = 16;
 /// Pieces of file data that a READ finds, each by itself: they may be a byte long.
 pub(super) const PIECES_OF_WEIGHT_1: usize = 16;
 /// Bytes of data that are copied or checksummed.

@@ -272,7 +272,7 @@ impl Volume {
         let id = self.object(self.own.new_ino());
         let cell = self.inodes.get(id, self.committer.durable(), self.flushed_generation());
         let mut state = cell.lock_arc();
-        let mut change = self.begin()?;
+        let mut change = self.begin_with_long_value(new.target.len())?;
         let (stamp, _) = self.committer.stamp(request.now);
         let record = self.new_record(request, directory, &old, new, stamp);
         let mut parent_record =

@@ -9,7 +9,10 @@ use crate::api::results::{SetXattr, XattrNames};
 use crate::encoding::key;
 use crate::encoding::record::{InodeRecord, decode_xattr};
 use crate::file::inodes::LockedInode;
-use crate::limits::{NAME_BYTES_MAX, XATTR_BYTES_PER_FILE_MAX, XATTR_OVERHEAD_BYTES, XATTR_VALUE_BYTES_MAX};
+use crate::limits::{
+    NAME_BYTES_MAX, XATTR_BYTES_PER_FILE_MAX, XATTR_OVERHEAD_BYTES, XATTR_VALUE_BYTES_MAX,
+    XATTRS_PER_FILE_MAX,
+};
 use crate::pool::Subject;
 use crate::quotas::Owners;
 use crate::transaction::attempt::{Attempt, Stop};
@@ -18,9 +21,6 @@ use crate::transaction::growth::of_bytes;
 use crate::transaction::permission;
 use crate::transaction::permission::{READ, WRITE};
 use crate::volume::Volume;
-
-/// Most extended attributes of one file.
-const XATTRS_PER_FILE_MAX: usize = XATTR_BYTES_PER_FILE_MAX as usize / (XATTR_OVERHEAD_BYTES + 1);
 
 /// Extended attributes that are read at once.
 const XATTRS_AT_ONCE: usize = 256;
@@ -87,7 +87,7 @@ impl Volume {
             }
             let more = u64::from(record.xattr_bytes.saturating_sub(state.record().xattr_bytes));
             let growth = self.reserve_growth(request, Owners::of(state.record()), of_bytes(more))?;
-            let mut change = self.begin()?;
+            let mut change = self.begin_with_long_value(value.len())?;
             change.add_growth(growth.keep());
             let key = key::xattr(ino, name);
             match old {

@@ -18,6 +18,7 @@ use crate::media::Media;
 use crate::media::memory::{MemoryMedia, Random};
 use crate::offline::files::Files;
 use crate::options::Options;
+use crate::scenarios::seeds::fresh_seed;
 
 const BLOCK: usize = 4096;
 
@@ -359,13 +360,6 @@ fn used_blocks(image: &[u8], random: &mut Random) -> Vec<usize> {
         blocks.swap(last, random.index(last + 1));
     }
     blocks
-}
-
-fn fresh_seed() -> u64 {
-    let seed =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |age| age.as_secs());
-    println!("seed {seed}");
-    seed
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::encoding::key;
 use crate::encoding::key::FIRST;
 use crate::limits::{XATTR_BYTES_PER_FILE_MAX, XATTR_OVERHEAD_BYTES, XATTR_VALUE_BYTES_MAX};
 use crate::media::memory::{MemoryMedia, Random};
+use crate::volume::Volume;
 
 impl World {
     fn set_xattr(&mut self, ino: Ino, name: &str, value: &[u8], how: SetXattr) -> Result<(), Error> {
@@ -380,4 +381,26 @@ fn all_names_are_listed_however_many_are_asked_for() {
         assert_eq!(names, expected, "cookie {cookie}, {max} names");
         assert_eq!(some.end, skip.saturating_add(max) >= 200);
     }
+}
+
+#[test]
+fn values_that_are_replaced_all_the_time_hardly_take_more_of_the_index() {
+    let mut world = World::roomy();
+    let file = world.file("f");
+    for turn in 0..1500 {
+        let value = [u8::try_from(turn % 200).unwrap(); 60_000];
+        world.patiently(|world| world.set_xattr(file, "a", &value, SetXattr::Either)).unwrap();
+        world.commit();
+    }
+    for turn in 0..10_000 {
+        let target = vec![b'a' + u8::try_from(turn % 26).unwrap(); 4000];
+        let set = SetAttributes::default();
+        let make =
+            |v: &Volume, r: &Request<'_>| v.make_symlink(r, Ino::ROOT, b"link", &target, &set, &mut nothing);
+        world.patiently(|world| world.run(make)).unwrap();
+        world.patiently(|world| world.remove(Ino::ROOT, "link")).unwrap();
+    }
+    world.background();
+    let index = world.disk.index_file().bytes().len();
+    assert!(index < 16 << 20, "{index} bytes for a value of 60,000");
 }

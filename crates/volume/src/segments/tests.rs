@@ -2,6 +2,7 @@ use super::*;
 use crate::api::ids::ExtentId;
 use crate::bytes::{Slice, WriteData};
 use crate::media::memory::{MemoryMedia, Random};
+use crate::scenarios::seeds::fresh_seed;
 
 const CAPACITY: u64 = 1 << 20;
 
@@ -277,4 +278,38 @@ fn few_segments_stay_open_however_many_are_written() {
     }
     assert!(segments.state.lock().blobs.len() <= OPEN_BLOBS_MAX);
     assert_eq!(*segments.read(&last.unwrap(), 0, u32::MAX).unwrap(), [7; 5000]);
+}
+
+#[test]
+fn what_segments_hold_is_the_sum_over_all_of_them() {
+    for seed in [1, 2, 3, fresh_seed()] {
+        let random = &mut Random::new(seed);
+        let (_, segments) = segments();
+        for turn in 0..2000 {
+            let id = SegmentId(random.below(40));
+            let info = SegmentInfo {
+                capacity: CAPACITY,
+                written: random.below(CAPACITY),
+                live: if random.below(50) == 0 { u64::MAX } else { random.below(CAPACITY) },
+                pending: random.below(2),
+                newest_layer: Layer(random.below(9)),
+                sealed: random.below(3) > 0,
+            };
+            match random.below(4) {
+                0 if segments.info(id).is_none() => segments.load(id, info),
+                1 => segments.delete(id).unwrap(),
+                _ => segments.update(id, |old| *old = info),
+            }
+            let oldest = Layer(turn / 100 % 10);
+            let mut all = Holding { segments: segments.infos().len() as u64, ..Holding::default() };
+            for (_, info) in segments.infos() {
+                let bytes = if info.is_settled(oldest) { info.live } else { info.written };
+                all.bytes = all.bytes.saturating_add(bytes);
+                if info.is_settled(oldest) && info.live >= CAPACITY * 95 / 100 {
+                    all.unused += segments.usable_bytes().saturating_sub(info.live);
+                }
+            }
+            assert_eq!(segments.holding(oldest), all, "turn {turn}");
+        }
+    }
 }

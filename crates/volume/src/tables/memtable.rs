@@ -100,6 +100,7 @@ pub struct Memtable {
     bytes: AtomicU64,
     inline_bytes: AtomicU64,
     hole_bytes: AtomicU64,
+    long_value_bytes: AtomicU64,
     /// How usage counters changed.
     pub usage: UsageChanges,
 }
@@ -113,6 +114,7 @@ impl Memtable {
             bytes: AtomicU64::new(0),
             inline_bytes: AtomicU64::new(0),
             hole_bytes: AtomicU64::new(0),
+            long_value_bytes: AtomicU64::new(0),
             usage: UsageChanges::default(),
         }
     }
@@ -140,6 +142,16 @@ impl Memtable {
     /// Adds a hole.
     pub fn add_hole(&self, bytes: u64) {
         self.hole_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes of values of extended attributes and of targets of links that were put, except those that were replayed.
+    pub fn long_value_bytes(&self) -> u64 {
+        self.long_value_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Adds such a value.
+    pub fn add_long_value(&self, bytes: u64) {
+        self.long_value_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Returns what it holds for a key: nothing, a tombstone (`Some(None)`), or a value.

@@ -119,12 +119,32 @@ impl UsageChanges {
 
 /// The counters of whole volumes.
 #[derive(Debug, Default)]
-pub struct VolumeUsage(Mutex<HashMap<VolumeNumber, UsageRecord>>);
+pub struct VolumeUsage(Mutex<Counters>);
+
+#[derive(Debug, Default)]
+struct Counters {
+    of: HashMap<VolumeNumber, UsageRecord>,
+    /// Their sums, which no number of damaged counters exceeds.
+    bytes: u128,
+    objects: u128,
+}
+
+impl Counters {
+    fn get(&self, volume: VolumeNumber) -> UsageRecord {
+        self.of.get(&volume).copied().unwrap_or_default()
+    }
+
+    fn set(&mut self, volume: VolumeNumber, record: UsageRecord) {
+        let before = self.of.insert(volume, record).unwrap_or_default();
+        self.bytes = self.bytes + u128::from(record.bytes) - u128::from(before.bytes);
+        self.objects = self.objects + u128::from(record.inodes) - u128::from(before.inodes);
+    }
+}
 
 impl VolumeUsage {
     /// Sets a counter, when its volume is opened.
     pub fn load(&self, volume: VolumeNumber, record: UsageRecord) {
-        self.0.lock().insert(volume, record);
+        self.0.lock().set(volume, record);
     }
 
     /// Adds the deltas of an entry.
@@ -132,34 +152,37 @@ impl VolumeUsage {
         let mut of_volume = deltas.iter().filter(|delta| delta.kind == QuotaKind::Volume).peekable();
         if of_volume.peek().is_some() {
             let mut counters = self.0.lock();
-            let record = counters.entry(volume).or_default();
-            *record = of_volume.fold(*record, |record, delta| record.changed(delta.bytes, delta.inodes));
+            let before = counters.get(volume);
+            let record = of_volume.fold(before, |record, delta| record.changed(delta.bytes, delta.inodes));
+            counters.set(volume, record);
         }
     }
 
     /// Forgets a volume that is deleted.
     pub fn clear(&self, volume: VolumeNumber) {
-        self.0.lock().remove(&volume);
+        let mut counters = self.0.lock();
+        counters.set(volume, UsageRecord::default());
+        counters.of.remove(&volume);
     }
 
     /// Returns what a volume uses.
     pub fn of(&self, volume: VolumeNumber) -> UsageRecord {
-        self.0.lock().get(&volume).copied().unwrap_or_default()
+        self.0.lock().get(volume)
     }
 
     /// Returns the bytes that the files of all volumes use.
     pub fn bytes(&self) -> u64 {
-        self.0.lock().values().map(|record| record.bytes).fold(0, u64::saturating_add)
+        u64::try_from(self.0.lock().bytes).unwrap_or(u64::MAX)
     }
 
     /// Returns the number of objects of all volumes.
     pub fn objects(&self) -> u64 {
-        self.0.lock().values().map(|record| record.inodes).fold(0, u64::saturating_add)
+        u64::try_from(self.0.lock().objects).unwrap_or(u64::MAX)
     }
 
     /// Has the next checkpoint write them all, as those in the index may be wrong. No transaction may be in progress.
     pub fn write_all_again(&self, changes: &UsageChanges) {
-        for (volume, record) in self.0.lock().iter() {
+        for (volume, record) in &self.0.lock().of {
             changes.set((*volume, QuotaKind::Volume, 0), *record);
         }
     }

@@ -93,6 +93,23 @@ impl Volume {
         self.begin_adding(self.place())
     }
 
+    /// Begins a transaction that adds a value of an extended attribute, or a target of a link, of this length.
+    ///
+    /// # Errors
+    /// Those of [`Volume::begin`], and `ObjectBusy` until the next checkpoint if the memtable takes no more of them.
+    pub(crate) fn begin_with_long_value(&self, bytes: usize) -> Result<Change<'_>, Error> {
+        let change = self.begin()?;
+        let (active, bytes) = (&change.view().active, bytes as u64);
+        let held = active.long_value_bytes();
+        if held > 0 && held + bytes > self.limits.long_value_bytes() {
+            drop(change);
+            self.checkpoints.kick();
+            return Err(Error::ObjectBusy);
+        }
+        active.add_long_value(bytes);
+        Ok(change)
+    }
+
     /// Begins a transaction that adds records of protocol state. On a full disk there is still room for them, as far as it is not
     /// used up.
     ///
