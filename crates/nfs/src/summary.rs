@@ -77,7 +77,8 @@ impl CallSummary {
         alone.into_iter().chain(apart.iter().copied())
     }
 
-    /// Whether both calls are counted alike: all is equal but their objects. Calls with very many operations never are.
+    /// Whether both calls count the same: they differ at most in their objects. Returns false for a COMPOUND of more than `FIRST`
+    /// operations.
     #[inline]
     #[must_use]
     pub fn is_alike(&self, other: &CallSummary) -> bool {
@@ -88,7 +89,8 @@ impl CallSummary {
             && self.operations.is_alike(&other.operations)
     }
 
-    /// Becomes alike to a call, unless that has very many operations.
+    /// Copies what [`CallSummary::is_alike`] compares. A COMPOUND of more than `FIRST` operations is alike to nothing, so the copy
+    /// need not be complete.
     #[inline]
     pub fn become_alike(&mut self, other: &CallSummary) {
         (self.main, self.volume, self.status) = (other.main, other.volume, other.status);

@@ -86,8 +86,8 @@ impl MemoryLimits {
         }
     }
 
-    /// Returns how many bytes of extended attributes and of targets of links a memtable takes. The index reuses pages that a checkpoint
-    /// frees after the next one only, so it grows by what two of them replace.
+    /// Returns how many bytes of extended attribute values and link targets a memtable may hold. The index reuses the pages that a
+    /// checkpoint frees only after the next one, so it grows by what two checkpoints replace.
     pub(crate) fn long_value_bytes(&self) -> u64 {
         (self.memtable_bytes / 8).max(4 * limits::XATTR_VALUE_BYTES_MAX as u64)
     }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use volume::ids::VolumeId;
 
-/// Names a copy; never used again.
+/// Identifies a copy. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CopyId(pub [u8; 12]);
 
@@ -15,7 +15,7 @@ pub struct CopyPart {
     pub copy: CopyId,
     /// The volume of both files.
     pub volume: VolumeId,
-    /// Where the client asked for the copy.
+    /// The address from which the client sent COPY.
     pub peer: SocketAddr,
     /// All that is left to copy.
     pub bytes: u64,
@@ -30,6 +30,7 @@ pub trait CopyLimits {
     /// Corrects what was charged by the bytes that were copied.
     fn copied(&self, part: &CopyPart, bytes: u64);
 
-    /// Forgets copies that do not go on: those that wait, and what was allowed to others.
+    /// Forgets copies for which `goes_on` returns false: they no longer wait, and what they were allowed and did not copy is given
+    /// back.
     fn retain(&self, goes_on: &dyn Fn(CopyId) -> bool);
 }

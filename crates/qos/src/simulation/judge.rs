@@ -21,7 +21,7 @@ type Holder = (ClientId, u64);
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     units: i128,
-    /// Units among them that it owed and that may have put it behind others still.
+    /// Those units that it owed, and that may still put it behind others.
     owed: i128,
     /// Its calls that were served since it owed them.
     calls: i128,

@@ -67,7 +67,7 @@ impl Mix {
     pub(super) const READS: Mix =
         Mix { writes: 0, metadata: 0, debt_only: 0, short: 0, owing: 0, owed_max: 0 };
 
-    /// Returns what a call costs at each of so many stages.
+    /// Returns the cost of a call at each stage.
     pub(super) fn costs(self, size: Size, stages: usize, rng: &mut Rng) -> Vec<Cost> {
         let bytes = size.bytes(rng);
         if rng.u8(..100) < self.debt_only {

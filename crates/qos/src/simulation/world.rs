@@ -351,7 +351,7 @@ impl<'p> World<'p> {
         let client = &self.plan.clients[index];
         for (stage, cost) in sent.costs.iter().enumerate() {
             let moved = client.mix.moved(*cost, &mut self.rng);
-            // Else the last calls would wait for very long.
+            // At the end nothing more is owed, or the last calls would wait very long.
             let moved = if self.is_over { moved.min(cost.bytes) } else { moved };
             self.settle(&sent, stage, moved);
             self.got[index] += if stage == 0 { u64::from(moved) } else { 0 };

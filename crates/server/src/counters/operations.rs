@@ -117,7 +117,7 @@ impl OperationTally {
         add(&self.target(counted.target).errors, 1);
     }
 
-    /// Counts a number of calls that all did this, where there is time for a function call.
+    /// Like [`OperationTally::count`], but not inlined.
     #[inline(never)]
     pub(crate) fn count_apart(&mut self, summary: &CallSummary, counted: Counted, calls: u64) -> CallLabel {
         self.count(summary, counted, calls)

@@ -1,4 +1,4 @@
-//! Runs: calls of a turn that are counted together, since they are alike and arrived together.
+//! Runs: consecutive calls of a turn that do the same and arrived together, so that they are counted together.
 //!
 //! Calls that follow one another often do the same on the same volume. One more of them only adds to the sums of its run, in
 //! plain memory of the loop; the counters that scrapes read are added to once for all calls of the run. All that is counted
@@ -87,7 +87,7 @@ impl Longest {
 
 /// The run that the next call may belong to.
 pub(crate) struct Run {
-    /// What each call did, or those of the last run if there is none.
+    /// What each call did; without calls, what those of the last run did.
     summary: CallSummary,
     /// Calls whose operations are counted.
     counted: u64,

@@ -47,7 +47,7 @@ pub(crate) struct SlowCall {
     pub(crate) volume: Option<VolumeId>,
     pub(crate) operation: OperationId,
     pub(crate) timing: Timing,
-    /// It and others of its run, which all took as long.
+    /// The number of calls in its run, this one included; all took equally long.
     pub(crate) calls: u64,
 }
 
@@ -117,8 +117,9 @@ impl Tally {
         self.activity.note_time(now);
     }
 
-    /// Begins with the calls of a source, after a reading of the clock was noted. They go on with the run of those before unless
-    /// they are counted elsewhere; while somebody watches, a run has calls of one client.
+    /// Begins the calls of a source. The caller has noted a reading of the clock since the last call. They continue the current
+    /// run, unless they arrived at another time, are counted elsewhere, or somebody watches: then a run has the calls of one
+    /// client.
     #[inline]
     pub(crate) fn begin_source(&mut self, source: Source) {
         if self.run.has_calls()
@@ -159,7 +160,7 @@ impl Tally {
     #[inline]
     fn end_run(&mut self) {
         self.count_answered();
-        // As a slice, it is copied once; pushed, it would be twice.
+        // `push` would copy it twice.
         self.ended.extend_from_slice(slice::from_ref(self.run.latencies()));
         self.run.end();
     }
@@ -230,7 +231,7 @@ impl Tally {
         self.ended.clear();
     }
 
-    /// Whether more is done with calls that took this long than to count them.
+    /// Whether calls that took this long are counted as activities or reported as slow.
     #[inline]
     fn is_noted(&self, total: u64) -> bool {
         total >= self.slow_nanos || self.activity.is_watched()

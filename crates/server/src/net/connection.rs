@@ -85,7 +85,7 @@ pub(crate) struct Connection {
     pub(crate) released: VecDeque<HeldCall>,
     /// A call that those limits have no room for; the input after it waits too.
     pub(crate) stopped: Option<Box<HeldCall>>,
-    /// When input arrived, and for how long they have kept it from being taken in.
+    /// When the unread input arrived, and for how long rate limits have kept it unread.
     unread: Option<(Time, Duration)>,
     /// The limits of its client.
     pub(crate) client_limits: OfClient,
@@ -392,7 +392,7 @@ impl Connection {
         !self.released.is_empty()
     }
 
-    /// Notes that rate limits kept it from being read until now.
+    /// Notes that rate limits kept the connection from being read from `since` until now.
     pub(crate) fn note_unread(&mut self, since: Time, now: Time) {
         let before = self.unread.filter(|(arrived, _)| *arrived == self.arrived);
         let before = before.map_or(Duration::ZERO, |(_, time)| time);

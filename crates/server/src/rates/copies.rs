@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::iter;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nfs::charge::{Charge, CopyId, CopyLimits, CopyPart, Work};
 use nfs::service::origin;
@@ -40,6 +41,8 @@ impl Judged {
 #[derive(Default)]
 pub(super) struct Copies {
     judged: Mutex<BTreeMap<CopyId, Judged>>,
+    /// The number of the next part. None is used twice, as a loop may still have a token of a part that is gone.
+    next: AtomicU64,
     /// Called when a copy may go on, without locks.
     released: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
@@ -87,7 +90,7 @@ impl CopyLimits for Rates {
         let asker = Asker { target: NO_TARGET, origin: from, limiter: limiter.as_ref() };
         let charge = Charge::of_one(Some(part.volume), Work::write(bytes));
         let Some(mut charged) = self.charged(&charge, &asker) else { return Some(u64::MAX) };
-        let number = judged.values().map(|part| part.number + 1).max().unwrap_or(0);
+        let number = self.copies.next.fetch_add(1, Ordering::Relaxed);
         let verdict = self.admit(&mut charged, Token { event_loop: COPYING, call: number });
         if verdict == Verdict::Full {
             return None;

@@ -433,7 +433,7 @@ impl Pool {
         }
     }
 
-    /// Allocates spare segments until there are so many; returns whether there are.
+    /// Allocates spare segments until there are `wanted`. Returns false if there is no room for one more.
     fn add_spares(&self, wanted: u64) -> bool {
         while (self.segments.spares() as u64) < wanted {
             if let Err(error) = self.segments.add_spare() {
@@ -447,7 +447,7 @@ impl Pool {
         true
     }
 
-    /// Allocates what the index may grow by in one checkpoint, as far as there is room. Returns how far that is.
+    /// Allocates room for the index to grow in one checkpoint. Returns what there is room for.
     fn make_room_for_index(&self) -> RoomToGrow {
         /// What the cleaner frees may be all the room that the index can get.
         const SPARES_OF_CLEANER: u64 = 1;
@@ -463,7 +463,7 @@ impl Pool {
             reserved.is_ok()
         };
         match index.len() {
-            // Without pages of their own for the records of a checkpoint.
+            // First the room that a checkpoint takes if its records share pages.
             Ok(length) if !self.checkpoints.is_index_closed() && has_room(0) => {
                 self.add_spares(SPARES_OF_CLEANER);
                 if has_room(length.saturating_sub(inside)) {

@@ -34,8 +34,9 @@ const LIVE_PERCENT: u64 = 50;
 const LIVE_PERCENT_PLENTY: u64 = 15;
 
 impl Pool {
-    /// Cleans a bounded piece of a segment. If there is nothing to clean while space is short, callers that wait for it wait no
-    /// longer: to be called at intervals of a second. With `drive_commit` it runs the commits that it waits for.
+    /// Cleans a bounded piece of a segment. If there is nothing to clean while space is short, counts that towards the refusal of
+    /// waiting callers, or extends their wait if work still goes on. Call it once a second. With `drive_commit` it runs the commits
+    /// that it waits for.
     pub fn step_clean(&self, now: Time, drive_commit: bool) -> Progress {
         let progress = self.step_clean_early(now, drive_commit);
         if progress == Progress::Idle && self.space.is_short() {
@@ -50,7 +51,7 @@ impl Pool {
         self.cleaner.wait(max)
     }
 
-    /// Cleans a bounded piece of a segment.
+    /// Like [`Pool::step_clean`], but does not judge the shortage, so that it may be called at any time.
     pub fn step_clean_early(&self, now: Time, drive_commit: bool) -> Progress {
         if self.refuses_changes().is_some() {
             return Progress::Idle;
@@ -81,16 +82,16 @@ impl Pool {
         Progress::Worked
     }
 
-    /// Decides whether callers wait on for space, when the cleaner has nothing to do or no room to do it.
+    /// Decides whether callers keep waiting for space, when the cleaner has nothing to do or no room to do it.
     fn judge_shortage(&self) {
         if self.refuses_changes().is_some() || self.committer.is_busy() {
             return;
         }
         let layer = self.view().active.layer;
-        let cleaned = self.cleaner.has_progressed();
         if self.checkpoint_may_help() || self.segments.has_dead(layer) {
             return;
         }
+        let cleaned = self.cleaner.take_progress();
         // Once accepted data is written back, the cleaner may use the room that is kept for it.
         if cleaned || self.write_back.may_help() {
             self.write_back.press();

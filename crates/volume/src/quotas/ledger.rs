@@ -187,7 +187,7 @@ pub(crate) struct Ledger {
     has_accounts: AtomicBool,
     /// See [`mappings_max`]. Read without the lock.
     mappings_max: AtomicU64,
-    /// Mappings that the active memtable got, and the one before it.
+    /// Mappings put into the active memtable, and into the one before it.
     mapped: Mutex<[Mapped; 2]>,
     accounts: Mutex<Accounts>,
 }
@@ -212,7 +212,7 @@ pub(crate) struct Accounts {
     now: Time,
 }
 
-/// How many mappings of a volume a memtable got: those that replaced others too.
+/// The number of mappings put into a memtable, including those that replaced others.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mapped {
     layer: Layer,
@@ -249,8 +249,8 @@ impl Ledger {
         self.mappings_max.load(Ordering::Relaxed)
     }
 
-    /// Counts mappings that the active memtable got. Returns whether they are now so many that a checkpoint should count those of the
-    /// index: half of the most that there may be.
+    /// Counts mappings put into the active memtable. Returns true once, when they reach half of the limit, so that a checkpoint
+    /// counts those in the index.
     pub(crate) fn note_mapped(&self, active: Layer, mappings: u64) -> bool {
         let most = self.mappings_max();
         if mappings == 0 || most == u64::MAX {
@@ -265,7 +265,7 @@ impl Ledger {
         before < most / 2 && before + mappings >= most / 2
     }
 
-    /// Returns how many mappings memtables got, from the one with this layer on.
+    /// Returns the number of mappings put into memtables from this layer on.
     pub(crate) fn mapped_since(&self, oldest: Layer) -> u64 {
         let mapped = self.mapped.lock();
         mapped.iter().filter(|mapped| mapped.layer >= oldest).map(|mapped| mapped.mappings).sum()
@@ -331,7 +331,7 @@ impl Ledger {
         record
     }
 
-    /// Has the open account of an owner follow its limits, or those of all of its kind.
+    /// Applies changed limits to the open account of an owner, or of every owner of its kind if they are those of all others.
     fn limits_changed(&self, accounts: &mut Accounts, owner: Owner) {
         self.note_limited(accounts);
         accounts.recent.clear();

@@ -1,5 +1,5 @@
-//! The quotas of a volume by owner, with counts of what is set and of those that exceed soft limits: to set a quota takes no longer
-//! however many others there are. Only one of all others of a kind counts those of its kind anew.
+//! The quotas of a volume by owner, with counts of what is set and of those that exceed soft limits: setting a quota takes the same
+//! time however many there are, except that the quota of all others of a kind recounts that kind.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ impl Quotas {
         self.soft > 0
     }
 
-    /// Returns since when an owner exceeds soft limits, as far as its record says so.
+    /// Returns since when an owner exceeds soft limits that it has, according to its record.
     pub(super) fn exceeded(&self, owner: Owner) -> Exceeded {
         exceeded(&self.record(owner), &self.record(Owner::others(owner.kind)))
     }

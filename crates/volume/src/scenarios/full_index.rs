@@ -11,7 +11,7 @@ use crate::segments::space::RoomToGrow;
 
 const DEVICE: Space = Space { total: 1 << 30, available: 0 };
 
-/// Has background work find nothing that it could free, so that whoever needs room waits no longer.
+/// Reports that background work can free nothing, so that callers that need room are refused.
 fn exhaust(world: &World) {
     assert_eq!(world.volume.begin().map(drop), Err(Error::ObjectBusy), "the first one waits");
     (0..20).for_each(|_| world.volume.space.exhausted());

@@ -21,8 +21,8 @@ pub struct Cleaner {
 #[derive(Default)]
 struct Work {
     kicked: bool,
-    /// Segments that had been cleaned at the last call of [`Cleaner::has_progressed`].
-    looked_at: u64,
+    /// Segments that had been cleaned at the last call of [`Cleaner::take_progress`].
+    cleaned_before: u64,
     current: Option<(SegmentId, u64)>,
     /// Segments that were cleaned, and wait for a checkpoint to find them dead.
     finished: HashSet<SegmentId>,
@@ -43,18 +43,18 @@ impl Cleaner {
     }
 
     /// Whether a segment was cleaned since the last call.
-    pub fn has_progressed(&self) -> bool {
+    pub fn take_progress(&self) -> bool {
         let cleaned = self.cleaned();
-        std::mem::replace(&mut self.state.lock().looked_at, cleaned) != cleaned
+        std::mem::replace(&mut self.state.lock().cleaned_before, cleaned) != cleaned
     }
 
-    /// Requests a look for something to clean, since space became short, or there is more room to clean.
+    /// Wakes the cleaner: space has become short, or there is more room to clean.
     pub fn kick(&self) {
         self.state.lock().kicked = true;
         self.due.notify_all();
     }
 
-    /// Blocks until a look is requested, at most for `max`. Returns whether one is.
+    /// Blocks until [`Cleaner::kick`], for at most `max`. Returns whether it was called.
     pub fn wait(&self, max: Duration) -> bool {
         let mut state = self.state.lock();
         if !state.kicked {

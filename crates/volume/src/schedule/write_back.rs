@@ -188,7 +188,7 @@ impl WriteBack {
         }
     }
 
-    /// Whether there is unstable data whose write-back will most likely succeed: not if a file could not be saved the last time.
+    /// Whether writing back unstable data may help. False while a file that could not be saved waits to be retried.
     pub fn may_help(&self) -> bool {
         self.dirty_bytes() > 0 && self.state.lock().pauses.is_empty()
     }

@@ -32,10 +32,10 @@ impl Holding {
     }
 }
 
-/// The sum of the segments that have not changed since it was made; the others are looked at each time.
+/// The sum over the settled segments that have not changed since it was computed. The others are added at each call.
 #[derive(Debug, Default)]
 pub(super) struct Sum {
-    /// The oldest memtable of which it tells, once it was made.
+    /// The oldest memtable for which the sum was computed; none before the first call.
     oldest: Option<Layer>,
     unchanged: Holding,
     others: HashSet<SegmentId>,
@@ -60,7 +60,7 @@ impl Sum {
         self.unchanged.unused -= part.unused;
     }
 
-    /// Returns what these segments hold, besides what is kept beyond that.
+    /// Returns what these segments hold; `excess` is left at zero.
     pub(super) fn of(
         &mut self,
         infos: &HashMap<SegmentId, SegmentInfo>,

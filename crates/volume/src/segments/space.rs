@@ -21,7 +21,7 @@ struct Account {
     index: RoomToGrow,
     /// Whether the device has no room for one more segment.
     segments_full: bool,
-    /// How often neither a checkpoint nor the cleaner could free more space.
+    /// How often the shortage was judged: background work could free no more, or was still freeing.
     exhaustions: u64,
     /// Set from the first caller that got no space until there is space again.
     short: Option<Short>,
@@ -95,7 +95,8 @@ impl Account {
         self.index < RoomToGrow::Checkpoint
     }
 
-    /// Returns the error of a caller for whom there is no space, nor for `bytes` to be reserved.
+    /// Notes a caller that finds no room in the index, or no space for `bytes`, and returns its error: `Busy` or `ObjectBusy` while
+    /// background work may help, then `NoSpace`.
     fn refuse(&mut self, bytes: u64) -> Error {
         let exhaustions = self.exhaustions;
         let short = self.short.get_or_insert(Short {
@@ -186,7 +187,8 @@ impl SpaceLedger {
         self.state.lock().exhaustions += 1;
     }
 
-    /// Records that background work goes on to free space: callers wait for more of it, at most [`PROLONGED_MAX`] times in all.
+    /// Records that background work is still freeing space: callers wait anew, until [`PROLONGED_MAX`] judgements after the
+    /// shortage began.
     pub fn prolong(&self) {
         let mut state = self.state.lock();
         state.exhaustions += 1;

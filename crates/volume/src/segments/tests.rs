@@ -305,7 +305,7 @@ fn what_segments_hold_is_the_sum_over_all_of_them() {
             for (_, info) in segments.infos() {
                 let bytes = if info.is_settled(oldest) { info.live } else { info.written };
                 all.bytes = all.bytes.saturating_add(bytes);
-                if info.is_settled(oldest) && info.live >= CAPACITY * 95 / 100 {
+                if info.is_settled(oldest) && info.live.saturating_mul(100) >= CAPACITY * LIVE_PERCENT_MAX {
                     all.unused += segments.usable_bytes().saturating_sub(info.live);
                 }
             }

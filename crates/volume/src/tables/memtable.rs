@@ -144,12 +144,12 @@ impl Memtable {
         self.hole_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Returns the bytes of values of extended attributes and of targets of links that were put, except those that were replayed.
+    /// Returns the bytes of extended attribute values and link targets put here, without those replayed from the journal.
     pub fn long_value_bytes(&self) -> u64 {
         self.long_value_bytes.load(Ordering::Relaxed)
     }
 
-    /// Adds such a value.
+    /// Counts such a value, of this many bytes.
     pub fn add_long_value(&self, bytes: u64) {
         self.long_value_bytes.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -123,19 +123,19 @@ pub struct VolumeUsage(Mutex<Counters>);
 
 #[derive(Debug, Default)]
 struct Counters {
-    of: HashMap<VolumeNumber, UsageRecord>,
-    /// Their sums, which no number of damaged counters exceeds.
+    by_volume: HashMap<VolumeNumber, UsageRecord>,
+    /// Their sums; in 128 bits, damaged counters cannot overflow them.
     bytes: u128,
     objects: u128,
 }
 
 impl Counters {
     fn get(&self, volume: VolumeNumber) -> UsageRecord {
-        self.of.get(&volume).copied().unwrap_or_default()
+        self.by_volume.get(&volume).copied().unwrap_or_default()
     }
 
     fn set(&mut self, volume: VolumeNumber, record: UsageRecord) {
-        let before = self.of.insert(volume, record).unwrap_or_default();
+        let before = self.by_volume.insert(volume, record).unwrap_or_default();
         self.bytes = self.bytes + u128::from(record.bytes) - u128::from(before.bytes);
         self.objects = self.objects + u128::from(record.inodes) - u128::from(before.inodes);
     }
@@ -162,7 +162,7 @@ impl VolumeUsage {
     pub fn clear(&self, volume: VolumeNumber) {
         let mut counters = self.0.lock();
         counters.set(volume, UsageRecord::default());
-        counters.of.remove(&volume);
+        counters.by_volume.remove(&volume);
     }
 
     /// Returns what a volume uses.
@@ -182,7 +182,7 @@ impl VolumeUsage {
 
     /// Has the next checkpoint write them all, as those in the index may be wrong. No transaction may be in progress.
     pub fn write_all_again(&self, changes: &UsageChanges) {
-        for (volume, record) in &self.0.lock().of {
+        for (volume, record) in &self.0.lock().by_volume {
             changes.set((*volume, QuotaKind::Volume, 0), *record);
         }
     }

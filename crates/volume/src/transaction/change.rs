@@ -96,12 +96,12 @@ impl Volume {
     /// Begins a transaction that adds a value of an extended attribute, or a target of a link, of this length.
     ///
     /// # Errors
-    /// Those of [`Volume::begin`], and `ObjectBusy` until the next checkpoint if the memtable takes no more of them.
+    /// Those of [`Volume::begin`], and `ObjectBusy` until the next checkpoint if the memtable has no room for the value.
     pub(crate) fn begin_with_long_value(&self, bytes: usize) -> Result<Change<'_>, Error> {
         let change = self.begin()?;
         let (active, bytes) = (&change.view().active, bytes as u64);
         let held = active.long_value_bytes();
-        if held > 0 && held + bytes > self.limits.long_value_bytes() {
+        if bytes > 0 && held > 0 && held + bytes > self.limits.long_value_bytes() {
             drop(change);
             self.checkpoints.kick();
             return Err(Error::ObjectBusy);
@@ -114,7 +114,7 @@ impl Volume {
     /// used up.
     ///
     /// # Errors
-    /// Those of [`Volume::begin`].
+    /// The errors of [`Volume::begin_freeing`], and `NoSpace`, without a wait, if the index has no room for them.
     pub(crate) fn begin_state(&self) -> Result<Change<'_>, Error> {
         if !self.space.can_keep_state() {
             return Err(Error::NoSpace);

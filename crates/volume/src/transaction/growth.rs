@@ -100,8 +100,8 @@ impl Volume {
         self.reserve_claim(&claim(request, owners, amount))
     }
 
-    /// Checks that files may get more mappings. Which of those in memtables replace others is known to the next checkpoint only, so a
-    /// volume may exceed the limit, but not by more than once.
+    /// Checks that files may get more mappings. Only the next checkpoint finds out which mappings in memtables replace others, so
+    /// callers may take a volume to twice the limit.
     ///
     /// # Errors
     /// `NoSpace` if there are more than the size of the volume allows; `ObjectBusy` until checkpoints have freed those of files that were
@@ -282,11 +282,11 @@ impl Volume {
 }
 
 impl Pool {
-    /// Asks background work for space, after an operation met this error for want of it.
+    /// Requests space from background work, after an operation failed with this error for lack of it.
     pub(crate) fn request_space(&self, error: Error) {
         self.write_back.press();
         self.checkpoints.kick();
-        // Not for every caller that is refused: the cleaner has found nothing.
+        // A caller that is refused does not wake the cleaner, which has just found nothing.
         if error.is_busy() {
             self.cleaner.kick();
         }

@@ -23,7 +23,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &ListxattrsArgs, out: &mut 
     };
     let names = object.volume.list_xattrs(&object.request(), object.ino, args.cookie, NAMES_AT_ONCE_MAX);
     let names = compound.answered(object.volume, names)?;
-    // Those before the cookie are counted from the first one on.
+    // The volume passes all names before the cookie again.
     let skipped = usize::try_from(args.cookie).unwrap_or(usize::MAX).min(XATTRS_PER_FILE_MAX);
     compound.add_weight(skipped + names.names.len(), XATTRS_OF_WEIGHT_1);
     let mut result = ListxattrsEncoder::begin(out, maxcount);

@@ -69,18 +69,22 @@ fn cancel(session: &Session<'_>, to: &[u8], stateid: Stateid4) -> NfsStat4 {
     session.on(to, &[ArgOp4::OffloadCancel(OffloadCancelArgs { stateid })]).status
 }
 
-/// Rate limits that allow so many bytes at once, or none.
+/// Rate limits that allow at most this many bytes at once; without a number, nothing.
 #[derive(Default)]
 struct AtMost {
     bytes: Option<u64>,
     copied: Cell<u64>,
     asked: Cell<usize>,
+    /// The last copy that was asked for, and whether it went on when the next round began.
+    seen: Cell<Option<CopyId>>,
+    kept: Cell<bool>,
 }
 
 impl CopyLimits for AtMost {
     fn allow(&self, part: &CopyPart) -> Option<u64> {
         assert!(part.bytes > 0 && part.bytes < SIZE as u64, "the first part was copied before the reply");
         self.asked.set(self.asked.get() + 1);
+        self.seen.set(Some(part.copy));
         self.bytes
     }
 
@@ -91,6 +95,7 @@ impl CopyLimits for AtMost {
 
     fn retain(&self, goes_on: &dyn Fn(CopyId) -> bool) {
         assert!(!goes_on(CopyId([0; 12])));
+        self.kept.set(self.seen.get().is_some_and(goes_on));
     }
 }
 
@@ -275,6 +280,8 @@ fn copies_wait_for_rate_limits() {
     let closed = AtMost::default();
     assert!(server.service.copy_some(server.clocks(), &closed) > Duration::from_secs(1));
     assert_eq!((closed.asked.get(), status(&session, to, stateid).unwrap().count), (1, before));
+    server.service.copy_some(server.clocks(), &closed);
+    assert!(closed.kept.get(), "it keeps its place");
     let some = AtMost { bytes: Some(10_000), ..AtMost::default() };
     finish_within(&server, &some);
     assert_eq!(some.copied.get(), SIZE as u64 - before);
