@@ -32,3 +32,9 @@ fn a_limit_of_the_volume_is_no_lost_space() {
     full_device::run(64, 15).unwrap_or_else(|wrong| panic!("{wrong}"));
     full_device::run(459_704_855_686, 15).unwrap_or_else(|wrong| panic!("{wrong}"));
 }
+
+/// With this seed, the device shows five of six segments at the end.
+#[test]
+fn a_segment_less_is_no_lost_space() {
+    full_device::run(459_730_068_737, 15).unwrap_or_else(|wrong| panic!("{wrong}"));
+}
