@@ -1,5 +1,5 @@
-//! Random schedules by a virtual clock: rates, bursts, sizes, some of which are known only afterwards, clients that come and go,
-//! calls that pass limits one after another, limits that change, several loops whose timers fire late. Each schedule follows
+//! Random schedules with a virtual clock: rates, bursts, calls whose size is known only when they are done, calls that pass several
+//! limits in turn, clients that come and go, limits that change, and several loops whose timers fire late. Each schedule follows
 //! from a seed, which a failure prints.
 
 use std::time::Duration;
@@ -24,11 +24,7 @@ const STOPS_MAX: u32 = 2;
 fn run(seed: u64) -> Result<Duration, String> {
     let mut rng = Rng::with_seed(seed);
     let plan = Plan::random(&mut rng).with_debts_and_stages(&mut Rng::with_seed(!seed));
-    run_plan(seed, &plan, rng)
-}
-
-fn run_plan(seed: u64, plan: &Plan, rng: Rng) -> Result<Duration, String> {
-    let mut world = World::new(plan, rng);
+    let mut world = World::new(&plan, rng);
     world.run().map_err(|wrong| format!("seed {seed}: {wrong}"))?;
     if world.longest_stop > STOPS_MAX * plan.stop_max() {
         return Err(format!("seed {seed}: none of some calls went on for {:?}", world.longest_stop));

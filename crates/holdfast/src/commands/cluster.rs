@@ -202,7 +202,7 @@ fn ask_agent(cluster: &Cluster, socket: &Path) -> Outcome {
     }
 }
 
-/// Prints what was done, for programs: everybody else reads the exit code.
+/// Prints what was done if JSON is wanted. Otherwise the exit code says enough.
 fn print_done(action: &Action, state: State) {
     let done = match action {
         Action::Start(group)

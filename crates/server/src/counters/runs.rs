@@ -190,7 +190,8 @@ impl Run {
     }
 }
 
-/// Returns the time between two readings of the clock, of which the later one shows no less.
+/// Returns the nanoseconds between two readings of the clock. Unlike [`nanos_between`](crate::counters::phases::nanos_between), it
+/// does not check that `later` is not before `earlier`, which saves a branch for each call.
 #[inline]
 fn between(earlier: Time, later: Time) -> u64 {
     later.nanos().wrapping_sub(earlier.nanos()).cast_unsigned()

@@ -165,7 +165,8 @@ impl Tally {
         self.run.end();
     }
 
-    /// Counts what the calls did that were answered: to be called before a reply leaves, so that who has it finds it counted.
+    /// Counts the operations of the calls that were answered. Called before a reply leaves, so that a client that has its reply
+    /// finds its call counted.
     #[inline]
     pub(crate) fn count_answered(&mut self) {
         if self.run.has_uncounted() {

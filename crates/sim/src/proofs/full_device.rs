@@ -226,7 +226,7 @@ pub fn run_on(seed: u64, most: usize, fault: Option<Fault>) -> Result<Tally, Str
     forget(&mut run);
     run_background(&mut run)?;
     let after = free(&run)?;
-    // Whole segments are shown, of which few fit.
+    // FSSTAT counts whole segments, and the device has room for a few only.
     if after + SEGMENT_BYTES < room && after < room / 8 * 7 {
         let space = run.media.space().map_err(|error| error.to_string())?;
         return Err(format!("{room} bytes were free, {after} after everything was removed; {space:?}"));

@@ -415,7 +415,7 @@ impl Accounts {
         Some(limits)
     }
 
-    /// Returns since when an owner exceeds soft limits, as far as its record says so.
+    /// Returns since when an owner exceeds soft limits that it has, according to its record.
     pub(crate) fn exceeded(&self, owner: Owner) -> Exceeded {
         self.quotas.exceeded(owner)
     }

@@ -60,7 +60,7 @@ impl ExtentRecord {
         }
     }
 
-    /// Returns the record of an extent of `length` bytes of which the stored bytes, which `self` describes, are these parts.
+    /// Returns the record of an extent of `length` bytes of which only the parts `kept` are stored; `self` says where.
     pub fn keeping(self, kept: Kept, length: u32) -> ExtentRecord {
         debug_assert_eq!(kept.bytes(length), self.stored);
         ExtentRecord { kept, length, ..self }
