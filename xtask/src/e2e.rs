@@ -74,7 +74,8 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   bench         `holdfast bench` against nfs-ganesha, and a comparison of both; no operation may fail
   volumes       volumes come, change and go beside two guests and libnfs, also while the server is killed
   pair          two machines with a floating address: one dies, stops or is cut off, its server dies, the group is moved
-  rados         on a Ceph cluster: kill -9, copies of a pool, a takeover from a stopped server, an OSD that hangs, a full pool
+  rados         on a Ceph cluster: kill -9, copies of a pool, segments in an erasure-coded pool, a takeover from a stopped server, an
+                OSD that hangs, a full pool
   nodes         three nodes, then four, of a Ceph cluster serve three groups: one dies, stops or is cut off, groups are moved and drained
   drbd          two machines that mirror a disk with DRBD; the one that serves is killed
   traps         what goes wrong with stock clients when an address moves, each provoked on purpose

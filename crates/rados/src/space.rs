@@ -7,7 +7,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use volume::media::Space;
@@ -16,6 +16,13 @@ use crate::librados::Cluster;
 
 /// The time between two questions to the monitors.
 const PERIOD: Duration = Duration::from_secs(2);
+
+/// How long a pool without figures is waited for: the manager gathers those of a new pool every five seconds
+/// (`mgr_stats_period`).
+const FIRST_FIGURES: Duration = Duration::from_secs(15);
+
+/// Interval between questions meanwhile.
+const POLL: Duration = Duration::from_millis(250);
 
 /// What is set aside: a 64th of the pool, but at least and at most so much, and no more than a quarter.
 const MARGIN_BYTES_MIN: u64 = 64 << 20;
@@ -142,7 +149,13 @@ impl Watch {
             return Ok(Arc::clone(known));
         }
         let room = Room::new(pool);
-        update(&self.cluster, std::slice::from_ref(&room))?;
+        let end = Instant::now() + FIRST_FIGURES;
+        while let Err(error) = update(&self.cluster, std::slice::from_ref(&room)) {
+            if error.kind() != io::ErrorKind::WouldBlock || Instant::now() > end {
+                return Err(error);
+            }
+            thread::sleep(POLL);
+        }
         lock(&self.rooms).push(Arc::clone(&room));
         Ok(room)
     }
@@ -152,16 +165,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Asks for the space of pools.
+/// Asks for the space of pools. The error is `WouldBlock` if there are no figures for one of them yet.
 fn update(cluster: &Cluster, rooms: &[Arc<Room>]) -> io::Result<()> {
     let answer = cluster.ask_monitors(r#"{"prefix": "df", "format": "json"}"#)?;
     let answer: Value = serde_json::from_slice(&answer).map_err(io::Error::other)?;
     for room in rooms {
         let (total, available) = space_of(&answer, &room.pool).ok_or_else(|| {
-            io::Error::other(format!(
-                "`ceph df` has no figures for the pool {}: is a manager running?",
-                room.pool
-            ))
+            let text = format!("`ceph df` has no figures for the pool {}: is a manager running?", room.pool);
+            io::Error::new(io::ErrorKind::WouldBlock, text)
         })?;
         room.set(total, available);
     }

@@ -1,5 +1,5 @@
-//! A server on a Ceph cluster of its own: it is killed, its pool is copied, it is stopped while another takes its pools over, an OSD
-//! hangs, the pool fills.
+//! A server on a Ceph cluster of its own: it is killed, its pool is copied, its segments are in an erasure-coded pool, it is stopped
+//! while another takes its pools over, an OSD hangs, the pool fills.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,6 +18,7 @@ use crate::process::{self, random_bytes, root};
 pub(super) use node::Caller;
 use node::Node;
 
+mod coded;
 mod copies;
 mod node;
 
@@ -39,7 +40,7 @@ const TAKEOVER: Duration = Duration::from_secs(20);
 /// Runs the scenario. Returns a note with the times of the restart and the takeover.
 pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     let ceph = Ceph::start(lab)?;
-    let mut model = Model { random: Rng::with_seed(options.seed), files: BTreeMap::new(), made: 0 };
+    let mut model = Model::new(options.seed);
     let mut node = Node::start(&ceph, "a")?;
     model.write(&mut node.caller()?, FILES)?;
     let restart = node.kill_and_restart()?;
@@ -47,6 +48,7 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     node.stop()?;
     check(&ceph)?;
     copies::copy(&ceph, &model)?;
+    let segments = coded::serve(&ceph)?;
 
     let takeover = take_over(&ceph, &mut model)?;
     let mut node = Node::start(&ceph, "b")?;
@@ -61,7 +63,7 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     // On a directory, and checked when it has stopped.
     lab.start()?;
     Ok(format!(
-        "{} files, first reply {} ms after kill -9, {} ms after a takeover began",
+        "{} files, first reply {} ms after kill -9, {} ms after a takeover began; {segments} objects in an erasure-coded pool",
         model.files.len(),
         restart.as_millis(),
         takeover.as_millis()
@@ -144,6 +146,10 @@ struct Model {
 }
 
 impl Model {
+    fn new(seed: u64) -> Model {
+        Model { random: Rng::with_seed(seed), files: BTreeMap::new(), made: 0 }
+    }
+
     /// Writes files, each acknowledged as durable.
     fn write(&mut self, caller: &mut Caller, count: usize) -> Result<(), String> {
         for _ in 0..count {
