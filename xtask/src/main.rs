@@ -11,11 +11,12 @@
 //! | [`package`] | the Debian package and the container image |
 //! | [`perf`] | the cost of operations |
 //! | [`soak`] | long runs of the simulations, fuzzers and scenarios |
-//! | [`server`], [`nfs`] | servers started by chores, and the client that calls them |
+//! | [`server`], [`ceph`], [`nfs`] | servers and clusters started by chores, and the client that calls them |
 //! | [`work`] | the workload of a guest whose server is killed, and its verification |
 
 use std::process::ExitCode;
 
+mod ceph;
 mod ci;
 mod conformance;
 mod e2e;

@@ -4,7 +4,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`rows`] | the main table: workloads and bounds |
-//! | [`parts`], [`growth`], [`tails`], [`isolation`], [`scrape`] | measurements outside the main table |
+//! | [`parts`], [`growth`], [`tails`], [`isolation`], [`scrape`], [`ceph`] | measurements outside the main table |
 //! | [`transfer_limits`] | what large WRITEs and READs cost at least |
 //! | [`bench`] | runs `holdfast bench` |
 //! | [`cpu`], [`counter`] | CPU time, memory and instructions of processes |
@@ -23,6 +23,7 @@ use crate::report::usage;
 use crate::server::Server;
 
 mod bench;
+mod ceph;
 mod counter;
 mod cpu;
 mod growth;
@@ -48,7 +49,7 @@ cargo xtask perf [OPTION...]: measure the cost of operations, as in docs/perform
   --quick            measure each for a moment, as a test; the figures mean nothing
   --row NAME...      measure only these rows: null getattr lookup open-close read create-remove write-file-sync
                      write-commit sequential-read sequential-write; limits latency group-commit connections restart
-                     listing scrape fairness isolation tails crowd growth
+                     listing scrape fairness isolation tails crowd growth ceph (Debian's ceph-mon ceph-osd ceph-mgr ceph-common)
   --protocol 3|4.2   measure the rows before the semicolon over this protocol only; over both by default
   --rounds N         interleaved rounds, 5 by default; tables show medians
   --seconds N        duration of each measurement, 3 by default

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::ceph::Ceph;
 use crate::nfs::{Arguments, Connection, MOUNT, NFS, Procedure};
 use crate::process;
 
@@ -55,9 +56,33 @@ fn write(path: &Path, content: &str) -> Result<(), String> {
 impl Server {
     /// Serves a new volume with Holdfast, with further arguments of `holdfast serve`.
     pub(crate) fn holdfast(binary: &Path, folder: PathBuf, arguments: &[&str]) -> Result<Server, String> {
+        let data = text(&folder.join("data"));
+        Server::of(vec![text(binary)], &data, folder, arguments)
+    }
+
+    /// The same on a Ceph cluster.
+    pub(crate) fn on_ceph(
+        ceph: &Ceph,
+        data: &str,
+        folder: PathBuf,
+        arguments: &[&str],
+    ) -> Result<Server, String> {
+        let program = ceph.holdfast("server");
+        let variables = program.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        let mut command = vec!["env".to_owned()];
+        command.extend(variables.map(|(name, value)| format!("{}={}", name.display(), value.display())));
+        command.push(program.get_program().display().to_string());
+        Server::of(command, data, folder, arguments)
+    }
+
+    fn of(
+        mut command: Vec<String>,
+        data: &str,
+        folder: PathBuf,
+        arguments: &[&str],
+    ) -> Result<Server, String> {
         let address = process::free_address()?;
-        let mut command = vec![text(binary), "serve".to_owned(), text(&folder.join("data"))];
-        command.extend(["--listen".to_owned(), address.to_string()]);
+        command.extend(["serve", data, "--listen", &address.to_string()].map(str::to_owned));
         command.extend(arguments.iter().map(|argument| (*argument).to_owned()));
         Server::start(command, folder, address, address.port())
     }

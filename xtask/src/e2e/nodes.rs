@@ -11,7 +11,7 @@ use super::hosts::{OWN, Switch};
 use super::lab::{ADDRESS, Lab, PORT};
 use super::pair::stalls::{self, Kind};
 use super::pair::{BETWEEN, Blow, mark, pause, start_guests};
-use super::rados::Ceph;
+use crate::ceph::Ceph;
 use crate::process;
 
 use machines::Machines;
@@ -109,7 +109,7 @@ fn events(options: &Options) -> Vec<Event> {
 pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     let switch = Switch::make(lab)?;
     let own = OWN.split('/').next().unwrap_or(OWN);
-    let ceph = Ceph::start_at(lab, own)?;
+    let ceph = Ceph::start(&lab.folder, lab.binary(), own)?;
     let mut machines = Machines::make(lab, &ceph)?;
     set_up(lab, &ceph, &mut machines)?;
     let versions: &[&str] = if options.sample { &["3", "4.1"] } else { &["3", "4.0", "4.1", "4.2"] };

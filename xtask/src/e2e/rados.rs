@@ -2,9 +2,6 @@
 //! while another takes its pools over, an OSD hangs, the pool fills.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,8 +9,9 @@ use fastrand::Rng;
 
 use super::Options;
 use super::lab::Lab;
+use crate::ceph::Ceph;
 use crate::nfs::{NOSPC, OK, Procedure};
-use crate::process::{self, random_bytes, root};
+use crate::process::{self, random_bytes};
 
 pub(super) use node::Caller;
 use node::Node;
@@ -39,7 +37,7 @@ const TAKEOVER: Duration = Duration::from_secs(20);
 
 /// Runs the scenario. Returns a note with the times of the restart and the takeover.
 pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
-    let ceph = Ceph::start(lab)?;
+    let ceph = Ceph::start(&lab.folder, lab.binary(), "127.0.0.1")?;
     let mut model = Model::new(options.seed);
     let mut node = Node::start(&ceph, "a")?;
     model.write(&mut node.caller()?, FILES)?;
@@ -68,66 +66,6 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
         restart.as_millis(),
         takeover.as_millis()
     ))
-}
-
-/// A cluster, ended on drop.
-pub(super) struct Ceph {
-    folder: PathBuf,
-    /// For the directories of servers on this machine.
-    locals: PathBuf,
-    binary: PathBuf,
-}
-
-impl Ceph {
-    fn start(lab: &Lab) -> Result<Ceph, String> {
-        Ceph::start_at(lab, "127.0.0.1")
-    }
-
-    /// Starts one whose daemons have this address.
-    pub(super) fn start_at(lab: &Lab, address: &str) -> Result<Ceph, String> {
-        let (folder, locals) = (lab.folder.join("ceph"), lab.folder.join("local"));
-        let ceph = Ceph { folder, locals, binary: lab.binary() };
-        process::output(ceph.script().arg("start").arg(&ceph.folder).arg(address))?;
-        Ok(ceph)
-    }
-
-    fn script(&self) -> Command {
-        Command::new(root().join("e2e/ceph"))
-    }
-
-    pub(super) fn configuration(&self) -> PathBuf {
-        self.folder.join("ceph.conf")
-    }
-
-    /// Runs `ceph` as the cluster's administrator.
-    fn administer(&self, words: &[&str]) -> Result<String, String> {
-        process::output(Command::new("ceph").args(words).env("CEPH_CONF", self.configuration()))
-    }
-
-    /// Signals a daemon.
-    fn signal(&self, daemon: &str, signal: &str) -> Result<(), String> {
-        let file = self.folder.join("pid").join(daemon);
-        let pid = fs::read_to_string(&file).map_err(process::at(&file))?;
-        process::output(Command::new("kill").args(["-s", signal, pid.trim()])).map(drop)
-    }
-
-    /// The directories of servers on the machine `local`.
-    pub(super) fn local(&self, local: &str) -> PathBuf {
-        self.locals.join(local)
-    }
-
-    /// Runs a command of the program under test as on the machine `local`.
-    pub(super) fn holdfast(&self, local: &str) -> Command {
-        let mut command = Command::new(&self.binary);
-        command.env("CEPH_CONF", self.configuration()).env("HOLDFAST_LOCAL", self.local(local));
-        command
-    }
-}
-
-impl Drop for Ceph {
-    fn drop(&mut self) {
-        let _ = self.script().arg("stop").arg(&self.folder).status();
-    }
 }
 
 /// Where the pools are.
@@ -237,7 +175,7 @@ fn hang(ceph: &Ceph, node: &Node, model: &mut Model) -> Result<(), String> {
 fn fill(ceph: &Ceph, node: &Node, model: &mut Model) -> Result<(), String> {
     let ratios = |near: &str, backfill: &str, full: &str| {
         for (which, ratio) in [("nearfull", near), ("backfillfull", backfill), ("full", full)] {
-            ceph.administer(&["osd", &format!("set-{which}-ratio"), ratio])?;
+            ceph.administer("ceph", &["osd", &format!("set-{which}-ratio"), ratio])?;
         }
         Ok::<(), String>(())
     };

@@ -1,5 +1,6 @@
 //! Measurements outside the main table: latency of one client, fractions of limits, group commit, connections, restart
-//! after a crash, listings. `growth` measures large volumes, `tails` and `isolation` the interference between clients, `scrape` metrics.
+//! after a crash, listings. `growth` measures large volumes, `tails` and `isolation` the interference between clients, `scrape` metrics, `ceph`
+//! volumes on a Ceph cluster.
 
 use std::fs;
 use std::thread;
@@ -8,8 +9,9 @@ use std::time::{Duration, Instant};
 use super::bench::{Sample, Time};
 use super::results::{Figure, Goal, median_of};
 use super::rows::{GETATTR, NULL, READ, SEQUENTIAL_READ};
-use super::{Run, cpu, growth, isolation, scrape, tails};
+use super::{Run, ceph, cpu, growth, isolation, scrape, tails};
 use crate::process;
+use crate::server::Server;
 
 /// A part: its name on the command line, and its measurement.
 pub(super) struct Part {
@@ -34,6 +36,7 @@ pub(super) const PARTS: &[Part] = &[
     Part { name: "tails", run: tails::tails },
     Part { name: "crowd", run: tails::crowd },
     Part { name: "growth", run: growth::run },
+    Part { name: "ceph", run: ceph::run },
 ];
 
 /// The rows that [`LIMITS`] compares.
@@ -140,22 +143,33 @@ fn latency(run: &mut Run<'_>) -> Result<(), String> {
 /// Measures durable creates on a device whose sync takes a millisecond.
 fn group_commit(run: &mut Run<'_>) -> Result<(), String> {
     let server = run.server(&["--sync-delay", SYNC_US])?;
-    let mut rates = vec![Vec::new(); GROUPS.len()];
-    for _ in 0..run.options.rounds {
-        for (((threads, depth), files, _), rates) in GROUPS.iter().zip(&mut rates) {
-            let files = if run.options.quick { files / 50 } else { *files }.to_string();
-            let work = ["metadata", "--files", &files];
-            // Each phase runs once, however short the time.
-            let once = Time { warmup: 0.0, seconds: 0.01 };
-            let sample = run.sample(&server, &work, (*threads, *depth), once)?;
-            rates.push(sample.phase_rate("CREATE").ok_or("bench reports no rate of CREATE")?);
-        }
-    }
-    for (((threads, depth), _, least), values) in GROUPS.iter().zip(rates) {
-        let name = format!("durable CREATEs with 1 ms syncs, {} in flight", threads * depth);
+    let rounds: Result<Vec<_>, String> =
+        (0..run.options.rounds).map(|_| create_rates(run, &server)).collect();
+    let rounds = rounds?;
+    for (at, (in_flight, (.., least))) in creates_in_flight().zip(GROUPS).enumerate() {
+        let name = format!("durable CREATEs with 1 ms syncs, {in_flight} in flight");
+        let values = rounds.iter().map(|rates| rates[at]).collect();
         run.figures.push(Figure { name, values, unit: "/s", goal: Goal::AtLeast(*least) });
     }
     Ok(())
+}
+
+/// Returns how many creates are in flight at once in each measurement of [`create_rates`].
+pub(super) fn creates_in_flight() -> impl Iterator<Item = u32> {
+    GROUPS.iter().map(|((threads, depth), ..)| threads * depth)
+}
+
+/// Measures durable creates per second, with more and more of them in flight.
+pub(super) fn create_rates(run: &mut Run<'_>, server: &Server) -> Result<Vec<f64>, String> {
+    let rate = |(size, files, _): &((u32, u32), u32, f64)| {
+        let files = if run.options.quick { files / 50 } else { *files }.to_string();
+        let work = ["metadata", "--files", &files];
+        // Each phase runs once, however short the time.
+        let once = Time { warmup: 0.0, seconds: 0.01 };
+        let sample = run.sample(server, &work, *size, once)?;
+        sample.phase_rate("CREATE").ok_or_else(|| "bench reports no rate of CREATE".to_owned())
+    };
+    GROUPS.iter().map(rate).collect()
 }
 
 /// Measures the memory of idle connections, and calls on many connections.

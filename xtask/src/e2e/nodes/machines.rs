@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::ceph::Ceph;
 use crate::e2e::hosts::Host;
 use crate::e2e::lab::Lab;
-use crate::e2e::rados::Ceph;
 use crate::process;
 
 /// The names of the machines, and their own addresses.

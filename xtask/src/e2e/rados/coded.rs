@@ -1,13 +1,12 @@
 //! Pools whose segments are in an erasure-coded pool, set up as `docs/rados.md` says.
 
-use std::process::Command;
-
-use super::{Ceph, FILES, Model, Node};
+use super::{FILES, Model, Node};
+use crate::ceph::Ceph;
 use crate::process;
 
-/// Where such pools are, and the pool and the namespace of their segments.
+/// Where such pools are, and how their segments are listed.
 const DATA: &str = "rados:holdfast@nfs+nfs-ec/coded";
-const SEGMENTS: [&str; 4] = ["--pool", "nfs-ec", "--namespace", "coded"];
+const SEGMENTS: &[&str] = &["--pool", "nfs-ec", "--namespace", "coded", "ls"];
 
 /// Writes files, kills the server and reads them again. Returns how many objects the erasure-coded pool holds.
 pub(super) fn serve(ceph: &Ceph) -> Result<usize, String> {
@@ -21,24 +20,27 @@ pub(super) fn serve(ceph: &Ceph) -> Result<usize, String> {
     model.verify(&mut node.caller()?)?;
     node.stop()?;
     process::output(ceph.holdfast("coded").args(["check", DATA]))?;
-    let listed =
-        Command::new("rados").args(SEGMENTS).arg("ls").env("CEPH_CONF", ceph.configuration()).output();
-    let listed = listed.map_err(|error| format!("rados: {error}"))?;
-    match String::from_utf8_lossy(&listed.stdout).lines().count() {
-        0 => Err(format!("no segment is in the erasure-coded pool: {}", listed.status)),
+    match ceph.administer("rados", SEGMENTS)?.lines().count() {
+        0 => Err("no segment is in the erasure-coded pool".to_owned()),
         segments => Ok(segments),
     }
 }
 
 fn create_pool(ceph: &Ceph) -> Result<(), String> {
     // For three OSDs whose data is in memory. A cluster of hosts with disks needs neither.
-    ceph.administer(&["config", "set", "mon", "mon_debug_no_require_bluestore_for_ec_overwrites", "true"])?;
+    ceph.administer(
+        "ceph",
+        &["config", "set", "mon", "mon_debug_no_require_bluestore_for_ec_overwrites", "true"],
+    )?;
     let profile = ["osd", "erasure-code-profile", "set", "default"];
-    ceph.administer(&[&profile[..], &["k=2", "m=1", "crush-failure-domain=osd", "--force"]].concat())?;
-    ceph.administer(&["osd", "pool", "create", "nfs-ec", "erasure"])?;
-    ceph.administer(&["osd", "pool", "set", "nfs-ec", "allow_ec_overwrites", "true"])?;
-    ceph.administer(&["osd", "pool", "application", "enable", "nfs-ec", "holdfast"])?;
+    ceph.administer(
+        "ceph",
+        &[&profile[..], &["k=2", "m=1", "crush-failure-domain=osd", "--force"]].concat(),
+    )?;
+    ceph.administer("ceph", &["osd", "pool", "create", "nfs-ec", "erasure"])?;
+    ceph.administer("ceph", &["osd", "pool", "set", "nfs-ec", "allow_ec_overwrites", "true"])?;
+    ceph.administer("ceph", &["osd", "pool", "application", "enable", "nfs-ec", "holdfast"])?;
     let rights = ["mon", "profile rbd", "osd", "allow rwx pool=nfs, allow rwx pool=nfs-ec"];
-    ceph.administer(&[&["auth", "caps", "client.holdfast"][..], &rights].concat())?;
+    ceph.administer("ceph", &[&["auth", "caps", "client.holdfast"][..], &rights].concat())?;
     Ok(())
 }

@@ -4,7 +4,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::node::Node;
-use super::{Ceph, DATA, Model};
+use super::{DATA, Model};
+use crate::ceph::Ceph;
 use crate::process;
 
 /// Where it is copied to.
@@ -22,7 +23,7 @@ pub(super) fn copy(ceph: &Ceph, model: &Model) -> Result<(), String> {
     let node = Node::start(ceph, "a")?;
     let handles = handles(&node, model)?;
     node.stop()?;
-    let [first, second] = ["copied-1", "copied-2"].map(|name| ceph.folder.with_file_name(name));
+    let [first, second] = ["copied-1", "copied-2"].map(|name| ceph.beside(name));
     let [first, second] = [&first, &second].map(|path| path.to_str().ok_or("the folder has an odd name"));
     let (first, second) = (first?, second?);
     for (from, to) in [(DATA, first), (first, OTHER), (OTHER, second)] {

@@ -6,7 +6,8 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Ceph, DATA};
+use super::DATA;
+use crate::ceph::Ceph;
 use crate::nfs::{Connection, MOUNT, NFS, NOSPC, OK, Procedure};
 use crate::process;
 
@@ -124,7 +125,7 @@ impl Caller {
 }
 
 fn spawn(ceph: &Ceph, local: &str, data: &str, address: SocketAddr) -> Result<Child, String> {
-    let path = ceph.folder.with_file_name(format!("log-{local}"));
+    let path = ceph.beside(&format!("log-{local}"));
     let log = File::options().create(true).append(true).open(&path).map_err(process::at(&path))?;
     let again = log.try_clone().map_err(process::at(&path))?;
     let server = ceph.holdfast(local);

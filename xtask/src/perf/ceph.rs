@@ -1,0 +1,95 @@
+//! A volume on a Ceph cluster, compared with the cluster itself, and with a local volume whose syncs take as long as a write to the
+//! cluster. Cluster, server and client share the machine.
+
+use super::bench::Time;
+use super::results::{Figure, Goal, median};
+use super::{Run, parts};
+use crate::ceph::Ceph;
+use crate::server::Server;
+
+/// Where the volume is.
+const DATA: &str = "rados:holdfast@nfs/perf";
+
+/// Less than the files that are read, which therefore come from the cluster.
+const MEMORY: &str = "384 MiB";
+
+/// Bytes of each OSD.
+const OSD_BYTES: u64 = 4 << 30;
+
+/// Large transfers: connections, operations in flight on each, and as many in all.
+const TRANSFERS: (u32, u32) = (4, 4);
+const TRANSFERS_AT_ONCE: &str = "16";
+const WORKING_SET: &[&str] = &["--block", "1MiB", "--working-set", "1GiB"];
+
+/// What is reached of the local volume's creates, and of the cluster's transfers.
+const CREATES_MIN: f64 = 0.9;
+const TRANSFERS_MIN: f64 = 0.8;
+
+/// Measures creates and large transfers.
+pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
+    let folder = run.folder();
+    let ceph = Ceph::start_with(&folder, run.binary.clone(), "127.0.0.1", OSD_BYTES)?;
+    let server = Server::on_ceph(&ceph, DATA, run.folder(), &["--memory", MEMORY])?;
+    let (mut syncs, mut creates, mut transfers) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..run.options.rounds {
+        let sync = write_seconds(&ceph, run.time())?;
+        let local = run.server(&["--sync-delay", &format!("{:.0}", sync * 1e6)])?;
+        let theirs = parts::create_rates(run, &local)?;
+        drop(local);
+        let ours = parts::create_rates(run, &server)?;
+        syncs.push(sync * 1e3);
+        creates.push(ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs).collect::<Vec<_>>());
+        transfers.push(transfer(run, &ceph, &server)?);
+    }
+    let mut figure = |name: String, values: Vec<f64>, unit, goal| {
+        run.figures.push(Figure { name, values, unit, goal });
+    };
+    figure("Ceph: write of 4 KiB, three copies, mean".to_owned(), syncs, " ms", Goal::None);
+    for (at, in_flight) in parts::creates_in_flight().enumerate() {
+        let name = format!("durable CREATEs on Ceph, {in_flight} in flight, of those with such a sync");
+        figure(name, creates.iter().map(|round| round[at]).collect(), "%", Goal::AtLeast(CREATES_MIN));
+    }
+    let of_cluster = |name: &str| format!("sequential {name} on Ceph, of `rados bench`");
+    for (at, name) in ["WRITE 1 MiB", "READ 1 MiB"].into_iter().enumerate() {
+        let values = transfers.iter().map(|round| round[at]).collect();
+        figure(of_cluster(name), values, "%", Goal::AtLeast(TRANSFERS_MIN));
+    }
+    Ok(())
+}
+
+/// Measures large transfers: of the server, in terms of the cluster's own.
+fn transfer(run: &mut Run<'_>, ceph: &Ceph, server: &Server) -> Result<[f64; 2], String> {
+    let time = run.time();
+    let seconds = format!("{:.0}", time.seconds.ceil());
+    let size = ["-b", "1048576", "-t", TRANSFERS_AT_ONCE];
+    let written = bandwidth(ceph, &[&["bench", &seconds, "write", "--no-cleanup"][..], &size].concat())?;
+    let read = bandwidth(ceph, &["bench", &seconds, "seq", "-t", TRANSFERS_AT_ONCE])?;
+    ceph.administer("rados", &["--pool", "nfs", "cleanup"])?;
+    let mut through = |workload: &str| -> Result<f64, String> {
+        let sample = run.sample(server, &[&[workload][..], WORKING_SET].concat(), TRANSFERS, time)?;
+        Ok(sample.bytes_per_s / f64::from(1u32 << 20))
+    };
+    Ok([through("sequential-write")? / written, through("sequential-read")? / read])
+}
+
+/// Returns the seconds that a write of 4 KiB to the cluster takes: the median of several means, as `rados bench` says no more.
+fn write_seconds(ceph: &Ceph, time: Time) -> Result<f64, String> {
+    let seconds = format!("{:.0}", (time.seconds / 3.0).ceil());
+    let words = ["bench", &seconds, "write", "-b", "4096", "-t", "1"];
+    let means: Result<Vec<f64>, String> =
+        (0..3).map(|_| number(ceph, &words, "Average Latency(s)")).collect();
+    Ok(median(&means?))
+}
+
+/// Returns MiB per second.
+fn bandwidth(ceph: &Ceph, words: &[&str]) -> Result<f64, String> {
+    number(ceph, words, "Bandwidth (MB/sec)")
+}
+
+/// Runs `rados bench` and returns a number of its report, whose form as JSON is not always valid.
+fn number(ceph: &Ceph, words: &[&str], name: &str) -> Result<f64, String> {
+    let said = ceph.administer("rados", &[&["--pool", "nfs"][..], words].concat())?;
+    let line = said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let number = line.and_then(|number| number.trim().parse().ok());
+    number.ok_or_else(|| format!("`rados bench` says no {name}: {said}"))
+}
