@@ -4,10 +4,12 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 use qos::tiers::Tiers;
+use rustix::fs::OFlags;
 
 use crate::config::mistake::Mistake;
 use crate::config::size::Size;
@@ -247,9 +249,15 @@ impl Config {
     }
 }
 
+/// Reads a regular file: opening a FIFO could wait for ever.
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    let kind = file.metadata()?.file_type();
+    if !kind.is_file() && !kind.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
     let mut bytes = Vec::new();
-    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -74,9 +74,12 @@ impl Tokens {
     /// The name is taken or not a name, there are too many, or the file cannot be written.
     pub(crate) fn create(&self, name: &str, role: Role) -> Result<CreatedToken, Error> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(plain) {
+        // Many clients remove `.` and `..` from paths.
+        let is_step = matches!(name, "." | "..");
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(plain) || is_step {
             return Err(Error::usage(format!(
-                "{name:?} cannot be the name of a token: use 1 to {NAME_BYTES_MAX} letters, digits, `.`, `_` and `-`"
+                "{name:?} cannot be the name of a token: use 1 to {NAME_BYTES_MAX} letters, digits, `.`, `_` and `-`, but \
+                 not `.` or `..` alone"
             )));
         }
         let mut known = self.known.lock();
@@ -150,7 +153,9 @@ mod tests {
         let tokens = read();
         let created = tokens.create("prometheus", Role::Viewer).unwrap();
         assert_eq!(tokens.create("prometheus", Role::Admin).unwrap_err().kind, ErrorKind::Conflict);
-        assert_eq!(tokens.create("a b", Role::Admin).unwrap_err().kind, ErrorKind::Usage);
+        for name in ["a b", ".", "..", ""] {
+            assert_eq!(tokens.create(name, Role::Admin).unwrap_err().kind, ErrorKind::Usage);
+        }
         let file = std::fs::read_to_string(root.join(NAME)).unwrap();
         assert!(!file.contains(&created.secret), "only its hash is kept");
         let tokens = read();

@@ -38,7 +38,6 @@ impl Shared {
                     self.handler.handle(&Request { content, ..head.request }, peer)
                 }
                 refused => {
-                    self.connections.set_busy(number);
                     let too_long =
                         |_| Response::problem(413, "the content is longer than this resource takes");
                     let response = refused.map_or_else(|response| response, too_long);
@@ -52,12 +51,15 @@ impl Shared {
             // A caller without a token costs a thread and a line of the log whatever it is answered.
             refusals += usize::from(!is_known || matches!(response.status, 401 | 403));
             let response = self.within_streams(response, number);
+            // A peer that takes no reply must not keep others out. Streams have places of their own.
+            if !matches!(response.body, Body::Stream(_)) {
+                self.connections.set_idle(number);
+            }
             let stays = head.keeps_alive && refusals < REFUSALS_MAX && !self.stop.load(Ordering::Acquire);
             socket.allow(REPLY_MAX);
             if !response.send(&mut Patient(socket), is_head_only, stays)? {
                 return Ok(());
             }
-            self.connections.set_idle(number);
         }
         Ok(())
     }

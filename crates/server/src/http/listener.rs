@@ -144,14 +144,7 @@ impl Shared {
     }
 
     fn begin(self: &Arc<Shared>, (stream, second): Streams, peer: Peer) {
-        let Some(number) = self.connections.add(peer.origin(), second) else {
-            // Fits the empty buffer of a new socket, so it does not wait.
-            let mut socket = Timed::new(stream);
-            socket.allow(PAUSE);
-            let sentence = "too many requests are being answered: try again in a moment";
-            let _ = Response::problem(503, sentence).send(&mut socket, false, false);
-            return;
-        };
+        let Some(number) = self.connections.add(peer.origin(), second) else { return self.turn_away(stream) };
         let mut socket = match self.open(stream) {
             Ok(socket) => socket,
             Err(error) => {
@@ -180,6 +173,18 @@ impl Shared {
 }
 
 impl Shared {
+    /// Tells a peer that there is no place for it, unless that would take a handshake.
+    fn turn_away(&self, stream: Box<dyn Stream>) {
+        if matches!(self.socket, Socket::Tcp(_, Some(_))) {
+            return;
+        }
+        // Fits the empty buffer of a new socket, so it does not wait.
+        let mut socket = Timed::new(stream);
+        socket.allow(PAUSE);
+        let sentence = "too many requests are being answered: try again in a moment";
+        let _ = Response::problem(503, sentence).send(&mut socket, false, false);
+    }
+
     fn open(&self, stream: Box<dyn Stream>) -> io::Result<Box<dyn Connection>> {
         match &self.socket {
             Socket::Tcp(_, Some(tls)) => tls.accept(Timed::new(stream), Arc::clone(&self.handshakes)),

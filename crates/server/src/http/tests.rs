@@ -16,7 +16,8 @@ use super::{
 };
 use http_request::Request;
 
-/// Answers what it was asked; `/live` with two pieces. `/secret` needs a token, `/small` takes ten bytes of content.
+/// Answers what it was asked; `/live` with two pieces, `/large` with more than sockets take. `/secret` needs a token, `/small` takes
+/// ten bytes of content.
 struct Echo;
 
 /// An address that is not admitted.
@@ -44,6 +45,9 @@ impl Handler for Echo {
                 body: Body::Stream(Box::new(pieces.into_iter())),
                 ..Response::new(200, "text/plain", "")
             };
+        }
+        if request.path == ["large"] {
+            return Response::new(200, "text/plain", vec![b'x'; 32 << 20]);
         }
         let text = format!("{} {:?} {:?} {peer}", request.method, request.path, request.query);
         Response::new(200, "text/plain", [text.as_bytes(), b"|", &request.content].concat())
@@ -146,6 +150,26 @@ fn connections_whose_requests_do_not_arrive_give_way() {
     assert!(reply.contains("other"), "{reply}");
     drop(late);
     listener.stop();
+}
+
+#[test]
+fn connections_give_way_whose_peers_take_no_reply_or_send_no_content() {
+    for request in ["GET /large HTTP/1.1\r\n\r\n", "POST /secret HTTP/1.1\r\nContent-Length: 16000\r\n\r\n"] {
+        let (listener, address) = serve();
+        let mut slow: Vec<_> = (0..CONNECTIONS_PER_PEER_MAX)
+            .map(|_| {
+                let mut stream = TcpStream::connect(address).unwrap();
+                stream.write_all(request.as_bytes()).unwrap();
+                stream
+            })
+            .collect();
+        // All of them are being answered.
+        slow.iter_mut().for_each(|stream| stream.read_exact(&mut [0]).unwrap());
+        let reply = exchange(address, b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n");
+        assert!(reply.starts_with("HTTP/1.1 200"), "{request}: {reply}");
+        drop(slow);
+        listener.stop();
+    }
 }
 
 #[test]

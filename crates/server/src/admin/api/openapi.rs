@@ -1,5 +1,7 @@
 //! The description of the interface in OpenAPI 3.1, made from the table of routes and the types.
 
+use std::sync::LazyLock;
+
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -15,7 +17,10 @@ use super::{Api, Asked};
 const DEFINITIONS: &str = "/components/schemas";
 
 pub(super) fn answer(_: &Api, _: &Asked<'_>) -> Result<Response, Problem> {
-    super::json(200, &describe(ROUTES))
+    // Made once: that takes as long as thousands of NFS calls.
+    static TEXT: LazyLock<Vec<u8>> =
+        LazyLock::new(|| serde_json::to_vec(&describe(ROUTES)).expect("JSON is written to memory"));
+    Ok(Response::new(200, "application/json", TEXT.clone()))
 }
 
 /// Returns the description of `routes`.
