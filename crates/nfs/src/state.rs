@@ -70,6 +70,7 @@ use clients::removal::Removals;
 use clients::{Clients, GivingWay};
 use config::{Config, Counters};
 use copies::CopyJobs;
+use delegations::contended::Contended;
 use delegations::in_flight::InFlightModifications;
 use delegations::lately_opened::LatelyOpened;
 use delegations::recalls::Recalls;
@@ -216,7 +217,7 @@ pub(crate) struct SharedState {
     /// Files with waiters that can be granted their locks; they are woken by later ticks, as each wakes a bounded number.
     waking: Mutex<VecDeque<FileId>>,
     /// Files that are not delegated until this time, because several clients want them.
-    contended: Shards<FileId, Time>,
+    contended: Contended,
     /// Calls to hosts, and this server's status monitor.
     hosts: hosts::Hosts,
     /// The sessions to whose backchannels each connection is bound.
@@ -229,6 +230,7 @@ impl SharedState {
         SharedState {
             shares: Shares::new(&config),
             lately_opened: LatelyOpened::new(config.delegations),
+            contended: Contended::new(config.delegations),
             config,
             keys,
             instance: OnceLock::new(),
@@ -249,7 +251,6 @@ impl SharedState {
             newest_known: AtomicU32::new(0),
             recalls: Recalls::default(),
             waking: Mutex::default(),
-            contended: Shards::default(),
             hosts: hosts::Hosts::default(),
             bound: Shards::default(),
         }

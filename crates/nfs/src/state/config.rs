@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::state::delegations::lately_opened;
+use crate::state::delegations::places;
 use crate::state::shares::Resource;
 
 /// Memory of an open, or of an owner's locks in a file, with its share of tables, in bytes. With one owner of many opens, 340 to
@@ -13,7 +13,7 @@ pub(super) const ENTRY_BYTES: u64 = 480;
 /// of lock states, in NFSv4.0, is counted with these.
 pub(super) const OWNER_BYTES: u64 = 400;
 /// Memory of a delegation of a file that is not open, so it pays for the file's tables alone; and of what led to it.
-const DELEGATION_BYTES: u64 = 512 + lately_opened::BYTES_PER_DELEGATION;
+const DELEGATION_BYTES: u64 = 512 + 2 * places::BYTES_PER_DELEGATION;
 /// Memory of a locked range in a table that has grown. In a file with few ranges it is less.
 pub(super) const RANGE_BYTES: u64 = 160;
 /// Memory of a place in the queue for a range, or of a remembered grant from there.
@@ -76,12 +76,9 @@ pub(crate) struct Config {
     pub(crate) turn: Duration,
     /// How soon a client that has nothing to write back returns a delegation that is recalled.
     pub(crate) prompt_return: Duration,
-    /// How long others may wait for a recalled delegation without cost to its origin: time for the call, to write back little, and
-    /// for the return.
-    pub(crate) recall_free: Duration,
-    /// How long others may wait beyond that for the delegations of one origin, in all of [`Config::recall_window`]. Enough to
-    /// write back some seconds of data a few times; an origin that needs more is better off without delegations. Linux clients
-    /// of NFSv4.0 were seen to take 6 seconds to return one to read of a file that is open.
+    /// How long others may wait for the delegations of one origin, in all of [`Config::recall_window`]. Enough to write back some
+    /// seconds of data a few times; an origin that needs more is better off without delegations. Linux clients of NFSv4.0 were
+    /// seen to take 6 seconds to return one to read of a file that is open.
     pub(crate) recall_budget: Duration,
     /// The time for which an origin has that budget: as long as one that exceeds it gets no delegations
     /// ([`Config::undelegated_after_loss`]).
@@ -91,8 +88,6 @@ pub(crate) struct Config {
     /// The same after a delegation was revoked, or lost with its client. A client that comes back trusts its cache once
     /// it is given another one. An origin that is not trusted to return them gets none of other files either for that time.
     pub(crate) undelegated_after_loss: Duration,
-    /// Files that are not delegated for these reasons, in each shard. Beyond, the one that may be delegated first gives way.
-    pub(crate) contended: usize,
     /// How long to wait for the answer to a callback over a connection of the client.
     pub(crate) callback: Duration,
     /// How long to wait for the end of a call over a connection of the server's own. The caller is told how it ended, after
@@ -125,12 +120,10 @@ impl Default for Config {
             copies_per_client: 16,
             turn: Duration::from_secs(5),
             prompt_return: Duration::from_secs(10),
-            recall_free: Duration::from_secs(1),
             recall_budget: Duration::from_secs(20),
             recall_window: Duration::from_secs(600),
             undelegated: Duration::from_secs(30),
             undelegated_after_loss: Duration::from_secs(600),
-            contended: 1024,
             callback: Duration::from_secs(10),
             outbound: Duration::from_secs(40),
         }

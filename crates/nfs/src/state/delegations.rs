@@ -6,9 +6,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
-
-use volume::time::Time;
 
 use crate::state::clients::client::{Client, ClientProtocol};
 use crate::state::clients::removal::Work;
@@ -24,9 +21,11 @@ use crate::state::stateids::IoMode;
 use crate::state::stateids::entry::{Liveness, Recall, StateEntry, StateKind};
 use crate::state::{Caller, Context, DurabilityToken, SharedState, StateError};
 
+pub(crate) mod contended;
 pub(crate) mod in_flight;
 pub(crate) mod lately_opened;
 pub(crate) mod of_file;
+pub(crate) mod places;
 pub(super) mod recalls;
 
 /// Holders of delegations that make way at once.
@@ -272,7 +271,7 @@ impl SharedState {
         if write && client.version == ClientProtocol::V40 {
             return None;
         }
-        let lately = self.is_contended(context.now, file);
+        let lately = self.contended.has(context.now, file);
         let minds = move |kind: OpenKind| {
             write || kind.is_nlm || kind.mode.is_some_and(|mode| mode.writes() || mode.denies())
         };
@@ -353,11 +352,8 @@ impl SharedState {
                 self.distrust(context, &entry.client);
             }
             let Config { undelegated, undelegated_after_loss, .. } = self.config;
-            self.mark_contended(
-                context.now,
-                entry.file,
-                if is_late { undelegated_after_loss } else { undelegated },
-            );
+            let time = if is_late { undelegated_after_loss } else { undelegated };
+            self.contended.mark(context.now, entry.file, time);
         }
         self.take_delegation(context, entry)?;
         entry.end();
@@ -423,24 +419,7 @@ impl SharedState {
     /// Counts a delegation that a client lost without returning it.
     pub(super) fn count_loss(&self, context: &Context<'_>, entry: &StateEntry) {
         Counters::up(&self.counters.delegations_revoked);
-        self.mark_contended(context.now, entry.file, self.config.undelegated_after_loss);
-    }
-
-    /// Returns whether a file must not be delegated now, as it was contended lately.
-    fn is_contended(&self, now: Time, file: FileId) -> bool {
-        self.contended.read(&file).get(&file).is_some_and(|until| now < *until)
-    }
-
-    /// Keeps a contended file from being delegated for a while. If there are too many to remember, the one that may be
-    /// delegated first gives way: a client that makes files contended must not keep all other files from being delegated.
-    fn mark_contended(&self, now: Time, file: FileId, time: Duration) {
-        let mut contended = self.contended.write(&file);
-        let until = contended.entry(file).or_insert(Time::EPOCH);
-        *until = now.plus(time).max(*until);
-        if contended.len() > self.config.contended {
-            let first = contended.iter().min_by_key(|(_, until)| **until).map(|(file, _)| *file);
-            first.and_then(|first| contended.remove(&first));
-        }
+        self.contended.mark(context.now, entry.file, self.config.undelegated_after_loss);
     }
 
     /// Removes a delegation from its file, with its record.

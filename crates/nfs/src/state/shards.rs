@@ -72,11 +72,6 @@ impl<K: ShardKey, V> Shards<K, V> {
         self.part(key).write()
     }
 
-    /// Keeps only the values for which `keep` returns true.
-    pub(super) fn retain(&self, keep: impl Fn(&V) -> bool) {
-        self.parts.iter().for_each(|part| part.write().retain(|_, value| keep(value)));
-    }
-
     /// Returns the values for which `is_wanted` returns true.
     pub(super) fn select(&self, is_wanted: impl Fn(&V) -> bool) -> Vec<V>
     where

@@ -43,14 +43,27 @@ pub(crate) struct Queue {
 #[derive(Default)]
 struct Incoming {
     callbacks: Vec<Callback>,
+    /// How many of them are for each host.
+    by_host: HashMap<Option<IpAddr>, usize>,
     closed: bool,
 }
 
+impl Incoming {
+    /// Notes one more call to a host, unless the host has an eighth of what is free: dozens of hosts leave room for another one.
+    fn take_place(&mut self, host: Option<IpAddr>) -> bool {
+        let free = OUTBOUND_QUEUED_MAX.saturating_sub(self.callbacks.len());
+        let of_host = self.by_host.entry(host).or_default();
+        let fits = *of_host < free.div_ceil(8);
+        *of_host += usize::from(fits);
+        fits
+    }
+}
+
 impl Queue {
-    /// Queues a call; returns it if the thread has yet to take [`OUTBOUND_QUEUED_MAX`] others, or after [`Queue::close`].
+    /// Queues a call; returns it if the thread has yet to take too many others to this host, or after [`Queue::close`].
     pub(crate) fn push(&self, callback: Callback) -> Result<(), Callback> {
         let mut state = self.state.lock();
-        if state.closed || state.callbacks.len() >= OUTBOUND_QUEUED_MAX {
+        if state.closed || !state.take_place(host(&callback)) {
             return Err(callback);
         }
         state.callbacks.push(callback);
@@ -62,6 +75,7 @@ impl Queue {
     /// Returns the calls since the last time, or `None` after [`Queue::close`].
     fn take(&self) -> Option<Vec<Callback>> {
         let mut state = self.state.lock();
+        state.by_host.clear();
         (!state.closed).then(|| std::mem::take(&mut state.callbacks))
     }
 

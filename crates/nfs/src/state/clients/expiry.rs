@@ -42,7 +42,6 @@ impl SharedState {
     /// origin was refused something. They are removed in parts, and so are unused owners of the others.
     fn find_silent(&self, context: &Context<'_>) {
         let short = [Resource::StateBytes, Resource::Ranges].iter().any(|of| self.shares.is_short(*of));
-        self.contended.retain(|until| context.now < *until);
         self.clients.forget_unconfirmed(context.now, self.config.lease);
         let (mut silent, mut others) = (Vec::new(), Vec::new());
         for client in self.clients.all() {

@@ -1,9 +1,9 @@
-//! How long others have waited for the delegations of an origin. Each return may come just before a recall costs its holder
-//! anything, so what counts is the sum.
+//! How long others have waited for the delegations of an origin. Each return may come soon, and the next file be waited for in the
+//! same way, so what counts is the sum.
 //!
-//! Others wait whenever a recall that a conflict began is older than [`Config::recall_free`], however many such recalls there are:
-//! a client that writes back forty files at once costs no more than one that writes back the longest of them. Recalls that no
-//! conflict began do not count, or an origin that is asked for all its delegations would lose trust for that.
+//! Others wait while there is a recall that a conflict began, however many such recalls there are: a client that writes back forty
+//! files at once costs no more than one that writes back the longest of them. Recalls that no conflict began do not count, or an
+//! origin that is asked for all its delegations would lose trust for that.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -61,9 +61,9 @@ impl RecallCosts {
     /// costs nothing. Returns whether the budget is exceeded, and then begins anew.
     pub(super) fn count(&mut self, now: Time, is_silent: bool, config: &Config) -> bool {
         let Some((oldest, _)) = self.open.first() else { return false };
-        let Config { recall_free, recall_budget, recall_window, .. } = *config;
+        let Config { recall_budget, recall_window, .. } = *config;
         // The clock may have been set back.
-        let from = oldest.plus(recall_free).max(self.counted_until.min(now));
+        let from = (*oldest).max(self.counted_until.min(now));
         let waited = now.since(from);
         if waited.is_zero() {
             return false;

@@ -101,10 +101,25 @@ fn clients_that_write_back_for_some_seconds_keep_their_delegations() {
     for ino in 1000..1100 {
         let stateid = granted(ask(&world, &writer, ino, 3));
         assert_eq!(conflict(&world, ino), Err(StateError::TryLater));
-        world.pass(1);
         give_back(&world, &writer, stateid, ino);
     }
     granted(ask(&world, &writer, 2000, 3));
+}
+
+/// As somebody does who wants others to wait for each file that they change.
+#[test]
+fn delegations_that_are_returned_one_by_one_after_a_second_are_all_recalled() {
+    let mut world = world();
+    let (reader, _) = world.client(b"reader", 1, CONN_BACK_CHAN);
+    let held: Vec<_> = (0..50).map(|ino| (ino, granted(ask(&world, &reader, ino, 1)))).collect();
+    for (ino, stateid) in &held[..11] {
+        assert!(!is_recalled(&world, &reader, held[49].1, 49), "after {ino} seconds");
+        assert_eq!(conflict(&world, *ino), Err(StateError::TryLater));
+        world.pass(1);
+        give_back(&world, &reader, *stateid, *ino);
+    }
+    assert!(held[11..].iter().all(|(ino, stateid)| is_recalled(&world, &reader, *stateid, *ino)));
+    assert_eq!(ask(&world, &reader, 100, 1), Delegated::None(NoDelegationReason::Resource));
 }
 
 /// One that was returned lately does not hide another that others have waited for longer.
@@ -115,11 +130,11 @@ fn waits_that_overlap_count_once() {
     let long = granted(ask(&world, &writer, 1, 3));
     let short = granted(ask(&world, &writer, 2, 3));
     assert_eq!(conflict(&world, 1), Err(StateError::TryLater));
-    world.pass(7);
+    world.pass(6);
     assert_eq!(conflict(&world, 2), Err(StateError::TryLater));
     world.pass(2);
     give_back(&world, &writer, short, 2);
-    world.pass(2);
+    world.pass(1);
     give_back(&world, &writer, long, 1);
     let next = granted(ask(&world, &writer, 3, 3));
     assert_eq!(conflict(&world, 3), Err(StateError::TryLater));

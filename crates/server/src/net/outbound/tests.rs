@@ -240,3 +240,20 @@ fn calls_leave_from_the_listen_address() {
     assert_eq!(source.ip(), listen.ip());
     outbound.stop();
 }
+
+/// Calls to one host must not fill the queue before the thread has looked at it.
+#[test]
+fn others_have_room_however_many_calls_there_are_to_some_hosts() {
+    let poll = Poll::new().unwrap();
+    let queue = Queue { waker: Waker::new(poll.registry(), WAKER).unwrap(), state: Mutex::default() };
+    let push = |host: u8| {
+        let to = Destination::Address(SocketAddr::from(([192, 0, 2, host], 700)));
+        queue.push(Callback { id: 0, to, record: Vec::new() }).is_ok()
+    };
+    for host in 1..=30 {
+        let queued = (0..OUTBOUND_QUEUED_MAX).filter(|_| push(host)).count();
+        assert!((1..=OUTBOUND_QUEUED_MAX / 8).contains(&queued), "{queued} to host {host}");
+    }
+    queue.take().unwrap();
+    assert!((0..100).all(|_| push(1)), "it has the room of one host again");
+}
