@@ -1,4 +1,4 @@
-//! A Ceph cluster of a chore, with all its data in memory: see `e2e/ceph`.
+//! A Ceph cluster for a chore, with all its data in memory: see `e2e/ceph`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub(crate) struct Ceph {
 }
 
 impl Ceph {
-    /// Starts one in a folder, whose daemons have this address.
+    /// Starts one in a folder, with its daemons at this address.
     pub(crate) fn start(folder: &Path, binary: PathBuf, address: &str) -> Result<Ceph, String> {
         Ceph::start_with(folder, binary, address, 1 << 30)
     }
@@ -47,7 +47,7 @@ impl Ceph {
         self.folder.with_file_name(name)
     }
 
-    /// Runs a program of Ceph's as the cluster's administrator. Returns what it prints.
+    /// Runs one of Ceph's programs as the cluster's administrator. Returns what it prints.
     pub(crate) fn administer(&self, program: &str, words: &[&str]) -> Result<String, String> {
         process::output(Command::new(program).args(words).env("CEPH_CONF", self.configuration()))
     }

@@ -216,7 +216,7 @@ pub(crate) struct SharedState {
     recalls: Recalls,
     /// Files with waiters that can be granted their locks; they are woken by later ticks, as each wakes a bounded number.
     waking: Mutex<VecDeque<FileId>>,
-    /// Files that are not delegated until this time, because several clients want them.
+    /// Files that are not delegated for a while, because several clients want them.
     contended: Contended,
     /// Calls to hosts, and this server's status monitor.
     hosts: hosts::Hosts,

@@ -17,11 +17,11 @@ use crate::librados::Cluster;
 /// The time between two questions to the monitors.
 const PERIOD: Duration = Duration::from_secs(2);
 
-/// How long a pool without figures is waited for: the manager gathers those of a new pool every five seconds
-/// (`mgr_stats_period`).
+/// How long to wait for the first figures of a pool: the manager gathers figures every five seconds (`mgr_stats_period`), so a new
+/// pool has none at first.
 const FIRST_FIGURES: Duration = Duration::from_secs(15);
 
-/// Interval between questions meanwhile.
+/// The time between two questions during that wait.
 const POLL: Duration = Duration::from_millis(250);
 
 /// What is set aside: a 64th of the pool, but at least and at most so much, and no more than a quarter.

@@ -249,7 +249,7 @@ impl Config {
     }
 }
 
-/// Reads a regular file: opening a FIFO could wait for ever.
+/// Reads a regular file. Opening a FIFO could block for ever; reading a directory fails with an error of its own.
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
     let kind = file.metadata()?.file_type();

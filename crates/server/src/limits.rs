@@ -215,7 +215,8 @@ pub const KNOWN_CLIENTS_MAX: usize = 4096;
 pub const OUTBOUND_CALLS_MAX: usize = 256;
 
 /// Such calls that wait for their turn. If there is one more, the last one to the host that most of them are for fails; hosts
-/// that do not answer come before others.
+/// that do not answer come before others. Of the calls that their thread has yet to take, a host may have an eighth of the places that
+/// are free.
 pub const OUTBOUND_QUEUED_MAX: usize = 1024;
 
 /// How long such a call may wait for its turn.

@@ -15,20 +15,23 @@ const MEMORY: &str = "384 MiB";
 
 /// Bytes of each OSD.
 const OSD_BYTES: u64 = 4 << 30;
+const QUICK_OSD_BYTES: u64 = 1 << 30;
 
-/// Large transfers: connections, operations in flight on each, and as many in all.
+/// Large transfers: connections and operations in flight on each; and their product, for `rados bench`.
 const TRANSFERS: (u32, u32) = (4, 4);
 const TRANSFERS_AT_ONCE: &str = "16";
-const WORKING_SET: &[&str] = &["--block", "1MiB", "--working-set", "1GiB"];
+const WORKING_SET: &str = "1GiB";
+const QUICK_WORKING_SET: &str = "64MiB";
 
-/// What is reached of the local volume's creates, and of the cluster's transfers.
+/// The least share of the local volume's creates, and of the cluster's transfers, that must be reached.
 const CREATES_MIN: f64 = 0.9;
 const TRANSFERS_MIN: f64 = 0.8;
 
 /// Measures creates and large transfers.
 pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
     let folder = run.folder();
-    let ceph = Ceph::start_with(&folder, run.binary.clone(), "127.0.0.1", OSD_BYTES)?;
+    let bytes = if run.options.quick { QUICK_OSD_BYTES } else { OSD_BYTES };
+    let ceph = Ceph::start_with(&folder, run.binary.clone(), "127.0.0.1", bytes)?;
     let server = Server::on_ceph(&ceph, DATA, run.folder(), &["--memory", MEMORY])?;
     let (mut syncs, mut creates, mut transfers) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..run.options.rounds {
@@ -49,15 +52,15 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
         let name = format!("durable CREATEs on Ceph, {in_flight} in flight, of those with such a sync");
         figure(name, creates.iter().map(|round| round[at]).collect(), "%", Goal::AtLeast(CREATES_MIN));
     }
-    let of_cluster = |name: &str| format!("sequential {name} on Ceph, of `rados bench`");
     for (at, name) in ["WRITE 1 MiB", "READ 1 MiB"].into_iter().enumerate() {
         let values = transfers.iter().map(|round| round[at]).collect();
-        figure(of_cluster(name), values, "%", Goal::AtLeast(TRANSFERS_MIN));
+        let name = format!("sequential {name} on Ceph, of `rados bench`");
+        figure(name, values, "%", Goal::AtLeast(TRANSFERS_MIN));
     }
     Ok(())
 }
 
-/// Measures large transfers: of the server, in terms of the cluster's own.
+/// Measures large transfers of the server, as fractions of the cluster's own.
 fn transfer(run: &mut Run<'_>, ceph: &Ceph, server: &Server) -> Result<[f64; 2], String> {
     let time = run.time();
     let seconds = format!("{:.0}", time.seconds.ceil());
@@ -65,14 +68,17 @@ fn transfer(run: &mut Run<'_>, ceph: &Ceph, server: &Server) -> Result<[f64; 2],
     let written = bandwidth(ceph, &[&["bench", &seconds, "write", "--no-cleanup"][..], &size].concat())?;
     let read = bandwidth(ceph, &["bench", &seconds, "seq", "-t", TRANSFERS_AT_ONCE])?;
     ceph.administer("rados", &["--pool", "nfs", "cleanup"])?;
+    let set = if run.options.quick { QUICK_WORKING_SET } else { WORKING_SET };
     let mut through = |workload: &str| -> Result<f64, String> {
-        let sample = run.sample(server, &[&[workload][..], WORKING_SET].concat(), TRANSFERS, time)?;
+        let sample =
+            run.sample(server, &[workload, "--block", "1MiB", "--working-set", set], TRANSFERS, time)?;
         Ok(sample.bytes_per_s / f64::from(1u32 << 20))
     };
     Ok([through("sequential-write")? / written, through("sequential-read")? / read])
 }
 
-/// Returns the seconds that a write of 4 KiB to the cluster takes: the median of several means, as `rados bench` says no more.
+/// Returns the seconds that a write of 4 KiB to the cluster takes: the median of several means, since `rados bench` reports no
+/// more than a mean.
 fn write_seconds(ceph: &Ceph, time: Time) -> Result<f64, String> {
     let seconds = format!("{:.0}", (time.seconds / 3.0).ceil());
     let words = ["bench", &seconds, "write", "-b", "4096", "-t", "1"];

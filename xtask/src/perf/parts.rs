@@ -1,6 +1,6 @@
 //! Measurements outside the main table: latency of one client, fractions of limits, group commit, connections, restart
-//! after a crash, listings. `growth` measures large volumes, `tails` and `isolation` the interference between clients, `scrape` metrics, `ceph`
-//! volumes on a Ceph cluster.
+//! after a crash, listings. `growth` measures large volumes, `tails` and `isolation` the interference between clients,
+//! `scrape` metrics, `ceph` volumes on a Ceph cluster.
 
 use std::fs;
 use std::thread;
@@ -19,6 +19,9 @@ pub(super) struct Part {
     pub(super) run: fn(&mut Run<'_>) -> Result<(), String>,
 }
 
+/// The part that runs only if it is named, as it needs Ceph.
+pub(super) const CEPH: &str = "ceph";
+
 /// The part that compares rows of the main table.
 pub(super) const LIMITS: &str = "limits";
 
@@ -36,7 +39,7 @@ pub(super) const PARTS: &[Part] = &[
     Part { name: "tails", run: tails::tails },
     Part { name: "crowd", run: tails::crowd },
     Part { name: "growth", run: growth::run },
-    Part { name: "ceph", run: ceph::run },
+    Part { name: CEPH, run: ceph::run },
 ];
 
 /// The rows that [`LIMITS`] compares.
@@ -143,9 +146,8 @@ fn latency(run: &mut Run<'_>) -> Result<(), String> {
 /// Measures durable creates on a device whose sync takes a millisecond.
 fn group_commit(run: &mut Run<'_>) -> Result<(), String> {
     let server = run.server(&["--sync-delay", SYNC_US])?;
-    let rounds: Result<Vec<_>, String> =
-        (0..run.options.rounds).map(|_| create_rates(run, &server)).collect();
-    let rounds = rounds?;
+    let rounds =
+        (0..run.options.rounds).map(|_| create_rates(run, &server)).collect::<Result<Vec<_>, String>>()?;
     for (at, (in_flight, (.., least))) in creates_in_flight().zip(GROUPS).enumerate() {
         let name = format!("durable CREATEs with 1 ms syncs, {in_flight} in flight");
         let values = rounds.iter().map(|rates| rates[at]).collect();

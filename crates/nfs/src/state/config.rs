@@ -12,7 +12,8 @@ pub(super) const ENTRY_BYTES: u64 = 480;
 /// Memory of an owner with its share of tables, in bytes, without its name, which is stored twice, and its last reply. Its list
 /// of lock states, in NFSv4.0, is counted with these.
 pub(super) const OWNER_BYTES: u64 = 400;
-/// Memory of a delegation of a file that is not open, so it pays for the file's tables alone; and of what led to it.
+/// Memory of a delegation of a file that is not open, so it pays for the file's tables alone; and of its places in two tables: of
+/// files opened lately, and of contended ones.
 const DELEGATION_BYTES: u64 = 512 + 2 * places::BYTES_PER_DELEGATION;
 /// Memory of a locked range in a table that has grown. In a file with few ranges it is less.
 pub(super) const RANGE_BYTES: u64 = 160;
@@ -76,9 +77,9 @@ pub(crate) struct Config {
     pub(crate) turn: Duration,
     /// How soon a client that has nothing to write back returns a delegation that is recalled.
     pub(crate) prompt_return: Duration,
-    /// How long others may wait for the delegations of one origin, in all of [`Config::recall_window`]. Enough to write back some
+    /// How long others may wait for the delegations of one origin in total, within [`Config::recall_window`]. Enough to write back some
     /// seconds of data a few times; an origin that needs more is better off without delegations. Linux clients of NFSv4.0 were
-    /// seen to take 6 seconds to return one to read of a file that is open.
+    /// seen to take 6 seconds to return a read delegation of an open file.
     pub(crate) recall_budget: Duration,
     /// The time for which an origin has that budget: as long as one that exceeds it gets no delegations
     /// ([`Config::undelegated_after_loss`]).

@@ -271,7 +271,7 @@ impl SharedState {
         if write && client.version == ClientProtocol::V40 {
             return None;
         }
-        let lately = self.contended.has(context.now, file);
+        let is_contended = self.contended.has(context.now, file);
         let minds = move |kind: OpenKind| {
             write || kind.is_nlm || kind.mode.is_some_and(|mode| mode.writes() || mode.denies())
         };
@@ -283,7 +283,7 @@ impl SharedState {
         let contradicts = if write { !mode.writes() } else { mode.writes() };
         // The holder of a delegation grants itself locks, so it would overtake the waiters.
         let waited_for = !state.waiters.is_empty();
-        if lately || others_open || contradicts || waited_for || delegated {
+        if is_contended || others_open || contradicts || waited_for || delegated {
             return None;
         }
         let stateid = StateId { seqid: 1, other: self.next_other(client) };

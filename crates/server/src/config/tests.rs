@@ -206,9 +206,13 @@ fn files_that_cannot_be_read_are_refused() {
     let refused = |path: &str| Config::read(Path::new(path)).unwrap_err().to_string();
     assert!(refused("/missing.toml").starts_with("there is no configuration file /missing.toml"));
     assert!(refused("/proc").contains("is a directory"));
-    // A FIFO that nobody opens would be waited for.
-    assert!(refused("/dev/zero").contains("not a regular file"));
-    let long = std::env::temp_dir().join(format!("holdfast-configuration-{}", std::process::id()));
+    let path = |what: &str| std::env::temp_dir().join(format!("holdfast-{what}-{}", std::process::id()));
+    // Nobody opens its other end.
+    let fifo = path("fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR).unwrap();
+    assert!(refused(fifo.to_str().unwrap()).contains("not a regular file"));
+    std::fs::remove_file(&fifo).unwrap();
+    let long = path("configuration");
     std::fs::File::create(&long).unwrap().set_len(1 << 30).unwrap();
     assert!(refused(long.to_str().unwrap()).contains("has more than 1 MiB"));
     std::fs::remove_file(&long).unwrap();

@@ -51,7 +51,7 @@ impl Shared {
             // A caller without a token costs a thread and a line of the log whatever it is answered.
             refusals += usize::from(!is_known || matches!(response.status, 401 | 403));
             let response = self.within_streams(response, number);
-            // A peer that takes no reply must not keep others out. Streams have places of their own.
+            // A peer that does not read its response must not keep others out. Streams have a limit of their own.
             if !matches!(response.body, Body::Stream(_)) {
                 self.connections.set_idle(number);
             }

@@ -28,7 +28,7 @@ struct Open {
     is_known: bool,
     /// It is sent a stream, which ends with it.
     is_stream: bool,
-    /// Since when it has no request whose answer is being made.
+    /// Since when no answer is being made for it. `None` while one is, and for a stream.
     idle: Option<Instant>,
     /// A second descriptor of the socket.
     stream: Box<dyn Stream>,
@@ -60,8 +60,8 @@ impl Connections {
         }
     }
 
-    /// Notes that a request has arrived as a whole, and that its answer is being made. Before and after, its connection is idle: who
-    /// sends or receives slowly must not keep others out.
+    /// Notes that a whole request has arrived and its answer is being made. Before and after that, the connection counts as idle: a
+    /// peer that sends or receives slowly must not keep others out.
     pub(super) fn set_busy(&self, number: u64) {
         if let Some(open) = self.state.lock().open.get_mut(&number) {
             open.idle = None;

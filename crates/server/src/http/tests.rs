@@ -153,7 +153,7 @@ fn connections_whose_requests_do_not_arrive_give_way() {
 }
 
 #[test]
-fn connections_give_way_whose_peers_take_no_reply_or_send_no_content() {
+fn peers_that_take_no_reply_or_send_no_content_give_way() {
     for request in ["GET /large HTTP/1.1\r\n\r\n", "POST /secret HTTP/1.1\r\nContent-Length: 16000\r\n\r\n"] {
         let (listener, address) = serve();
         let mut slow: Vec<_> = (0..CONNECTIONS_PER_PEER_MAX)

@@ -49,7 +49,8 @@ struct Incoming {
 }
 
 impl Incoming {
-    /// Notes one more call to a host, unless the host has an eighth of what is free: dozens of hosts leave room for another one.
+    /// Counts one more call to a host, unless the host already has an eighth as many as there are free places: so dozens of busy
+    /// hosts leave room for another one. Returns whether it did.
     fn take_place(&mut self, host: Option<IpAddr>) -> bool {
         let free = OUTBOUND_QUEUED_MAX.saturating_sub(self.callbacks.len());
         let of_host = self.by_host.entry(host).or_default();
@@ -60,7 +61,7 @@ impl Incoming {
 }
 
 impl Queue {
-    /// Queues a call; returns it if the thread has yet to take too many others to this host, or after [`Queue::close`].
+    /// Queues a call. Returns it if too many calls to its host are waiting for the thread to take them, or after [`Queue::close`].
     pub(crate) fn push(&self, callback: Callback) -> Result<(), Callback> {
         let mut state = self.state.lock();
         if state.closed || !state.take_place(host(&callback)) {

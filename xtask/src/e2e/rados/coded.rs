@@ -27,7 +27,7 @@ pub(super) fn serve(ceph: &Ceph) -> Result<usize, String> {
 }
 
 fn create_pool(ceph: &Ceph) -> Result<(), String> {
-    // For three OSDs whose data is in memory. A cluster of hosts with disks needs neither.
+    // The first two commands are needed only here: the data is in memory, and the three OSDs are on one host.
     ceph.administer(
         "ceph",
         &["config", "set", "mon", "mon_debug_no_require_bluestore_for_ec_overwrites", "true"],

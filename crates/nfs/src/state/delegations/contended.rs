@@ -19,12 +19,12 @@ pub(crate) struct Contended {
 }
 
 impl Contended {
-    /// Makes room for what so many delegations may lead to.
+    /// Makes places for a server that grants up to this many delegations.
     pub(crate) fn new(delegations: u64) -> Contended {
         Contended { until: Places::new(delegations) }
     }
 
-    /// Keeps a file from being delegated for `time`, to the second, from now on.
+    /// Keeps a file from being delegated for `time` from now on, or up to a second longer.
     pub(crate) fn mark(&self, now: Time, file: FileId, time: Duration) {
         let (until, _) = self.until.of(file);
         until.fetch_max(second(now.plus(time)).saturating_add(1), Ordering::Relaxed);

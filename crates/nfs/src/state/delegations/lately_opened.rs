@@ -19,7 +19,7 @@ pub(crate) struct LatelyOpened {
 }
 
 impl LatelyOpened {
-    /// Makes room for what leads to so many delegations.
+    /// Makes places for a server that grants up to this many delegations.
     pub(crate) fn new(delegations: u64) -> LatelyOpened {
         LatelyOpened { marks: Places::new(delegations) }
     }

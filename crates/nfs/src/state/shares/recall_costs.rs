@@ -1,7 +1,7 @@
-//! How long others have waited for the delegations of an origin. Each return may come soon, and the next file be waited for in the
-//! same way, so what counts is the sum.
+//! How long others have waited for the delegations of an origin. Each delegation may be returned
+//! soon, and others then wait for the next one, so what counts is the sum.
 //!
-//! Others wait while there is a recall that a conflict began, however many such recalls there are: a client that writes back forty
+//! Time counts once while any recall that a conflict began is open, however many there are: a client that writes back forty
 //! files at once costs no more than one that writes back the longest of them. Recalls that no conflict began do not count, or an
 //! origin that is asked for all its delegations would lose trust for that.
 

@@ -260,20 +260,19 @@ fn files_stay_contended_however_many_others_are() {
     let mut world = World::new();
     let (reader, _) = world.client(b"one", 1, CONN_BACK_CHAN);
     let (hoarder, _) = world.client(b"two", 1, CONN_BACK_CHAN);
-    // Those of one shard, in which they were once counted.
     for number in 1..=1100 {
-        let opened = world.open(&hoarder, b"o", file(64 * number), (1, 0)).unwrap();
+        let opened = world.open(&hoarder, b"o", file(number), (1, 0)).unwrap();
         world.state.delegate(&world.context(), &opened.entry, DelegationWant::Any, false);
     }
     world.pass(61);
     reader.renew(world.now);
-    (1..=1100).for_each(|number| world.state.recall_late(&world.context(), None, file(64 * number)));
+    (1..=1100).for_each(|number| world.state.recall_late(&world.context(), None, file(number)));
     let delegate = |world: &World, file| {
         let opened = world.open(&reader, b"o", file, (1, 0)).unwrap();
         world.state.delegate(&world.context(), &opened.entry, DelegationWant::Any, false).0
     };
     // Some may share their places with those.
-    let given = (2000..2010).map(|number| file(64 * number)).find_map(|file| match delegate(&world, file) {
+    let given = (2000..2010).map(|number| file(number)).find_map(|file| match delegate(&world, file) {
         Delegated::Read(stateid) => Some((file, stateid)),
         _ => None,
     });

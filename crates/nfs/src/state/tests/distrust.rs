@@ -106,7 +106,21 @@ fn clients_that_write_back_for_some_seconds_keep_their_delegations() {
     granted(ask(&world, &writer, 2000, 3));
 }
 
-/// As somebody does who wants others to wait for each file that they change.
+/// As clients do far away that have read what another one changes.
+#[test]
+fn delegations_that_are_returned_at_once_cost_little() {
+    let mut world = world();
+    let (reader, _) = world.client(b"reader", 1, CONN_BACK_CHAN);
+    let held: Vec<_> = (0..900).map(|ino| (ino, granted(ask(&world, &reader, ino, 1)))).collect();
+    for (ino, stateid) in held {
+        assert_eq!(conflict(&world, ino), Err(StateError::TryLater));
+        world.now = world.now.plus(Duration::from_millis(10));
+        give_back(&world, &reader, stateid, ino);
+    }
+    granted(ask(&world, &reader, 2000, 1));
+}
+
+/// A client could do so to make others wait for each file that they change.
 #[test]
 fn delegations_that_are_returned_one_by_one_after_a_second_are_all_recalled() {
     let mut world = world();

@@ -17,7 +17,7 @@ use super::{Api, Asked};
 const DEFINITIONS: &str = "/components/schemas";
 
 pub(super) fn answer(_: &Api, _: &Asked<'_>) -> Result<Response, Problem> {
-    // Made once: that takes as long as thousands of NFS calls.
+    // Made only once: making it takes as long as thousands of NFS calls.
     static TEXT: LazyLock<Vec<u8>> =
         LazyLock::new(|| serde_json::to_vec(&describe(ROUTES)).expect("JSON is written to memory"));
     Ok(Response::new(200, "application/json", TEXT.clone()))

@@ -105,8 +105,9 @@ fn begun(callers: &[Caller]) -> Vec<Half> {
     callers.iter().map(begin).collect()
 }
 
-/// Holds 20 halves as a user of a host, whose kernel writes as fast as without them. The server knows it as a fast one: large records
-/// of hosts that it does not know wait for each other, also for those that the attack before left.
+/// Holds 20 halves as a user of a host, whose kernel writes as fast as without them. A first
+/// WRITE lets the server know the host as fast: large records of unknown hosts wait for one another, including those that the
+/// previous attack left behind.
 pub(super) fn own_halves(scene: &Scene) -> Result<String, String> {
     let record = large_write(scene);
     let mut all = begun(&repeated(20, |_| places::client(9)));
@@ -197,9 +198,9 @@ pub(super) fn large_read(scene: &Scene) -> Result<Vec<u8>, String> {
     Ok(record(1, NFS3, Procedure::Read as u32, 0, &arguments))
 }
 
-/// Makes a file of the longest READ.
+/// Makes a file of the longest READ, as a host that the attacks before did not make known as slow.
 fn large_file(scene: &Scene) -> Result<Vec<u8>, rpc::Failure> {
-    let mut link = Link::open(Caller::unprivileged(places::neighbour(1), 0))?;
+    let mut link = Link::open(Caller::host(places::client(9)))?;
     let file = nfs3::create(&mut link, &scene.folder, b"large")?;
     nfs3::write(&mut link, &file, 0, &vec![7; DATA_BYTES])?;
     Ok(file)
