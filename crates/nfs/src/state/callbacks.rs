@@ -338,7 +338,7 @@ impl SharedState {
         match job {
             Job::Probe => client.inner.lock().path = CallbackPath::Unknown,
             Job::Recall(entry) if client.holder.held_by_origin(Resource::CallBytes) == 0 => {
-                self.recalls.put_off(entry, context.now);
+                self.recalls.put_off_untold(entry, context.now);
             }
             Job::Recall(_) | Job::NotifyLock { .. } | Job::Offload(_) | Job::Nlm(_) => {}
         }

@@ -7,7 +7,8 @@
 //! (A. K. Choudhury and E. L. Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998.)
 //!
 //! A client that holds hardly anything ([`FREE_PER_HELD`], or [`Resource::least`]) gets more even if its origin has its
-//! share: a neighbour in the same network, or behind the same address translation, may have taken that.
+//! share, up to a bound ([`HELD_PER_FREE_AT_MOST`]): a neighbour in the same network, or behind the same address translation,
+//! may have taken that.
 //!
 //! A check and the taking that follows are not one step, so calls that are executed at the same time may together take
 //! slightly more than a share.
@@ -191,10 +192,22 @@ impl Holder {
             (None, _) | (_, Resource::Clients | Resource::Unconfirmed) => of_origin,
             (Some(own), _) => {
                 let own = own.get(resource);
-                let little = (free / FREE_PER_HELD).saturating_sub(own);
-                room(of_origin, own).max(little).max(self.least(resource, free, own))
+                room(of_origin, own).max(self.little(resource, free, own))
             }
         }
+    }
+
+    /// Returns how much more of a resource a client that holds hardly anything may take although its neighbours have the share of
+    /// their origin. What they hold bounds that, as an origin can have any number of clients. First sessions are not given so: each
+    /// new client has none yet.
+    fn little(&self, resource: Resource, free: u64, own: u64) -> u64 {
+        if resource == Resource::SessionBytes {
+            return 0;
+        }
+        let of_origin = self.origin.held.get(resource);
+        let little = (free / FREE_PER_HELD).saturating_sub(own);
+        let little = little.min(room_within(HELD_PER_FREE_AT_MOST, free, of_origin));
+        little.max(self.least(resource, free, own))
     }
 
     /// Returns how much more of a resource a client may take that holds `own`, although its neighbours hold more.

@@ -12,7 +12,7 @@ use crate::state::{Context, SharedState};
 const TICK: Duration = Duration::from_secs(1);
 /// The same while clients or very many owners are removed, or very many are woken or told to return something, in parts of about
 /// that long, so that half a processor is left to others.
-const PAUSE: Duration = Duration::from_millis(1);
+pub(in crate::state) const PAUSE: Duration = Duration::from_millis(1);
 
 impl SharedState {
     /// Does what is due. Returns how long to wait before the next call.

@@ -26,6 +26,9 @@ pub(in crate::state) const PART: usize = 256;
 /// How soon a client that could not be told, or did not understand, is told again.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// How often a recall is put off that there was no room to tell its client of, once a second: for four minutes.
+const UNTOLD_MAX: u8 = 240;
+
 /// How many leases more a client has at most to return a delegation while rate limits hold its requests.
 const EXTENSIONS_MAX: u8 = 4;
 
@@ -81,8 +84,16 @@ impl Recalls {
         begins
     }
 
-    /// Restarts the time limit for the return of a delegation, because its client has not been told of the recall yet.
-    pub(in crate::state) fn put_off(&self, entry: &Arc<StateEntry>, now: Time) {
+    /// Restarts the time limit for the return of a delegation, because there was no room to tell its client of the recall; not without
+    /// end, as others wait for the file.
+    pub(in crate::state) fn put_off_untold(&self, entry: &Arc<StateEntry>, now: Time) {
+        if entry.as_delegation().is_some_and(|delegation| delegation.may_put_off(UNTOLD_MAX)) {
+            self.put_off(entry, now);
+        }
+    }
+
+    /// Restarts the time limit for the return of a delegation.
+    fn put_off(&self, entry: &Arc<StateEntry>, now: Time) {
         let Some(delegation) = entry.as_delegation() else { return };
         let mut begun = self.begun.lock();
         let Recall::Recalled(since) = delegation.recall() else { return };
@@ -95,12 +106,13 @@ impl Recalls {
         }
     }
 
-    /// Gives a client more time whose requests rate limits have held since the recall: it may be writing back what it has to
-    /// before it returns the delegation. Returns whether it gets some; not without end, as others wait for the file.
+    /// Gives a client more time whose requests rate limits have held since the recall of a write delegation: it may be writing back
+    /// what it has to before it returns that. Returns whether it gets some; not without end, as others wait for the file.
     fn extend(&self, entry: &Arc<StateEntry>, now: Time) -> bool {
         let Some(delegation) = entry.as_delegation() else { return false };
         let Recall::Recalled(since) = delegation.recall() else { return false };
-        let is_extended = entry.client.was_held_since(since) && delegation.may_extend(EXTENSIONS_MAX);
+        let may_write = delegation.write && entry.client.was_held_since(since);
+        let is_extended = may_write && delegation.may_extend(EXTENSIONS_MAX);
         if is_extended {
             self.put_off(entry, now);
         }

@@ -17,6 +17,12 @@ use crate::state::shards::Shards;
 use crate::state::shares::{Held, Resource};
 use crate::state::stateids::entry::StateEntry;
 
+/// Grants that an owner knows and that are remembered in one file. More are needed only by an owner that waits for very many ranges.
+const KNOWN_MAX: usize = 64;
+
+/// Grants that are forgotten at once.
+const PART: usize = 256;
+
 /// A lock that was granted to a waiter.
 ///
 /// ```text
@@ -118,11 +124,15 @@ impl Grants {
 
     /// Notes that the owner knows of a grant. It is remembered if there is room.
     pub(super) fn mark(&self, grant: &Arc<Grant>, now: Time) {
+        let others = self.of(&grant.owner, grant.open.file);
+        let known = others.iter().filter(|other| !Arc::ptr_eq(other, grant) && other.is_known()).count();
         let mut knowledge = grant.knowledge.lock();
         if let Knowledge::Sure(_) = *knowledge {
             return;
         }
-        let held = Held::within_share(&grant.open.client.holder, Resource::StateBytes, WAITER_BYTES);
+        let held = (known < KNOWN_MAX)
+            .then(|| Held::within_share(&grant.open.client.holder, Resource::StateBytes, WAITER_BYTES))
+            .flatten();
         let place = (now, self.next.fetch_add(1, Ordering::Relaxed));
         let is_remembered = held.is_some();
         *knowledge = Knowledge::Sure(held.map(|_held| Remembered { place, _held }));
@@ -134,18 +144,18 @@ impl Grants {
         }
     }
 
-    /// Forgets the grants that their owners have known about for a lease.
-    pub(super) fn forget_old(&self, now: Time, lease: Duration) {
-        loop {
+    /// Forgets some of the grants that their owners have known about for a lease. Returns whether there may be more.
+    pub(super) fn forget_old(&self, now: Time, lease: Duration) -> bool {
+        for _ in 0..PART {
             let mut known = self.known.lock();
-            let Some(oldest) = known.first_entry() else { return };
-            if now.since(oldest.key().0) <= lease {
-                return;
-            }
+            let Some(oldest) = known.first_entry().filter(|oldest| now.since(oldest.key().0) > lease) else {
+                return false;
+            };
             let grant = oldest.remove();
             drop(known);
             self.remove(&grant);
         }
+        true
     }
 
     fn of(&self, owner: &Arc<LockOwner>, file: FileId) -> OfOwner {

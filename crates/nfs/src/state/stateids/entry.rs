@@ -73,9 +73,17 @@ pub(crate) struct Delegation {
     notified: AtomicBool,
     /// How often its client got more time because its requests were held.
     extended: AtomicU8,
+    /// How often its recall was put off because there was no room to tell its client.
+    untold: AtomicU8,
 }
 
 const NEVER: i64 = i64::MIN;
+
+/// Adds one to a number, unless it is `max`. Returns whether it did.
+fn count_up_to(number: &AtomicU8, max: u8) -> bool {
+    let next = |number: u8| (number < max).then_some(number + 1);
+    number.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
+}
 
 /// The kinds of state.
 #[derive(Debug)]
@@ -159,6 +167,7 @@ impl StateEntry {
             recalled: AtomicI64::new(NEVER),
             notified: AtomicBool::new(false),
             extended: AtomicU8::new(0),
+            untold: AtomicU8::new(0),
         };
         StateEntry::new(client, file, stateid, StateKind::Delegation(delegation))
     }
@@ -319,12 +328,16 @@ impl Delegation {
 
     /// Counts that its client gets more time to return it. Returns whether it was fewer than `max` times before.
     pub(crate) fn may_extend(&self, max: u8) -> bool {
-        self.extended
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < max).then_some(count + 1))
-            .is_ok()
+        count_up_to(&self.extended, max)
     }
 
-    /// Restarts the time limit for its return, because the client has not been told of the recall yet.
+    /// Counts that its recall is put off because there was no room to tell its client. Returns whether it was fewer than `max` times
+    /// before.
+    pub(crate) fn may_put_off(&self, max: u8) -> bool {
+        count_up_to(&self.untold, max)
+    }
+
+    /// Restarts the time limit for its return.
     pub(crate) fn put_recall_off(&self, now: Time) {
         if self.recall() != Recall::Held {
             self.recalled.store(now.nanos(), Ordering::Release);

@@ -211,6 +211,24 @@ fn sessions_of_one_address_leave_slots_for_others() {
     assert!(gauge(&world, "nfs4_slot_bytes") <= world.state.config().slot_bytes);
 }
 
+/// Each of them holds hardly anything when it comes.
+#[test]
+fn many_clients_of_one_address_leave_room_for_others() {
+    let world = World::with(Config::default().bound(48 << 20));
+    let mut held = Vec::new();
+    for number in 0..5000 {
+        let Ok((client, _)) = client_at(&world, address(0), &name(number)) else { break };
+        held.push(greedily(100_000, |number| open(&world, &client, b"o", file(number.into()))));
+    }
+    assert!(held.len() > 100, "{}", held.len());
+    let others = (1..100).filter(|other| client_at(&world, address(*other), b"other").is_ok()).count();
+    assert!(others > 20, "{others} of 99");
+    let (other, _) = client_at(&world, address(200), b"other").unwrap();
+    let bound = world.state.config().bound_of(Resource::StateBytes);
+    let room = other.holder.room(Resource::StateBytes);
+    assert!(room > bound / 12, "{room} of {bound} for the first of others");
+}
+
 #[test]
 fn opens_of_one_client_leave_room_for_others() {
     let world = world();

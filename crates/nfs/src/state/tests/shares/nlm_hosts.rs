@@ -167,6 +167,22 @@ fn grants_are_remembered_for_a_lease_after_their_owners_heard_of_them() {
     }
 }
 
+/// Or each lock would take longer, the more of them there are.
+#[test]
+fn few_grants_of_an_owner_in_a_file_are_remembered() {
+    let mut pair = Pair::new(Config::default());
+    for turn in 0..200 {
+        pair.lock(0, byte(turn)).unwrap();
+        assert_waits(pair.lock(1, byte(turn)), turn);
+        pair.unlock(0, byte(turn));
+        pair.deliver();
+    }
+    assert_eq!(pair.world.state.hosts.grants.len(), 64);
+    pair.world.pass(61);
+    pair.world.state.tick(&pair.world.context());
+    assert_eq!(pair.world.state.hosts.grants.len(), 0);
+}
+
 /// They are remembered for a lease, as much of them as its share of memory allows.
 #[test]
 fn grants_that_were_delivered_are_bounded_by_memory() {

@@ -120,6 +120,19 @@ fn calls_to_silent_hosts_leave_the_queue_first() {
     assert_eq!(begin(&mut hosts, now).len(), Standing::Unknown.slots());
 }
 
+/// Those of hosts that answer what they are asked give way first, if most calls are for them.
+#[test]
+fn unknown_hosts_keep_their_calls_however_many_there_are_to_known_ones() {
+    let (mut hosts, now) = (Hosts::default(), Instant::now());
+    let known = 0..u32::try_from(OUTBOUND_QUEUED_MAX / OUTBOUND_QUEUED_PER_HOST_MAX).unwrap() + 1;
+    call(&mut hosts, known.clone(), PROMPTLY, now);
+    for _ in 0..OUTBOUND_QUEUED_PER_HOST_MAX {
+        known.clone().for_each(|number| drop(push(&mut hosts, number, now)));
+    }
+    let NoRoom(dropped, _) = push(&mut hosts, 5000, now).unwrap_err();
+    assert!(dropped < u64::from(known.end), "{dropped}");
+}
+
 #[test]
 fn calls_wait_for_a_while_only() {
     let (mut hosts, now) = (Hosts::default(), Instant::now());
