@@ -332,13 +332,13 @@ impl SharedState {
     }
 
     /// Notes that the server had no room for a call, which is not the client's fault. The call is repeated later; clients ask for
-    /// their locks by themselves. The client has a lease to return a delegation from the recall on, unless what is in the way
-    /// are unanswered calls to its own origin: an origin must not gain time by not answering.
+    /// their locks by themselves. The client has a lease to return a delegation from when it is told, at most four leases after the
+    /// recall, unless what is in the way are unanswered calls to its own origin: an origin must not gain time by not answering.
     fn had_no_room(&self, context: &Context<'_>, client: &Client, job: &Job) {
         match job {
             Job::Probe => client.inner.lock().path = CallbackPath::Unknown,
             Job::Recall(entry) if client.holder.held_by_origin(Resource::CallBytes) == 0 => {
-                self.recalls.put_off_untold(entry, context.now);
+                self.recalls.put_off_untold(entry, context.now, self.config.lease);
             }
             Job::Recall(_) | Job::NotifyLock { .. } | Job::Offload(_) | Job::Nlm(_) => {}
         }

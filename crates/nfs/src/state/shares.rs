@@ -198,12 +198,8 @@ impl Holder {
     }
 
     /// Returns how much more of a resource a client that holds hardly anything may take although its neighbours have the share of
-    /// their origin. What they hold bounds that, as an origin can have any number of clients. First sessions are not given so: each
-    /// new client has none yet.
+    /// their origin. What they hold limits this too, as an origin can have any number of clients.
     fn little(&self, resource: Resource, free: u64, own: u64) -> u64 {
-        if resource == Resource::SessionBytes {
-            return 0;
-        }
         let of_origin = self.origin.held.get(resource);
         let little = (free / FREE_PER_HELD).saturating_sub(own);
         let little = little.min(room_within(HELD_PER_FREE_AT_MOST, free, of_origin));

@@ -10,8 +10,8 @@ use crate::state::{Context, SharedState};
 
 /// The longest interval between calls of [`SharedState::tick`].
 const TICK: Duration = Duration::from_secs(1);
-/// The same while clients or very many owners are removed, or very many are woken or told to return something, in parts of about
-/// that long, so that half a processor is left to others.
+/// The same while clients or very many owners are removed, very many are woken or told to return something, or many grants are
+/// forgotten, in parts of about that long, so that half a processor is left to others.
 pub(in crate::state) const PAUSE: Duration = Duration::from_millis(1);
 
 impl SharedState {

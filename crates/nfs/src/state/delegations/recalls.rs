@@ -26,11 +26,13 @@ pub(in crate::state) const PART: usize = 256;
 /// How soon a client that could not be told, or did not understand, is told again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How often a recall is put off that there was no room to tell its client of, once a second: for four minutes.
-const UNTOLD_MAX: u8 = 240;
+/// For how many leases at most a recall is put off because there is no room to tell its client.
+const UNTOLD_LEASES_MAX: u32 = 4;
 
-/// How many leases more a client has at most to return a delegation while rate limits hold its requests.
-const EXTENSIONS_MAX: u8 = 4;
+/// How many leases a client has at most to return a delegation while rate limits hold its requests. A reader has nothing to write
+/// back, but opens, and locks that it granted itself, to tell of.
+const HELD_LEASES_MAX: u32 = 5;
+const HELD_LEASES_OF_READER_MAX: u32 = 2;
 
 /// What is recalled.
 #[derive(Debug, Default)]
@@ -84,10 +86,11 @@ impl Recalls {
         begins
     }
 
-    /// Restarts the time limit for the return of a delegation, because there was no room to tell its client of the recall; not without
-    /// end, as others wait for the file.
-    pub(in crate::state) fn put_off_untold(&self, entry: &Arc<StateEntry>, now: Time) {
-        if entry.as_delegation().is_some_and(|delegation| delegation.may_put_off(UNTOLD_MAX)) {
+    /// Restarts the time limit for the return of a delegation because there was no room to tell its client of the recall, but not
+    /// for ever, as others wait for the file.
+    pub(in crate::state) fn put_off_untold(&self, entry: &Arc<StateEntry>, now: Time, lease: Duration) {
+        let waited = entry.as_delegation().map(|delegation| delegation.recalled_for(now));
+        if waited.is_some_and(|waited| waited < UNTOLD_LEASES_MAX * lease) {
             self.put_off(entry, now);
         }
     }
@@ -106,13 +109,13 @@ impl Recalls {
         }
     }
 
-    /// Gives a client more time whose requests rate limits have held since the recall of a write delegation: it may be writing back
-    /// what it has to before it returns that. Returns whether it gets some; not without end, as others wait for the file.
-    fn extend(&self, entry: &Arc<StateEntry>, now: Time) -> bool {
+    /// Gives a client more time to return a delegation if rate limits have held its requests since the recall: it may still be
+    /// writing back. Returns whether it gets some, but not for ever, as others wait for the file.
+    fn extend(&self, entry: &Arc<StateEntry>, now: Time, lease: Duration) -> bool {
         let Some(delegation) = entry.as_delegation() else { return false };
         let Recall::Recalled(since) = delegation.recall() else { return false };
-        let may_write = delegation.write && entry.client.was_held_since(since);
-        let is_extended = may_write && delegation.may_extend(EXTENSIONS_MAX);
+        let leases = if delegation.write { HELD_LEASES_MAX } else { HELD_LEASES_OF_READER_MAX };
+        let is_extended = entry.client.was_held_since(since) && delegation.recalled_for(now) < leases * lease;
         if is_extended {
             self.put_off(entry, now);
         }
@@ -300,7 +303,7 @@ impl SharedState {
     fn revoke_overdue(&self, context: &Context<'_>) -> bool {
         for _ in 0..PART {
             let Some(entry) = self.recalls.overdue(context.now, self.config.lease) else { return false };
-            if self.recalls.extend(&entry, context.now) {
+            if self.recalls.extend(&entry, context.now, self.config.lease) {
                 continue;
             }
             if self.revoke(context, &entry).is_err() {

@@ -17,10 +17,10 @@ use crate::state::shards::Shards;
 use crate::state::shares::{Held, Resource};
 use crate::state::stateids::entry::StateEntry;
 
-/// Grants that an owner knows and that are remembered in one file. More are needed only by an owner that waits for very many ranges.
+/// How many grants that an owner knows of are remembered in one file. Only an owner that waits for very many ranges needs more.
 const KNOWN_MAX: usize = 64;
 
-/// Grants that are forgotten at once.
+/// How many grants are forgotten in one go.
 const PART: usize = 256;
 
 /// A lock that was granted to a waiter.
@@ -122,17 +122,17 @@ impl Grants {
         own.iter().for_each(|grant| self.mark(grant, now));
     }
 
-    /// Notes that the owner knows of a grant. It is remembered if there is room.
+    /// Notes that the owner knows of a grant. It is remembered if there is room, in place of the oldest one of many.
     pub(super) fn mark(&self, grant: &Arc<Grant>, now: Time) {
-        let others = self.of(&grant.owner, grant.open.file);
-        let known = others.iter().filter(|other| !Arc::ptr_eq(other, grant) && other.is_known()).count();
+        if grant.is_known() {
+            return;
+        }
+        self.make_room(grant);
         let mut knowledge = grant.knowledge.lock();
         if let Knowledge::Sure(_) = *knowledge {
             return;
         }
-        let held = (known < KNOWN_MAX)
-            .then(|| Held::within_share(&grant.open.client.holder, Resource::StateBytes, WAITER_BYTES))
-            .flatten();
+        let held = Held::within_share(&grant.open.client.holder, Resource::StateBytes, WAITER_BYTES);
         let place = (now, self.next.fetch_add(1, Ordering::Relaxed));
         let is_remembered = held.is_some();
         *knowledge = Knowledge::Sure(held.map(|_held| Remembered { place, _held }));
@@ -141,6 +141,17 @@ impl Grants {
             self.known.lock().insert(place, Arc::clone(grant));
         } else {
             self.remove(grant);
+        }
+    }
+
+    /// Forgets the oldest grant that the owner of `grant` knows of in its file, if there are [`KNOWN_MAX`] of them.
+    fn make_room(&self, grant: &Grant) {
+        let own = self.of(&grant.owner, grant.open.file);
+        let mut known = own.iter().filter(|other| other.is_known());
+        if let Some(oldest) = known.next()
+            && known.count() + 1 >= KNOWN_MAX
+        {
+            self.remove(oldest);
         }
     }
 

@@ -14,12 +14,11 @@ use volume::time::Time;
 use crate::connection::origin;
 use crate::state::config::Counters;
 use crate::state::hosts::Message;
-use crate::state::shares::Resource;
+use crate::state::shares::{Resource, room};
 use crate::state::{Context, SharedState, StateError};
 
-/// Hosts that are asked at the same time, in all and of one origin.
+/// Hosts that are asked at the same time. An origin has its share of them.
 const ASKED_MAX: usize = 64;
-const ASKED_PER_ORIGIN_MAX: usize = 8;
 
 /// A host is asked if its origin holds at least one part in this many of what that of the greediest silent host does.
 const GREEDIEST_PER_GREEDY: u64 = 8;
@@ -32,9 +31,11 @@ impl Inquiries {
     /// Notes that a host is asked. Returns false if it is already, or if too many are.
     fn begin(&self, host: IpAddr, now: Time) -> bool {
         let mut asked = self.0.lock();
+        if asked.len() >= ASKED_MAX || asked.contains_key(&host) {
+            return false;
+        }
         let of_origin = asked.keys().filter(|other| origin(**other) == origin(host)).count();
-        let has_place = asked.len() < ASKED_MAX && of_origin < ASKED_PER_ORIGIN_MAX;
-        let begins = has_place && !asked.contains_key(&host);
+        let begins = room((ASKED_MAX - asked.len()) as u64, of_origin as u64) > 0;
         if begins {
             asked.insert(host, now);
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU32, Ordering};
+use std::time::Duration;
 
 use volume::state::{DeferredValue, StateChange};
 use volume::time::Time;
@@ -67,23 +68,15 @@ pub(crate) struct Locks {
 pub(crate) struct Delegation {
     /// Whether it is a write delegation.
     pub(crate) write: bool,
-    /// When it was recalled, in nanoseconds; [`NEVER`] if it was not.
+    /// Since when its client has had to return it, in nanoseconds; [`NEVER`] if it was not recalled.
     recalled: AtomicI64,
+    /// When it was recalled, in nanoseconds.
+    recalled_first: AtomicI64,
     /// Whether the client was notified of the recall, or is being notified.
     notified: AtomicBool,
-    /// How often its client got more time because its requests were held.
-    extended: AtomicU8,
-    /// How often its recall was put off because there was no room to tell its client.
-    untold: AtomicU8,
 }
 
 const NEVER: i64 = i64::MIN;
-
-/// Adds one to a number, unless it is `max`. Returns whether it did.
-fn count_up_to(number: &AtomicU8, max: u8) -> bool {
-    let next = |number: u8| (number < max).then_some(number + 1);
-    number.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
-}
 
 /// The kinds of state.
 #[derive(Debug)]
@@ -166,8 +159,7 @@ impl StateEntry {
             write,
             recalled: AtomicI64::new(NEVER),
             notified: AtomicBool::new(false),
-            extended: AtomicU8::new(0),
-            untold: AtomicU8::new(0),
+            recalled_first: AtomicI64::new(NEVER),
         };
         StateEntry::new(client, file, stateid, StateKind::Delegation(delegation))
     }
@@ -323,18 +315,18 @@ impl Delegation {
     pub(crate) fn begin_recall(&self, now: Time) -> bool {
         let exchanged =
             self.recalled.compare_exchange(NEVER, now.nanos(), Ordering::AcqRel, Ordering::Acquire);
+        if exchanged.is_ok() {
+            self.recalled_first.store(now.nanos(), Ordering::Release);
+        }
         exchanged.is_ok()
     }
 
-    /// Counts that its client gets more time to return it. Returns whether it was fewer than `max` times before.
-    pub(crate) fn may_extend(&self, max: u8) -> bool {
-        count_up_to(&self.extended, max)
-    }
-
-    /// Counts that its recall is put off because there was no room to tell its client. Returns whether it was fewer than `max` times
-    /// before.
-    pub(crate) fn may_put_off(&self, max: u8) -> bool {
-        count_up_to(&self.untold, max)
+    /// Returns how long ago the recall began, however often its time limit was restarted.
+    pub(crate) fn recalled_for(&self, now: Time) -> Duration {
+        match self.recalled_first.load(Ordering::Acquire) {
+            NEVER => Duration::ZERO,
+            nanos => now.since(Time::from_nanos(nanos)),
+        }
     }
 
     /// Restarts the time limit for its return.

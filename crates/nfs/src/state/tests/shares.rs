@@ -520,6 +520,26 @@ fn delegations_whose_recall_had_no_room_are_not_revoked() {
     assert_eq!(gauge(&world, "nfs4_delegations_revoked"), 1);
 }
 
+/// Others wait for the file.
+#[test]
+fn recalls_for_which_there_is_never_room_are_not_put_off_for_ever() {
+    let mut world = World::with(Config { call_bytes: 4 << 10, ..Config::default() });
+    let reader = client_at(&world, address(1), b"reader").unwrap().0;
+    assert!(delegated(&world, &reader, file(1)));
+    let _others = Held::new(&world.state.shares.holder(address(2)), Resource::CallBytes, 4 << 10);
+    assert!(!is_recalled(&world, &reader, file(1)));
+    let lease = world.state.config().lease.as_secs();
+    let mut revoked_after = 0;
+    while gauge(&world, "nfs4_delegations_revoked") == 0 {
+        world.pass(1);
+        reader.renew(world.now);
+        world.state.tick(&world.context());
+        revoked_after += 1;
+        assert!(revoked_after < 10 * lease);
+    }
+    assert!((4 * lease..6 * lease).contains(&revoked_after), "{revoked_after}");
+}
+
 /// With the least memory, and a greedy client at the same address; other addresses are served too.
 #[test]
 fn clients_get_a_little_though_their_origin_has_its_share() {

@@ -98,8 +98,8 @@ impl Hosts {
     /// Lets a call wait for its turn.
     ///
     /// # Errors
-    /// [`NoRoom`] for this call, or for another one in its place: the last one of the longest line, of hosts that are known to be
-    /// silent if calls to such wait.
+    /// [`NoRoom`] for this call, or for another one in its place: the last one of the longest line. Lines of hosts that are known
+    /// to be silent come first.
     pub(super) fn push(&mut self, host: IpAddr, callback: Callback, now: Instant) -> Result<(), NoRoom> {
         self.forget_one(host);
         let to = self.hosts.entry(host).or_insert_with(|| Host::new(now));
@@ -119,7 +119,8 @@ impl Hosts {
 
     fn shed(&mut self) -> Result<(), NoRoom> {
         let waiting = self.hosts.iter().filter(|(_, host)| !host.line.is_empty());
-        let longest = waiting.max_by_key(|(_, host)| (host.standing == Standing::Silent, host.line.len()));
+        let longest = waiting
+            .max_by_key(|(_, host)| (host.standing == Standing::Silent, host.line.len(), host.standing));
         let Some(address) = longest.map(|(address, _)| *address) else { return Ok(()) };
         let last = self.hosts.get_mut(&address).and_then(|host| host.line.pop_back());
         self.waiting -= usize::from(last.is_some());

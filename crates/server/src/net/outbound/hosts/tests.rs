@@ -120,7 +120,7 @@ fn calls_to_silent_hosts_leave_the_queue_first() {
     assert_eq!(begin(&mut hosts, now).len(), Standing::Unknown.slots());
 }
 
-/// Those of hosts that answer what they are asked give way first, if most calls are for them.
+/// Calls to hosts that answer give way first if most calls are for them.
 #[test]
 fn unknown_hosts_keep_their_calls_however_many_there_are_to_known_ones() {
     let (mut hosts, now) = (Hosts::default(), Instant::now());
