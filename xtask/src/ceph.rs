@@ -70,6 +70,22 @@ impl Ceph {
         command.env("CEPH_CONF", self.configuration()).env("HOLDFAST_LOCAL", self.local(local));
         command
     }
+
+    /// Returns the first words of a command line that does the same.
+    pub(crate) fn words(&self, local: &str) -> Vec<String> {
+        let (configuration, local) = (self.configuration(), self.local(local));
+        vec![
+            "env".to_owned(),
+            format!("CEPH_CONF={}", configuration.display()),
+            format!("HOLDFAST_LOCAL={}", local.display()),
+            self.binary.display().to_string(),
+        ]
+    }
+
+    /// Checks pools that nobody serves, as on the machine `local`.
+    pub(crate) fn check(&self, local: &str, data: &str) -> Result<(), String> {
+        process::output(self.holdfast(local).args(["check", data])).map(drop)
+    }
 }
 
 impl Drop for Ceph {

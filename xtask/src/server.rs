@@ -67,12 +67,7 @@ impl Server {
         folder: PathBuf,
         arguments: &[&str],
     ) -> Result<Server, String> {
-        let program = ceph.holdfast("server");
-        let variables = program.get_envs().filter_map(|(name, value)| Some((name, value?)));
-        let mut command = vec!["env".to_owned()];
-        command.extend(variables.map(|(name, value)| format!("{}={}", name.display(), value.display())));
-        command.push(program.get_program().display().to_string());
-        Server::of(command, data, folder, arguments)
+        Server::of(ceph.words("server"), data, folder, arguments)
     }
 
     fn of(

@@ -145,7 +145,7 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     find_settings(&ceph, &machines, first)?;
     machines.stop()?;
     for group in ["home", "work", "other"] {
-        process::output(ceph.holdfast("a").args(["check", &place(group)]))?;
+        ceph.check("a", &place(group))?;
     }
     drop(machines);
     drop(ceph);

@@ -11,7 +11,7 @@ use super::Options;
 use super::lab::Lab;
 use crate::ceph::Ceph;
 use crate::nfs::{NOSPC, OK, Procedure};
-use crate::process::{self, random_bytes};
+use crate::process::random_bytes;
 
 pub(super) use node::Caller;
 use node::Node;
@@ -44,7 +44,7 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     let restart = node.kill_and_restart()?;
     model.verify(&mut node.caller()?)?;
     node.stop()?;
-    check(&ceph)?;
+    ceph.check("a", DATA)?;
     copies::copy(&ceph, &model)?;
     let segments = coded::serve(&ceph)?;
 
@@ -56,7 +56,7 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     node.kill_and_restart()?;
     model.verify(&mut node.caller()?)?;
     node.stop()?;
-    check(&ceph)?;
+    ceph.check("a", DATA)?;
     drop(ceph);
     // On a directory, and checked when it has stopped.
     lab.start()?;
@@ -70,11 +70,6 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
 
 /// Where the pools are.
 const DATA: &str = "rados:holdfast@nfs/e2e";
-
-/// Checks all pools, which nobody serves.
-fn check(ceph: &Ceph) -> Result<(), String> {
-    process::output(ceph.holdfast("a").args(["check", DATA])).map(drop)
-}
 
 /// What was acknowledged.
 struct Model {
@@ -143,7 +138,7 @@ fn take_over(ceph: &Ceph, model: &mut Model) -> Result<Duration, String> {
         return Err(format!("the server that lost its pools ended with {gone}"));
     }
     new.stop()?;
-    check(ceph)?;
+    ceph.check("a", DATA)?;
     Ok(takeover)
 }
 

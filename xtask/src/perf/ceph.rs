@@ -17,9 +17,8 @@ const MEMORY: &str = "384 MiB";
 const OSD_BYTES: u64 = 4 << 30;
 const QUICK_OSD_BYTES: u64 = 1 << 30;
 
-/// Large transfers: connections and operations in flight on each; and their product, for `rados bench`.
+/// Large transfers: connections, and operations in flight on each.
 const TRANSFERS: (u32, u32) = (4, 4);
-const TRANSFERS_AT_ONCE: &str = "16";
 const WORKING_SET: &str = "1GiB";
 const QUICK_WORKING_SET: &str = "64MiB";
 
@@ -64,9 +63,10 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
 fn transfer(run: &mut Run<'_>, ceph: &Ceph, server: &Server) -> Result<[f64; 2], String> {
     let time = run.time();
     let seconds = format!("{:.0}", time.seconds.ceil());
-    let size = ["-b", "1048576", "-t", TRANSFERS_AT_ONCE];
-    let written = bandwidth(ceph, &[&["bench", &seconds, "write", "--no-cleanup"][..], &size].concat())?;
-    let read = bandwidth(ceph, &["bench", &seconds, "seq", "-t", TRANSFERS_AT_ONCE])?;
+    let at_once = (TRANSFERS.0 * TRANSFERS.1).to_string();
+    let write = ["bench", &seconds, "write", "--no-cleanup", "-b", "1048576", "-t", &at_once];
+    let written = bandwidth(ceph, &write)?;
+    let read = bandwidth(ceph, &["bench", &seconds, "seq", "-t", &at_once])?;
     ceph.administer("rados", &["--pool", "nfs", "cleanup"])?;
     let set = if run.options.quick { QUICK_WORKING_SET } else { WORKING_SET };
     let mut through = |workload: &str| -> Result<f64, String> {

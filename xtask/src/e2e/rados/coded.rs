@@ -2,7 +2,6 @@
 
 use super::{FILES, Model, Node};
 use crate::ceph::Ceph;
-use crate::process;
 
 /// Where such pools are, and how their segments are listed.
 const DATA: &str = "rados:holdfast@nfs+nfs-ec/coded";
@@ -19,7 +18,7 @@ pub(super) fn serve(ceph: &Ceph) -> Result<usize, String> {
     model.write(&mut node.caller()?, FILES)?;
     model.verify(&mut node.caller()?)?;
     node.stop()?;
-    process::output(ceph.holdfast("coded").args(["check", DATA]))?;
+    ceph.check("coded", DATA)?;
     match ceph.administer("rados", SEGMENTS)?.lines().count() {
         0 => Err("no segment is in the erasure-coded pool".to_owned()),
         segments => Ok(segments),
@@ -28,19 +27,30 @@ pub(super) fn serve(ceph: &Ceph) -> Result<usize, String> {
 
 fn create_pool(ceph: &Ceph) -> Result<(), String> {
     // The first two commands are needed only here: the data is in memory, and the three OSDs are on one host.
-    ceph.administer(
-        "ceph",
+    let commands: [&[&str]; 6] = [
         &["config", "set", "mon", "mon_debug_no_require_bluestore_for_ec_overwrites", "true"],
-    )?;
-    let profile = ["osd", "erasure-code-profile", "set", "default"];
-    ceph.administer(
-        "ceph",
-        &[&profile[..], &["k=2", "m=1", "crush-failure-domain=osd", "--force"]].concat(),
-    )?;
-    ceph.administer("ceph", &["osd", "pool", "create", "nfs-ec", "erasure"])?;
-    ceph.administer("ceph", &["osd", "pool", "set", "nfs-ec", "allow_ec_overwrites", "true"])?;
-    ceph.administer("ceph", &["osd", "pool", "application", "enable", "nfs-ec", "holdfast"])?;
-    let rights = ["mon", "profile rbd", "osd", "allow rwx pool=nfs, allow rwx pool=nfs-ec"];
-    ceph.administer("ceph", &[&["auth", "caps", "client.holdfast"][..], &rights].concat())?;
-    Ok(())
+        &[
+            "osd",
+            "erasure-code-profile",
+            "set",
+            "default",
+            "k=2",
+            "m=1",
+            "crush-failure-domain=osd",
+            "--force",
+        ],
+        &["osd", "pool", "create", "nfs-ec", "erasure"],
+        &["osd", "pool", "set", "nfs-ec", "allow_ec_overwrites", "true"],
+        &["osd", "pool", "application", "enable", "nfs-ec", "holdfast"],
+        &[
+            "auth",
+            "caps",
+            "client.holdfast",
+            "mon",
+            "profile rbd",
+            "osd",
+            "allow rwx pool=nfs, allow rwx pool=nfs-ec",
+        ],
+    ];
+    commands.into_iter().try_for_each(|words| ceph.administer("ceph", words).map(drop))
 }

@@ -34,7 +34,7 @@ pub(super) fn copy(ceph: &Ceph, model: &Model) -> Result<(), String> {
         if !said.contains("read again and compared") {
             return Err(format!("copying {from} to {to} said: {said}"));
         }
-        process::output(ceph.holdfast("a").args(["check", to]))?;
+        ceph.check("a", to)?;
         if quotas(ceph, to)? != expected {
             return Err(format!("{to} has other quotas than {from}"));
         }

@@ -128,12 +128,10 @@ fn spawn(ceph: &Ceph, local: &str, data: &str, address: SocketAddr) -> Result<Ch
     let path = ceph.beside(&format!("log-{local}"));
     let log = File::options().create(true).append(true).open(&path).map_err(process::at(&path))?;
     let again = log.try_clone().map_err(process::at(&path))?;
-    let server = ceph.holdfast(local);
     // The server is killed when this process ends.
     let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL"]).arg(server.get_program());
+    command.args(["--pdeathsig", "KILL"]).args(ceph.words(local));
     command.args(["serve", data, "--journal-size", "32 MiB", "--listen", &address.to_string()]);
-    command.envs(server.get_envs().filter_map(|(name, value)| Some((name, value?))));
     process::start(command.stdout(log).stderr(again))
 }
 
