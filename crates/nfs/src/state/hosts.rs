@@ -17,7 +17,6 @@ use volume::time::Time;
 use wire::nlm4::Nlm4Stats;
 
 use crate::state::clients::client::{Client, ClientProtocol, Host, LockOwner};
-use crate::state::clients::expiry::PAUSE;
 use crate::state::clients::owner_sequence::OwnerSequence;
 use crate::state::files::OpenRequest;
 use crate::state::files::share::{Mode, Modes};
@@ -484,7 +483,7 @@ impl SharedState {
         later.into_iter().for_each(|message| queue.push(message));
         let soon = queue.first_due().map_or(Duration::MAX, |due| due.since(now));
         drop(queue);
-        if self.hosts.grants.forget_old(now, self.config.lease) { soon.min(PAUSE) } else { soon }
+        soon
     }
 
     /// Handles a host's answer.

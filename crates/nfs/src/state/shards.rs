@@ -1,4 +1,5 @@
-//! A sharded map: threads rarely meet at a lock. The server makes the keys, so no client can choose colliding ones.
+//! A sharded map: threads rarely meet at a lock. The server makes the keys, but a client that makes many files can keep those of
+//! one shard. So no limit may depend on an even spread.
 
 use std::hash::Hash;
 

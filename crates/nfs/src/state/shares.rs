@@ -201,18 +201,10 @@ impl Holder {
     /// their origin. What they hold limits this too, as an origin can have any number of clients.
     fn little(&self, resource: Resource, free: u64, own: u64) -> u64 {
         let of_origin = self.origin.held.get(resource);
-        let little = (free / FREE_PER_HELD).saturating_sub(own);
-        let little = little.min(room_within(HELD_PER_FREE_AT_MOST, free, of_origin));
-        little.max(self.least(resource, free, own))
-    }
-
-    /// Returns how much more of a resource a client may take that holds `own`, although its neighbours hold more.
-    fn least(&self, resource: Resource, free: u64, own: u64) -> u64 {
-        let of_origin = self.origin.held.get(resource);
-        if own > of_origin / 2 {
-            return 0;
-        }
-        room_within(HELD_PER_FREE_AT_MOST, free, of_origin).min(resource.least().saturating_sub(own))
+        let part = (free / FREE_PER_HELD).saturating_sub(own);
+        let is_least_due = own <= of_origin / 2;
+        let least = if is_least_due { resource.least().saturating_sub(own) } else { 0 };
+        part.max(least).min(room_within(HELD_PER_FREE_AT_MOST, free, of_origin))
     }
 
     /// Returns whether the client may take `amount` of a resource. If not, its origin is remembered as one that needs

@@ -12,7 +12,7 @@ use crate::state::{Context, SharedState};
 const TICK: Duration = Duration::from_secs(1);
 /// The same while clients or very many owners are removed, very many are woken or told to return something, or many grants are
 /// forgotten, in parts of about that long, so that half a processor is left to others.
-pub(in crate::state) const PAUSE: Duration = Duration::from_millis(1);
+const PAUSE: Duration = Duration::from_millis(1);
 
 impl SharedState {
     /// Does what is due. Returns how long to wait before the next call.
@@ -21,6 +21,7 @@ impl SharedState {
         self.tick_callbacks(context);
         self.tick_copies(context);
         let soon = self.tick_nlm(context);
+        let is_forgetting = self.hosts.grants.forget_old(context.now, self.config.lease);
         let is_recalling = self.tick_recalls(context);
         let last = Time::from_nanos(i64::try_from(self.swept.load(Ordering::Relaxed)).unwrap_or(i64::MAX));
         let is_due = context.now.since(last) >= self.config.lease / 4;
@@ -35,7 +36,8 @@ impl SharedState {
             self.ask_hosts(context);
             self.shares.forget_idle(context.now);
         }
-        soon.min(if is_removing || is_recalling || is_sweeping || is_waking { PAUSE } else { TICK })
+        let goes_on = is_forgetting || is_removing || is_recalling || is_sweeping || is_waking;
+        soon.min(if goes_on { PAUSE } else { TICK })
     }
 
     /// Finds clients that have been idle beyond courtesy, and those whose leases are over if memory is short, or if their

@@ -24,7 +24,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Makes as many as so many delegations need.
+    /// Makes places for a server that grants up to this many delegations.
     pub(super) fn new(delegations: u64) -> Places {
         let places = delegations.saturating_mul(PLACES_PER_DELEGATION);
         let places = usize::try_from(places).unwrap_or(usize::MAX).clamp(1, PLACES_MAX);
@@ -39,5 +39,16 @@ impl Places {
         let hash = self.hasher.hash_one(key);
         let place = usize::try_from(hash % self.places.len() as u64).unwrap_or(0);
         (self.places.get(place).expect("a remainder of their number"), hash)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_as_many_places_as_delegations_need_within_a_mebibyte() {
+        let count = |delegations| Places::new(delegations).places.len();
+        assert_eq!((count(0), count(2), count(u64::MAX)), (1, 16, PLACES_MAX));
     }
 }

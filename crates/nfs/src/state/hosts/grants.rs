@@ -156,7 +156,7 @@ impl Grants {
     }
 
     /// Forgets some of the grants that their owners have known about for a lease. Returns whether there may be more.
-    pub(super) fn forget_old(&self, now: Time, lease: Duration) -> bool {
+    pub(in crate::state) fn forget_old(&self, now: Time, lease: Duration) -> bool {
         for _ in 0..PART {
             let mut known = self.known.lock();
             let Some(oldest) = known.first_entry().filter(|oldest| now.since(oldest.key().0) > lease) else {

@@ -33,6 +33,13 @@ fn give_back(world: &World, client: &Arc<Client>, stateid: StateId, ino: u64) {
     world.state.return_stateid(&world.context(), Caller::Session(client), stateid, file(ino)).unwrap();
 }
 
+/// Has somebody wait for `time` until a client returns a delegation.
+fn return_after(world: &mut World, client: &Arc<Client>, (ino, stateid): (u64, StateId), time: Duration) {
+    assert_eq!(conflict(world, ino), Err(StateError::TryLater));
+    world.now = world.now.plus(time);
+    give_back(world, client, stateid, ino);
+}
+
 fn is_recalled(world: &World, client: &Arc<Client>, stateid: StateId, ino: u64) -> bool {
     let entry = world.state.current(&world.context(), Caller::Session(client), stateid, file(ino)).unwrap();
     entry.as_delegation().unwrap().recall() != Recall::Held
@@ -45,9 +52,7 @@ fn delegations_that_are_returned_just_in_time_are_all_recalled() {
     let held: Vec<_> = (1..=10).map(|ino| (ino, granted(ask(&world, &reader, ino, 1)))).collect();
     for (ino, stateid) in &held[..2] {
         assert!(!is_recalled(&world, &reader, held[9].1, 10), "one may be late once");
-        assert_eq!(conflict(&world, *ino), Err(StateError::TryLater));
-        world.pass(9);
-        give_back(&world, &reader, *stateid, *ino);
+        return_after(&mut world, &reader, (*ino, *stateid), Duration::from_secs(9));
         assert_eq!(conflict(&world, *ino), Ok(()));
     }
     let distrusted = world.now;
@@ -61,9 +66,7 @@ fn delegations_that_are_returned_just_in_time_are_all_recalled() {
     world.pass(601);
     reader.renew(world.now);
     let again = granted(ask(&world, &reader, 20, 1));
-    assert_eq!(conflict(&world, 20), Err(StateError::TryLater));
-    world.pass(9);
-    give_back(&world, &reader, again, 20);
+    return_after(&mut world, &reader, (20, again), Duration::from_secs(9));
     granted(ask(&world, &reader, 21, 1));
 }
 
@@ -100,8 +103,7 @@ fn clients_that_write_back_for_some_seconds_keep_their_delegations() {
     }
     for ino in 1000..1100 {
         let stateid = granted(ask(&world, &writer, ino, 3));
-        assert_eq!(conflict(&world, ino), Err(StateError::TryLater));
-        give_back(&world, &writer, stateid, ino);
+        return_after(&mut world, &writer, (ino, stateid), Duration::ZERO);
     }
     granted(ask(&world, &writer, 2000, 3));
 }
@@ -112,10 +114,8 @@ fn delegations_that_are_returned_at_once_cost_little() {
     let mut world = world();
     let (reader, _) = world.client(b"reader", 1, CONN_BACK_CHAN);
     let held: Vec<_> = (0..900).map(|ino| (ino, granted(ask(&world, &reader, ino, 1)))).collect();
-    for (ino, stateid) in held {
-        assert_eq!(conflict(&world, ino), Err(StateError::TryLater));
-        world.now = world.now.plus(Duration::from_millis(10));
-        give_back(&world, &reader, stateid, ino);
+    for delegation in held {
+        return_after(&mut world, &reader, delegation, Duration::from_millis(10));
     }
     granted(ask(&world, &reader, 2000, 1));
 }
@@ -126,11 +126,9 @@ fn delegations_that_are_returned_one_by_one_after_a_second_are_all_recalled() {
     let mut world = world();
     let (reader, _) = world.client(b"reader", 1, CONN_BACK_CHAN);
     let held: Vec<_> = (0..50).map(|ino| (ino, granted(ask(&world, &reader, ino, 1)))).collect();
-    for (ino, stateid) in &held[..11] {
-        assert!(!is_recalled(&world, &reader, held[49].1, 49), "after {ino} seconds");
-        assert_eq!(conflict(&world, *ino), Err(StateError::TryLater));
-        world.pass(1);
-        give_back(&world, &reader, *stateid, *ino);
+    for delegation in &held[..11] {
+        assert!(!is_recalled(&world, &reader, held[49].1, 49), "after {} seconds", delegation.0);
+        return_after(&mut world, &reader, *delegation, Duration::from_secs(1));
     }
     assert!(held[11..].iter().all(|(ino, stateid)| is_recalled(&world, &reader, *stateid, *ino)));
     assert_eq!(ask(&world, &reader, 100, 1), Delegated::None(NoDelegationReason::Resource));
@@ -151,9 +149,7 @@ fn waits_that_overlap_count_once() {
     world.pass(1);
     give_back(&world, &writer, long, 1);
     let next = granted(ask(&world, &writer, 3, 3));
-    assert_eq!(conflict(&world, 3), Err(StateError::TryLater));
-    world.pass(2);
-    give_back(&world, &writer, next, 3);
+    return_after(&mut world, &writer, (3, next), Duration::from_secs(2));
     assert_eq!(ask(&world, &writer, 4, 3), Delegated::None(NoDelegationReason::Resource), "11 seconds");
 }
 
@@ -162,9 +158,7 @@ fn a_client_that_was_cut_off_once_gets_delegations_whatever_others_waited_for_be
     let mut world = world();
     let (client, _) = world.client(b"client", 1, CONN_BACK_CHAN);
     let late = granted(ask(&world, &client, 1, 3));
-    assert_eq!(conflict(&world, 1), Err(StateError::TryLater));
-    world.pass(3);
-    give_back(&world, &client, late, 1);
+    return_after(&mut world, &client, (1, late), Duration::from_secs(3));
     granted(ask(&world, &client, 2, 3));
     assert_eq!(conflict(&world, 2), Err(StateError::TryLater));
     world.pass(61);
@@ -179,9 +173,7 @@ fn an_origin_that_leaves_between_late_returns_gets_no_delegations_either() {
     for round in 1..=2 {
         let (reader, session) = world.client(b"reader", 1, CONN_BACK_CHAN);
         let delegated = granted(ask(&world, &reader, round, 1));
-        assert_eq!(conflict(&world, round), Err(StateError::TryLater));
-        world.pass(9);
-        give_back(&world, &reader, delegated, round);
+        return_after(&mut world, &reader, (round, delegated), Duration::from_secs(9));
         let opens = reader.inner.lock().entries.clone();
         for other in opens {
             let entry = world.state.entry(Caller::Session(&reader), other).unwrap();

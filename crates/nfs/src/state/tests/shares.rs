@@ -496,44 +496,54 @@ fn tests_of_callback_paths_leave_room_for_calls_to_others() {
     assert!(is_recalled(&world, &reader, file(5000)));
 }
 
+/// A client whose delegation is recalled, and what takes the room to tell it.
+struct Untold {
+    world: World,
+    reader: Arc<Client>,
+    others: Held,
+}
+
+impl Untold {
+    fn new() -> Untold {
+        let world = World::with(Config { call_bytes: 4 << 10, ..Config::default() });
+        let reader = client_at(&world, address(1), b"reader").unwrap().0;
+        assert!(delegated(&world, &reader, file(1)));
+        let others = Held::new(&world.state.shares.holder(address(2)), Resource::CallBytes, 4 << 10);
+        assert!(!is_recalled(&world, &reader, file(1)));
+        Untold { world, reader, others }
+    }
+}
+
+/// Lets seconds pass in which a client renews its lease.
+fn pass_renewing(world: &mut World, client: &Client, seconds: u64) {
+    for _ in 0..seconds {
+        world.pass(1);
+        client.renew(world.now);
+        world.state.tick(&world.context());
+    }
+}
+
 #[test]
 fn delegations_whose_recall_had_no_room_are_not_revoked() {
-    let mut world = World::with(Config { call_bytes: 4 << 10, ..Config::default() });
-    let reader = client_at(&world, address(1), b"reader").unwrap().0;
-    assert!(delegated(&world, &reader, file(1)));
-    let others = Held::new(&world.state.shares.holder(address(2)), Resource::CallBytes, 4 << 10);
-    assert!(!is_recalled(&world, &reader, file(1)));
-    let pass = |world: &mut World, seconds: u64| {
-        (0..seconds).for_each(|_| {
-            world.pass(1);
-            reader.renew(world.now);
-            world.state.tick(&world.context());
-        });
-    };
-    pass(&mut world, 100);
+    let Untold { mut world, reader, others } = Untold::new();
+    pass_renewing(&mut world, &reader, 100);
     assert_eq!(gauge(&world, "nfs4_delegations_revoked"), 0);
     drop(others);
-    pass(&mut world, 50);
+    pass_renewing(&mut world, &reader, 50);
     assert_eq!(world.state.take_callbacks().len(), 1, "it is recalled now");
     assert_eq!(gauge(&world, "nfs4_delegations_revoked"), 0, "it has a lease from the recall on");
-    pass(&mut world, 20);
+    pass_renewing(&mut world, &reader, 20);
     assert_eq!(gauge(&world, "nfs4_delegations_revoked"), 1);
 }
 
 /// Others wait for the file.
 #[test]
 fn recalls_for_which_there_is_never_room_are_not_put_off_for_ever() {
-    let mut world = World::with(Config { call_bytes: 4 << 10, ..Config::default() });
-    let reader = client_at(&world, address(1), b"reader").unwrap().0;
-    assert!(delegated(&world, &reader, file(1)));
-    let _others = Held::new(&world.state.shares.holder(address(2)), Resource::CallBytes, 4 << 10);
-    assert!(!is_recalled(&world, &reader, file(1)));
+    let Untold { mut world, reader, others: _others } = Untold::new();
     let lease = world.state.config().lease.as_secs();
     let mut revoked_after = 0;
     while gauge(&world, "nfs4_delegations_revoked") == 0 {
-        world.pass(1);
-        reader.renew(world.now);
-        world.state.tick(&world.context());
+        pass_renewing(&mut world, &reader, 1);
         revoked_after += 1;
         assert!(revoked_after < 10 * lease);
     }
