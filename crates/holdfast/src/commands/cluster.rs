@@ -202,7 +202,7 @@ fn ask_agent(cluster: &Cluster, socket: &Path) -> Outcome {
     }
 }
 
-/// Prints what was done if JSON is wanted. Otherwise the exit code says enough.
+/// With `--json`, prints what was done. Without it, prints nothing: the exit code tells whether it succeeded.
 fn print_done(action: &Action, state: State) {
     let done = match action {
         Action::Start(group)

@@ -60,7 +60,7 @@ impl ExtentRecord {
         }
     }
 
-    /// Returns the record of an extent of `length` bytes of which only the parts `kept` are stored; `self` says where.
+    /// Returns the record of an extent of `length` bytes that stores only the parts in `kept`, at the location that `self` gives.
     pub fn keeping(self, kept: Kept, length: u32) -> ExtentRecord {
         debug_assert_eq!(kept.bytes(length), self.stored);
         ExtentRecord { kept, length, ..self }

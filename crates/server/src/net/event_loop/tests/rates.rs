@@ -191,8 +191,8 @@ fn time_in_a_connection_that_is_not_read_counts_as_throttled() {
     let harness = Harness::new(1);
     limit(&harness, Kind::Volume, "volume 1", Rate::TotalOps, Some(10));
     let mut client = harness.client();
-    // One passes with the burst, and at most 40 are held. The next one waits until half of them are gone, and those behind it wait
-    // unread.
+    // The burst covers one call, and 40 more are held, the maximum. The next call waits until half of these have been released;
+    // the calls after it remain unread in the socket.
     (0..52).for_each(|xid| client.send(xid, ECHO, 0));
     harness.wait_until("calls held", |harness| held(harness) == 40);
     harness.wait_until("room for another one", |harness| held(harness) <= 20);
