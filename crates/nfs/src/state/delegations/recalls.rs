@@ -62,8 +62,17 @@ enum Reason {
 /// Clients that are to be told again of recalls.
 #[derive(Debug, Default)]
 struct Again {
+    /// All of `by_client`, by when they are due.
     due: BTreeSet<(Time, ClientId)>,
-    by_client: BTreeMap<ClientId, (Arc<Client>, BTreeMap<Other, Arc<StateEntry>>)>,
+    by_client: BTreeMap<ClientId, Untold>,
+}
+
+/// What a client is to be told again.
+#[derive(Debug)]
+struct Untold {
+    client: Arc<Client>,
+    due: Time,
+    entries: BTreeMap<Other, Arc<StateEntry>>,
 }
 
 impl Recalls {
@@ -132,27 +141,15 @@ impl Recalls {
         begun.remove(&(since, entry.other));
         entry.client.holder.end_recall(since, entry.other);
         drop(begun);
-        let mut again = self.again.lock();
-        if let Some((_, entries)) = again.by_client.get_mut(&entry.client.id) {
-            entries.remove(&entry.other);
-            if entries.is_empty() {
-                again.by_client.remove(&entry.client.id);
-            }
-        }
+        self.again.lock().remove(entry);
     }
 
     /// Has the client told again of a recall.
     pub(in crate::state) fn tell_again(&self, entry: &Arc<StateEntry>, now: Time) {
-        let (client, mut again) = (&entry.client, self.again.lock());
-        if entry.liveness() != Liveness::Live {
-            return;
+        let mut again = self.again.lock();
+        if entry.liveness() == Liveness::Live {
+            again.add(entry, now);
         }
-        let Again { due, by_client } = &mut *again;
-        let (_, entries) = by_client.entry(client.id).or_insert_with(|| {
-            due.insert((now.plus(AGAIN), client.id));
-            (Arc::clone(client), BTreeMap::new())
-        });
-        entries.insert(entry.other, Arc::clone(entry));
     }
 
     /// Returns the first delegation that was recalled more than `lease` ago.
@@ -166,33 +163,58 @@ impl Recalls {
 }
 
 impl Again {
-    /// Returns a client that is to be told again now.
-    fn next_client(&mut self, now: Time) -> Option<Arc<Client>> {
-        while let Some((due, id)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
-            self.due.remove(&(due, id));
-            if let Some((client, _)) = self.by_client.get(&id) {
-                return Some(Arc::clone(client));
-            }
+    /// Adds a delegation whose client is due later. If the client is being told now, what is left waits as well: it would meet
+    /// the same failure.
+    fn add(&mut self, entry: &Arc<StateEntry>, now: Time) {
+        let (client, id) = (&entry.client, entry.client.id);
+        let untold = self.by_client.entry(id).or_insert_with(|| Untold {
+            client: Arc::clone(client),
+            due: now,
+            entries: BTreeMap::new(),
+        });
+        untold.entries.insert(entry.other, Arc::clone(entry));
+        if untold.due <= now {
+            self.put_off(id, now);
         }
-        None
     }
 
-    /// Takes at most `max` delegations of a client. If others are left, it is due again.
-    fn take(&mut self, now: Time, client: &Client, max: usize) -> Vec<Arc<StateEntry>> {
-        let Some((_, entries)) = self.by_client.get_mut(&client.id) else { return Vec::new() };
-        let taken: Vec<_> = std::iter::from_fn(|| entries.pop_first()).take(max).collect();
-        if entries.is_empty() {
-            self.by_client.remove(&client.id);
-        } else {
-            self.due.insert((now, client.id));
+    /// Forgets a delegation that has ended.
+    fn remove(&mut self, entry: &StateEntry) {
+        if let Some(untold) = self.by_client.get_mut(&entry.client.id) {
+            untold.entries.remove(&entry.other);
+            self.forget_if_told(entry.client.id);
         }
+    }
+
+    fn forget_if_told(&mut self, id: ClientId) {
+        if let Some(untold) = self.by_client.get(&id)
+            && untold.entries.is_empty()
+        {
+            self.due.remove(&(untold.due, id));
+            self.by_client.remove(&id);
+        }
+    }
+
+    /// Returns a client that is to be told again now.
+    fn next_client(&self, now: Time) -> Option<Arc<Client>> {
+        let (_, id) = self.due.first().filter(|(due, _)| *due <= now)?;
+        self.by_client.get(id).map(|untold| Arc::clone(&untold.client))
+    }
+
+    /// Takes at most `max` delegations of a client.
+    fn take(&mut self, id: ClientId, max: usize) -> Vec<Arc<StateEntry>> {
+        let Some(untold) = self.by_client.get_mut(&id) else { return Vec::new() };
+        let taken: Vec<_> = std::iter::from_fn(|| untold.entries.pop_first()).take(max).collect();
+        self.forget_if_told(id);
         taken.into_iter().map(|(_, entry)| entry).collect()
     }
 
     /// Notes that a client cannot be told now.
-    fn put_off(&mut self, now: Time, client: &Client) {
-        if self.by_client.contains_key(&client.id) {
-            self.due.insert((now.plus(AGAIN), client.id));
+    fn put_off(&mut self, id: ClientId, now: Time) {
+        if let Some(untold) = self.by_client.get_mut(&id) {
+            self.due.remove(&(untold.due, id));
+            untold.due = now.plus(AGAIN);
+            self.due.insert((untold.due, id));
         }
     }
 }
@@ -288,11 +310,11 @@ impl SharedState {
             let next = self.recalls.again.lock().next_client(context.now);
             let Some(client) = next else { return false };
             if !self.can_be_called(&client) {
-                self.recalls.again.lock().put_off(context.now, &client);
+                self.recalls.again.lock().put_off(client.id, context.now);
                 left -= 1;
                 continue;
             }
-            let taken = self.recalls.again.lock().take(context.now, &client, left);
+            let taken = self.recalls.again.lock().take(client.id, left);
             taken.iter().for_each(|entry| self.call_recall(context, entry));
             left -= taken.len().max(1).min(left);
         }

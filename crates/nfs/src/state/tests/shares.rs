@@ -496,7 +496,7 @@ fn tests_of_callback_paths_leave_room_for_calls_to_others() {
     assert!(is_recalled(&world, &reader, file(5000)));
 }
 
-/// A client whose delegation is recalled, and what takes the room to tell it.
+/// A client whose delegations are recalled, and what takes the room to tell it.
 struct Untold {
     world: World,
     reader: Arc<Client>,
@@ -504,12 +504,12 @@ struct Untold {
 }
 
 impl Untold {
-    fn new() -> Untold {
+    fn of(files: u64) -> Untold {
         let world = World::with(Config { call_bytes: 4 << 10, ..Config::default() });
         let reader = client_at(&world, address(1), b"reader").unwrap().0;
-        assert!(delegated(&world, &reader, file(1)));
+        assert!((1..=files).all(|number| delegated(&world, &reader, file(number))));
         let others = Held::new(&world.state.shares.holder(address(2)), Resource::CallBytes, 4 << 10);
-        assert!(!is_recalled(&world, &reader, file(1)));
+        assert!((1..=files).all(|number| !is_recalled(&world, &reader, file(number))));
         Untold { world, reader, others }
     }
 }
@@ -525,7 +525,7 @@ fn pass_renewing(world: &mut World, client: &Client, seconds: u64) {
 
 #[test]
 fn delegations_whose_recall_had_no_room_are_not_revoked() {
-    let Untold { mut world, reader, others } = Untold::new();
+    let Untold { mut world, reader, others } = Untold::of(1);
     pass_renewing(&mut world, &reader, 100);
     assert_eq!(gauge(&world, "nfs4_delegations_revoked"), 0);
     drop(others);
@@ -539,7 +539,7 @@ fn delegations_whose_recall_had_no_room_are_not_revoked() {
 /// Others wait for the file.
 #[test]
 fn recalls_for_which_there_is_never_room_are_not_put_off_for_ever() {
-    let Untold { mut world, reader, others: _others } = Untold::new();
+    let Untold { mut world, reader, others: _others } = Untold::of(1);
     let lease = world.state.config().lease.as_secs();
     let mut revoked_after = 0;
     while gauge(&world, "nfs4_delegations_revoked") == 0 {
@@ -548,6 +548,19 @@ fn recalls_for_which_there_is_never_room_are_not_put_off_for_ever() {
         assert!(revoked_after < 10 * lease);
     }
     assert!((4 * lease..6 * lease).contains(&revoked_after), "{revoked_after}");
+}
+
+#[test]
+fn clients_for_which_there_is_no_room_are_not_tried_in_every_tick() {
+    let Untold { mut world, reader, others } =
+        Untold::of(3 * crate::state::delegations::recalls::PART as u64);
+    world.pass(1);
+    world.state.tick(&world.context());
+    let pause = world.state.tick(&world.context());
+    assert!(pause >= Duration::from_millis(100), "{pause:?}");
+    drop(others);
+    pass_renewing(&mut world, &reader, 1);
+    assert!(!world.state.take_callbacks().is_empty(), "it is told a second later");
 }
 
 /// With the least memory, and a greedy client at the same address; other addresses are served too.
