@@ -90,8 +90,16 @@ pub(crate) struct CopyProgress {
     pub(crate) done: u64,
     /// When they are durable.
     pub(crate) after: Durability,
+    /// When the last of them were copied after the reply.
+    pub(crate) copied_at: Time,
     /// The verifier of the destination's volume, once it ended.
     pub(crate) verifier: [u8; VERIFIER_BYTES],
+}
+
+impl CopyProgress {
+    fn new(phase: Phase, done: u64, after: Durability) -> CopyProgress {
+        CopyProgress { phase, done, after, copied_at: Time::EPOCH, verifier: Default::default() }
+    }
 }
 
 /// A copy that continues after its reply.
@@ -129,10 +137,11 @@ impl CopyJob {
         (self.progress().phase == Phase::Running).then_some(working)
     }
 
-    /// Adds a copied part, durable with `after`.
-    pub(crate) fn copied(&self, count: u64, after: Durability) {
+    /// Adds a part that was copied now, durable with `after`.
+    pub(crate) fn copied(&self, count: u64, after: Durability, now: Time) {
         let mut progress = self.progress.lock();
         progress.done += count;
+        progress.copied_at = now;
         progress.after = progress.after.and(after);
         let all = self.order.as_ref().is_none_or(|order| progress.done >= order.count);
         if all && progress.phase == Phase::Running {
@@ -206,7 +215,7 @@ impl SharedState {
         let (other, file) = (self.next_other(client), order.to.file);
         let token = context.change(file.volume, &[Key::Copy(file.ino, other).put(&CopyRecord)])?;
         [order.from.file, file].iter().for_each(|file| context.store.hold(*file));
-        let progress = CopyProgress { phase: Phase::Running, done, after, verifier: Default::default() };
+        let progress = CopyProgress::new(Phase::Running, done, after);
         let copy = Arc::new(CopyJob {
             other,
             client: Arc::clone(client),
@@ -250,7 +259,7 @@ impl SharedState {
         client.known(number);
         // The client repeats the whole copy.
         let phase = Phase::Ended(CopyEnd::Interrupted);
-        let progress = CopyProgress { phase, done: 0, after: Durability::NOW, verifier: Default::default() };
+        let progress = CopyProgress::new(phase, 0, Durability::NOW);
         let copy = CopyJob {
             other,
             _held: Held::new(&client.holder, Resource::Copies, 1),

@@ -1,6 +1,8 @@
 //! Continues copies after the reply to COPY (RFC 7862 section 4): part by part, each as large as one journal entry or as rate
-//! limits allow, in turn among all copies.
+//! limits allow. The origins take turns, and the copies of an origin take turns within its own.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +26,8 @@ const LATER: Duration = Duration::from_secs(60);
 
 /// The outcome of one step.
 enum Step {
+    /// A part was copied. Step again after this time.
+    Copied(Duration),
     /// Step again after this time.
     After(Duration),
     /// Nothing remains to be done.
@@ -31,17 +35,39 @@ enum Step {
 }
 
 impl ServiceContext {
-    /// Copies a part of each copy that continues after its reply. May block for media. Returns when to call it again,
-    /// unless `on_copies` reports a new copy, or `limits` allow one to go on earlier.
+    /// Copies a part for each origin that has copies which continue after their reply. May block for media. Returns when to call
+    /// it again, unless `on_copies` reports a new copy, or `limits` allow one to go on earlier.
     pub(crate) fn copy_some(&self, now: ClockReading, limits: &dyn CopyLimits) -> Duration {
         let copies = self.shared.state.copies_to_do();
-        let is_running = |copy: &CopyJob| copy.progress().phase == Phase::Running;
         limits.retain(&|id| copies.iter().any(|copy| id_of(copy) == id && is_running(copy)));
-        let steps = copies.iter().filter_map(|copy| match self.step_copy(copy, now, limits) {
-            Step::After(pause) => Some(pause),
-            Step::Done => None,
-        });
-        steps.min().unwrap_or(LATER)
+        let mut origins: BTreeMap<IpAddr, Vec<&Arc<CopyJob>>> = BTreeMap::new();
+        for copy in &copies {
+            origins.entry(copy.client.holder.origin()).or_default().push(copy);
+        }
+        origins.into_values().map(|own| self.step_origin(own, now, limits)).min().unwrap_or(LATER)
+    }
+
+    /// Copies a part of the copy that has waited longest of an origin, of those that can go on, and ends others. Returns when to
+    /// call it again.
+    fn step_origin(
+        &self,
+        mut own: Vec<&Arc<CopyJob>>,
+        now: ClockReading,
+        limits: &dyn CopyLimits,
+    ) -> Duration {
+        own.sort_by_key(|copy| copy.progress().copied_at);
+        let (mut again, mut is_over) = (LATER, false);
+        for copy in own {
+            if is_over && is_running(copy) {
+                continue;
+            }
+            match self.step_copy(copy, now, limits) {
+                Step::Copied(pause) => (again, is_over) = (again.min(pause), true),
+                Step::After(pause) => again = again.min(pause),
+                Step::Done => {}
+            }
+        }
+        again
     }
 
     fn step_copy(&self, copy: &Arc<CopyJob>, now: ClockReading, limits: &dyn CopyLimits) -> Step {
@@ -92,8 +118,8 @@ impl ServiceContext {
         match volume.copy_range(&request, from, to, bytes.min(most)) {
             Ok(promised) if promised.value.count > 0 => {
                 limits.copied(&part, promised.value.count);
-                copy.copied(promised.value.count, promised.after);
-                Step::After(volume.throttle())
+                copy.copied(promised.value.count, promised.after, now.steady);
+                Step::Copied(volume.throttle())
             }
             Err(failure) if failure.error.is_busy() || failure.error == Error::WouldBlock => {
                 Step::After(SOON)
@@ -155,6 +181,10 @@ impl ServiceContext {
         self.shared.state.end_copy(&self.state_context(now), copy, end, verifier.unwrap_or_default());
         Step::Done
     }
+}
+
+fn is_running(copy: &CopyJob) -> bool {
+    copy.progress().phase == Phase::Running
 }
 
 fn id_of(copy: &CopyJob) -> CopyId {

@@ -17,7 +17,7 @@ use wire::xdr::{Encode as _, Encoder};
 
 use super::session::Session;
 use super::support::*;
-use crate::support::{Server, open_export, root};
+use crate::support::{Client, Server, open_export, root};
 
 const ANY: Stateid4 = Stateid4::ANONYMOUS;
 const SIZE: usize = 2 << 20;
@@ -287,6 +287,34 @@ fn copies_wait_for_rate_limits() {
     assert_eq!(some.copied.get(), SIZE as u64 - before);
     assert!(some.asked.get() >= (SIZE - usize::try_from(before).unwrap()) / 10_000);
     assert_eq!(told(&server, NfsStat4::Ok).len(), 1);
+}
+
+/// A host that makes as many copies as it may costs another one half of what can be copied, not nearly all.
+#[test]
+fn hosts_take_turns_whatever_number_of_copies_each_has() {
+    let server = Server::new();
+    let greedy = Session::new(&server);
+    let other = Client { peer: "192.0.2.7:900".parse().unwrap(), ..root() };
+    let modest = Session::of_host(&server, other, b"modest");
+    let (from, to, _) = files(&server, &greedy);
+    let all: Vec<_> = std::iter::from_fn(|| copy_to(&greedy, from, to, false).response.callback_id).collect();
+    assert!(all.len() > 4);
+    let own = file(&server, "own");
+    let copy = copy_to(&modest, from, own, false).response.callback_id.unwrap();
+    let done = || all.iter().map(|stateid| status(&greedy, to, *stateid).unwrap().count);
+    let begun: Vec<_> = done().collect();
+    let of_modest = || status(&modest, own, copy).unwrap();
+    let (before, some) = (of_modest().count, AtMost { bytes: Some(10_000), ..AtMost::default() });
+    while of_modest().complete.is_none() {
+        server.service.copy_some(server.clocks(), &some);
+        server.commit();
+    }
+    let copied = of_modest().count - before;
+    let of_greedy = some.copied.get() - copied;
+    assert!(of_greedy <= copied + 10 * 10_000, "{of_greedy} beside {copied}");
+    let parts: Vec<_> = done().zip(begun).map(|(done, begun)| done - begun).collect();
+    let (least, most) = (parts.iter().min().unwrap(), parts.iter().max().unwrap());
+    assert!(most - least <= 20_000, "the copies of a host take turns: {least} to {most}");
 }
 
 #[test]

@@ -5,11 +5,12 @@ use std::cell::Cell;
 use wire::nfs4::*;
 
 use super::support::{Results, compound_as, putfh};
-use crate::support::{Server, root};
+use crate::support::{Client, Server, root};
 
 /// A client with one session and one slot.
 pub(crate) struct Session<'s> {
     pub(crate) server: &'s Server,
+    who: Client,
     id: SessionId4,
     sequence: Cell<u32>,
     /// The largest reply.
@@ -24,29 +25,40 @@ impl<'s> Session<'s> {
 
     /// Creates a session with limited replies.
     pub(crate) fn with_replies(server: &'s Server, reply_bytes: u32) -> Session<'s> {
-        Session::made(server, b"a client", reply_bytes, create_session_flag::CONN_BACK_CHAN)
+        Session::made(server, root(), b"a client", reply_bytes, create_session_flag::CONN_BACK_CHAN)
     }
 
     /// Creates a session that cannot be called back.
     pub(crate) fn uncalled(server: &'s Server) -> Session<'s> {
-        Session::made(server, b"a client", 1 << 20, 0)
+        Session::made(server, root(), b"a client", 1 << 20, 0)
     }
 
     /// Creates a session of a client with this name that has completed its reclaims and can be called.
     pub(crate) fn of(server: &'s Server, name: &'static [u8]) -> Session<'s> {
-        let session = Session::made(server, name, 1 << 20, create_session_flag::CONN_BACK_CHAN);
+        Session::of_host(server, root(), name)
+    }
+
+    /// The same for a client of another host.
+    pub(crate) fn of_host(server: &'s Server, who: Client, name: &'static [u8]) -> Session<'s> {
+        let session = Session::made(server, who, name, 1 << 20, create_session_flag::CONN_BACK_CHAN);
         session.compound(&[ArgOp4::ReclaimComplete(ReclaimCompleteArgs { one_fs: false })]);
         session
     }
 
-    fn made(server: &'s Server, name: &'static [u8], reply_bytes: u32, flags: u32) -> Session<'s> {
+    fn made(
+        server: &'s Server,
+        who: Client,
+        name: &'static [u8],
+        reply_bytes: u32,
+        flags: u32,
+    ) -> Session<'s> {
         let exchange = ArgOp4::ExchangeId(ExchangeIdArgs {
             clientowner: ClientOwner4 { verifier: [1; 8], ownerid: OwnerId4(name) },
             flags: 0,
             state_protect: StateProtect4A::None,
             client_impl_id: None,
         });
-        let results = compound_as(server, root(), 2, &[exchange]);
+        let results = compound_as(server, who, 2, &[exchange]);
         let ResOp4::ExchangeId(Ok(client)) = results.last() else { panic!("{results:?}") };
         let channel = ChannelAttrs4 {
             headerpadsize: 0,
@@ -66,14 +78,14 @@ impl<'s> Session<'s> {
             cb_program: 1 << 30,
             sec_parms: wire::array::Array::EMPTY,
         });
-        let results = compound_as(server, root(), 2, &[create]);
+        let results = compound_as(server, who, 2, &[create]);
         let ResOp4::CreateSession(Ok(session)) = results.last() else { panic!("{results:?}") };
-        Session { server, id: session.sessionid, sequence: Cell::new(0), reply_bytes }
+        Session { server, who, id: session.sessionid, sequence: Cell::new(0), reply_bytes }
     }
 
     /// Returns the session at a server that was started again.
     pub(crate) fn resumed(server: &'s Server, (id, sequence): (SessionId4, u32)) -> Session<'s> {
-        Session { server, id, sequence: Cell::new(sequence), reply_bytes: 1 << 20 }
+        Session { server, who: root(), id, sequence: Cell::new(sequence), reply_bytes: 1 << 20 }
     }
 
     /// Returns what the client knows: the session's id, and the sequence of the last request.
@@ -85,7 +97,7 @@ impl<'s> Session<'s> {
     pub(crate) fn bind_backchannel(&self) {
         let dir = ChannelDirFromClient4::BackOrBoth;
         let bind = BindConnToSessionArgs { sessid: self.id, dir, use_conn_in_rdma_mode: false };
-        let results = compound_as(self.server, root(), 2, &[ArgOp4::BindConnToSession(bind)]);
+        let results = compound_as(self.server, self.who, 2, &[ArgOp4::BindConnToSession(bind)]);
         assert_eq!(results.status, NfsStat4::Ok);
     }
 
@@ -104,7 +116,7 @@ impl<'s> Session<'s> {
     /// Executes operations after a SEQUENCE.
     pub(crate) fn compound(&self, operations: &[ArgOp4<'_>]) -> Results {
         let all = [&[self.sequence(false)][..], operations].concat();
-        compound_as(self.server, root(), 2, &all)
+        compound_as(self.server, self.who, 2, &all)
     }
 
     /// Executes operations on an object. Returns the result of the last, or its status if it failed.
@@ -118,8 +130,8 @@ impl<'s> Session<'s> {
     }
 }
 
-/// Introduces an NFSv4.0 client with `address` for callbacks. Returns the addresses that the server calls.
-fn called(server: &Server, name: &'static [u8], address: &'static [u8]) -> Vec<nfs::service::Destination> {
+/// Introduces an NFSv4.0 client with `address` for callbacks.
+pub(crate) fn introduce(server: &Server, name: &'static [u8], address: &'static [u8]) -> ClientId4 {
     let set = ArgOp4::SetClientId(SetClientIdArgs {
         client: NfsClientId4 { verifier: [1; 8], id: OwnerId4(name) },
         callback: CbClient4 {
@@ -134,6 +146,12 @@ fn called(server: &Server, name: &'static [u8], address: &'static [u8]) -> Vec<n
     let confirm = SetClientIdConfirmArgs { clientid, setclientid_confirm };
     let results = compound_as(server, root(), 0, &[ArgOp4::SetClientIdConfirm(confirm)]);
     assert_eq!(results.status, NfsStat4::Ok);
+    clientid
+}
+
+/// Introduces an NFSv4.0 client. Returns the addresses that the server calls.
+fn called(server: &Server, name: &'static [u8], address: &'static [u8]) -> Vec<nfs::service::Destination> {
+    introduce(server, name, address);
     server.service.take_callbacks().iter().map(|callback| callback.to).collect()
 }
 
