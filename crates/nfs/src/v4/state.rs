@@ -182,6 +182,10 @@ impl<'c> Compound<'c> {
         if self.minor > 0 {
             return run(self, out);
         }
+        if self.waits.only().is_err() {
+            // What the owner remembers of the request must stay small. No real client changes several files before.
+            return Err(OpStop::Later);
+        }
         let request = self.request_checksum(&self.checksums());
         let turn = match sequence.begin(seqid, request, self.now.steady) {
             SequenceCheck::Execute(turn) => turn,
@@ -201,7 +205,8 @@ impl<'c> Compound<'c> {
             Some(Target::Stored(object)) => Some(object.file_id()),
             _ => None,
         };
-        let waits = self.waits.iter().map(|(volume, after)| DurabilityToken { volume: volume.id(), after });
+        let waits =
+            self.waits.outstanding().map(|(volume, after)| DurabilityToken { volume: volume.id(), after });
         let waits = waits.collect();
         turn.finish(ReplayEntry { request, reply: reply.into(), current, waits });
         done

@@ -33,6 +33,11 @@ impl<'c> Waits<'c> {
         }
     }
 
+    /// Returns those that are not durable yet, or never will be.
+    pub(super) fn outstanding(&self) -> impl Iterator<Item = Wait<'c>> {
+        self.iter().filter(is_outstanding)
+    }
+
     /// Returns all, durable or not.
     pub(super) fn iter(&self) -> impl Iterator<Item = Wait<'c>> {
         self.first.iter().chain(&self.others).copied()
@@ -44,8 +49,7 @@ impl<'c> Waits<'c> {
     /// [`Several`] are not durable yet.
     pub(super) fn only(&self) -> Result<Option<(VolumeId, Durability)>, Several> {
         if self.others.is_empty() {
-            let outstanding = |(volume, after): &Wait<'_>| volume.durability(*after) != Durable::Yes;
-            return Ok(self.first.filter(outstanding).map(|(volume, after)| (volume.id(), after)));
+            return Ok(self.first.filter(is_outstanding).map(|(volume, after)| (volume.id(), after)));
         }
         let mut outstanding = None;
         let mut is_only = true;
@@ -59,6 +63,10 @@ impl<'c> Waits<'c> {
         }
         if is_only { Ok(outstanding) } else { Err(Several) }
     }
+}
+
+fn is_outstanding((volume, after): &Wait<'_>) -> bool {
+    volume.durability(*after) != Durable::Yes
 }
 
 /// Whether waiting for both in one ([`Durability::and`]) shows a failure of each. Of the flushes of two files, the earlier may

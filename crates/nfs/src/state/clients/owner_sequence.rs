@@ -40,6 +40,13 @@ pub(crate) struct ReplayEntry {
     pub(crate) waits: Box<[DurabilityToken]>,
 }
 
+impl ReplayEntry {
+    /// Returns its memory that depends on the request, in bytes.
+    fn bytes(&self) -> u64 {
+        (self.reply.len() + size_of_val(&*self.waits)) as u64
+    }
+}
+
 #[derive(Debug)]
 struct Inner {
     next: Next,
@@ -57,9 +64,7 @@ struct Inner {
 
 impl Inner {
     fn answer(&mut self, last: Option<(u32, ReplayEntry)>) {
-        let bytes = |last: &Option<(u32, ReplayEntry)>| {
-            last.as_ref().map_or(0, |(_, again)| again.reply.len() as u64)
-        };
+        let bytes = |last: &Option<(u32, ReplayEntry)>| last.as_ref().map_or(0, |(_, again)| again.bytes());
         if let Some(counted) = &mut self.counted {
             counted.exchange(bytes(&self.last), bytes(&last));
         }
@@ -193,6 +198,8 @@ impl Drop for SequenceGuard<'_> {
 
 #[cfg(test)]
 mod tests {
+    use volume::request::Durability;
+
     use super::*;
     use crate::state::config::Config;
     use crate::state::shares::{Resource, Shares};
@@ -200,14 +207,13 @@ mod tests {
     const REQUEST: u64 = 7;
 
     fn go(sequence: &OwnerSequence, seqid: u32, reply: &[u8]) {
+        go_waiting(sequence, seqid, reply, Box::default());
+    }
+
+    fn go_waiting(sequence: &OwnerSequence, seqid: u32, reply: &[u8], waits: Box<[DurabilityToken]>) {
         match begin(sequence, seqid) {
             SequenceCheck::Execute(turn) => {
-                turn.finish(ReplayEntry {
-                    request: REQUEST,
-                    reply: reply.into(),
-                    current: None,
-                    waits: Box::default(),
-                });
+                turn.finish(ReplayEntry { request: REQUEST, reply: reply.into(), current: None, waits });
             }
             other => panic!("{seqid}: {other:?}"),
         }
@@ -239,6 +245,9 @@ mod tests {
         assert_eq!(count(), 107);
         go(&sequence, 2, &[0; 20]);
         assert_eq!(count(), 27);
+        let token = DurabilityToken { volume: volume::ids::VolumeId(1), after: Durability::NOW };
+        go_waiting(&sequence, 3, &[0; 20], [token; 2].into());
+        assert_eq!(count(), 27 + 2 * size_of::<DurabilityToken>() as u64);
         sequence.restart_unless(9);
         assert_eq!(count(), 7);
         drop(sequence);

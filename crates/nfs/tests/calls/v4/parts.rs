@@ -8,7 +8,7 @@ use volume::results::Stability;
 use wire::nfs4::*;
 
 use super::opens::open_itself;
-use super::session::Session;
+use super::session::{Session, introduce};
 use super::support::*;
 use crate::support::{Server, client, root};
 
@@ -188,6 +188,42 @@ fn the_repeated_reply_of_a_call_that_was_cut_off_waits_for_all_its_volumes() {
     assert!(wait.pool.volumes().iter().any(|volume| volume.id() == VolumeId(2)));
     server.wait_for(&wait);
     assert!(matches!(again(), Outcome::Reply { after: None, .. }));
+}
+
+/// With the reply, an owner remembers what it waits for.
+#[test]
+fn a_request_of_an_owner_waits_until_earlier_changes_are_durable_in_all_volumes_but_one() {
+    let server = Server::of_two();
+    let clientid = introduce(&server, b"one", b"192.0.2.1.8.1");
+    let [root_of_all, main] = to_root();
+    let open = ArgOp4::Open(OpenArgs {
+        seqid: 1,
+        share_access: share_access::BOTH,
+        share_deny: share_deny::NONE,
+        owner: StateOwner4 { clientid, owner: OwnerId4(b"owner") },
+        openhow: Some(CreateHow4::Unchecked(Fattr4::EMPTY)),
+        claim: OpenClaim4::Null(Component4(b"new")),
+    });
+    let all = [
+        root_of_all,
+        lookup("other"),
+        create("one", CreateType4::Dir),
+        root_of_all,
+        main,
+        create("two", CreateType4::Dir),
+        root_of_all,
+        main,
+        open,
+    ];
+    let (_, record) = record(&server, root(), 0, &all);
+    let mut progress = None;
+    let mut offer = || server.offer_again(root(), &record, Access::Blocking, &mut progress).0;
+    assert!(matches!(offer(), Outcome::Later));
+    let is_there = || at_root(&server, &[lookup("new")]).status == NfsStat4::Ok;
+    assert!(!is_there());
+    server.commit();
+    assert!(matches!(offer(), Outcome::Reply { .. } | Outcome::Later));
+    assert!(is_there());
 }
 
 fn locking<'a>(locker: Locker4<'a>, offset: u64) -> ArgOp4<'a> {
