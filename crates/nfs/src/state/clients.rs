@@ -15,7 +15,7 @@ use volume::time::Time;
 use crate::connection::ConnectionId;
 
 use crate::state::clients::client::{Client, ClientProtocol};
-use crate::state::clients::table::{Name, Unconfirmed, name_of};
+use crate::state::clients::table::{Name, Table, Unconfirmed, name_of};
 use crate::state::ids::ClientId;
 use crate::state::record::{
     CallbackAddress, CallbackSecurity, ClientKind, ClientRecord, Key, Principal, SessionRecord,
@@ -240,7 +240,21 @@ impl SharedState {
     pub(super) fn admit_address(
         &self,
         context: &Context<'_>,
-        client: &Client,
+        client: &Arc<Client>,
+        address: IpAddr,
+    ) -> Result<(), StateError> {
+        if client.is_at(address) {
+            return Ok(());
+        }
+        self.add_address(context, &mut self.clients.write(), client, address)
+    }
+
+    /// The same with the table at hand.
+    fn add_address(
+        &self,
+        context: &Context<'_>,
+        table: &mut Table,
+        client: &Arc<Client>,
         address: IpAddr,
     ) -> Result<(), StateError> {
         if client.is_at(address) {
@@ -253,7 +267,7 @@ impl SharedState {
         let record = ClientRecord { addresses: client.addresses_with(address), ..client.record(&held) };
         // Nothing waits for it: if it is lost, the client introduces itself again from there.
         context.change_home(&[Key::Client(client.id).put(&record)])?;
-        client.set_addresses(&record.addresses);
+        table.set_addresses(client, &record.addresses);
         Ok(())
     }
 
@@ -292,7 +306,7 @@ impl SharedState {
         self.check_room_for_client(&unconfirmed.holder, earlier.as_ref())?;
         let client = match &earlier {
             Some(client) if client.id == id => {
-                self.update_callback(context, client, unconfirmed.record, peer)?;
+                self.update_callback(context, &mut table, client, (unconfirmed.record, peer))?;
                 table.propose(&name, None);
                 Arc::clone(client)
             }
@@ -319,9 +333,9 @@ impl SharedState {
     fn update_callback(
         &self,
         context: &Context<'_>,
-        client: &Client,
-        mut record: ClientRecord,
-        peer: &Peer,
+        table: &mut Table,
+        client: &Arc<Client>,
+        (mut record, peer): (ClientRecord, &Peer),
     ) -> Result<(), StateError> {
         let mut held = client.inner.lock();
         if client.is_gone() {
@@ -329,7 +343,7 @@ impl SharedState {
         }
         record.addresses = client.addresses_with(peer.address);
         held.confirmed = Some(context.change_home(&[Key::Client(client.id).put(&record)])?);
-        client.set_addresses(&record.addresses);
+        table.set_addresses(client, &record.addresses);
         if let ClientKind::V40 { confirm, callback } = record.kind {
             held.callback = Some((confirm, callback));
             held.path = crate::state::callbacks::CallbackPath::Unknown;
@@ -381,12 +395,13 @@ impl SharedState {
         let mut replaced = None;
         match (confirmed, update) {
             (None, true) => {
-                let others = table.namesakes(ClientProtocol::Sessions, who.name).next().is_some();
+                let address = who.peer.address;
+                let others = table.is_named_elsewhere(ClientProtocol::Sessions, who.name, address);
                 return Err(if others { StateError::PrincipalDiffers } else { StateError::NotConfirmed });
             }
             (None, false) => {}
             (Some(client), _) if who.is_of(&client) => {
-                self.admit_address(context, &client, who.peer.address)?;
+                self.add_address(context, &mut table, &client, who.peer.address)?;
                 client.renew(now);
                 let created = client.inner.lock().created;
                 let sequence = created.map_or(1, |(last, _)| last.wrapping_add(1));

@@ -316,7 +316,8 @@ impl SharedState {
         Ok((entry.stateid(), token, change.removed_range()))
     }
 
-    /// Checks that there is room for a change of ranges. Unlocking the middle of a range needs room too.
+    /// Checks that there is room for a change of ranges, in all files and in this one. Each origin has its share in both, so that
+    /// nobody who may only read a file keeps others from locking it. Unlocking the middle of a range needs room too.
     ///
     /// LOCK and LOCKU of NFSv4.1 cannot answer NFS4ERR_RESOURCE, only NFS4ERR_DELAY or NFS4ERR_SERVERFAULT (RFC 8881
     /// section 15.2). A client repeats the first for ever. That is right at the limit of all files, where idle clients
@@ -329,7 +330,9 @@ impl SharedState {
         change: &Change<Arc<LockOwner>>,
     ) -> Result<(), StateError> {
         let growth = change.growth();
-        let fits = state.locks.len() + growth <= self.config.ranges_per_file;
+        let free = self.config.ranges_per_file.saturating_sub(state.locks.len()) as u64;
+        let held = state.locks.of_origin(client.holder.origin()) as u64;
+        let fits = growth as u64 <= room(free, held);
         match client.version {
             _ if growth == 0 => Ok(()),
             _ if fits && client.holder.may_take(Resource::Ranges, growth as u64) => Ok(()),

@@ -81,13 +81,15 @@ pub(crate) struct LockOwner {
     states: Mutex<BTreeSet<Other>>,
     /// The ranges that it has locked, in all files.
     ranges: AtomicU64,
+    /// The origin of its client.
+    origin: IpAddr,
 }
 
 impl LockOwner {
     /// Creates an owner that differs from all others.
-    fn new(id: LockOwnerId, sequence: OwnerSequence) -> LockOwner {
+    fn new(id: LockOwnerId, sequence: OwnerSequence, origin: IpAddr) -> LockOwner {
         let (states, ranges) = (Mutex::default(), AtomicU64::new(0));
-        LockOwner { number: next_owner(), id, sequence, states, ranges }
+        LockOwner { number: next_owner(), id, sequence, states, ranges, origin }
     }
 
     /// Returns the client that it belongs to.
@@ -138,6 +140,10 @@ impl LockOwner {
 impl Owner for Arc<LockOwner> {
     fn number(&self) -> u64 {
         self.number
+    }
+
+    fn origin(&self) -> IpAddr {
+        self.origin
     }
 }
 
@@ -322,7 +328,8 @@ impl Client {
         ClientRecord { name, verifier, principal, instance: self.instance, addresses, kind }
     }
 
-    fn addresses(&self) -> Box<[IpAddr]> {
+    /// Returns the addresses from which it comes, that of its introduction first.
+    pub(crate) fn addresses(&self) -> Box<[IpAddr]> {
         std::iter::once(self.address).chain(self.further_addresses.read().iter().copied()).collect()
     }
 
@@ -474,7 +481,7 @@ impl Client {
             ClientProtocol::V40 | ClientProtocol::Sessions => LockOwnerId::Nfs4 { client, name: own },
         };
         let sequence = make().counted(self.count_owner(name));
-        let owner = Arc::new(LockOwner::new(owner_id, sequence));
+        let owner = Arc::new(LockOwner::new(owner_id, sequence, self.holder.origin()));
         held.lock_owners.insert(name.into(), Arc::clone(&owner));
         owner
     }

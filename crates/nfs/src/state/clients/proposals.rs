@@ -1,6 +1,7 @@
 //! Unconfirmed clients by origin and age: the oldest of an origin, and the origin with most, are found at once, however many
 //! there are.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -10,8 +11,8 @@ use crate::state::clients::table::Name;
 pub(super) struct Proposals {
     /// Those of each origin, the oldest first.
     by_origin: BTreeMap<IpAddr, BTreeMap<u64, Name>>,
-    /// How many each origin has.
-    counts: BTreeSet<(usize, IpAddr)>,
+    /// How many each origin has, and the age of its oldest. Of several with as many, the last one has the oldest.
+    counts: BTreeSet<(usize, Reverse<u64>, IpAddr)>,
     /// The origin of each, the oldest first.
     by_age: BTreeMap<u64, IpAddr>,
     /// The age of the next one.
@@ -37,12 +38,13 @@ impl Proposals {
 
     fn change(&mut self, origin: IpAddr, change: impl FnOnce(&mut BTreeMap<u64, Name>)) {
         let of_origin = self.by_origin.entry(origin).or_default();
-        self.counts.remove(&(of_origin.len(), origin));
+        if let Some(count) = count_of(origin, of_origin) {
+            self.counts.remove(&count);
+        }
         change(of_origin);
-        if of_origin.is_empty() {
-            self.by_origin.remove(&origin);
-        } else {
-            self.counts.insert((of_origin.len(), origin));
+        match count_of(origin, of_origin) {
+            Some(count) => drop(self.counts.insert(count)),
+            None => drop(self.by_origin.remove(&origin)),
         }
     }
 
@@ -51,9 +53,10 @@ impl Proposals {
         self.by_origin.get(&origin)?.values().next()
     }
 
-    /// Returns the oldest one of the origin that has most.
+    /// Returns the oldest one of the origin that has most; of several such origins, the oldest of all theirs, so that whoever comes
+    /// now has as many others before him as there is room for.
     pub(super) fn oldest_of_greediest(&self) -> Option<&Name> {
-        self.oldest_of(self.counts.last()?.1)
+        self.oldest_of(self.counts.last()?.2)
     }
 
     /// Returns the oldest of all.
@@ -61,6 +64,10 @@ impl Proposals {
         let (age, origin) = self.by_age.first_key_value()?;
         self.by_origin.get(origin)?.get(age)
     }
+}
+
+fn count_of(origin: IpAddr, of_origin: &BTreeMap<u64, Name>) -> Option<(usize, Reverse<u64>, IpAddr)> {
+    of_origin.first_key_value().map(|(oldest, _)| (of_origin.len(), Reverse(*oldest), origin))
 }
 
 #[cfg(test)]
@@ -90,5 +97,19 @@ mod tests {
         proposals.remove(ages[2]);
         assert_eq!((proposals.oldest_of_greediest(), proposals.oldest()), (None, None));
         assert!(proposals.by_origin.is_empty() && proposals.counts.is_empty());
+    }
+
+    /// An address that sorts last, as all of IPv6 does beside IPv4, is not the first to go.
+    #[test]
+    fn of_origins_with_as_many_the_oldest_gives_way() {
+        let mut proposals = Proposals::default();
+        for number in [3, 1, 2, 9] {
+            proposals.add(IpAddr::from([192, 0, 2, number]), &name(number));
+        }
+        for number in [3, 1, 2, 9] {
+            assert_eq!(proposals.oldest_of_greediest(), Some(&name(number)));
+            let oldest = *proposals.by_age.keys().next().unwrap();
+            proposals.remove(oldest);
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The table of clients, by name and by id.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,13 +14,12 @@ use crate::state::clients::client::{Client, ClientProtocol};
 use crate::state::clients::guesses::Guesses;
 use crate::state::clients::proposals::Proposals;
 use crate::state::ids::ClientId;
-use crate::state::record::{ClientRecord, LOWEST_ADDRESS, address_bytes};
+use crate::state::record::{ClientRecord, LOWEST_ADDRESS, Principal, address_bytes};
 use crate::state::shares::{Held, Holder, Resource};
 use crate::state::{Peer, StateError};
 
-/// Addresses at which a name is looked for, besides that of the caller. A name is no secret, and a host can have any number of
-/// addresses: those that use another one's name must not make everybody wait for the table. A client that moves to another address
-/// is a new one if it has more namesakes.
+/// Namesakes that are looked at to find out whether a client elsewhere has a name. A name is no secret, and a host can have any
+/// number of addresses: those that use another one's name must not make everybody wait for the table.
 pub(in crate::state) const NAMESAKES_MAX: usize = 256;
 
 /// A client that is not confirmed yet.
@@ -56,10 +56,17 @@ struct Named {
 /// A client's name, and the address of its introduction.
 pub(super) type Name = (ClientProtocol, Box<[u8]>, IpAddr);
 
+/// What introduces a client wherever it comes from: its name, its verifier and its principal.
+type Introduced = (ClientProtocol, Box<[u8]>, [u8; 8], Principal);
+
 #[derive(Debug, Default)]
 pub(super) struct Table {
     names: BTreeMap<Name, Named>,
     pub(super) confirmed: BTreeMap<ClientId, Arc<Client>>,
+    /// The confirmed clients that the same introduces, NLM's left out. The keys of its hash are secret, as verifiers are.
+    introduced: HashMap<Introduced, BTreeMap<ClientId, Arc<Client>>>,
+    /// The confirmed clients at their further addresses.
+    further: BTreeMap<Name, Arc<Client>>,
     unconfirmed: HashMap<ClientId, Name>,
     /// The unconfirmed clients by origin and age.
     proposals: Proposals,
@@ -86,51 +93,47 @@ impl Table {
         Some((name.clone(), unconfirmed))
     }
 
-    /// Returns the confirmed clients of a name, at many addresses, but those that are gone.
-    pub(super) fn namesakes(
-        &self,
-        version: ClientProtocol,
-        name: &[u8],
-    ) -> impl Iterator<Item = &Arc<Client>> {
-        self.names
-            .range((version, Box::from(name), LOWEST_ADDRESS)..)
-            .take_while(move |((other, known, _), _)| *other == version && **known == *name)
-            .take(NAMESAKES_MAX)
-            .inspect(|_| {
-                #[cfg(test)]
-                self.looked_at.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            })
-            .filter_map(|(_, named)| named.confirmed.as_ref().filter(|client| !client.is_gone()))
+    /// Returns whether confirmed clients that are not at `address` have a name, or may have it: not all are looked at.
+    pub(super) fn is_named_elsewhere(&self, version: ClientProtocol, name: &[u8], address: IpAddr) -> bool {
+        let named = self.names.range((version, Box::from(name), LOWEST_ADDRESS)..);
+        let mut namesakes = named.take_while(|((other, known, _), _)| *other == version && **known == *name);
+        let is_elsewhere = |(_, named): (&Name, &Named)| {
+            #[cfg(test)]
+            self.looked_at.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            named.confirmed.as_ref().is_some_and(|client| !client.is_gone() && !client.is_at(address))
+        };
+        namesakes.by_ref().take(NAMESAKES_MAX).any(is_elsewhere) || namesakes.next().is_some()
     }
 
     /// Returns the confirmed client that is introduced again: the one with the same verifier and principal, wherever it
-    /// comes from, unless `origin` has tried too many verifiers; or else the one at the same address.
+    /// comes from, unless `origin` has tried too many verifiers; or else the one at the same address. However many others have the
+    /// name, these are found.
     pub(super) fn known_as(
         &mut self,
         version: ClientProtocol,
         who: &Introduction<'_>,
         (origin, now): (IpAddr, Time),
     ) -> Option<Arc<Client>> {
-        let there = self.names.get(&(version, Box::from(who.name), who.peer.address));
-        let there = there.and_then(|named| named.confirmed.as_ref()).filter(|client| !client.is_gone());
-        if let Some(same) = there.filter(|client| who.is_of(client)) {
+        let name = (version, Box::from(who.name), who.peer.address);
+        let first = self.names.get(&name).and_then(|named| named.confirmed.as_ref());
+        let here = [first, self.further.get(&name)].map(|client| client.filter(|client| !client.is_gone()));
+        if let Some(same) = here.into_iter().flatten().find(|client| who.is_of(client)) {
             return Some(Arc::clone(same));
         }
-        let may_try = self.guesses.may_try(origin, now);
-        let (mut here, mut is_elsewhere) = (there, false);
-        for client in self.namesakes(version, who.name) {
-            let is_here = client.is_at(who.peer.address);
-            if who.is_of(client) && (is_here || may_try) {
-                return Some(Arc::clone(client));
-            }
-            here = here.or(is_here.then_some(client));
-            is_elsewhere |= !is_here;
+        let [first, further] = here.map(|client| client.cloned());
+        let introduced = (version, Box::from(who.name), who.verifier, who.peer.principal);
+        let same = self.introduced.get(&introduced).into_iter().flat_map(BTreeMap::values);
+        let same = same.filter(|client| !client.is_gone());
+        if self.guesses.may_try(origin, now)
+            && let Some(same) =
+                same.clone().find(|client| client.is_at(who.peer.address)).or(same.clone().next())
+        {
+            return Some(Arc::clone(same));
         }
-        let here = here.cloned();
-        if is_elsewhere {
+        if self.is_named_elsewhere(version, who.name, who.peer.address) {
             self.guesses.count(origin, now);
         }
-        here
+        first.or(further)
     }
 
     /// Makes room for an unconfirmed client of `holder`: the oldest one of its origin gives way if the origin has its
@@ -166,10 +169,48 @@ impl Table {
     pub(super) fn confirm(&mut self, name: &Name, client: &Arc<Client>) {
         let named = self.names.entry(name.clone()).or_default();
         named.confirmed = Some(Arc::clone(client));
+        if client.host.is_none() {
+            let same = self.introduced.entry(introduced(client)).or_default();
+            same.insert(client.id, Arc::clone(client));
+            client.addresses().iter().for_each(|address| self.add_address(client, *address));
+        }
         if self.confirmed.insert(client.id, Arc::clone(client)).is_none() {
             client.holder.take(Resource::Clients, 1);
         }
         self.propose(name, None);
+    }
+
+    /// Replaces the addresses of a confirmed client besides the first.
+    pub(super) fn set_addresses(&mut self, client: &Arc<Client>, addresses: &[IpAddr]) {
+        client.addresses().iter().for_each(|address| self.remove_address(client, *address));
+        client.set_addresses(addresses);
+        addresses.iter().for_each(|address| self.add_address(client, *address));
+    }
+
+    fn add_address(&mut self, client: &Arc<Client>, address: IpAddr) {
+        if address != client.address {
+            let (version, name, _) = name_of(client);
+            self.further.insert((version, name, address), Arc::clone(client));
+        }
+    }
+
+    fn remove_address(&mut self, client: &Client, address: IpAddr) {
+        let (version, name, _) = name_of(client);
+        let place = (version, name, address);
+        if self.further.get(&place).is_some_and(|known| known.id == client.id) {
+            self.further.remove(&place);
+        }
+    }
+
+    /// Forgets what introduces a client that is removed.
+    fn forget_introduction(&mut self, client: &Client) {
+        client.addresses().iter().for_each(|address| self.remove_address(client, *address));
+        if let Entry::Occupied(mut same) = self.introduced.entry(introduced(client)) {
+            same.get_mut().remove(&client.id);
+            if same.get().is_empty() {
+                same.remove();
+            }
+        }
     }
 }
 
@@ -262,6 +303,7 @@ impl Clients {
         if table.confirmed.remove(&client.id).is_some() {
             client.holder.give_back(Resource::Clients, 1);
         }
+        table.forget_introduction(client);
         let name = name_of(client);
         if let Some(named) = table.names.get_mut(&name) {
             if named.confirmed.as_ref().is_some_and(|known| known.id == client.id) {
@@ -284,6 +326,10 @@ impl Clients {
             table.propose(&name, None);
         }
     }
+}
+
+fn introduced(client: &Client) -> Introduced {
+    (client.version, client.name.clone(), client.verifier, client.principal)
 }
 
 /// Returns a confirmed client's name.

@@ -4,6 +4,7 @@
 //! This is independent of protocols: an owner is any type with a number, so NFSv4 and NLM share a table.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use foldhash::HashMap;
 
@@ -115,6 +116,9 @@ impl<O> Change<O> {
 pub(crate) trait Owner: Clone {
     /// Returns a number that no other owner has.
     fn number(&self) -> u64;
+
+    /// Returns the origin of its client.
+    fn origin(&self) -> IpAddr;
 }
 
 /// Locks of a file that are looked through one by one. Most files that have any have fewer, and tables would take a
@@ -145,6 +149,8 @@ struct Tables<O> {
     exclusive: Intervals<O>,
     /// Only these overlap those of other owners.
     shared: Intervals<O>,
+    /// How many each origin has.
+    by_origin: HashMap<IpAddr, usize>,
     /// The number of all.
     locks: usize,
 }
@@ -161,6 +167,7 @@ impl<O> Default for Tables<O> {
             by_owner: HashMap::default(),
             exclusive: Intervals::default(),
             shared: Intervals::default(),
+            by_origin: HashMap::default(),
             locks: 0,
         }
     }
@@ -171,6 +178,13 @@ impl<O: Owner> Ranges<O> {
     pub(crate) fn len(&self) -> usize {
         let (few, many) = self.parts();
         few.len() + many.map_or(0, Tables::len)
+    }
+
+    /// Returns the number of locks that clients of an origin have.
+    pub(crate) fn of_origin(&self, origin: IpAddr) -> usize {
+        let (few, many) = self.parts();
+        let listed = few.iter().filter(|lock| lock.owner.origin() == origin).count();
+        listed + many.and_then(|tables| tables.by_origin.get(&origin)).copied().unwrap_or(0)
     }
 
     /// Returns the locks as a list or as tables.
@@ -361,11 +375,14 @@ impl<O: Owner> Tables<O> {
 
     fn remove(&mut self, lock: &Lock<O>) {
         let number = lock.owner.number();
-        if let Some(own) = self.by_owner.get_mut(&number) {
-            self.locks -= usize::from(own.remove(&lock.range.first).is_some());
-            if own.is_empty() {
-                self.by_owner.remove(&number);
-            }
+        let Some(own) = self.by_owner.get_mut(&number) else { return };
+        let is_known = own.remove(&lock.range.first).is_some();
+        if own.is_empty() {
+            self.by_owner.remove(&number);
+        }
+        if is_known {
+            self.locks -= 1;
+            self.count_of(lock.owner.origin(), |count| *count -= 1);
         }
         self.of_kind(lock.kind).remove(lock.range.first, number);
     }
@@ -373,8 +390,19 @@ impl<O: Owner> Tables<O> {
     fn insert(&mut self, lock: &Lock<O>) {
         let number = lock.owner.number();
         let own = self.by_owner.entry(number).or_default();
-        self.locks += usize::from(own.insert(lock.range.first, (lock.range.last, lock.kind)).is_none());
+        if own.insert(lock.range.first, (lock.range.last, lock.kind)).is_none() {
+            self.locks += 1;
+            self.count_of(lock.owner.origin(), |count| *count += 1);
+        }
         self.of_kind(lock.kind).insert(lock.range, number, lock.owner.clone());
+    }
+
+    fn count_of(&mut self, origin: IpAddr, change: impl FnOnce(&mut usize)) {
+        let count = self.by_origin.entry(origin).or_default();
+        change(count);
+        if *count == 0 {
+            self.by_origin.remove(&origin);
+        }
     }
 
     fn of_kind(&mut self, kind: LockKind) -> &mut Intervals<O> {

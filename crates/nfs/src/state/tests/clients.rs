@@ -139,6 +139,32 @@ fn introductions_look_at_a_bounded_number_of_namesakes() {
     assert_eq!(looked_at() - before, others);
 }
 
+/// Hosts with lower addresses have the same name, more than are looked at.
+#[test]
+fn a_client_is_known_at_its_further_addresses_however_many_others_have_its_name() {
+    let world = World::new();
+    let nowhere = || CallbackAddress { program: 0, netid: Box::default(), address: Box::default(), ident: 0 };
+    let introduce = |address: [u8; 4], verifier: u8| {
+        let peer = Peer { principal: Principal::User(0), address: IpAddr::from(address) };
+        let who = Introduction { name: b"a name", verifier: [verifier; 8], peer };
+        let (id, confirm) = world.state.set_client_id(&world.context(), &who, nowhere()).unwrap();
+        world.state.confirm_client_id(&world.context(), id, confirm, &peer).unwrap();
+        id
+    };
+    let client = introduce([192, 0, 2, 1], 7);
+    assert_eq!(introduce([192, 0, 2, 2], 7), client, "it has two addresses");
+    for number in 0..=u16::try_from(NAMESAKES_MAX).unwrap() {
+        let [high, low] = number.to_be_bytes();
+        assert_ne!(introduce([10, 0, high, low], 8), client);
+    }
+    assert_eq!(introduce([192, 0, 2, 2], 7), client);
+    assert_eq!(introduce([192, 0, 2, 3], 7), client, "it moves once more");
+    let restarted = introduce([192, 0, 2, 2], 9);
+    assert_ne!(restarted, client);
+    let old = world.state.client(&world.context(), client, &user_at(0, 1));
+    assert!(old.is_err(), "it restarted, whatever address it says so from");
+}
+
 /// A name is no secret, and most of a verifier can be known.
 #[test]
 fn verifiers_of_clients_elsewhere_can_be_tried_a_few_times_a_minute() {

@@ -563,6 +563,26 @@ fn clients_for_which_there_is_no_room_are_not_tried_in_every_tick() {
     assert!(!world.state.take_callbacks().is_empty(), "it is told a second later");
 }
 
+/// It may only read the file, and nothing that it locks conflicts with the others.
+#[test]
+fn one_host_leaves_others_room_to_lock_ranges_of_a_file() {
+    let world = World::with(Config { ranges_per_file: 64, ..Config::default() });
+    let client = |number: u32, name: &[u8]| client_at(&world, address(number), name).unwrap().0;
+    let (greedy, beside) = (client(1, b"greedy"), client(1, b"beside"));
+    let read = |client: &Arc<Client>, first: u64| {
+        let opened = world.open(client, b"o", file(1), (1, 0)).map_err(LockError::Failed)?;
+        let owner = client.lock_owner(b"l", || OwnerSequence::new(world.now));
+        let locker = Locker::New { open: &opened.entry, owner: &owner };
+        let wanted = LockRequest { range: byte(first), kind: LockKind::Read, waits: false };
+        world.state.lock(&world.context(), locker, &wanted).map(drop)
+    };
+    let locked = (0..100).filter(|number| read(&greedy, 2 * number).is_ok()).count();
+    assert_eq!(locked, 48, "three quarters");
+    assert!(read(&beside, 201).is_err(), "an address can have any number of clients");
+    (2..6).for_each(|number| read(&client(number, b"modest"), 1000).unwrap());
+    assert!(read(&greedy, 0).is_ok(), "what it has locked it may lock again");
+}
+
 /// With the least memory, and a greedy client at the same address; other addresses are served too.
 #[test]
 fn clients_get_a_little_though_their_origin_has_its_share() {

@@ -4,6 +4,10 @@ impl Owner for u32 {
     fn number(&self) -> u64 {
         u64::from(*self)
     }
+
+    fn origin(&self) -> IpAddr {
+        IpAddr::from([192, 0, 2, (*self % 3).to_le_bytes()[0]])
+    }
 }
 
 fn range(first: u64, last: u64) -> Range {
