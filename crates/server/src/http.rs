@@ -16,12 +16,14 @@ mod response;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tls;
+mod turns;
 
 pub(crate) use connection::Peer;
 pub use http_request::{CONTENT_BYTES_MAX, FIELDS_MAX, HEAD_BYTES_MAX};
 pub(crate) use listener::{Handler, Listener, Socket, Verdict};
 
 pub(crate) use response::{Body, Response};
+pub(crate) use turns::Turns;
 
 /// How long a request may take to arrive.
 pub const REQUEST_MAX: Duration = Duration::from_secs(10);
@@ -50,5 +52,8 @@ pub const REFUSALS_MAX: usize = 3;
 /// How long content that nobody reads is thrown away, so that the peer sees the reply that refuses it.
 pub const LINGER_MAX: Duration = Duration::from_secs(1);
 
-/// What the requests of one listener hold at most, bytes. Replies are made from what the server holds anyway.
+/// What replies that are being sent to hosts hold at most, bytes, if there is more than one: those that peers take slowly give way.
+pub const REPLY_BYTES_MAX: usize = 8 << 20;
+
+/// What the requests of one listener hold at most, bytes.
 pub const REQUEST_BYTES_MAX: usize = CONNECTIONS_MAX * (HEAD_BYTES_MAX + CONTENT_BYTES_MAX);

@@ -35,7 +35,7 @@ use serde::de::DeserializeOwned;
 
 use crate::admin::Source;
 use crate::admin::tokens::Tokens;
-use crate::http::{Handler, Peer, Response, Verdict};
+use crate::http::{Handler, Peer, Response, Turns, Verdict};
 
 /// The target of the log's lines about what administrators do, which no level hides.
 pub const AUDIT: &str = "audit";
@@ -53,6 +53,10 @@ pub(crate) struct Api {
     changes: Mutex<Changes>,
     /// Where hot files and directories are.
     places: Places,
+    /// In which hosts are shown something.
+    turns: Turns,
+    /// What all followers are sent.
+    live: Arc<live::Shown>,
     /// The networks that may connect; see [`crate::config::Api::clients`].
     clients: Option<Vec<IpNet>>,
 }
@@ -72,6 +76,8 @@ struct Asked<'a> {
     name: Option<&'a str>,
     /// The secret of the token by which the caller is known; processes of this machine need none.
     secret: Option<&'a str>,
+    /// The host of the caller, as limits count it; none for processes of this machine.
+    host: Option<IpAddr>,
 }
 
 impl<'a> Asked<'a> {
@@ -106,7 +112,15 @@ struct Admitted<'a> {
 impl Api {
     pub(crate) fn new(source: Source, tokens: Tokens, clients: Option<Vec<IpNet>>) -> Api {
         let (source, tokens) = (Arc::new(source), Arc::new(tokens));
-        Api { source, tokens, changes: Mutex::new(Changes::Accepted), places: Places::default(), clients }
+        Api {
+            source,
+            tokens,
+            changes: Mutex::new(Changes::Accepted),
+            places: Places::default(),
+            turns: Turns::default(),
+            live: Arc::default(),
+            clients,
+        }
     }
 
     /// Refuses changes from now on. One that was begun is complete when this returns.
@@ -169,6 +183,9 @@ impl Api {
             return Err(Problem::new(400, sentence));
         }
         if route.is_read_only() {
+            // What anybody may see costs little; processes of this machine have its processors anyway.
+            let host = asked.host.filter(|_| route.role.is_some());
+            let _turn = host.map(|host| self.turns.begin(host));
             return Ok(revision::add(route, (route.answer)(self, asked)?));
         }
         let others_wait = self.changes.lock();
@@ -215,7 +232,7 @@ impl Handler for Api {
             Ok(admitted) => admitted,
             Err(response) => return response,
         };
-        let asked = Asked { request, name, secret: caller.secret };
+        let asked = Asked { request, name, secret: caller.secret, host: peer.origin() };
         let response = self.answer(route, &asked).unwrap_or_else(Problem::into_response);
         match response.status {
             _ if route.is_read_only() => {}

@@ -53,13 +53,14 @@ impl Shared {
             let response = self.within_streams(response, number);
             // A peer that does not read its response must not keep others out. Streams have a limit of their own.
             if !matches!(response.body, Body::Stream(_)) {
-                self.connections.set_idle(number);
+                self.connections.begin_reply(number, response.content_bytes());
             }
             let stays = head.keeps_alive && refusals < REFUSALS_MAX && !self.stop.load(Ordering::Acquire);
             socket.allow(REPLY_MAX);
             if !response.send(&mut Patient(socket), is_head_only, stays)? {
                 return Ok(());
             }
+            self.connections.end_reply(number);
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ pub(crate) enum Peer {
 impl Peer {
     /// Returns what limits count it by: its address, or the /64 network of that, as for clients of NFS. Local processes have
     /// none.
-    pub(super) fn origin(&self) -> Option<IpAddr> {
+    pub(crate) fn origin(&self) -> Option<IpAddr> {
         self.address().map(origin)
     }
 

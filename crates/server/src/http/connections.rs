@@ -1,5 +1,6 @@
 //! The open connections of a listener: how many there may be, which gives way to a new one, and the means to close them.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Instant;
@@ -7,7 +8,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use super::connection::Stream;
-use super::{CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, STREAMS_MAX, STREAMS_PER_PEER_MAX};
+use super::{CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, REPLY_BYTES_MAX, STREAMS_MAX, STREAMS_PER_PEER_MAX};
 
 /// The open connections.
 #[derive(Default)]
@@ -30,6 +31,8 @@ struct Open {
     is_stream: bool,
     /// Since when no answer is being made for it. `None` while one is, and for a stream.
     idle: Option<Instant>,
+    /// The bytes of the reply that it is being sent.
+    reply: usize,
     /// A second descriptor of the socket.
     stream: Box<dyn Stream>,
 }
@@ -48,7 +51,14 @@ impl Connections {
         let number = state.next;
         state.open.insert(
             number,
-            Open { origin, is_known: origin.is_none(), is_stream: false, idle: Some(Instant::now()), stream },
+            Open {
+                origin,
+                is_known: origin.is_none(),
+                is_stream: false,
+                idle: Some(Instant::now()),
+                reply: 0,
+                stream,
+            },
         );
         Some(number)
     }
@@ -83,10 +93,23 @@ impl Connections {
         true
     }
 
-    /// Notes that a connection has no request whose answer is being made.
-    pub(super) fn set_idle(&self, number: u64) {
+    /// Notes that the answer for a connection is made, and this many bytes are being sent. If replies hold too much, others that are
+    /// being sent are given up for it.
+    pub(super) fn begin_reply(&self, number: u64, bytes: usize) {
+        let mut state = self.state.lock();
+        if let Some(open) = state.open.get_mut(&number) {
+            (open.idle, open.reply) = (Some(Instant::now()), bytes);
+        }
+        while bytes > 0
+            && state.reply_bytes(|_| true) > REPLY_BYTES_MAX
+            && state.close_slowest_reply(number).is_some()
+        {}
+    }
+
+    /// Notes that a reply was sent.
+    pub(super) fn end_reply(&self, number: u64) {
         if let Some(open) = self.state.lock().open.get_mut(&number) {
-            open.idle = Some(Instant::now());
+            open.reply = 0;
         }
     }
 
@@ -106,6 +129,23 @@ impl Connections {
 impl State {
     fn of(&self, origin: Option<IpAddr>) -> usize {
         self.open.values().filter(|open| open.origin == origin).count()
+    }
+
+    /// Returns the bytes of the replies that some connections are being sent.
+    fn reply_bytes(&self, of: impl Fn(&Open) -> bool) -> usize {
+        self.open.values().filter(|open| of(open)).map(|open| open.reply).sum()
+    }
+
+    /// Closes the connection to which a reply has been sent for longest, of those of the host with the most bytes; not `but`.
+    fn close_slowest_reply(&mut self, but: u64) -> Option<()> {
+        let others = self.open.iter().filter(|(number, open)| **number != but && open.reply > 0);
+        let slowest = others.max_by_key(|(number, open)| {
+            let of_host = self.reply_bytes(|other| other.origin == open.origin);
+            (of_host, Reverse(open.idle), Reverse(**number))
+        });
+        let number = *slowest?.0;
+        self.open.remove(&number)?.stream.shut_down();
+        Some(())
     }
 
     /// Closes an idle connection that `may` go: the one idle longest, of those whose caller is unknown if there are any. That

@@ -1,8 +1,12 @@
 //! Responses.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use serde_json::json;
+
+/// Content up to this length, in bytes, is sent in one piece with the head.
+const SMALL_BYTES: usize = 16 << 10;
 
 /// A response.
 pub(crate) struct Response {
@@ -18,7 +22,7 @@ pub(crate) enum Body {
     /// All of it.
     Bytes(Vec<u8>),
     /// Pieces, sent as the iterator returns them; the connection is closed after the last.
-    Stream(Box<dyn Iterator<Item = Vec<u8>> + Send>),
+    Stream(Box<dyn Iterator<Item = Arc<[u8]>> + Send>),
 }
 
 impl Response {
@@ -31,6 +35,14 @@ impl Response {
     pub(crate) fn problem(status: u16, sentence: &str) -> Response {
         let problem = json!({ "status": status, "title": reason(status), "detail": sentence });
         Response::new(status, "application/problem+json", problem.to_string())
+    }
+
+    /// Returns the bytes of the content. A stream has its own limits.
+    pub(super) fn content_bytes(&self) -> usize {
+        match &self.body {
+            Body::Bytes(bytes) => bytes.len(),
+            Body::Stream(_) => 0,
+        }
     }
 
     /// Adds a field.
@@ -58,10 +70,15 @@ impl Response {
             Body::Bytes(bytes) => {
                 write!(head, "Content-Length: {}\r\n", bytes.len())?;
                 head.extend_from_slice(b"\r\n");
-                if !is_head_only {
-                    head.extend_from_slice(&bytes);
+                let (small, large) =
+                    if bytes.len() <= SMALL_BYTES { (&*bytes, &[][..]) } else { (&[][..], &*bytes) };
+                if is_head_only {
+                    out.write_all(&head)?;
+                } else {
+                    head.extend_from_slice(small);
+                    out.write_all(&head)?;
+                    out.write_all(large)?;
                 }
-                out.write_all(&head)?;
             }
             Body::Stream(pieces) => {
                 head.extend_from_slice(b"\r\n");

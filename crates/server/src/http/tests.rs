@@ -40,7 +40,7 @@ impl Handler for Echo {
 
     fn handle(&self, request: &Request, peer: Peer) -> Response {
         if request.path == ["live"] {
-            let pieces = [b"one".to_vec(), b"two".to_vec()];
+            let pieces = [b"one", b"two"].map(|piece| Arc::from(&piece[..]));
             return Response {
                 body: Body::Stream(Box::new(pieces.into_iter())),
                 ..Response::new(200, "text/plain", "")
@@ -163,8 +163,8 @@ fn peers_that_take_no_reply_or_send_no_content_give_way() {
                 stream
             })
             .collect();
-        // All of them are being answered.
-        slow.iter_mut().for_each(|stream| stream.read_exact(&mut [0]).unwrap());
+        // All of them are being answered, or have given way to others already.
+        slow.iter_mut().for_each(|stream| drop(stream.read(&mut [0])));
         let reply = exchange(address, b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n");
         assert!(reply.starts_with("HTTP/1.1 200"), "{request}: {reply}");
         drop(slow);
@@ -198,6 +198,24 @@ fn trusting_client() -> rustls::ClientConfig {
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth()
+}
+
+#[test]
+fn of_large_replies_that_hold_too_much_those_taken_slowly_give_way() {
+    let (listener, address) = serve();
+    let ask = || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"GET /large HTTP/1.1\r\nConnection: close\r\n\r\n").unwrap();
+        stream.read_exact(&mut [0]).unwrap();
+        stream
+    };
+    let (mut slow, mut prompt) = (ask(), ask());
+    let (mut whole, mut part) = (Vec::new(), Vec::new());
+    prompt.read_to_end(&mut whole).unwrap();
+    assert!(whole.len() > 32 << 20, "{}", whole.len());
+    let _cut_off = slow.read_to_end(&mut part);
+    assert!(part.len() < 32 << 20, "{}", part.len());
+    listener.stop();
 }
 
 #[test]

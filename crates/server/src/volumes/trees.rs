@@ -185,7 +185,13 @@ fn find(volume: &Volume, path: &str) -> Result<Ino, Error> {
             with_room(|| volume.lookup(&request, at, name.as_bytes()).map_err(|failure| failure.error));
         at = match found {
             Ok(found) => found.value.attributes.ino,
-            Err(EngineError::NoEntry | EngineError::NotDirectory) => {
+            // Nothing has a name that is too long, or holds a zero byte.
+            Err(
+                EngineError::NoEntry
+                | EngineError::NotDirectory
+                | EngineError::NameTooLong
+                | EngineError::Invalid,
+            ) => {
                 return Err(missing(format!("the volume {:?} has no directory {path:?}", volume.name())));
             }
             Err(error) => return Err(failed("find a directory of", &volume.name(), volume.pool(), error)),

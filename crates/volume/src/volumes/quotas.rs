@@ -109,8 +109,8 @@ impl Volume {
         let limited: Vec<u64> = {
             let accounts = self.own.ledger.lock();
             let range = Owner::new(kind, from)..=Owner::new(kind, last);
-            let quotas = accounts.quotas().by_owner().range(range);
-            quotas.map(|(owner, _)| *owner).filter(|owner| !owner.is_others()).map(|owner| owner.id).collect()
+            let owners = accounts.quotas().by_owner().range(range).map(|(owner, _)| *owner);
+            owners.filter(|owner| !owner.is_others()).map(|owner| owner.id).take(max).collect()
         };
         for id in limited {
             used.entry(id).or_default();

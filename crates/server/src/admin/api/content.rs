@@ -27,6 +27,11 @@ fn mistake(root: &Value, schema: &Value, value: &Value, what: &str) -> Option<St
     if let Some(place) = schema["$ref"].as_str() {
         return mistake(root, root.pointer(place.trim_start_matches('#'))?, value, what);
     }
+    if let Some(choices) = schema["anyOf"].as_array() {
+        // An object that may be left out.
+        let mut mistakes = choices.iter().map(|choice| mistake(root, choice, value, what));
+        return mistakes.next()?.filter(|_| mistakes.all(|other| other.is_some()));
+    }
     let types: Vec<&str> = match &schema["type"] {
         Value::String(one) => vec![one],
         Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
@@ -91,7 +96,7 @@ fn kind_name(kind: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::api::types::{NewToken, NewVolume, VolumeChange};
+    use crate::admin::api::types::{NewToken, NewVolume, QuotaChange, VolumeChange};
 
     #[test]
     fn mistakes_are_told_in_the_words_of_the_description() {
@@ -119,6 +124,10 @@ mod tests {
         let said = parse::<NewToken>(b"{\"name\": \"a\", \"role\": \"root\"}").unwrap_err();
         assert_eq!(said, "`role` is one of \"viewer\", \"operator\", \"admin\", not \"root\"");
         parse::<NewToken>(b"{\"name\": \"a\", \"role\": \"admin\"}").unwrap();
+        for list in ["[]", "[1]", "7"] {
+            let said = parse::<QuotaChange>(format!("{{\"kind\": \"user\", \"bytes\": {list}}}").as_bytes());
+            assert!(said.unwrap_err().starts_with("`bytes` is a JSON object, not"), "{list}");
+        }
         let change =
             parse::<VolumeChange>(b"{\"size_bytes\": null, \"root\": {\"mode\": \"0755\"}}").unwrap();
         assert_eq!((change.name, change.size_bytes), (None, Some(None)));

@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+
 use crate::admin::Source;
 use crate::admin::tokens::Tokens;
 use crate::http::{Body, Response};
@@ -22,9 +24,30 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// The longest stream. Clients reconnect to get more, as browsers do by themselves.
 const STREAM_MAX: Duration = Duration::from_secs(3600);
 
+/// The status as followers are sent it: with very many volumes it is large, so all are sent the same.
+#[derive(Default)]
+pub(super) struct Shown(Mutex<Option<(Instant, Arc<[u8]>)>>);
+
+impl Shown {
+    /// Returns what is shown now, which is at most [`INTERVAL`] old.
+    fn status(&self, source: &Source, now: Instant) -> Option<Arc<[u8]>> {
+        let mut shown = self.0.lock();
+        if let Some((_, status)) =
+            shown.as_ref().filter(|(made, _)| now.saturating_duration_since(*made) < INTERVAL)
+        {
+            return Some(Arc::clone(status));
+        }
+        let status = serde_json::to_string(&source.status()).ok()?;
+        let status: Arc<[u8]> = format!("event: status\ndata: {status}\n\n").into_bytes().into();
+        *shown = Some((now, Arc::clone(&status)));
+        Some(status)
+    }
+}
+
 /// A stream to a follower.
 struct Stream {
     source: Arc<Source>,
+    shown: Arc<Shown>,
     /// The number of the last event that was sent.
     last: u64,
     next_status: Instant,
@@ -43,6 +66,7 @@ pub(super) fn answer(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> 
     let last = asked.number("after")?.or(seen).unwrap_or(newest).min(newest);
     let stream = Stream {
         source,
+        shown: Arc::clone(&api.live),
         last,
         next_status: Instant::now(),
         end: Instant::now() + STREAM_MAX,
@@ -61,20 +85,19 @@ impl Stream {
 }
 
 impl Iterator for Stream {
-    type Item = Vec<u8>;
+    type Item = Arc<[u8]>;
 
-    fn next(&mut self) -> Option<Vec<u8>> {
+    fn next(&mut self) -> Option<Arc<[u8]>> {
         while self.goes_on() {
             let list = list_after(&self.source.events, self.last, EVENTS_AT_ONCE_MAX);
             if let Some(event) = list.events.last() {
                 self.last = event.number;
-                return Some(written(&list)?.into_bytes());
+                return Some(written(&list)?.into_bytes().into());
             }
             let now = Instant::now();
             if now >= self.next_status {
                 self.next_status = now + INTERVAL;
-                let status = serde_json::to_string(&self.source.status()).ok()?;
-                return Some(format!("event: status\ndata: {status}\n\n").into_bytes());
+                return self.shown.status(&self.source, now);
             }
             self.source.events.wait_after(self.last, self.next_status);
         }
