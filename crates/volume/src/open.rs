@@ -116,7 +116,11 @@ impl std::error::Error for OpenError {}
 
 impl From<IndexError> for OpenError {
     fn from(error: IndexError) -> OpenError {
-        OpenError(format!("the index cannot be used: {error}; run `holdfast check` on the data directory"))
+        let advice = match &error {
+            IndexError::Full => "free some space, then try again",
+            _ => "run `holdfast check` on the data directory",
+        };
+        OpenError(format!("the index cannot be used: {error}; {advice}"))
     }
 }
 
