@@ -1,10 +1,28 @@
-//! A Ceph cluster for a chore, with all its data in memory: see `e2e/ceph`.
+//! A Ceph cluster for a chore, with all its data in memory: see `e2e/ceph`. Its pools, and what uses them, are set up by the steps of
+//! `docs/rados.md`, typed as they stand there.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::document::{self, Block};
 use crate::process::{self, root};
+
+const DOCUMENT: &str = "docs/rados.md";
+
+/// The steps of the document.
+const STEPS: &[Block<'_>] = &[
+    ("pool", &[]),
+    ("serve", &[]),
+    ("coded", &[]),
+    ("file /etc/holdfast/node.toml", &[]),
+    ("cluster", &[]),
+    ("file cluster.toml", &[]),
+];
+
+/// Where the document keeps the key.
+const KEYRING: &str = "/etc/ceph/ceph.client.holdfast.keyring";
 
 /// A cluster, ended on drop.
 pub(crate) struct Ceph {
@@ -12,10 +30,11 @@ pub(crate) struct Ceph {
     /// For the directories of servers on this machine.
     locals: PathBuf,
     binary: PathBuf,
+    steps: BTreeMap<String, String>,
 }
 
 impl Ceph {
-    /// Starts one in a folder, with its daemons at this address.
+    /// Starts one with a pool in a folder, with its daemons at this address.
     pub(crate) fn start(folder: &Path, binary: PathBuf, address: &str) -> Result<Ceph, String> {
         Ceph::start_with(folder, binary, address, 1 << 30)
     }
@@ -27,11 +46,36 @@ impl Ceph {
         address: &str,
         bytes: u64,
     ) -> Result<Ceph, String> {
-        let ceph = Ceph { folder: folder.join("ceph"), locals: folder.join("local"), binary };
+        let path = root().join(DOCUMENT);
+        let text = fs::read_to_string(&path).map_err(process::at(&path))?;
+        let steps = steps(&text, &folder.join("ceph/holdfast.keyring"))?;
+        let ceph = Ceph { folder: folder.join("ceph"), locals: folder.join("local"), binary, steps };
         let mut start = ceph.script();
         start.arg("start").arg(&ceph.folder).arg(address).env("BYTES", bytes.to_string());
         process::output(&mut start)?;
+        ceph.type_in("administrator", ceph.step("pool"))?;
         Ok(ceph)
+    }
+
+    /// Returns a step of the document, with this cluster's path of the key.
+    pub(crate) fn step(&self, name: &str) -> &str {
+        &self.steps[name]
+    }
+
+    /// Runs commands as on the machine `local`. Returns what they print.
+    pub(crate) fn type_in(&self, local: &str, commands: &str) -> Result<String, String> {
+        process::output(self.shell(local).args(["-ec", commands]))
+    }
+
+    /// Returns a shell on the machine `local`, where the program under test is `holdfast`.
+    pub(crate) fn shell(&self, local: &str) -> Command {
+        let programs = self.binary.parent().into_iter().map(Path::to_owned);
+        let others = std::env::var_os("PATH").unwrap_or_default();
+        let all = std::env::join_paths(programs.chain(std::env::split_paths(&others)));
+        let mut command = Command::new("sh");
+        command.env("CEPH_CONF", self.configuration()).env("HOLDFAST_LOCAL", self.local(local));
+        command.env("PATH", all.unwrap_or(others));
+        command
     }
 
     fn script(&self) -> Command {
@@ -88,8 +132,28 @@ impl Ceph {
     }
 }
 
+fn steps(document: &str, keyring: &Path) -> Result<BTreeMap<String, String>, String> {
+    let keyring = keyring.display().to_string();
+    let found = document::blocks(DOCUMENT, document, STEPS, &[(KEYRING, &keyring)])?;
+    Ok(found.into_iter().map(|(name, block)| (name.to_owned(), block)).collect())
+}
+
 impl Drop for Ceph {
     fn drop(&mut self) {
         let _ = self.script().arg("stop").arg(&self.folder).status();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_has_every_step() {
+        let text = fs::read_to_string(root().join(DOCUMENT)).unwrap();
+        let found = steps(&text, Path::new("/k")).unwrap();
+        assert!(found["pool"].ends_with("-o /k\n"));
+        assert!(found["serve"].starts_with("holdfast serve rados:"));
+        assert!(found["file cluster.toml"].starts_with("[[group]]\n"));
     }
 }

@@ -14,7 +14,6 @@ mod calls;
 mod client;
 mod copies;
 mod delegations;
-mod document;
 mod full_names;
 mod guest_requests;
 mod homes;

@@ -11,6 +11,7 @@
 //! | [`package`] | the Debian package and the container image |
 //! | [`perf`] | the cost of operations |
 //! | [`soak`] | long runs of the simulations, fuzzers and scenarios |
+//! | [`document`] | the blocks of documents that chores follow |
 //! | [`server`], [`ceph`], [`nfs`] | servers and clusters started by chores, and the client that calls them |
 //! | [`work`] | the workload of a guest whose server is killed, and its verification |
 
@@ -19,6 +20,7 @@ use std::process::ExitCode;
 mod ceph;
 mod ci;
 mod conformance;
+mod document;
 mod e2e;
 mod guided;
 mod nfs;

@@ -10,8 +10,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::Options;
-use super::document::{self, Block};
 use super::lab::{ADDRESS, Lab};
+use crate::document::{self, Block};
 use crate::process::{self, root};
 
 /// The document.

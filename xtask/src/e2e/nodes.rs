@@ -184,32 +184,28 @@ fn find_settings(ceph: &Ceph, machines: &Machines<'_>, first: usize) -> Result<(
     }
 }
 
-/// Makes the pools and the cluster of the first three nodes.
+/// Makes the pools and the cluster of the first three nodes by the steps of the document, with small journals, the addresses and
+/// ports of the scenario, and a third group.
 fn set_up(lab: &Lab, ceph: &Ceph, machines: &mut Machines<'_>) -> Result<(), String> {
-    machines.cluster(&["init"])?;
-    for node in ["a", "b", "c"] {
-        machines.cluster(&["add", node])?;
-    }
-    for group in ["home", "work", "other"] {
+    for group in ["work", "other"] {
         let words =
             ["pool", "create", &place(group), "default", "--volume", "main", "--journal-size", JOURNAL];
         process::output(ceph.holdfast("a").args(words))?;
     }
-    let configuration = lab.write_configuration()?;
-    let group = |name: &str, address: &str, nodes: &str| {
-        format!(
-            "[[group]]\nname = \"{name}\"\naddresses = [\"{address}/24\"]\nports = [{PORT}, 111]\nnodes = {nodes}\nconfig = \"{}\"\n\n",
-            configuration.display()
-        )
-    };
-    let text = [
-        group("home", ADDRESS, "[]"),
-        group("work", WORK, "[]"),
-        group("other", "10.77.0.61", "[\"a\", \"b\"]"),
-    ];
+    let served = format!("ports = [{PORT}, 111]\nconfig = \"{}\"", lab.write_configuration()?.display());
+    let other = format!(
+        "\n[[group]]\nname = \"other\"\naddresses = [\"10.77.0.61/24\"]\nnodes = [\"a\", \"b\"]\n{served}\n"
+    );
+    let groups = ceph.step("file cluster.toml");
+    let groups = groups.replace("10.0.0.50", ADDRESS).replace("10.0.0.51", WORK);
+    let groups = groups.replace("nodes = [\"a\", \"b\"]", "nodes = []");
+    let groups = groups.replace("config = \"/etc/holdfast/home.toml\"", &served);
+    let groups = groups.replace("#ports = [2049, 111]", &served);
     let path = lab.folder.join("cluster.toml");
-    fs::write(&path, text.concat()).map_err(process::at(&path))?;
-    machines.cluster(&["apply", &path.display().to_string()])?;
+    fs::write(&path, groups + &other).map_err(process::at(&path))?;
+    let steps = ceph.step("cluster").replace("cluster.toml", &path.display().to_string());
+    let steps = steps.replace("--volume home", &format!("--volume main --journal-size {JOURNAL}"));
+    machines.type_in(&steps.replace("nfs/home home", "nfs/home main"))?;
     for node in 0..3 {
         machines.boot(node)?;
     }

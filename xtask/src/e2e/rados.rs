@@ -1,5 +1,5 @@
 //! A server on a Ceph cluster of its own: it is killed, its pool is copied, its segments are in an erasure-coded pool, it is stopped
-//! while another takes its pools over, an OSD hangs, the pool fills.
+//! while another takes its pools over, an OSD hangs, the pool fills, the cluster is full.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -10,7 +10,7 @@ use fastrand::Rng;
 use super::Options;
 use super::lab::Lab;
 use crate::ceph::Ceph;
-use crate::nfs::{NOSPC, OK, Procedure};
+use crate::nfs::OK;
 use crate::process::random_bytes;
 
 pub(super) use node::Caller;
@@ -18,6 +18,7 @@ use node::Node;
 
 mod coded;
 mod copies;
+mod full;
 mod node;
 
 /// Files written before each fault.
@@ -51,9 +52,9 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     let takeover = take_over(&ceph, &mut model)?;
     let mut node = Node::start(&ceph, "b")?;
     hang(&ceph, &node, &mut model)?;
-    fill(&ceph, &node, &mut model)?;
+    full::fill(&ceph, &node, &mut model)?;
     model.verify(&mut node.caller()?)?;
-    node.kill_and_restart()?;
+    full::overfill(&ceph, &mut node, &mut model)?;
     model.verify(&mut node.caller()?)?;
     node.stop()?;
     ceph.check("a", DATA)?;
@@ -164,59 +165,4 @@ fn hang(ceph: &Ceph, node: &Node, model: &mut Model) -> Result<(), String> {
     });
     continued?;
     model.verify(&mut node.caller()?)
-}
-
-/// The pool becomes full: writing is refused, removing works, and afterwards writing works again.
-fn fill(ceph: &Ceph, node: &Node, model: &mut Model) -> Result<(), String> {
-    let ratios = |near: &str, backfill: &str, full: &str| {
-        for (which, ratio) in [("nearfull", near), ("backfillfull", backfill), ("full", full)] {
-            ceph.administer("ceph", &["osd", &format!("set-{which}-ratio"), ratio])?;
-        }
-        Ok::<(), String>(())
-    };
-    ratios("0.001", "0.002", "0.003")?;
-    let mut caller = node.caller()?;
-    let content = random_bytes(&mut model.random, 1 << 20);
-    let start = Instant::now();
-    let mut refused = false;
-    for number in 0..1000 {
-        let name = format!("filler-{number}");
-        match caller.put(&name, &content)? {
-            OK => drop(model.files.insert(name, content.clone())),
-            NOSPC => {
-                refused = true;
-                caller.remove(&name)?;
-                break;
-            }
-            status => return Err(format!("writing to a full pool: status {status}")),
-        }
-    }
-    if !refused {
-        return Err("the full pool refused nothing".to_owned());
-    }
-    let victims: Vec<String> = model.files.keys().take(FILES / 4).cloned().collect();
-    for name in victims {
-        caller.remove(&name)?;
-        model.files.remove(&name);
-    }
-    model.verify(&mut caller)?;
-    ratios("0.95", "0.96", "0.97")?;
-    while start.elapsed() < Duration::from_secs(60) {
-        match caller.put("after", &content)? {
-            OK => {
-                model.files.insert("after".to_owned(), content);
-                return Ok(());
-            }
-            NOSPC => thread::sleep(Duration::from_millis(500)),
-            status => return Err(format!("writing after the pool was full: status {status}")),
-        }
-    }
-    Err("nothing can be written although the pool has space again".to_owned())
-}
-
-impl Caller {
-    fn remove(&mut self, name: &str) -> Result<(), String> {
-        let root = self.root.clone();
-        self.connection.drop_name(Procedure::Remove, &root, name)
-    }
 }

@@ -36,10 +36,10 @@ impl<'l> Machines<'l> {
         for node in NODES {
             let (name, _) = node;
             let host = Host::make(lab, node)?.with_environment(&ceph.holdfast(name));
-            let text = format!(
-                "node = \"{name}\"\ninterface = \"eth0\"\nstore = \"rados:holdfast@nfs\"\nsocket = \"{}\"\n",
-                lab.folder.join(format!("{name}.sock")).display(),
-            );
+            let typed = ceph.step("file /etc/holdfast/node.toml");
+            let socket = lab.folder.join(format!("{name}.sock"));
+            let text = typed.replace("\"a\"", &format!("\"{name}\""));
+            let text = format!("{text}socket = \"{}\"\n", socket.display());
             fs::write(host.configuration(), text).map_err(process::at(&host.configuration()))?;
             let local = ceph.local(name);
             fs::create_dir_all(&local).map_err(process::at(&local))?;
@@ -71,6 +71,12 @@ impl<'l> Machines<'l> {
     pub(super) fn cluster(&self, words: &[&str]) -> Result<String, String> {
         let mut command = self.ceph.holdfast("administrator");
         process::output(command.args(["cluster", "--config"]).arg(self.hosts[0].configuration()).args(words))
+    }
+
+    /// Runs a step of the document, in which `holdfast cluster` reads the configuration of this machine's agent.
+    pub(super) fn type_in(&self, commands: &str) -> Result<String, String> {
+        let configured = format!("holdfast cluster --config '{}'", self.hosts[0].configuration().display());
+        self.ceph.type_in("administrator", &commands.replace("holdfast cluster", &configured))
     }
 
     fn status(&self) -> Result<Value, String> {

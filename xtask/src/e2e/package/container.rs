@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use super::super::document::{self, Block};
 use super::super::machine::Machine;
 use super::status_field;
+use crate::document::{self, Block};
 use crate::process::{self, root};
 
 const DOCUMENT: &str = "docs/installation.md";

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::stalls::{self, Kind as _};
 use super::{ADDRESS, BETWEEN, Blow, DETECTION, mark, start_guests};
+use crate::document::{self, Block};
 use crate::e2e::Options;
-use crate::e2e::document::{self, Block};
 use crate::e2e::hosts::{BRIDGE, Switch, ip};
 use crate::e2e::lab::Lab;
 use crate::e2e::machine::{Hardware, Machine, SHARE};

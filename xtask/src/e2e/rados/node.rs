@@ -1,8 +1,9 @@
 //! A server on a Ceph cluster, and a client of it.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::net::SocketAddr;
-use std::process::{Child, Command};
+use std::path::PathBuf;
+use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,7 +28,7 @@ const TRANSFER: usize = 64 << 10;
 const DURABLE: u32 = 2;
 
 /// NFS3ERR_NOENT.
-const MISSING: u32 = 2;
+pub(super) const MISSING: u32 = 2;
 
 /// A server, killed on drop.
 pub(super) struct Node<'c> {
@@ -74,6 +75,35 @@ impl<'c> Node<'c> {
         self.child = spawn(self.ceph, self.local, &self.data, self.address)?;
         self.await_reply()?;
         Ok(start.elapsed())
+    }
+
+    /// The same while nothing can be served: a server that is started ends, and says why; after `help`, one of those that are started
+    /// answers.
+    /// Returns what the first one said.
+    pub(super) fn kill_and_restart_after(
+        &mut self,
+        help: impl FnOnce() -> Result<(), String>,
+    ) -> Result<String, String> {
+        process::stop(&mut self.child);
+        self.child = spawn(self.ceph, self.local, &self.data, self.address)?;
+        let ended = process::wait(&mut self.child, START);
+        if ended.is_none_or(|status| status.success()) {
+            return Err(format!("the server should not start, and it ended with {ended:?}"));
+        }
+        let log = log_of(self.ceph, self.local);
+        let log = fs::read_to_string(&log).map_err(process::at(&log))?;
+        help()?;
+        // The OSDs learn of it later; systemd starts it again as well.
+        let begun = Instant::now();
+        loop {
+            self.child = spawn(self.ceph, self.local, &self.data, self.address)?;
+            match self.await_reply() {
+                Ok(()) => break,
+                Err(why) if begun.elapsed() > START => return Err(why),
+                Err(_) => {}
+            }
+        }
+        Ok(log.lines().last().unwrap_or_default().to_owned())
     }
 
     pub(super) fn signal(&self, name: &str) {
@@ -124,15 +154,19 @@ impl Caller {
     }
 }
 
+fn log_of(ceph: &Ceph, local: &str) -> PathBuf {
+    ceph.beside(&format!("log-{local}"))
+}
+
 fn spawn(ceph: &Ceph, local: &str, data: &str, address: SocketAddr) -> Result<Child, String> {
-    let path = ceph.beside(&format!("log-{local}"));
+    let path = log_of(ceph, local);
     let log = File::options().create(true).append(true).open(&path).map_err(process::at(&path))?;
     let again = log.try_clone().map_err(process::at(&path))?;
-    // The server is killed when this process ends.
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL"]).args(ceph.words(local));
-    command.args(["serve", data, "--journal-size", "32 MiB", "--listen", &address.to_string()]);
-    process::start(command.stdout(log).stderr(again))
+    // As the document says, with a small journal. The server is killed when this process ends.
+    let typed = ceph.step("serve").trim_end();
+    let typed = typed.replace("rados:holdfast@nfs", data).replace("0.0.0.0:2049", &address.to_string());
+    let command = format!("exec setpriv --pdeathsig KILL {typed} --journal-size 32MiB");
+    process::start(ceph.shell(local).args(["-c", &command]).stdout(log).stderr(again))
 }
 
 /// A client with the root directory of the volume.

@@ -1,4 +1,4 @@
-//! Blocks of a document that a scenario follows: commands and files that it uses as they stand there, except for what the document
+//! Blocks of a document that a chore follows: commands and files that it uses as they stand there, except for what the document
 //! asks its readers to replace.
 
 use std::collections::BTreeMap;
@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 const MARK: &str = "<!-- e2e: ";
 
 /// The name of a block, and what is replaced in it.
-pub(super) type Block<'b> = (&'b str, &'b [(&'b str, &'b str)]);
+pub(crate) type Block<'b> = (&'b str, &'b [(&'b str, &'b str)]);
 
 /// Returns the blocks of `document` by name, after the replacements of each and those of all. The document must have exactly the
 /// known blocks.
-pub(super) fn blocks<'d>(
+pub(crate) fn blocks<'d>(
     title: &str,
     document: &'d str,
     known: &[Block<'_>],
@@ -26,7 +26,7 @@ pub(super) fn blocks<'d>(
         let (_, own) = known
             .iter()
             .find(|(known, _)| *known == name)
-            .ok_or_else(|| format!("{title}: the scenario does not know the mark {name:?}"))?;
+            .ok_or_else(|| format!("{title}: nothing uses the mark {name:?}"))?;
         let replaced =
             in_all.iter().chain(*own).fold(block.to_owned(), |text, (from, to)| text.replace(from, to));
         if found.insert(name, replaced).is_some() {
