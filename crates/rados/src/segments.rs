@@ -264,18 +264,25 @@ impl Drop for Segment {
 
 impl Blob for Segment {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let end = offset.saturating_add(buffer.len() as u64);
-        if end > self.entry.objects() * OBJECT_BYTES {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "beyond the end of the segment"));
-        }
-        let (mut at, mut rest, mut pieces) = (offset, buffer, Vec::new());
-        while !rest.is_empty() {
-            let within = at % OBJECT_BYTES;
-            let room = usize::try_from(OBJECT_BYTES - within).expect("an object fits memory");
-            let (first, after) = rest.split_at_mut(room.min(rest.len()));
-            at += first.len() as u64;
-            rest = after;
-            pieces.push(Piece::new(self.name((at - 1) / OBJECT_BYTES), within, first));
+        self.read_all(&mut [(offset, buffer)])
+    }
+
+    fn read_all(&self, wanted: &mut [(u64, &mut [u8])]) -> io::Result<()> {
+        let mut pieces = Vec::new();
+        for (offset, buffer) in wanted {
+            let end = offset.saturating_add(buffer.len() as u64);
+            if end > self.entry.objects() * OBJECT_BYTES {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "beyond the end of the segment"));
+            }
+            let (mut at, mut rest) = (*offset, &mut **buffer);
+            while !rest.is_empty() {
+                let within = at % OBJECT_BYTES;
+                let room = usize::try_from(OBJECT_BYTES - within).expect("an object fits memory");
+                let (first, after) = rest.split_at_mut(room.min(rest.len()));
+                at += first.len() as u64;
+                rest = after;
+                pieces.push(Piece::new(self.name((at - 1) / OBJECT_BYTES), within, first));
+            }
         }
         self.data.read(&mut pieces);
         for piece in pieces {

@@ -79,6 +79,10 @@ pub trait Blob: Send + Sync {
     /// Fills `buffer` from `offset`. Bytes between the written end and the capacity are unspecified, as a blob may
     /// reuse the file of a deleted one.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+    /// Fills several buffers, each from its offset. Media for which each read is a call to another machine make them at once.
+    fn read_all(&self, pieces: &mut [(u64, &mut [u8])]) -> io::Result<()> {
+        pieces.iter_mut().try_for_each(|(offset, buffer)| self.read_at(*offset, buffer))
+    }
     /// Writes `parts`, one after the other, at `offset`, where the last write ended. Offset and lengths are multiples of
     /// [`BLOCK_BYTES`]; so are the addresses in memory, or it may cost a copy.
     fn append(&self, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()>;

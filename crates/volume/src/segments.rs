@@ -294,6 +294,37 @@ impl Segments {
         })
     }
 
+    /// Reads and verifies whole extents. Those that follow each other in one segment are read at once.
+    pub fn read_whole(&self, extents: &[&ExtentRecord]) -> Vec<io::Result<Bytes>> {
+        let are_at_once = |one: &&ExtentRecord, next: &&ExtentRecord| {
+            one.segment == next.segment && one.kept == Kept::Whole && next.kept == Kept::Whole
+        };
+        let one_by_one = |run: &[&ExtentRecord]| -> Vec<_> {
+            run.iter().map(|extent| self.read(extent, 0, u32::MAX)).collect()
+        };
+        let runs = extents.chunk_by(are_at_once);
+        runs.flat_map(|run| match run {
+            // If that fails, each has a result of its own.
+            [_, _, ..] => self.read_run(run).unwrap_or_else(|_| one_by_one(run)),
+            _ => one_by_one(run),
+        })
+        .collect()
+    }
+
+    /// Reads extents that are stored as a whole in one segment.
+    fn read_run(&self, extents: &[&ExtentRecord]) -> io::Result<Vec<io::Result<Bytes>>> {
+        let Some(first) = extents.first() else { return Ok(Vec::new()) };
+        let blob = self.blob(first.segment)?;
+        let lengths = extents.iter().map(|extent| extent.length as usize);
+        let all = self.pool.filled_all(lengths, |buffers| {
+            let offsets = extents.iter().map(|extent| extent.offset);
+            let mut pieces: Vec<_> = offsets.zip(buffers).collect();
+            blob.read_all(&mut pieces)?;
+            extents.iter().zip(&pieces).try_for_each(|(extent, (_, bytes))| verify(extent, 0, bytes))
+        })?;
+        Ok(all.into_iter().map(Ok).collect())
+    }
+
     /// Reads bytes of an extent of which only parts are stored, from offset `from` on.
     fn read_parts(&self, extent: &ExtentRecord, from: usize, bytes: &mut [u8]) -> io::Result<()> {
         bytes.fill(0);
@@ -317,17 +348,22 @@ impl Segments {
     fn read_stored(&self, extent: &ExtentRecord, first: u32, bytes: &mut [u8]) -> io::Result<()> {
         let from = u64::from(first) * BLOCK as u64;
         self.blob(extent.segment)?.read_at(extent.offset + from, bytes)?;
-        for (index, block) in bytes.chunks(BLOCK).enumerate() {
-            let number = first as usize + index;
-            let place = extent.offset + (number * BLOCK) as u64;
-            if extent.checksums.get(number) != Some(&ExtentRecord::checksum(block, extent.segment, place)) {
-                let what =
-                    format!("segment {} at {place}: the bytes do not match their checksum", extent.segment);
-                return Err(io::Error::new(io::ErrorKind::InvalidData, what));
-            }
-        }
-        Ok(())
+        verify(extent, first, bytes)
     }
+}
+
+/// Verifies stored bytes of an extent, from block `first` of them on.
+fn verify(extent: &ExtentRecord, first: u32, bytes: &[u8]) -> io::Result<()> {
+    for (index, block) in bytes.chunks(BLOCK).enumerate() {
+        let number = first as usize + index;
+        let place = extent.offset + (number * BLOCK) as u64;
+        if extent.checksums.get(number) != Some(&ExtentRecord::checksum(block, extent.segment, place)) {
+            let what =
+                format!("segment {} at {place}: the bytes do not match their checksum", extent.segment);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+    }
+    Ok(())
 }
 
 /// Finds the extents in a piece of a segment: `(offset after the header, header)`, and how far it searched. An extent

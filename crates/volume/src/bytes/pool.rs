@@ -61,6 +61,21 @@ impl Pool {
         Ok(filling.finish())
     }
 
+    /// Returns bytes of several lengths written by `fill`, which finds arbitrary contents.
+    pub fn filled_all<E>(
+        self: &Arc<Pool>,
+        lengths: impl Iterator<Item = usize>,
+        fill: impl FnOnce(Vec<&mut [u8]>) -> Result<(), E>,
+    ) -> Result<Vec<Bytes>, E> {
+        let mut fillings: Vec<Filling> = lengths.map(|length| self.fill(length, false)).collect();
+        fill(fillings.iter_mut().map(Filling::space).collect())?;
+        let finish = |mut filling: Filling| {
+            filling.received(filling.missing());
+            filling.finish()
+        };
+        Ok(fillings.into_iter().map(finish).collect())
+    }
+
     /// Returns a buffer to be filled with `length` bytes, which are checksummed meanwhile if `is_checksummed`.
     pub(super) fn fill(self: &Arc<Pool>, length: usize, is_checksummed: bool) -> Filling {
         let mut buffer = if (POOLED_BYTES_MIN..=EXTENT_BYTES_MAX).contains(&length) {

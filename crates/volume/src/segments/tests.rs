@@ -40,6 +40,9 @@ fn appended_extents_are_read_back_and_verified() {
         let range = last as usize * BLOCK..bytes.len().min((last as usize + 1) * BLOCK);
         assert_eq!(*segments.read(record, last, last).unwrap(), bytes[range]);
     }
+    let records: Vec<&ExtentRecord> = written.iter().map(|(_, record)| record).collect();
+    let all = segments.read_whole(&records);
+    assert!(all.iter().zip(&written).all(|(read, (bytes, _))| **read.as_ref().unwrap() == **bytes));
     // A flipped bit makes only its block unreadable.
     let (bytes, record) = &written[7];
     let place = usize::try_from(record.offset).unwrap() + bytes.len() - 1;
@@ -49,6 +52,9 @@ fn appended_extents_are_read_back_and_verified() {
     if last > 0 {
         assert!(segments.read(record, 0, last - 1).is_ok());
     }
+    let failed: Vec<usize> =
+        (0..).zip(segments.read_whole(&records)).filter_map(|(at, read)| read.err().map(|_| at)).collect();
+    assert_eq!(failed, [7], "only its extent");
     // The right bytes in the wrong place are refused too.
     let moved = ExtentRecord { segment: SegmentId(record.segment.0 + 1), ..written[6].1.clone() };
     assert!(segments.read(&moved, 0, 0).is_err());

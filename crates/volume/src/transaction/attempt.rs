@@ -306,11 +306,7 @@ impl Attempt<'_> {
             Missing::Map(ino, from, to) => loaded.load_window(pool, &view, *ino, (*from, *to))?,
             Missing::Blocks(wanted) => {
                 let before = loaded.blocks.len();
-                for (block, of) in wanted {
-                    if let Some(bytes) = pool.read_block(&view, *block, *of)? {
-                        loaded.blocks.insert(*block, bytes);
-                    }
-                }
+                loaded.blocks.extend(pool.read_blocks(&view, wanted)?);
                 loaded.blocks.len() > before
             }
             Missing::Count(ino, offset) => {
