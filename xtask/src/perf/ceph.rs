@@ -15,7 +15,7 @@ const MEMORY: &str = "384 MiB";
 
 /// Bytes of each OSD.
 const OSD_BYTES: u64 = 4 << 30;
-const QUICK_OSD_BYTES: u64 = 1 << 30;
+const QUICK_OSD_BYTES: u64 = 3 << 30;
 
 /// Large transfers: connections, and operations in flight on each.
 const TRANSFERS: (u32, u32) = (4, 4);
