@@ -81,7 +81,7 @@ attach_with_locks() {
 		rpc.statd || fail "cannot start rpc.statd"
 		cp -a /run/nfs/. "$OUT/nfs-$GUEST"
 		options="vers=3,tcp,hard,port=$PORT,mountport=$MOUNTPORT,mountproto=tcp"
-		mount -t nfs -o "$options" "$SERVER:/main" "$1" || fail "cannot mount $SERVER:/main on $1"
+		mount -t nfs -o "$options" "$SERVER:$EXPORT" "$1" || fail "cannot mount $SERVER:$EXPORT on $1"
 	else
 		attach "$1"
 	fi
