@@ -52,8 +52,9 @@ pub const REFUSALS_MAX: usize = 3;
 /// How long content that nobody reads is thrown away, so that the peer sees the reply that refuses it.
 pub const LINGER_MAX: Duration = Duration::from_secs(1);
 
-/// What replies that are being sent to hosts hold at most, bytes, if there is more than one: those that peers take slowly give way.
-pub const REPLY_BYTES_MAX: usize = 8 << 20;
+/// The most bytes that large replies of one listener hold while they are sent, unless one alone is larger. Beyond that, those that
+/// peers take slowly are given up.
+pub const REPLY_BYTES_MAX: usize = 16 << 20;
 
 /// What the requests of one listener hold at most, bytes.
 pub const REQUEST_BYTES_MAX: usize = CONNECTIONS_MAX * (HEAD_BYTES_MAX + CONTENT_BYTES_MAX);

@@ -53,9 +53,9 @@ pub(crate) struct Api {
     changes: Mutex<Changes>,
     /// Where hot files and directories are.
     places: Places,
-    /// In which hosts are shown something.
+    /// Hosts take turns in being answered.
     turns: Turns,
-    /// What all followers are sent.
+    /// The status that all followers of `/v1/live` are sent.
     live: Arc<live::Shown>,
     /// The networks that may connect; see [`crate::config::Api::clients`].
     clients: Option<Vec<IpNet>>,

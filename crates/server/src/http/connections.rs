@@ -8,6 +8,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use super::connection::Stream;
+use super::response::SMALL_BYTES;
 use super::{CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, REPLY_BYTES_MAX, STREAMS_MAX, STREAMS_PER_PEER_MAX};
 
 /// The open connections.
@@ -93,17 +94,17 @@ impl Connections {
         true
     }
 
-    /// Notes that the answer for a connection is made, and this many bytes are being sent. If replies hold too much, others that are
-    /// being sent are given up for it.
+    /// Notes that the answer for a connection is made, and that this many bytes are being sent. If replies hold too much, others that
+    /// are being sent are given up for it. A small one, such as a refusal, does not count, so nobody without a token cuts off others.
     pub(super) fn begin_reply(&self, number: u64, bytes: usize) {
         let mut state = self.state.lock();
-        if let Some(open) = state.open.get_mut(&number) {
-            (open.idle, open.reply) = (Some(Instant::now()), bytes);
+        let Some(open) = state.open.get_mut(&number) else { return };
+        open.idle = Some(Instant::now());
+        if bytes <= SMALL_BYTES {
+            return;
         }
-        while bytes > 0
-            && state.reply_bytes(|_| true) > REPLY_BYTES_MAX
-            && state.close_slowest_reply(number).is_some()
-        {}
+        open.reply = bytes;
+        while state.reply_bytes(|_| true) > REPLY_BYTES_MAX && state.close_slowest_reply(number).is_some() {}
     }
 
     /// Notes that a reply was sent.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 /// Content up to this length, in bytes, is sent in one piece with the head.
-const SMALL_BYTES: usize = 16 << 10;
+pub(super) const SMALL_BYTES: usize = 16 << 10;
 
 /// A response.
 pub(crate) struct Response {
@@ -70,15 +70,12 @@ impl Response {
             Body::Bytes(bytes) => {
                 write!(head, "Content-Length: {}\r\n", bytes.len())?;
                 head.extend_from_slice(b"\r\n");
-                let (small, large) =
-                    if bytes.len() <= SMALL_BYTES { (&*bytes, &[][..]) } else { (&[][..], &*bytes) };
-                if is_head_only {
-                    out.write_all(&head)?;
-                } else {
-                    head.extend_from_slice(small);
-                    out.write_all(&head)?;
-                    out.write_all(large)?;
+                let mut rest = if is_head_only { &[][..] } else { &*bytes };
+                if rest.len() <= SMALL_BYTES {
+                    head.extend_from_slice(std::mem::take(&mut rest));
                 }
+                out.write_all(&head)?;
+                out.write_all(rest)?;
             }
             Body::Stream(pieces) => {
                 head.extend_from_slice(b"\r\n");

@@ -219,6 +219,20 @@ fn of_large_replies_that_hold_too_much_those_taken_slowly_give_way() {
 }
 
 #[test]
+fn small_replies_cut_nobody_off() {
+    let (listener, address) = serve();
+    let mut large = TcpStream::connect(address).unwrap();
+    large.write_all(b"GET /large HTTP/1.1\r\nConnection: close\r\n\r\n").unwrap();
+    large.read_exact(&mut [0]).unwrap();
+    let reply = exchange(address, b"GET /secret HTTP/1.1\r\nConnection: close\r\n\r\n");
+    assert!(reply.starts_with("HTTP/1.1 401"), "{reply}");
+    let mut whole = Vec::new();
+    large.read_to_end(&mut whole).unwrap();
+    assert!(whole.len() > 32 << 20, "{}", whole.len());
+    listener.stop();
+}
+
+#[test]
 fn requests_over_tls_are_answered_however_slowly_the_handshake_arrives() {
     let folder = Path::new("src/http/tests");
     let tls = Tls::read(&folder.join("certificate.pem"), &folder.join("key.pem")).unwrap();

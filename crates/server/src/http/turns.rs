@@ -1,5 +1,5 @@
-//! Turns in which answers are computed: an answer may take long, as its caller chooses, and the threads of calls need the processors
-//! too.
+//! Hosts take turns in having answers computed. A caller can ask for answers that take long, and the threads that execute calls need
+//! the processors too.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -68,18 +68,16 @@ impl State {
         if self.computed.len() >= COMPUTED_MAX {
             return false;
         }
-        let Some(at) = self.lines.iter().position(|(host, _)| !self.computed.contains(host)) else {
+        let next = self.lines.iter().position(|(host, _)| !self.computed.contains(host));
+        let is_its_turn =
+            |at: &usize| self.lines.get(*at).is_some_and(|(_, line)| line.front() == Some(&number));
+        let Some((host, mut line)) = next.filter(is_its_turn).and_then(|at| self.lines.remove(at)) else {
             return false;
         };
-        if self.lines.get(at).is_none_or(|(_, line)| line.front() != Some(&number)) {
-            return false;
-        }
-        if let Some((host, mut line)) = self.lines.remove(at) {
-            line.pop_front();
-            self.computed.push(host);
-            if !line.is_empty() {
-                self.lines.push_back((host, line));
-            }
+        line.pop_front();
+        self.computed.push(host);
+        if !line.is_empty() {
+            self.lines.push_back((host, line));
         }
         true
     }

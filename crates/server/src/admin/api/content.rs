@@ -28,7 +28,7 @@ fn mistake(root: &Value, schema: &Value, value: &Value, what: &str) -> Option<St
         return mistake(root, root.pointer(place.trim_start_matches('#'))?, value, what);
     }
     if let Some(choices) = schema["anyOf"].as_array() {
-        // An object that may be left out.
+        // An object or null.
         let mut mistakes = choices.iter().map(|choice| mistake(root, choice, value, what));
         return mistakes.next()?.filter(|_| mistakes.all(|other| other.is_some()));
     }

@@ -24,7 +24,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// The longest stream. Clients reconnect to get more, as browsers do by themselves.
 const STREAM_MAX: Duration = Duration::from_secs(3600);
 
-/// The status as followers are sent it: with very many volumes it is large, so all are sent the same.
+/// The status event. With very many volumes it is large, so it is made once for all followers.
 #[derive(Default)]
 pub(super) struct Shown(Mutex<Option<(Instant, Arc<[u8]>)>>);
 
