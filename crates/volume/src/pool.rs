@@ -337,19 +337,21 @@ impl Pool {
         self.keep_block((extent, group), of, (&value, read))
     }
 
-    /// Does the same for several, and reads whole extents that lie side by side at once. The result has each that was not freed.
+    /// Does the same for several, and reads successive whole extents in the same segment at once. The result has each that was not freed.
     pub(crate) fn read_blocks(
         &self,
         view: &ReadView,
         wanted: &[((ExtentId, u32), Subject)],
     ) -> Result<Vec<((ExtentId, u32), Bytes)>, Error> {
-        let (mut all, mut whole) = (Vec::new(), Vec::new());
+        let mut all = Vec::new();
+        let mut whole: Vec<((ExtentId, u32), Subject, Value, ExtentRecord)> = Vec::new();
         for (block, of) in wanted {
-            if block.1 == WHOLE_EXTENT && self.blocks.get(block).is_none() {
+            if block.1 != WHOLE_EXTENT || self.blocks.get(block).is_some() {
+                all.extend(self.read_block(view, *block, *of)?.map(|bytes| (*block, bytes)));
+            } else if whole.iter().all(|(known, ..)| known != block) {
+                // Several mappings of a file may lead to one extent.
                 let found = self.extent_record(view, block.0, *of)?;
                 whole.extend(found.map(|(value, record)| (*block, *of, value, record)));
-            } else {
-                all.extend(self.read_block(view, *block, *of)?.map(|bytes| (*block, bytes)));
             }
         }
         let records: Vec<&ExtentRecord> = whole.iter().map(|(.., record)| record).collect();

@@ -294,7 +294,7 @@ impl Segments {
         })
     }
 
-    /// Reads and verifies whole extents. Those that follow each other in one segment are read at once.
+    /// Reads and verifies whole extents. Successive ones in the same segment are read at once.
     pub fn read_whole(&self, extents: &[&ExtentRecord]) -> Vec<io::Result<Bytes>> {
         let are_at_once = |one: &&ExtentRecord, next: &&ExtentRecord| {
             one.segment == next.segment && one.kept == Kept::Whole && next.kept == Kept::Whole
@@ -305,24 +305,25 @@ impl Segments {
         let runs = extents.chunk_by(are_at_once);
         runs.flat_map(|run| match run {
             // If that fails, each has a result of its own.
-            [_, _, ..] => self.read_run(run).unwrap_or_else(|_| one_by_one(run)),
+            [_, _, ..] => {
+                self.read_run(run).map_or_else(|_| one_by_one(run), |all| all.into_iter().map(Ok).collect())
+            }
             _ => one_by_one(run),
         })
         .collect()
     }
 
     /// Reads extents that are stored as a whole in one segment.
-    fn read_run(&self, extents: &[&ExtentRecord]) -> io::Result<Vec<io::Result<Bytes>>> {
+    fn read_run(&self, extents: &[&ExtentRecord]) -> io::Result<Vec<Bytes>> {
         let Some(first) = extents.first() else { return Ok(Vec::new()) };
         let blob = self.blob(first.segment)?;
         let lengths = extents.iter().map(|extent| extent.length as usize);
-        let all = self.pool.filled_all(lengths, |buffers| {
+        self.pool.filled_all(lengths, |buffers| {
             let offsets = extents.iter().map(|extent| extent.offset);
             let mut pieces: Vec<_> = offsets.zip(buffers).collect();
             blob.read_all(&mut pieces)?;
             extents.iter().zip(&pieces).try_for_each(|(extent, (_, bytes))| verify(extent, 0, bytes))
-        })?;
-        Ok(all.into_iter().map(Ok).collect())
+        })
     }
 
     /// Reads bytes of an extent of which only parts are stored, from offset `from` on.
