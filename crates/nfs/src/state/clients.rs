@@ -249,7 +249,7 @@ impl SharedState {
         self.add_address(context, &mut self.clients.write(), client, address)
     }
 
-    /// The same with the table at hand.
+    /// Does the same while the table is locked.
     fn add_address(
         &self,
         context: &Context<'_>,

@@ -35,7 +35,7 @@ enum Step {
 }
 
 impl ServiceContext {
-    /// Copies a part for each origin that has copies which continue after their reply. May block for media. Returns when to call
+    /// Copies one part for each origin with copies that continue after their reply. May block for media. Returns when to call
     /// it again, unless `on_copies` reports a new copy, or `limits` allow one to go on earlier.
     pub(crate) fn copy_some(&self, now: ClockReading, limits: &dyn CopyLimits) -> Duration {
         let copies = self.shared.state.copies_to_do();
@@ -55,14 +55,14 @@ impl ServiceContext {
         now: ClockReading,
         limits: &dyn CopyLimits,
     ) -> Duration {
-        own.sort_by_key(|copy| copy.progress().copied_at);
-        let (mut again, mut is_over) = (LATER, false);
+        own.sort_by_cached_key(|copy| copy.progress().copied_at);
+        let (mut again, mut has_copied) = (LATER, false);
         for copy in own {
-            if is_over && is_running(copy) {
+            if has_copied && is_running(copy) {
                 continue;
             }
             match self.step_copy(copy, now, limits) {
-                Step::Copied(pause) => (again, is_over) = (again.min(pause), true),
+                Step::Copied(pause) => (again, has_copied) = (again.min(pause), true),
                 Step::After(pause) => again = again.min(pause),
                 Step::Done => {}
             }

@@ -183,7 +183,7 @@ impl<'c> Compound<'c> {
             return run(self, out);
         }
         if self.waits.only().is_err() {
-            // What the owner remembers of the request must stay small. No real client changes several files before.
+            // What the owner remembers of the request must stay small. No real client changes several files before it in one COMPOUND.
             return Err(OpStop::Later);
         }
         let request = self.request_checksum(&self.checksums());
@@ -206,7 +206,7 @@ impl<'c> Compound<'c> {
             _ => None,
         };
         let waits =
-            self.waits.outstanding().map(|(volume, after)| DurabilityToken { volume: volume.id(), after });
+            self.waits.decisive().map(|(volume, after)| DurabilityToken { volume: volume.id(), after });
         let waits = waits.collect();
         turn.finish(ReplayEntry { request, reply: reply.into(), current, waits });
         done

@@ -33,9 +33,11 @@ impl<'c> Waits<'c> {
         }
     }
 
-    /// Returns those that are not durable yet, or never will be.
-    pub(super) fn outstanding(&self) -> impl Iterator<Item = Wait<'c>> {
-        self.iter().filter(is_outstanding)
+    /// Returns those on which the reply depends: one that never will be durable, or those that are not yet.
+    pub(super) fn decisive(&self) -> impl Iterator<Item = Wait<'c>> {
+        let failed = self.iter().find(|(volume, after)| volume.durability(*after) == Durable::Failed);
+        let others = self.iter().filter(is_outstanding).filter(move |_| failed.is_none());
+        failed.into_iter().chain(others)
     }
 
     /// Returns all, durable or not.

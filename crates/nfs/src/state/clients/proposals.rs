@@ -53,8 +53,8 @@ impl Proposals {
         self.by_origin.get(&origin)?.values().next()
     }
 
-    /// Returns the oldest one of the origin that has most; of several such origins, the oldest of all theirs, so that whoever comes
-    /// now has as many others before him as there is room for.
+    /// Returns the oldest one of the origin that has most; of several such origins, the one with the oldest gives way, so that a
+    /// new client is kept as long as possible.
     pub(super) fn oldest_of_greediest(&self) -> Option<&Name> {
         self.oldest_of(self.counts.last()?.2)
     }

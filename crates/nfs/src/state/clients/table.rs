@@ -1,7 +1,7 @@
 //! The table of clients, by name and by id.
 
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::state::clients::client::{Client, ClientProtocol};
 use crate::state::clients::guesses::Guesses;
 use crate::state::clients::proposals::Proposals;
 use crate::state::ids::ClientId;
-use crate::state::record::{ClientRecord, LOWEST_ADDRESS, Principal, address_bytes};
+use crate::state::record::{ClientRecord, LOWEST_ADDRESS, address_bytes};
 use crate::state::shares::{Held, Holder, Resource};
 use crate::state::{Peer, StateError};
 
@@ -56,17 +56,15 @@ struct Named {
 /// A client's name, and the address of its introduction.
 pub(super) type Name = (ClientProtocol, Box<[u8]>, IpAddr);
 
-/// What introduces a client wherever it comes from: its name, its verifier and its principal.
-type Introduced = (ClientProtocol, Box<[u8]>, [u8; 8], Principal);
-
 #[derive(Debug, Default)]
 pub(super) struct Table {
     names: BTreeMap<Name, Named>,
     pub(super) confirmed: BTreeMap<ClientId, Arc<Client>>,
-    /// The confirmed clients that the same introduces, NLM's left out. The keys of its hash are secret, as verifiers are.
-    introduced: HashMap<Introduced, BTreeMap<ClientId, Arc<Client>>>,
+    /// The confirmed NFSv4 clients, by a hash of what introduces them. It has a secret key, since verifiers are secret.
+    introduced: BTreeMap<(u64, ClientId), Arc<Client>>,
+    hash: RandomState,
     /// The confirmed clients at their further addresses.
-    further: BTreeMap<Name, Arc<Client>>,
+    further: BTreeMap<(IpAddr, ClientId), Arc<Client>>,
     unconfirmed: HashMap<ClientId, Name>,
     /// The unconfirmed clients by origin and age.
     proposals: Proposals,
@@ -93,16 +91,22 @@ impl Table {
         Some((name.clone(), unconfirmed))
     }
 
-    /// Returns whether confirmed clients that are not at `address` have a name, or may have it: not all are looked at.
+    /// Returns whether a confirmed client elsewhere than at `address` has a name. If too many have it to look at all, the answer is
+    /// yes.
     pub(super) fn is_named_elsewhere(&self, version: ClientProtocol, name: &[u8], address: IpAddr) -> bool {
         let named = self.names.range((version, Box::from(name), LOWEST_ADDRESS)..);
         let mut namesakes = named.take_while(|((other, known, _), _)| *other == version && **known == *name);
         let is_elsewhere = |(_, named): (&Name, &Named)| {
-            #[cfg(test)]
-            self.looked_at.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            self.note_look();
             named.confirmed.as_ref().is_some_and(|client| !client.is_gone() && !client.is_at(address))
         };
         namesakes.by_ref().take(NAMESAKES_MAX).any(is_elsewhere) || namesakes.next().is_some()
+    }
+
+    #[cfg_attr(not(test), expect(clippy::unused_self, reason = "counted in tests"))]
+    fn note_look(&self) {
+        #[cfg(test)]
+        self.looked_at.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// Returns the confirmed client that is introduced again: the one with the same verifier and principal, wherever it
@@ -114,26 +118,34 @@ impl Table {
         who: &Introduction<'_>,
         (origin, now): (IpAddr, Time),
     ) -> Option<Arc<Client>> {
-        let name = (version, Box::from(who.name), who.peer.address);
-        let first = self.names.get(&name).and_then(|named| named.confirmed.as_ref());
-        let here = [first, self.further.get(&name)].map(|client| client.filter(|client| !client.is_gone()));
-        if let Some(same) = here.into_iter().flatten().find(|client| who.is_of(client)) {
+        let address = who.peer.address;
+        let is_meant = |client: &&Arc<Client>| {
+            client.version == version && *client.name == *who.name && !client.is_gone()
+        };
+        let first = self.names.get(&(version, Box::from(who.name), address));
+        let first = first.and_then(|named| named.confirmed.as_ref());
+        let further = self.further.range((address, ClientId(0))..=(address, ClientId(u64::MAX)));
+        let further = further.take(NAMESAKES_MAX).map(|(_, client)| client);
+        let mut here = first.into_iter().chain(further).inspect(|_| self.note_look()).filter(is_meant);
+        let mut there = here.next();
+        if there.is_some_and(|client| !who.is_of(client)) {
+            there = here.find(|client| who.is_of(client)).or(there);
+        }
+        if let Some(same) = there.filter(|client| who.is_of(client)) {
             return Some(Arc::clone(same));
         }
-        let [first, further] = here.map(|client| client.cloned());
-        let introduced = (version, Box::from(who.name), who.verifier, who.peer.principal);
-        let same = self.introduced.get(&introduced).into_iter().flat_map(BTreeMap::values);
-        let same = same.filter(|client| !client.is_gone());
-        if self.guesses.may_try(origin, now)
-            && let Some(same) =
-                same.clone().find(|client| client.is_at(who.peer.address)).or(same.clone().next())
-        {
-            return Some(Arc::clone(same));
+        let there = there.cloned();
+        let hash = self.hash.hash_one((version, who.name, who.verifier, who.peer.principal));
+        let same = self.introduced.range((hash, ClientId(0))..=(hash, ClientId(u64::MAX)));
+        let same = same.take(NAMESAKES_MAX).map(|(_, client)| client).inspect(|_| self.note_look());
+        let same = same.filter(is_meant).find(|client| who.is_of(client)).cloned();
+        if same.is_some() && self.guesses.may_try(origin, now) {
+            return same;
         }
-        if self.is_named_elsewhere(version, who.name, who.peer.address) {
+        if self.is_named_elsewhere(version, who.name, address) {
             self.guesses.count(origin, now);
         }
-        first.or(further)
+        there
     }
 
     /// Makes room for an unconfirmed client of `holder`: the oldest one of its origin gives way if the origin has its
@@ -170,8 +182,7 @@ impl Table {
         let named = self.names.entry(name.clone()).or_default();
         named.confirmed = Some(Arc::clone(client));
         if client.host.is_none() {
-            let same = self.introduced.entry(introduced(client)).or_default();
-            same.insert(client.id, Arc::clone(client));
+            self.introduced.insert((self.hash_of(client), client.id), Arc::clone(client));
             client.addresses().iter().for_each(|address| self.add_address(client, *address));
         }
         if self.confirmed.insert(client.id, Arc::clone(client)).is_none() {
@@ -189,28 +200,22 @@ impl Table {
 
     fn add_address(&mut self, client: &Arc<Client>, address: IpAddr) {
         if address != client.address {
-            let (version, name, _) = name_of(client);
-            self.further.insert((version, name, address), Arc::clone(client));
+            self.further.insert((address, client.id), Arc::clone(client));
         }
     }
 
     fn remove_address(&mut self, client: &Client, address: IpAddr) {
-        let (version, name, _) = name_of(client);
-        let place = (version, name, address);
-        if self.further.get(&place).is_some_and(|known| known.id == client.id) {
-            self.further.remove(&place);
-        }
+        self.further.remove(&(address, client.id));
     }
 
     /// Forgets what introduces a client that is removed.
     fn forget_introduction(&mut self, client: &Client) {
         client.addresses().iter().for_each(|address| self.remove_address(client, *address));
-        if let Entry::Occupied(mut same) = self.introduced.entry(introduced(client)) {
-            same.get_mut().remove(&client.id);
-            if same.get().is_empty() {
-                same.remove();
-            }
-        }
+        self.introduced.remove(&(self.hash_of(client), client.id));
+    }
+
+    fn hash_of(&self, client: &Client) -> u64 {
+        self.hash.hash_one((client.version, &*client.name, client.verifier, client.principal))
     }
 }
 
@@ -326,10 +331,6 @@ impl Clients {
             table.propose(&name, None);
         }
     }
-}
-
-fn introduced(client: &Client) -> Introduced {
-    (client.version, client.name.clone(), client.verifier, client.principal)
 }
 
 /// Returns a confirmed client's name.

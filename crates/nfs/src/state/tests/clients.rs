@@ -136,7 +136,30 @@ fn introductions_look_at_a_bounded_number_of_namesakes() {
     let others = looked_at() - before;
     assert!((1..=2 * NAMESAKES_MAX).contains(&others), "{others}");
     assert_eq!(introduce(999), ids[999], "whoever comes from its own address is known");
-    assert_eq!(looked_at() - before, others);
+    assert_eq!(looked_at() - before, others + 1, "at nobody else");
+}
+
+/// One origin has tried too many verifiers, so each of its addresses makes another client of the same name, verifier and principal.
+#[test]
+fn introductions_look_at_a_bounded_number_of_clients_that_are_introduced_alike() {
+    let world = World::new();
+    let introduce = |number: u16, verifier: u8| {
+        let address = IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, number]);
+        let peer = Peer { principal: Principal::User(0), address };
+        let who = Introduction { name: b"a name", verifier: [verifier; 8], peer };
+        let callback =
+            CallbackAddress { program: 0, netid: Box::default(), address: Box::default(), ident: 0 };
+        let (id, confirm) = world.state.set_client_id(&world.context(), &who, callback).unwrap();
+        world.state.confirm_client_id(&world.context(), id, confirm, &peer).unwrap();
+        id
+    };
+    (0..=u8::try_from(WRONG_VERIFIERS_MAX).unwrap()).for_each(|wrong| drop(introduce(wrong.into(), wrong)));
+    let alike: Vec<_> = (100..800).map(|number| introduce(number, 200)).collect();
+    assert_ne!(alike[0], alike[1]);
+    let before = world.state.clients.looked_at();
+    introduce(900, 200);
+    let looked_at = world.state.clients.looked_at() - before;
+    assert!(looked_at <= 3 * NAMESAKES_MAX, "{looked_at}");
 }
 
 /// Hosts with lower addresses have the same name, more than are looked at.
