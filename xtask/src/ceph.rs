@@ -72,8 +72,7 @@ impl Ceph {
         let programs = self.binary.parent().into_iter().map(Path::to_owned);
         let others = std::env::var_os("PATH").unwrap_or_default();
         let all = std::env::join_paths(programs.chain(std::env::split_paths(&others)));
-        let mut command = Command::new("sh");
-        command.env("CEPH_CONF", self.configuration()).env("HOLDFAST_LOCAL", self.local(local));
+        let mut command = self.command(local, Path::new("sh"));
         command.env("PATH", all.unwrap_or(others));
         command
     }
@@ -110,7 +109,11 @@ impl Ceph {
 
     /// Runs a command of the program under test as on the machine `local`.
     pub(crate) fn holdfast(&self, local: &str) -> Command {
-        let mut command = Command::new(&self.binary);
+        self.command(local, &self.binary)
+    }
+
+    fn command(&self, local: &str, program: &Path) -> Command {
+        let mut command = Command::new(program);
         command.env("CEPH_CONF", self.configuration()).env("HOLDFAST_LOCAL", self.local(local));
         command
     }

@@ -56,8 +56,8 @@ pub(super) fn fill(ceph: &Ceph, node: &Node<'_>, model: &mut Model) -> Result<()
     await_room(&mut caller, model, "after")
 }
 
-/// The cluster itself is full, as when somebody else has filled it: what is there is read, writing is refused or waits, removing
-/// works. A server that is killed then cannot be started until there is room.
+/// The cluster itself is full, as if another of its users had filled it. Files can be read and removed, and writes fail. A server
+/// that is killed then cannot start until there is room.
 pub(super) fn overfill(ceph: &Ceph, node: &mut Node<'_>, model: &mut Model) -> Result<(), String> {
     set_ratios(ceph, ["0.000001", "0.000002", "0.000003"])?;
     let begun = Instant::now();
@@ -121,7 +121,7 @@ impl Caller {
         self.connection.drop_name(Procedure::Remove, &root, name)
     }
 
-    /// Removes what is left of a file that was refused: at its creation, or later.
+    /// Removes a file whose CREATE or WRITE failed, if it exists.
     fn remove_if_there(&mut self, name: &str) -> Result<(), String> {
         let root = self.root.clone();
         let removed = self.connection.ask(Procedure::Remove, &[OK, MISSING], |arguments| {

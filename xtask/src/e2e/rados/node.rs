@@ -77,9 +77,8 @@ impl<'c> Node<'c> {
         Ok(start.elapsed())
     }
 
-    /// The same while nothing can be served: a server that is started ends, and says why; after `help`, one of those that are started
-    /// answers.
-    /// Returns what the first one said.
+    /// Kills the server and checks that it cannot start. After `help`, starts it until it answers. Returns the error with which it could
+    /// not start.
     pub(super) fn kill_and_restart_after(
         &mut self,
         help: impl FnOnce() -> Result<(), String>,
