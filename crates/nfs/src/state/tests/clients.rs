@@ -153,7 +153,9 @@ fn introductions_look_at_a_bounded_number_of_clients_that_are_introduced_alike()
         world.state.confirm_client_id(&world.context(), id, confirm, &peer).unwrap();
         id
     };
-    (0..=u8::try_from(WRONG_VERIFIERS_MAX).unwrap()).for_each(|wrong| drop(introduce(wrong.into(), wrong)));
+    for wrong in 0..=u8::try_from(WRONG_VERIFIERS_MAX).unwrap() {
+        introduce(wrong.into(), wrong);
+    }
     let alike: Vec<_> = (100..800).map(|number| introduce(number, 200)).collect();
     assert_ne!(alike[0], alike[1]);
     let before = world.state.clients.looked_at();
