@@ -127,14 +127,10 @@ impl Table {
         let further = self.further.range((address, ClientId(0))..=(address, ClientId(u64::MAX)));
         let further = further.take(NAMESAKES_MAX).map(|(_, client)| client);
         let mut here = first.into_iter().chain(further).inspect(|_| self.note_look()).filter(is_meant);
-        let mut there = here.next();
-        if there.is_some_and(|client| !who.is_of(client)) {
-            there = here.find(|client| who.is_of(client)).or(there);
-        }
-        if let Some(same) = there.filter(|client| who.is_of(client)) {
+        if let Some(same) = here.clone().find(|client| who.is_of(client)) {
             return Some(Arc::clone(same));
         }
-        let there = there.cloned();
+        let there = here.next().cloned();
         let hash = self.hash.hash_one((version, who.name, who.verifier, who.peer.principal));
         let same = self.introduced.range((hash, ClientId(0))..=(hash, ClientId(u64::MAX)));
         let same = same.take(NAMESAKES_MAX).map(|(_, client)| client).inspect(|_| self.note_look());

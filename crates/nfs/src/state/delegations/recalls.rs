@@ -163,8 +163,7 @@ impl Recalls {
 }
 
 impl Again {
-    /// Adds a delegation whose client is due later. If the client is being told now, what is left waits as well: it would meet
-    /// the same failure.
+    /// Adds a delegation. If its client is due now, postpones the rest of its recalls too, which would fail for the same reason.
     fn add(&mut self, entry: &Arc<StateEntry>, now: Time) {
         let (client, id) = (&entry.client, entry.client.id);
         let untold = self.by_client.entry(id).or_insert_with(|| Untold {
