@@ -7,9 +7,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
+use std::time::Instant;
 
 use crate::config::Group;
-use crate::limits::{CONNECTIONS_MAX, RECORD_EVERY};
+use crate::limits::{CONNECTIONS_MAX, FORMER_KEPT, NEWCOMERS, RECORD_EVERY, RECORD_NEWCOMERS_EVERY};
 use crate::network::Network;
 use crate::shared::Shared;
 
@@ -26,14 +27,24 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Starts the thread; none if that fails, as the list is only a hint.
-    pub(crate) fn start(config: &Group, shared: &Shared, network: &Arc<dyn Network>) -> Option<Recorder> {
+    /// Starts the thread; none if that fails, as the list is only a hint. `former` are the connections to the machine before.
+    pub(crate) fn start(
+        config: &Group,
+        shared: &Shared,
+        network: &Arc<dyn Network>,
+        former: List,
+    ) -> Option<Recorder> {
         let (end, ended) = channel::<()>();
         let (config, shared, network) = (config.clone(), shared.clone(), Arc::clone(network));
         let record = move || {
-            let mut last = None;
-            while ended.recv_timeout(RECORD_EVERY) == Err(RecvTimeoutError::Timeout) {
-                let list = list(&config, &*network);
+            let (begun, mut former, mut last) = (Instant::now(), former, None);
+            let pause = || if begun.elapsed() < NEWCOMERS { RECORD_NEWCOMERS_EVERY } else { RECORD_EVERY };
+            while ended.recv_timeout(pause()) == Err(RecvTimeoutError::Timeout) {
+                if begun.elapsed() >= FORMER_KEPT {
+                    former.clear();
+                }
+                let mut list = list(&config, &*network);
+                list.extend(former.iter().take(CONNECTIONS_MAX - list.len()));
                 if last.as_ref() != Some(&list) && store(&shared, &list).is_ok() {
                     last = Some(list);
                 }

@@ -31,6 +31,15 @@ pub(crate) const RESTARTS_WITHIN: Duration = Duration::from_secs(60);
 /// How often the list of connections is stored for the next machine, if it has changed.
 pub(crate) const RECORD_EVERY: Duration = Duration::from_secs(1);
 
+/// The same while all clients connect again, since this machine may be lost as well: for [`NEWCOMERS`] after it began to serve.
+pub(crate) const RECORD_NEWCOMERS_EVERY: Duration = Duration::from_millis(200);
+
+/// See [`RECORD_NEWCOMERS_EVERY`].
+pub(crate) const NEWCOMERS: Duration = Duration::from_secs(10);
+
+/// How long the connections to the machine before stay in the list: their clients may not have noticed yet.
+pub(crate) const FORMER_KEPT: Duration = Duration::from_secs(60);
+
 /// Connections of a group that are stored.
 pub(crate) const CONNECTIONS_MAX: usize = 10_000;
 

@@ -138,9 +138,10 @@ impl Worker {
         if running.must_reload {
             running.child.reload();
         }
-        running._recorder = Recorder::start(&self.config, &self.shared, &self.addresses.network);
-        let (phases, waiting) = (running.phases, std::mem::take(&mut running.waiting));
         let clients = running.clients.clone();
+        running._recorder =
+            Recorder::start(&self.config, &self.shared, &self.addresses.network, clients.clone());
+        let (phases, waiting) = (running.phases, std::mem::take(&mut running.waiting));
         lock(&self.status).last_start = Some(phases);
         self.show(State::Serving, None);
         self.log(&format!("is served, {} ms after it was started", phases.total_ms));

@@ -72,6 +72,19 @@ fn a_start_ends_old_connections_before_it_takes_the_address_and_a_stop_gives_it_
 }
 
 #[test]
+fn the_next_machine_learns_of_new_connections_and_of_those_to_the_machine_before() {
+    let world = World::new("list", SERVES);
+    world.handle.serve(Phases::default()).unwrap();
+    let begun = Instant::now();
+    let stored = || fs::read_to_string(world.data.join("connections")).unwrap();
+    while stored() != "10.0.0.5:2049 10.0.0.8:800\n10.0.0.5:2049 10.0.0.9:700\n" {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{}", stored());
+        thread::sleep(Duration::from_millis(5));
+    }
+    world.end();
+}
+
+#[test]
 fn a_server_that_dies_is_replaced_while_the_address_stays() {
     let world = World::new("restart", SERVES);
     world.handle.serve(Phases::default()).unwrap();
