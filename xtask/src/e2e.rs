@@ -75,7 +75,7 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   pair          two machines with a floating address: one dies, stops or is cut off, its server dies, the group is moved
   rados         on a Ceph cluster: kill -9, copies of a pool, segments in an erasure-coded pool, a takeover from a stopped server, an
                 OSD that hangs, a full pool
-  nodes         three nodes, then four, of a Ceph cluster serve three groups: one dies, stops or is cut off, groups are moved and drained
+  nodes         three nodes, then four, of a Ceph cluster serve four groups: one dies, stops or is cut off, groups are moved and drained
   drbd          two machines that mirror a disk with DRBD; the one that serves is killed
   traps         what goes wrong with stock clients when an address moves, each provoked on purpose
   pair-guests   two fresh machines with systemd, made a pair by the steps of docs/cluster.md: lost, fenced, given back
@@ -84,7 +84,7 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   --nfs VERSION      mount with 3, 4.0, 4.1 or 4.2 only; each scenario has its default versions
   --server ganesha   test the scenarios themselves against nfs-ganesha, except those that kill, fill or check
   --rounds N         rounds of `kill`, `pair`, `nodes` and `pair-guests`, 10 by default
-  --minutes N        minutes of `fsx`; a short run by default
+  --minutes N        minutes of `fsx`, and of `nodes`, which has a guest build software then; short runs by default
   --long             let `remove` use 6 GiB and a million files instead of 256 MiB and 10,000; `calls` 2,000 files
                      instead of 200, with times that say something; and `volumes` go on for ten minutes
   --attack NAME      run only this attack of `hostile`; repeatable

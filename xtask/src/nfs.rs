@@ -5,10 +5,19 @@ use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::net::sockopt;
+
 /// The program number of NFS.
 pub(crate) const NFS: u32 = 100_003;
 /// The program number of MOUNT.
 pub(crate) const MOUNT: u32 = 100_005;
+
+/// How long an attempt to connect may take: the kernel repeats its first segment after ever longer times.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// How often TCP asks whether a silent connection lives. Another machine that has the server's address says that it does not.
+const KEEPALIVE: Duration = Duration::from_secs(5);
+
 const HANDLE_BYTES_MAX: usize = 64;
 const REPLY_BYTES_MAX: usize = 2 << 20;
 
@@ -134,8 +143,11 @@ pub(crate) struct Connection {
 impl Connection {
     /// Connects to a program. `patience` limits each read and write.
     pub(crate) fn open(address: SocketAddr, program: u32, patience: Duration) -> io::Result<Connection> {
-        let stream = TcpStream::connect_timeout(&address, patience)?;
+        let stream = TcpStream::connect_timeout(&address, patience.min(CONNECT_MAX))?;
         stream.set_nodelay(true)?;
+        sockopt::set_socket_keepalive(&stream, true)?;
+        sockopt::set_tcp_keepidle(&stream, KEEPALIVE)?;
+        sockopt::set_tcp_keepintvl(&stream, KEEPALIVE)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
         let reader = BufReader::with_capacity(256 << 10, stream.try_clone()?);

@@ -27,6 +27,7 @@ cargo xtask soak: long runs of the simulations, fuzzers and scenarios.
                                     each block of an index damaged; then crashes while an index is replaced, 20,000 by default
   soak kill [--rounds N]            kill -9 under real clients, 200 rounds by default (needs root)
   soak fsx [--minutes N]            the file system exerciser, an hour by default (needs root)
+  soak nodes [--minutes N]          nodes of a Ceph cluster die, come and go for an hour by default (needs root)
   soak remove                       remove 6 GiB and a million files beside another client (needs root, 20 GB of disk)
   soak threads [--minutes N]        the engine under real threads and kill -9, 10 minutes by default
   soak fuzz [--minutes N]           libFuzzer on each target, 10 minutes by default (needs a C++ compiler)
@@ -45,6 +46,8 @@ pub(crate) fn command(arguments: &[&str]) -> ExitCode {
         ["kill", "--rounds", rounds] => e2e::command(&["kill", "--rounds", rounds]),
         ["fsx"] => e2e::command(&["fsx", "--minutes", "60"]),
         ["fsx", "--minutes", minutes] => e2e::command(&["fsx", "--minutes", minutes]),
+        ["nodes"] => e2e::command(&["nodes", "--minutes", "60"]),
+        ["nodes", "--minutes", minutes] => e2e::command(&["nodes", "--minutes", minutes]),
         ["remove"] => e2e::command(&["remove", "--long"]),
         ["threads"] => threads(MINUTES),
         ["threads", "--minutes", minutes] => for_minutes(minutes, threads),

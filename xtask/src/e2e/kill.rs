@@ -109,11 +109,7 @@ fn kill_repeatedly(
 
 /// Checks that the server and the guests have not exited.
 pub(super) fn check_running(lab: &mut Lab, guests: &mut [(u8, Child)]) -> Result<(), String> {
-    for (number, guest) in guests {
-        if let Ok(Some(status)) = guest.try_wait() {
-            return Err(format!("guest {number} exited: {status}"));
-        }
-    }
+    Lab::check_guests(guests)?;
     match lab.ended()? {
         Some(status) => Err(format!("the server exited: {status}")),
         None => Ok(()),

@@ -1,150 +1,82 @@
 //! Nodes without a shared disk serve groups whose pools are in a Ceph cluster (docs/rados.md). Network namespaces stand for the machines,
-//! a bridge for the network. Nodes die, stop, are cut off, drained and added, servers die, agents die or stop alone, groups are moved,
-//! under guests that tell what was acknowledged to them, and beside a client that checks what it wrote.
+//! a bridge for the network. Nodes die, stop, are cut off, drained, added and removed, servers die, agents die or stop alone, groups are
+//! moved, under guests that tell what was acknowledged to them, and beside a client that checks what it wrote. With `--minutes`, a guest
+//! builds software too.
 
 use std::fs;
+use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Options;
-use super::hosts::{OWN, Switch};
+use super::hosts::{BRIDGE, OWN, Switch};
 use super::lab::{ADDRESS, Lab, PORT};
-use super::pair::stalls::{self, Kind};
-use super::pair::{BETWEEN, Blow, mark, pause, start_guests};
+use super::pair::stalls::{self, Kind as _};
+use super::pair::{BETWEEN, Blow, mark, start_guests};
+use super::{Options, scenarios};
 use crate::ceph::Ceph;
 use crate::process;
 
+use events::{Event, Events, GROUPS};
 use machines::Machines;
 use writer::Writer;
 
+mod events;
 mod machines;
 mod writer;
 
-/// The address of the group `work`, which has no guests.
+/// The addresses of the other groups.
 const WORK: &str = "10.77.0.60";
+const OTHER: &str = "10.77.0.61";
+const BUILDS: &str = "10.77.0.62";
 
 /// Bytes of the journal of each group.
 const JOURNAL: &str = "32MiB";
 
-/// How long a node is stopped, or cut off, seconds: for less than a lease lasts, and for longer than an address does.
-const PAUSES: (f64, f64) = (0.5, 20.0);
-/// The longest pause in a sample, seconds.
-const SAMPLED_PAUSE_MAX: f64 = 8.0;
-
 /// How long the cluster may take until all groups are served again.
 const SETTLED: Duration = Duration::from_secs(30);
 
-/// How long an agent may take to store the list of connections: the next node has only those that are in it noticed at once, and this
-/// writer, unlike the kernel's clients, sends nothing while it waits.
-const RECORDED: Duration = Duration::from_millis(1500);
-
-/// What happens.
-#[derive(Clone, Copy, Debug)]
-enum Event {
-    /// Something to the node that serves the guests.
-    Blow(Blow),
-    /// The agent of that node is killed, which ends its servers.
-    AgentDies,
-    /// That agent alone is stopped, until others serve its groups.
-    AgentStops,
-    /// That node is drained.
-    Drain,
-    /// The last node is added, and given a group.
-    Add,
-}
-
-impl Kind for Event {
-    fn name(&self) -> &'static str {
-        match self {
-            Event::Blow(blow) => blow.name(),
-            Event::AgentDies => "agent killed",
-            Event::AgentStops => "agent stopped",
-            Event::Drain => "drained",
-            Event::Add => "node added",
-        }
-    }
-
-    fn pause(&self) -> f64 {
-        match self {
-            Event::Blow(blow) => blow.pause(),
-            Event::AgentDies | Event::AgentStops | Event::Drain | Event::Add => 0.0,
-        }
-    }
-}
-
-/// Returns what happens in each round: each kind once, in any order, and then anything.
-fn events(options: &Options) -> Vec<Event> {
-    let mut random = fastrand::Rng::with_seed(options.seed);
-    let (least, most) = PAUSES;
-    let bounds = (least, if options.sample { SAMPLED_PAUSE_MAX } else { most });
-    let pause = |random: &mut fastrand::Rng| pause(random, bounds);
-    let (stopped, cut) = (pause(&mut random), pause(&mut random));
-    let mut events = vec![
-        Event::Blow(Blow::Dies),
-        Event::Blow(Blow::ServerDies),
-        Event::Blow(Blow::Stops(stopped.max(Duration::from_secs(4)))),
-        Event::Blow(Blow::IsCut(cut)),
-        Event::Blow(Blow::Moves),
-        Event::AgentStops,
-        Event::Drain,
-        Event::Add,
-    ];
-    random.shuffle(&mut events);
-    let rounds = if options.sample { 0 } else { options.rounds };
-    while events.len() < rounds {
-        events.push(match random.u8(..10) {
-            0..3 => Event::Blow(Blow::Dies),
-            3 => Event::Blow(Blow::ServerDies),
-            4 => Event::Blow(Blow::Stops(pause(&mut random))),
-            5 => Event::Blow(Blow::IsCut(pause(&mut random))),
-            6 => Event::Blow(Blow::Moves),
-            7 => Event::AgentDies,
-            8 => Event::AgentStops,
-            _ => Event::Drain,
-        });
-    }
-    events
-}
+/// Bytes of each OSD: what guests build for an hour takes more than what they write in some rounds.
+const OSD_BYTES: u64 = 1 << 30;
+const OSD_BYTES_OF_BUILDS: u64 = 3 << 30;
 
 pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     let switch = Switch::make(lab)?;
     let own = OWN.split('/').next().unwrap_or(OWN);
-    let ceph = Ceph::start(&lab.folder, lab.binary(), own)?;
+    let builds = options.minutes.is_some();
+    let bytes = if builds { OSD_BYTES_OF_BUILDS } else { OSD_BYTES };
+    let ceph = Ceph::start_with(&lab.folder, lab.binary(), own, bytes)?;
     let mut machines = Machines::make(lab, &ceph)?;
     set_up(lab, &ceph, &mut machines)?;
     let versions: &[&str] = if options.sample { &["3", "4.1"] } else { &["3", "4.0", "4.1", "4.2"] };
-    let guests = start_guests(lab, versions, |_| vec![ADDRESS.to_owned()])?;
+    let mut guests = start_guests(lab, versions, |_| vec![ADDRESS.to_owned()])?;
+    if builds {
+        guests.push(start_builder(lab, guests.len())?);
+    }
     let writer = Writer::start(&format!("{WORK}:{PORT}"), options.seed)?;
-    thread::sleep(RECORDED);
     let first = set_settings(&ceph, &machines)?;
 
-    let events = events(options);
-    for (round, event) in (1..).zip(&events) {
-        mark(lab, round)?;
-        let begun = Instant::now();
-        strike(&mut machines, *event).map_err(|why| format!("round {round}, {}: {why}", event.name()))?;
-        println!("     round {round}, {}: served after {:.2} s", event.name(), begun.elapsed().as_secs_f64());
-        thread::sleep(BETWEEN);
-        mark(lab, 0)?;
-        machines.heal()?;
-        thread::sleep(BETWEEN);
-    }
+    let happened = strike_repeatedly(lab, &mut machines, options, &mut guests)?;
     lab.create_file("stop")?;
     let mut failed = Vec::new();
-    for ((number, mut guest), version) in guests.into_iter().zip(versions) {
+    for (number, mut guest) in guests {
         if let Err(why) = lab.finish_guest(number, &mut guest) {
-            failed.push(format!("NFSv{version}: {why}"));
+            failed.push(why);
         }
     }
-    let stalls = stalls::judge(lab, versions, &events);
+    let stalls = stalls::judge(lab, versions, &happened);
     let written = writer.finish();
     if !failed.is_empty() {
         return Err(format!("{}; {}", failed.join("; "), stalls.unwrap_or_else(|why| why)));
     }
-    let (stalls, written) = (stalls?, written?);
+    let mut done = vec![stalls?, written?];
+    if builds {
+        let path = lab.out().join("builds");
+        let count = fs::read_to_string(&path).map_err(process::at(&path))?;
+        done.push(format!("{} builds", count.trim()));
+    }
     find_settings(&ceph, &machines, first)?;
-    machines.stop()?;
-    for group in ["home", "work", "other"] {
+    machines.stop_all()?;
+    for group in GROUPS {
         ceph.check("a", &place(group))?;
     }
     drop(machines);
@@ -152,7 +84,42 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     drop(switch);
     // On a directory, and checked when it has stopped.
     lab.start()?;
-    Ok(format!("{stalls}; {written}"))
+    Ok(done.join("; "))
+}
+
+/// Starts a guest that builds software, besides so many others.
+fn start_builder(lab: &Lab, others: usize) -> Result<(u8, Child), String> {
+    let number = u8::try_from(others + 1).map_err(|_| "there are too many guests".to_owned())?;
+    let tarball = scenarios::linux_tarball()?.display().to_string();
+    let (_, parts) = scenarios::SAMPLE_OF_TOOLS;
+    let arguments = [&[&*tarball, BUILDS], parts].concat();
+    let guest = lab.start_guest_at(BRIDGE, number, "builds.sh", "768M", &arguments)?;
+    lab.await_file("building", Duration::from_secs(120))?;
+    Ok((number, guest))
+}
+
+/// Has things happen to the nodes, as long as all guests work. Returns what happened.
+fn strike_repeatedly(
+    lab: &Lab,
+    machines: &mut Machines<'_>,
+    options: &Options,
+    guests: &mut [(u8, Child)],
+) -> Result<Vec<Event>, String> {
+    let mut happened = Vec::new();
+    for (round, (event, group)) in (1..).zip(Events::new(options)) {
+        happened.push(event);
+        mark(lab, round)?;
+        let begun = Instant::now();
+        let what = format!("round {round}, {} ({group})", event.name());
+        strike(machines, event, group).map_err(|why| format!("{what}: {why}"))?;
+        println!("     {what}: served after {:.2} s", begun.elapsed().as_secs_f64());
+        thread::sleep(BETWEEN);
+        mark(lab, 0)?;
+        machines.heal()?;
+        thread::sleep(BETWEEN);
+        Lab::check_guests(guests).map_err(|why| format!("{what}: {why}"))?;
+    }
+    Ok(happened)
 }
 
 fn place(group: &str) -> String {
@@ -187,22 +154,25 @@ fn find_settings(ceph: &Ceph, machines: &Machines<'_>, first: usize) -> Result<(
 /// Makes the pools and the cluster of the first three nodes by the steps of the document, with small journals, the addresses and
 /// ports of the scenario, and a third group.
 fn set_up(lab: &Lab, ceph: &Ceph, machines: &mut Machines<'_>) -> Result<(), String> {
-    for group in ["work", "other"] {
+    for group in &GROUPS[1..] {
         let words =
             ["pool", "create", &place(group), "default", "--volume", "main", "--journal-size", JOURNAL];
         process::output(ceph.holdfast("a").args(words))?;
     }
     let served = format!("ports = [{PORT}, 111]\nconfig = \"{}\"", lab.write_configuration()?.display());
-    let other = format!(
-        "\n[[group]]\nname = \"other\"\naddresses = [\"10.77.0.61/24\"]\nnodes = [\"a\", \"b\"]\n{served}\n"
-    );
+    let more = |name: &str, address: &str, nodes: &str| {
+        format!(
+            "\n[[group]]\nname = \"{name}\"\naddresses = [\"{address}/24\"]\nnodes = [{nodes}]\n{served}\n"
+        )
+    };
+    let others = more("other", OTHER, "\"a\", \"b\"") + &more("builds", BUILDS, "");
     let groups = ceph.step("file cluster.toml");
     let groups = groups.replace("10.0.0.50", ADDRESS).replace("10.0.0.51", WORK);
     let groups = groups.replace("nodes = [\"a\", \"b\"]", "nodes = []");
     let groups = groups.replace("config = \"/etc/holdfast/home.toml\"", &served);
     let groups = groups.replace("#ports = [2049, 111]", &served);
     let path = lab.folder.join("cluster.toml");
-    fs::write(&path, groups + &other).map_err(process::at(&path))?;
+    fs::write(&path, groups + &others).map_err(process::at(&path))?;
     let steps = ceph.step("cluster").replace("cluster.toml", &path.display().to_string());
     let steps = steps.replace("--volume home", &format!("--volume main --journal-size {JOURNAL}"));
     machines.type_in(&steps.replace("nfs/home home", "nfs/home main"))?;
@@ -212,12 +182,12 @@ fn set_up(lab: &Lab, ceph: &Ceph, machines: &mut Machines<'_>) -> Result<(), Str
     machines.settle(SETTLED).map(drop)
 }
 
-/// Does it to the node that serves the guests, and waits until all groups are served again.
-fn strike(machines: &mut Machines<'_>, event: Event) -> Result<(), String> {
-    let node = machines.owner("home")?;
+/// Does it to the node that serves a group, and waits until all groups are served again.
+fn strike(machines: &mut Machines<'_>, event: Event, group: &str) -> Result<(), String> {
+    let node = machines.owner(group)?;
     match event {
         Event::Blow(Blow::Dies) => machines.lose(node)?,
-        Event::Blow(Blow::ServerDies) => machines.kill_server("home")?,
+        Event::Blow(Blow::ServerDies) => machines.kill_server(group)?,
         Event::Blow(Blow::Stops(length)) => {
             machines.signal_all(node, "STOP")?;
             thread::sleep(length);
@@ -230,16 +200,16 @@ fn strike(machines: &mut Machines<'_>, event: Event) -> Result<(), String> {
         }
         Event::Blow(Blow::Moves) => {
             let to = machines.name(if node == 1 { 2 } else { 1 });
-            machines.cluster(&["move", "home", to])?;
+            machines.cluster(&["move", group, to])?;
         }
         Event::AgentDies => {
             machines.signal_agent(node, "KILL")?;
-            machines.await_another("home", node, SETTLED)?;
+            machines.await_another(group, node, SETTLED)?;
             machines.boot_again(node)?;
         }
         Event::AgentStops => {
             machines.signal_agent(node, "STOP")?;
-            let served = machines.await_another("home", node, SETTLED);
+            let served = machines.await_another(group, node, SETTLED);
             machines.signal_agent(node, "CONT")?;
             served?;
         }
@@ -255,6 +225,11 @@ fn strike(machines: &mut Machines<'_>, event: Event) -> Result<(), String> {
             machines.boot(3)?;
             machines.cluster(&["add", "d"])?;
             machines.cluster(&["move", "work", "d"])?;
+        }
+        Event::Remove => {
+            machines.cluster(&["drain", "d"])?;
+            machines.cluster(&["remove", "d"])?;
+            machines.stop(3)?;
         }
     }
     machines.settle(SETTLED).map(drop)

@@ -27,7 +27,7 @@ const TOOLS: (&str, &[&str]) = (
     "50",
     &["lib/api", "lib/subcmd", "lib/traceevent", "bootconfig", "vm", "gpio", "accounting", "leds", "usb"],
 );
-const SAMPLE_OF_TOOLS: (&str, &[&str]) = ("8", &["lib/subcmd", "bootconfig"]);
+pub(super) const SAMPLE_OF_TOOLS: (&str, &[&str]) = ("8", &["lib/subcmd", "bootconfig"]);
 
 /// The Linux source as Debian packages it.
 pub(super) const LINUX_SOURCE: &str = "/usr/src/linux-source-6.1.tar.xz";
@@ -52,7 +52,7 @@ impl Scenario {
         let longer = match self.name {
             // nfs-ganesha has a grace period after each takeover.
             "pair" => rounds_of(if options.peer == Peer::Holdfast { 20 } else { 250 }),
-            "nodes" if !options.sample => rounds_of(40),
+            "nodes" if !options.sample => rounds_of(40) + 60 * options.minutes.unwrap_or(0),
             "pair-guests" if !options.sample => rounds_of(90),
             "kill" => rounds_of(8),
             "remove" if options.long => 3600,
@@ -184,8 +184,13 @@ fn cached(name: &str, script: &str) -> Result<PathBuf, String> {
     Ok(path)
 }
 
+/// Makes the tarball of a part of Linux.
+pub(super) fn linux_tarball() -> Result<PathBuf, String> {
+    cached("linux.tar", "source-tree")
+}
+
 fn source_tree(lab: &mut Lab, options: &Options) -> Result<String, String> {
-    let tarball = cached("linux.tar", "source-tree")?;
+    let tarball = linux_tarball()?;
     let (objects, parts) = if options.sample { SAMPLE_OF_TOOLS } else { TOOLS };
     lab.start()?;
     lab.guest("source-tree.sh", "1536M", &[&[&*tarball.to_string_lossy(), objects], parts].concat())?;

@@ -109,6 +109,16 @@ impl Lab {
         Ok(())
     }
 
+    /// Checks that guests have not exited.
+    pub(in crate::e2e) fn check_guests(guests: &mut [(u8, Child)]) -> Result<(), String> {
+        for (number, guest) in guests {
+            if let Ok(Some(status)) = guest.try_wait() {
+                return Err(format!("guest {number} exited: {status}"));
+            }
+        }
+        Ok(())
+    }
+
     /// Waits for a guest, whose script must succeed.
     pub(in crate::e2e) fn finish_guest(&self, number: u8, guest: &mut Child) -> Result<(), String> {
         match process::wait(guest, self.left()) {

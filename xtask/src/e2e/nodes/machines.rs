@@ -172,15 +172,18 @@ impl<'l> Machines<'l> {
     }
 
     /// Has all agents stop.
-    pub(super) fn stop(&mut self) -> Result<(), String> {
-        for host in &mut self.hosts {
-            let Some(mut agent) = host.agent.take() else { continue };
-            process::signal(&agent, "TERM");
-            match process::wait(&mut agent, AGENT) {
-                Some(status) if status.success() => {}
-                status => return Err(format!("the agent of {} did not stop: {status:?}", host.name)),
-            }
+    pub(super) fn stop_all(&mut self) -> Result<(), String> {
+        (0..self.hosts.len()).try_for_each(|node| self.stop(node))
+    }
+
+    /// Has the agent of a machine stop, if it has one.
+    pub(super) fn stop(&mut self, node: usize) -> Result<(), String> {
+        let host = &mut self.hosts[node];
+        let Some(mut agent) = host.agent.take() else { return Ok(()) };
+        process::signal(&agent, "TERM");
+        match process::wait(&mut agent, AGENT) {
+            Some(status) if status.success() => Ok(()),
+            status => Err(format!("the agent of {} did not stop: {status:?}", host.name)),
         }
-        Ok(())
     }
 }
