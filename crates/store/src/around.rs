@@ -132,6 +132,10 @@ impl<A: Around> Blob for Wrapped<dyn Blob, A> {
         self.around.read(|| self.inner.read_at(offset, buffer))
     }
 
+    fn read_all(&self, pieces: &mut [(u64, &mut [u8])]) -> io::Result<()> {
+        self.around.read(|| self.inner.read_all(pieces))
+    }
+
     fn append(&self, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()> {
         self.around.change(|| self.inner.append(offset, parts))
     }

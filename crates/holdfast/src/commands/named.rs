@@ -10,6 +10,22 @@ use server::error::Error;
 use crate::logging::{self, Level, Log};
 use crate::report::print_either;
 
+/// Entries of a page of a list.
+pub(super) const PAGE: usize = 1000;
+
+/// Asks for one page of a list after the other. Each has entries, and where the next one begins.
+pub(super) fn all_pages<T>(
+    mut ask: impl FnMut(Option<u64>) -> Result<(Vec<T>, Option<u64>), Error>,
+) -> Result<Vec<T>, Error> {
+    let (mut listed, mut next) = ask(None)?;
+    while next.is_some() {
+        let (more, after) = ask(next)?;
+        listed.extend(more);
+        next = after;
+    }
+    Ok(listed)
+}
+
 /// A resource with a name, and the format of the output.
 #[derive(Debug, Args)]
 pub(super) struct Named {

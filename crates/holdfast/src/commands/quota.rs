@@ -2,6 +2,7 @@
 //! otherwise it opens the data directory itself.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use server::volumes::trees::Which;
 use server::volumes::{self, Unserved, quotas, trees};
 use volume::Volume;
 
-use super::named::{InVolume, with_warnings};
+use super::named::{InVolume, PAGE, all_pages, with_warnings};
 use super::tree;
 use super::volume::offline;
 use crate::report::{Outcome, as_json, print_either};
@@ -23,9 +24,6 @@ use table::{page, rows};
 
 mod arguments;
 mod table;
-
-/// Quotas in a page of a list.
-const PAGE: usize = 1000;
 
 const SET_EXAMPLES: &str = "A limit is written HARD, or SOFT:HARD. The soft one may be exceeded for the grace period (`holdfast quota grace`), the hard one \
 never. What a limit does not name stays; `none` removes it. The superuser is bound by the limits of trees and volumes only.
@@ -172,7 +170,8 @@ fn find(of: &InVolume, kind: QuotaKind, id: Option<u64>) -> Result<QuotaInfo, Er
 
 fn show(of: &InVolume, quota: &QuotaInfo) -> Result<(), Error> {
     let tree = quota.id.filter(|_| quota.kind == QuotaKind::Tree && !of.json);
-    let paths = paths(tree.map_or(Ok(Vec::new()), |id| tree::list(&of.data, &of.name, Which::Id(id)))?);
+    let shown = tree.map(|id| tree::list(&of.data, &of.name, Which::Id(id))).transpose()?;
+    let paths = paths(shown.map_or_else(Vec::new, |list| list.trees));
     print_either(of.json, &as_json(quota), || rows(quota, &paths));
     Ok(())
 }
@@ -186,15 +185,16 @@ fn paths(trees: Vec<TreeInfo>) -> BTreeMap<u64, String> {
 fn report(of: &InVolume, kind: QuotaKind) -> Result<(), Error> {
     let is_of_trees = kind == QuotaKind::Tree;
     let (listed, trees) = if admin::is_served(&of.data) {
-        let listed = all_pages(|from| {
-            let from = from.map_or_else(String::new, |from| format!("&from={from}"));
-            admin::get(&of.data, &format!("{}?kind={}&limit={PAGE}{from}", resource(&of.name), kind.name()))
-        })?;
-        (listed, if is_of_trees { tree::list(&of.data, &of.name, Which::All)? } else { Vec::new() })
+        let listed = list_all(&of.data, &of.name, kind)?;
+        (listed, if is_of_trees { tree::list_all(&of.data, &of.name)? } else { Vec::new() })
     } else {
         with_volume(of, |volume| {
-            let listed = all_pages(|from| quotas::quotas(volume, kind, from, PAGE))?;
-            Ok((listed, if is_of_trees { trees::list(volume, Which::All)? } else { Vec::new() }))
+            let listed = all_pages(|from| {
+                let QuotaList { quotas, next } = quotas::quotas(volume, kind, from, PAGE)?;
+                Ok((quotas, next))
+            })?;
+            let all = Which::From(0);
+            Ok((listed, if is_of_trees { trees::list(volume, all, usize::MAX)?.trees } else { Vec::new() }))
         })?
     };
     let paths = paths(trees);
@@ -202,13 +202,12 @@ fn report(of: &InVolume, kind: QuotaKind) -> Result<(), Error> {
     Ok(())
 }
 
-/// Asks for one page after the other.
-fn all_pages(mut ask: impl FnMut(Option<u64>) -> Result<QuotaList, Error>) -> Result<Vec<QuotaInfo>, Error> {
-    let QuotaList { quotas: mut listed, mut next } = ask(None)?;
-    while next.is_some() {
-        let list = ask(next)?;
-        listed.extend(list.quotas);
-        next = list.next;
-    }
-    Ok(listed)
+/// Lists all quotas of a kind, as the server has them.
+pub(super) fn list_all(data: &Path, volume: &str, kind: QuotaKind) -> Result<Vec<QuotaInfo>, Error> {
+    all_pages(|from| {
+        let from = from.map_or_else(String::new, |from| format!("&from={from}"));
+        let target = format!("{}?kind={}&limit={PAGE}{from}", resource(volume), kind.name());
+        let QuotaList { quotas, next } = admin::get(data, &target)?;
+        Ok((quotas, next))
+    })
 }

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use server::admin;
-use server::admin::api::types::{Done, NewTree, TreeInfo, TreeState};
+use server::admin::api::types::{Done, NewTree, TreeInfo, TreeList, TreeState};
 use server::error::Error;
 use server::volumes::trees::Which;
 use server::volumes::{self, Unserved, trees};
 
-use super::named::{InVolume, with_warnings};
+use super::named::{InVolume, all_pages, with_warnings};
 use super::volume::offline;
 use crate::report::{Align, Outcome, as_json, columns, print_either};
 
@@ -78,7 +78,7 @@ fn act(action: &Action) -> Result<(), Error> {
             let mut made = create(of, &NewTree { path: path.clone() })?;
             while made.state == TreeState::Creating && !no_wait {
                 thread::sleep(PAUSE);
-                let listed = list(&of.data, &of.name, Which::Id(made.id))?.pop();
+                let listed = list(&of.data, &of.name, Which::Id(made.id))?.trees.pop();
                 made = listed
                     .ok_or_else(|| Error::failed(format!("the tree {path:?} was removed meanwhile")))?;
             }
@@ -88,13 +88,13 @@ fn act(action: &Action) -> Result<(), Error> {
             print_either(of.json, &as_json(&made), || table(std::slice::from_ref(&made)));
         }
         Action::List { of } => {
-            let trees = list(&of.data, &of.name, Which::All)?;
+            let trees = list_all(&of.data, &of.name)?;
             print_either(of.json, &as_json(&trees), || table(&trees));
         }
         Action::Delete { of, tree, no_wait } => {
             let id = number_of(&of.data, &of.name, tree)?;
             delete(of, id)?;
-            let is_listed = || list(&of.data, &of.name, Which::Id(id)).map(|found| !found.is_empty());
+            let is_listed = || list(&of.data, &of.name, Which::Id(id)).map(|found| !found.trees.is_empty());
             let mut is_going_on = is_listed()?;
             while is_going_on && !no_wait {
                 thread::sleep(PAUSE);
@@ -122,8 +122,7 @@ fn create(of: &InVolume, new: &NewTree) -> Result<TreeInfo, Error> {
         let volume = volumes::find(pools, &of.name)?;
         let (id, _) = trees::create(&volume, new)?;
         trees::finish(&volume)?;
-        let listed = trees::list(&volume, Which::Id(id))?.pop();
-        listed.ok_or_else(|| Error::failed("the tree is not listed"))
+        trees::one(&volume, id)?.ok_or_else(|| Error::failed("the tree is not listed"))
     })
 }
 
@@ -139,13 +138,23 @@ fn delete(of: &InVolume, id: u64) -> Result<(), Error> {
     })
 }
 
-/// Lists trees of a volume.
-pub(super) fn list(data: &Path, name: &str, which: Which<'_>) -> Result<Vec<TreeInfo>, Error> {
+/// Lists all trees of a volume.
+pub(super) fn list_all(data: &Path, name: &str) -> Result<Vec<TreeInfo>, Error> {
+    all_pages(|from| {
+        let TreeList { trees, next } = list(data, name, Which::From(from.unwrap_or(0)))?;
+        Ok((trees, next))
+    })
+}
+
+/// Lists trees of a volume: a page of them if a server is asked.
+pub(super) fn list(data: &Path, name: &str, which: Which<'_>) -> Result<TreeList, Error> {
     if !admin::is_served(data) {
-        return offline(Unserved::at(data)?, |pools| trees::list(&volumes::find(pools, name)?, which));
+        return offline(Unserved::at(data)?, |pools| {
+            trees::list(&volumes::find(pools, name)?, which, usize::MAX)
+        });
     }
     let query = match which {
-        Which::All => String::new(),
+        Which::From(from) => format!("?from={from}"),
         Which::Id(id) => format!("?id={id}"),
         Which::Path(path) => format!("?path={}", admin::escaped(path)),
     };
@@ -157,7 +166,7 @@ pub(super) fn number_of(data: &Path, volume: &str, tree: &str) -> Result<u64, Er
     if let Ok(number) = tree.parse() {
         return Ok(number);
     }
-    let found = list(data, volume, Which::Path(tree))?.pop();
+    let found = list(data, volume, Which::Path(tree))?.trees.pop();
     let none = || {
         Error::failed(format!("the volume {volume:?} has no quota tree {tree:?}: see `holdfast tree list`"))
     };

@@ -166,8 +166,8 @@ fn use_volumes(interface: &Interface, client: &mut Client) {
     let (trees, of_main) = ("/v1/volumes/{name}/trees", "/v1/volumes/main/trees");
     client.make_directory("tree");
     let made = used("POST", trees, of_main, Some(json!({ "path": "/tree" })));
-    for query in ["", "?path=/tree"] {
-        assert_eq!(used("GET", trees, &format!("{of_main}{query}"), None)[0]["id"], made["id"]);
+    for query in ["", "?path=/tree", "?from=1&limit=1"] {
+        assert_eq!(used("GET", trees, &format!("{of_main}{query}"), None)["trees"][0]["id"], made["id"]);
     }
     used("DELETE", trees, &format!("{of_main}?id={}", made["id"]), None);
 }

@@ -16,7 +16,7 @@ use crate::volumes;
 use crate::volumes::quotas;
 use crate::volumes::quotas::{QuotaChange, QuotaInfo, QuotaKind, QuotaList};
 use crate::volumes::trees;
-use crate::volumes::trees::{NewTree, TreeInfo, Which};
+use crate::volumes::trees::{NewTree, TreeInfo, TreeList, Which};
 use crate::volumes::{NewVolume, VolumeChange, VolumeInfo};
 
 /// Most time that the deletion of a volume waits for calls that began before. The engine refuses what they do later.
@@ -167,8 +167,8 @@ impl Reloader {
     ///
     /// # Errors
     /// There is no such volume, or they cannot be read.
-    pub(crate) fn trees(&self, name: &str, which: Which<'_>) -> Result<Vec<TreeInfo>, Error> {
-        trees::list(&volumes::find(&self.pools, name)?, which)
+    pub(crate) fn trees(&self, name: &str, which: Which<'_>, max: usize) -> Result<TreeList, Error> {
+        trees::list(&volumes::find(&self.pools, name)?, which, max)
     }
 
     /// Returns the numbers of the quota trees of a volume.
@@ -188,8 +188,8 @@ impl Reloader {
         let (id, after) = trees::create(&volume, new)?;
         volumes::wait_durable(&volume, after)?;
         tracing::info!(volume = name, path = new.path, tree = id, "quota tree begun");
-        let made = trees::list(&volume, Which::Id(id))?.pop();
-        made.ok_or_else(|| Error::failed(format!("the directory {:?} was removed meanwhile", new.path)))
+        trees::one(&volume, id)?
+            .ok_or_else(|| Error::failed(format!("the directory {:?} was removed meanwhile", new.path)))
     }
 
     /// Deletes a quota tree.

@@ -64,6 +64,16 @@ pub struct TreeInfo {
     pub reason: Option<String>,
 }
 
+/// A page of quota trees.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TreeList {
+    /// The trees, in the order of their numbers.
+    pub trees: Vec<TreeInfo>,
+    /// Where the next page begins; null after the last one.
+    pub next: Option<u64>,
+}
+
 /// Makes a directory a quota tree. Returns its number, and what must be durable before anybody is told.
 ///
 /// # Errors
@@ -87,32 +97,46 @@ pub fn delete(volume: &Volume, id: u64) -> Result<Durability, Error> {
 /// Which quota trees are meant.
 #[derive(Clone, Copy, Debug)]
 pub enum Which<'a> {
-    /// All of them.
-    All,
+    /// All of them, beginning with this number.
+    From(u64),
     /// The one with this number.
     Id(u64),
     /// The one of the directory with this path.
     Path(&'a str),
 }
 
-/// Lists quota trees.
+/// Lists up to `max` quota trees.
 ///
 /// # Errors
 /// They cannot be read, or there is no directory of this path.
-pub fn list(volume: &Volume, which: Which<'_>) -> Result<Vec<TreeInfo>, Error> {
-    let root = match which {
-        Which::All => None,
-        Which::Id(id) => Some(Ino(id)),
-        Which::Path(path) => Some(find(volume, path)?),
+pub fn list(volume: &Volume, which: Which<'_>, max: usize) -> Result<TreeList, Error> {
+    let (first, last) = match which {
+        Which::From(first) => (first, u64::MAX),
+        Which::Id(id) => (id, id),
+        Which::Path(path) => find(volume, path).map(|root| (root.0, root.0))?,
     };
     let mut trees = all(volume)?;
-    trees.retain(|tree| root.is_none_or(|root| tree.root == root));
+    trees.retain(|tree| (first..=last).contains(&tree.root.0));
+    let next = trees.get(max).map(|tree| tree.root.0);
+    trees.truncate(max);
+    Ok(TreeList { trees: described(volume, &trees), next })
+}
+
+/// Returns the quota tree with this number, if there is one.
+///
+/// # Errors
+/// It cannot be read.
+pub fn one(volume: &Volume, id: u64) -> Result<Option<TreeInfo>, Error> {
+    Ok(list(volume, Which::Id(id), 1)?.trees.pop())
+}
+
+fn described(volume: &Volume, trees: &[QuotaTree]) -> Vec<TreeInfo> {
     let roots: BTreeSet<Ino> = trees.iter().map(|tree| tree.root).collect();
     let places = volume.whereabouts(&roots, NAMES_READ_MAX);
     // A directory that could not be a tree may be gone.
     let is_there =
         |tree: &&QuotaTree| !matches!(tree.state, EngineState::Refused(_)) || places.contains_key(&tree.root);
-    Ok(trees.iter().filter(is_there).map(|tree| describe(tree, &places)).collect())
+    trees.iter().filter(is_there).map(|tree| describe(tree, &places)).collect()
 }
 
 /// Returns the numbers of the quota trees.

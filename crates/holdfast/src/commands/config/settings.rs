@@ -7,11 +7,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use server::admin;
 use server::admin::api::types::{
-    GracePeriods, Kind, Limit, QosInfo, QuotaInfo, QuotaKind, QuotaList, Root, Setting, TreeInfo, TreeState,
-    VolumeInfo,
+    GracePeriods, Kind, Limit, QosInfo, QuotaInfo, QuotaKind, Root, Setting, TreeInfo, TreeState, VolumeInfo,
 };
 use server::error::Error;
 use volume::quota::Grace;
+
+use crate::commands::{quota, tree};
 
 /// The kinds of quotas, with the limits of all others of a kind before those of one.
 const KINDS: [QuotaKind; 4] = [QuotaKind::Volume, QuotaKind::Tree, QuotaKind::User, QuotaKind::Group];
@@ -95,7 +96,7 @@ fn of_volume(data: &Path, volume: VolumeInfo) -> Result<VolumeSettings, Error> {
 
 /// Returns the numbers and the paths of the quota trees of a volume.
 pub(super) fn trees(data: &Path, volume: &str) -> Result<Vec<(u64, String)>, Error> {
-    let trees: Vec<TreeInfo> = get(data, volume, "trees")?;
+    let trees = tree::list_all(data, volume)?;
     let stays = |tree: &TreeInfo| matches!(tree.state, TreeState::Ready | TreeState::Creating);
     Ok(trees.into_iter().filter(stays).filter_map(|tree| Some((tree.id, tree.path?))).collect())
 }
@@ -112,16 +113,7 @@ fn quotas_of(
     kind: QuotaKind,
     trees: &[(u64, String)],
 ) -> Result<Vec<QuotaSettings>, Error> {
-    let mut found: Vec<QuotaInfo> = Vec::new();
-    let mut from = String::new();
-    loop {
-        let page: QuotaList = get(data, volume, &format!("quotas?kind={}{from}", kind.name()))?;
-        found.extend(page.quotas);
-        match page.next {
-            Some(next) => from = format!("&from={next}"),
-            None => break,
-        }
-    }
+    let found = quota::list_all(data, volume, kind)?;
     let has_limits = |quota: &QuotaInfo| quota.bytes != Limit::default() || quota.inodes != Limit::default();
     let is_of_others = |quota: &QuotaInfo| quota.id.is_none();
     // If the default sets limits, an owner with none of its own is exempt from them.

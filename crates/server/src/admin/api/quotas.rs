@@ -12,14 +12,9 @@ pub(super) fn list(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
     let Some(kind) = kind else {
         return Err(Problem::new(422, "`kind` is `user`, `group`, `tree` or `volume`".to_owned()));
     };
-    let number = |name: &str, advice: &str| -> Result<Option<u64>, Problem> {
-        let wrong = |text| Problem::new(422, format!("`{name}` is a number, not {text:?}: {advice}"));
-        let text = asked.request.parameter(name);
-        text.map(|text| text.parse().map_err(|_| wrong(text))).transpose()
-    };
-    let from = number("from", "pass `next` of the page before")?;
+    let from = asked.number("from")?;
     let (reloader, name) = (&api.source.reloader, asked.name()?);
-    let list = match number("id", "pass that of a user, a group or a tree")? {
+    let list = match asked.number("id")? {
         Some(id) => QuotaList { quotas: vec![reloader.quota(name, kind, id)?], next: None },
         None => reloader.quotas(name, kind, from, asked.page_length()?)?,
     };

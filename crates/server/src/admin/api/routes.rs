@@ -9,7 +9,7 @@ use super::problem::Problem;
 use super::types::{
     ActivityList, ClientList, CreatedToken, Done, Event, EventList, Export, Health, NewToken, NewTree,
     NewVolume, PoolInfo, QosChange, QosInfo, QuotaChange, QuotaInfo, QuotaList, Reloaded, Role, Status,
-    TierInfo, Token, TreeInfo, VolumeChange, VolumeInfo,
+    TierInfo, Token, TreeInfo, TreeList, VolumeChange, VolumeInfo,
 };
 use super::{
     Api, Asked, activity, clients, events, exports, health, live, metrics, openapi, pools, qos, quotas,
@@ -131,7 +131,7 @@ impl Route {
             "/v1/qos" if self.is_read_only() => &[LIMITED_KIND, LIMITED_NAME],
             "/v1/volumes/{name}/quotas" if self.is_read_only() => &[KIND, OWNER, FROM, LIMIT],
             "/v1/volumes/{name}/trees" if self.method == "DELETE" => &[TREE],
-            "/v1/volumes/{name}/trees" if self.is_read_only() => &[TREE, PATH],
+            "/v1/volumes/{name}/trees" if self.is_read_only() => &[TREE, PATH, FROM, LIMIT],
             "/v1/events" => &[EVENT, LIMIT],
             "/v1/live" => &[EVENT],
             "/v1/clients" => &[CLIENT, LIMIT],
@@ -267,8 +267,8 @@ pub(super) const ROUTES: &[Route] = &[
     Route::new(
         "GET",
         "/v1/volumes/{name}/trees",
-        "Lists the quota trees of a volume, sorted by number, or one of them.",
-        schema::<Vec<TreeInfo>>,
+        "Lists the quota trees of a volume, sorted by number, in pages, or one of them.",
+        schema::<TreeList>,
         trees::list,
     ),
     Route::new(

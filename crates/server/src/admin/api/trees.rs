@@ -11,11 +11,11 @@ pub(super) fn list(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
     let which = match (id_of(asked)?, asked.request.parameter("path")) {
         (Some(id), _) => Which::Id(id),
         (None, Some(path)) => Which::Path(path),
-        (None, None) => Which::All,
+        (None, None) => Which::From(asked.number("from")?.unwrap_or(0)),
     };
     let (reloader, name) = (&api.source.reloader, asked.name()?);
-    let trees = reloader.trees(name, which)?;
-    // Clients change paths, and states change by themselves.
+    let trees = reloader.trees(name, which, asked.page_length()?)?;
+    // Whatever part is shown, the revision is that of the whole list. Clients change paths, and states change by themselves.
     revision::named(json(200, &trees)?, &reloader.tree_numbers(name)?)
 }
 
@@ -33,7 +33,5 @@ pub(super) fn delete(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> 
 
 /// Returns the number of a tree that the query names.
 fn id_of(asked: &Asked<'_>) -> Result<Option<u64>, Problem> {
-    let Some(text) = asked.request.parameter("id") else { return Ok(None) };
-    let wrong = |_| Problem::new(422, format!("`id` is the number of a tree, not {text:?}"));
-    text.parse().map(Some).map_err(wrong)
+    asked.number("id")
 }

@@ -12,7 +12,7 @@ pub use crate::pools::PoolInfo;
 pub use crate::rates::Kind;
 pub use crate::rates::setting::{Rate, RateLimits, Setting, SettingChange};
 pub use crate::volumes::quotas::{GracePeriods, Limit, QuotaChange, QuotaInfo, QuotaKind, QuotaList};
-pub use crate::volumes::trees::{NewTree, TreeInfo, TreeState};
+pub use crate::volumes::trees::{NewTree, TreeInfo, TreeList, TreeState};
 pub use crate::volumes::{NewVolume, Root, VolumeChange, VolumeInfo};
 
 /// What a caller may do. Each role may do what those before it may.
