@@ -106,7 +106,7 @@ fn strike_repeatedly(
     guests: &mut [(u8, Child)],
 ) -> Result<Vec<Event>, String> {
     let mut happened = Vec::new();
-    for (round, (event, group)) in (1..).zip(Events::new(options)) {
+    for (round, (event, group, until)) in (1..).zip(Events::new(options)) {
         happened.push(event);
         mark(lab, round)?;
         let begun = Instant::now();
@@ -116,7 +116,7 @@ fn strike_repeatedly(
         thread::sleep(BETWEEN);
         mark(lab, 0)?;
         machines.heal()?;
-        thread::sleep(BETWEEN);
+        thread::sleep(until);
         Lab::check_guests(guests).map_err(|why| format!("{what}: {why}"))?;
     }
     Ok(happened)
@@ -128,7 +128,7 @@ fn place(group: &str) -> String {
 
 /// Creates a token and sets a rate limit where a group is served. Returns which node that is.
 fn set_settings(ceph: &Ceph, machines: &Machines<'_>) -> Result<usize, String> {
-    let (node, home) = (machines.owner("home")?, place("home"));
+    let (node, home) = (machines.owner("home", SETTLED)?, place("home"));
     let on_it = |words: &[&str]| process::output(ceph.holdfast(machines.name(node)).args(words)).map(drop);
     on_it(&["token", "create", &home, "kept"])?;
     on_it(&["qos", "set", &home, "--client", "192.0.2.7", "--total-ops", "1000"])?;
@@ -137,11 +137,11 @@ fn set_settings(ceph: &Ceph, machines: &Machines<'_>) -> Result<usize, String> {
 
 /// Finds them where another node than the first one serves the group.
 fn find_settings(ceph: &Ceph, machines: &Machines<'_>, first: usize) -> Result<(), String> {
-    if machines.owner("home")? == first {
+    if machines.owner("home", SETTLED)? == first {
         let to = machines.name(if first == 1 { 2 } else { 1 });
         machines.cluster(&["move", "home", to, "--json"])?;
     }
-    let (node, home) = (machines.owner("home")?, place("home"));
+    let (node, home) = (machines.owner("home", SETTLED)?, place("home"));
     let on_it = |words: &[&str]| process::output(ceph.holdfast(machines.name(node)).args(words));
     let (tokens, limits) = (on_it(&["token", "list", &home])?, on_it(&["qos", "list", &home])?);
     if tokens.starts_with("kept") && limits.contains("192.0.2.7") {
@@ -184,7 +184,7 @@ fn set_up(lab: &Lab, ceph: &Ceph, machines: &mut Machines<'_>) -> Result<(), Str
 
 /// Does it to the node that serves a group, and waits until all groups are served again.
 fn strike(machines: &mut Machines<'_>, event: Event, group: &str) -> Result<(), String> {
-    let node = machines.owner(group)?;
+    let node = machines.owner(group, SETTLED)?;
     match event {
         Event::Blow(Blow::Dies) => machines.lose(node)?,
         Event::Blow(Blow::ServerDies) => machines.kill_server(group)?,

@@ -6,13 +6,15 @@ use fastrand::Rng;
 
 use crate::e2e::Options;
 use crate::e2e::pair::stalls::Kind;
-use crate::e2e::pair::{Blow, pause};
+use crate::e2e::pair::{BETWEEN, Blow, pause};
 
 /// The groups, of which the first has guests.
 pub(super) const GROUPS: [&str; 4] = ["home", "work", "other", "builds"];
 
 /// How long a node is stopped, or cut off, seconds: for less than a lease lasts, and for longer than an address does.
 const PAUSES: (f64, f64) = (0.5, 20.0);
+/// How long nothing happens between two events of a long run, seconds.
+const QUIET: (f64, f64) = (2.0, 40.0);
 /// The longest pause in a sample, seconds.
 const SAMPLED_PAUSE_MAX: f64 = 8.0;
 
@@ -113,9 +115,10 @@ impl Events {
 }
 
 impl Iterator for Events {
-    type Item = (Event, &'static str);
+    /// The event, its group, and the time until the next one.
+    type Item = (Event, &'static str, Duration);
 
-    fn next(&mut self) -> Option<(Event, &'static str)> {
+    fn next(&mut self) -> Option<Self::Item> {
         let event = match self.once.pop() {
             Some(event) => event,
             None if self.end.is_some_and(|end| Instant::now() < end) => self.any(),
@@ -129,8 +132,10 @@ impl Iterator for Events {
             Event::Remove => self.has_last = false,
             _ => {}
         }
-        let group = if self.end.is_some() { self.random.usize(..GROUPS.len()) } else { 0 };
-        Some((event, GROUPS[group]))
+        if self.end.is_none() {
+            return Some((event, GROUPS[0], BETWEEN));
+        }
+        Some((event, GROUPS[self.random.usize(..GROUPS.len())], pause(&mut self.random, QUIET)))
     }
 }
 
@@ -141,9 +146,9 @@ mod tests {
     #[test]
     fn the_last_node_comes_before_it_goes() {
         let options = Options::parse(&["--rounds", "500", "--seed", "7", "nodes"]).expect("it is valid");
-        let events: Vec<(Event, &str)> = Events::new(&options).collect();
+        let events: Vec<_> = Events::new(&options).collect();
         assert_eq!(events.len(), 500);
-        let comings = events.iter().filter_map(|(event, _)| match event {
+        let comings = events.iter().filter_map(|(event, ..)| match event {
             Event::Add => Some(true),
             Event::Remove => Some(false),
             _ => None,

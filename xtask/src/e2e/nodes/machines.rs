@@ -90,13 +90,19 @@ impl<'l> Machines<'l> {
         groups.ok_or_else(|| "the status has no groups".to_owned())
     }
 
-    /// Returns the machine that has a group.
-    pub(super) fn owner(&self, group: &str) -> Result<usize, String> {
-        let groups = self.groups()?;
-        let found = groups.iter().find(|found| found["name"] == group);
-        let owner = found.and_then(|group| group["owner"].as_str());
-        let number = NODES.iter().position(|(name, _)| Some(*name) == owner);
-        number.ok_or_else(|| format!("nobody has the group {group}"))
+    /// Returns the machine that has a group, once one has: groups go to where they are preferred by themselves.
+    pub(super) fn owner(&self, group: &str, limit: Duration) -> Result<usize, String> {
+        let begun = Instant::now();
+        loop {
+            let groups = self.groups()?;
+            let found = groups.iter().find(|found| found["name"] == group);
+            let owner = found.and_then(|group| group["owner"].as_str());
+            match NODES.iter().position(|(name, _)| Some(*name) == owner) {
+                Some(number) => return Ok(number),
+                None if begun.elapsed() > limit => return Err(format!("nobody has the group {group}")),
+                None => thread::sleep(POLL),
+            }
+        }
     }
 
     pub(super) fn serves_anything(&self, node: &str) -> Result<bool, String> {
