@@ -20,7 +20,7 @@ use crate::state::locks::parts::{WOKEN_AT_ONCE, range_changes};
 use crate::state::locks::ranges::{Change, Lock, LockKind, Owner as _, Range};
 use crate::state::locks::waiters::Waiter;
 use crate::state::record::{Key, LockStateRecord};
-use crate::state::shares::{Held, Resource, room};
+use crate::state::shares::{Held, Resource, room, room_of_origin};
 use crate::state::stateids::entry::{Liveness, StateEntry, StateKind};
 use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
@@ -140,10 +140,10 @@ impl File {
         let of = |counts: &dyn Fn(&Waiter) -> bool| {
             self.waiters.iter().filter(|waiter| counts(waiter)).count() as u64
         };
-        let free = max.saturating_sub(self.waiters.iter().len()) as u64;
+        let all = self.waiters.iter().len() as u64;
         let origin = of(&|waiter| waiter.place.origin() == client.holder.origin());
         let own = of(&|waiter| waiter.owner.client() == client.id);
-        room(room(free, origin), own) > 0
+        room(room_of_origin(max as u64, all - origin, origin), own) > 0
     }
 }
 
@@ -330,9 +330,9 @@ impl SharedState {
         change: &Change<Arc<LockOwner>>,
     ) -> Result<(), StateError> {
         let growth = change.growth();
-        let free = self.config.ranges_per_file.saturating_sub(state.locks.len()) as u64;
+        let (bound, all) = (self.config.ranges_per_file as u64, state.locks.len() as u64);
         let held = state.locks.of_origin(client.holder.origin()) as u64;
-        let fits = growth as u64 <= room(free, held);
+        let fits = growth as u64 <= room_of_origin(bound, all.saturating_sub(held), held);
         match client.version {
             _ if growth == 0 => Ok(()),
             _ if fits && client.holder.may_take(Resource::Ranges, growth as u64) => Ok(()),

@@ -1,10 +1,14 @@
 //! How clients share what is bounded: each resource has a bound in all, and a share for each origin and each client.
 //!
-//! An origin (see [`origin`]: an IPv4 address, or an IPv6 /64 network) may hold at most [`HELD_PER_FREE`] times what is
-//! free, and a client at most that many times what is free to its origin. So shares need no configuration and shrink as
-//! others come: one origin alone gets three quarters, and of `n` that take all they get, each gets `3 / (3n + 1)`. The
-//! rest stays free for those who ask for little. A holder of more than its share keeps that, and gets nothing more.
+//! A part of each bound is reserved ([`RESERVED`]): every origin (see [`origin`]: an IPv4 address, or an IPv6 /64 network) has its
+//! least from there ([`LEASTS`]). Of the rest, an origin may hold at most [`HELD_PER_FREE`] times what is free, and a client at
+//! most that many times what is free to its origin. So shares need no configuration and shrink as others come: one origin
+//! alone gets three quarters of the rest, and of `n` that take all they get at the same time, each gets `3 / (3n + 1)`. A holder
+//! of more than its share keeps that, and gets nothing more.
 //! (A. K. Choudhury and E. L. Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998.)
+//!
+//! That rule is made for queues, which drain. State does not: origins that come one after another each take three quarters of
+//! what is left, so a few of them take nearly all of the rest. Others have what is reserved, whenever they come.
 //!
 //! A client that holds hardly anything ([`FREE_PER_HELD`], or [`Resource::least`]) gets more even if its origin has its
 //! share, up to a bound ([`HELD_PER_FREE_AT_MOST`]): a neighbour in the same network, or behind the same address translation,
@@ -29,13 +33,19 @@ use crate::state::shares::recall_costs::RecallCosts;
 
 mod recall_costs;
 
-/// How many times what is free an origin may hold.
+/// One part in this many of a bound is reserved: every origin has its least from there.
+const RESERVED: u64 = 4;
+
+/// The least of an origin is one part in this many of what is reserved, unless that is of no use.
+const LEASTS: u64 = 64;
+
+/// How many times what is free, and not reserved, an origin may hold.
 const HELD_PER_FREE: u64 = 3;
 
 /// A client may hold one part in this many of what is free, whatever its origin holds.
 const FREE_PER_HELD: u64 = 64;
 
-/// How many times what is free an origin may hold so that each of its clients gets the least that is of use.
+/// How many times what is free, and not reserved, an origin may hold so that each of its clients gets the least that is of use.
 const HELD_PER_FREE_AT_MOST: u64 = 7;
 
 /// How long to wait before looking again for clients that can give way to those of an origin that has some.
@@ -85,6 +95,15 @@ impl Resource {
             Resource::Waiters | Resource::Delegations | Resource::Copies => 1,
         }
     }
+
+    /// The least of it that is of use to an origin: to a host, a client with sessions and one of NLM.
+    const fn least_of_origin(self) -> u64 {
+        match self {
+            Resource::Clients | Resource::Unconfirmed => 2,
+            Resource::SessionBytes => 16 << 10,
+            _ => self.least(),
+        }
+    }
 }
 
 /// A number for each resource.
@@ -106,6 +125,8 @@ impl Counts {
 struct Totals {
     config: Config,
     held: Counts,
+    /// What origins hold beyond their least.
+    beyond_least: Counts,
 }
 
 impl Totals {
@@ -117,8 +138,25 @@ impl Totals {
         self.bound(resource).saturating_sub(self.held.get(resource))
     }
 
+    /// Returns what origins may hold beyond their least.
+    fn bound_unreserved(&self, resource: Resource) -> u64 {
+        let bound = self.bound(resource);
+        bound - bound / RESERVED
+    }
+
+    fn shared(&self, resource: Resource) -> Shared {
+        let free = self.free(resource);
+        let unreserved = self.bound_unreserved(resource).saturating_sub(self.beyond_least.get(resource));
+        Shared { free, unreserved: unreserved.min(free), least: self.least(resource) }
+    }
+
+    /// Returns what every origin may have.
+    fn least(&self, resource: Resource) -> u64 {
+        least(self.bound(resource), resource.least_of_origin())
+    }
+
     fn is_short(&self, resource: Resource) -> bool {
-        self.free(resource) < self.bound(resource).div_ceil(8)
+        self.shared(resource).unreserved < self.bound_unreserved(resource).div_ceil(8)
     }
 }
 
@@ -174,6 +212,36 @@ pub(crate) struct Holder {
     totals: Arc<Totals>,
 }
 
+/// What is left of a resource.
+struct Shared {
+    free: u64,
+    /// Of it, what is not reserved.
+    unreserved: u64,
+    /// What every origin may have.
+    least: u64,
+}
+
+impl Shared {
+    /// Returns how much more an origin may take that holds `held`.
+    fn room(&self, held: u64) -> u64 {
+        let more = room(self.unreserved, held.saturating_sub(self.least));
+        self.least.saturating_sub(held).saturating_add(more).min(self.free)
+    }
+}
+
+/// Returns what every origin may have of a bound. `useful` is what is of use to it.
+fn least(bound: u64, useful: u64) -> u64 {
+    let reserved = bound / RESERVED;
+    (reserved / LEASTS).max(useful.min(reserved))
+}
+
+/// Returns how much more of something an origin may take whose parts are of use, if it holds `held`, and `others` hold the rest.
+pub(crate) fn room_of_origin(bound: u64, others: u64, held: u64) -> u64 {
+    let free = bound.saturating_sub(held + others);
+    let unreserved = free.saturating_sub(bound / RESERVED);
+    Shared { free, unreserved, least: least(bound, 1) }.room(held)
+}
+
 /// Returns how much more somebody may take who holds `held`.
 pub(crate) fn room(free: u64, held: u64) -> u64 {
     room_within(HELD_PER_FREE, free, held)
@@ -186,25 +254,26 @@ fn room_within(held_per_free: u64, free: u64, held: u64) -> u64 {
 impl Holder {
     /// Returns how much more of a resource the client may take.
     pub(crate) fn room(&self, resource: Resource) -> u64 {
-        let free = self.totals.free(resource);
-        let of_origin = room(free, self.origin.held.get(resource));
+        let shared = self.totals.shared(resource);
+        let of_origin = shared.room(self.origin.held.get(resource));
         match (&self.own, resource) {
             (None, _) | (_, Resource::Clients | Resource::Unconfirmed) => of_origin,
             (Some(own), _) => {
                 let own = own.get(resource);
-                room(of_origin, own).max(self.little(resource, free, own))
+                room(of_origin, own).max(self.little(resource, &shared, own))
             }
         }
     }
 
     /// Returns how much more of a resource a client that holds hardly anything may take although its neighbours have the share of
     /// their origin. What they hold limits this too, as an origin can have any number of clients.
-    fn little(&self, resource: Resource, free: u64, own: u64) -> u64 {
+    fn little(&self, resource: Resource, shared: &Shared, own: u64) -> u64 {
         let of_origin = self.origin.held.get(resource);
-        let part = (free / FREE_PER_HELD).saturating_sub(own);
+        let beyond_least = of_origin.saturating_sub(shared.least);
+        let part = (shared.unreserved / FREE_PER_HELD).saturating_sub(own);
         let is_least_due = own <= of_origin / 2;
         let least = if is_least_due { resource.least().saturating_sub(own) } else { 0 };
-        part.max(least).min(room_within(HELD_PER_FREE_AT_MOST, free, of_origin))
+        part.max(least).min(room_within(HELD_PER_FREE_AT_MOST, shared.unreserved, beyond_least))
     }
 
     /// Returns whether the client may take `amount` of a resource. If not, its origin is remembered as one that needs
@@ -219,6 +288,9 @@ impl Holder {
 
     /// Counts `amount` of a resource, whatever the share: check first.
     pub(crate) fn take(&self, resource: Resource, amount: u64) {
+        let before = self.origin.held.of(resource).fetch_add(amount, Ordering::Relaxed);
+        let beyond = self.beyond_least(resource, before, before + amount);
+        self.totals.beyond_least.of(resource).fetch_add(beyond, Ordering::Relaxed);
         for counts in self.counts() {
             counts.of(resource).fetch_add(amount, Ordering::Relaxed);
         }
@@ -226,13 +298,23 @@ impl Holder {
 
     /// Returns `amount` of a resource.
     pub(crate) fn give_back(&self, resource: Resource, amount: u64) {
+        let before = self.origin.held.of(resource).fetch_sub(amount, Ordering::Relaxed);
+        let beyond = self.beyond_least(resource, before.saturating_sub(amount), before);
+        self.totals.beyond_least.of(resource).fetch_sub(beyond, Ordering::Relaxed);
         for counts in self.counts() {
             counts.of(resource).fetch_sub(amount, Ordering::Relaxed);
         }
     }
 
+    /// Returns how much of the difference between two amounts that an origin holds is beyond its least.
+    fn beyond_least(&self, resource: Resource, less: u64, more: u64) -> u64 {
+        let least = self.totals.least(resource);
+        more.saturating_sub(least) - less.saturating_sub(least)
+    }
+
+    /// The counts besides that of the origin.
     fn counts(&self) -> impl Iterator<Item = &Counts> {
-        self.own.iter().chain([&self.origin.held, &self.totals.held])
+        self.own.iter().chain([&self.totals.held])
     }
 
     /// Returns the origin.
@@ -243,7 +325,7 @@ impl Holder {
     /// Returns whether the origin holds more of a resource than any client may, although it is short.
     pub(crate) fn holds_much_of_short(&self, resource: Resource) -> bool {
         self.totals.is_short(resource)
-            && self.held_by_origin(resource) > self.totals.free(resource) / FREE_PER_HELD
+            && self.held_by_origin(resource) > self.totals.shared(resource).unreserved / FREE_PER_HELD
     }
 
     /// Returns how much of a resource the client itself holds.
@@ -357,7 +439,8 @@ pub(crate) struct Shares {
 impl Shares {
     /// Creates shares of these bounds.
     pub(crate) fn new(config: &Config) -> Shares {
-        let totals = Totals { config: config.clone(), held: Counts::default() };
+        let totals =
+            Totals { config: config.clone(), held: Counts::default(), beyond_least: Counts::default() };
         Shares { totals: Arc::new(totals), origins: Mutex::default() }
     }
 
@@ -398,7 +481,7 @@ impl Shares {
         self.totals.free(resource)
     }
 
-    /// Returns whether less than an eighth of a resource is free.
+    /// Returns whether less than an eighth of what is not reserved of a resource is free.
     pub(crate) fn is_short(&self, resource: Resource) -> bool {
         self.totals.is_short(resource)
     }

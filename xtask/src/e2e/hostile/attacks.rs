@@ -153,6 +153,12 @@ const ALL: &[Attack] = &[
         clients::sessions_networks,
     ),
     attack("clients-v40", Neighbour, "one host is as many NFSv4.0 clients as it can", clients::old),
+    attack(
+        "clients-in-turn",
+        Neighbour,
+        "12 hosts, one after another, are as many clients as they can",
+        clients::in_turn,
+    ),
     Attack {
         restarts: true,
         ..attack(
@@ -164,6 +170,7 @@ const ALL: &[Attack] = &[
     },
     attack("slots", Neighbour, "all sessions and slots that it can have", clients::slots),
     attack("opens", Neighbour, "all opens and owners that it can have", hoards::opens),
+    attack("opens-in-turn", Neighbour, "the same of 12 hosts, one after another", hoards::opens_in_turn),
     attack("locks", Neighbour, "all locked ranges that it can have", hoards::locks),
     attack("waiters", Neighbour, "all places in queues for locks that it can have", hoards::waiters),
     attack("waiters-nlm", Neighbour, "the same with NLM", hoards::waiters_nlm),

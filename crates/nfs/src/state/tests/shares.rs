@@ -152,6 +152,28 @@ fn clients_of_one_address_do_not_exclude_others() {
     }
 }
 
+/// One after another, so each has three quarters of what the one before left.
+#[test]
+fn origins_that_take_all_they_get_one_after_another_leave_others_their_least() {
+    let world = world();
+    let mut all = Vec::new();
+    for greedy in 0..20 {
+        let (clients, held) = greedily(5000, |number| user_of(&world, address(greedy), &name(number)));
+        assert!(clients >= 1, "{greedy}");
+        let client = Arc::clone(&held[0]);
+        let (_, opened) = greedily(100_000, |number| open(&world, &client, b"o", file(number.into())));
+        let ranges = (0..100_000).take_while(|at| lock(&world, &client, (file(1), byte(*at)), false).is_ok());
+        all.push((held, opened, ranges.count()));
+    }
+    for other in 1000..1010 {
+        let client =
+            user_of(&world, address(other), b"other").unwrap_or_else(|error| panic!("{other}: {error:?}"));
+        (0..5).for_each(|number| drop(open(&world, &client, b"o", file(number)).unwrap()));
+        lock(&world, &client, (file(2), byte(u64::from(other))), false).unwrap();
+        nlm_hosts::locking_host(&world, address(other), b"nlm").unwrap();
+    }
+}
+
 #[test]
 fn clients_of_one_ipv6_network_do_not_exclude_others() {
     let world = world();
@@ -234,7 +256,7 @@ fn opens_of_one_client_leave_room_for_others() {
     let world = world();
     let (greedy, _) = client_at(&world, address(0), b"greedy").unwrap();
     let (taken, _held) = greedily(100_000, |number| open(&world, &greedy, b"o", file(number.into())));
-    assert!(taken >= 7_000, "{taken}");
+    assert!(taken >= 6_500, "{taken}");
     let (beside, _) = client_at(&world, address(0), b"beside").unwrap();
     let (other, _) = client_at(&world, address(1), b"other").unwrap();
     for number in 0..500 {
@@ -283,7 +305,7 @@ fn locks_of_one_client_leave_room_for_others() {
     let world = World::with(Config { ranges: 8192, ..Config::default() });
     let (greedy, _) = client_at(&world, address(0), b"greedy").unwrap();
     let taken = (0..8192).take_while(|number| lock(&world, &greedy, (file(1), byte(*number)), false).is_ok());
-    assert!((5000..6500).contains(&taken.count()));
+    assert!((4000..5000).contains(&taken.count()));
     let (beside, _) = client_at(&world, address(0), b"beside").unwrap();
     let (other, _) = client_at(&world, address(1), b"other").unwrap();
     for number in 0..20 {
@@ -307,7 +329,7 @@ fn waiters_of_one_client_leave_places_in_the_queue_to_others() {
     (1..20).for_each(|number| lock(&world, &holder, (file(number), WHOLE), false).unwrap());
     let greedy = client_at(&world, address(1), b"greedy").unwrap().0;
     let places = (0..2000).filter(|number| waits(&world, &greedy, file(1), byte(*number))).count();
-    assert!(places >= 500, "{places}");
+    assert!(places >= 350, "{places}");
     let other = client_at(&world, address(2), b"other").unwrap().0;
     assert!(waits(&world, &other, file(1), byte(0)), "in the queue of the same file");
     for number in 2..20 {
@@ -330,7 +352,7 @@ fn delegations_of_one_client_leave_some_to_others() {
     let world = World::with(Config { delegations: 8192, ..Config::default() });
     let greedy = client_at(&world, address(0), b"greedy").unwrap().0;
     let taken = (0..8192).filter(|number| delegated(&world, &greedy, file(*number))).count();
-    assert!((5000..6500).contains(&taken), "{taken}");
+    assert!((4000..5000).contains(&taken), "{taken}");
     let beside = client_at(&world, address(0), b"beside").unwrap().0;
     let other = client_at(&world, address(1), b"other").unwrap().0;
     for number in 10_000..10_020 {
@@ -577,7 +599,7 @@ fn one_host_leaves_others_room_to_lock_ranges_of_a_file() {
         world.state.lock(&world.context(), locker, &wanted).map(drop)
     };
     let locked = (0..100).filter(|number| read(&greedy, 2 * number).is_ok()).count();
-    assert_eq!(locked, 48, "three quarters");
+    assert_eq!(locked, 37, "its least, and three quarters of what is not reserved");
     assert!(read(&beside, 201).is_err(), "an address can have any number of clients");
     (2..6).for_each(|number| read(&client(number, b"modest"), 1000).unwrap());
     assert!(read(&greedy, 0).is_ok(), "what it has locked it may lock again");
@@ -641,7 +663,7 @@ fn copies_of_one_address_leave_some_to_others() {
     let copies = |client: &Arc<Client>| begin_copy(&world, client).is_some();
     let greedy: Vec<_> = (0..8).map(|number| client_of_minor_2(&world, address(0), &name(number))).collect();
     let taken: usize = greedy.iter().map(|client| (0..20).filter(|_| copies(client)).count()).sum();
-    assert_eq!(taken, 48 + 4, "the last four get one each");
+    assert_eq!(taken, 37 + 5, "the last five get one each");
     let other = client_of_minor_2(&world, address(1), b"other");
     assert!((0..3).all(|_| copies(&other)));
 }

@@ -15,6 +15,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 const NLM_HOSTS: std::ops::Range<u8> = 204..208;
 const NLM_NAMES: u32 = 64;
 
+/// Hosts that come one after another.
+const IN_TURN: std::ops::Range<u8> = 60..72;
+
 /// Neighbours, more than there is room for first sessions.
 const CROWD: std::ops::Range<u8> = 1..201;
 
@@ -137,6 +140,20 @@ pub(super) fn old(scene: &Scene) -> Result<String, String> {
         }
     }
     Ok(format!("{} clients made, {refused} refused", held.len()))
+}
+
+/// Hosts that come one after another: each is all the clients that it can be, and so has most of what the one before left.
+pub(super) fn in_turn(scene: &Scene) -> Result<String, String> {
+    let mut made = Vec::new();
+    for host in IN_TURN {
+        let address = places::neighbour(host);
+        let clients = (0..).take_while(|number| scene.goes_on() && old_client(address, *number).is_ok());
+        made.push(clients.count().to_string());
+    }
+    while scene.goes_on() {
+        thread::sleep(PAUSE);
+    }
+    Ok(format!("clients of each: {}", made.join(", ")))
 }
 
 /// Only its id remains: its connection would be one too many.

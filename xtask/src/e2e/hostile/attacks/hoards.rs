@@ -15,6 +15,8 @@ const BATCH: u64 = 30;
 const PAUSE: Duration = Duration::from_millis(50);
 /// Files whose delegations are taken.
 const DELEGATED: u32 = 2000;
+/// Hosts that come one after another.
+const IN_TURN: std::ops::Range<u8> = 80..92;
 /// NLM4_BLOCKED.
 pub(super) const BLOCKED: u32 = 3;
 /// Files with queues for their locks.
@@ -63,6 +65,34 @@ pub(super) fn opens(scene: &Scene) -> Result<String, String> {
         }
     })?;
     Ok(note)
+}
+
+/// The same of hosts that come one after another: each takes until it is refused, and so has most of what the one before left.
+pub(super) fn opens_in_turn(scene: &Scene) -> Result<String, String> {
+    let (mut sessions, mut taken) = (Vec::new(), Vec::new());
+    for host in IN_TURN {
+        let Ok(mut session) = attacker(host) else { continue };
+        let folder = session.folder()?;
+        let client = session.client;
+        let mut opened = 0;
+        while scene.goes_on() {
+            let name = format!("owner-{opened}-{}", "x".repeat(200));
+            let owner = Owner { client, name: name.as_bytes() };
+            let status = session.status(|compound| {
+                compound.put(&folder).open(0, owner, NO_DELEGATION, b"hoarded");
+            })?;
+            if status != 0 {
+                break;
+            }
+            opened += 1;
+        }
+        taken.push(opened.to_string());
+        sessions.push(session);
+    }
+    while scene.goes_on() {
+        thread::sleep(PAUSE);
+    }
+    Ok(format!("opens of each: {}", taken.join(", ")))
 }
 
 /// Locks of every other byte.
