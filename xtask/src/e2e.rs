@@ -192,17 +192,20 @@ fn prepare(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs this program again inside a new network namespace.
+/// Runs this program again inside a new network namespace, and as process 1 of a process namespace that ends with this process,
+/// however that ends.
 fn outside(arguments: &[&str], options: &Options, budget: Duration) -> Result<(), String> {
     let guest = root().join("e2e/guest");
     let namespace = format!("holdfast-{}", std::process::id());
     let registers = scratch().join(format!("{namespace}.so"));
     fs::create_dir_all(scratch()).map_err(process::at(&scratch()))?;
+    remove_stale_namespaces()?;
     process::output(Command::new(&guest).arg("registers").arg(&registers))?;
     process::output(Command::new(&guest).args(["net", "up", &namespace]))?;
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
-    let mut command = Command::new("ip");
-    command.args(["netns", "exec", &namespace]).arg(program).arg("e2e").args(arguments);
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+    command.args(["ip", "netns", "exec", &namespace]).arg(program).arg("e2e").args(arguments);
     // Both processes choose the same sample.
     command.args(["--seed", &options.seed.to_string()]);
     command.env(INSIDE, &namespace).env("GUEST_REGISTERS", &registers);
@@ -210,6 +213,19 @@ fn outside(arguments: &[&str], options: &Options, budget: Duration) -> Result<()
     let _ = fs::remove_file(&registers);
     process::output(Command::new(&guest).args(["net", "down", &namespace]))?;
     outcome.map_err(|_| "a scenario failed or exceeded its time limit, see above".to_owned())
+}
+
+/// Deletes the namespaces of runs that were killed.
+fn remove_stale_namespaces() -> Result<(), String> {
+    let names = process::output(Command::new("ip").args(["netns", "list"]))?;
+    for name in names.lines().filter_map(|line| line.split(' ').next()) {
+        let run = name.strip_prefix("holdfast-").and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        if run.is_some_and(|run| !Path::new(&format!("/proc/{run}")).exists()) {
+            // Another run may be deleting it too.
+            let _ = process::output(Command::new("ip").args(["netns", "del", name]));
+        }
+    }
+    Ok(())
 }
 
 fn inside(options: &Options, namespace: &str) -> ExitCode {
@@ -225,6 +241,8 @@ fn inside(options: &Options, namespace: &str) -> ExitCode {
             } else if !options.keep {
                 lab.clear();
             }
+            // A scenario that failed may have left guests.
+            process::kill_others();
             outcome
         });
     }

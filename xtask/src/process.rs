@@ -109,6 +109,13 @@ pub(crate) fn signal(child: &Child, name: &str) {
     let _ = Command::new("kill").args(["-s", name, "--", &group]).stderr(Stdio::null()).status();
 }
 
+/// Kills all other processes of the process namespace whose process 1 this is.
+pub(crate) fn kill_others() {
+    // Of the machine's own namespace, it would be everything.
+    assert_eq!(std::process::id(), 1, "this process has a namespace of its own");
+    let _ = Command::new("kill").args(["-s", "KILL", "--", "-1"]).stderr(Stdio::null()).status();
+}
+
 /// Returns the standard output of a program that succeeds.
 pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("cannot run {command:?}: {error}"))?;
