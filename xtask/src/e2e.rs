@@ -79,6 +79,8 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   drbd          two machines that mirror a disk with DRBD; the one that serves is killed
   traps         what goes wrong with stock clients when an address moves, each provoked on purpose
   pair-guests   two fresh machines with systemd, made a pair by the steps of docs/cluster.md: lost, fenced, given back
+  pacemaker     two fresh machines with a LUN, made a cluster with Pacemaker by the steps of docs/cluster.md: lost, not fenced, moved;
+                not in samples
   kill          repeated kill -9 under two guests and libnfs; everything acknowledged must survive
 
   --nfs VERSION      mount with 3, 4.0, 4.1 or 4.2 only; each scenario has its default versions

@@ -15,11 +15,26 @@ use crate::process::{self, root};
 /// The disk image of a fresh machine, beneath the scratch folder; `e2e/machine/image` makes it.
 pub(super) const IMAGE: &str = "debian.ext4";
 
+/// The disk image of a machine that has Pacemaker and iSCSI too.
+pub(super) const PACEMAKER_IMAGE: &str = "debian-pacemaker.ext4";
+
+/// The packages that [`PACEMAKER_IMAGE`] has besides those of [`IMAGE`].
+pub(super) const PACEMAKER_PACKAGES: &[&str] = &[
+    "pacemaker",
+    "pacemaker-cli-utils",
+    "pcs",
+    "fence-agents",
+    "resource-agents",
+    "psmisc",
+    "open-iscsi",
+    "sg3-utils",
+];
+
 /// Where a machine sees the folder that it shares with the test.
 pub(super) const SHARE: &str = "/run/share";
 
-/// Time limit of a boot.
-const BOOT: Duration = Duration::from_secs(120);
+/// Time limit of a boot. A machine that starts a cluster manager needs a while.
+const BOOT: Duration = Duration::from_secs(240);
 /// Time limit from the command to switch off to its end.
 const SWITCH_OFF: Duration = Duration::from_secs(60);
 /// Interval between looks at the shared folder.
@@ -40,6 +55,10 @@ pub(super) struct Hardware<'h> {
     pub(super) bridge: &'h str,
     /// A disk that other machines see too.
     pub(super) shared_disk: Option<PathBuf>,
+    /// The image of its system, which is [`IMAGE`] or [`PACEMAKER_IMAGE`].
+    pub(super) image: &'h str,
+    /// Services of the image that it does not start.
+    pub(super) masked: &'h [&'h str],
 }
 
 /// A machine, switched on or off.
@@ -88,9 +107,12 @@ impl<'l> Machine<'l> {
         ]);
         command.arg("-o").arg(self.share());
         let changes = self.folder.join("changes").display().to_string();
-        command.args(["-d", &format!("{changes},{}", scratch().join(IMAGE).display())]);
+        command.args(["-d", &format!("{changes},{}", scratch().join(hardware.image).display())]);
         if let Some(disk) = &hardware.shared_disk {
             command.args(["-d", &format!("shared:{}", disk.display())]);
+        }
+        for service in hardware.masked {
+            command.args(["-k", &format!("systemd.mask={service}.service")]);
         }
         // A command that was under way when the power failed is none for the next boot.
         for name in ["command", "running", "status", "booted"] {

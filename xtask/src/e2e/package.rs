@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::lab::Lab;
-use super::machine::{Hardware, Machine};
+use super::machine::{Hardware, IMAGE, Machine};
 use super::{Options, scratch};
 use crate::package;
 use crate::process::{self, root};
@@ -44,6 +44,8 @@ pub(super) fn run(lab: &mut Lab, _: &Options) -> Result<String, String> {
         memory: "512M",
         bridge: "",
         shared_disk: None,
+        image: IMAGE,
+        masked: &[],
     };
     let mut machine = Machine::new(lab, hardware)?;
     machine.give(&first, "first.deb")?;

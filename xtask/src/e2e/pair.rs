@@ -15,9 +15,11 @@ use crate::process;
 mod drbd;
 mod ganesha;
 pub(super) mod guests;
+pub(super) mod pacemaker;
 mod resource_agent;
 pub(super) mod stalls;
 mod traps;
+mod typed;
 
 use stalls::Kind as _;
 

@@ -22,6 +22,9 @@ pub(crate) const SAMPLE: Duration = Duration::from_secs(20 * 60);
 /// The most that the time limits of a sample's scenarios add up to. Most take a third of theirs.
 const SAMPLED: Duration = Duration::from_secs(40 * 60);
 
+/// Scenarios that no sample has: most of their time, machines are set up.
+const NOT_SAMPLED: &[&str] = &["pacemaker"];
+
 /// Parts of Linux's tools that are built, and those of a sample, with the least number of objects.
 const TOOLS: (&str, &[&str]) = (
     "50",
@@ -107,6 +110,13 @@ const ALL: &[Scenario] = &[
     Scenario { name: "drbd", seconds: 180, foreign: false, versions: &[V3], run: pair::run_drbd },
     Scenario { name: "traps", seconds: 120, foreign: false, versions: &[V42], run: pair::run_traps },
     Scenario { name: "pair-guests", seconds: 360, foreign: false, versions: &[V42], run: pair::guests::run },
+    Scenario {
+        name: "pacemaker",
+        seconds: 1800,
+        foreign: false,
+        versions: &[V42],
+        run: pair::pacemaker::run,
+    },
     Scenario { name: "volumes", seconds: 120, foreign: false, versions: &[V42], run: volumes::run },
     Scenario { name: "source-tree", seconds: 450, foreign: true, versions: &[V3], run: source_tree },
 ];
@@ -146,6 +156,7 @@ fn draw(
     random: &mut fastrand::Rng,
 ) -> Vec<&'static str> {
     random.shuffle(&mut scenarios);
+    scenarios.retain(|scenario| !NOT_SAMPLED.contains(&scenario.name));
     let mut left = SAMPLED;
     scenarios.retain(|scenario| {
         let rest = left.checked_sub(scenario.budget(options));
@@ -160,7 +171,10 @@ pub(super) fn prepare(options: &Options) -> Result<(), String> {
     let chosen = chosen(options);
     let is_chosen = |name| chosen.iter().any(|(scenario, _)| scenario.name == name);
     if is_chosen("package") || is_chosen("pair-guests") {
-        cached(machine::IMAGE, "machine/image")?;
+        cached(machine::IMAGE, "machine/image", &[])?;
+    }
+    if is_chosen("pacemaker") {
+        cached(machine::PACEMAKER_IMAGE, "machine/image", machine::PACEMAKER_PACKAGES)?;
     }
     if is_chosen("package") {
         package::prepare()?;
@@ -175,18 +189,18 @@ pub(super) fn budget(options: &Options) -> Duration {
 }
 
 /// Makes a file under the scratch folder unless an earlier run made it.
-fn cached(name: &str, script: &str) -> Result<PathBuf, String> {
+fn cached(name: &str, script: &str, arguments: &[&str]) -> Result<PathBuf, String> {
     let path = scratch().join(name);
     fs::create_dir_all(scratch()).map_err(process::at(&scratch()))?;
     if !path.exists() {
-        process::output(Command::new(root().join("e2e").join(script)).arg(&path))?;
+        process::output(Command::new(root().join("e2e").join(script)).arg(&path).args(arguments))?;
     }
     Ok(path)
 }
 
 /// Makes the tarball of a part of Linux.
 pub(super) fn linux_tarball() -> Result<PathBuf, String> {
-    cached("linux.tar", "source-tree")
+    cached("linux.tar", "source-tree", &[])
 }
 
 fn source_tree(lab: &mut Lab, options: &Options) -> Result<String, String> {
@@ -198,7 +212,7 @@ fn source_tree(lab: &mut Lab, options: &Options) -> Result<String, String> {
 }
 
 fn git(lab: &mut Lab, _: &Options) -> Result<String, String> {
-    let repository = cached("repository.git", "git-repository")?;
+    let repository = cached("repository.git", "git-repository", &[])?;
     lab.start()?;
     lab.guest("git.sh", "768M", &[&repository.to_string_lossy()])?;
     Ok(String::new())
@@ -358,7 +372,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::time::Duration;
 
-    use super::{ALL, Options, SAMPLED, chosen, judge};
+    use super::{ALL, NOT_SAMPLED, Options, SAMPLED, chosen, judge};
 
     #[test]
     fn samples_fit_their_time_and_leave_no_scenario_out() {
@@ -370,7 +384,8 @@ mod tests {
             assert!(SAMPLED / 2 < seconds && seconds <= SAMPLED, "seed {seed}: {seconds:?}");
             drawn.extend(sample.iter().map(|(scenario, _)| scenario.name));
         }
-        assert_eq!(drawn.len(), ALL.len());
+        assert_eq!(drawn.len() + NOT_SAMPLED.len(), ALL.len());
+        assert!(!NOT_SAMPLED.iter().any(|name| drawn.contains(name)));
     }
 
     const REPORT: &str =

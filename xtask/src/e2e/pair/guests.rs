@@ -1,36 +1,19 @@
 //! Two fresh machines become a pair by the steps of docs/cluster.md, typed as they stand there. They share a disk with a file system
 //! that only one of them may mount; the fence switches the other one off. Guests work meanwhile, as they do in the scenario `pair`.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::thread;
 use std::time::Duration;
 
 use super::stalls::{self, Kind as _};
+use super::typed::{self, Steps};
 use super::{ADDRESS, BETWEEN, Blow, DETECTION, mark, start_guests};
-use crate::document::{self, Block};
 use crate::e2e::Options;
 use crate::e2e::hosts::{BRIDGE, Switch, ip};
 use crate::e2e::lab::Lab;
-use crate::e2e::machine::{Hardware, Machine, SHARE};
+use crate::e2e::machine::{Hardware, IMAGE, Machine, SHARE};
 use crate::package;
 use crate::process::{self, root};
-
-const DOCUMENT: &str = "docs/cluster.md";
-
-/// The blocks of the document. The journal is small, so that the machines need little disk.
-const BLOCKS: &[Block<'_>] = &[
-    ("install", &[("./holdfast_0.1.0-1_amd64.deb", "/run/share/holdfast.deb")]),
-    ("file /etc/holdfast/node.toml", &[]),
-    ("file /etc/holdfast/home.toml", &[]),
-    ("agent", &[]),
-    ("data", &[("--volume home", "--volume home --journal-size 64MiB")]),
-    ("commands", &[]),
-    ("start", &[]),
-    ("takeover", &[]),
-    ("give", &[]),
-    ("take", &[]),
-];
 
 /// What a reader of the document replaces by what his machines have.
 const REPLACED: &[(&str, &str)] = &[
@@ -82,7 +65,7 @@ pub(in crate::e2e) fn run(lab: &mut Lab, options: &Options) -> Result<String, St
 
 /// The two machines.
 struct Pair<'l> {
-    blocks: BTreeMap<String, String>,
+    steps: Steps,
     machines: [Machine<'l>; 2],
     serving: usize,
     /// Whether the last blow switched the other machine off.
@@ -94,55 +77,42 @@ struct Pair<'l> {
 impl<'l> Pair<'l> {
     /// Makes two fresh machines and switches them on.
     fn make(lab: &'l Lab) -> Result<Pair<'l>, String> {
-        let path = root().join(DOCUMENT);
-        let text = fs::read_to_string(&path).map_err(process::at(&path))?;
-        let blocks = blocks(&text)?.into_iter().map(|(name, block)| (name.to_owned(), block)).collect();
+        let steps = Steps::read(REPLACED)?;
         let disk = lab.machines().join("shared");
         fs::create_dir_all(lab.machines()).map_err(process::at(&disk))?;
         File::create(&disk).and_then(|file| file.set_len(DISK)).map_err(process::at(&disk))?;
         let machine = |(name, number, address)| {
             let shared_disk = Some(disk.clone());
-            Machine::new(lab, Hardware { number, name, address, memory: "384M", bridge: BRIDGE, shared_disk })
+            let (memory, bridge, image, masked) = ("384M", BRIDGE, IMAGE, &[][..]);
+            Machine::new(lab, Hardware { number, name, address, memory, bridge, shared_disk, image, masked })
         };
         let [a, b] = NODES;
         let mut machines = [machine(a)?, machine(b)?];
         let package = package::deb(&lab.binary(), &lab.machines().join("package"), 1)?;
         for machine in &mut machines {
-            machine.give(&package, "holdfast.deb")?;
+            typed::give(machine, &package)?;
             machine.give(&root().join("e2e/machine/power-off"), "power-off")?;
-            machine.give(&root().join("e2e/scenarios/as-root.sh"), "as-root.sh")?;
             machine.switch_on()?;
         }
         for machine in &mut machines {
             machine.await_boot()?;
         }
-        Ok(Pair { blocks, machines, serving: 0, is_other_off: false, starts: Vec::new() })
+        Ok(Pair { steps, machines, serving: 0, is_other_off: false, starts: Vec::new() })
     }
 
-    /// Types a block of the document on a machine.
-    fn type_in(&mut self, node: usize, name: &str) -> Result<String, String> {
-        let typed = format!("set -e\n. {SHARE}/as-root.sh\n{}", self.blocks[name]);
-        self.machines[node].run(&typed)
+    /// Types a step of the document on a machine.
+    fn type_in(&mut self, node: usize, name: &str) -> Result<(), String> {
+        self.steps.type_in(&mut self.machines[node], name).map(drop)
     }
 
     /// Does what the document says under "Setting up" and "Without a cluster manager".
     fn set_up(&mut self) -> Result<(), String> {
-        for (node, (name, ..)) in NODES.iter().enumerate() {
-            self.type_in(node, "install")?;
-            let node_toml =
-                self.blocks["file /etc/holdfast/node.toml"].replace("\"a\"", &format!("\"{name}\""));
-            let with_commands =
-                node_toml.replacen("\n[[group]]", &format!("{}\n[[group]]", self.blocks["commands"]), 1);
-            let home_toml = &self.blocks["file /etc/holdfast/home.toml"];
-            let files = format!(
-                "cat >/etc/holdfast/node.toml <<'END'\n{with_commands}END\ncat >/etc/holdfast/home.toml <<'END'\n{home_toml}END\n\
-                 install -m 755 {SHARE}/power-off /usr/local/sbin"
-            );
-            self.machines[node].run(&files)?;
-            self.type_in(node, "agent")?;
+        for (machine, (name, ..)) in self.machines.iter_mut().zip(NODES) {
+            machine.run(&format!("install -m 755 {SHARE}/power-off /usr/local/sbin"))?;
+            self.steps.set_up(machine, name, "commands")?;
         }
         self.type_in(0, "data")?;
-        self.type_in(0, "start").map(drop)
+        self.type_in(0, "start")
     }
 
     /// Has the fence refuse to switch the machine off that serves: nothing is taken over, or mounted.
@@ -163,8 +133,7 @@ impl<'l> Pair<'l> {
 
     fn begin_takeover(&mut self, to: usize) -> Result<(), String> {
         let from = NODES[1 - to].0;
-        let typed = self.blocks["takeover"].replace("--from a", &format!("--from {from}"));
-        self.machines[to].begin(&format!(". {SHARE}/as-root.sh\n{typed}"))
+        self.steps.begin(&mut self.machines[to], "takeover", &[("--from a", &format!("--from {from}"))])
     }
 
     /// Answers a request to switch the other machine off.
@@ -241,24 +210,5 @@ impl<'l> Pair<'l> {
             println!("     start: {start}");
         }
         Ok(format!("{} starts", self.starts.len()))
-    }
-}
-
-fn blocks(document: &str) -> Result<BTreeMap<&str, String>, String> {
-    document::blocks(DOCUMENT, document, BLOCKS, REPLACED)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_document_has_every_step() {
-        let path = root().join(DOCUMENT);
-        let text = fs::read_to_string(path).unwrap();
-        let found = blocks(&text).unwrap();
-        assert!(found["file /etc/holdfast/node.toml"].contains("\ninterface = \"vec0\"\n\n[[group]]\n"));
-        assert!(found["takeover"].contains("--from a\n"));
-        assert!(found["data"].contains("mkfs.ext4 -q /dev/ubdb\n"));
     }
 }
