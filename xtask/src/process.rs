@@ -105,15 +105,19 @@ pub(crate) fn stop(child: &mut Child) {
 
 /// Sends a signal to a program's process group.
 pub(crate) fn signal(child: &Child, name: &str) {
-    let group = format!("-{}", child.id());
-    let _ = Command::new("kill").args(["-s", name, "--", &group]).stderr(Stdio::null()).status();
+    send(name, &format!("-{}", child.id()));
+}
+
+/// Sends a signal. By the shell, since kill(1) takes the group of a process with a small number for the number of a signal.
+fn send(name: &str, to: &str) {
+    let _ = Command::new("sh").args(["-c", "kill -s $0 -- $1", name, to]).stderr(Stdio::null()).status();
 }
 
 /// Kills all other processes of the process namespace whose process 1 this is.
 pub(crate) fn kill_others() {
     // Of the machine's own namespace, it would be everything.
     assert_eq!(std::process::id(), 1, "this process has a namespace of its own");
-    let _ = Command::new("kill").args(["-s", "KILL", "--", "-1"]).stderr(Stdio::null()).status();
+    send("KILL", "-1");
 }
 
 /// Returns the standard output of a program that succeeds.
