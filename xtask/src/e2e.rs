@@ -75,7 +75,7 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   pair          two machines with a floating address: one dies, stops or is cut off, its server dies, the group is moved
   rados         on a Ceph cluster: kill -9, copies of a pool, segments in an erasure-coded pool, a takeover from a stopped server, an
                 OSD that hangs, a full pool
-  nodes         three nodes, then four, of a Ceph cluster serve four groups: one dies, stops or is cut off, groups are moved and drained
+  nodes         three nodes, then four, of a Ceph cluster serve four groups: a node dies, stops, is cut off, drained or removed, groups are moved
   drbd          two machines that mirror a disk with DRBD; the one that serves is killed
   traps         what goes wrong with stock clients when an address moves, each provoked on purpose
   pair-guests   two fresh machines with systemd, made a pair by the steps of docs/cluster.md: lost, fenced, given back
@@ -194,8 +194,8 @@ fn prepare(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs this program again inside a new network namespace, and as process 1 of a process namespace that ends with this process,
-/// however that ends.
+/// Runs this program again inside a new network namespace, and as process 1 of a process namespace that ends when this
+/// process does, even if it is killed.
 fn outside(arguments: &[&str], options: &Options, budget: Duration) -> Result<(), String> {
     let guest = root().join("e2e/guest");
     let namespace = format!("holdfast-{}", std::process::id());

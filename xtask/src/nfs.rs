@@ -15,7 +15,8 @@ pub(crate) const MOUNT: u32 = 100_005;
 /// How long an attempt to connect may take: the kernel repeats its first segment after ever longer times.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// How often TCP asks whether a silent connection lives. Another machine that has the server's address says that it does not.
+/// How often TCP asks whether a silent connection lives. After a takeover, the machine
+/// that then has the address answers that it is dead.
 const KEEPALIVE: Duration = Duration::from_secs(5);
 
 const HANDLE_BYTES_MAX: usize = 64;

@@ -108,14 +108,14 @@ pub(crate) fn signal(child: &Child, name: &str) {
     send(name, &format!("-{}", child.id()));
 }
 
-/// Sends a signal. By the shell, since kill(1) takes the group of a process with a small number for the number of a signal.
+/// Sends a signal. The shell does it: kill(1) mistakes a group with a small number, such as -15, for a signal.
 fn send(name: &str, to: &str) {
     let _ = Command::new("sh").args(["-c", "kill -s $0 -- $1", name, to]).stderr(Stdio::null()).status();
 }
 
 /// Kills all other processes of the process namespace whose process 1 this is.
 pub(crate) fn kill_others() {
-    // Of the machine's own namespace, it would be everything.
+    // In the machine's own namespace, this would kill everything.
     assert_eq!(std::process::id(), 1, "this process has a namespace of its own");
     send("KILL", "-1");
 }

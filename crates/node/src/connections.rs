@@ -27,7 +27,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Starts the thread; none if that fails, as the list is only a hint. `former` are the connections to the machine before.
+    /// Starts the thread; none if that fails, as the list is only a hint. `former` are the connections to the previous machine.
     pub(crate) fn start(
         config: &Group,
         shared: &Shared,

@@ -31,13 +31,13 @@ pub(crate) const RESTARTS_WITHIN: Duration = Duration::from_secs(60);
 /// How often the list of connections is stored for the next machine, if it has changed.
 pub(crate) const RECORD_EVERY: Duration = Duration::from_secs(1);
 
-/// The same while all clients connect again, since this machine may be lost as well: for [`NEWCOMERS`] after it began to serve.
+/// The same for the first [`NEWCOMERS`] after a takeover, while all clients connect again: this machine may be lost too.
 pub(crate) const RECORD_NEWCOMERS_EVERY: Duration = Duration::from_millis(200);
 
-/// See [`RECORD_NEWCOMERS_EVERY`].
+/// How long clients take to connect again after a takeover.
 pub(crate) const NEWCOMERS: Duration = Duration::from_secs(10);
 
-/// How long the connections to the machine before stay in the list: their clients may not have noticed yet.
+/// How long the connections to the previous machine stay in the list: their clients may not have noticed the takeover yet.
 pub(crate) const FORMER_KEPT: Duration = Duration::from_secs(60);
 
 /// Connections of a group that are stored.

@@ -87,7 +87,7 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     Ok(done.join("; "))
 }
 
-/// Starts a guest that builds software, besides so many others.
+/// Starts a guest that builds software, beside `others` other guests.
 fn start_builder(lab: &Lab, others: usize) -> Result<(u8, Child), String> {
     let number = u8::try_from(others + 1).map_err(|_| "there are too many guests".to_owned())?;
     let tarball = scenarios::linux_tarball()?.display().to_string();
@@ -152,7 +152,7 @@ fn find_settings(ceph: &Ceph, machines: &Machines<'_>, first: usize) -> Result<(
 }
 
 /// Makes the pools and the cluster of the first three nodes by the steps of the document, with small journals, the addresses and
-/// ports of the scenario, and a third group.
+/// ports of the scenario, and two more groups.
 fn set_up(lab: &Lab, ceph: &Ceph, machines: &mut Machines<'_>) -> Result<(), String> {
     for group in &GROUPS[1..] {
         let words =

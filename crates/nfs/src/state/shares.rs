@@ -7,8 +7,9 @@
 //! of more than its share keeps that, and gets nothing more.
 //! (A. K. Choudhury and E. L. Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998.)
 //!
-//! That rule is made for queues, which drain. State does not: origins that come one after another each take three quarters of
-//! what is left, so a few of them take nearly all of the rest. Others have what is reserved, whenever they come.
+//! That rule is made for queues, which drain. State does not: origins that come one after another each take three quarters of what
+//! is left, so a few of them take nearly all of the rest. Others have their least, whenever they come, as long as there are no more
+//! of them than the reserve is enough for: 64, or fewer where what is of use is more.
 //!
 //! A client that holds hardly anything ([`FREE_PER_HELD`], or [`Resource::least`]) gets more even if its origin has its
 //! share, up to a bound ([`HELD_PER_FREE_AT_MOST`]): a neighbour in the same network, or behind the same address translation,
@@ -36,7 +37,7 @@ mod recall_costs;
 /// One part in this many of a bound is reserved: every origin has its least from there.
 const RESERVED: u64 = 4;
 
-/// The least of an origin is one part in this many of what is reserved, unless that is of no use.
+/// The least of an origin is one part in this many of what is reserved, or what is of use if that is more.
 const LEASTS: u64 = 64;
 
 /// How many times what is free, and not reserved, an origin may hold.
@@ -96,7 +97,7 @@ impl Resource {
         }
     }
 
-    /// The least of it that is of use to an origin: to a host, a client with sessions and one of NLM.
+    /// The least of it that is of use to an origin: a host may be one client with sessions and one of NLM.
     const fn least_of_origin(self) -> u64 {
         match self {
             Resource::Clients | Resource::Unconfirmed => 2,
@@ -146,7 +147,9 @@ impl Totals {
 
     fn shared(&self, resource: Resource) -> Shared {
         let free = self.free(resource);
-        let unreserved = self.bound_unreserved(resource).saturating_sub(self.beyond_least.get(resource));
+        // The count of an origin changes first, so what is taken and given back at once may be subtracted before it is added.
+        let beyond_least = self.beyond_least.get(resource).cast_signed().max(0).cast_unsigned();
+        let unreserved = self.bound_unreserved(resource).saturating_sub(beyond_least);
         Shared { free, unreserved: unreserved.min(free), least: self.least(resource) }
     }
 
@@ -235,7 +238,8 @@ fn least(bound: u64, useful: u64) -> u64 {
     (reserved / LEASTS).max(useful.min(reserved))
 }
 
-/// Returns how much more of something an origin may take whose parts are of use, if it holds `held`, and `others` hold the rest.
+/// Returns how much more an origin may take that holds `held` of something of which others hold `others`, and one is of use. What
+/// others hold within their least is not known, so it counts as if it were beyond.
 pub(crate) fn room_of_origin(bound: u64, others: u64, held: u64) -> u64 {
     let free = bound.saturating_sub(held + others);
     let unreserved = free.saturating_sub(bound / RESERVED);
@@ -260,7 +264,9 @@ impl Holder {
             (None, _) | (_, Resource::Clients | Resource::Unconfirmed) => of_origin,
             (Some(own), _) => {
                 let own = own.get(resource);
-                room(of_origin, own).max(self.little(resource, &shared, own))
+                room(of_origin, own)
+                    .max(self.little(resource, &shared, own))
+                    .max(self.useful(resource, &shared, own))
             }
         }
     }
@@ -274,6 +280,12 @@ impl Holder {
         let is_least_due = own <= of_origin / 2;
         let least = if is_least_due { resource.least().saturating_sub(own) } else { 0 };
         part.max(least).min(room_within(HELD_PER_FREE_AT_MOST, shared.unreserved, beyond_least))
+    }
+
+    /// Returns how much more a client may take that has less than what is of use, if its origin has less than its least.
+    fn useful(&self, resource: Resource, shared: &Shared, own: u64) -> u64 {
+        let of_origin = shared.least.saturating_sub(self.origin.held.get(resource));
+        resource.least().saturating_sub(own).min(of_origin).min(shared.free)
     }
 
     /// Returns whether the client may take `amount` of a resource. If not, its origin is remembered as one that needs
@@ -324,8 +336,11 @@ impl Holder {
 
     /// Returns whether the origin holds more of a resource than any client may, although it is short.
     pub(crate) fn holds_much_of_short(&self, resource: Resource) -> bool {
-        self.totals.is_short(resource)
-            && self.held_by_origin(resource) > self.totals.shared(resource).unreserved / FREE_PER_HELD
+        let shared = self.totals.shared(resource);
+        let held = self.held_by_origin(resource);
+        // Until what is reserved is used up, what an origin holds within its least is of no use to others.
+        let is_of_use = held > shared.least || shared.free == shared.unreserved;
+        self.totals.is_short(resource) && is_of_use && held > shared.unreserved / FREE_PER_HELD
     }
 
     /// Returns how much of a resource the client itself holds.
@@ -481,7 +496,17 @@ impl Shares {
         self.totals.free(resource)
     }
 
-    /// Returns whether less than an eighth of what is not reserved of a resource is free.
+    /// Returns how much of a resource is free, and not reserved.
+    pub(crate) fn unreserved(&self, resource: Resource) -> u64 {
+        self.totals.shared(resource).unreserved
+    }
+
+    /// Returns how much of a resource every origin may have.
+    pub(crate) fn least(&self, resource: Resource) -> u64 {
+        self.totals.least(resource)
+    }
+
+    /// Returns whether less than an eighth of the part of a resource that is not reserved is free.
     pub(crate) fn is_short(&self, resource: Resource) -> bool {
         self.totals.is_short(resource)
     }

@@ -72,7 +72,7 @@ fn a_start_ends_old_connections_before_it_takes_the_address_and_a_stop_gives_it_
 }
 
 #[test]
-fn the_next_machine_learns_of_new_connections_and_of_those_to_the_machine_before() {
+fn the_next_machine_learns_of_new_connections_and_of_those_to_the_previous_one() {
     let world = World::new("list", SERVES);
     world.handle.serve(Phases::default()).unwrap();
     let begun = Instant::now();

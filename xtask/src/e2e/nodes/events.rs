@@ -54,8 +54,8 @@ impl Kind for Event {
     }
 }
 
-/// What happens in each round, and to which group: each kind once, in any order, and then anything, until there were enough rounds,
-/// or for so many minutes, in which it happens to any group.
+/// What happens in each round, and to which group: most kinds once, in any order, and then any, until there were enough
+/// rounds; or for so many minutes, when they happen to any group.
 pub(super) struct Events {
     random: Rng,
     pauses: (f64, f64),

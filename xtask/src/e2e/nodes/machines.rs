@@ -90,7 +90,8 @@ impl<'l> Machines<'l> {
         groups.ok_or_else(|| "the status has no groups".to_owned())
     }
 
-    /// Returns the machine that has a group, once one has: groups go to where they are preferred by themselves.
+    /// Returns the machine that has a group, once one has: groups go back to the nodes that they prefer by
+    /// themselves, and have no owner meanwhile.
     pub(super) fn owner(&self, group: &str, limit: Duration) -> Result<usize, String> {
         let begun = Instant::now();
         loop {

@@ -179,7 +179,10 @@ impl SharedState {
         let (theirs, ours) = (client.holder.held_by_origin(resource), newcomer.held_by_origin(resource));
         let is_neighbour = client.holder.origin() == newcomer.origin();
         if client.lease_idle(context.now) > self.config.lease {
-            return is_neighbour || theirs > ours || self.shares.free(resource) < amount;
+            // What an origin holds within its least leaves room to others only if nothing else is free.
+            let is_of_use = theirs > self.shares.least(resource) || self.shares.free(resource) < amount;
+            let is_used_up = self.shares.unreserved(resource) < amount;
+            return is_neighbour || (is_of_use && (theirs > ours || is_used_up));
         }
         let would_still_have_as_much = theirs.saturating_sub(own) >= ours + amount;
         let allowed = if is_neighbour {

@@ -116,6 +116,21 @@ fn idle_clients_of_hosts_that_hold_little_are_left_alone() {
     }
 }
 
+/// What is reserved for others is free all the time.
+#[test]
+fn clients_whose_leases_are_over_give_way_to_whoever_needs_what_is_not_reserved() {
+    let mut world = world();
+    let users = |world: &World, from: u32, most: u32| -> Vec<_> {
+        (0..most).map_while(|number| user_of(world, address(from), &name(number)).ok()).collect()
+    };
+    assert_eq!(users(&world, 1, 3).len(), 3, "whose leases will be over");
+    let mut busy = users(&world, 2, 3);
+    (3..15).for_each(|greedy| busy.extend(users(&world, greedy, 5000)));
+    world.pass(61);
+    busy.iter().for_each(|client| client.renew(world.now));
+    user_of(&world, address(2), b"another").unwrap();
+}
+
 #[test]
 fn the_greediest_origin_gives_way_first() {
     let mut world = world();
