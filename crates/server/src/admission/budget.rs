@@ -167,7 +167,10 @@ impl Budget {
     }
 
     fn free_for_small(&self, short: Short, asker: Asker) -> usize {
-        self.free(short, asker, |part| part.all)
+        let part = self.part(short);
+        // Large ones leave it also while those of the asker's half use both.
+        let headroom = part.half().headroom.min(part.all.saturating_sub(self.total.of(short)));
+        self.free(short, asker, |part| part.all).max(headroom)
     }
 
     fn free_for_large(&self, short: Short, asker: Asker) -> usize {
@@ -290,6 +293,21 @@ mod tests {
         let large = SMALL_RECORD_BYTES_MAX + 1;
         budget.count_requests(third, 0, large);
         assert!(budget.may_receive(fast(&budget, third), SMALL_RECORD_BYTES_MAX, large));
+    }
+
+    #[test]
+    fn small_ones_have_room_while_large_ones_of_their_half_give_the_other_one_back() {
+        let (mut budget, [first, second, newcomer]) = budget();
+        let (requests, replies) = (LIMIT / 8 * 3 - SMALL_REQUESTS_BYTES, LIMIT / 8 * 5 - SMALL_REPLIES_BYTES);
+        for origin in [first, second] {
+            budget.count_requests(origin, 0, requests / 2);
+            budget.count_replies(origin, 0, replies / 2);
+        }
+        let asker = confined(&budget, newcomer);
+        assert!(budget.may_answer(asker) && budget.may_reply(asker, SMALL_REPLY_ROOM_MAX));
+        assert!(budget.may_receive(asker, SMALL_RECORD_BYTES_MAX, 0));
+        assert!(!budget.may_receive(asker, SMALL_RECORD_BYTES_MAX + 1, 0));
+        assert!(!budget.may_reply(asker, SMALL_REPLY_ROOM_MAX + 1));
     }
 
     #[test]
