@@ -4,7 +4,7 @@
 use volume::handle::Handle;
 use volume::ids::VolumeId;
 use volume::limits::{INLINE_WRITE_BYTES_MAX, TRANSFER_BYTES_MAX};
-use wire::limits::{OVERHEAD_BYTES_MAX, RECORD_BYTES_MAX};
+use wire::limits::{OPAQUE4_BYTES_MAX, OVERHEAD_BYTES_MAX, RECORD_BYTES_MAX};
 use wire::mount3;
 use wire::nfs3::{
     self, FileHandle3, Procedure, ReadArgs, ReaddirArgs, ReaddirplusArgs, StableHow, WriteArgs,
@@ -97,24 +97,28 @@ const _: () = assert!(OWNER_BYTES as usize >= wire::limits::OPAQUE4_BYTES_MAX);
 /// Bytes of a status.
 const STATUS_BYTES: usize = 4;
 
+/// Bytes of the reply to a COMPOUND besides the results: the headers, and the tag of the call.
+const COMPOUND_BYTES: usize = SMALL_RESULT_BYTES + OPAQUE4_BYTES_MAX;
+
 /// What a call needs before it is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs<'r> {
-    /// The most bytes that the reply may have, its record mark included.
+    /// The most bytes that the reply is expected to have, its record mark included, if that depends on the call: its data or
+    /// names, or the results of several operations. Zero for a call whose reply is short in any case.
     pub reply_bytes_max: usize,
     /// For a call that changes an object: a handle of the volume, and the limit the call may have to wait for.
     pub change: Option<(&'r [u8], AwaitedLimit)>,
 }
 
 impl<'r> Needs<'r> {
-    /// What most calls need: room for a small reply.
-    const SMALL: Needs<'static> = Needs { reply_bytes_max: SMALL_REPLY_BYTES_MAX, change: None };
+    /// What most calls need: nothing.
+    const SHORT: Needs<'static> = Needs { reply_bytes_max: 0, change: None };
 
     /// Determines what a record needs. Only the arguments of calls that change something or whose replies may be
-    /// large are decoded; what cannot be decoded needs no more than an error.
+    /// long are decoded; what cannot be decoded needs no more than an error.
     #[must_use]
     pub fn of(record: &IncomingRecord<'r>) -> Needs<'r> {
-        let Ok((header, arguments)) = record.call() else { return Needs::SMALL };
+        let Ok((header, arguments)) = record.call() else { return Needs::SHORT };
         let needs = match (header.program, header.version) {
             (nfs3::PROGRAM, nfs3::VERSION) => Needs::of_nfs3(header.procedure, arguments),
             (nfs4::PROGRAM, nfs4::VERSION) => Needs::of_compound(arguments),
@@ -123,7 +127,7 @@ impl<'r> Needs<'r> {
             }
             _ => None,
         };
-        needs.unwrap_or(Needs::SMALL)
+        needs.unwrap_or(Needs::SHORT)
     }
 
     /// Returns the volume whose objects the call changes, and the limit the call may have to wait for; none for other calls.
@@ -135,25 +139,26 @@ impl<'r> Needs<'r> {
     }
 
     /// A reply with up to `bytes` of data or names.
-    fn large(bytes: u32) -> Option<Needs<'r>> {
+    fn reply(bytes: u32) -> Option<Needs<'r>> {
         let bytes = usize::try_from(bytes).ok()?;
-        Some(Needs { reply_bytes_max: bytes + SMALL_REPLY_BYTES_MAX, change: None })
+        Some(Needs { reply_bytes_max: bytes + SMALL_RESULT_BYTES, change: None })
     }
 
     fn of_nfs3(procedure: u32, arguments: &Decoder<'r>) -> Option<Needs<'r>> {
         let mut input = arguments.clone();
         let limit = match Procedure::from_code(procedure)? {
             Procedure::Read => {
-                return Needs::large(ReadArgs::decode(&mut input).ok()?.count.min(TRANSFER_BYTES_MAX));
+                return Needs::reply(ReadArgs::decode(&mut input).ok()?.count.min(TRANSFER_BYTES_MAX));
             }
             Procedure::Readdir => {
-                return Needs::large(ReaddirArgs::decode(&mut input).ok()?.count.min(DIRECTORY_BYTES_MAX));
+                return Needs::reply(ReaddirArgs::decode(&mut input).ok()?.count.min(DIRECTORY_BYTES_MAX));
             }
             Procedure::Readdirplus => {
-                return Needs::large(
+                return Needs::reply(
                     ReaddirplusArgs::decode(&mut input).ok()?.maxcount.min(DIRECTORY_BYTES_MAX),
                 );
             }
+            Procedure::Readlink => return Needs::reply(SYMLINK_BYTES),
             Procedure::Write => {
                 let write = WriteArgs::decode(&mut input.clone()).ok()?;
                 AwaitedLimit::of_write(write.stable == StableHow::Unstable, write.data.len())
@@ -171,13 +176,13 @@ impl<'r> Needs<'r> {
         };
         // The arguments of each of them begin with the handle of a file or directory of the volume.
         let handle = FileHandle3::decode(&mut input).ok()?;
-        Some(Needs { change: Some((handle.as_bytes(), limit)), ..Needs::SMALL })
+        Some(Needs { change: Some((handle.as_bytes(), limit)), ..Needs::SHORT })
     }
 
     /// Walks the operations once. The first one that changes an object says what the COMPOUND probably waits for at first.
     fn of_compound(arguments: &Decoder<'r>) -> Option<Needs<'r>> {
         let mut reader = CompoundReader::new(arguments.clone()).ok()?;
-        let (mut bytes, mut current, mut change) = (SMALL_REPLY_BYTES_MAX, None, None);
+        let (mut bytes, mut current, mut change) = (COMPOUND_BYTES, None, None);
         while let Some(Ok(number)) = reader.next_number() {
             // The most frequent operations need little. To decode them as what they are is several times faster.
             let operation = match number {
@@ -269,8 +274,8 @@ mod tests {
             let args = ReadArgs { file, offset: 0, count };
             reply_bytes_max(&call(nfs3::PROGRAM, Procedure::Read as u32, |out| args.encode(out)))
         };
-        assert_eq!(read(4096), 4096 + SMALL_REPLY_BYTES_MAX);
-        assert_eq!(read(u32::MAX), (1 << 20) + SMALL_REPLY_BYTES_MAX);
+        assert_eq!(read(4096), 4096 + SMALL_RESULT_BYTES);
+        assert_eq!(read(u32::MAX), (1 << 20) + SMALL_RESULT_BYTES);
         let list = ReaddirplusArgs {
             dir: file,
             cookie: 0,
@@ -279,16 +284,35 @@ mod tests {
             maxcount: 9,
         };
         let list = call(nfs3::PROGRAM, Procedure::Readdirplus as u32, |out| list.encode(out));
-        assert_eq!(reply_bytes_max(&list), 9 + SMALL_REPLY_BYTES_MAX);
+        assert_eq!(reply_bytes_max(&list), 9 + SMALL_RESULT_BYTES);
         let attributes = call(nfs3::PROGRAM, Procedure::Getattr as u32, |out| file.encode(out));
-        assert_eq!(reply_bytes_max(&attributes), SMALL_REPLY_BYTES_MAX);
+        assert_eq!(reply_bytes_max(&attributes), 0);
         let dump = call(mount3::PROGRAM, mount3::Procedure::Dump as u32, |_| {});
         assert_eq!(reply_bytes_max(&dump), RECORD_BYTES_MAX);
-        assert_eq!(
-            reply_bytes_max(&[0; 3]),
-            SMALL_REPLY_BYTES_MAX,
-            "a record that is no call gets a small reply"
-        );
+        assert_eq!(reply_bytes_max(&[0; 3]), 0, "a record that is no call gets a short reply");
+    }
+
+    /// Returns the record of a COMPOUND.
+    fn compound(operations: &[ArgOp4<'_>]) -> Vec<u8> {
+        let mut record = call(nfs4::PROGRAM, 1, |out| {
+            let mut compound = CompoundArgsEncoder::begin(out, Utf8Str4(b""), 2);
+            operations.iter().for_each(|operation| compound.push(operation));
+            compound.finish();
+        });
+        record[16..20].copy_from_slice(&nfs4::VERSION.to_be_bytes());
+        record
+    }
+
+    #[test]
+    fn a_compound_needs_no_more_than_its_operations_return() {
+        let attributes = ArgOp4::Getattr(GetattrArgs { attr_request: nfs4::AttrMask::EMPTY });
+        let read = |count| ArgOp4::Read(nfs4::ReadArgs { stateid: Stateid4::ANONYMOUS, offset: 0, count });
+        let needed = |operations: &[ArgOp4<'_>]| reply_bytes_max(&compound(operations));
+        assert!(needed(&[attributes, attributes]) <= SMALL_REPLY_BYTES_MAX / 2);
+        assert!(needed(&[attributes, read(4096)]) <= SMALL_REPLY_BYTES_MAX);
+        let many = [attributes; 100];
+        assert!(needed(&many) >= 100 * SMALL_RESULT_BYTES);
+        assert!((1 << 20..(1 << 20) + SMALL_REPLY_BYTES_MAX).contains(&needed(&[read(1 << 20)])));
     }
 
     #[test]
@@ -304,12 +328,7 @@ mod tests {
         let cases =
             [(ArgOp4::Readlink, 4095), (ArgOp4::Lockt(lock), 1024), (ArgOp4::TestStateid(test), 4 * 300)];
         for (operation, result) in cases {
-            let mut record = call(nfs4::PROGRAM, 1, |out| {
-                let mut compound = CompoundArgsEncoder::begin(out, Utf8Str4(b""), 2);
-                (0..100).for_each(|_| compound.push(&operation));
-                compound.finish();
-            });
-            record[16..20].copy_from_slice(&nfs4::VERSION.to_be_bytes());
+            let record = compound(&[operation; 100]);
             assert!(reply_bytes_max(&record) >= 100 * result, "{operation:?}");
         }
     }

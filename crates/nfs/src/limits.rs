@@ -41,8 +41,7 @@ pub const TRANSFER_MULTIPLE: u32 = 4096;
 /// Bytes of a reply besides file data and names, with its record mark. The longest is that of READLINK.
 pub const SMALL_REPLY_BYTES_MAX: usize = 8 << 10;
 
-/// Bytes reserved for the result of each operation of a COMPOUND besides file data and names, in addition to
-/// [`SMALL_REPLY_BYTES_MAX`] for the whole reply.
+/// Bytes expected of the result of a call, or of an operation of a COMPOUND, besides file data and names.
 pub const SMALL_RESULT_BYTES: usize = 512;
 
 /// Bytes of the result of a COMPOUND: one READ with all that surrounds it.

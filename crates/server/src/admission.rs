@@ -1,9 +1,12 @@
 //! The order in which connections and calls are served, and the memory they may hold.
 //!
 //! [`Admission`] belongs to one event loop, and does no I/O. Memory for a record is reserved when its length is known, and
-//! for a large reply before its call runs. What does not fit waits: the connection of a record is *read-blocked*, that of a
-//! call *reply-blocked*. A record that has begun can therefore always be completed, so no connections wait for each other.
-//! A small call that has arrived needs no memory, and is served whatever others hold.
+//! for a reply that may be long before its call runs. What does not fit waits: the connection of a record is *read-blocked*,
+//! that of a call *reply-blocked*. A record that has begun can therefore always be completed, so no connections wait for each
+//! other.
+//!
+//! A small call that has arrived needs no memory if it is executed at once. Whether it will be is not known before, so it is taken
+//! in if it fits in case that it is kept, or if it is lent a little room for the try.
 //!
 //! Origins that are fast have a half of the memory, all others together have the other half ([`budget`]). In each half the
 //! origins go on in turn, slow ones last. A connection that waits only because its own origin has its share blocks no
@@ -11,7 +14,7 @@
 
 use std::time::Instant;
 
-use crate::limits::{FAST_FIRST, SMALL_RECORD_BYTES_MAX, SMALL_REQUESTS_BYTES};
+use crate::limits::{FAST_FIRST, SMALL_RECORD_BYTES_MAX, SMALL_REPLY_ROOM_MAX, SMALL_REQUESTS_BYTES};
 
 use budget::{Asker, Budget};
 use line::{Line, Waiter};
@@ -31,6 +34,9 @@ mod simulation;
 #[cfg(test)]
 mod tests;
 
+/// Bytes of small records or replies of a half that go on before large ones until one of these does.
+const OVERTAKEN_BYTES_MAX: usize = SMALL_REQUESTS_BYTES / 2;
+
 /// Names a connection of a loop: its place in the table, and which of the connections that used the place over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionKey {
@@ -46,7 +52,7 @@ pub(crate) enum Want {
     Record { length: usize, counted: usize },
     /// That its origin has fewer replies.
     Answer,
-    /// To begin a reply of this number of bytes.
+    /// To begin a reply that takes this number of bytes.
     Reply(usize),
 }
 
@@ -55,7 +61,7 @@ impl Want {
         match self {
             Self::Record { length, .. } => length > SMALL_RECORD_BYTES_MAX,
             Self::Answer => false,
-            Self::Reply(_) => true,
+            Self::Reply(bytes) => bytes > SMALL_REPLY_ROOM_MAX,
         }
     }
 
@@ -77,6 +83,11 @@ pub(crate) enum Blocked {
 
 impl Blocked {
     pub(crate) const BOTH: [Blocked; 2] = [Blocked::Read, Blocked::Reply];
+
+    /// Returns its place in a pair.
+    fn index(self) -> usize {
+        usize::from(self == Self::Reply)
+    }
 }
 
 /// The part of memory that is short.
@@ -99,8 +110,9 @@ pub(crate) struct Admission {
     reply_blocked: Line,
     /// Whether a connection waited at the last pass, or later, whose origin is not fast.
     did_steady_wait: bool,
-    /// For each half: the bytes of small records that went on before large ones, since one of these did.
-    overtaken: [usize; 2],
+    /// For each line and half: the bytes of small records that went on before large ones, or of small replies whose calls were
+    /// kept, since a large one went on.
+    overtaken: [[usize; 2]; 2],
 }
 
 /// The blocked connections that may go on, in order: the first of each origin.
@@ -121,7 +133,7 @@ impl Admission {
             read_blocked: Line::default(),
             reply_blocked: Line::default(),
             did_steady_wait: false,
-            overtaken: [0; 2],
+            overtaken: [[0; 2]; 2],
         }
     }
 
@@ -158,22 +170,35 @@ impl Admission {
     /// Whether there is memory for what a connection wants, without overtaking another. What is small overtakes, as long as
     /// that does not keep what is large from going on.
     pub(crate) fn may_go_on(&mut self, key: ConnectionKey, want: Want) -> bool {
-        let half = self.half(key.origin);
-        let (is_behind, overtaken) = match want {
-            // One that holds a part already gives memory back sooner if it goes on.
-            Want::Answer | Want::Record { counted: 1.., .. } => (false, 0),
-            Want::Reply(_) => (self.is_behind(key, &self.reply_blocked), 0),
-            Want::Record { length, .. } => {
-                let is_behind = self.is_behind(key, &self.read_blocked);
-                let overtakes = is_behind && !want.is_large() && self.may_overtake(half);
-                (is_behind && !overtakes, if overtakes { length } else { 0 })
-            }
-        };
-        let goes_on = !is_behind && self.fits(self.asker(key.origin), want);
-        if goes_on {
-            self.overtaken[half.index()] += overtaken;
+        let goes_on = self.has_turn(key, want) && self.has_room(key, want);
+        if goes_on && let Want::Record { length, counted: 0 } = want {
+            self.note_kept(key, Blocked::Read, length);
         }
         goes_on
+    }
+
+    /// Whether a small record may be received that is in the socket completely, and fits in case that its call is kept.
+    pub(crate) fn may_keep(&self, key: ConnectionKey, length: usize) -> bool {
+        let want = Want::Record { length, counted: 0 };
+        self.has_turn(key, want) && self.has_room(key, want)
+    }
+
+    /// Notes that bytes of a small record or reply are kept, which may have overtaken large ones.
+    pub(crate) fn note_kept(&mut self, key: ConnectionKey, blocked: Blocked, bytes: usize) {
+        if self.is_behind(key, self.line(blocked)) {
+            self.overtaken[blocked.index()][self.half(key.origin).index()] += bytes;
+        }
+    }
+
+    /// Whether a connection need not wait behind others.
+    fn has_turn(&self, key: ConnectionKey, want: Want) -> bool {
+        // One that holds a part already gives memory back sooner if it goes on.
+        if matches!(want, Want::Answer | Want::Record { counted: 1.., .. }) {
+            return true;
+        }
+        let blocked = want.blocked();
+        let overtakes = !want.is_large() && self.may_overtake(blocked, self.half(key.origin));
+        overtakes || !self.is_behind(key, self.line(blocked))
     }
 
     /// Whether a connection must queue behind one that waits: one of its own origin, or one of its half that would have room
@@ -184,10 +209,10 @@ impl Admission {
         line.has(key.origin) || line.fronts().any(stops)
     }
 
-    /// Whether a small record may go on before a large one of this half. What small ones take is bounded, so that they
+    /// Whether a small record or reply may go on before a large one of this half. What small ones take is bounded, so that they
     /// cannot keep large ones waiting for ever.
-    fn may_overtake(&self, half: Half) -> bool {
-        self.overtaken[half.index()] < SMALL_REQUESTS_BYTES / 2
+    fn may_overtake(&self, blocked: Blocked, half: Half) -> bool {
+        self.overtaken[blocked.index()][half.index()] < OVERTAKEN_BYTES_MAX
     }
 
     /// Whether a connection waits only because its origin has its share. One that has room now is about to go on.
@@ -219,7 +244,7 @@ impl Admission {
     /// Has a connection wait for memory.
     pub(crate) fn block(&mut self, key: ConnectionKey, want: Want, now: Instant) {
         self.did_steady_wait |= self.half(key.origin) == Half::Steady;
-        self.line(want.blocked()).push(Waiter { key, want, since: now });
+        self.line_mut(want.blocked()).push(Waiter { key, want, since: now });
     }
 
     /// Begins a pass over the blocked connections, to let them go on as far as there is memory.
@@ -227,11 +252,7 @@ impl Admission {
         let mut fronts = self.read_blocked.fronts().chain(self.reply_blocked.fronts());
         self.did_steady_wait =
             fronts.any(|waiter| self.half(waiter.key.origin) == Half::Steady && !self.is_over_share(waiter));
-        let line = match blocked {
-            Blocked::Read => &self.read_blocked,
-            Blocked::Reply => &self.reply_blocked,
-        };
-        let waiters = self.in_order(line.turns());
+        let waiters = self.in_order(self.line(blocked).turns());
         Pass { blocked, waiters: waiters.into_iter(), is_stopped: [false; 2] }
     }
 
@@ -242,16 +263,21 @@ impl Admission {
             let (origin, want) = (waiter.key.origin, waiter.want);
             let half = self.half(origin);
             let is_stopped = pass.is_stopped[half.index()];
-            let overtakes = !want.is_large() && (want == Want::Answer || self.may_overtake(half));
+            let may_overtake = want == Want::Answer || self.may_overtake(pass.blocked, half);
+            let overtakes = !want.is_large() && may_overtake;
             if (is_stopped && !overtakes) || !self.fits(self.asker(origin), want) {
                 pass.is_stopped[half.index()] |= want.is_large() && !self.is_over_share(&waiter);
                 continue;
             }
-            if let Want::Record { length, .. } = want {
-                let overtaken = &mut self.overtaken[half.index()];
-                *overtaken = if is_stopped { *overtaken + length } else { 0 };
+            let overtaken = &mut self.overtaken[pass.blocked.index()][half.index()];
+            match want {
+                Want::Answer => {}
+                Want::Record { length, .. } if is_stopped => *overtaken += length,
+                // It counts when its call is kept.
+                Want::Reply(_) if is_stopped => {}
+                Want::Record { .. } | Want::Reply(_) => *overtaken = 0,
             }
-            self.line(pass.blocked).pop(origin, now);
+            self.line_mut(pass.blocked).pop(origin, now);
             return Some(waiter);
         }
     }
@@ -280,7 +306,19 @@ impl Admission {
         self.read_blocked.remove(key)
     }
 
-    fn line(&mut self, blocked: Blocked) -> &mut Line {
+    /// Whether an origin holds no more requests than its share.
+    pub(crate) fn is_within_share(&self, origin: OriginKey) -> bool {
+        self.budget.is_within_share(self.asker(origin))
+    }
+
+    fn line(&self, blocked: Blocked) -> &Line {
+        match blocked {
+            Blocked::Read => &self.read_blocked,
+            Blocked::Reply => &self.reply_blocked,
+        }
+    }
+
+    fn line_mut(&mut self, blocked: Blocked) -> &mut Line {
         match blocked {
             Blocked::Read => &mut self.read_blocked,
             Blocked::Reply => &mut self.reply_blocked,

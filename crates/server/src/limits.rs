@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nfs::limits::PAYLOAD_BYTES_MIN;
+use nfs::limits::{PAYLOAD_BYTES_MIN, SMALL_REPLY_BYTES_MAX};
 use wire::limits::RECORD_BYTES_MAX;
 
 /// Connections at once, or half of the descriptors that the process may open if that is less. Before there are more, an
@@ -99,9 +99,20 @@ pub const CONNECTION_CALLS_MAX: usize = 1024;
 /// `memory` setting is too small, there are fewer loops than cores.
 pub const LOOP_BYTES_MIN: usize = 8 << 20;
 
-/// The longest record that is small, bytes: it has headroom that larger ones leave, and if it has arrived completely, it is
-/// served without any. A socket receives more than this before it is read.
+/// The longest record that is small, bytes: it has headroom that larger ones leave, and if it has arrived completely, it needs
+/// memory only if its call is kept. A socket receives more than this before it is read.
 pub const SMALL_RECORD_BYTES_MAX: usize = 64 << 10;
+
+/// The most memory for a small reply and what it is made from, bytes: twice 64 KiB of data or names and what surrounds them. It
+/// has headroom that larger ones leave.
+pub const SMALL_REPLY_ROOM_MAX: usize = 2 * ((64 << 10) + SMALL_REPLY_BYTES_MAX);
+
+/// The most memory for a reply, bytes, that is reserved only if its call is kept.
+pub const SHORT_REPLY_ROOM_MAX: usize = 2 * SMALL_REPLY_BYTES_MAX;
+
+/// Bytes of small records that a loop takes in beyond the shares of their origins, to see whether their calls can be executed at
+/// once. Those that cannot keep it.
+pub const LENT_BYTES_MAX: usize = 128 << 10;
 
 /// The part of a loop's memory that is for requests, in eighths. Replies have the rest, since each of them takes twice its
 /// size while it is made.
@@ -110,7 +121,7 @@ pub const REQUESTS_EIGHTHS: usize = 3;
 /// Bytes of requests that only small records may take.
 pub const SMALL_REQUESTS_BYTES: usize = 512 << 10;
 
-/// Bytes of replies that only small ones may take, which are not reserved before they are made.
+/// Bytes of replies that only small ones may take.
 pub const SMALL_REPLIES_BYTES: usize = 512 << 10;
 
 /// Bytes of requests that an origin may hold, however little those hold that wait: one of the largest size, and what is there
@@ -313,6 +324,13 @@ const _: () =
 const _: () = assert!(
     LOOP_BYTES_MIN / 8 * (8 - REQUESTS_EIGHTHS) / 2 >= SMALL_REPLIES_BYTES / 2 + 2 * RECORD_BYTES_MAX
 );
+// So has it beside what small records take beyond the shares of their origins, and some of them beside each other.
+const _: () = assert!(
+    LOOP_BYTES_MIN / 8 * REQUESTS_EIGHTHS / 2
+        >= SMALL_REQUESTS_BYTES / 2 + RECORD_BYTES_MAX + LENT_BYTES_MAX + DEFERRED_OVERHEAD_BYTES
+);
+const _: () =
+    assert!(LENT_BYTES_MAX > SMALL_RECORD_BYTES_MAX && SMALL_REPLIES_BYTES / 2 > SMALL_REPLY_ROOM_MAX);
 // One read is less than a portion.
 const _: () = assert!(READ_BYTES < PORTION_BYTES && HEAVY_BYTES < READ_BYTES);
 // A first read does not bring what is read into place.

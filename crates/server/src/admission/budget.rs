@@ -9,13 +9,17 @@
 //!
 //! An origin that holds something is given more only while it would not hold more than what is free. So one origin takes
 //! half of what there is at most, two take a third each, and whoever holds nothing finds room.
+//!
+//! A small record for which its origin has no room may be taken in if it is lent some, which all origins together have little
+//! of, and share in the same way.
 
 use wire::limits::RECORD_BYTES_MAX;
 
 use super::Short;
 use super::origins::{Half, Held, OriginKey, Origins};
 use crate::limits::{
-    PORTION_BYTES, REQUESTS_EIGHTHS, SMALL_RECORD_BYTES_MAX, SMALL_REPLIES_BYTES, SMALL_REQUESTS_BYTES,
+    LENT_BYTES_MAX, PORTION_BYTES, REQUESTS_EIGHTHS, SMALL_RECORD_BYTES_MAX, SMALL_REPLIES_BYTES,
+    SMALL_REPLY_ROOM_MAX, SMALL_REQUESTS_BYTES,
 };
 
 /// Who asks for memory.
@@ -44,12 +48,14 @@ pub(crate) struct Budget {
     total: Held,
     /// The highest sum of both so far.
     highest: usize,
+    /// Bytes of small records that were taken in beyond the shares of their origins.
+    lent: usize,
     pub(crate) origins: Origins,
 }
 
 impl Budget {
     pub(crate) fn new(limit: usize) -> Budget {
-        Budget { limit, total: Held::default(), highest: 0, origins: Origins::default() }
+        Budget { limit, total: Held::default(), highest: 0, lent: 0, origins: Origins::default() }
     }
 
     /// Returns the bytes held.
@@ -78,6 +84,22 @@ impl Budget {
         self.origins.count(origin, before, after);
         self.total.exchange(before, after);
         self.highest = self.highest.max(self.held());
+    }
+
+    /// Lends an origin room for a small record that its share has no room for. Returns whether there was some.
+    pub(crate) fn lend(&mut self, origin: OriginKey, bytes: usize) -> bool {
+        let lends = fits(self.origins.lent(origin), bytes, LENT_BYTES_MAX - self.lent);
+        if lends {
+            self.origins.count_lent(origin, 0, bytes);
+            self.lent += bytes;
+        }
+        lends
+    }
+
+    /// Takes back what was lent.
+    pub(crate) fn take_back(&mut self, origin: OriginKey, bytes: usize) {
+        self.origins.count_lent(origin, bytes, 0);
+        self.lent -= bytes;
     }
 
     /// Counts output buffers that are kept for any origin.
@@ -113,9 +135,16 @@ impl Budget {
         asker.held.replies < self.free_for_small(Short::Replies, asker)
     }
 
-    /// Whether a large reply may begin.
+    /// Whether a reply may begin that takes this much memory.
     pub(crate) fn may_reply(&self, asker: Asker, bytes: usize) -> bool {
-        fits(asker.held.replies, bytes, self.free_for_large(Short::Replies, asker))
+        let is_small = bytes <= SMALL_REPLY_ROOM_MAX;
+        let free = if is_small { Budget::free_for_small } else { Budget::free_for_large };
+        fits(asker.held.replies, bytes, free(self, Short::Replies, asker))
+    }
+
+    /// Whether an origin holds no more requests than its share.
+    pub(crate) fn is_within_share(&self, asker: Asker) -> bool {
+        asker.held.requests <= self.free_for_small(Short::Requests, asker)
     }
 
     /// Returns by how much the origins of a half would hold more than large records or replies may take of it, if they held
@@ -138,7 +167,10 @@ impl Budget {
     }
 
     fn free_for_small(&self, short: Short, asker: Asker) -> usize {
-        self.free(short, asker, |part| part.all)
+        let part = self.part(short);
+        // Large ones leave it also while those of the asker's half use both.
+        let headroom = part.half().headroom.min(part.all.saturating_sub(self.total.of(short)));
+        self.free(short, asker, |part| part.all).max(headroom)
     }
 
     fn free_for_large(&self, short: Short, asker: Asker) -> usize {
@@ -261,6 +293,35 @@ mod tests {
         let large = SMALL_RECORD_BYTES_MAX + 1;
         budget.count_requests(third, 0, large);
         assert!(budget.may_receive(fast(&budget, third), SMALL_RECORD_BYTES_MAX, large));
+    }
+
+    #[test]
+    fn small_ones_have_room_while_large_ones_of_their_half_give_the_other_one_back() {
+        let (mut budget, [first, second, newcomer]) = budget();
+        let (requests, replies) = (LIMIT / 8 * 3 - SMALL_REQUESTS_BYTES, LIMIT / 8 * 5 - SMALL_REPLIES_BYTES);
+        for origin in [first, second] {
+            budget.count_requests(origin, 0, requests / 2);
+            budget.count_replies(origin, 0, replies / 2);
+        }
+        let asker = confined(&budget, newcomer);
+        assert!(budget.may_answer(asker) && budget.may_reply(asker, SMALL_REPLY_ROOM_MAX));
+        assert!(budget.may_receive(asker, SMALL_RECORD_BYTES_MAX, 0));
+        assert!(!budget.may_receive(asker, SMALL_RECORD_BYTES_MAX + 1, 0));
+        assert!(!budget.may_reply(asker, SMALL_REPLY_ROOM_MAX + 1));
+    }
+
+    #[test]
+    fn little_is_lent_and_newcomers_find_some_of_it() {
+        let (mut budget, [greedy, second, third]) = budget();
+        assert!(budget.lend(greedy, SMALL_RECORD_BYTES_MAX));
+        assert!(!budget.lend(greedy, 100), "it has its share");
+        assert!(budget.lend(second, SMALL_RECORD_BYTES_MAX / 2));
+        assert!(
+            !budget.lend(third, SMALL_RECORD_BYTES_MAX) && budget.lend(third, SMALL_RECORD_BYTES_MAX / 4)
+        );
+        budget.take_back(greedy, SMALL_RECORD_BYTES_MAX);
+        assert!(budget.lend(greedy, SMALL_RECORD_BYTES_MAX));
+        assert_eq!(budget.lent, SMALL_RECORD_BYTES_MAX / 4 * 7);
     }
 
     #[test]

@@ -97,6 +97,8 @@ struct Origin {
     generation: u32,
     connections: usize,
     held: Held,
+    /// Bytes that were lent to it.
+    lent: usize,
     standing: Standing,
     /// When its standing was last confirmed.
     confirmed: Instant,
@@ -147,6 +149,7 @@ impl Origins {
                 generation: *generation,
                 connections: 0,
                 held: Held::default(),
+                lent: 0,
                 standing: Standing::Unknown,
                 confirmed: Instant::now(),
             })
@@ -190,6 +193,17 @@ impl Origins {
         }
         if is_unused {
             self.forget_if_unused(key.place());
+        }
+    }
+
+    pub(crate) fn lent(&self, key: OriginKey) -> usize {
+        self.get(key).map_or(0, |origin| origin.lent)
+    }
+
+    /// Changes what is lent to an origin, which has a connection or holds something.
+    pub(crate) fn count_lent(&mut self, key: OriginKey, before: usize, after: usize) {
+        if let Some(origin) = self.get_mut(key) {
+            origin.lent = origin.lent - before + after;
         }
     }
 

@@ -266,3 +266,44 @@ fn small_records_overtake_large_ones_but_not_for_ever() {
     assert_eq!(next.map(|waiter| waiter.key).collect::<Vec<_>>(), held.keys[1..]);
     assert!(!held.admission.is_short());
 }
+
+#[test]
+fn small_replies_overtake_large_ones_as_long_as_few_are_kept() {
+    let mut held = Loop::new(LOOP_BYTES_MIN);
+    let (small, large) = (Want::Reply(SMALL_REPLY_ROOM_MAX), Want::Reply(2 * RECORD_BYTES_MAX));
+    let bytes = 4 * RECORD_BYTES_MAX;
+    held.admission.budget.count_replies(held.keys[0].origin, 0, bytes);
+    assert!(!held.admission.may_go_on(held.keys[1], large));
+    held.admission.block(held.keys[1], large, held.now);
+    // Those that are executed at once keep nothing.
+    assert!((0..1000).all(|_| held.admission.may_go_on(held.keys[2], small)));
+    let mut kept = 0;
+    while held.admission.may_go_on(held.keys[2], small) {
+        held.admission.note_kept(held.keys[2], Blocked::Reply, SMALL_REPLY_ROOM_MAX);
+        kept += 1;
+    }
+    assert_eq!(kept, (SMALL_REQUESTS_BYTES / 2).div_ceil(SMALL_REPLY_ROOM_MAX));
+    held.admission.block(held.keys[2], small, held.now);
+    let mut pass = held.admission.pass(Blocked::Reply);
+    assert!(held.admission.next_of(&mut pass, held.now).is_none(), "it waits behind the large one");
+    held.admission.budget.count_replies(held.keys[0].origin, bytes, 0);
+    let mut pass = held.admission.pass(Blocked::Reply);
+    let next = std::iter::from_fn(|| held.admission.next_of(&mut pass, held.now));
+    assert_eq!(next.map(|waiter| waiter.key).collect::<Vec<_>>(), held.keys[1..]);
+    assert!(!held.admission.is_short());
+}
+
+#[test]
+fn a_small_record_passes_no_large_one_that_waits_if_its_origin_has_its_share() {
+    let mut held = Loop::new(LOOP_BYTES_MIN);
+    held.hold(0);
+    held.hold(0);
+    held.admission.block(held.keys[1], RECORD, held.now);
+    assert!(!held.admission.may_keep(held.keys[0], SMALL_RECORD_BYTES_MAX));
+    let mut kept = 0;
+    while held.admission.may_keep(held.keys[2], SMALL_RECORD_BYTES_MAX) {
+        held.admission.note_kept(held.keys[2], Blocked::Read, SMALL_RECORD_BYTES_MAX);
+        kept += 1;
+    }
+    assert_eq!(kept, SMALL_REQUESTS_BYTES / 2 / SMALL_RECORD_BYTES_MAX);
+}

@@ -20,7 +20,9 @@ use crate::admission::{ConnectionKey, Short, Want};
 use crate::counters::census::Connected;
 use crate::counters::operations::Counted;
 use crate::counters::phases::{Phase, Timing};
-use crate::limits::{CONNECTION_BYTES_MAX, CONNECTION_CALLS_MAX, FAST_TICK_BYTES, PORTION_BYTES};
+use crate::limits::{
+    CONNECTION_BYTES_MAX, CONNECTION_CALLS_MAX, FAST_TICK_BYTES, PORTION_BYTES, SMALL_REPLY_ROOM_MAX,
+};
 use crate::net::buffers::Buffers;
 use crate::net::connection_shares::Place;
 use crate::net::held::HeldCall;
@@ -98,6 +100,8 @@ pub(crate) struct Connection {
     pub(crate) had_payload: bool,
     /// Bytes reserved for the record that is arriving.
     reserved: usize,
+    /// Bytes that were lent for the record that is being taken in.
+    pub(crate) lent: usize,
     /// Replies to be sent.
     pub(crate) output: Output,
     /// Calls that have not been answered.
@@ -194,6 +198,7 @@ impl Connection {
             announced: 0,
             had_payload: false,
             reserved: 0,
+            lent: 0,
             output: Output::default(),
             calls: 0,
             call_bytes: 0,
@@ -415,10 +420,26 @@ impl Connection {
             || self.call_bytes + self.reply_bytes + self.unsent() >= CONNECTION_BYTES_MAX
     }
 
-    /// Whether it may begin one more large reply; while memory is tight, only after all its other replies were sent.
+    /// Whether it may begin one more reply; a large one while memory is tight only after all its other replies were sent.
     pub(crate) fn may_begin(&self, reply_bytes: usize, is_tight: bool) -> bool {
         let owed = self.reply_bytes + self.unsent();
-        owed == 0 || (!is_tight && owed + reply_bytes <= CONNECTION_BYTES_MAX)
+        let must_wait = is_tight && reply_bytes > SMALL_REPLY_ROOM_MAX;
+        owed == 0 || (!must_wait && owed + reply_bytes <= CONNECTION_BYTES_MAX)
+    }
+
+    /// Whether calls of it are kept to be executed.
+    pub(crate) fn keeps_calls(&self) -> bool {
+        self.call_bytes > 0
+    }
+
+    /// Whether memory is reserved for replies of calls that are kept, or is held by replies that wait.
+    pub(crate) fn keeps_replies(&self) -> bool {
+        self.reply_bytes > 0
+    }
+
+    /// Whether a record that it has received, or a call, is still to be taken in.
+    pub(crate) fn keeps_input(&self) -> bool {
+        self.waiting.is_some() || self.stopped.is_some() || !self.rest.is_empty()
     }
 
     /// Whether the peer sends no more than what may still have to be read.

@@ -32,8 +32,10 @@ pub(crate) struct DeferredCall {
     pub(crate) access: Access,
     /// How far it came.
     pub(crate) progress: Option<Progress>,
-    /// Bytes reserved for a large reply and the blocks it is made from; zero for a small one.
+    /// Bytes reserved for the reply and the blocks it is made from; zero for a short one.
     pub(crate) reply_bytes: usize,
+    /// Bytes that were lent for its record.
+    pub(crate) lent: usize,
     /// The retry queue for it; none if it keeps no order.
     pub(crate) queue: Option<usize>,
     /// Its place in that queue, if it waits there or did.

@@ -304,6 +304,7 @@ impl EventLoop {
         if connection.is_queued {
             self.admission.forget(connection.key);
         }
+        self.take_back(&mut connection);
         let budget = &mut self.admission.budget;
         budget.count_requests(origin_key, connection.counted_input, 0);
         budget.count_replies(origin_key, connection.counted_output + connection.granted_bytes(), 0);
@@ -352,6 +353,10 @@ impl EventLoop {
 
     /// Puts a connection back into its place and into the queue it belongs to.
     fn put_back(&mut self, mut connection: Box<Connection>) {
+        if connection.lent > 0 && !connection.keeps_input() {
+            // The call was executed at once.
+            self.take_back(&mut connection);
+        }
         self.drop_if_leaving(&mut connection);
         connection.release_reserved();
         if let Some(standing) = connection.take_shown() {
@@ -368,6 +373,12 @@ impl EventLoop {
         }
         self.enqueue(&mut connection);
         self.connections.put(connection);
+    }
+
+    /// Takes back what was lent for a connection's record.
+    fn take_back(&mut self, connection: &mut Connection) {
+        let lent = std::mem::take(&mut connection.lent);
+        self.admission.budget.take_back(connection.key.origin, lent);
     }
 
     /// Counts what a connection holds.

@@ -11,12 +11,15 @@ use volume::time::Time;
 
 use super::input::Arrival;
 use super::{EventLoop, Malformed};
-use crate::admission::ConnectionKey;
+use crate::admission::{Blocked, ConnectionKey};
 use crate::clock::steady;
 use crate::counters::add;
 use crate::counters::phases::{Phase, Timing};
 use crate::counters::tally::PendingCall;
-use crate::limits::{BUSY_RETRY, CONNECTION_BYTES_MAX, HELD_FOR_WORKERS_BYTES, PORTION_BYTES, PORTION_MAX};
+use crate::limits::{
+    BUSY_RETRY, CONNECTION_BYTES_MAX, HELD_FOR_WORKERS_BYTES, PORTION_BYTES, PORTION_MAX,
+    SMALL_RECORD_BYTES_MAX, SMALL_REPLY_ROOM_MAX,
+};
 use crate::net::connection::{Connection, Passed};
 use crate::net::deferred::{DeferredCall, ExecutedCall};
 use crate::net::parked::ParkedReply;
@@ -125,6 +128,7 @@ impl EventLoop {
             access: Access::Cached,
             progress,
             reply_bytes: arrival.reply_bytes,
+            lent: std::mem::take(&mut connection.lent),
             queue: calls.expected_queue(&arrival.needs),
             ticket: None,
             obstructions: 0,
@@ -132,6 +136,13 @@ impl EventLoop {
             passed: arrival.passed,
             timing,
         };
+        let is_counted = call.lent > 0 || connection.has_reserved();
+        if call.record.memory_bytes() <= SMALL_RECORD_BYTES_MAX && !is_counted {
+            self.admission.note_kept(call.owner, Blocked::Read, call.request_bytes());
+        }
+        if (1..=SMALL_REPLY_ROOM_MAX).contains(&call.reply_bytes) {
+            self.admission.note_kept(call.owner, Blocked::Reply, call.reply_bytes);
+        }
         connection.begin_call(call.request_bytes(), call.reply_bytes);
         self.admission.budget.count_requests(call.owner.origin, 0, call.request_bytes());
         self.admission.budget.count_replies(call.owner.origin, 0, call.reply_bytes);
@@ -245,6 +256,7 @@ impl EventLoop {
     /// Stops counting what a deferred call was counted with.
     fn release(&mut self, call: &DeferredCall) {
         self.admission.budget.count_requests(call.owner.origin, call.request_bytes(), 0);
+        self.admission.budget.take_back(call.owner.origin, call.lent);
         self.admission.budget.count_replies(call.owner.origin, call.reply_bytes, 0);
         if let Some(connection) = self.connections.get_owner(call.owner) {
             connection.release_call(call.request_bytes(), call.reply_bytes);

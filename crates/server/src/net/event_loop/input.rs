@@ -4,7 +4,6 @@ use std::io::IoSliceMut;
 use std::time::Instant;
 
 use nfs::admission::Needs;
-use nfs::limits::SMALL_REPLY_BYTES_MAX;
 use nfs::service::{Arrived, IncomingRecord, Receiver};
 use wire::limits::RECORD_BYTES_MAX;
 use wire::record::{MARK_BYTES, Peek, peek};
@@ -16,7 +15,7 @@ use crate::counters::add;
 use crate::counters::runs::Source;
 use crate::limits::{
     FIRST_READ_BYTES, HEAVY_BYTES, PORTION_BYTES, PORTION_MAX, READ_BYTES, SEND_EARLY_BYTES,
-    SMALL_RECORD_BYTES_MAX,
+    SHORT_REPLY_ROOM_MAX, SMALL_RECORD_BYTES_MAX,
 };
 use crate::net::connection::{Connection, Passed, Received, WaitingCall};
 
@@ -24,7 +23,7 @@ use crate::net::connection::{Connection, Passed, Received, WaitingCall};
 pub(super) struct Arrival<'r> {
     pub(super) record: IncomingRecord<'r>,
     pub(super) needs: Needs<'r>,
-    /// Bytes to reserve for a large reply and the blocks it is made from; zero for a small one.
+    /// Bytes to reserve for the reply and the blocks it is made from; zero for a short one.
     pub(super) reply_bytes: usize,
     /// What rate limits did with it.
     pub(super) passed: Option<Box<Passed>>,
@@ -47,7 +46,7 @@ impl EventLoop {
             return;
         }
         // While memory is tight, a peer that does not read its replies gets no memory for more.
-        let is_stuck = connection.unsent() > 0 && is_tight;
+        let is_stuck = (connection.unsent() > 0 && is_tight) || self.has_kept_enough(connection);
         let has_work = connection.has_released() || (connection.has_input() && !connection.is_full());
         if has_work && !is_stuck {
             connection.is_queued = true;
@@ -166,9 +165,9 @@ impl EventLoop {
     }
 
     /// Returns how many bytes a connection may receive at once, at most the length of `buffer`, which is overwritten. Unless
-    /// its origin has plenty of memory, it completes its record, or receives one that is in the socket completely and
-    /// needs no memory; a longer one must be reserved first. Of a large record, only the start is read into `buffer`.
-    fn receivable(&self, connection: &mut Connection, buffer: &mut [u8]) -> usize {
+    /// its origin has plenty of memory, it completes its record, or receives a small one that is in the socket completely; for
+    /// another one, memory must be reserved first. Of a large record, only the start is read into `buffer`.
+    fn receivable(&mut self, connection: &mut Connection, buffer: &mut [u8]) -> usize {
         let most = if connection.begins_large_record() { FIRST_READ_BYTES } else { buffer.len() };
         if self.admission.has_plenty(connection.key) {
             return most;
@@ -183,7 +182,8 @@ impl EventLoop {
             Received::End => return 1,
         };
         match peek(&buffer[..count], RECORD_BYTES_MAX) {
-            Ok(Peek::Complete { used, .. }) => return used,
+            Ok(Peek::Complete { used, .. }) if self.may_take_in(connection, used) => return used,
+            Ok(Peek::Complete { used, .. }) => connection.announce(used - MARK_BYTES),
             Ok(Peek::Incomplete { needed }) if needed > MARK_BYTES => {
                 connection.announce(needed - MARK_BYTES)
             }
@@ -192,6 +192,29 @@ impl EventLoop {
             Ok(Peek::Incomplete { .. }) | Err(_) => return count.min(MARK_BYTES),
         }
         0
+    }
+
+    /// Whether a small record of `used` bytes, which is in the socket completely, may be taken in: its call may have to be kept, so
+    /// it must fit. If it does not, and the connection keeps no other call, it may be tried with a little that is lent.
+    fn may_take_in(&mut self, connection: &mut Connection, used: usize) -> bool {
+        let key = connection.key;
+        if used == MARK_BYTES || self.admission.may_keep(key, used - MARK_BYTES) {
+            return true;
+        }
+        let is_lent = !connection.keeps_calls() && self.admission.budget.lend(key.origin, used);
+        if is_lent {
+            connection.lent = used;
+        }
+        is_lent
+    }
+
+    /// Whether a connection takes in nothing more of what it has received until one of its calls is answered: it keeps some, and its
+    /// origin has its share.
+    fn has_kept_enough(&self, connection: &Connection) -> bool {
+        connection.keeps_calls()
+            && !connection.has_released()
+            && !connection.rest.is_empty()
+            && !self.admission.is_within_share(connection.key.origin)
     }
 
     /// Receives a part of a large record into the place where it stays.
@@ -267,8 +290,15 @@ impl EventLoop {
                 break;
             }
             let may_answer = || self.admission.has_room(connection.key, Want::Answer);
-            if connection.portion_bytes >= HEAVY_BYTES && !input.is_empty() && !may_answer() {
+            let has_replies = connection.portion_bytes >= HEAVY_BYTES || connection.keeps_replies();
+            if has_replies && !input.is_empty() && !may_answer() {
                 // Its replies have used up the memory meanwhile.
+                break;
+            }
+            let is_within_share = || self.admission.is_within_share(connection.key.origin);
+            let may_keep = connection.has_reserved() || !connection.keeps_calls() || input.is_empty();
+            if !may_keep && !is_within_share() {
+                // So have its calls.
                 break;
             }
             if connection.unsent() >= SEND_EARLY_BYTES && self.send(connection).is_err() {
@@ -314,7 +344,7 @@ impl EventLoop {
     ) -> Result<(), Malformed> {
         let arrival = self.arrival(record, passed);
         let reply_bytes = arrival.reply_bytes;
-        if reply_bytes > 0 {
+        if reply_bytes > SHORT_REPLY_ROOM_MAX {
             self.count_output(connection);
             let is_tight = self.admission.budget.is_tight();
             let want = Want::Reply(reply_bytes);
@@ -335,9 +365,7 @@ impl EventLoop {
 
     fn arrival<'r>(&self, record: IncomingRecord<'r>, passed: Option<Box<Passed>>) -> Arrival<'r> {
         let needs = self.shared.calls.needs(&record);
-        let is_large = needs.reply_bytes_max > SMALL_REPLY_BYTES_MAX;
-        let reply_bytes = if is_large { 2 * needs.reply_bytes_max } else { 0 };
-        Arrival { record, needs, reply_bytes, passed }
+        Arrival { record, needs, reply_bytes: 2 * needs.reply_bytes_max, passed }
     }
 
     /// Whether a connection may be read: what it receives is reserved, and its origin may have more replies.

@@ -24,7 +24,9 @@ use wire::record::{MARK_BYTES, OpenRecord, write_record};
 use wire::xdr::Encoder;
 
 use super::*;
-use crate::limits::{CONNECTION_BYTES_MAX, CONNECTIONS_MAX, LOOP_BYTES_MIN};
+use crate::limits::{
+    CONNECTION_BYTES_MAX, CONNECTIONS_MAX, LENT_BYTES_MAX, LOOP_BYTES_MIN, REQUESTS_EIGHTHS,
+};
 use crate::net::listener::listen_at;
 use crate::net::loops::{LoopSettings, Loops};
 use crate::rates::tests::{Scratch, rates_in};

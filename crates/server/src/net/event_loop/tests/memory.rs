@@ -162,3 +162,87 @@ fn origins_take_turns_in_a_queue() {
     }
     harness.loops.stop();
 }
+
+/// Small calls that wait in line, from 16 addresses with eight connections each, as many as sockets take.
+struct Flood {
+    clients: Vec<Client>,
+    record: Vec<u8>,
+    /// For each client, the bytes of the last record that were sent.
+    sent: Vec<usize>,
+}
+
+impl Flood {
+    fn new(harness: &Harness) -> Flood {
+        let connect = |number| harness.client_at(&format!("127.0.2.{}", 1 + number % 16));
+        let clients: Vec<Client> = (0..128).map(connect).collect();
+        for client in &clients {
+            client.stream.set_nonblocking(true).unwrap();
+        }
+        Flood { sent: vec![0; clients.len()], clients, record: call(1, TAKE, 0, 16_000) }
+    }
+
+    /// Sends more, and takes replies.
+    fn go_on(&mut self) {
+        for (client, sent) in self.clients.iter_mut().zip(&mut self.sent) {
+            let _ = client.stream.read(&mut [0; 4096]);
+            for _ in 0..16 {
+                let Ok(count) = client.stream.write(&self.record[*sent..]) else { break };
+                *sent = (*sent + count) % self.record.len();
+            }
+        }
+    }
+
+    fn go_on_for(&mut self, time: Duration, mut meanwhile: impl FnMut()) {
+        let start = Instant::now();
+        while start.elapsed() < time {
+            self.go_on();
+            meanwhile();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+#[test]
+fn small_calls_in_line_hold_no_more_than_their_share() {
+    let harness = Harness::new(1);
+    let mut flood = Flood::new(&harness);
+    let mut client = harness.client();
+    let bound = LOOP_BYTES_MIN / 8 * REQUESTS_EIGHTHS + LENT_BYTES_MAX + (64 << 10);
+    flood.go_on_for(Duration::from_secs(1), || {
+        // Calls that can be executed at once are.
+        client.send(1, ECHO, 1);
+        assert_eq!(client.reply(), (1, 1, 0));
+    });
+    let highest = harness.loops.counters[0].held_bytes_highest.load(Ordering::Relaxed);
+    assert!((bound / 2..=bound).contains(&highest), "{highest} bytes were held");
+    drop(flood);
+    harness.fake.room.store(1 << 20, Ordering::SeqCst);
+    harness.wait_until("giving memory back", |harness| harness.held_bytes() < LOOP_BYTES_MIN / 8);
+    harness.loops.stop();
+}
+
+#[test]
+fn a_large_call_goes_before_small_ones_that_come_after_it() {
+    let harness = Harness::new(1);
+    let mut flood = Flood::new(&harness);
+    flood.go_on_for(Duration::from_secs(1), || {});
+    let mut client = harness.client();
+    std::thread::scope(|scope| {
+        let large = scope.spawn(move || {
+            for xid in 0..3 {
+                client.stream.write_all(&call(xid, ECHO, 1, 1 << 20)).unwrap();
+                assert_eq!(client.reply(), (xid, 1, 0));
+            }
+        });
+        let start = Instant::now();
+        while !large.is_finished() {
+            assert!(start.elapsed() < Duration::from_secs(10), "it waits as long as small ones come");
+            // There is room for some of them at a time.
+            harness.fake.room.store(20, Ordering::SeqCst);
+            harness.announce();
+            flood.go_on();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
+    harness.loops.stop();
+}
