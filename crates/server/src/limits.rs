@@ -49,6 +49,10 @@ pub const WORKERS_DEFAULT: usize = 16;
 /// An origin may use this many times the threads that are free, see [`crate::net::workers`].
 pub const WORKERS_SHARE: usize = 3;
 
+/// How long calls of a connection may go on after its peer has closed its side: enough for one that reads the replies to what it
+/// sent last, unless those need very long.
+pub const LEAVING_MAX: Duration = Duration::from_secs(1);
+
 /// Bytes read from a socket at once, into a buffer that all connections of a loop share.
 pub const READ_BYTES: usize = 256 << 10;
 

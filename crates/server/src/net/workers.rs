@@ -142,8 +142,13 @@ impl Workers {
     fn run(&self, calls: &dyn Calls) {
         let mut ended = None;
         while let Some((origin, Job { call, answer_to })) = self.next(ended) {
-            let executed = call.execute(calls);
-            calls.commit(false);
+            let executed = if call.is_abandoned() {
+                call.skip()
+            } else {
+                let executed = call.execute(calls);
+                calls.commit(false);
+                executed
+            };
             answer_to.send(Message::Executed(Box::new(executed)));
             ended = Some(origin);
         }

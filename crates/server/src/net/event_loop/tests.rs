@@ -31,6 +31,7 @@ use crate::rates::tests::{Scratch, rates_in};
 
 mod callbacks;
 mod connections;
+mod leaving;
 mod memory;
 mod payloads;
 mod places;
