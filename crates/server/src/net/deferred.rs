@@ -33,6 +33,8 @@ pub(crate) struct DeferredCall {
     pub(crate) id: CallId,
     /// How to run it next.
     pub(crate) access: Access,
+    /// A worker has had it, and did not meet its end.
+    pub(crate) is_long: bool,
     /// How far it came.
     pub(crate) progress: Option<Progress>,
     /// Bytes reserved for a large reply and the blocks it is made from; zero for a small one.
@@ -68,8 +70,6 @@ impl DeferredCall {
         ExecutedCall { call: self, outcome, reply }
     }
 
-    /// Returns what limits count its client by.
-
     /// Whether nobody awaits its reply any longer. What it has done so far stays.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.departure.is_over(clock::steady())
@@ -79,6 +79,8 @@ impl DeferredCall {
     pub(crate) fn skip(self) -> ExecutedCall {
         ExecutedCall { call: self, outcome: Outcome::WouldBlock, reply: ReplyBuffer::default() }
     }
+
+    /// Returns what limits count its client by.
     pub(crate) fn origin(&self) -> IpAddr {
         origin(self.connection.peer.ip())
     }

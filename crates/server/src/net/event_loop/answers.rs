@@ -124,6 +124,7 @@ impl EventLoop {
             record: arrival.record.to_kept(),
             id: arrival.record.id().expect("only calls are deferred"),
             access: Access::Cached,
+            is_long: false,
             progress,
             reply_bytes: arrival.reply_bytes,
             queue: calls.expected_queue(&arrival.needs),
