@@ -8,6 +8,7 @@ pub(crate) mod connection_shares;
 pub(crate) mod connection_table;
 pub(crate) mod datagrams;
 pub(crate) mod deferred;
+pub(crate) mod departure;
 pub(crate) mod event_loop;
 pub(crate) mod held;
 pub(crate) mod interfaces;

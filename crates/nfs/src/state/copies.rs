@@ -8,6 +8,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use volume::request::{Credentials, Durability};
@@ -92,13 +93,16 @@ pub(crate) struct CopyProgress {
     pub(crate) after: Durability,
     /// When the last of them were copied after the reply.
     pub(crate) copied_at: Time,
+    /// When its origin may copy more: a journal that is filled too fast wants pauses.
+    pub(crate) rests_until: Time,
     /// The verifier of the destination's volume, once it ended.
     pub(crate) verifier: [u8; VERIFIER_BYTES],
 }
 
 impl CopyProgress {
     fn new(phase: Phase, done: u64, after: Durability) -> CopyProgress {
-        CopyProgress { phase, done, after, copied_at: Time::EPOCH, verifier: Default::default() }
+        let (copied_at, rests_until) = (Time::EPOCH, Time::EPOCH);
+        CopyProgress { phase, done, after, copied_at, rests_until, verifier: Default::default() }
     }
 }
 
@@ -137,11 +141,12 @@ impl CopyJob {
         (self.progress().phase == Phase::Running).then_some(working)
     }
 
-    /// Adds a part that was copied now, durable with `after`.
-    pub(crate) fn copied(&self, count: u64, after: Durability, now: Time) {
+    /// Adds a part that was copied now, durable with `after`. The next one may follow after a pause.
+    pub(crate) fn copied(&self, count: u64, after: Durability, now: Time, pause: Duration) {
         let mut progress = self.progress.lock();
         progress.done += count;
         progress.copied_at = now;
+        progress.rests_until = now.plus(pause);
         progress.after = progress.after.and(after);
         let all = self.order.as_ref().is_none_or(|order| progress.done >= order.count);
         if all && progress.phase == Phase::Running {

@@ -18,7 +18,7 @@ use crate::state::files::opens::{OpenKind, Opens};
 use crate::state::files::share::{Mode, Modes};
 use crate::state::ids::{FileId, StateId};
 use crate::state::locks::lock_states::LockStates;
-use crate::state::locks::parts::Merging;
+use crate::state::locks::parts::Mergings;
 use crate::state::locks::ranges::Ranges;
 use crate::state::locks::waiters::{Waiter, Waiters};
 use crate::state::record::{Key, OpenRecord};
@@ -39,8 +39,8 @@ pub(crate) struct File {
     pub(super) delegations: Delegations,
     pub(super) locks: Ranges<Arc<LockOwner>>,
     pub(super) waiters: Waiters,
-    /// A lock that is made in parts, as it replaces very many.
-    pub(super) merging: Option<Box<Merging>>,
+    /// Locks that are made in parts, as each replaces very many.
+    pub(super) mergings: Mergings,
     /// When a range was last freed.
     pub(super) freed: Time,
 }

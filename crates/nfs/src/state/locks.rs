@@ -272,8 +272,7 @@ impl SharedState {
     ) -> Result<(StateId, DurabilityToken), LockError> {
         let (stateid, token, freed) = self.lock_range(context, state, by, wanted)?;
         // Waiters for what an earlier part turned into a shared lock were not woken then.
-        let merged = state.merging.take_if(|merging| merging.is_of(by.1, wanted.range));
-        let freed = Range::cover(freed, merged.map(|_| wanted.range));
+        let freed = Range::cover(freed, state.mergings.end(by.1, wanted.range));
         // An exclusive lock may have become a shared one, and others may have waited behind the owner.
         self.wake(context, state, by.0.file, freed);
         Ok((stateid, token))

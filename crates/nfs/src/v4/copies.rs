@@ -56,13 +56,16 @@ impl ServiceContext {
         limits: &dyn CopyLimits,
     ) -> Duration {
         own.sort_by_cached_key(|copy| copy.progress().copied_at);
-        let (mut again, mut has_copied) = (LATER, false);
+        // This may be called because of others, before the pause after the last part is over.
+        let rest = own.iter().map(|copy| copy.progress().rests_until.since(now.steady)).max();
+        let rest = rest.filter(|rest| !rest.is_zero());
+        let (mut again, mut may_copy) = (rest.unwrap_or(LATER), rest.is_none());
         for copy in own {
-            if has_copied && is_running(copy) {
+            if !may_copy && is_running(copy) {
                 continue;
             }
             match self.step_copy(copy, now, limits) {
-                Step::Copied(pause) => (again, has_copied) = (again.min(pause), true),
+                Step::Copied(pause) => (again, may_copy) = (again.min(pause), false),
                 Step::After(pause) => again = again.min(pause),
                 Step::Done => {}
             }
@@ -118,8 +121,9 @@ impl ServiceContext {
         match volume.copy_range(&request, from, to, bytes.min(most)) {
             Ok(promised) if promised.value.count > 0 => {
                 limits.copied(&part, promised.value.count);
-                copy.copied(promised.value.count, promised.after, now.steady);
-                Step::Copied(volume.throttle())
+                let pause = volume.throttle();
+                copy.copied(promised.value.count, promised.after, now.steady, pause);
+                Step::Copied(pause)
             }
             Err(failure) if failure.error.is_busy() || failure.error == Error::WouldBlock => {
                 Step::After(SOON)

@@ -3,13 +3,23 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use super::connection::Stream;
 use super::response::SMALL_BYTES;
 use super::{CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, REPLY_BYTES_MAX, STREAMS_MAX, STREAMS_PER_PEER_MAX};
+
+/// How long a connection of a host without a token has for its handshake and a request before it gives way to one of another such
+/// host, unless its host has several.
+pub(super) const YOUNG_MAX: Duration = Duration::from_secs(2);
+
+/// How long it is remembered that somebody at a host showed a token.
+pub(super) const TRUST_MAX: Duration = Duration::from_secs(3600);
+
+/// Hosts of which this is remembered.
+pub(super) const TRUSTED_MAX: usize = CONNECTIONS_MAX;
 
 /// The open connections.
 #[derive(Default)]
@@ -21,13 +31,26 @@ pub(super) struct Connections {
 struct State {
     next: u64,
     open: HashMap<u64, Open>,
+    /// When somebody at a host showed a token last.
+    trusted: HashMap<IpAddr, Instant>,
+}
+
+/// What speaks for a connection when one must give way. The least goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    /// Its host has shown no token lately.
+    Stranger,
+    /// Its host has, but not by this connection: an administrator who connects anew is not displaced by hosts that have none.
+    OfTrustedHost,
+    /// Its last request came from a known caller: a process of this machine, or the bearer of a token.
+    Known,
 }
 
 struct Open {
     /// The host, as limits count it; none for processes of this machine, which have the permissions of the socket.
     origin: Option<IpAddr>,
-    /// Its last request came from a known caller: a process of this machine, or the bearer of a token.
-    is_known: bool,
+    standing: Standing,
+    began: Instant,
     /// It is sent a stream, which ends with it.
     is_stream: bool,
     /// Since when no answer is being made for it. `None` while one is, and for a stream.
@@ -39,35 +62,43 @@ struct Open {
 }
 
 impl Connections {
-    /// Adds a connection. If there are too many, or too many of its host, the one of them that has been idle longest is closed
-    /// for it; those that have not shown a token go first. Returns `None` if none is idle.
+    /// Adds a connection. If there are too many of its host, the one of them that has been idle longest is closed for it; if there
+    /// are too many in all, one of a host that showed no token lately. Returns `None` if none may be closed.
     pub(super) fn add(&self, origin: Option<IpAddr>, stream: Box<dyn Stream>) -> Option<u64> {
+        self.add_at(origin, stream, Instant::now())
+    }
+
+    /// As [`Connections::add`], at this time.
+    pub(super) fn add_at(
+        &self,
+        origin: Option<IpAddr>,
+        stream: Box<dyn Stream>,
+        now: Instant,
+    ) -> Option<u64> {
         let mut state = self.state.lock();
+        let standing = state.standing_of(origin, now);
         if origin.is_some() && state.of(origin) >= CONNECTIONS_PER_PEER_MAX {
             state.close_idlest(|open| open.origin == origin)?;
         } else if state.open.len() >= CONNECTIONS_MAX {
-            state.close_idlest(|_| true)?;
+            state.make_room(standing, now)?;
         }
         state.next += 1;
         let number = state.next;
-        state.open.insert(
-            number,
-            Open {
-                origin,
-                is_known: origin.is_none(),
-                is_stream: false,
-                idle: Some(Instant::now()),
-                reply: 0,
-                stream,
-            },
-        );
+        let open = Open { origin, standing, began: now, is_stream: false, idle: Some(now), reply: 0, stream };
+        state.open.insert(number, open);
         Some(number)
     }
 
     /// Notes whether the caller of the request that arrives is known.
     pub(super) fn note_caller(&self, number: u64, is_known: bool) {
-        if let Some(open) = self.state.lock().open.get_mut(&number) {
-            open.is_known = is_known;
+        let (mut state, now) = (self.state.lock(), Instant::now());
+        let Some(origin) = state.open.get(&number).map(|open| open.origin) else { return };
+        if is_known {
+            state.trust(origin, now);
+        }
+        let standing = if is_known { Standing::Known } else { state.standing_of(origin, now) };
+        if let Some(open) = state.open.get_mut(&number) {
+            open.standing = standing;
         }
     }
 
@@ -149,14 +180,48 @@ impl State {
         Some(())
     }
 
-    /// Closes an idle connection that `may` go: the one idle longest, of those whose caller is unknown if there are any. That
-    /// ends its thread.
+    /// Returns what speaks for a connection of a host before it has shown a token.
+    fn standing_of(&self, origin: Option<IpAddr>, now: Instant) -> Standing {
+        let Some(host) = origin else { return Standing::Known };
+        let shown = self.trusted.get(&host);
+        match shown.is_some_and(|shown| now.saturating_duration_since(*shown) < TRUST_MAX) {
+            true => Standing::OfTrustedHost,
+            false => Standing::Stranger,
+        }
+    }
+
+    /// Remembers that somebody at a host showed a token.
+    fn trust(&mut self, origin: Option<IpAddr>, now: Instant) {
+        let Some(host) = origin else { return };
+        if self.trusted.len() >= TRUSTED_MAX && !self.trusted.contains_key(&host) {
+            let oldest = self.trusted.iter().min_by_key(|(_, shown)| **shown).map(|(host, _)| *host);
+            oldest.map(|oldest| self.trusted.remove(&oldest));
+        }
+        self.trusted.insert(host, now);
+    }
+
+    /// Closes an idle connection for a new one of any host. While there are strangers, it is one of them. It is not one that has
+    /// just begun if a stranger comes, of another host: however many hosts without a token connect again and again, who gets a
+    /// place has it for long enough to show one.
+    fn make_room(&mut self, newcomer: Standing, now: Instant) -> Option<()> {
+        let strangers = self.open.values().filter(|open| open.standing == Standing::Stranger);
+        let mut by_host: HashMap<Option<IpAddr>, usize> = HashMap::new();
+        strangers.for_each(|open| *by_host.entry(open.origin).or_default() += 1);
+        if newcomer > Standing::Stranger || by_host.is_empty() {
+            return self.close_idlest(|_| true);
+        }
+        let is_young = |open: &Open| now.saturating_duration_since(open.began) < YOUNG_MAX;
+        let is_one = |open: &Open| by_host.get(&open.origin) == Some(&1);
+        self.close_idlest(|open| open.standing == Standing::Stranger && !(is_young(open) && is_one(open)))
+    }
+
+    /// Closes an idle connection that `may` go: of those with the least standing the one idle longest. That ends its thread.
     fn close_idlest(&mut self, may: impl Fn(&Open) -> bool) -> Option<()> {
         let idle = self
             .open
             .iter()
             .filter(|(_, open)| may(open))
-            .filter_map(|(number, open)| Some((open.is_known, open.idle?, *number)));
+            .filter_map(|(number, open)| Some((open.standing, open.idle?, *number)));
         let (_, _, number) = idle.min()?;
         self.open.remove(&number)?.stream.shut_down();
         Some(())

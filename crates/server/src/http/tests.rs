@@ -4,11 +4,12 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-use super::connections::Connections;
+use super::connections::{Connections, TRUST_MAX, TRUSTED_MAX, YOUNG_MAX};
 use super::tls::Tls;
 use super::{
     Body, CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, CONTENT_BYTES_MAX, Handler, Listener, Peer,
@@ -322,6 +323,87 @@ fn whoever_shows_no_token_gives_way_first() {
     let known = 0..CONNECTIONS_PER_PEER_MAX / 2;
     assert!(known.clone().all(|number| open.contains(&number)), "{open:?}");
     assert_eq!(open.len(), CONNECTIONS_PER_PEER_MAX);
+}
+
+/// Adds connections, and tells which of them are open.
+#[derive(Default)]
+struct Places {
+    connections: Connections,
+    ends: Vec<std::os::unix::net::UnixStream>,
+}
+
+impl Places {
+    fn add(&mut self, host: [u8; 4], now: Instant) -> Option<u64> {
+        let (stream, end) = std::os::unix::net::UnixStream::pair().unwrap();
+        end.set_nonblocking(true).unwrap();
+        let added = self.connections.add_at(Some(host.into()), Box::new(stream), now);
+        self.ends.extend(added.map(|_| end));
+        added
+    }
+
+    /// Whether the connection that was added as the one of this number is open.
+    fn is_open(&mut self, number: u64) -> bool {
+        self.ends[usize::try_from(number).unwrap() - 1].read(&mut [0]).is_err()
+    }
+}
+
+#[test]
+fn hosts_without_a_token_displace_no_newcomer_from_a_host_that_showed_one() {
+    const ADMINISTRATOR: [u8; 4] = [192, 0, 2, 1];
+    let (mut places, start) = (Places::default(), Instant::now());
+    let first = places.add(ADMINISTRATOR, start).unwrap();
+    places.connections.note_caller(first, true);
+    places.connections.remove(first);
+    // Two connections a second from each of 150 hosts.
+    let mut now = start;
+    for number in 0..30_u64 {
+        now += Duration::from_millis(500);
+        let administrators = places.add(ADMINISTRATOR, now).expect("there is a place");
+        for host in 0..150 {
+            places.add([198, 51, 100, host], now);
+        }
+        assert!(places.is_open(administrators), "connection {number} was displaced");
+        places.connections.remove(administrators);
+    }
+}
+
+/// Has as many hosts as there are places connect.
+fn fill(places: &mut Places, now: Instant) {
+    for host in 0..u8::try_from(CONNECTIONS_MAX).unwrap() {
+        places.add([198, 51, 100, host], now);
+    }
+}
+
+#[test]
+fn a_new_connection_has_time_to_show_a_token() {
+    let (mut places, start) = (Places::default(), Instant::now());
+    fill(&mut places, start);
+    let later = start + YOUNG_MAX / 2;
+    assert!(places.add([192, 0, 2, 1], later).is_none(), "all are younger than that");
+    let later = start + YOUNG_MAX;
+    let newcomer = places.add([192, 0, 2, 1], later).expect("the oldest goes");
+    fill(&mut places, later + YOUNG_MAX / 2);
+    assert!(places.is_open(newcomer));
+}
+
+#[test]
+fn hosts_that_showed_a_token_are_remembered_for_a_time() {
+    let (mut places, start) = (Places::default(), Instant::now());
+    let mut number = places.add([192, 0, 2, 0], start).unwrap();
+    for host in 1..=u8::try_from(TRUSTED_MAX).unwrap() {
+        places.connections.note_caller(number, true);
+        places.connections.remove(number);
+        number = places.add([192, 0, 2, host], start).unwrap();
+    }
+    places.connections.note_caller(number, true);
+    places.connections.remove(number);
+    fill(&mut places, start);
+    assert!(places.add([192, 0, 2, 0], start).is_none(), "the first one was forgotten for the last");
+    assert!(places.add([192, 0, 2, 1], start).is_some());
+    let later = start + TRUST_MAX + YOUNG_MAX;
+    let mut places = Places { connections: places.connections, ends: Vec::new() };
+    fill(&mut places, later);
+    assert!(places.add([192, 0, 2, 1], later).is_none(), "its time is over");
 }
 
 #[test]

@@ -25,6 +25,7 @@ use crate::limits::{
 };
 use crate::net::buffers::Buffers;
 use crate::net::connection_shares::Place;
+use crate::net::departure::Departure;
 use crate::net::held::HeldCall;
 use crate::net::listener::reset;
 use crate::net::output::Output;
@@ -114,6 +115,8 @@ pub(crate) struct Connection {
     is_readable: bool,
     /// The peer announced its end; what it sent before may still have to be read.
     is_closing: bool,
+    /// When the peer is gone, for the calls that it shares this with.
+    pub(crate) departure: Departure,
     /// All that the peer sent was read.
     pub(crate) is_ended: bool,
     /// It is in a queue of the loop's admission.
@@ -205,6 +208,7 @@ impl Connection {
             reply_bytes: 0,
             is_readable: false,
             is_closing: false,
+            departure: Departure::none(),
             is_ended: false,
             is_queued: false,
             is_touched: false,

@@ -19,6 +19,7 @@ use crate::counters::operations::Counted;
 use crate::counters::phases::{Phase, Timing};
 use crate::limits::{BUSY_RETRY, DEFERRED_OVERHEAD_BYTES, RETRY_DOUBLINGS_MAX, RETRY_SPACING};
 use crate::net::connection::Passed;
+use crate::net::departure::Departure;
 use crate::protocol::calls::Calls;
 
 /// A call that must be run again.
@@ -26,10 +27,14 @@ use crate::protocol::calls::Calls;
 pub(crate) struct DeferredCall {
     pub(crate) owner: ConnectionKey,
     pub(crate) connection: Connection,
+    /// When its peer is gone.
+    pub(crate) departure: Departure,
     pub(crate) record: KeptRecord,
     pub(crate) id: CallId,
     /// How to run it next.
     pub(crate) access: Access,
+    /// A worker has had it, and did not meet its end.
+    pub(crate) is_long: bool,
     /// How far it came.
     pub(crate) progress: Option<Progress>,
     /// Bytes reserved for the reply and the blocks it is made from; zero for a short one.
@@ -65,6 +70,16 @@ impl DeferredCall {
         let outcome = calls.handle(&incoming, &mut self.progress, &mut reply);
         self.timing.end(Phase::Engine, clock::steady());
         ExecutedCall { call: self, outcome, reply }
+    }
+
+    /// Whether nobody awaits its reply any longer. What it has done so far stays.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.departure.is_over(clock::steady())
+    }
+
+    /// Ends the turn of a call that nobody awaits.
+    pub(crate) fn skip(self) -> ExecutedCall {
+        ExecutedCall { call: self, outcome: Outcome::WouldBlock, reply: ReplyBuffer::default() }
     }
 
     /// Returns what limits count its client by.

@@ -299,6 +299,7 @@ impl EventLoop {
     fn close(&mut self, mut connection: Box<Connection>) {
         tracing::debug!(client = %connection.ends.peer, "connection closed");
         connection.deregister(self.poll.registry());
+        connection.departure.complete();
         self.forget_held(&mut connection);
         let origin_key = connection.key.origin;
         if connection.is_queued {

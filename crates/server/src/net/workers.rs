@@ -1,4 +1,7 @@
-//! Threads for calls that must wait for the disk.
+//! Threads for calls that must wait for the disk, and for the rest of calls that take long.
+//!
+//! The latter need processors, as event loops do, and are continued by threads of a lower priority. A thread cannot get its priority
+//! back without privileges, so these are others than those that begin calls, which most often wait for the disk only.
 //!
 //! Calls wait in a line for each origin, and origins take turns. An origin may use at most three times as many threads as are
 //! free, and all but the last one. So one origin uses 12 of 16, two use six each, and a newcomer finds one that is free unless
@@ -14,7 +17,7 @@ use std::thread::{self, JoinHandle};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::limits::WORKERS_SHARE;
+use crate::limits::{LONG_NICENESS, WORKERS_SHARE};
 use crate::net::deferred::DeferredCall;
 use crate::net::mailbox::{Mailbox, Message};
 use crate::protocol::calls::Calls;
@@ -97,42 +100,78 @@ struct State {
     closed: bool,
 }
 
-/// The calls that wait, shared with the threads.
-pub(crate) struct Workers {
+/// Threads that share lines of calls.
+struct Pool {
     state: Mutex<State>,
     changed: Condvar,
 }
 
+/// The calls that wait, shared with the threads.
+pub(crate) struct Workers {
+    /// Begins calls.
+    first: Pool,
+    /// Continues those that took more than their turn.
+    long: Pool,
+}
+
 impl Workers {
-    /// Starts `count` threads.
+    /// Starts `count` threads to begin calls, and as many to continue long ones.
     pub(crate) fn start(
         count: usize,
         calls: &Arc<dyn Calls>,
     ) -> io::Result<(Arc<Workers>, Vec<JoinHandle<()>>)> {
-        let state = State { lines: Lines::new(count), closed: false };
-        let workers = Arc::new(Workers { state: Mutex::new(state), changed: Condvar::new() });
+        let workers = Arc::new(Workers { first: Pool::new(count), long: Pool::new(count) });
         let mut threads = Vec::new();
         for number in 0..count {
-            let (workers, calls) = (Arc::clone(&workers), Arc::clone(calls));
+            let own = || (Arc::clone(&workers), Arc::clone(calls));
+            let (workers, calls) = own();
             let thread = thread::Builder::new().name(format!("worker {number}"));
-            threads.push(thread.spawn(move || workers.run(&*calls))?);
+            threads.push(thread.spawn(move || workers.first.run(&*calls))?);
+            let (workers, calls) = own();
+            let thread = thread::Builder::new().name(format!("long {number}"));
+            threads.push(thread.spawn(move || {
+                let_others_go_first();
+                workers.long.run(&*calls);
+            })?);
         }
         Ok((workers, threads))
     }
 
     /// Queues a call; the result goes to `answer_to`.
-    pub(crate) fn submit(&self, call: DeferredCall, answer_to: Arc<Mailbox>) {
-        self.state.lock().lines.push(call.origin(), Job { call, answer_to });
-        self.changed.notify_one();
+    pub(crate) fn submit(&self, mut call: DeferredCall, answer_to: Arc<Mailbox>) {
+        let was_long = std::mem::replace(&mut call.is_long, true);
+        let pool = if was_long { &self.long } else { &self.first };
+        pool.submit(Job { call, answer_to });
     }
 
     /// Returns the number of calls that no thread has taken.
     pub(crate) fn queued(&self) -> usize {
-        self.state.lock().lines.waiting
+        self.first.queued() + self.long.queued()
     }
 
     /// Ends the threads and drops queued calls.
     pub(crate) fn close(&self) {
+        self.first.close();
+        self.long.close();
+    }
+}
+
+impl Pool {
+    fn new(threads: usize) -> Pool {
+        let state = State { lines: Lines::new(threads), closed: false };
+        Pool { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    fn submit(&self, job: Job) {
+        self.state.lock().lines.push(job.call.origin(), job);
+        self.changed.notify_one();
+    }
+
+    fn queued(&self) -> usize {
+        self.state.lock().lines.waiting
+    }
+
+    fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
         state.lines = Lines::new(0);
@@ -142,8 +181,13 @@ impl Workers {
     fn run(&self, calls: &dyn Calls) {
         let mut ended = None;
         while let Some((origin, Job { call, answer_to })) = self.next(ended) {
-            let executed = call.execute(calls);
-            calls.commit(false);
+            let executed = if call.is_abandoned() {
+                call.skip()
+            } else {
+                let executed = call.execute(calls);
+                calls.commit(false);
+                executed
+            };
             answer_to.send(Message::Executed(Box::new(executed)));
             ended = Some(origin);
         }
@@ -168,6 +212,14 @@ impl Workers {
             }
             self.changed.wait(&mut state);
         }
+    }
+}
+
+/// Lowers the priority of this thread.
+fn let_others_go_first() {
+    // On Linux, each thread has a niceness of its own.
+    if let Err(error) = rustix::process::nice(LONG_NICENESS) {
+        tracing::debug!(%error, "long calls have the priority of others");
     }
 }
 

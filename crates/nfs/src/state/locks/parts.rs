@@ -28,7 +28,10 @@ pub(in crate::state) const WOKEN_AT_ONCE: usize = 128;
 /// The time, and how long a lock that is made in parts is waited for before its request counts as given up.
 pub(super) type Clock = (Time, Duration);
 
-/// A lock that replaces very many ranges of its owner, in parts. No other owner can lock anything in its range meanwhile, so it
+/// Locks of a file that are made in parts at a time, each of another owner. Further ones wait.
+const MERGINGS_MAX: usize = 16;
+
+/// A lock that replaces very many ranges of its owner, in parts. No other owner can lock what conflicts with it meanwhile, so it
 /// cannot fail after its first part.
 #[derive(Debug)]
 pub(in crate::state) struct Merging {
@@ -40,9 +43,9 @@ pub(in crate::state) struct Merging {
 }
 
 impl Merging {
-    /// Returns whether this is what `owner` asks for.
-    pub(super) fn is_of(&self, owner: &LockOwner, range: Range) -> bool {
-        *self.owner == *owner && self.range == range
+    /// Whether its next part is awaited.
+    fn is_going_on(&self, (now, patience): Clock) -> bool {
+        now.since(self.last) <= patience
     }
 
     fn conflicts(&self, range: Range, kind: LockKind) -> bool {
@@ -50,17 +53,35 @@ impl Merging {
     }
 }
 
-impl File {
-    /// Returns the lock that another owner is making in parts.
-    fn merged_by_another(&self, owner: &LockOwner, (now, patience): Clock) -> Option<&Merging> {
-        let merging = self.merging.as_deref();
-        merging.filter(|merging| *merging.owner != *owner && now.since(merging.last) <= patience)
+/// The locks of a file that are made in parts.
+#[derive(Debug, Default)]
+pub(in crate::state) struct Mergings(Vec<Merging>);
+
+impl Mergings {
+    /// Returns whether one that another owner is making keeps `owner` from a range.
+    fn keep(&self, owner: &LockOwner, wanted: &LockRequest, clock: Clock) -> bool {
+        let mut of_others =
+            self.0.iter().filter(|merging| *merging.owner != *owner && merging.is_going_on(clock));
+        of_others.any(|merging| merging.conflicts(wanted.range, wanted.kind))
     }
 
+    /// Forgets what `owner` was making, and what was given up. Returns whether there is a place for one more.
+    fn has_room(&mut self, owner: &LockOwner, clock: Clock) -> bool {
+        self.0.retain(|merging| *merging.owner != *owner && merging.is_going_on(clock));
+        self.0.len() < MERGINGS_MAX
+    }
+
+    /// Ends the one that `owner` asked for. Returns its range.
+    pub(super) fn end(&mut self, owner: &LockOwner, range: Range) -> Option<Range> {
+        let place = self.0.iter().position(|merging| *merging.owner == *owner && merging.range == range)?;
+        Some(self.0.swap_remove(place).range)
+    }
+}
+
+impl File {
     /// Returns whether a lock that another owner is making in parts keeps `owner` from a range.
     pub(super) fn is_being_merged(&self, owner: &LockOwner, wanted: &LockRequest, clock: Clock) -> bool {
-        let merging = self.merged_by_another(owner, clock);
-        merging.is_some_and(|merging| merging.conflicts(wanted.range, wanted.kind))
+        self.mergings.keep(owner, wanted, clock)
     }
 
     /// Returns whether the waiter at a place may lock now and was not notified.
@@ -94,7 +115,7 @@ impl SharedState {
     /// Locks the first part of a range that is free for its owner, who holds very many ranges there.
     ///
     /// # Errors
-    /// [`StateError::TryLater`] while another owner's lock of the file is made in parts; those of the journal.
+    /// [`StateError::TryLater`] while locks of very many other owners are made in parts; those of the journal.
     pub(super) fn lock_part(
         &self,
         context: &Context<'_>,
@@ -102,7 +123,7 @@ impl SharedState {
         owner: &Arc<LockOwner>,
         (wanted, part): (&LockRequest, Range),
     ) -> Result<(), StateError> {
-        if state.merged_by_another(owner, self.merge_clock(context)).is_some() {
+        if !state.mergings.has_room(owner, self.merge_clock(context)) {
             return Err(StateError::TryLater);
         }
         let entry = state.lock_states.of(owner).cloned().ok_or(StateError::BadStateId)?;
@@ -110,7 +131,7 @@ impl SharedState {
         context.change(entry.file.volume, &range_changes(&entry, &change))?;
         state.apply_ranges(&entry.client, &change);
         let LockRequest { range, kind, .. } = *wanted;
-        state.merging = Some(Box::new(Merging { owner: Arc::clone(owner), range, kind, last: context.now }));
+        state.mergings.0.push(Merging { owner: Arc::clone(owner), range, kind, last: context.now });
         Ok(())
     }
 

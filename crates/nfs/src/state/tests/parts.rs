@@ -91,6 +91,31 @@ fn a_lock_replaces_many_in_parts_and_nobody_gets_between() {
     assert!(world.state.session(session).is_ok());
 }
 
+/// Each of them may be given up halfway.
+#[test]
+fn locks_that_do_not_conflict_are_made_in_parts_at_once() {
+    let world = World::new();
+    let (one, _) = world.client(b"one", 1, 0);
+    let (two, _) = world.client(b"two", 1, 0);
+    let opened = world.open(&one, b"o", file(1), (3, 0)).unwrap();
+    let others = world.open(&two, b"o", file(1), (3, 0)).unwrap();
+    lock_many(&world, &opened, b"l");
+    (0..MANY).for_each(|number| {
+        let first = 2 * (MANY + number);
+        lock(&world, &others, b"l", &exclusively(first, first)).unwrap();
+    });
+    let (below, above) = (exclusively(0, 2 * MANY - 1), exclusively(2 * MANY, u64::MAX));
+    assert_eq!(lock(&world, &opened, b"l", &below).map_err(failed), Err(StateError::Unfinished));
+    let gap = exclusively(2 * MANY - 1, 2 * MANY - 1);
+    let (parts, ()) = parts(&world, || {
+        assert_eq!(lock(&world, &others, b"l", &gap).map_err(failed), Err(StateError::TryLater));
+        lock(&world, &others, b"l", &above).map_err(failed)
+    });
+    assert!(parts >= 3, "{parts}");
+    while lock(&world, &opened, b"l", &below).map_err(failed) == Err(StateError::Unfinished) {}
+    assert_eq!(gauge(&world, "nfs4_locked_ranges"), 2);
+}
+
 /// Its client may not ask for the rest of it.
 #[test]
 fn a_lock_that_is_given_up_halfway_keeps_others_waiting_for_seconds_only() {

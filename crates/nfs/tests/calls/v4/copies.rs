@@ -6,6 +6,9 @@ use std::time::Duration;
 use nfs::charge::{CopyId, CopyLimits, CopyPart};
 use nfs::exports::Export;
 use nfs::service::Destination;
+use volume::handle::Handle;
+use volume::request::{Access, Credentials, Request};
+use volume::results::Stability;
 use wire::array::Array;
 use wire::nfs4::callback::{
     CbArgOp4, CbCompoundEncoder, CbCompoundReader, CbResOp4, CbSequenceOk, OffloadFail,
@@ -287,6 +290,35 @@ fn copies_wait_for_rate_limits() {
     assert_eq!(some.copied.get(), SIZE as u64 - before);
     assert!(some.asked.get() >= (SIZE - usize::try_from(before).unwrap()) / 10_000);
     assert_eq!(told(&server, NfsStat4::Ok).len(), 1);
+}
+
+/// All are continued whenever one can go on, so each host remembers when its own can.
+#[test]
+fn copies_rest_while_the_journal_is_full() {
+    let server = Server::new();
+    let session = Session::new(&server);
+    let (from, to, _) = files(&server, &session);
+    copy_to(&session, from, to, false).response.callback_id.unwrap();
+    let credentials = Credentials::root();
+    let now = server.clocks().wall;
+    let request = Request { credentials: &credentials, now, access: Access::Blocking, key: None };
+    let ino = Handle::parse(from).unwrap().ino;
+    for number in 0.. {
+        if !server.volume.throttle().is_zero() {
+            break;
+        }
+        assert!(number < 10_000, "the journal does not fill");
+        server.volume.write(&request, ino, SIZE as u64, &[1; 4096][..], Stability::FileSync).unwrap();
+        server.volume.step_commit(now);
+    }
+    let some = AtMost { bytes: Some(10_000), ..AtMost::default() };
+    let rest = server.service.copy_some(server.clocks(), &some);
+    assert_eq!((rest, some.copied.get()), (server.volume.throttle(), 10_000));
+    assert_eq!(server.service.copy_some(server.clocks(), &some), rest, "it does not rest");
+    assert_eq!(some.copied.get(), 10_000);
+    server.pass(1);
+    server.service.copy_some(server.clocks(), &some);
+    assert_eq!(some.copied.get(), 20_000);
 }
 
 /// A host that makes as many copies as it may costs another one half of what can be copied, not nearly all.

@@ -123,9 +123,11 @@ impl EventLoop {
         let call = DeferredCall {
             owner: connection.key,
             connection: connection.ends,
+            departure: connection.departure.clone(),
             record: arrival.record.to_kept(),
             id: arrival.record.id().expect("only calls are deferred"),
             access: Access::Cached,
+            is_long: false,
             progress,
             reply_bytes: arrival.reply_bytes,
             lent: std::mem::take(&mut connection.lent),
@@ -238,7 +240,7 @@ impl EventLoop {
                 }
             }
             // The client of a long call is gone: its next part need not be done.
-            Outcome::WouldBlock if self.connections.get_owner(owner).is_none() => self.release(&call),
+            Outcome::WouldBlock if call.is_abandoned() => self.abandon(&call),
             Outcome::WouldBlock | Outcome::Busy(_) | Outcome::Later => self.run_again(call, &outcome),
             Outcome::Nothing => {
                 self.release(&call);
@@ -263,6 +265,15 @@ impl EventLoop {
         }
     }
 
+    /// Drops a call whose client is gone, and all that the client sent after it: it may repeat them by another connection.
+    fn abandon(&mut self, call: &DeferredCall) {
+        self.release(call);
+        if let Some(connection) = self.connections.get_owner(call.owner) {
+            connection.end_input();
+        }
+        self.answered(call.owner, 0, ReplyBuffer::default());
+    }
+
     /// Retries the calls that were in no queue when their time came, until a portion has been moved, or that took long.
     pub(super) fn retry_apart(&mut self) {
         let (now, mut bytes) = (Instant::now(), 0);
@@ -270,9 +281,8 @@ impl EventLoop {
             && now.elapsed() < PORTION_MAX
             && let Some(call) = self.deferred.take_apart(now)
         {
-            if self.connections.get_owner(call.owner).is_none() {
-                // The client is gone, and the call changed nothing.
-                self.release(&call);
+            if call.is_abandoned() {
+                self.abandon(&call);
                 continue;
             }
             bytes += call.request_bytes() + call.reply_bytes;
@@ -315,10 +325,9 @@ impl EventLoop {
                 return false;
             }
             let call = self.deferred.remove(ticket).expect("it was found there");
-            if self.connections.get_owner(call.owner).is_none() {
-                // The client is gone, and the call changed nothing.
+            if call.is_abandoned() {
                 self.shared.retry_queues.leave(ticket);
-                self.release(&call);
+                self.abandon(&call);
                 continue;
             }
             bytes += call.request_bytes() + call.reply_bytes;

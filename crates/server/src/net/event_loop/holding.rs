@@ -164,7 +164,11 @@ impl EventLoop {
             let waits = connection.stopped.is_some() || connection.has_released();
             waits || (self.held.len() > 0 && self.held.bytes_of(connection.key) > 0)
         };
-        if connection.is_leaving() && is_held() {
+        if !connection.is_leaving() {
+            return;
+        }
+        connection.departure.begin(self.call_clock.seen());
+        if is_held() {
             self.forget_held(connection);
             connection.end_input();
         }

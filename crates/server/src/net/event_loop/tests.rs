@@ -25,7 +25,7 @@ use wire::xdr::Encoder;
 
 use super::*;
 use crate::limits::{
-    CONNECTION_BYTES_MAX, CONNECTIONS_MAX, LENT_BYTES_MAX, LOOP_BYTES_MIN, REQUESTS_EIGHTHS,
+    CONNECTION_BYTES_MAX, CONNECTIONS_MAX, LENT_BYTES_MAX, LONG_NICENESS, LOOP_BYTES_MIN, REQUESTS_EIGHTHS,
 };
 use crate::net::listener::listen_at;
 use crate::net::loops::{LoopSettings, Loops};
@@ -33,6 +33,7 @@ use crate::rates::tests::{Scratch, rates_in};
 
 mod callbacks;
 mod connections;
+mod leaving;
 mod memory;
 mod payloads;
 mod places;
@@ -99,6 +100,8 @@ struct Fake {
     blocked: AtomicU64,
     /// How often `BLOCK` gives its turn up.
     turns: AtomicU64,
+    /// How nice the threads were that had its turns.
+    niceness: Mutex<Vec<i32>>,
     room: AtomicU64,
     /// Whether nothing is in the way of `OBSTRUCTED`.
     is_free: AtomicBool,
@@ -125,6 +128,7 @@ impl Fake {
             busy: AtomicU64::default(),
             blocked: AtomicU64::default(),
             turns: AtomicU64::default(),
+            niceness: Mutex::default(),
             room: AtomicU64::default(),
             is_free: AtomicBool::default(),
             tried: Mutex::default(),
@@ -139,6 +143,15 @@ impl Fake {
 }
 
 impl Fake {
+    /// Takes a turn of `BLOCK`. Returns whether it is not the last.
+    fn gives_turn_up(&self) -> bool {
+        let mut niceness = self.niceness.lock();
+        if niceness.len() < 10 {
+            niceness.push(rustix::process::getpriority_process(None).unwrap());
+        }
+        take_one(&self.turns)
+    }
+
     fn keep_payload(&self, record: &IncomingRecord<'_>) {
         let data = match record.payload() {
             Some(payload) => payload.data().slices().flatten().copied().collect(),
@@ -146,6 +159,11 @@ impl Fake {
         };
         self.payloads.lock().insert(word(record.bytes(), 0), (data, record.payload().is_some()));
     }
+}
+
+/// Takes one, if there is one.
+fn take_one(count: &AtomicU64) -> bool {
+    count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
 }
 
 fn word(bytes: &[u8], number: usize) -> u32 {
@@ -191,9 +209,6 @@ impl Calls for Fake {
         };
         let mut summary = CallSummary::of_one(OperationId::default(), Status::OK);
         let now = Outcome::Reply { after: None, hold: Duration::ZERO, summary: summary.clone() };
-        let take = |count: &AtomicU64| {
-            count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
-        };
         match procedure {
             WAIT => {
                 reply(0);
@@ -202,13 +217,13 @@ impl Calls for Fake {
                 Outcome::Reply { after: Some(Wait { pool, durability }), hold: Duration::ZERO, summary }
             }
             BLOCK | SLOW | PAYLOAD | LONG_BLOCK if access == Access::Cached => Outcome::WouldBlock,
-            BLOCK if take(&self.turns) => Outcome::WouldBlock,
+            BLOCK if self.gives_turn_up() => Outcome::WouldBlock,
             BLOCK => {
                 self.blocked.fetch_add(1, Ordering::SeqCst);
                 reply(0);
                 now
             }
-            BUSY if take(&self.busy) => Outcome::Busy(None),
+            BUSY if take_one(&self.busy) => Outcome::Busy(None),
             PAYLOAD => {
                 self.keep_payload(incoming.record);
                 reply(0);
@@ -222,14 +237,14 @@ impl Calls for Fake {
             }
             TAKE => {
                 self.tried.lock().insert(xid);
-                if !take(&self.room) {
+                if !take_one(&self.room) {
                     return Outcome::Busy(None);
                 }
                 self.taken.lock().push(xid);
                 reply(0);
                 now
             }
-            ELSEWHERE if argument > 0 && !take(&self.room) => {
+            ELSEWHERE if argument > 0 && !take_one(&self.room) => {
                 Outcome::Busy(Some((VolumeId(1), AwaitedLimit::Data)))
             }
             OBSTRUCTED if !self.is_free.load(Ordering::SeqCst) => Outcome::Later,
@@ -579,6 +594,19 @@ fn a_long_call_takes_turns_with_others_until_its_client_is_gone() {
         std::thread::sleep(Duration::from_millis(20));
         before > 0 && before == harness.fake.turns.load(Ordering::SeqCst)
     });
+    harness.loops.stop();
+}
+
+#[test]
+fn what_remains_of_a_long_call_leaves_the_processor_to_others() {
+    let harness = Harness::new(1);
+    let mut client = harness.client();
+    harness.fake.turns.store(2, Ordering::SeqCst);
+    client.send(1, BLOCK, 0);
+    assert_eq!(client.reply(), (1, 0, 0));
+    let own = rustix::process::getpriority_process(None).unwrap();
+    let nicer = (own + LONG_NICENESS).min(19);
+    assert_eq!(*harness.fake.niceness.lock(), [own, nicer, nicer]);
     harness.loops.stop();
 }
 
