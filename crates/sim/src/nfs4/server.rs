@@ -25,8 +25,8 @@ use crate::rpc;
 
 /// The length of a lease.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
-/// Memory for what clients hold: little, so that an adversary reaches the limits.
-const STATE_BYTES: u64 = 4 << 20;
+/// Memory for what clients hold: little, so that an adversary reaches the limits, but enough for the slots that clients ask for.
+const STATE_BYTES: u64 = 6 << 20;
 
 /// A request in flight.
 #[derive(Debug)]
