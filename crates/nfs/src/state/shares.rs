@@ -238,8 +238,8 @@ fn least(bound: u64, useful: u64) -> u64 {
     (reserved / LEASTS).max(useful.min(reserved))
 }
 
-/// Returns how much more an origin may take that holds `held` of something of which others hold `others`, and one is of use. What
-/// others hold within their least is not known, so it counts as if it were beyond.
+/// Returns how much more an origin may take of something that is counted singly. The origin holds `held`, and others hold `others`.
+/// How much of that is within their least is not known, so all of it counts as if it were beyond.
 pub(crate) fn room_of_origin(bound: u64, others: u64, held: u64) -> u64 {
     let free = bound.saturating_sub(held + others);
     let unreserved = free.saturating_sub(bound / RESERVED);

@@ -18,7 +18,7 @@ pub(super) const YOUNG_MAX: Duration = Duration::from_secs(2);
 /// How long it is remembered that somebody at a host showed a token.
 pub(super) const TRUST_MAX: Duration = Duration::from_secs(3600);
 
-/// Hosts of which this is remembered.
+/// Most hosts that are remembered for a token.
 pub(super) const TRUSTED_MAX: usize = CONNECTIONS_MAX;
 
 /// The open connections.

@@ -8,7 +8,7 @@ use crate::e2e::Options;
 use crate::e2e::pair::stalls::Kind;
 use crate::e2e::pair::{BETWEEN, Blow, pause};
 
-/// The groups, of which the first has guests.
+/// The groups. The guests that lock files use the first one.
 pub(super) const GROUPS: [&str; 4] = ["home", "work", "other", "builds"];
 
 /// How long a node is stopped, or cut off, seconds: for less than a lease lasts, and for longer than an address does.
@@ -54,8 +54,8 @@ impl Kind for Event {
     }
 }
 
-/// What happens in each round, and to which group: most kinds once, in any order, and then any, until there were enough
-/// rounds; or for so many minutes, when they happen to any group.
+/// What happens in each round, and to which group: most kinds once, in any order, then kinds at random until the rounds are
+/// over. In a run of some minutes, it goes on until these are over, and strikes any group.
 pub(super) struct Events {
     random: Rng,
     pauses: (f64, f64),

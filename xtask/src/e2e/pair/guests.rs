@@ -200,9 +200,7 @@ impl<'l> Pair<'l> {
     fn finish(&mut self) -> Result<String, String> {
         let serving = self.serving;
         self.machines[serving].run("holdfast cluster stop home")?;
-        self.machines[serving].run(
-            "setpriv --reuid holdfast --regid holdfast --clear-groups holdfast check /srv/home/data && umount /srv/home",
-        )?;
+        typed::check_volume(&mut self.machines[serving])?;
         for machine in &mut self.machines {
             machine.switch_off()?;
         }

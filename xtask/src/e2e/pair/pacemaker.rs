@@ -279,9 +279,7 @@ impl<'l> Cluster<'l> {
             "crm_resource --resource home-all --set-parameter target-role --meta --parameter-value Stopped && \
              crm_resource --wait --timeout {PATIENCE}s && mount /srv/home"
         ))?;
-        node.run(
-            "setpriv --reuid holdfast --regid holdfast --clear-groups holdfast check /srv/home/data && umount /srv/home",
-        )?;
+        typed::check_volume(node)?;
         for machine in self.nodes.iter_mut().chain([&mut self.target]) {
             machine.cut_power();
         }

@@ -82,6 +82,12 @@ pub(super) fn give(machine: &Machine<'_>, package: &Path) -> Result<(), String> 
     machine.give(&root().join("e2e/scenarios/as-root.sh"), "as-root.sh")
 }
 
+/// Checks the volume of a group that is stopped, and unmounts its device.
+pub(super) fn check_volume(machine: &mut Machine<'_>) -> Result<(), String> {
+    let check = "setpriv --reuid holdfast --regid holdfast --clear-groups holdfast check /srv/home/data && umount /srv/home";
+    machine.run(check).map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,7 @@ use super::types::{Done, NewTree};
 use super::{Api, Asked, json, revision};
 
 pub(super) fn list(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
-    let which = match (id_of(asked)?, asked.request.parameter("path")) {
+    let which = match (asked.number("id")?, asked.request.parameter("path")) {
         (Some(id), _) => Which::Id(id),
         (None, Some(path)) => Which::Path(path),
         (None, None) => Which::From(asked.number("from")?.unwrap_or(0)),
@@ -25,13 +25,8 @@ pub(super) fn create(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> 
 }
 
 pub(super) fn delete(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
-    let id = id_of(asked)?;
+    let id = asked.number("id")?;
     let id = id.ok_or_else(|| Problem::new(422, "`id` is the number of the tree to delete".to_owned()))?;
     api.source.reloader.delete_tree(asked.name()?, id)?;
     json(200, &Done {})
-}
-
-/// Returns the number of a tree that the query names.
-fn id_of(asked: &Asked<'_>) -> Result<Option<u64>, Problem> {
-    asked.number("id")
 }
