@@ -71,6 +71,7 @@ use clients::{Clients, GivingWay};
 use config::{Config, Counters};
 use copies::CopyJobs;
 use delegations::contended::Contended;
+use delegations::costly_volumes::CostlyVolumes;
 use delegations::in_flight::InFlightModifications;
 use delegations::lately_opened::LatelyOpened;
 use delegations::recalls::Recalls;
@@ -218,6 +219,7 @@ pub(crate) struct SharedState {
     waking: Mutex<VecDeque<FileId>>,
     /// Files that are not delegated for a while, because several clients want them.
     contended: Contended,
+    costly_volumes: CostlyVolumes,
     /// Calls to hosts, and this server's status monitor.
     hosts: hosts::Hosts,
     /// The sessions to whose backchannels each connection is bound.
@@ -231,6 +233,7 @@ impl SharedState {
             shares: Shares::new(&config),
             lately_opened: LatelyOpened::new(config.delegations),
             contended: Contended::new(config.delegations),
+            costly_volumes: CostlyVolumes::default(),
             config,
             keys,
             instance: OnceLock::new(),

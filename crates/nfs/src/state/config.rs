@@ -81,7 +81,10 @@ pub(crate) struct Config {
     /// seconds of data a few times; an origin that needs more is better off without delegations. Linux clients of NFSv4.0 were
     /// seen to take 6 seconds to return a read delegation of an open file.
     pub(crate) recall_budget: Duration,
-    /// The time for which an origin has that budget: as long as one that exceeds it gets no delegations
+    /// How long others may wait for delegations of one volume in total, of any origins, within the same time. Where they wait longer,
+    /// delegations cost more than they save.
+    pub(crate) recall_budget_of_volume: Duration,
+    /// The time for which an origin, or a volume, has that budget: as long as one that exceeds it gets no delegations
     /// ([`Config::undelegated_after_loss`]).
     pub(crate) recall_window: Duration,
     /// How long a file is not delegated after a recalled delegation was returned.
@@ -122,6 +125,7 @@ impl Default for Config {
             turn: Duration::from_secs(5),
             prompt_return: Duration::from_secs(10),
             recall_budget: Duration::from_secs(20),
+            recall_budget_of_volume: Duration::from_secs(60),
             recall_window: Duration::from_secs(600),
             undelegated: Duration::from_secs(30),
             undelegated_after_loss: Duration::from_secs(600),

@@ -22,6 +22,7 @@ use crate::state::stateids::entry::{Liveness, Recall, StateEntry, StateKind};
 use crate::state::{Caller, Context, DurabilityToken, SharedState, StateError};
 
 pub(crate) mod contended;
+pub(crate) mod costly_volumes;
 pub(crate) mod in_flight;
 pub(crate) mod lately_opened;
 pub(crate) mod of_file;
@@ -271,7 +272,8 @@ impl SharedState {
         if write && client.version == ClientProtocol::V40 {
             return None;
         }
-        let is_contended = self.contended.has(context.now, file);
+        let is_contended = self.contended.has(context.now, file)
+            || !self.costly_volumes.are_delegated(context.now, file.volume);
         let minds = move |kind: OpenKind| {
             write || kind.is_nlm || kind.mode.is_some_and(|mode| mode.writes() || mode.denies())
         };
@@ -381,8 +383,9 @@ impl SharedState {
     }
 
     /// Adds the time that others have waited for an origin's delegations, when one of them is recalled or has just ended.
-    /// Beyond the budget, the origin is not trusted for a while: it may be returning each one just in time. A client that has
-    /// been silent since the recall may have been cut off; its wait is counted when the delegation ends.
+    /// Beyond the budget, the origin is not trusted for a while: it may be returning each one just in time. Beyond the budget of the
+    /// volume, its files are not delegated for a while. A client that has been silent since the recall may have been cut off; its
+    /// wait is counted when the delegation ends.
     pub(super) fn count_wait(&self, context: &Context<'_>, entry: &StateEntry) {
         let Some(Recall::Recalled(since)) = entry.as_delegation().map(|delegation| delegation.recall())
         else {
@@ -393,8 +396,14 @@ impl SharedState {
         if is_silent && entry.liveness() == Liveness::Live {
             return;
         }
-        if client.holder.count_recalls(context.now, is_silent) {
+        let recalled_for = entry.as_delegation().map(|delegation| delegation.recalled_for(context.now));
+        let counted = client.holder.count_recalls(context.now, is_silent);
+        if counted.is_exceeded {
             self.distrust(context, client);
+        }
+        let waited = (counted.waited, recalled_for.unwrap_or_default());
+        if self.costly_volumes.count(context.now, entry.file.volume, waited, &self.config) {
+            self.recall_all_of_volume(context, entry.file.volume);
         }
     }
 

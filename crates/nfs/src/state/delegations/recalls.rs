@@ -7,9 +7,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use volume::ids::VolumeId;
 use volume::time::Time;
 
 use crate::state::clients::client::Client;
@@ -43,8 +45,8 @@ pub(in crate::state) struct Recalls {
     again: Mutex<Again>,
     /// Files with more read delegations than one part recalls, the client that they are recalled for, and how far that is.
     files: Mutex<VecDeque<(FileId, Option<ClientId>, Place)>>,
-    /// Clients whose delegations are all being recalled, with the stateid to continue from.
-    clients: Mutex<VecDeque<(Arc<Client>, Bound<Other>)>>,
+    /// Clients whose delegations are all being recalled, or all those of a volume, with the stateid to continue from.
+    clients: Mutex<VecDeque<(Arc<Client>, Option<VolumeId>, Bound<Other>)>>,
     /// How many of those that were recalled were looked at by ticks.
     #[cfg(test)]
     pub(in crate::state) looked_at: std::sync::atomic::AtomicUsize,
@@ -55,7 +57,7 @@ pub(in crate::state) struct Recalls {
 enum Reason {
     /// Somebody waits for its file.
     Conflict,
-    /// Its origin returned others too late.
+    /// Others waited too long for those of its origin, or of its volume.
     Distrust,
 }
 
@@ -249,7 +251,23 @@ impl SharedState {
     pub(super) fn recall_all_of_origin(&self, context: &Context<'_>, origin: IpAddr) {
         let mut of_origin = self.clients.all();
         of_origin.retain(|client| client.holder.origin() == origin);
-        let queued = of_origin.into_iter().map(|client| (client, Bound::Unbounded));
+        self.recall_all_of_clients(context, of_origin, None);
+    }
+
+    /// Recalls the delegations of all files of a volume.
+    pub(super) fn recall_all_of_volume(&self, context: &Context<'_>, volume: VolumeId) {
+        let mut holders = self.clients.all();
+        holders.retain(|client| client.delegations.load(Ordering::Relaxed) > 0);
+        self.recall_all_of_clients(context, holders, Some(volume));
+    }
+
+    fn recall_all_of_clients(
+        &self,
+        context: &Context<'_>,
+        clients: Vec<Arc<Client>>,
+        volume: Option<VolumeId>,
+    ) {
+        let queued = clients.into_iter().map(|client| (client, volume, Bound::Unbounded));
         self.recalls.clients.lock().extend(queued);
         if self.recall_of_clients(context) {
             self.wake_driver();
@@ -286,16 +304,17 @@ impl SharedState {
     fn recall_of_clients(&self, context: &Context<'_>) -> bool {
         let mut left = PART;
         while left > 0 {
-            let Some((client, from)) = self.recalls.clients.lock().pop_front() else { return false };
+            let Some((client, volume, from)) = self.recalls.clients.lock().pop_front() else { return false };
             let range = (from, Bound::Unbounded);
             let others: Vec<Other> = client.inner.lock().entries.range(range).take(left).copied().collect();
             for other in &others {
                 let entry = self.stateids.read(other).get(other).cloned();
-                let held = entry.iter().filter(|entry| is_held(entry));
+                let is_meant = |entry: &StateEntry| volume.is_none_or(|volume| volume == entry.file.volume);
+                let held = entry.iter().filter(|entry| is_held(entry) && is_meant(entry));
                 held.for_each(|entry| self.recall(context, entry, Reason::Distrust));
             }
             if let Some(last) = others.last().filter(|_| others.len() == left) {
-                self.recalls.clients.lock().push_front((client, Bound::Excluded(*last)));
+                self.recalls.clients.lock().push_front((client, volume, Bound::Excluded(*last)));
             }
             left -= others.len().max(1);
         }

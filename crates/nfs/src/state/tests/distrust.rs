@@ -2,6 +2,7 @@
 
 use wire::nfs4::create_session_flag::CONN_BACK_CHAN;
 
+use super::shares::{address, client_at};
 use super::*;
 use crate::state::delegations::{ConflictKind, Delegated, DelegationWant, NoDelegationReason};
 use crate::state::ids::StateId;
@@ -205,4 +206,39 @@ fn clients_that_fall_silent_again_and_again_get_no_delegations() {
     }
     let (back, _) = world.client(b"silent", 9, CONN_BACK_CHAN);
     assert_eq!(ask(&world, &back, 9, 1), Delegated::None(NoDelegationReason::Resource));
+}
+
+/// Each origin stays within its budget, but the same caller waits for all of them.
+#[test]
+fn a_caller_waits_a_minute_in_all_for_origins_that_return_each_delegation_late() {
+    let mut world = World::new();
+    let readers: Vec<_> =
+        (0..16).map(|host| client_at(&world, address(host), b"reader").unwrap().0).collect();
+    let held: Vec<_> =
+        (1..).zip(&readers).map(|(ino, reader)| granted(ask(&world, reader, ino, 1))).collect();
+    for (ino, reader) in (1..).zip(&readers).take(7) {
+        assert!(!is_recalled(&world, &readers[15], held[15], 16));
+        let stateid = held[usize::try_from(ino).unwrap() - 1];
+        return_after(&mut world, reader, (ino, stateid), Duration::from_secs(9));
+    }
+    for (ino, reader) in (1..).zip(&readers).skip(7) {
+        assert!(is_recalled(&world, reader, held[usize::try_from(ino).unwrap() - 1], ino), "{ino}");
+    }
+    assert_eq!(ask(&world, &readers[15], 20, 1), Delegated::None(NoDelegationReason::Contention));
+    world.pass(601);
+    readers[15].renew(world.now);
+    granted(ask(&world, &readers[15], 20, 1));
+}
+
+/// As clients do of which each returns a delegation as soon as it is told to.
+#[test]
+fn prompt_clients_keep_their_delegations_however_many_files_others_change() {
+    let mut world = World::new();
+    let readers: Vec<_> =
+        (0..100).map(|host| client_at(&world, address(host), b"reader").unwrap().0).collect();
+    for (ino, reader) in (0..2000).zip(readers.iter().cycle()) {
+        reader.renew(world.now);
+        let stateid = granted(ask(&world, reader, ino, 1));
+        return_after(&mut world, reader, (ino, stateid), Duration::from_millis(90));
+    }
 }

@@ -29,7 +29,7 @@ fn gauge(world: &World, name: &str) -> u64 {
     world.state.gauges().iter().find(|(known, _)| *known == name).unwrap().1
 }
 
-fn address(number: u32) -> IpAddr {
+pub(super) fn address(number: u32) -> IpAddr {
     IpAddr::from((0x0a00_0000 + number).to_be_bytes())
 }
 
@@ -81,7 +81,11 @@ fn introduce(world: &World, peer: Peer, name: &[u8]) -> Result<Exchanged, StateE
     world.state.exchange_id(&world.context(), &who, 1, false)
 }
 
-fn client_at(world: &World, from: IpAddr, name: &[u8]) -> Result<(Arc<Client>, SessionId), StateError> {
+pub(super) fn client_at(
+    world: &World,
+    from: IpAddr,
+    name: &[u8],
+) -> Result<(Arc<Client>, SessionId), StateError> {
     create(world, introduce(world, at(from), name)?, at(from))
 }
 
