@@ -25,15 +25,19 @@ use crate::monitor::answers_null;
 use crate::network::Network;
 use crate::network::kernel::Kernel;
 use crate::records::Records;
-use crate::shared::Shared;
 use crate::status::{NodeStatus, Phases, State, milliseconds};
 
 /// Interval at which a running command is polled for its exit.
 const POLL: Duration = Duration::from_millis(20);
 
+mod reload;
+
 /// An agent that runs.
 pub struct Agent {
-    config: Config,
+    /// Replaced by [`Agent::reload`].
+    config: Mutex<Arc<Config>>,
+    launch: Launch,
+    network: Arc<dyn Network>,
     groups: Arc<Groups>,
     /// Decides about groups in a store.
     coordination: Mutex<Option<Coordination>>,
@@ -65,21 +69,23 @@ impl Agent {
         records: Option<Arc<dyn Records>>,
     ) -> Result<Arc<Agent>, String> {
         let listener = control::listen(&config.socket)?;
-        let launch = Launch { node: config.node.clone(), groups: config.group.len(), program };
-        let groups = Arc::new(Groups::default());
-        for group in &config.group {
-            let shared = Shared::Directory(group.data.clone());
-            groups.add(Arc::new(Handle::start(group, shared, &launch, Arc::clone(&network))?));
-        }
-        let socket = config.socket.clone();
-        let (commands, is_stopping) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let has_link = Arc::new(AtomicBool::new(true));
-        let coordination = Mutex::default();
-        let agent = Arc::new(Agent { config, groups, coordination, socket, has_link, commands, is_stopping });
-        agent.watch_link(&*network)?;
+        let groups = config.group.len();
+        let agent = Arc::new(Agent {
+            launch: Launch { node: config.node.clone(), groups, program },
+            network,
+            groups: Arc::default(),
+            coordination: Mutex::default(),
+            socket: config.socket.clone(),
+            has_link: Arc::new(AtomicBool::new(true)),
+            commands: AtomicUsize::new(0),
+            is_stopping: AtomicBool::new(false),
+            config: Mutex::new(Arc::new(config)),
+        });
+        agent.config().group.iter().try_for_each(|group| agent.add_group(group, groups))?;
+        agent.watch_link()?;
         agent.answer_scrapes()?;
         if let Some(records) = records {
-            agent.coordinate(records, network, launch)?;
+            agent.coordinate(records)?;
         }
         let accepting = Arc::clone(&agent);
         let accept = thread::Builder::new().name("commands".to_owned());
@@ -88,16 +94,18 @@ impl Agent {
         Ok(agent)
     }
 
+    /// Returns the configuration as it is now.
+    fn config(&self) -> Arc<Config> {
+        Arc::clone(&lock(&self.config))
+    }
+
     /// Begins to serve groups of a store, as all of its nodes agree.
-    fn coordinate(
-        &self,
-        records: Arc<dyn Records>,
-        network: Arc<dyn Network>,
-        launch: Launch,
-    ) -> Result<(), String> {
-        let node = Name::new(&self.config.node).map_err(|error| error.to_string())?;
-        let store = self.config.location()?.ok_or("there is no store")?;
+    fn coordinate(&self, records: Arc<dyn Records>) -> Result<(), String> {
+        let config = self.config();
+        let node = Name::new(&config.node).map_err(|error| error.to_string())?;
+        let store = config.location()?.ok_or("there is no store")?;
         let (groups, has_link) = (Arc::clone(&self.groups), Arc::clone(&self.has_link));
+        let (network, launch) = (Arc::clone(&self.network), self.launch.clone());
         let surface = Surface { node, store, records, groups, network, launch, has_link };
         let started = Coordination::start(surface);
         *lock(&self.coordination) = Some(started.map_err(|error| format!("cannot start a thread: {error}"))?);
@@ -105,21 +113,23 @@ impl Agent {
     }
 
     /// Begins to tell the groups of the interface's link.
-    fn watch_link(self: &Arc<Agent>, network: &dyn Network) -> Result<(), String> {
+    fn watch_link(self: &Arc<Agent>) -> Result<(), String> {
         let agent = Arc::clone(self);
+        let interface = self.config().interface.clone();
+        let failed = format!("cannot watch the link of {interface}");
         let tell = move |has_link: bool| {
-            let (interface, what) = (&agent.config.interface, if has_link { "has its" } else { "lost its" });
+            let what = if has_link { "has its" } else { "lost its" };
             eprintln!("holdfast: the interface {interface} {what} link");
             agent.has_link.store(has_link, Ordering::Relaxed);
             agent.groups.all().iter().for_each(|group| group.tell_link(has_link));
         };
-        let watched = network.watch_link(Box::new(tell));
-        watched.map_err(|error| format!("cannot watch the link of {}: {error}", self.config.interface))
+        let watched = self.network.watch_link(Box::new(tell));
+        watched.map_err(|error| format!("{failed}: {error}"))
     }
 
     /// Begins to answer Prometheus, if it is to.
     fn answer_scrapes(self: &Arc<Agent>) -> Result<(), String> {
-        let Some(address) = self.config.metrics else { return Ok(()) };
+        let Some(address) = self.config().metrics else { return Ok(()) };
         let failed = |error: io::Error| format!("cannot answer Prometheus at {address}: {error}");
         let listener = TcpListener::bind(address).map_err(failed)?;
         let agent = Arc::clone(self);
@@ -141,11 +151,6 @@ impl Agent {
             }
         });
         let _ = std::fs::remove_file(&self.socket);
-    }
-
-    /// Has all servers read their configuration files again. Each logs what that changes.
-    pub fn reload(&self) {
-        self.groups.reload();
     }
 
     fn accept(self: &Arc<Agent>, listener: &UnixListener) {
@@ -189,7 +194,7 @@ impl Agent {
         match command {
             Command::Status => Answer::Status(self.status()),
             Command::Start { .. } | Command::Stop { .. } | Command::Takeover { .. } | Command::Move { .. }
-                if self.config.store.is_some() =>
+                if self.config().store.is_some() =>
             {
                 Answer::Failed(
                     "the nodes of the cluster decide which of them serves a group: see `holdfast cluster move`".to_owned(),
@@ -205,7 +210,7 @@ impl Agent {
 
     fn status(&self) -> NodeStatus {
         NodeStatus {
-            node: self.config.node.clone(),
+            node: self.launch.node.clone(),
             has_link: self.has_link.load(Ordering::Relaxed),
             groups: self.groups.statuses(),
         }
@@ -248,10 +253,11 @@ impl Agent {
     /// Fences the other machine, mounts the device, and serves the group. Without a fence, nothing is mounted or taken over.
     fn take_over(&self, name: &str, from: &str) -> Result<(), String> {
         self.group(name)?;
-        if from == self.config.node {
+        let config = self.config();
+        if from == config.node {
             return Err(format!("{from:?} is this machine: nothing is fenced"));
         }
-        if self.config.fence_command.is_empty() {
+        if config.fence_command.is_empty() {
             return Err(
                 "no `fence_command` is configured: the machine that served the group may still write; let the cluster \
                  manager fence it and start the group"
@@ -259,13 +265,13 @@ impl Agent {
             );
         }
         let begun = Instant::now();
-        run(&self.config.fence_command, name, from).map_err(|error| {
+        run(&config.fence_command, name, from).map_err(|error| {
             format!("the machine {from:?} was not fenced, so {name:?} is not taken over: {error}")
         })?;
         let fence_ms = milliseconds(begun.elapsed());
         let begun = Instant::now();
-        if !self.config.mount_command.is_empty() {
-            run(&self.config.mount_command, name, from).map_err(|error| {
+        if !config.mount_command.is_empty() {
+            run(&config.mount_command, name, from).map_err(|error| {
                 format!("the device of {name:?} was not mounted, so it is not taken over: {error}")
             })?;
         }
@@ -275,10 +281,11 @@ impl Agent {
 
     fn move_group(&self, name: &str, to: &str) -> Result<(), String> {
         self.group(name)?;
-        if self.config.move_command.is_empty() {
+        let config = self.config();
+        if config.move_command.is_empty() {
             return Err("no `move_command` is configured: have the cluster manager move the group".to_owned());
         }
-        run(&self.config.move_command, name, to)
+        run(&config.move_command, name, to)
     }
 }
 

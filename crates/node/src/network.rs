@@ -57,6 +57,9 @@ pub(crate) mod noted {
             self.tell.lock().unwrap().as_ref().unwrap()(has_link);
         }
 
+        /// An address at which somebody else listens.
+        pub(crate) const TAKEN: &str = "10.0.0.99/24";
+
         /// Has the next operation with an address take that long.
         pub(crate) fn delay(&self, delay: Duration) {
             *self.delay.lock().unwrap() = delay;
@@ -74,7 +77,10 @@ pub(crate) mod noted {
     }
 
     impl Network for Noted {
-        fn listen(&self, _: SocketAddr) -> io::Result<TcpListener> {
+        fn listen(&self, at: SocketAddr) -> io::Result<TcpListener> {
+            if Noted::TAKEN.starts_with(&format!("{}/", at.ip())) {
+                return Err(io::ErrorKind::AddrInUse.into());
+            }
             TcpListener::bind("127.0.0.1:0")
         }
 

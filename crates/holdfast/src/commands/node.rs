@@ -1,4 +1,5 @@
-//! `holdfast node`: runs the agent of a machine until a signal stops it. SIGHUP has its servers read their configuration again.
+//! `holdfast node`: runs the agent of a machine until a signal stops it. SIGHUP has it, and its servers, read their configuration
+//! again.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,8 +16,8 @@ use crate::report::{Outcome, print};
 
 const EXAMPLES: &str =
     "The agent runs on each machine of a cluster, as root. It serves nothing until the cluster manager or \
-`holdfast cluster` tells it to start a group; for groups in a Ceph cluster, the agents agree who serves what. SIGHUP has the servers \
-of its groups read their configuration files again; the agent's own is read when it starts.
+`holdfast cluster` tells it to start a group; for groups in a Ceph cluster, the agents agree who serves what. SIGHUP has the agent \
+and the servers of its groups read their configuration files again: commands change, and groups that are not served come and go.
 
 Examples:
   holdfast node --example > /etc/holdfast/node.toml
@@ -62,7 +63,9 @@ pub(crate) fn run(node: &Node) -> Outcome {
             break;
         }
         notify::reloading();
-        agent.reload();
+        if let Err(why) = agent.reload(Config::read(&node.config)) {
+            eprintln!("holdfast: the agent did not take over all of its configuration: {why}");
+        }
         notify::ready();
     }
     notify::stopping();

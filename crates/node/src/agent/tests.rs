@@ -60,6 +60,10 @@ impl World {
         status.groups[0].state
     }
 
+    fn config(&self) -> Config {
+        Config::clone(&self.agent.config())
+    }
+
     fn end(self) {
         self.agent.stop();
         fs::remove_dir_all(self.directory).unwrap();
@@ -131,16 +135,73 @@ fn nothing_is_taken_over_without_fencing() {
 #[test]
 fn a_second_agent_is_refused_and_commands_that_make_no_sense_are_dropped() {
     let world = World::new("second", &[]);
-    let second = Agent::start_with(
-        world.agent.config.clone(),
-        Vec::new(),
-        Arc::clone(&world.network) as Arc<dyn Network>,
-        None,
-    );
+    let second =
+        Agent::start_with(world.config(), Vec::new(), Arc::clone(&world.network) as Arc<dyn Network>, None);
     assert!(second.err().unwrap().contains("another agent"));
     let mut stream = UnixStream::connect(&world.agent.socket).unwrap();
     io::Write::write_all(&mut stream, b"{\"start\": 7}\n").unwrap();
     assert_eq!(io::Read::read(&mut stream, &mut [0; 10]).unwrap(), 0);
     assert_eq!(world.state(), State::Stopped);
+    world.end();
+}
+
+#[test]
+fn commands_and_groups_that_are_not_served_follow_the_file_when_it_is_read_again() {
+    let world = World::new("reload", &[]);
+    let move_to = |to: &str| world.ask(Command::Move { group: home(), to: to.to_owned() });
+    assert_eq!(world.ask(Command::Start { group: home() }), Answer::Done);
+    let mut config = world.config();
+    config.move_command = vec!["true".to_owned()];
+    let other = Group {
+        name: "other".to_owned(),
+        addresses: vec!["10.0.0.6/24".parse().unwrap()],
+        data: "/srv/other".into(),
+        ..config.group[0].clone()
+    };
+    config.group.push(other);
+    assert!(matches!(move_to("c"), Answer::Failed(_)));
+    world.agent.reload(Ok(config.clone())).unwrap();
+    assert_eq!(move_to("c"), Answer::Done);
+    assert_eq!(world.ask(Command::Monitor { group: "other".to_owned() }), Answer::Stopped);
+    assert_eq!(world.state(), State::Serving, "it was not stopped");
+
+    let refused = |config: Config, part: &str| {
+        let why = world.agent.reload(Ok(config)).unwrap_err();
+        assert!(why.contains(part), "{why}");
+    };
+    refused(Config { group: Vec::new(), ..config.clone() }, "\"home\" is served");
+    refused(
+        Config { interface: "eth1".to_owned(), ..config.clone() },
+        "`interface` is read only at the start",
+    );
+    assert_eq!(world.agent.reload(Err("line 3".to_owned())), Err("line 3".to_owned()));
+    assert_eq!((world.config(), world.state()), (config.clone(), State::Serving));
+
+    config.group.truncate(1);
+    world.agent.reload(Ok(config.clone())).unwrap();
+    let Answer::Failed(why) = world.ask(Command::Monitor { group: "other".to_owned() }) else { panic!() };
+    assert!(why.contains("no group \"other\""), "{why}");
+    assert_eq!(world.ask(Command::Stop { group: home() }), Answer::Done);
+    config.group[0].addresses = vec!["10.0.0.7/24".parse().unwrap()];
+    world.agent.reload(Ok(config)).unwrap();
+    let Answer::Status(status) = world.ask(Command::Status) else { panic!() };
+    assert_eq!(status.groups[0].addresses, ["10.0.0.7/24"]);
+    world.end();
+}
+
+#[test]
+fn a_new_group_without_sockets_is_left_out_and_all_else_taken_over() {
+    let world = World::new("unbound", &[]);
+    let mut config = world.config();
+    config.mount_command = Vec::new();
+    config.group.push(Group {
+        name: "other".to_owned(),
+        addresses: vec![Noted::TAKEN.parse().unwrap()],
+        ..config.group[0].clone()
+    });
+    let why = world.agent.reload(Ok(config)).unwrap_err();
+    assert!(why.contains("cannot listen on"), "{why}");
+    let now = world.config();
+    assert_eq!((now.mount_command.len(), now.group.len()), (0, 1));
     world.end();
 }

@@ -185,7 +185,8 @@ impl<'l> Cluster<'l> {
         // A monitor may be using it.
         self.nodes[to].run("umount --lazy /usr/sbin/fence_scsi")?;
         let unfenced = begun.elapsed();
-        self.steps.type_in(&mut self.nodes[to], "retry")?;
+        let typed = self.steps.typed("fence", &[("fence b", &format!("fence {lost}"))]);
+        self.nodes[to].run(&typed)?;
         self.await_takeover(to)?;
         println!(
             "     fenced from {:.1} s on, served elsewhere after {:.1} s",

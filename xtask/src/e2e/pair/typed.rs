@@ -20,7 +20,7 @@ const BLOCKS: &[Block<'_>] = &[
     ("pacemaker", &[]),
     ("cluster", &[]),
     ("resources", &[]),
-    ("retry", &[]),
+    ("fence", &[]),
     ("move command", &[]),
     ("move", &[]),
     ("commands", &[]),
@@ -63,17 +63,22 @@ impl Steps {
         format!("set -e\n. {SHARE}/as-root.sh\n{step}")
     }
 
-    /// Installs the package on a machine of this name, and configures and starts the agent, with these commands in its configuration.
+    /// Installs the package on a machine of this name, configures and starts the agent, and adds these commands to its configuration.
     pub(super) fn set_up(&self, machine: &mut Machine<'_>, name: &str, commands: &str) -> Result<(), String> {
         self.type_in(machine, "install")?;
         let node_toml = self.0["file /etc/holdfast/node.toml"].replace("\"a\"", &format!("\"{name}\""));
-        let node_toml = node_toml.replacen("\n[[group]]", &format!("{}\n[[group]]", self.0[commands]), 1);
-        let home_toml = &self.0["file /etc/holdfast/home.toml"];
-        machine.run(&format!(
-            "cat >/etc/holdfast/node.toml <<'END'\n{node_toml}END\ncat >/etc/holdfast/home.toml <<'END'\n{home_toml}END"
-        ))?;
-        self.type_in(machine, "agent").map(drop)
+        write(machine, "node.toml", &node_toml)?;
+        write(machine, "home.toml", &self.0["file /etc/holdfast/home.toml"])?;
+        self.type_in(machine, "agent")?;
+        let with_commands = node_toml.replacen("\n[[group]]", &format!("{}\n[[group]]", self.0[commands]), 1);
+        write(machine, "node.toml", &with_commands)?;
+        machine.run("systemctl reload holdfast-node").map(drop)
     }
+}
+
+/// Writes a configuration file.
+fn write(machine: &mut Machine<'_>, name: &str, text: &str) -> Result<(), String> {
+    machine.run(&format!("cat >/etc/holdfast/{name} <<'END'\n{text}END")).map(drop)
 }
 
 /// Gives a machine the package, and what commands of documents need.
