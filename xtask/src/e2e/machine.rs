@@ -69,6 +69,14 @@ pub(super) struct Machine<'l> {
     guest: Option<Child>,
 }
 
+/// Makes an empty disk that machines share.
+pub(super) fn make_disk(lab: &Lab, bytes: u64) -> Result<PathBuf, String> {
+    let disk = lab.machines().join("disk");
+    fs::create_dir_all(lab.machines()).map_err(process::at(&disk))?;
+    let made = File::create(&disk).and_then(|file| file.set_len(bytes));
+    made.map(|()| disk.clone()).map_err(process::at(&disk))
+}
+
 impl<'l> Machine<'l> {
     /// Makes a machine with a fresh system, switched off.
     pub(super) fn new(lab: &'l Lab, hardware: Hardware<'l>) -> Result<Machine<'l>, String> {
@@ -76,6 +84,12 @@ impl<'l> Machine<'l> {
         let share = folder.join("share");
         fs::create_dir_all(&share).map_err(process::at(&share))?;
         Ok(Machine { lab, folder, hardware, guest: None })
+    }
+
+    /// Switches machines on at the same time, and waits until all are up.
+    pub(super) fn boot_all(machines: &mut [&mut Machine<'l>]) -> Result<(), String> {
+        machines.iter_mut().try_for_each(|machine| machine.switch_on())?;
+        machines.iter_mut().try_for_each(|machine| machine.await_boot())
     }
 
     /// The folder that the machine sees as [`SHARE`].
@@ -136,6 +150,10 @@ impl<'l> Machine<'l> {
         self.begin(command)?;
         let (status, output) = self.finish()?;
         self.note(&format!("{:.1} s, {status}: {command}", begun.elapsed().as_secs_f64()))?;
+        self.succeeded(command, status, output)
+    }
+
+    fn succeeded(&self, command: &str, status: i32, output: String) -> Result<String, String> {
         match status {
             0 => Ok(output),
             status => Err(format!(
@@ -144,6 +162,12 @@ impl<'l> Machine<'l> {
                 output.trim()
             )),
         }
+    }
+
+    /// Waits for the command that was begun, called `what`, which must succeed. Returns what it prints.
+    pub(super) fn finish_well(&mut self, what: &str) -> Result<String, String> {
+        let (status, output) = self.finish()?;
+        self.succeeded(what, status, output)
     }
 
     /// Begins to execute a shell command as root.

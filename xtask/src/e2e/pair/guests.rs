@@ -1,7 +1,7 @@
 //! Two fresh machines become a pair by the steps of docs/cluster.md, typed as they stand there. They share a disk with a file system
 //! that only one of them may mount; the fence switches the other one off. Guests work meanwhile, as they do in the scenario `pair`.
 
-use std::fs::{self, File};
+use std::fs;
 use std::thread;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{ADDRESS, BETWEEN, Blow, DETECTION, mark, start_guests};
 use crate::e2e::Options;
 use crate::e2e::hosts::{BRIDGE, Switch, ip};
 use crate::e2e::lab::Lab;
-use crate::e2e::machine::{Hardware, IMAGE, Machine, SHARE};
+use crate::e2e::machine::{Hardware, IMAGE, Machine, SHARE, make_disk};
 use crate::package;
 use crate::process::{self, root};
 
@@ -78,9 +78,7 @@ impl<'l> Pair<'l> {
     /// Makes two fresh machines and switches them on.
     fn make(lab: &'l Lab) -> Result<Pair<'l>, String> {
         let steps = Steps::read(REPLACED)?;
-        let disk = lab.machines().join("shared");
-        fs::create_dir_all(lab.machines()).map_err(process::at(&disk))?;
-        File::create(&disk).and_then(|file| file.set_len(DISK)).map_err(process::at(&disk))?;
+        let disk = make_disk(lab, DISK)?;
         let machine = |(name, number, address)| {
             let shared_disk = Some(disk.clone());
             let (memory, bridge, image, masked) = ("384M", BRIDGE, IMAGE, &[][..]);
@@ -89,14 +87,11 @@ impl<'l> Pair<'l> {
         let [a, b] = NODES;
         let mut machines = [machine(a)?, machine(b)?];
         let package = package::deb(&lab.binary(), &lab.machines().join("package"), 1)?;
-        for machine in &mut machines {
+        for machine in &machines {
             typed::give(machine, &package)?;
             machine.give(&root().join("e2e/machine/power-off"), "power-off")?;
-            machine.switch_on()?;
         }
-        for machine in &mut machines {
-            machine.await_boot()?;
-        }
+        Machine::boot_all(&mut machines.each_mut())?;
         Ok(Pair { steps, machines, serving: 0, is_other_off: false, starts: Vec::new() })
     }
 
@@ -163,10 +158,7 @@ impl<'l> Pair<'l> {
         thread::sleep(DETECTION);
         self.begin_takeover(to)?;
         self.answer_fence(to, "off")?;
-        match self.machines[to].finish()? {
-            (0, _) => {}
-            (_, said) => return Err(said),
-        }
+        self.machines[to].finish_well("takeover")?;
         (self.serving, self.is_other_off) = (to, true);
         self.note_start()
     }

@@ -1,7 +1,6 @@
 //! Two fresh machines become a cluster with Pacemaker by the steps of docs/cluster.md, typed as they stand there. Their disk is a LUN
 //! of a third machine, over iSCSI; its reservations are the fence. Guests work meanwhile, as they do in the scenario `pair`.
 
-use std::fs::{self, File};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -11,9 +10,9 @@ use super::{ADDRESS, BETWEEN, mark, start_guests};
 use crate::e2e::Options;
 use crate::e2e::hosts::{BRIDGE, Switch};
 use crate::e2e::lab::Lab;
-use crate::e2e::machine::{Hardware, Machine, PACEMAKER_IMAGE, SHARE};
+use crate::e2e::machine::{Hardware, Machine, PACEMAKER_IMAGE, SHARE, make_disk};
 use crate::package;
-use crate::process::{self, root};
+use crate::process::root;
 
 /// What a reader of the document replaces by what his machines have. No terminal asks for the password.
 const REPLACED: &[(&str, &str)] = &[
@@ -31,6 +30,9 @@ const TARGET: Made = ("lun", 5, "10.77.0.5/24", "192M", &["corosync", "pacemaker
 
 /// The guests' versions of NFS.
 const VERSIONS: &[&str] = &["4.0", "4.2"];
+
+/// Where pcs says how long it waits.
+const PCS_SETTINGS: &str = "/usr/lib/python3/dist-packages/pcs/settings.py";
 
 /// Bytes of the LUN.
 const DISK: u64 = 1 << 30;
@@ -96,7 +98,8 @@ pub(in crate::e2e) fn run(lab: &mut Lab, _: &Options) -> Result<String, String> 
         lab.finish_guest(number, &mut guest)?;
     }
     cluster.finish()?;
-    stalls::judge(lab, VERSIONS, &blows)
+    let paused = stalls::judge(lab, VERSIONS, &blows)?;
+    Ok(format!("clients paused, besides the time in which nobody served them: {paused}"))
 }
 
 /// The machines.
@@ -112,9 +115,7 @@ struct Cluster<'l> {
 impl<'l> Cluster<'l> {
     /// Makes fresh machines and switches them on.
     fn make(lab: &'l Lab) -> Result<Cluster<'l>, String> {
-        let disk = lab.machines().join("disk");
-        fs::create_dir_all(lab.machines()).map_err(process::at(&disk))?;
-        File::create(&disk).and_then(|file| file.set_len(DISK)).map_err(process::at(&disk))?;
+        let disk = make_disk(lab, DISK)?;
         let machine = |(name, number, address, memory, masked): Made, shared_disk| {
             let (bridge, image) = (BRIDGE, PACEMAKER_IMAGE);
             Machine::new(lab, Hardware { number, name, address, memory, bridge, shared_disk, image, masked })
@@ -128,12 +129,8 @@ impl<'l> Cluster<'l> {
             node.give(&root().join("e2e/machine/lun"), "lun")?;
         }
         target.give(&root().join("e2e/machine/lun"), "lun")?;
-        for machine in nodes.iter_mut().chain([&mut target]) {
-            machine.switch_on()?;
-        }
-        for machine in nodes.iter_mut().chain([&mut target]) {
-            machine.await_boot()?;
-        }
+        let [first, second] = nodes.each_mut();
+        Machine::boot_all(&mut [first, second, &mut target])?;
         Ok(Cluster { steps: Steps::read(REPLACED)?, nodes, target, serving: 0, is_other_off: false })
     }
 
@@ -145,18 +142,21 @@ impl<'l> Cluster<'l> {
         for (node, (name, ..)) in self.nodes.iter_mut().zip(NODES) {
             node.run(&format!("cat >>/etc/hosts <<'END'\n{names}END\nsh {SHARE}/lun connect {target}"))?;
             // A guest may be slower than pcs expects machines to be.
-            node.run("sed -i 's/^default_request_timeout = .*/default_request_timeout = 600/' /usr/lib/python3/dist-packages/pcs/settings.py")?;
+            node.run(&format!(
+                "sed -i 's/^default_request_timeout = .*/default_request_timeout = 600/' {PCS_SETTINGS} && \
+                 grep -q '^default_request_timeout = 600$' {PCS_SETTINGS}"
+            ))?;
             self.steps.set_up(node, name, "move command")?;
             self.steps.begin(node, "pacemaker", &[])?;
         }
         for node in &mut self.nodes {
-            succeeded(node.finish()?)?;
+            node.finish_well("pacemaker")?;
         }
         for step in ["data", "cluster", "resources"] {
             self.steps.type_in(&mut self.nodes[0], step)?;
         }
         // Pacemaker chooses the machine; the rounds begin with `a`.
-        self.nodes[0].run(&format!("crm_resource --wait --timeout {PATIENCE}s"))?;
+        self.nodes[0].run(&settled())?;
         self.serving = usize::from(!is_served(&mut self.nodes[0])?);
         let serving = self.serving;
         self.nodes[serving].run("holdfast cluster monitor home").map(drop)
@@ -264,7 +264,7 @@ impl<'l> Cluster<'l> {
         let [a, b] = NODES.map(|(name, ..)| name);
         self.nodes[serving]
             .run(&until(&format!("crm_mon --one-shot | grep -q 'Online: \\[ {a} {b} \\]'")))?;
-        self.nodes[serving].run(&format!("crm_resource --wait --timeout {PATIENCE}s"))?;
+        self.nodes[serving].run(&settled())?;
         println!("     {} is back after {:.1} s", NODES[back].0, begun.elapsed().as_secs_f64());
         if is_served(&mut self.nodes[back])? || !is_served(&mut self.nodes[serving])? {
             return Err("the group moves when the lost machine comes back".to_owned());
@@ -278,7 +278,8 @@ impl<'l> Cluster<'l> {
         let node = &mut self.nodes[serving];
         node.run(&format!(
             "crm_resource --resource home-all --set-parameter target-role --meta --parameter-value Stopped && \
-             crm_resource --wait --timeout {PATIENCE}s && mount /srv/home"
+             {} && mount /srv/home",
+            settled()
         ))?;
         typed::check_volume(node)?;
         for machine in self.nodes.iter_mut().chain([&mut self.target]) {
@@ -301,14 +302,14 @@ fn until(command: &str) -> String {
     )
 }
 
+/// Returns a command that waits until Pacemaker has nothing to do.
+fn settled() -> String {
+    format!("crm_resource --wait --timeout {PATIENCE}s")
+}
+
 /// Whether a machine serves the group.
 fn is_served(node: &mut Machine<'_>) -> Result<bool, String> {
     // 7 says that the group is stopped.
     let state = node.run("holdfast cluster monitor home && exit; [ $? = 7 ] && echo stopped")?;
     Ok(!state.contains("stopped"))
-}
-
-/// Returns what a command prints that must succeed.
-fn succeeded((status, said): (i32, String)) -> Result<String, String> {
-    if status == 0 { Ok(said) } else { Err(said) }
 }
