@@ -219,6 +219,7 @@ pub(crate) struct SharedState {
     waking: Mutex<VecDeque<FileId>>,
     /// Files that are not delegated for a while, because several clients want them.
     contended: Contended,
+    /// Volumes whose files are not delegated for a while, because others have waited too long for them.
     costly_volumes: CostlyVolumes,
     /// Calls to hosts, and this server's status monitor.
     hosts: hosts::Hosts,

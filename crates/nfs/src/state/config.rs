@@ -81,11 +81,11 @@ pub(crate) struct Config {
     /// seconds of data a few times; an origin that needs more is better off without delegations. Linux clients of NFSv4.0 were
     /// seen to take 6 seconds to return a read delegation of an open file.
     pub(crate) recall_budget: Duration,
-    /// How long others may wait for delegations of one volume in total, of any origins, within the same time. Where they wait longer,
-    /// delegations cost more than they save.
+    /// How long others may wait for delegations of one volume in total, whoever holds them, within [`Config::recall_window`]: more than
+    /// two origins cost others by themselves. Beyond that, delegations cost more than they save.
     pub(crate) recall_budget_of_volume: Duration,
-    /// The time for which an origin, or a volume, has that budget: as long as one that exceeds it gets no delegations
-    /// ([`Config::undelegated_after_loss`]).
+    /// The window over which the budget of an origin or of a volume counts: as long as one that has exceeded it goes without
+    /// delegations ([`Config::undelegated_after_loss`]).
     pub(crate) recall_window: Duration,
     /// How long a file is not delegated after a recalled delegation was returned.
     pub(crate) undelegated: Duration,
@@ -125,7 +125,7 @@ impl Default for Config {
             turn: Duration::from_secs(5),
             prompt_return: Duration::from_secs(10),
             recall_budget: Duration::from_secs(20),
-            recall_budget_of_volume: Duration::from_secs(60),
+            recall_budget_of_volume: Duration::from_secs(40),
             recall_window: Duration::from_secs(600),
             undelegated: Duration::from_secs(30),
             undelegated_after_loss: Duration::from_secs(600),

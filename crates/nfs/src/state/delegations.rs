@@ -7,9 +7,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use volume::time::Time;
+
 use crate::state::clients::client::{Client, ClientProtocol};
 use crate::state::clients::removal::Work;
 use crate::state::config::{Config, Counters};
+use crate::state::delegations::costly_volumes::Wait;
 use crate::state::delegations::in_flight::InFlightModification;
 use crate::state::files::opens::OpenKind;
 use crate::state::files::{File, OpenRequest};
@@ -273,7 +276,7 @@ impl SharedState {
             return None;
         }
         let is_contended = self.contended.has(context.now, file)
-            || !self.costly_volumes.are_delegated(context.now, file.volume);
+            || !self.costly_volumes.can_delegate(context.now, file.volume);
         let minds = move |kind: OpenKind| {
             write || kind.is_nlm || kind.mode.is_some_and(|mode| mode.writes() || mode.denies())
         };
@@ -382,7 +385,7 @@ impl SharedState {
         Ok(())
     }
 
-    /// Adds the time that others have waited for an origin's delegations, when one of them is recalled or has just ended.
+    /// Adds the time that others have waited for an origin's delegations, while one of them is recalled, or when it has just ended.
     /// Beyond the budget, the origin is not trusted for a while: it may be returning each one just in time. Beyond the budget of the
     /// volume, its files are not delegated for a while. A client that has been silent since the recall may have been cut off; its
     /// wait is counted when the delegation ends.
@@ -396,15 +399,27 @@ impl SharedState {
         if is_silent && entry.liveness() == Liveness::Live {
             return;
         }
-        let recalled_for = entry.as_delegation().map(|delegation| delegation.recalled_for(context.now));
-        let counted = client.holder.count_recalls(context.now, is_silent);
-        if counted.is_exceeded {
+        let costs_volume = self.count_wait_of_volume(context, entry, since);
+        if client.holder.count_recalls(context.now, is_silent) {
             self.distrust(context, client);
         }
-        let waited = (counted.waited, recalled_for.unwrap_or_default());
-        if self.costly_volumes.count(context.now, entry.file.volume, waited, &self.config) {
+        if costs_volume {
             self.recall_all_of_volume(context, entry.file.volume);
         }
+    }
+
+    /// Does the same for the volume of a delegation that was recalled at `since`. Returns whether its budget is exceeded.
+    fn count_wait_of_volume(&self, context: &Context<'_>, entry: &StateEntry, since: Time) -> bool {
+        let (holder, delegation) = (&entry.client.holder, entry.as_delegation());
+        let Some(delegation) = delegation.filter(|_| holder.is_awaited(since, entry.other)) else {
+            return false;
+        };
+        let wait = Wait {
+            volume: entry.file.volume,
+            origin: holder.origin(),
+            duration: delegation.recalled_for(context.now),
+        };
+        self.costly_volumes.count(context.now, &wait, &self.config)
     }
 
     /// Recalls all delegations of an origin that made others wait too long, and grants it no others for a while. A host can

@@ -30,7 +30,7 @@ use volume::time::Time;
 use crate::connection::origin;
 use crate::state::config::Config;
 use crate::state::ids::Other;
-use crate::state::shares::recall_costs::{Counted, RecallCosts};
+use crate::state::shares::recall_costs::RecallCosts;
 
 mod recall_costs;
 
@@ -368,13 +368,16 @@ impl Holder {
         self.origin.recall_costs.lock().end(since, other)
     }
 
+    /// Whether a conflict began a recall that has not ended.
+    pub(crate) fn is_awaited(&self, since: Time, other: Other) -> bool {
+        self.origin.recall_costs.lock().has(since, other)
+    }
+
     /// Counts for how long others have waited for delegations of the origin. `is_silent` says that the holder of the one in
-    /// question may have been cut off.
-    pub(crate) fn count_recalls(&self, now: Time, is_silent: bool) -> Counted {
-        if !self.returns_delegations(now) {
-            return Counted::default();
-        }
-        self.origin.recall_costs.lock().count(now, is_silent, &self.totals.config)
+    /// question may have been cut off. Returns whether that was too long.
+    pub(crate) fn count_recalls(&self, now: Time, is_silent: bool) -> bool {
+        self.returns_delegations(now)
+            && self.origin.recall_costs.lock().count(now, is_silent, &self.totals.config)
     }
 
     /// Returns whether the clients of the origin have returned their delegations in time lately.

@@ -1,7 +1,11 @@
-//! Volumes in which others have waited too long for delegations, of whichever origins. Each origin has a budget of its own
-//! (`state/shares/recall_costs.rs`), but many of them may make the same caller wait, one after another.
+//! Volumes whose delegations others have waited for too long, whichever origins hold them. Each origin has a budget of its own
+//! (`state/shares/recall_costs.rs`), but several of them together can make one caller wait again and again.
+//!
+//! Waits that overlap count once: one change of a file that many clients have delegated is one wait. An origin costs a volume no more
+//! than its own budget, so that no host alone can take the delegations of a volume from others.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
@@ -11,59 +15,92 @@ use volume::time::Time;
 
 use crate::state::config::Config;
 
-/// Shorter waits are not counted: they are the time that a prompt client and the network need.
-const WAIT_MIN: Duration = Duration::from_millis(100);
+/// Shorter waits do not count: they are the time that a client needs which returns its delegation at once, far away or with some data
+/// to write back.
+const WAIT_MIN: Duration = Duration::from_millis(250);
 
-/// What waits cost, by volume.
+/// What waits cost, by volume. Its lock is taken last.
 #[derive(Debug, Default)]
 pub(crate) struct CostlyVolumes {
     costs: Mutex<BTreeMap<VolumeId, Cost>>,
-    /// From when on all volumes are delegated, in nanoseconds.
+    /// When the last volume may be delegated again, in nanoseconds; after that, `costs` need not be searched.
     all_from: AtomicI64,
+}
+
+/// A wait for a delegation that a conflict has recalled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wait {
+    /// The volume of the file.
+    pub(super) volume: VolumeId,
+    /// The origin that holds the delegation.
+    pub(super) origin: IpAddr,
+    /// How long ago the recall began.
+    pub(super) duration: Duration,
 }
 
 #[derive(Debug)]
 struct Cost {
     /// When the current window began: with the first wait after the last window.
     window: Time,
-    /// For how long others have waited in it.
+    /// For how long others have waited in it, and what each origin has cost of that.
     waited: Duration,
-    /// From when on files of the volume are delegated.
+    of_origins: BTreeMap<IpAddr, Duration>,
+    /// Time before this is counted already.
+    counted_until: Time,
+    /// When files of the volume may be delegated again.
     delegated_from: Time,
 }
 
 impl CostlyVolumes {
-    /// Counts a wait, of which `lately` was not counted before, for a delegation that was recalled `in_all` ago. Returns whether the
-    /// budget of the volume is exceeded. Its files are not delegated then for a while.
-    pub(super) fn count(
-        &self,
-        now: Time,
-        volume: VolumeId,
-        (lately, in_all): (Duration, Duration),
-        config: &Config,
-    ) -> bool {
-        if in_all < WAIT_MIN || lately.is_zero() || !self.are_delegated(now, volume) {
+    /// Counts a wait until now. Returns whether the budget of the volume is now exceeded; its files are then not delegated for a
+    /// while.
+    pub(super) fn count(&self, now: Time, wait: &Wait, config: &Config) -> bool {
+        if wait.duration < WAIT_MIN || !self.can_delegate(now, wait.volume) {
             return false;
         }
-        let Config { recall_window, recall_budget_of_volume, undelegated_after_loss, .. } = *config;
         let mut costs = self.costs.lock();
-        costs.retain(|_, cost| now.apart(cost.window) <= recall_window || now < cost.delegated_from);
-        let fresh = || Cost { window: now, waited: Duration::ZERO, delegated_from: Time::EPOCH };
-        let cost = costs.entry(volume).or_insert_with(fresh);
-        cost.waited += lately;
-        let is_exceeded = cost.waited > recall_budget_of_volume;
+        costs.retain(|_, cost| now.apart(cost.window) <= config.recall_window || now < cost.delegated_from);
+        let cost = costs.entry(wait.volume).or_insert_with(|| Cost::since(now));
+        cost.add(now, wait, config);
+        let is_exceeded = cost.waited > config.recall_budget_of_volume;
         if is_exceeded {
-            let from = now.plus(undelegated_after_loss);
-            (cost.window, cost.waited, cost.delegated_from) = (from, Duration::ZERO, from);
+            let from = now.plus(config.undelegated_after_loss);
+            *cost = Cost { delegated_from: from, ..Cost::since(from) };
             self.all_from.fetch_max(from.nanos(), Ordering::Relaxed);
         }
         is_exceeded
     }
 
     /// Whether files of a volume may be delegated.
-    pub(super) fn are_delegated(&self, now: Time, volume: VolumeId) -> bool {
+    pub(super) fn can_delegate(&self, now: Time, volume: VolumeId) -> bool {
         now.nanos() >= self.all_from.load(Ordering::Relaxed)
             || self.costs.lock().get(&volume).is_none_or(|cost| now >= cost.delegated_from)
+    }
+}
+
+impl Cost {
+    fn since(window: Time) -> Cost {
+        Cost {
+            window,
+            waited: Duration::ZERO,
+            of_origins: BTreeMap::new(),
+            counted_until: Time::EPOCH,
+            delegated_from: Time::EPOCH,
+        }
+    }
+
+    /// Adds what was not counted of a wait. At most as many origins are remembered as there are waits in the budget.
+    fn add(&mut self, now: Time, wait: &Wait, config: &Config) {
+        let of_origin = self.of_origins.entry(wait.origin).or_default();
+        let left = config.recall_budget.saturating_sub(*of_origin);
+        if left.is_zero() {
+            // It must not hide what others cost meanwhile.
+            return;
+        }
+        let added = wait.duration.min(now.since(self.counted_until.min(now))).min(left);
+        self.counted_until = now;
+        *of_origin += added;
+        self.waited += added;
     }
 }
 
@@ -74,30 +111,53 @@ mod tests {
     const START: Time = Time::from_nanos(1_000_000_000_000);
     const NINE: Duration = Duration::from_secs(9);
 
-    #[test]
-    fn a_volume_in_which_others_wait_too_long_is_not_delegated_for_a_while() {
-        let (costly, config) = (CostlyVolumes::default(), Config::default());
-        let count = |seconds, volume| {
-            let now = START.plus(Duration::from_secs(seconds));
-            costly.count(now, VolumeId(volume), (NINE, NINE), &config)
-        };
-        assert!((0..6).all(|wait| !count(9 * wait, 1)));
-        assert!(!count(54, 2), "each volume has its own budget");
-        assert!(count(54, 1));
-        let after = |seconds: u64| START.plus(Duration::from_secs(54 + seconds));
-        assert!(!costly.are_delegated(after(599), VolumeId(1)));
-        assert!(costly.are_delegated(after(599), VolumeId(2)));
-        assert!(costly.are_delegated(after(600), VolumeId(1)));
+    fn wait(volume: u64, origin: u8, duration: Duration) -> Wait {
+        Wait { volume: VolumeId(volume), origin: IpAddr::from([10, 0, 0, origin]), duration }
+    }
+
+    fn after(seconds: u64) -> Time {
+        START.plus(Duration::from_secs(seconds))
     }
 
     #[test]
-    fn waits_of_more_than_a_window_ago_and_short_ones_do_not_count() {
+    fn a_volume_in_which_others_wait_too_long_is_not_delegated_for_a_while() {
+        let (costly, config) = (CostlyVolumes::default(), Config::default());
+        let count =
+            |seconds, volume, origin| costly.count(after(seconds), &wait(volume, origin, NINE), &config);
+        assert!((1..5).all(|origin| !count(9 * u64::from(origin), 1, origin)));
+        assert!(!count(45, 2, 5), "each volume has its own budget");
+        assert!(count(45, 1, 5));
+        assert!(!costly.can_delegate(after(644), VolumeId(1)));
+        assert!(costly.can_delegate(after(644), VolumeId(2)));
+        assert!(costly.can_delegate(after(645), VolumeId(1)));
+    }
+
+    #[test]
+    fn waits_that_overlap_count_once() {
+        let (costly, config) = (CostlyVolumes::default(), Config::default());
+        for origin in 0..100 {
+            let now = after(9).plus(Duration::from_millis(u64::from(origin)));
+            assert!(!costly.count(now, &wait(1, origin, NINE), &config), "{origin}");
+        }
+    }
+
+    #[test]
+    fn no_origin_alone_nor_two_keep_a_volume_from_being_delegated() {
+        let (costly, config) = (CostlyVolumes::default(), Config::default());
+        let minute = Duration::from_secs(60);
+        let count = |round: u64, origin| costly.count(after(60 * round), &wait(1, origin, minute), &config);
+        assert!((1..8).all(|round| !count(round, 1) && !count(round, 2)));
+        assert!(count(8, 1) || count(8, 3), "what the first costs hides nothing");
+    }
+
+    #[test]
+    fn waits_before_the_window_and_short_ones_do_not_count() {
         let (costly, config) = (CostlyVolumes::default(), Config::default());
         for round in 0..100 {
-            let now = START.plus(Duration::from_secs(101 * round));
-            assert!(!costly.count(now, VolumeId(1), (NINE, NINE), &config), "{round}");
-            let short = Duration::from_millis(99);
-            assert!((0..1000).all(|_| !costly.count(now, VolumeId(1), (short, short), &config)));
+            let origin = u8::try_from(round).unwrap();
+            assert!(!costly.count(after(151 * round), &wait(1, origin, NINE), &config), "{round}");
+            let short = wait(1, origin, Duration::from_millis(249));
+            assert!((0..1000).all(|_| !costly.count(after(151 * round + 1), &short, &config)));
         }
     }
 }

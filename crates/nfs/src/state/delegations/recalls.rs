@@ -45,7 +45,7 @@ pub(in crate::state) struct Recalls {
     again: Mutex<Again>,
     /// Files with more read delegations than one part recalls, the client that they are recalled for, and how far that is.
     files: Mutex<VecDeque<(FileId, Option<ClientId>, Place)>>,
-    /// Clients whose delegations are all being recalled, or all those of a volume, with the stateid to continue from.
+    /// Clients whose delegations are being recalled, all of them or those of one volume, with the stateid to continue from.
     clients: Mutex<VecDeque<(Arc<Client>, Option<VolumeId>, Bound<Other>)>>,
     /// How many of those that were recalled were looked at by ticks.
     #[cfg(test)]

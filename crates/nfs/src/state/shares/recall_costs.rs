@@ -28,15 +28,6 @@ pub(super) struct RecallCosts {
     was_silent: bool,
 }
 
-/// What was counted.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counted {
-    /// For how long others have waited that was not counted before.
-    pub(crate) waited: Duration,
-    /// Whether the budget of the origin is exceeded.
-    pub(crate) is_exceeded: bool,
-}
-
 impl Default for RecallCosts {
     fn default() -> RecallCosts {
         RecallCosts {
@@ -60,6 +51,11 @@ impl RecallCosts {
         self.open.remove(&(since, other))
     }
 
+    /// Whether a conflict began a recall that has not ended.
+    pub(super) fn has(&self, since: Time, other: Other) -> bool {
+        self.open.contains(&(since, other))
+    }
+
     /// Whether others have waited in the current window.
     pub(super) fn matter(&self, now: Time, config: &Config) -> bool {
         let is_spent = self.was_silent || !self.cost.is_zero();
@@ -67,15 +63,15 @@ impl RecallCosts {
     }
 
     /// Counts the time until now. `is_silent` says that the holder of what has ended may have been cut off: once in a window, that
-    /// costs nothing. If the budget is exceeded, it begins anew.
-    pub(super) fn count(&mut self, now: Time, is_silent: bool, config: &Config) -> Counted {
-        let Some((oldest, _)) = self.open.first() else { return Counted::default() };
+    /// costs nothing. Returns whether the budget is exceeded, and then begins anew.
+    pub(super) fn count(&mut self, now: Time, is_silent: bool, config: &Config) -> bool {
+        let Some((oldest, _)) = self.open.first() else { return false };
         let Config { recall_budget, recall_window, .. } = *config;
         // The clock may have been set back.
         let from = (*oldest).max(self.counted_until.min(now));
         let waited = now.since(from);
         if waited.is_zero() {
-            return Counted::default();
+            return false;
         }
         if now.apart(self.window) > recall_window {
             (self.window, self.cost, self.was_silent) = (now, Duration::ZERO, false);
@@ -83,13 +79,13 @@ impl RecallCosts {
         self.counted_until = now;
         if is_silent && !self.was_silent {
             self.was_silent = true;
-            return Counted::default();
+            return false;
         }
         self.cost += waited;
         let is_exceeded = self.cost > recall_budget;
         if is_exceeded {
             self.cost = Duration::ZERO;
         }
-        Counted { waited, is_exceeded }
+        is_exceeded
     }
 }

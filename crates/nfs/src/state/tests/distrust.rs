@@ -208,29 +208,61 @@ fn clients_that_fall_silent_again_and_again_get_no_delegations() {
     assert_eq!(ask(&world, &back, 9, 1), Delegated::None(NoDelegationReason::Resource));
 }
 
-/// Each origin stays within its budget, but the same caller waits for all of them.
+/// Each origin stays within its budget, but one caller waits for all of them in turn.
 #[test]
-fn a_caller_waits_a_minute_in_all_for_origins_that_return_each_delegation_late() {
+fn a_caller_does_not_wait_for_many_origins_that_return_each_delegation_late() {
     let mut world = World::new();
     let readers: Vec<_> =
         (0..16).map(|host| client_at(&world, address(host), b"reader").unwrap().0).collect();
     let held: Vec<_> =
         (1..).zip(&readers).map(|(ino, reader)| granted(ask(&world, reader, ino, 1))).collect();
-    for (ino, reader) in (1..).zip(&readers).take(7) {
-        assert!(!is_recalled(&world, &readers[15], held[15], 16));
-        let stateid = held[usize::try_from(ino).unwrap() - 1];
-        return_after(&mut world, reader, (ino, stateid), Duration::from_secs(9));
+    let held: Vec<_> = (1..).zip(&readers).zip(held).collect();
+    for ((ino, reader), stateid) in &held[..5] {
+        assert!(!is_recalled(&world, &readers[15], held[15].1, 16));
+        return_after(&mut world, reader, (*ino, *stateid), Duration::from_secs(9));
     }
-    for (ino, reader) in (1..).zip(&readers).skip(7) {
-        assert!(is_recalled(&world, reader, held[usize::try_from(ino).unwrap() - 1], ino), "{ino}");
-    }
+    assert!(held[5..].iter().all(|((ino, reader), stateid)| is_recalled(&world, reader, *stateid, *ino)));
     assert_eq!(ask(&world, &readers[15], 20, 1), Delegated::None(NoDelegationReason::Contention));
     world.pass(601);
     readers[15].renew(world.now);
     granted(ask(&world, &readers[15], 20, 1));
 }
 
-/// As clients do of which each returns a delegation as soon as it is told to.
+/// They renew their leases until the conflict comes, so others wait a lease for each.
+#[test]
+fn a_caller_does_not_wait_a_lease_for_each_of_many_origins_that_fall_silent() {
+    let mut world = World::new();
+    let readers: Vec<_> = (0..8).map(|host| client_at(&world, address(host), b"reader").unwrap().0).collect();
+    let held: Vec<_> =
+        (1..).zip(&readers).map(|(ino, reader)| granted(ask(&world, reader, ino, 1))).collect();
+    for ino in 1..=3 {
+        readers.iter().for_each(|reader| reader.renew(world.now));
+        assert!(!is_recalled(&world, &readers[7], held[7], 8), "{ino}");
+        assert_eq!(conflict(&world, ino), Err(StateError::TryLater));
+        world.pass(61);
+        assert_eq!(conflict(&world, ino), Ok(()));
+    }
+    readers.iter().for_each(|reader| reader.renew(world.now));
+    for (ino, (reader, stateid)) in (1..).zip(readers.iter().zip(held)).skip(3) {
+        assert!(is_recalled(&world, reader, stateid, ino), "{ino}");
+    }
+}
+
+/// As clients of NFSv4.0 do that have the file open.
+#[test]
+fn one_change_of_a_file_that_many_clients_return_late_is_one_wait() {
+    let mut world = World::new();
+    let readers: Vec<_> =
+        (0..40).map(|host| client_at(&world, address(host), b"reader").unwrap().0).collect();
+    let held: Vec<_> = readers.iter().map(|reader| granted(ask(&world, reader, 1, 1))).collect();
+    let other = granted(ask(&world, &readers[0], 2, 1));
+    assert_eq!(conflict(&world, 1), Err(StateError::TryLater));
+    world.pass(6);
+    readers.iter().zip(held).for_each(|(reader, stateid)| give_back(&world, reader, stateid, 1));
+    assert!(!is_recalled(&world, &readers[0], other, 2));
+}
+
+/// Each client returns its delegation as soon as it is told to.
 #[test]
 fn prompt_clients_keep_their_delegations_however_many_files_others_change() {
     let mut world = World::new();
@@ -239,6 +271,6 @@ fn prompt_clients_keep_their_delegations_however_many_files_others_change() {
     for (ino, reader) in (0..2000).zip(readers.iter().cycle()) {
         reader.renew(world.now);
         let stateid = granted(ask(&world, reader, ino, 1));
-        return_after(&mut world, reader, (ino, stateid), Duration::from_millis(90));
+        return_after(&mut world, reader, (ino, stateid), Duration::from_millis(150));
     }
 }
