@@ -24,6 +24,9 @@ const STEPS: &[Block<'_>] = &[
 /// Where the document keeps the key.
 const KEYRING: &str = "/etc/ceph/ceph.client.holdfast.keyring";
 
+/// OSDs of a cluster, numbered from 0: see `e2e/ceph`.
+const OSDS: u32 = 3;
+
 /// A cluster, ended on drop.
 pub(crate) struct Ceph {
     folder: PathBuf,
@@ -100,6 +103,16 @@ impl Ceph {
         let file = self.folder.join("pid").join(daemon);
         let pid = fs::read_to_string(&file).map_err(process::at(&file))?;
         process::output(Command::new("kill").args(["-s", signal, pid.trim()])).map(drop)
+    }
+
+    /// Returns the ids of the OSDs' processes.
+    pub(crate) fn osds(&self) -> Result<Vec<u32>, String> {
+        let id = |number: u32| {
+            let file = self.folder.join(format!("pid/osd.{number}"));
+            let text = fs::read_to_string(&file).map_err(process::at(&file))?;
+            text.trim().parse().map_err(|error| format!("{}: {error}", file.display()))
+        };
+        (0..OSDS).map(id).collect()
     }
 
     /// The directories of servers on the machine `local`.

@@ -36,6 +36,8 @@ mod reload;
 pub struct Agent {
     /// Replaced by [`Agent::reload`].
     config: Mutex<Arc<Config>>,
+    /// Held by a reload.
+    reloading: Mutex<()>,
     launch: Launch,
     network: Arc<dyn Network>,
     groups: Arc<Groups>,
@@ -69,7 +71,7 @@ impl Agent {
         records: Option<Arc<dyn Records>>,
     ) -> Result<Arc<Agent>, String> {
         let listener = control::listen(&config.socket)?;
-        let groups = config.group.len();
+        let groups = Arc::new(config.group.len().into());
         let agent = Arc::new(Agent {
             launch: Launch { node: config.node.clone(), groups, program },
             network,
@@ -80,8 +82,9 @@ impl Agent {
             commands: AtomicUsize::new(0),
             is_stopping: AtomicBool::new(false),
             config: Mutex::new(Arc::new(config)),
+            reloading: Mutex::default(),
         });
-        agent.config().group.iter().try_for_each(|group| agent.add_group(group, groups))?;
+        agent.config().group.iter().try_for_each(|group| agent.add_group(group))?;
         agent.watch_link()?;
         agent.answer_scrapes()?;
         if let Some(records) = records {

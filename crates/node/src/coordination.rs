@@ -196,7 +196,7 @@ impl Coordinator {
                 Some((name.clone(), Group::in_store(membership.group(name)?, &self.surface.store)))
             })
             .collect();
-        let count = wanted.len();
+        self.surface.launch.groups.store(wanted.len(), Ordering::Relaxed);
         let is_gone = |(name, known): (&Name, &Known)| {
             (wanted.get(name) != Some(known.handle.config())).then(|| name.clone())
         };
@@ -210,7 +210,7 @@ impl Coordinator {
         for (name, config) in
             wanted.into_iter().filter(|(name, _)| !self.known.contains_key(name)).collect::<Vec<_>>()
         {
-            match self.make(&name, &config, count) {
+            match self.make(&name, &config) {
                 Ok(known) => {
                     self.refused.remove(&name);
                     self.surface.groups.add(Arc::clone(&known.handle));
@@ -226,13 +226,12 @@ impl Coordinator {
         }
     }
 
-    fn make(&self, name: &Name, config: &Group, groups: usize) -> Result<Known, String> {
+    fn make(&self, name: &Name, config: &Group) -> Result<Known, String> {
         let Surface { node, records, network, launch, .. } = &self.surface;
         let unusable = |error: io::Error| format!("its records cannot be used: {error}");
         let records = records.group(name.as_str()).map_err(unusable)?;
-        let launch = Launch { groups, ..launch.clone() };
         let shared = Shared::Records(Arc::clone(&records));
-        let handle = Arc::new(Handle::start(config, shared, &launch, Arc::clone(network))?);
+        let handle = Arc::new(Handle::start(config, shared, launch, Arc::clone(network))?);
         let watching = Watching::start(node, name.as_str(), records).map_err(unusable)?;
         Ok(Known { handle, watching, failed: None, yielded: None })
     }

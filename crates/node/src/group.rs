@@ -24,7 +24,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -60,6 +60,8 @@ enum Event {
     Reload,
     /// Stop it, and end the thread.
     End(Sender<Answer>),
+    /// End the thread, unless the group is starting or served.
+    EndStopped(Sender<Answer>),
     /// The server of this number told something, or is gone.
     Heard(u64, Option<Report>),
     /// The interface has lost its link, or has it again.
@@ -71,8 +73,8 @@ enum Event {
 pub(crate) struct Launch {
     /// The name of this machine.
     pub(crate) node: String,
-    /// How many groups it can serve.
-    pub(crate) groups: usize,
+    /// How many groups it can serve at the moment.
+    pub(crate) groups: Arc<AtomicUsize>,
     /// The program, and arguments before those for a group.
     pub(crate) program: Vec<OsString>,
 }
@@ -199,6 +201,14 @@ impl Handle {
     pub(crate) fn end(&self) {
         // The thread may have ended.
         let _ = self.ask(Event::End);
+    }
+
+    /// The same, unless the group is starting or served.
+    ///
+    /// # Errors
+    /// A sentence that says that it is.
+    pub(crate) fn end_stopped(&self) -> Answer {
+        self.ask(Event::EndStopped)
     }
 
     fn ask(&self, event: impl FnOnce(Sender<Answer>) -> Event) -> Answer {

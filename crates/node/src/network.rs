@@ -57,7 +57,7 @@ pub(crate) mod noted {
             self.tell.lock().unwrap().as_ref().unwrap()(has_link);
         }
 
-        /// An address at which somebody else listens.
+        /// An address that is in use: nothing can listen there.
         pub(crate) const TAKEN: &str = "10.0.0.99/24";
 
         /// Has the next operation with an address take that long.

@@ -153,6 +153,7 @@ impl<'l> Machine<'l> {
         self.succeeded(command, status, output)
     }
 
+    /// Returns what a command printed, or an error if it failed.
     fn succeeded(&self, command: &str, status: i32, output: String) -> Result<String, String> {
         match status {
             0 => Ok(output),
@@ -164,8 +165,8 @@ impl<'l> Machine<'l> {
         }
     }
 
-    /// Waits for the command that was begun, called `what`, which must succeed. Returns what it prints.
-    pub(super) fn finish_well(&mut self, what: &str) -> Result<String, String> {
+    /// Waits for the command that was begun, which must succeed; errors call it `what`. Returns what it prints.
+    pub(super) fn finish_successfully(&mut self, what: &str) -> Result<String, String> {
         let (status, output) = self.finish()?;
         self.succeeded(what, status, output)
     }

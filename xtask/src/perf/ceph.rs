@@ -2,8 +2,9 @@
 //! cluster. Cluster, server and client share the machine.
 
 use super::bench::Time;
+use super::parts::{CREATES, Creates};
 use super::results::{Figure, Goal, median};
-use super::{Run, parts};
+use super::{Run, cpu};
 use crate::ceph::Ceph;
 use crate::server::Server;
 
@@ -37,15 +38,18 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
     let ceph = Ceph::start_with(&folder, run.binary.clone(), "127.0.0.1", bytes)?;
     let server = Server::on_ceph(&ceph, DATA, run.folder(), &["--memory", MEMORY])?;
     let (mut syncs, mut creates, mut transfers) = (Vec::new(), Vec::new(), Vec::new());
-    let mut checkpoints = Vec::new();
+    let (mut costs, mut checkpoints) = (Vec::new(), Vec::new());
     for _ in 0..run.options.rounds {
         let sync = write_seconds(&ceph, run.time())?;
         let local = run.server(&["--sync-delay", &format!("{:.0}", sync * 1e6)])?;
-        let theirs = parts::create_rates(run, &local)?;
+        let theirs = CREATES.iter().map(|creates| creates.rate(run, &local));
+        let theirs: Vec<f64> = theirs.collect::<Result<_, _>>()?;
         drop(local);
-        let ours = parts::create_rates(run, &server)?;
+        let ours = CREATES.iter().map(|creates| create(run, &ceph, &server, creates));
+        let ours: Vec<(f64, f64)> = ours.collect::<Result<_, _>>()?;
         syncs.push(sync * 1e3);
-        creates.push(ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs).collect::<Vec<_>>());
+        creates.push(ours.iter().zip(theirs).map(|((rate, _), theirs)| rate / theirs).collect::<Vec<_>>());
+        costs.push(ours);
         transfers.push(transfer(run, &ceph, &server)?);
         let written = write_bandwidth(&ceph, run.time(), "4194304", "16")?;
         ceph.administer("rados", &["--pool", "nfs", "cleanup"])?;
@@ -55,18 +59,28 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
         run.figures.push(Figure { name, values, unit, goal });
     };
     figure("Ceph: write of 4 KiB, three copies, mean".to_owned(), syncs, " ms", Goal::None);
-    for (at, in_flight) in parts::creates_in_flight().enumerate() {
+    for (at, in_flight) in CREATES.iter().map(Creates::in_flight).enumerate() {
         let name = format!("durable CREATEs on Ceph, {in_flight} in flight, of those with such a sync");
         figure(name, creates.iter().map(|round| round[at]).collect(), "%", Goal::AtLeast(CREATES_MIN));
+        let name = format!("CPU time of the OSDs per file made and removed, {in_flight} in flight");
+        figure(name, costs.iter().map(|round| round[at].1).collect(), " µs", Goal::None);
     }
     for (at, name) in ["WRITE 1 MiB", "READ 1 MiB"].into_iter().enumerate() {
         let values = transfers.iter().map(|round| round[at]).collect();
         let name = format!("sequential {name} on Ceph, of `rados bench`");
         figure(name, values, "%", Goal::AtLeast(TRANSFERS_MIN));
     }
-    let name = "checkpoints on Ceph, of `rados bench` with 4 MiB".to_owned();
+    let name = "checkpoint rate on Ceph, of `rados bench` with 4 MiB".to_owned();
     figure(name, checkpoints, "%", Goal::AtLeast(CHECKPOINTS_MIN));
     Ok(())
+}
+
+/// Returns creates per second, and the CPU time of the OSDs per file, which is made, looked at, read and removed, in microseconds.
+fn create(run: &mut Run<'_>, ceph: &Ceph, server: &Server, creates: &Creates) -> Result<(f64, f64), String> {
+    let used = || ceph.osds()?.into_iter().map(cpu::of).sum::<Result<f64, String>>();
+    let before = used()?;
+    let rate = creates.rate(run, server)?;
+    Ok((rate, (used()? - before) * 1e6 / f64::from(creates.files(run))))
 }
 
 /// Measures large transfers of the server, as fractions of the cluster's own.
@@ -96,7 +110,7 @@ fn write_seconds(ceph: &Ceph, time: Time) -> Result<f64, String> {
     Ok(median(&means?))
 }
 
-/// Writes objects of the cluster and leaves them there. Returns MiB per second.
+/// Writes objects to the cluster with `rados bench`, and leaves them there. Returns MiB per second.
 fn write_bandwidth(ceph: &Ceph, time: Time, bytes: &str, at_once: &str) -> Result<f64, String> {
     let seconds = format!("{:.0}", time.seconds.ceil());
     bandwidth(ceph, &["bench", &seconds, "write", "--no-cleanup", "-b", bytes, "-t", at_once])

@@ -51,13 +51,23 @@ const LATENCY_RATIO_MAX: f64 = 1.3;
 /// Minimum duration of a sync in the group commit measurement.
 const SYNC_US: &str = "1000";
 
-/// Connections and depth; files per connection; bound of creates per second.
-const GROUPS: &[((u32, u32), u32, f64)] = &[
-    ((1, 1), 1500, 800.0),
-    ((1, 16), 16_000, 9_000.0),
-    ((8, 16), 10_000, 40_000.0),
-    ((32, 16), 4_000, 60_000.0),
+/// Durable creates, with increasing numbers in flight.
+pub(super) const CREATES: &[Creates] = &[
+    Creates { size: (1, 1), files: 1500, least: 800.0 },
+    Creates { size: (1, 16), files: 16_000, least: 9_000.0 },
+    Creates { size: (8, 16), files: 10_000, least: 40_000.0 },
+    Creates { size: (32, 16), files: 4_000, least: 60_000.0 },
 ];
+
+/// A measurement of durable creates.
+pub(super) struct Creates {
+    /// Connections and depth.
+    size: (u32, u32),
+    /// Files per connection.
+    files: u32,
+    /// The minimum rate, in creates per second, on a device whose sync takes a millisecond.
+    least: f64,
+}
 
 /// Idle connections whose memory is measured, those that warm the server up before, and the most that are open at once: nearly as many
 /// as the server keeps (`CONNECTIONS_MAX` less `CONNECTIONS_SPARE` of its limits).
@@ -146,32 +156,42 @@ fn latency(run: &mut Run<'_>) -> Result<(), String> {
 /// Measures durable creates on a device whose sync takes a millisecond.
 fn group_commit(run: &mut Run<'_>) -> Result<(), String> {
     let server = run.server(&["--sync-delay", SYNC_US])?;
-    let rounds =
-        (0..run.options.rounds).map(|_| create_rates(run, &server)).collect::<Result<Vec<_>, String>>()?;
-    for (at, (in_flight, (.., least))) in creates_in_flight().zip(GROUPS).enumerate() {
-        let name = format!("durable CREATEs with 1 ms syncs, {in_flight} in flight");
-        let values = rounds.iter().map(|rates| rates[at]).collect();
-        run.figures.push(Figure { name, values, unit: "/s", goal: Goal::AtLeast(*least) });
+    let mut rounds = vec![Vec::new(); CREATES.len()];
+    for _ in 0..run.options.rounds {
+        for (rates, creates) in rounds.iter_mut().zip(CREATES) {
+            rates.push(creates.rate(run, &server)?);
+        }
+    }
+    for (values, creates) in rounds.into_iter().zip(CREATES) {
+        let name = format!("durable CREATEs with 1 ms syncs, {} in flight", creates.in_flight());
+        run.figures.push(Figure { name, values, unit: "/s", goal: Goal::AtLeast(creates.least) });
     }
     Ok(())
 }
 
-/// Returns how many creates are in flight at once in each measurement of [`create_rates`].
-pub(super) fn creates_in_flight() -> impl Iterator<Item = u32> {
-    GROUPS.iter().map(|((threads, depth), ..)| threads * depth)
-}
+impl Creates {
+    /// Returns how many are in flight at once.
+    pub(super) fn in_flight(&self) -> u32 {
+        self.size.0 * self.size.1
+    }
 
-/// Measures durable creates per second, with more and more of them in flight.
-pub(super) fn create_rates(run: &mut Run<'_>, server: &Server) -> Result<Vec<f64>, String> {
-    let rate = |(size, files, _): &((u32, u32), u32, f64)| {
-        let files = if run.options.quick { files / 50 } else { *files }.to_string();
-        let work = ["metadata", "--files", &files];
+    fn files_of_each(&self, run: &Run<'_>) -> u32 {
+        if run.options.quick { self.files / 50 } else { self.files }
+    }
+
+    /// Returns how many files are created and then removed.
+    pub(super) fn files(&self, run: &Run<'_>) -> u32 {
+        self.files_of_each(run) * self.size.0
+    }
+
+    /// Measures creates per second.
+    pub(super) fn rate(&self, run: &mut Run<'_>, server: &Server) -> Result<f64, String> {
+        let work = ["metadata", "--files", &self.files_of_each(run).to_string()];
         // Each phase runs once, however short the time.
         let once = Time { warmup: 0.0, seconds: 0.01 };
-        let sample = run.sample(server, &work, *size, once)?;
+        let sample = run.sample(server, &work, self.size, once)?;
         sample.phase_rate("CREATE").ok_or_else(|| "bench reports no rate of CREATE".to_owned())
-    };
-    GROUPS.iter().map(rate).collect()
+    }
 }
 
 /// Measures the memory of idle connections, and calls on many connections.

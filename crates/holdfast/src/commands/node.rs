@@ -16,8 +16,9 @@ use crate::report::{Outcome, print};
 
 const EXAMPLES: &str =
     "The agent runs on each machine of a cluster, as root. It serves nothing until the cluster manager or \
-`holdfast cluster` tells it to start a group; for groups in a Ceph cluster, the agents agree who serves what. SIGHUP has the agent \
-and the servers of its groups read their configuration files again: commands change, and groups that are not served come and go.
+`holdfast cluster` tells it to start a group; for groups in a Ceph cluster, the agents agree who serves what. On SIGHUP, \
+the agent and the servers of its groups reread their configuration files. The agent applies changes of fence_command, mount_command \
+and move_command, and of groups that this machine is not serving; other changes need a restart.
 
 Examples:
   holdfast node --example > /etc/holdfast/node.toml
@@ -63,8 +64,9 @@ pub(crate) fn run(node: &Node) -> Outcome {
             break;
         }
         notify::reloading();
-        if let Err(why) = agent.reload(Config::read(&node.config)) {
-            eprintln!("holdfast: the agent did not take over all of its configuration: {why}");
+        match agent.reload(Config::read(&node.config)) {
+            Ok(()) => eprintln!("holdfast: the agent has read its configuration again"),
+            Err(left) => eprintln!("holdfast: the agent did not apply all of its configuration: {left}"),
         }
         notify::ready();
     }

@@ -1,90 +1,95 @@
-//! What a changed configuration file changes while the agent runs.
+//! Applies a changed configuration file while the agent runs.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::Agent;
 use crate::config::{Config, Group};
 use crate::group::{Handle, lock};
 use crate::shared::Shared;
-use crate::status::State;
 
 impl Agent {
-    /// Takes over a configuration that was read again: its commands, and groups that this machine does not serve. Has all servers
-    /// read their configuration files again, which each logs.
+    /// Applies a configuration that was read again: its commands, and the groups that this machine does not serve. Then has all servers
+    /// reread theirs; each logs what changed.
     ///
     /// # Errors
-    /// A sentence that says what the agent did not take over, and what to do.
+    /// Sentences that say what was not applied, and what to do about it. All else is.
     pub fn reload(&self, config: Result<Config, String>) -> Result<(), String> {
-        let configured = config.and_then(|config| self.configure(config));
+        let left = config.map_or_else(|why| vec![why], |config| self.configure(config));
         self.groups.reload();
-        configured
+        if left.is_empty() { Ok(()) } else { Err(left.join("; ")) }
     }
 
-    fn configure(&self, fresh: Config) -> Result<(), String> {
-        // One reload at a time, which commands wait for.
-        let mut held = lock(&self.config);
-        check_fixed(&held, &fresh)?;
-        let gone: Vec<Group> =
-            held.group.iter().filter(|group| !fresh.group.contains(group)).cloned().collect();
-        self.check_stopped(&gone)?;
-        let added: Vec<Group> =
-            fresh.group.iter().filter(|group| !held.group.contains(group)).cloned().collect();
-        // If one of the new groups has no sockets, all else is as the file says.
-        let mut config = fresh;
-        config.group.retain(|group| !added.contains(group));
-        for group in &gone {
-            self.remove_group(group);
+    /// Returns what was not applied.
+    fn configure(&self, fresh: Config) -> Vec<String> {
+        let _one_at_a_time = lock(&self.reloading);
+        let held = self.config();
+        let mut left = fixed_keys_that_changed(&held, &fresh);
+        self.launch.groups.store(fresh.group.len(), Ordering::Relaxed);
+        let (mut groups, gone): (Vec<Group>, Vec<Group>) =
+            held.group.iter().cloned().partition(|group| fresh.group.contains(group));
+        let mut ended = Vec::new();
+        for group in gone {
+            match self.end_stopped(&group) {
+                Ok(()) => ended.push(group),
+                Err(why) => {
+                    left.push(why);
+                    groups.push(group);
+                }
+            }
         }
-        let groups = config.group.len() + added.len();
-        let bound = added.into_iter().try_for_each(|group| {
-            self.add_group(&group, groups)?;
-            config.group.push(group);
-            Ok(())
-        });
-        *held = Arc::new(config);
-        bound
-    }
-
-    /// Checks that no group is served that is to be removed or changed.
-    fn check_stopped(&self, gone: &[Group]) -> Result<(), String> {
-        let state = |group: &Group| self.groups.find(&group.name).map(|handle| handle.status().state);
-        let is_served = |group: &&Group| state(group).is_some_and(|state| state != State::Stopped);
-        match gone.iter().find(is_served) {
-            Some(Group { name, .. }) => Err(format!(
-                "the group {name:?} is served: stop it on this machine, reload, and start it, to remove or change it"
-            )),
-            None => Ok(()),
+        for group in &fresh.group {
+            if groups.iter().all(|other| other.name != group.name) {
+                groups.extend(self.bind(group, &ended, &mut left));
+            }
         }
+        self.launch.groups.store(groups.len(), Ordering::Relaxed);
+        let Config { fence_command, mount_command, move_command, .. } = fresh;
+        let config =
+            Config { fence_command, mount_command, move_command, group: groups, ..Config::clone(&held) };
+        *lock(&self.config) = Arc::new(config);
+        left
     }
 
-    /// Binds the sockets of a group. `groups` is how many there are.
-    pub(super) fn add_group(&self, group: &Group, groups: usize) -> Result<(), String> {
-        let shared = Shared::Directory(group.data.clone());
-        let launch = crate::group::Launch { groups, ..self.launch.clone() };
-        let handle = Handle::start(group, shared, &launch, Arc::clone(&self.network))?;
-        self.groups.add(Arc::new(handle));
+    fn end_stopped(&self, group: &Group) -> Result<(), String> {
+        self.groups.find(&group.name).map_or(Ok(()), |handle| handle.end_stopped())?;
+        self.groups.remove(&group.name);
         Ok(())
     }
 
-    fn remove_group(&self, group: &Group) {
-        if let Some(handle) = self.groups.find(&group.name) {
-            self.groups.remove(&group.name);
-            handle.end();
+    /// Adds a new or changed group. If it cannot be bound, one of this name that has ended is there again. Returns the one that is.
+    fn bind(&self, group: &Group, ended: &[Group], left: &mut Vec<String>) -> Option<Group> {
+        let former = ended.iter().find(|former| former.name == group.name);
+        [group].into_iter().chain(former).find_map(|group| match self.add_group(group) {
+            Ok(()) => Some(group.clone()),
+            Err(why) => {
+                left.push(why);
+                None
+            }
+        })
+    }
+
+    /// Binds the sockets of a group.
+    pub(super) fn add_group(&self, group: &Group) -> Result<(), String> {
+        let shared = Shared::Directory(group.data.clone());
+        let handle = Handle::start(group, shared, &self.launch, Arc::clone(&self.network))?;
+        if !self.has_link.load(Ordering::Relaxed) {
+            handle.tell_link(false);
         }
+        self.groups.add(Arc::new(handle));
+        Ok(())
     }
 }
 
-/// Checks that nothing changes that the agent reads only when it starts.
-fn check_fixed(held: &Config, fresh: &Config) -> Result<(), String> {
-    let changed = [
+/// Returns a sentence for each changed key that the agent reads only when it starts.
+fn fixed_keys_that_changed(held: &Config, fresh: &Config) -> Vec<String> {
+    let keys = [
         ("node", held.node != fresh.node),
         ("interface", held.interface != fresh.interface),
         ("store", held.store != fresh.store),
         ("socket", held.socket != fresh.socket),
         ("metrics", held.metrics != fresh.metrics),
     ];
-    match changed.iter().find(|(_, is_changed)| *is_changed) {
-        Some((key, _)) => Err(format!("`{key}` is read only at the start: restart the agent to change it")),
-        None => Ok(()),
-    }
+    let changed = keys.into_iter().filter(|(_, is_changed)| *is_changed);
+    changed.map(|(key, _)| format!("`{key}` cannot change while the agent runs: restart the agent")).collect()
 }

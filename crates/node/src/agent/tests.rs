@@ -42,7 +42,8 @@ impl World {
             move_command: words(&["sh", "-c", "test \"$1 $2\" = 'home b'", "sh", "{group}", "{node}"]),
             group: vec![group],
         };
-        let serves = ["sh", "-c", "printf '\"claimed\"' >&0; printf '\"ready\"' >&0; exec sleep 60"];
+        let serves =
+            ["sh", "-c", "trap '' HUP; printf '\"claimed\"' >&0; printf '\"ready\"' >&0; exec sleep 60"];
         let network = Arc::new(Noted::default());
         let program = serves.map(OsString::from).to_vec();
         let agent =
@@ -169,11 +170,10 @@ fn commands_and_groups_that_are_not_served_follow_the_file_when_it_is_read_again
         let why = world.agent.reload(Ok(config)).unwrap_err();
         assert!(why.contains(part), "{why}");
     };
-    refused(Config { group: Vec::new(), ..config.clone() }, "\"home\" is served");
-    refused(
-        Config { interface: "eth1".to_owned(), ..config.clone() },
-        "`interface` is read only at the start",
-    );
+    refused(Config { group: Vec::new(), ..config.clone() }, "\"home\" is being served");
+    assert!(matches!(world.ask(Command::Monitor { group: "other".to_owned() }), Answer::Failed(_)));
+    world.agent.reload(Ok(config.clone())).unwrap();
+    refused(Config { interface: "eth1".to_owned(), ..config.clone() }, "`interface` cannot change");
     assert_eq!(world.agent.reload(Err("line 3".to_owned())), Err("line 3".to_owned()));
     assert_eq!((world.config(), world.state()), (config.clone(), State::Serving));
 
@@ -190,18 +190,28 @@ fn commands_and_groups_that_are_not_served_follow_the_file_when_it_is_read_again
 }
 
 #[test]
-fn a_new_group_without_sockets_is_left_out_and_all_else_taken_over() {
+fn all_else_is_applied_if_a_group_has_no_sockets() {
     let world = World::new("unbound", &[]);
     let mut config = world.config();
     config.mount_command = Vec::new();
-    config.group.push(Group {
-        name: "other".to_owned(),
-        addresses: vec![Noted::TAKEN.parse().unwrap()],
-        ..config.group[0].clone()
-    });
-    let why = world.agent.reload(Ok(config)).unwrap_err();
-    assert!(why.contains("cannot listen on"), "{why}");
-    let now = world.config();
-    assert_eq!((now.mount_command.len(), now.group.len()), (0, 1));
+    let group = |name: &str, address: &str| Group {
+        name: name.to_owned(),
+        addresses: vec![address.parse().unwrap()],
+        ..world.config().group[0].clone()
+    };
+    config.group.extend([group("taken", Noted::TAKEN), group("free", "10.0.0.6/24")]);
+    let why = world.agent.reload(Ok(config.clone())).unwrap_err();
+    assert!(why.contains("cannot listen on 10.0.0.99:2049 for the group \"taken\""), "{why}");
+    let names = |config: &Config| config.group.iter().map(|group| group.name.clone()).collect::<Vec<_>>();
+    assert_eq!(
+        (world.config().mount_command.len(), &*names(&world.config())),
+        (0, &["home", "free"].map(str::to_owned)[..])
+    );
+    // A change that cannot be applied leaves the group as it was.
+    config.group = vec![group("home", Noted::TAKEN)];
+    world.agent.reload(Ok(config)).unwrap_err();
+    assert_eq!(names(&world.config()), ["home"]);
+    assert_eq!(world.config().group[0].addresses, ["10.0.0.5/24".parse().unwrap()]);
+    assert_eq!(world.ask(Command::Start { group: home() }), Answer::Done);
     world.end();
 }

@@ -99,7 +99,7 @@ impl World {
             records: Arc::new(Arc::clone(&memory)),
             groups: Arc::clone(&groups),
             network: Arc::clone(&network) as Arc<dyn Network>,
-            launch: Launch { node: "a".to_owned(), groups: 1, program },
+            launch: Launch { node: "a".to_owned(), groups: Arc::new(1.into()), program },
             has_link: Arc::new(AtomicBool::new(true)),
         };
         let coordination = Coordination::start(surface).unwrap();

@@ -26,8 +26,17 @@ impl Worker {
                 }
                 Ok(Event::Stand(candidate)) => self.stand(candidate),
                 Ok(Event::Reload) => self.reload(),
-                Ok(Event::End(answer)) => {
+                Ok(Event::EndStopped(answer)) if self.running.is_some() => {
+                    let name = &self.config.name;
+                    let why = format!(
+                        "the group {name:?} is being served: to change or remove it, stop it on this machine and reload"
+                    );
+                    let _ = answer.send(Err(why));
+                }
+                Ok(Event::End(answer) | Event::EndStopped(answer)) => {
                     self.stop();
+                    // Its addresses may be bound again as soon as the answer is there.
+                    drop(std::mem::take(&mut self.sockets));
                     let _ = answer.send(Ok(()));
                     return;
                 }
@@ -123,7 +132,8 @@ impl Worker {
         let heard = move |report| drop(events.send(Event::Heard(number, report)));
         let Launch { node, groups, .. } = &self.launch;
         let (group, node) = (self.config.name.clone(), node.clone());
-        let handover = Handover { group, node, groups: *groups, candidate, gives_signs: true };
+        let handover =
+            Handover { group, node, groups: groups.load(Ordering::Relaxed), candidate, gives_signs: true };
         let launched = Instant::now();
         let child = Child::start(&self.launch.program, &self.config, &handover, &self.sockets, heard)
             .map_err(|error| format!("cannot start a server for {}: {error}", self.config.data.display()))?;

@@ -28,7 +28,7 @@ impl World {
         let script = format!("for data; do :; done; {script}");
         let program = ["sh", "-c", &script, "sh"].map(OsString::from).to_vec();
         let network = Arc::new(Noted::default());
-        let launch = Launch { node: "a".to_owned(), groups: 1, program };
+        let launch = Launch { node: "a".to_owned(), groups: Arc::new(1.into()), program };
         let shared = Shared::Directory(data.clone());
         let handle =
             Handle::start(&config, shared, &launch, Arc::clone(&network) as Arc<dyn Network>).unwrap();

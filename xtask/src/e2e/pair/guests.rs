@@ -158,7 +158,7 @@ impl<'l> Pair<'l> {
         thread::sleep(DETECTION);
         self.begin_takeover(to)?;
         self.answer_fence(to, "off")?;
-        self.machines[to].finish_well("takeover")?;
+        self.machines[to].finish_successfully("takeover")?;
         (self.serving, self.is_other_off) = (to, true);
         self.note_start()
     }

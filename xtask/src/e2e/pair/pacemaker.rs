@@ -14,7 +14,7 @@ use crate::e2e::machine::{Hardware, Machine, PACEMAKER_IMAGE, SHARE, make_disk};
 use crate::package;
 use crate::process::root;
 
-/// What a reader of the document replaces by what his machines have. No terminal asks for the password.
+/// What a reader of the document replaces by what the reader's machines have. No terminal asks for the password.
 const REPLACED: &[(&str, &str)] = &[
     ("eth0", "vec0"),
     ("10.0.0.50/24", "10.77.0.1/24"),
@@ -31,7 +31,7 @@ const TARGET: Made = ("lun", 5, "10.77.0.5/24", "192M", &["corosync", "pacemaker
 /// The guests' versions of NFS.
 const VERSIONS: &[&str] = &["4.0", "4.2"];
 
-/// Where pcs says how long it waits.
+/// The file in which pcs sets its time limits.
 const PCS_SETTINGS: &str = "/usr/lib/python3/dist-packages/pcs/settings.py";
 
 /// Bytes of the LUN.
@@ -99,7 +99,7 @@ pub(in crate::e2e) fn run(lab: &mut Lab, _: &Options) -> Result<String, String> 
     }
     cluster.finish()?;
     let paused = stalls::judge(lab, VERSIONS, &blows)?;
-    Ok(format!("clients paused, besides the time in which nobody served them: {paused}"))
+    Ok(format!("clients paused, beyond the time in which nobody could serve them: {paused}"))
 }
 
 /// The machines.
@@ -150,7 +150,7 @@ impl<'l> Cluster<'l> {
             self.steps.begin(node, "pacemaker", &[])?;
         }
         for node in &mut self.nodes {
-            node.finish_well("pacemaker")?;
+            node.finish_successfully("pacemaker")?;
         }
         for step in ["data", "cluster", "resources"] {
             self.steps.type_in(&mut self.nodes[0], step)?;

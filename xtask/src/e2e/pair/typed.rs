@@ -104,6 +104,7 @@ mod tests {
         assert!(steps.0["file /etc/holdfast/node.toml"].contains("\ninterface = \"vec0\"\n\n[[group]]\n"));
         assert!(steps.0["takeover"].contains("--from a\n"));
         assert!(steps.0["data"].contains("mkfs.ext4 -q /dev/ubdb\n"));
-        assert!(steps.0["move"].contains(" b\n"));
+        assert!(steps.0["move"].contains("home b\n"));
+        assert!(steps.0["fence"].contains("fence b\n"));
     }
 }

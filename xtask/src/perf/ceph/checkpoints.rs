@@ -1,15 +1,17 @@
-//! The rate at which a checkpoint moves data from the journal to segments of a Ceph cluster, while nothing else is asked of the server.
+//! The rate at which a checkpoint moves data from the journal to segments of a Ceph cluster, while the server is otherwise idle.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::ceph::Ceph;
-use crate::nfs::{Arguments, OK, Procedure};
+use crate::nfs::{Arguments, OK, Procedure, Results};
 use crate::perf::scrape;
+use crate::process;
 use crate::server::Server;
 
-/// Data of a checkpoint, in WRITEs that travel in the journal; less than makes a checkpoint due.
+/// Bytes that the checkpoint moves, written by WRITEs small enough for the journal; too few to make a checkpoint due.
 const BYTES: u64 = 32 << 20;
 const BLOCK_BYTES: u32 = 64 << 10;
 
@@ -18,10 +20,10 @@ const WINDOW: usize = 16;
 
 const FILE_SYNC: u32 = 2;
 
-/// For how long a checkpoint is waited for: it is due after a minute.
+/// How long to wait for a checkpoint; one is due after a minute.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// How often it is tried again because a checkpoint began before all was written.
+/// How many times to try, since a checkpoint may begin before everything is written.
 const TRIES: u32 = 5;
 
 /// The checkpoints that a server has made.
@@ -43,10 +45,10 @@ pub(super) fn rate(ceph: &Ceph, server: &Server) -> Result<f64, String> {
     };
     let blocks = usize::try_from(BYTES / u64::from(BLOCK_BYTES)).unwrap_or(usize::MAX);
     for _ in 0..TRIES {
+        // Without a change, no checkpoint would come.
+        connection.many(Procedure::Write, 1, 1, write, written)?;
         let before = next(&socket)?;
-        connection.many(Procedure::Write, blocks, WINDOW, write, |_, results| {
-            results.expect("WRITE", &[OK]).map(drop)
-        })?;
+        connection.many(Procedure::Write, blocks, WINDOW, write, written)?;
         if made(&socket)?.count > before.count {
             continue;
         }
@@ -56,7 +58,11 @@ pub(super) fn rate(ceph: &Ceph, server: &Server) -> Result<f64, String> {
             return Ok((BYTES >> 20) as f64 / (after.seconds - before.seconds));
         }
     }
-    Err("checkpoints begin before enough is written for one".to_owned())
+    Err("each time, a checkpoint began before all data was written".to_owned())
+}
+
+fn written(_: usize, results: &Results<'_>) -> Result<(), String> {
+    results.expect("WRITE", &[OK]).map(drop)
 }
 
 /// Waits for the next checkpoint.
@@ -91,13 +97,13 @@ fn made(socket: &Path) -> Result<Made, String> {
 fn socket(ceph: &Ceph) -> Result<PathBuf, String> {
     let mut folders = vec![ceph.local("server")];
     while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if path.ends_with("admin.sock") {
-                return Ok(path);
-            }
-            if path.is_dir() {
-                folders.push(path);
+        let entries: Result<Vec<_>, _> = fs::read_dir(&folder).and_then(Iterator::collect);
+        for entry in entries.map_err(process::at(&folder))? {
+            let kind = entry.file_type().map_err(process::at(&folder))?;
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if entry.file_name() == "admin.sock" {
+                return Ok(entry.path());
             }
         }
     }
