@@ -12,6 +12,9 @@ pub(super) const ENTRY_BYTES: u64 = 480;
 /// Memory of an owner with its share of tables, in bytes, without its name, which is stored twice, and its last reply. Its list
 /// of lock states, in NFSv4.0, is counted with these.
 pub(super) const OWNER_BYTES: u64 = 400;
+/// Memory that is counted for the last reply to an owner of NFSv4.0, however short it is, so that no later one takes more than was
+/// there when the owner was made. Enough for an OPEN that returns a delegation.
+pub(crate) const OWNER_REPLY_BYTES: u64 = 256;
 /// Memory of a delegation of a file that is not open, so it pays for the file's tables alone; and of its places in two tables: of
 /// files opened lately, and of contended ones.
 const DELEGATION_BYTES: u64 = 512 + 2 * places::BYTES_PER_DELEGATION;

@@ -181,7 +181,7 @@ impl SharedState {
         opening: &OpenRequest<'_>,
         truncates: bool,
     ) -> Result<(), StateError> {
-        self.check_room(opening.client)?;
+        self.check_room(opening.client, None)?;
         let mut work = Work::part();
         loop {
             let found = match self.files.read(&file).get(&file) {
@@ -217,14 +217,15 @@ impl SharedState {
         ConflictHolders::of(self, now, file.opens.clients(own, conflicts))
     }
 
-    /// Checks that there is room for one more open or lock state and its owner. Call it before the owner is created,
-    /// which takes room itself.
+    /// Checks that there is room for one more open or lock state, and for its owner with this name if that is new. Call it before the
+    /// owner is created.
     ///
     /// # Errors
     /// [`StateError::LimitReached`], or [`StateError::TryLater`] for clients with sessions.
-    pub(crate) fn check_room(&self, client: &Client) -> Result<(), StateError> {
+    pub(crate) fn check_room(&self, client: &Client, new_owner: Option<&[u8]>) -> Result<(), StateError> {
+        let bytes = ENTRY_BYTES + new_owner.map_or(0, |name| client.bytes_of_new_owner(name));
         match client.version {
-            _ if client.holder.may_take(Resource::StateBytes, ENTRY_BYTES) => Ok(()),
+            _ if client.holder.may_take(Resource::StateBytes, bytes) => Ok(()),
             ClientProtocol::V40 | ClientProtocol::Nlm => Err(StateError::LimitReached),
             ClientProtocol::Sessions => Err(StateError::TryLater),
         }
@@ -241,7 +242,7 @@ impl SharedState {
         file: FileId,
         opening: &OpenRequest<'_>,
     ) -> Result<Opened, StateError> {
-        self.check_room(opening.client)?;
+        self.check_room(opening.client, None)?;
         loop {
             if let Some(opened) = self.open_without_conflict(context, file, opening)? {
                 return Ok(opened);

@@ -395,8 +395,9 @@ impl SharedState {
     ) -> Result<Option<DurabilityToken>, StateError> {
         let Requester { client, file, owner } = requester;
         check_owner(owner)?;
-        self.check_room(client)?;
-        let owner = client.open_owner(&open_name(b'S', owner), || OwnerSequence::restored(context.now, true));
+        let name = open_name(b'S', owner);
+        self.check_room(client, client.is_new_open_owner(&name).then_some(&*name))?;
+        let owner = client.open_owner(&name, || OwnerSequence::restored(context.now, true));
         let opening = OpenRequest { client, owner: &owner, mode };
         if reclaim {
             let files = self.files.read(&file);

@@ -161,7 +161,7 @@ impl SharedState {
         if let Some(known) = client.known_lock_owner(name) {
             return Ok(known);
         }
-        self.check_room(client)?;
+        self.check_room(client, Some(name))?;
         Ok(client.lock_owner(name, sequence))
     }
 
@@ -291,7 +291,7 @@ impl SharedState {
         let entry = match &known {
             Some(entry) => Arc::clone(entry),
             None => {
-                self.check_room(&open.client)?;
+                self.check_room(&open.client, None)?;
                 StateEntry::locks(StateId { seqid: 0, other: self.next_other(&open.client) }, owner, open)
             }
         };

@@ -10,6 +10,7 @@ use crate::call::Object;
 use crate::recall::Recaller;
 use crate::state::clients::client::Client;
 use crate::state::clients::owner_sequence::{OwnerSequence, ReplayEntry, SequenceCheck};
+use crate::state::config::OWNER_REPLY_BYTES;
 use crate::state::delegations::in_flight::InFlightModification;
 use crate::state::ids::{ClientId, FileId, Other, StateId};
 use crate::state::record::Principal;
@@ -196,7 +197,11 @@ impl<'c> Compound<'c> {
         let at = out.position();
         let done = run(self, out);
         let mut reply = Vec::with_capacity(128);
+        let length = out.position().saturating_sub(at) as u64;
         match &done {
+            // It was denied, and the name of whoever has the lock is long. Nothing was changed, so that a repetition may be told to try
+            // again.
+            Ok(()) if length > REPLY_BYTES_MAX => NfsStat4::Delay.encode(&mut Encoder::new(&mut reply)),
             Ok(()) => reply.extend_from_slice(out.buffer().get(at..).unwrap_or_default()),
             Err(OpStop::Status(status)) if counts(*status) => status.encode(&mut Encoder::new(&mut reply)),
             Err(_) => return done,
@@ -231,6 +236,9 @@ impl<'c> Compound<'c> {
         Ok(())
     }
 }
+
+/// The longest reply that an owner of NFSv4.0 remembers, bytes, besides what it waits for: longer ones are denials.
+const REPLY_BYTES_MAX: u64 = OWNER_REPLY_BYTES - size_of::<DurabilityToken>() as u64;
 
 /// Returns whether a failed request counts in the sequence of its owner (RFC 7530 section 9.1.7).
 fn counts(status: NfsStat4) -> bool {

@@ -11,7 +11,7 @@ use volume::time::Time;
 
 use crate::state::callbacks::{CallbackPath, PathRest};
 use crate::state::clients::owner_sequence::OwnerSequence;
-use crate::state::config::OWNER_BYTES;
+use crate::state::config::{OWNER_BYTES, OWNER_REPLY_BYTES};
 use crate::state::ids::cipher::StateidMask;
 use crate::state::ids::{ClientId, Other, SessionId};
 use crate::state::locks::ranges::Owner;
@@ -456,7 +456,18 @@ impl Client {
 
     /// Counts the memory of a new owner with this name.
     fn count_owner(&self, name: &[u8]) -> Held {
-        Held::new(&self.holder, Resource::StateBytes, OWNER_BYTES + 2 * name.len() as u64)
+        Held::new(&self.holder, Resource::StateBytes, bytes_of_owner(name))
+    }
+
+    /// Returns the memory that a new owner with this name takes, with the replies to its requests.
+    pub(crate) fn bytes_of_new_owner(&self, name: &[u8]) -> u64 {
+        let reply = if self.version == ClientProtocol::V40 { OWNER_REPLY_BYTES } else { 0 };
+        bytes_of_owner(name) + reply
+    }
+
+    /// Returns whether there is no open owner with this name.
+    pub(crate) fn is_new_open_owner(&self, name: &[u8]) -> bool {
+        !self.inner.lock().open_owners.contains_key(name)
     }
 
     /// Returns the open owner with this name, if it exists.
@@ -507,4 +518,9 @@ impl Client {
         let held = self.inner.lock();
         !held.entries.is_empty() || !held.sessions.is_empty()
     }
+}
+
+/// Returns the memory of an owner with this name, without the reply that it remembers.
+fn bytes_of_owner(name: &[u8]) -> u64 {
+    OWNER_BYTES + 2 * name.len() as u64
 }

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use volume::time::Time;
 
 use crate::state::DurabilityToken;
+use crate::state::config::OWNER_REPLY_BYTES;
 use crate::state::ids::{FileId, Other};
 use crate::state::shares::Held;
 
@@ -41,9 +42,9 @@ pub(crate) struct ReplayEntry {
 }
 
 impl ReplayEntry {
-    /// Returns its memory that depends on the request, in bytes.
+    /// Returns the memory that is counted for it, in bytes.
     fn bytes(&self) -> u64 {
-        (self.reply.len() + size_of_val(&*self.waits)) as u64
+        OWNER_REPLY_BYTES.max((self.reply.len() + size_of_val(&*self.waits)) as u64)
     }
 }
 
@@ -241,13 +242,14 @@ mod tests {
         let held = Held::new(&holder, Resource::StateBytes, 7);
         let sequence = OwnerSequence::new(Time::EPOCH).counted(held);
         let count = || shares.held(Resource::StateBytes);
-        go(&sequence, 1, &[0; 100]);
-        assert_eq!(count(), 107);
-        go(&sequence, 2, &[0; 20]);
-        assert_eq!(count(), 27);
+        go(&sequence, 1, &[0; 20]);
+        assert_eq!(count(), 7 + OWNER_REPLY_BYTES);
         let token = DurabilityToken { volume: volume::ids::VolumeId(1), after: Durability::NOW };
-        go_waiting(&sequence, 3, &[0; 20], [token; 2].into());
-        assert_eq!(count(), 27 + 2 * size_of::<DurabilityToken>() as u64);
+        let longest = usize::try_from(OWNER_REPLY_BYTES).unwrap() - 2 * size_of::<DurabilityToken>();
+        go_waiting(&sequence, 2, &vec![0; longest], [token; 2].into());
+        assert_eq!(count(), 7 + OWNER_REPLY_BYTES, "no later reply takes more");
+        go_waiting(&sequence, 3, &[0; 300], [token; 2].into());
+        assert_eq!(count(), 307 + 2 * size_of::<DurabilityToken>() as u64, "nothing is uncounted");
         sequence.restart_unless(9);
         assert_eq!(count(), 7);
         drop(sequence);

@@ -109,7 +109,7 @@ fn open(
     owner: &[u8],
     file: FileId,
 ) -> Result<files::Opened, StateError> {
-    world.state.check_room(client)?;
+    world.state.check_room(client, None)?;
     world.open(client, owner, file, (1, 0))
 }
 

@@ -414,6 +414,33 @@ fn owners_last_replies_are_only_for_their_principal() {
     assert_eq!(held.status(&server, root(), lock(held.open, held.clientid, 4)), NfsStat4::BadSeqId);
 }
 
+/// A long name of whoever has the lock would make every remembered denial as long.
+#[test]
+fn a_denial_that_names_a_long_owner_is_not_remembered_in_full() {
+    let server = Server::new();
+    let held = minor0(&server, root());
+    let other = Session::new(&server, user_at(0, "192.0.2.2:900"), b"other", 1);
+    let opened = other.open(b"c");
+    let [.., ResOp4::Open(Ok(own))] = &opened.all[..] else { panic!("{opened:?}") };
+    let lock = |offset, locker| {
+        let (locktype, reclaim) = (NfsLockType4::Write, false);
+        ArgOp4::Lock(LockArgs { locktype, reclaim, offset, length: 100, locker })
+    };
+    let lock_owner = StateOwner4 { clientid: other.clientid, owner: OwnerId4(&[b'o'; 1000]) };
+    let open_stateid = own.stateid;
+    let first = OpenToLockOwner4 { open_seqid: 0, open_stateid, lock_seqid: 0, lock_owner };
+    let locked = other.compound(&[putfh(held.handle), lock(200, Locker4::OpenOwner(first))]);
+    assert_eq!(locked.status, Done);
+    let further = |offset, lock_seqid| {
+        let locker = ExistLockOwner4 { lock_stateid: held.lock, lock_seqid };
+        held.status(&server, root(), lock(offset, Locker4::LockOwner(locker)))
+    };
+    assert_eq!(further(200, 1), NfsStat4::Denied);
+    assert_eq!(further(200, 1), NfsStat4::Delay, "it is asked to try again");
+    assert_eq!(further(200, 2), NfsStat4::Denied, "the sequence goes on");
+    assert_eq!(further(400, 3), Done);
+}
+
 #[test]
 fn another_host_of_the_same_name_is_another_client_of_nfs40() {
     let server = Server::new();
