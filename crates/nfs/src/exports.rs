@@ -14,6 +14,7 @@ use volume::ids::VolumeId;
 use wire::rpc::Credential;
 
 use crate::connection::is_privileged;
+use crate::state::HostAccess;
 
 pub(crate) mod pseudo;
 
@@ -207,6 +208,15 @@ impl Exports {
     /// admits it.
     pub(crate) fn admitting(&self, volume: VolumeId, address: SocketAddr) -> Option<&Export> {
         self.by_volume.get(&volume)?.iter().map(Arc::as_ref).find(|export| export.admits(address))
+    }
+
+    /// Returns what the exports of a volume permit to a client at `address`. If several admit it, each has its own rules.
+    pub(crate) fn access(&self, address: SocketAddr, volume: VolumeId) -> HostAccess {
+        let of_volume = self.by_volume.get(&volume).into_iter().flatten();
+        let admitting = of_volume.filter(|export| export.admits(address));
+        let of_each =
+            admitting.map(|export| if export.read_only { HostAccess::Read } else { HostAccess::Write });
+        of_each.max().unwrap_or(HostAccess::None)
     }
 
     /// Returns whether any export admits a client at `address`.

@@ -206,7 +206,14 @@ impl Service {
         self.volumes().for_each(|volume| volume.reap_orphans());
         // Whatever was lost of the state was dropped just now, so that the next start need not drop everything again.
         self.volumes().for_each(|volume| volume.settle_state());
+        self.note_exports(now);
         Ok(lost)
+    }
+
+    /// Notes that the exports of this service are in force. What clients hold in volumes to which these do not admit them is freed once a
+    /// lease has passed.
+    pub fn note_exports(&self, now: ClockReading) {
+        self.context.shared.state.exports_changed(now.steady);
     }
 
     /// Returns gauges and counters of the state of clients, name and value.

@@ -49,6 +49,7 @@ pub(crate) mod config;
 pub(crate) mod copies;
 pub(crate) mod delegations;
 mod error;
+mod excluded;
 pub(crate) mod files;
 pub(crate) mod holdings;
 pub(crate) mod hosts;
@@ -76,6 +77,7 @@ use delegations::in_flight::InFlightModifications;
 use delegations::lately_opened::LatelyOpened;
 use delegations::recalls::Recalls;
 pub(crate) use error::StateError;
+use excluded::Excluded;
 use files::Files;
 use holdings::Holding;
 use ids::cipher::IdKeys;
@@ -125,6 +127,20 @@ pub(crate) trait StateStore {
 
     /// Returns whether an export admits the host at this address, so that it may be called.
     fn admits(&self, host: IpAddr) -> bool;
+
+    /// Returns what the exports of a volume permit to the host at this address.
+    fn access(&self, host: IpAddr, volume: VolumeId) -> HostAccess;
+}
+
+/// What exports permit to a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum HostAccess {
+    /// Nothing: none admits it.
+    None,
+    /// To read.
+    Read,
+    /// To read and to write.
+    Write,
 }
 
 /// What every request to the state brings.
@@ -200,6 +216,7 @@ pub(crate) struct SharedState {
     numbers: AtomicU64,
     clients: Clients,
     removals: Removals,
+    excluded: Excluded,
     owner_sweep: OwnerSweep,
     giving_way: Mutex<GivingWay>,
     sessions: Sessions,
@@ -242,6 +259,7 @@ impl SharedState {
             numbers: AtomicU64::new(0),
             clients: Clients::default(),
             removals: Removals::default(),
+            excluded: Excluded::default(),
             owner_sweep: OwnerSweep::default(),
             giving_way: Mutex::default(),
             sessions: Sessions::default(),

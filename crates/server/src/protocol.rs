@@ -52,7 +52,9 @@ impl Protocol {
     /// Puts `service`, which [`Service::replaced_by`] made, in force: for calls that begin from now on. Returns the one before,
     /// which is held by the calls that began with it until they end, and by nothing else.
     pub(crate) fn replace(&self, service: Service) -> Arc<Service> {
-        self.service.swap(Arc::new(service))
+        let replaced = self.service.swap(Arc::new(service));
+        self.service().note_exports(clock::read());
+        replaced
     }
 
     /// Lets time pass for the service. Returns when to call it again at the latest.

@@ -70,7 +70,7 @@ impl Reloader {
     }
 
     /// Reads the configuration file again and puts its exports and tiers in force, for calls that begin from now on. No
-    /// connection is closed, and clients keep what they hold.
+    /// connection is closed, and clients keep what they hold for a lease at least ([`Service::note_exports`]).
     ///
     /// # Errors
     /// There is no file, it has mistakes, an export names a volume that does not exist, or a tier in use would be gone. The

@@ -10,7 +10,7 @@ use volume::state::{DeferredValue, StateChange, StateKey};
 use crate::clocks::ClockReading;
 use crate::context::ServiceContext;
 use crate::state::ids::FileId;
-use crate::state::{Context, DurabilityToken, StateStore};
+use crate::state::{Context, DurabilityToken, HostAccess, StateStore};
 
 impl ServiceContext {
     /// Returns the context of a call of the state machine.
@@ -68,6 +68,10 @@ impl StateStore for ServiceContext {
     fn admits(&self, host: IpAddr) -> bool {
         // Whatever port it calls from: port 1 is privileged.
         self.exports.admit(SocketAddr::new(host, 1))
+    }
+
+    fn access(&self, host: IpAddr, volume: VolumeId) -> HostAccess {
+        self.exports.access(SocketAddr::new(host, 1), volume)
     }
 
     fn handle(&self, file: FileId) -> Box<[u8]> {

@@ -29,7 +29,7 @@ use crate::state::record::{
 };
 use crate::state::shares::Resource;
 use crate::state::stateids::entry::StateEntry;
-use crate::state::{Context, DurabilityToken, SharedState, StateError};
+use crate::state::{Context, DurabilityToken, HostAccess, SharedState, StateError};
 
 mod grants;
 mod inquiry;
@@ -474,9 +474,7 @@ impl SharedState {
                     later.push(message);
                 }
                 // The configuration was changed.
-                Durable::Yes if message.grant().is_none() && !context.store.admits(message.host()) => {
-                    self.nlm_failed(context, message);
-                }
+                Durable::Yes if !is_admitted(context, &message) => self.nlm_not_admitted(context, message),
                 Durable::Yes => self.call_host(context, message),
             }
         }
@@ -485,6 +483,15 @@ impl SharedState {
         let soon = queue.first_due().map_or(Duration::MAX, |due| due.since(now));
         drop(queue);
         soon
+    }
+
+    /// Does not call a host that may not use what it would be told of. A lock that it was granted is free again.
+    fn nlm_not_admitted(&self, context: &Context<'_>, message: Message) {
+        match message.grant().map(|grant| self.refused(context, grant)) {
+            Some(Ok(())) => {}
+            // If the journal does not take it, it is tried again.
+            Some(Err(_)) | None => self.nlm_failed(context, message),
+        }
     }
 
     /// Handles a host's answer.
@@ -555,6 +562,14 @@ impl SharedState {
         for (host, server) in hosts {
             self.push_call(Message::restarted(context.now, host, server, self.monitor_state()));
         }
+    }
+}
+
+/// Whether a host may use the volume of a lock that it was granted, or any other.
+fn is_admitted(context: &Context<'_>, message: &Message) -> bool {
+    match message.grant() {
+        Some(grant) => context.store.access(message.host(), grant.open.file.volume) != HostAccess::None,
+        None => context.store.admits(message.host()),
     }
 }
 

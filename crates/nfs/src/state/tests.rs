@@ -15,6 +15,7 @@ mod clients;
 mod damaged;
 mod delegations;
 mod distrust;
+mod excluded;
 mod late;
 mod limits;
 mod model;
@@ -38,6 +39,8 @@ struct Memory {
     held: Mutex<HashMap<FileId, i32>>,
     full: Mutex<bool>,
     meanwhile: Mutex<Option<Meanwhile>>,
+    /// What hosts may do; others may write.
+    accesses: Mutex<HashMap<IpAddr, HostAccess>>,
     /// How many changes of a list survive a crash.
     left: Mutex<Option<usize>>,
     /// How often it was asked whether something is durable.
@@ -92,6 +95,10 @@ impl StateStore for Memory {
 
     fn admits(&self, _: IpAddr) -> bool {
         true
+    }
+
+    fn access(&self, host: IpAddr, _: VolumeId) -> HostAccess {
+        self.accesses.lock().get(&host).copied().unwrap_or(HostAccess::Write)
     }
 
     fn handle(&self, file: FileId) -> Box<[u8]> {

@@ -30,13 +30,15 @@ impl SharedState {
             self.find_silent(context);
         }
         let is_removing = self.tick_removals(context);
+        let is_excluding = self.tick_excluded(context);
         let is_sweeping = self.tick_owners(context.now);
         let is_waking = self.tick_waiters(context);
         if is_due {
             self.ask_hosts(context);
             self.shares.forget_idle(context.now);
         }
-        let goes_on = is_forgetting || is_removing || is_recalling || is_sweeping || is_waking;
+        let goes_on =
+            is_forgetting || is_removing || is_excluding || is_recalling || is_sweeping || is_waking;
         soon.min(if goes_on { PAUSE } else { TICK })
     }
 

@@ -3,7 +3,7 @@
 //! The verifier proves that an address belongs to a client. But most of its 64 bits can be known: Linux uses the time at which it
 //! started. So each origin has few tries.
 
-use std::collections::BTreeMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -16,34 +16,107 @@ pub(in crate::state) const WRONG_VERIFIERS_MAX: u32 = 16;
 /// How long wrong verifiers are counted, from the first one.
 pub(in crate::state) const WINDOW: Duration = Duration::from_secs(60);
 
-/// Origins whose wrong verifiers are counted. While there are as many, those of no other origin are compared.
+/// Origins whose wrong verifiers are counted by themselves. While there are as many, all others together have
+/// [`OTHERS_WRONG_MAX`] tries.
 const ORIGINS_MAX: usize = 4096;
+const OTHERS_WRONG_MAX: u32 = 4096;
 
-/// The wrong verifiers of each origin.
+/// The wrong verifiers of each origin, or of several.
 #[derive(Debug, Default)]
-pub(super) struct Guesses(BTreeMap<IpAddr, (Time, u32)>);
+pub(super) struct Guesses {
+    by_origin: HashMap<IpAddr, Tries>,
+    /// The origins in the order in which their windows began.
+    began: VecDeque<(Time, IpAddr)>,
+    others: Tries,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Tries {
+    began: Time,
+    wrong: u32,
+}
+
+impl Default for Tries {
+    fn default() -> Tries {
+        Tries { began: Time::EPOCH, wrong: 0 }
+    }
+}
+
+impl Tries {
+    fn wrong(&self, now: Time) -> u32 {
+        if now.since(self.began) > WINDOW { 0 } else { self.wrong }
+    }
+
+    fn count(&mut self, now: Time) {
+        let wrong = self.wrong(now).saturating_add(1);
+        if wrong == 1 {
+            self.began = now;
+        }
+        self.wrong = wrong;
+    }
+}
 
 impl Guesses {
     /// Returns whether a verifier from `origin` may be compared with those of clients elsewhere.
     pub(super) fn may_try(&self, origin: IpAddr, now: Time) -> bool {
-        match self.0.get(&origin) {
-            Some((began, wrong)) => *wrong < WRONG_VERIFIERS_MAX || now.since(*began) > WINDOW,
-            None => self.0.len() < ORIGINS_MAX,
+        match self.by_origin.get(&origin) {
+            Some(tries) => tries.wrong(now) < WRONG_VERIFIERS_MAX,
+            None if self.by_origin.len() < ORIGINS_MAX || self.is_first_over(now) => true,
+            None => self.others.wrong(now) < OTHERS_WRONG_MAX,
         }
     }
 
     /// Counts a wrong verifier.
     pub(super) fn count(&mut self, origin: IpAddr, now: Time) {
-        if self.0.len() >= ORIGINS_MAX {
-            self.0.retain(|_, (began, _)| now.since(*began) <= WINDOW);
+        while self.is_first_over(now) {
+            let first = self.began.pop_front();
+            first.map(|(_, origin)| self.by_origin.remove(&origin));
         }
-        if self.0.len() >= ORIGINS_MAX && !self.0.contains_key(&origin) {
-            return;
+        if let Some(tries) = self.by_origin.get_mut(&origin) {
+            tries.count(now);
+        } else if self.by_origin.len() < ORIGINS_MAX {
+            self.by_origin.insert(origin, Tries { began: now, wrong: 1 });
+            self.began.push_back((now, origin));
+        } else {
+            self.others.count(now);
         }
-        let (began, wrong) = self.0.entry(origin).or_insert((now, 0));
-        if now.since(*began) > WINDOW {
-            (*began, *wrong) = (now, 0);
-        }
-        *wrong = wrong.saturating_add(1);
+    }
+
+    /// Whether the window that began first is over.
+    fn is_first_over(&self, now: Time) -> bool {
+        self.began.front().is_some_and(|(began, _)| now.since(*began) > WINDOW)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Time {
+        Time::from_nanos(1_000_000_000_000).plus(Duration::from_secs(seconds))
+    }
+
+    fn origin(number: u32) -> IpAddr {
+        IpAddr::from(number.to_be_bytes())
+    }
+
+    #[test]
+    fn an_origin_has_few_tries_in_a_window() {
+        let mut guesses = Guesses::default();
+        (0..WRONG_VERIFIERS_MAX).for_each(|_| guesses.count(origin(1), at(0)));
+        assert!(!guesses.may_try(origin(1), at(60)) && guesses.may_try(origin(2), at(0)));
+        assert!(guesses.may_try(origin(1), at(61)));
+    }
+
+    #[test]
+    fn very_many_origins_leave_others_tries_and_are_forgotten_with_their_windows() {
+        let mut guesses = Guesses::default();
+        (0..5000).for_each(|number| guesses.count(origin(number), at(0)));
+        assert!(guesses.may_try(origin(6000), at(1)));
+        (0..OTHERS_WRONG_MAX).for_each(|number| guesses.count(origin(10_000 + number), at(1)));
+        assert!(!guesses.may_try(origin(6000), at(1)), "all others together have as many");
+        assert!(guesses.may_try(origin(6000), at(61)));
+        guesses.count(origin(6000), at(62));
+        assert_eq!((guesses.by_origin.len(), guesses.began.len()), (1, 1));
     }
 }

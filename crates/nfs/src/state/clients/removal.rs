@@ -301,8 +301,8 @@ impl SharedState {
         Ok(())
     }
 
-    /// Frees an entry of a client that is gone, or a part of its ranges.
-    fn free_entry(
+    /// Frees an entry, or a part of its ranges.
+    pub(in crate::state) fn free_entry(
         &self,
         context: &Context<'_>,
         entry: &Arc<StateEntry>,

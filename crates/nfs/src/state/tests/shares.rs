@@ -141,7 +141,7 @@ fn accept(world: &World, call: &Callback) {
     world.state.callback_answered(&world.context(), call.id, &reply);
 }
 
-fn host(world: &World, from: IpAddr, name: &[u8]) -> Result<Arc<Client>, StateError> {
+pub(super) fn host(world: &World, from: IpAddr, name: &[u8]) -> Result<Arc<Client>, StateError> {
     let server = "192.0.2.254".parse().unwrap();
     world.state.host(&world.context(), (Host { address: from, server, state: 1 }, true), name)
 }

@@ -1,0 +1,145 @@
+//! What clients hold in volumes to which no export admits them any more.
+
+use super::shares::{address, client_at, host};
+use super::*;
+use crate::state::callbacks::outgoing::Destination;
+use crate::state::hosts::Requester;
+use crate::state::locks::ranges::{LockKind, Range};
+use crate::state::locks::{LockError, LockRequest, Locker};
+
+const ALL: LockRequest = LockRequest { range: Range::ALL, kind: LockKind::Write, waits: false };
+
+/// Changes what exports permit to a host.
+fn permit(world: &World, from: IpAddr, access: HostAccess) {
+    world.memory.accesses.lock().insert(from, access);
+    world.state.exports_changed(world.now);
+}
+
+/// Lets time pass in which clients renew their leases.
+fn pass(world: &mut World, seconds: u64, clients: &[&Arc<Client>]) {
+    for _ in 0..seconds {
+        world.pass(1);
+        clients.iter().for_each(|client| client.renew(world.now));
+        world.state.tick(&world.context());
+    }
+}
+
+fn lock(
+    world: &World,
+    client: &Arc<Client>,
+    open: &Arc<stateids::entry::StateEntry>,
+) -> Result<(), LockError> {
+    let owner = client.lock_owner(b"locker", || OwnerSequence::new(world.now));
+    world.state.lock(&world.context(), Locker::New { open, owner: &owner }, &ALL).map(drop)
+}
+
+fn lock_for_host(world: &World, client: &Arc<Client>, waits: bool) -> Result<(), LockError> {
+    let requester = Requester { client, file: file(1), owner: b"\0\0\0\x01owner" };
+    let wanted = LockRequest { waits, ..ALL };
+    world.state.lock_for_host(&world.context(), requester, &wanted, false).map(drop)
+}
+
+#[test]
+fn opens_and_locks_of_a_client_that_is_no_longer_admitted_are_free_after_a_lease() {
+    let mut world = World::new();
+    let (one, _) = client_at(&world, address(1), b"one").unwrap();
+    let (two, _) = client_at(&world, address(2), b"two").unwrap();
+    let denying = world.open(&one, b"o", file(1), (3, 3)).unwrap();
+    lock(&world, &one, &denying.entry).unwrap();
+    world.open(&two, b"o", file(2), (3, 3)).unwrap();
+    permit(&world, address(1), HostAccess::None);
+    pass(&mut world, 59, &[&one, &two]);
+    assert_eq!(refused(world.open(&two, b"o", file(1), (1, 0)).map(drop)), StateError::ShareDenied);
+    pass(&mut world, 2, &[&one, &two]);
+    let opened = world.open(&two, b"o", file(1), (3, 0)).unwrap();
+    lock(&world, &two, &opened.entry).unwrap();
+    assert!(!one.is_gone(), "it may use other volumes");
+    assert!(one.inner.lock().entries.is_empty());
+    assert_eq!(refused(world.open(&one, b"p", file(2), (1, 0)).map(drop)), StateError::ShareDenied);
+}
+
+#[test]
+fn opens_that_write_or_deny_are_free_once_their_holder_may_only_read() {
+    let mut world = World::new();
+    let (one, _) = client_at(&world, address(1), b"one").unwrap();
+    world.open(&one, b"o", file(1), (1, 2)).unwrap();
+    world.open(&one, b"o", file(2), (1, 0)).unwrap();
+    world.open(&one, b"o", file(3), (3, 0)).unwrap();
+    permit(&world, address(1), HostAccess::Read);
+    pass(&mut world, 62, &[&one]);
+    let (two, _) = client_at(&world, address(2), b"two").unwrap();
+    world.open(&two, b"o", file(1), (3, 0)).unwrap();
+    assert_eq!(one.inner.lock().entries.len(), 1);
+}
+
+#[test]
+fn exports_that_are_mended_within_a_lease_cost_nothing() {
+    let mut world = World::new();
+    let (one, _) = client_at(&world, address(1), b"one").unwrap();
+    world.open(&one, b"o", file(1), (3, 3)).unwrap();
+    permit(&world, address(1), HostAccess::None);
+    pass(&mut world, 50, &[&one]);
+    permit(&world, address(1), HostAccess::Write);
+    pass(&mut world, 200, &[&one]);
+    assert_eq!(one.inner.lock().entries.len(), 1);
+}
+
+#[test]
+fn a_change_soon_after_another_is_noted_too() {
+    let mut world = World::new();
+    let (one, _) = client_at(&world, address(1), b"one").unwrap();
+    world.open(&one, b"o", file(1), (3, 3)).unwrap();
+    permit(&world, address(2), HostAccess::None);
+    pass(&mut world, 30, &[&one]);
+    permit(&world, address(3), HostAccess::None);
+    pass(&mut world, 31, &[&one]);
+    permit(&world, address(1), HostAccess::None);
+    pass(&mut world, 61, &[&one]);
+    assert!(one.inner.lock().entries.is_empty());
+}
+
+/// It has no lease, and nobody else can release what it holds.
+#[test]
+fn a_host_that_is_no_longer_admitted_has_no_locks_after_a_lease() {
+    let mut world = World::new();
+    let one = host(&world, address(1), b"one").unwrap();
+    let two = host(&world, address(2), b"two").unwrap();
+    lock_for_host(&world, &one, false).unwrap();
+    permit(&world, address(1), HostAccess::None);
+    pass(&mut world, 59, &[]);
+    assert!(matches!(lock_for_host(&world, &two, false), Err(LockError::Denied(_))));
+    pass(&mut world, 2, &[]);
+    lock_for_host(&world, &two, false).unwrap();
+}
+
+#[test]
+fn a_host_that_is_no_longer_admitted_is_not_granted_what_it_waits_for() {
+    let mut world = World::new();
+    let [one, two, three] = [1, 2, 3].map(|number| host(&world, address(number), b"host").unwrap());
+    lock_for_host(&world, &one, false).unwrap();
+    assert!(matches!(lock_for_host(&world, &two, true), Err(LockError::Denied(_))));
+    permit(&world, address(2), HostAccess::None);
+    let requester = Requester { client: &one, file: file(1), owner: b"\0\0\0\x01owner" };
+    world.state.unlock_for_host(&world.context(), requester, Range::ALL).unwrap();
+    pass(&mut world, 2, &[]);
+    for call in world.state.take_callbacks() {
+        assert!(!matches!(call.to, Destination::Program { host, .. } if host == address(2)), "{call:?}");
+    }
+    lock_for_host(&world, &three, false).unwrap();
+}
+
+/// More than one part frees.
+#[test]
+fn very_many_opens_are_freed_in_parts() {
+    let mut world = World::new();
+    let (one, _) = client_at(&world, address(1), b"one").unwrap();
+    (0..1000).for_each(|ino| drop(world.open(&one, b"o", file(ino), (1, 0)).unwrap()));
+    permit(&world, address(1), HostAccess::None);
+    world.pass(61);
+    one.renew(world.now);
+    world.state.tick(&world.context());
+    let left = one.inner.lock().entries.len();
+    assert!((500..1000).contains(&left), "{left}");
+    pass(&mut world, 10, &[&one]);
+    assert!(one.inner.lock().entries.is_empty());
+}
