@@ -210,7 +210,7 @@ impl Exports {
         self.by_volume.get(&volume)?.iter().map(Arc::as_ref).find(|export| export.admits(address))
     }
 
-    /// Returns what the exports of a volume permit to a client at `address`. If several admit it, each has its own rules.
+    /// Returns the widest access that the exports of a volume give a client at `address`.
     pub(crate) fn access(&self, address: SocketAddr, volume: VolumeId) -> HostAccess {
         let of_volume = self.by_volume.get(&volume).into_iter().flatten();
         let admitting = of_volume.filter(|export| export.admits(address));

@@ -210,8 +210,8 @@ impl Service {
         Ok(lost)
     }
 
-    /// Notes that the exports of this service are in force. What clients hold in volumes to which these do not admit them is freed once a
-    /// lease has passed.
+    /// Notes that this service's exports are now in force. What a client holds in a volume that they close to it is freed after a lease or
+    /// two.
     pub fn note_exports(&self, now: ClockReading) {
         self.context.shared.state.exports_changed(now.steady);
     }

@@ -128,18 +128,18 @@ pub(crate) trait StateStore {
     /// Returns whether an export admits the host at this address, so that it may be called.
     fn admits(&self, host: IpAddr) -> bool;
 
-    /// Returns what the exports of a volume permit to the host at this address.
-    fn access(&self, host: IpAddr, volume: VolumeId) -> HostAccess;
+    /// Returns the widest access that the exports of a volume give the host at this address, which calls from privileged ports or not.
+    fn access(&self, host: IpAddr, is_privileged: bool, volume: VolumeId) -> HostAccess;
 }
 
-/// What exports permit to a host.
+/// The access that exports give a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum HostAccess {
-    /// Nothing: none admits it.
+    /// None.
     None,
-    /// To read.
+    /// Read only.
     Read,
-    /// To read and to write.
+    /// Read and write.
     Write,
 }
 

@@ -73,7 +73,7 @@ enum Event {
 pub(crate) struct Launch {
     /// The name of this machine.
     pub(crate) node: String,
-    /// How many groups it can serve at the moment.
+    /// How many groups share the memory of this machine at the moment.
     pub(crate) groups: Arc<AtomicUsize>,
     /// The program, and arguments before those for a group.
     pub(crate) program: Vec<OsString>,
@@ -203,7 +203,7 @@ impl Handle {
         let _ = self.ask(Event::End);
     }
 
-    /// The same, unless the group is starting or served.
+    /// Closes the sockets for good, unless the group is starting or served.
     ///
     /// # Errors
     /// A sentence that says that it is.

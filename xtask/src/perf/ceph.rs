@@ -8,8 +8,6 @@ use super::{Run, cpu};
 use crate::ceph::Ceph;
 use crate::server::Server;
 
-mod checkpoints;
-
 /// Where the volume is.
 const DATA: &str = "rados:holdfast@nfs/perf";
 
@@ -28,17 +26,15 @@ const QUICK_WORKING_SET: &str = "64MiB";
 /// The least share of the local volume's creates, and of the cluster's transfers, that must be reached.
 const CREATES_MIN: f64 = 0.9;
 const TRANSFERS_MIN: f64 = 0.8;
-/// The least share of the cluster's own writes of 4 MiB that a checkpoint must reach.
-const CHECKPOINTS_MIN: f64 = 0.7;
 
-/// Measures creates, large transfers and checkpoints.
+/// Measures creates and large transfers.
 pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
     let folder = run.folder();
     let bytes = if run.options.quick { QUICK_OSD_BYTES } else { OSD_BYTES };
     let ceph = Ceph::start_with(&folder, run.binary.clone(), "127.0.0.1", bytes)?;
     let server = Server::on_ceph(&ceph, DATA, run.folder(), &["--memory", MEMORY])?;
     let (mut syncs, mut creates, mut transfers) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut costs, mut checkpoints) = (Vec::new(), Vec::new());
+    let mut costs = Vec::new();
     for _ in 0..run.options.rounds {
         let sync = write_seconds(&ceph, run.time())?;
         let local = run.server(&["--sync-delay", &format!("{:.0}", sync * 1e6)])?;
@@ -51,9 +47,6 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
         creates.push(ours.iter().zip(theirs).map(|((rate, _), theirs)| rate / theirs).collect::<Vec<_>>());
         costs.push(ours);
         transfers.push(transfer(run, &ceph, &server)?);
-        let written = write_bandwidth(&ceph, run.time(), "4194304", "16")?;
-        ceph.administer("rados", &["--pool", "nfs", "cleanup"])?;
-        checkpoints.push(checkpoints::rate(&ceph, &server)? / written);
     }
     let mut figure = |name: String, values: Vec<f64>, unit, goal| {
         run.figures.push(Figure { name, values, unit, goal });
@@ -70,8 +63,6 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
         let name = format!("sequential {name} on Ceph, of `rados bench`");
         figure(name, values, "%", Goal::AtLeast(TRANSFERS_MIN));
     }
-    let name = "checkpoint rate on Ceph, of `rados bench` with 4 MiB".to_owned();
-    figure(name, checkpoints, "%", Goal::AtLeast(CHECKPOINTS_MIN));
     Ok(())
 }
 
@@ -88,7 +79,8 @@ fn transfer(run: &mut Run<'_>, ceph: &Ceph, server: &Server) -> Result<[f64; 2],
     let time = run.time();
     let seconds = format!("{:.0}", time.seconds.ceil());
     let at_once = (TRANSFERS.0 * TRANSFERS.1).to_string();
-    let written = write_bandwidth(ceph, time, "1048576", &at_once)?;
+    let write = ["bench", &seconds, "write", "--no-cleanup", "-b", "1048576", "-t", &at_once];
+    let written = bandwidth(ceph, &write)?;
     let read = bandwidth(ceph, &["bench", &seconds, "seq", "-t", &at_once])?;
     ceph.administer("rados", &["--pool", "nfs", "cleanup"])?;
     let set = if run.options.quick { QUICK_WORKING_SET } else { WORKING_SET };
@@ -108,12 +100,6 @@ fn write_seconds(ceph: &Ceph, time: Time) -> Result<f64, String> {
     let means: Result<Vec<f64>, String> =
         (0..3).map(|_| number(ceph, &words, "Average Latency(s)")).collect();
     Ok(median(&means?))
-}
-
-/// Writes objects to the cluster with `rados bench`, and leaves them there. Returns MiB per second.
-fn write_bandwidth(ceph: &Ceph, time: Time, bytes: &str, at_once: &str) -> Result<f64, String> {
-    let seconds = format!("{:.0}", time.seconds.ceil());
-    bandwidth(ceph, &["bench", &seconds, "write", "--no-cleanup", "-b", bytes, "-t", at_once])
 }
 
 /// Returns MiB per second.

@@ -70,8 +70,9 @@ impl StateStore for ServiceContext {
         self.exports.admit(SocketAddr::new(host, 1))
     }
 
-    fn access(&self, host: IpAddr, volume: VolumeId) -> HostAccess {
-        self.exports.access(SocketAddr::new(host, 1), volume)
+    fn access(&self, host: IpAddr, is_privileged: bool, volume: VolumeId) -> HostAccess {
+        let port = if is_privileged { 1 } else { u16::MAX };
+        self.exports.access(SocketAddr::new(host, port), volume)
     }
 
     fn handle(&self, file: FileId) -> Box<[u8]> {

@@ -26,7 +26,7 @@ impl Service {
 
     /// Notes that a call has arrived which is held. It renews the lease of its client, as its execution would (RFC 7530 section
     /// 9.5, RFC 8881 section 8.3), and gives it time to return what was recalled.
-    /// Callers whom no export admits renew nothing.
+    /// A call from a host that no export admits renews nothing.
     pub fn note_held(&self, record: &IncomingRecord<'_>, connection: &Connection, now: ClockReading) {
         if !self.context.exports.admit(connection.peer) {
             return;

@@ -12,8 +12,8 @@ pub(super) const ENTRY_BYTES: u64 = 480;
 /// Memory of an owner with its share of tables, in bytes, without its name, which is stored twice, and its last reply. Its list
 /// of lock states, in NFSv4.0, is counted with these.
 pub(super) const OWNER_BYTES: u64 = 400;
-/// Memory that is counted for the last reply to an owner of NFSv4.0, however short it is, so that no later one takes more than was
-/// there when the owner was made. Enough for an OPEN that returns a delegation.
+/// Memory counted for the last reply to an owner of NFSv4.0, however short, so that no later reply needs more. Enough for an OPEN that
+/// returns a delegation.
 pub(crate) const OWNER_REPLY_BYTES: u64 = 256;
 /// Memory of a delegation of a file that is not open, so it pays for the file's tables alone; and of its places in two tables: of
 /// files opened lately, and of contended ones.
@@ -84,8 +84,8 @@ pub(crate) struct Config {
     /// seconds of data a few times; an origin that needs more is better off without delegations. Linux clients of NFSv4.0 were
     /// seen to take 6 seconds to return a read delegation of an open file.
     pub(crate) recall_budget: Duration,
-    /// How long others may wait for delegations of one volume in total, whoever holds them, within [`Config::recall_window`]: more than
-    /// two origins cost others by themselves. Beyond that, delegations cost more than they save.
+    /// How long others may wait for delegations of one volume in total, whoever holds them, within [`Config::recall_window`]: three times
+    /// [`Config::recall_budget`], so that no three origins can exceed it alone. Beyond that, delegations cost more than they save.
     pub(crate) recall_budget_of_volume: Duration,
     /// The window over which the budget of an origin or of a volume counts: as long as one that has exceeded it goes without
     /// delegations ([`Config::undelegated_after_loss`]).
@@ -128,7 +128,7 @@ impl Default for Config {
             turn: Duration::from_secs(5),
             prompt_return: Duration::from_secs(10),
             recall_budget: Duration::from_secs(20),
-            recall_budget_of_volume: Duration::from_secs(40),
+            recall_budget_of_volume: Duration::from_secs(60),
             recall_window: Duration::from_secs(600),
             undelegated: Duration::from_secs(30),
             undelegated_after_loss: Duration::from_secs(600),

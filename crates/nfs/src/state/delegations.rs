@@ -371,14 +371,25 @@ impl SharedState {
     /// it, as it renewed its lease, those of its whole origin are recalled too, so that nobody waits a lease for each of them,
     /// and for a while the origin gets no new ones.
     pub(super) fn revoke(&self, context: &Context<'_>, entry: &Arc<StateEntry>) -> Result<(), StateError> {
+        let was_held = entry.liveness() == Liveness::Live;
+        self.revoke_without_distrust(context, entry)?;
+        if was_held && entry.client.lease_idle(context.now) <= self.config.lease {
+            self.distrust(context, &entry.client);
+        }
+        Ok(())
+    }
+
+    /// Revokes a delegation that its client may have been unable to return.
+    pub(super) fn revoke_without_distrust(
+        &self,
+        context: &Context<'_>,
+        entry: &Arc<StateEntry>,
+    ) -> Result<(), StateError> {
         self.take_delegation(context, entry)?;
         if entry.liveness() == Liveness::Live {
             entry.revoke();
             entry.client.revoked.fetch_add(1, Ordering::Relaxed);
             self.count_loss(context, entry);
-            if entry.client.lease_idle(context.now) <= self.config.lease {
-                self.distrust(context, &entry.client);
-            }
         }
         self.count_wait(context, entry);
         self.recalls.end(entry);

@@ -1,12 +1,15 @@
-//! What clients hold in volumes to which no export admits them any more.
+//! State that clients hold in volumes that the exports have closed to them.
 //!
-//! When exports change, clients keep what they hold for a lease, so that a mistake that is mended soon costs them nothing. After that it
-//! is freed: its holder can neither use nor release it, while others wait for it. A client that is admitted to other volumes keeps its
-//! lease, and a host that locks by NLM has none, so neither would lose it otherwise. The same holds for opens to write, and those that
-//! deny something to others, where their holder may only read.
+//! When the exports change, clients keep what they hold for a lease or two, so that a mistake corrected soon costs nothing. After that
+//! it is freed: its holder can neither use nor release it, and others wait for it. Nothing else would free it: a client admitted to
+//! other volumes keeps renewing its lease, and a host that locks by NLM has none. Where a holder may now only read, its opens that write
+//! or deny something to others are freed too.
+//!
+//! A delegation is revoked, and its client learns of it as of any other. Of opens and locks it learns by NFS4ERR_BAD_STATEID, once it is
+//! admitted again.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -15,22 +18,22 @@ use volume::ids::VolumeId;
 use volume::time::Time;
 
 use crate::state::clients::client::Client;
-use crate::state::clients::removal::Work;
+use crate::state::clients::removal::{PART, Work};
 use crate::state::ids::ClientId;
-use crate::state::stateids::entry::StateEntry;
-use crate::state::{Context, HostAccess, SharedState};
+use crate::state::stateids::entry::{Liveness, StateEntry, StateKind};
+use crate::state::{Context, HostAccess, SharedState, StateError};
 
-/// What is to be freed, and when to look for it.
+/// Entries to free, and when to search for more.
 #[derive(Debug, Default)]
 pub(in crate::state) struct Excluded(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// A lease after exports have changed.
+    /// When to search: a lease after the exports changed.
     due: Option<Time>,
-    /// Whether they have changed since.
+    /// Whether they have changed again since that was set.
     again: bool,
-    found: Vec<Arc<StateEntry>>,
+    found: VecDeque<Arc<StateEntry>>,
 }
 
 impl SharedState {
@@ -41,34 +44,30 @@ impl SharedState {
         excluded.due.get_or_insert(now.plus(self.config.lease));
     }
 
-    /// Frees a part of what is to be freed. Returns whether more is.
+    /// Frees a part of what was found. Returns whether to call again soon.
     pub(in crate::state) fn tick_excluded(&self, context: &Context<'_>) -> bool {
-        if self.is_look_due(context.now) {
+        if self.take_due_search(context.now) {
             let found = self.find_excluded(context);
-            self.excluded.0.lock().found.extend(found);
+            self.excluded.0.lock().found = found.into();
         }
-        let mut work = Work::part();
-        while !work.is_done() {
-            let Some(entry) = self.excluded.0.lock().found.pop() else { return false };
-            // The exports may have changed back, and what clients hold that are gone is freed anyway.
-            if entry.client.is_gone()
-                || !is_excluded(&entry, access(context, &entry.client, entry.file.volume))
-            {
-                continue;
+        let mut is_refused = false;
+        let found = self.excluded.0.lock().found.len();
+        for _ in 0..found.min(PART) {
+            let Some(entry) = self.excluded.0.lock().found.pop_front() else { break };
+            let mut work = Work::part();
+            // If its journal does not take it, the next tick tries again, after the others.
+            is_refused |= self.free_excluded(context, &entry, &mut work).is_err();
+            if self.is_excluded(context, &entry) {
+                self.excluded.0.lock().found.push_back(entry);
             }
-            let is_full = self.free_entry(context, &entry, &mut work).is_err();
-            if self.stateids.read(&entry.other).contains_key(&entry.other) {
-                self.excluded.0.lock().found.push(entry);
-            }
-            if is_full {
-                // The next tick tries again.
-                return false;
+            if work.is_done() {
+                break;
             }
         }
-        true
+        !is_refused && !self.excluded.0.lock().found.is_empty()
     }
 
-    fn is_look_due(&self, now: Time) -> bool {
+    fn take_due_search(&self, now: Time) -> bool {
         let mut excluded = self.excluded.0.lock();
         let is_due = excluded.due.is_some_and(|due| now >= due);
         if is_due {
@@ -76,6 +75,28 @@ impl SharedState {
             excluded.due = again.then(|| now.plus(self.config.lease));
         }
         is_due
+    }
+
+    /// Frees an entry, or a part of its ranges, unless that was done meanwhile or the exports have changed back.
+    fn free_excluded(
+        &self,
+        context: &Context<'_>,
+        entry: &Arc<StateEntry>,
+        work: &mut Work,
+    ) -> Result<(), StateError> {
+        if !self.is_excluded(context, entry) {
+            return Ok(());
+        }
+        match entry.kind {
+            StateKind::Delegation(_) => self.revoke_without_distrust(context, entry),
+            StateKind::Open(_) | StateKind::Locks(_) => self.free_entry(context, entry, work),
+        }
+    }
+
+    fn is_excluded(&self, context: &Context<'_>, entry: &Arc<StateEntry>) -> bool {
+        let is_there =
+            self.stateids.read(&entry.other).get(&entry.other).is_some_and(|known| Arc::ptr_eq(known, entry));
+        is_there && is_held(entry) && closes(access(context, &entry.client, entry.file.volume), entry)
     }
 
     fn find_excluded(&self, context: &Context<'_>) -> Vec<Arc<StateEntry>> {
@@ -86,18 +107,24 @@ impl SharedState {
             let of = known
                 .entry((entry.client.id, volume))
                 .or_insert_with(|| access(context, &entry.client, volume));
-            is_excluded(entry, *of)
+            is_held(entry) && closes(*of, entry)
         })
     }
 }
 
 /// Returns what a client may do in a volume, from whichever of its addresses.
 fn access(context: &Context<'_>, client: &Client, volume: VolumeId) -> HostAccess {
-    let of = |address: &IpAddr| context.store.access(*address, volume);
+    let of = |address: &IpAddr| context.store.access(*address, client.is_privileged(), volume);
     client.addresses().iter().map(of).max().unwrap_or(HostAccess::None)
 }
 
-fn is_excluded(entry: &StateEntry, access: HostAccess) -> bool {
+/// Whether an entry is in force. What clients hold that are gone is freed by their removal.
+fn is_held(entry: &StateEntry) -> bool {
+    entry.liveness() == Liveness::Live && !entry.client.is_gone()
+}
+
+/// Whether this access leaves an entry without use.
+fn closes(access: HostAccess, entry: &StateEntry) -> bool {
     match access {
         HostAccess::None => true,
         HostAccess::Read => entry.mode().is_some_and(|mode| mode.writes() || mode.denies()),

@@ -154,9 +154,10 @@ impl Client {
         self.name.get(ORIGIN_BYTES..).unwrap_or_default()
     }
 
-    /// Returns whether an NLM client calls from privileged ports.
-    fn is_privileged(&self) -> bool {
-        self.name.get(ORIGIN_BYTES - 1) == Some(&1)
+    /// Returns whether the client calls from privileged ports, as its name says.
+    pub(crate) fn is_privileged(&self) -> bool {
+        let at = if self.host.is_some() { ORIGIN_BYTES - 1 } else { 0 };
+        self.name.get(at) == Some(&1)
     }
 }
 
@@ -473,8 +474,8 @@ impl SharedState {
                     message.due = now.plus(SOON);
                     later.push(message);
                 }
-                // The configuration was changed.
-                Durable::Yes if !is_admitted(context, &message) => self.nlm_not_admitted(context, message),
+                // The exports have changed since.
+                Durable::Yes if !is_admitted(context, &message) => self.drop_unadmitted(context, message),
                 Durable::Yes => self.call_host(context, message),
             }
         }
@@ -485,8 +486,8 @@ impl SharedState {
         soon
     }
 
-    /// Does not call a host that may not use what it would be told of. A lock that it was granted is free again.
-    fn nlm_not_admitted(&self, context: &Context<'_>, message: Message) {
+    /// Drops a call to a host that is no longer admitted, and frees the lock that the call would have announced.
+    fn drop_unadmitted(&self, context: &Context<'_>, message: Message) {
         match message.grant().map(|grant| self.refused(context, grant)) {
             Some(Ok(())) => {}
             // If the journal does not take it, it is tried again.
@@ -565,10 +566,13 @@ impl SharedState {
     }
 }
 
-/// Whether a host may use the volume of a lock that it was granted, or any other.
+/// Returns whether a host may be told: of a grant, if it may use that volume; of anything else, if any export admits it.
 fn is_admitted(context: &Context<'_>, message: &Message) -> bool {
     match message.grant() {
-        Some(grant) => context.store.access(message.host(), grant.open.file.volume) != HostAccess::None,
+        Some(grant) => {
+            let (client, volume) = (&grant.open.client, grant.open.file.volume);
+            context.store.access(message.host(), client.is_privileged(), volume) != HostAccess::None
+        }
         None => context.store.admits(message.host()),
     }
 }

@@ -97,7 +97,7 @@ impl StateStore for Memory {
         true
     }
 
-    fn access(&self, host: IpAddr, _: VolumeId) -> HostAccess {
+    fn access(&self, host: IpAddr, _: bool, _: VolumeId) -> HostAccess {
         self.accesses.lock().get(&host).copied().unwrap_or(HostAccess::Write)
     }
 

@@ -199,8 +199,8 @@ impl<'c> Compound<'c> {
         let mut reply = Vec::with_capacity(128);
         let length = out.position().saturating_sub(at) as u64;
         match &done {
-            // It was denied, and the name of whoever has the lock is long. Nothing was changed, so that a repetition may be told to try
-            // again.
+            // The LOCK was denied, and the owner in the reply has too long a name to remember. Nothing was changed, so a repetition
+            // can be answered with NFS4ERR_DELAY.
             Ok(()) if length > REPLY_BYTES_MAX => NfsStat4::Delay.encode(&mut Encoder::new(&mut reply)),
             Ok(()) => reply.extend_from_slice(out.buffer().get(at..).unwrap_or_default()),
             Err(OpStop::Status(status)) if counts(*status) => status.encode(&mut Encoder::new(&mut reply)),
@@ -237,7 +237,7 @@ impl<'c> Compound<'c> {
     }
 }
 
-/// The longest reply that an owner of NFSv4.0 remembers, bytes, besides what it waits for: longer ones are denials.
+/// The longest reply, in bytes, that is remembered for an owner of NFSv4.0, not counting what it waits for. Only denials are longer.
 const REPLY_BYTES_MAX: u64 = OWNER_REPLY_BYTES - size_of::<DurabilityToken>() as u64;
 
 /// Returns whether a failed request counts in the sequence of its owner (RFC 7530 section 9.1.7).

@@ -13,18 +13,22 @@ impl Agent {
     /// reread theirs; each logs what changed.
     ///
     /// # Errors
-    /// Sentences that say what was not applied, and what to do about it. All else is.
+    /// Sentences that say what was not applied, and what to do about it. Everything else was.
     pub fn reload(&self, config: Result<Config, String>) -> Result<(), String> {
         let left = config.map_or_else(|why| vec![why], |config| self.configure(config));
         self.groups.reload();
         if left.is_empty() { Ok(()) } else { Err(left.join("; ")) }
     }
 
-    /// Returns what was not applied.
+    /// Applies what can be applied. Returns a sentence for each part that was not.
     fn configure(&self, fresh: Config) -> Vec<String> {
         let _one_at_a_time = lock(&self.reloading);
         let held = self.config();
         let mut left = fixed_keys_that_changed(&held, &fresh);
+        if held.store.is_some() || fresh.store.is_some() {
+            // The groups are in the store, now or after a restart.
+            return left;
+        }
         self.launch.groups.store(fresh.group.len(), Ordering::Relaxed);
         let (mut groups, gone): (Vec<Group>, Vec<Group>) =
             held.group.iter().cloned().partition(|group| fresh.group.contains(group));
@@ -57,7 +61,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Adds a new or changed group. If it cannot be bound, one of this name that has ended is there again. Returns the one that is.
+    /// Binds a new or changed group. If it cannot be bound, the former group of this name is bound again. Returns the one that is.
     fn bind(&self, group: &Group, ended: &[Group], left: &mut Vec<String>) -> Option<Group> {
         let former = ended.iter().find(|former| former.name == group.name);
         [group].into_iter().chain(former).find_map(|group| match self.add_group(group) {

@@ -456,13 +456,13 @@ impl Client {
 
     /// Counts the memory of a new owner with this name.
     fn count_owner(&self, name: &[u8]) -> Held {
-        Held::new(&self.holder, Resource::StateBytes, bytes_of_owner(name))
+        Held::new(&self.holder, Resource::StateBytes, self.bytes_of_new_owner(name))
     }
 
-    /// Returns the memory that a new owner with this name takes, with the replies to its requests.
+    /// Returns the memory that a new owner with this name takes, including the reply that it will remember.
     pub(crate) fn bytes_of_new_owner(&self, name: &[u8]) -> u64 {
         let reply = if self.version == ClientProtocol::V40 { OWNER_REPLY_BYTES } else { 0 };
-        bytes_of_owner(name) + reply
+        OWNER_BYTES + 2 * name.len() as u64 + reply
     }
 
     /// Returns whether there is no open owner with this name.
@@ -518,9 +518,4 @@ impl Client {
         let held = self.inner.lock();
         !held.entries.is_empty() || !held.sessions.is_empty()
     }
-}
-
-/// Returns the memory of an owner with this name, without the reply that it remembers.
-fn bytes_of_owner(name: &[u8]) -> u64 {
-    OWNER_BYTES + 2 * name.len() as u64
 }

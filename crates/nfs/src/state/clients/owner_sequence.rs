@@ -42,9 +42,9 @@ pub(crate) struct ReplayEntry {
 }
 
 impl ReplayEntry {
-    /// Returns the memory that is counted for it, in bytes.
+    /// Returns its memory, in bytes, beyond what is counted with the owner.
     fn bytes(&self) -> u64 {
-        OWNER_REPLY_BYTES.max((self.reply.len() + size_of_val(&*self.waits)) as u64)
+        ((self.reply.len() + size_of_val(&*self.waits)) as u64).saturating_sub(OWNER_REPLY_BYTES)
     }
 }
 
@@ -242,14 +242,12 @@ mod tests {
         let held = Held::new(&holder, Resource::StateBytes, 7);
         let sequence = OwnerSequence::new(Time::EPOCH).counted(held);
         let count = || shares.held(Resource::StateBytes);
-        go(&sequence, 1, &[0; 20]);
-        assert_eq!(count(), 7 + OWNER_REPLY_BYTES);
         let token = DurabilityToken { volume: volume::ids::VolumeId(1), after: Durability::NOW };
         let longest = usize::try_from(OWNER_REPLY_BYTES).unwrap() - 2 * size_of::<DurabilityToken>();
-        go_waiting(&sequence, 2, &vec![0; longest], [token; 2].into());
-        assert_eq!(count(), 7 + OWNER_REPLY_BYTES, "no later reply takes more");
-        go_waiting(&sequence, 3, &[0; 300], [token; 2].into());
-        assert_eq!(count(), 307 + 2 * size_of::<DurabilityToken>() as u64, "nothing is uncounted");
+        go_waiting(&sequence, 1, &vec![0; longest], [token; 2].into());
+        assert_eq!(count(), 7, "it is counted with the owner");
+        go_waiting(&sequence, 2, &vec![0; longest + 100], [token; 2].into());
+        assert_eq!(count(), 107, "nothing is uncounted");
         sequence.restart_unless(9);
         assert_eq!(count(), 7);
         drop(sequence);

@@ -363,7 +363,9 @@ impl SharedState {
     ) -> Result<(), StateError> {
         let (Some(locks), file) = (entry.as_locks(), entry.file) else { return Ok(()) };
         let mut files = self.files.write(&file);
-        let state = files.get_mut(&file).filter(|state| state.lock_states.of(&locks.owner).is_some());
+        let is_same =
+            |state: &File| state.lock_states.of(&locks.owner).is_some_and(|known| Arc::ptr_eq(known, entry));
+        let state = files.get_mut(&file).filter(|state| is_same(state));
         let Some(state) = state else {
             drop(files);
             self.forget(&entry.client, entry.other);

@@ -217,11 +217,11 @@ fn a_caller_does_not_wait_for_many_origins_that_return_each_delegation_late() {
     let held: Vec<_> =
         (1..).zip(&readers).map(|(ino, reader)| granted(ask(&world, reader, ino, 1))).collect();
     let held: Vec<_> = (1..).zip(&readers).zip(held).collect();
-    for ((ino, reader), stateid) in &held[..5] {
+    for ((ino, reader), stateid) in &held[..7] {
         assert!(!is_recalled(&world, &readers[15], held[15].1, 16));
         return_after(&mut world, reader, (*ino, *stateid), Duration::from_secs(9));
     }
-    assert!(held[5..].iter().all(|((ino, reader), stateid)| is_recalled(&world, reader, *stateid, *ino)));
+    assert!(held[7..].iter().all(|((ino, reader), stateid)| is_recalled(&world, reader, *stateid, *ino)));
     assert_eq!(ask(&world, &readers[15], 20, 1), Delegated::None(NoDelegationReason::Contention));
     world.pass(601);
     readers[15].renew(world.now);
@@ -235,7 +235,7 @@ fn a_caller_does_not_wait_a_lease_for_each_of_many_origins_that_fall_silent() {
     let readers: Vec<_> = (0..8).map(|host| client_at(&world, address(host), b"reader").unwrap().0).collect();
     let held: Vec<_> =
         (1..).zip(&readers).map(|(ino, reader)| granted(ask(&world, reader, ino, 1))).collect();
-    for ino in 1..=3 {
+    for ino in 1..=4 {
         readers.iter().for_each(|reader| reader.renew(world.now));
         assert!(!is_recalled(&world, &readers[7], held[7], 8), "{ino}");
         assert_eq!(conflict(&world, ino), Err(StateError::TryLater));
@@ -243,7 +243,7 @@ fn a_caller_does_not_wait_a_lease_for_each_of_many_origins_that_fall_silent() {
         assert_eq!(conflict(&world, ino), Ok(()));
     }
     readers.iter().for_each(|reader| reader.renew(world.now));
-    for (ino, (reader, stateid)) in (1..).zip(readers.iter().zip(held)).skip(3) {
+    for (ino, (reader, stateid)) in (1..).zip(readers.iter().zip(held)).skip(4) {
         assert!(is_recalled(&world, reader, stateid, ino), "{ino}");
     }
 }

@@ -1,8 +1,11 @@
 //! What clients hold in volumes to which no export admits them any more.
 
+use std::sync::atomic::Ordering;
+
 use super::shares::{address, client_at, host};
 use super::*;
 use crate::state::callbacks::outgoing::Destination;
+use crate::state::delegations::{Delegated, DelegationWant};
 use crate::state::hosts::Requester;
 use crate::state::locks::ranges::{LockKind, Range};
 use crate::state::locks::{LockError, LockRequest, Locker};
@@ -96,6 +99,29 @@ fn a_change_soon_after_another_is_noted_too() {
     permit(&world, address(1), HostAccess::None);
     pass(&mut world, 61, &[&one]);
     assert!(one.inner.lock().entries.is_empty());
+}
+
+/// It keeps trusting its cache until it is told.
+#[test]
+fn a_delegation_that_the_exports_end_is_revoked_and_its_client_told() {
+    let mut world = World::new();
+    let (one, session) = client_at(&world, address(1), b"one").unwrap();
+    let opened = world.open(&one, b"o", file(1), (1, 0)).unwrap();
+    let delegated = world.state.delegate(&world.context(), &opened.entry, DelegationWant::Any, false).0;
+    let Delegated::Read(stateid) = delegated else { panic!("{delegated:?}") };
+    permit(&world, address(1), HostAccess::None);
+    pass(&mut world, 62, &[&one]);
+    assert!(!world.state.has_delegations());
+    assert_eq!(one.revoked.load(Ordering::Relaxed), 1);
+    permit(&world, address(1), HostAccess::Write);
+    pass(&mut world, 62, &[&one]);
+    assert!(world.state.session(session).is_ok());
+    world.state.free_stateid(&world.context(), &one, stateid).unwrap();
+    assert_eq!(one.revoked.load(Ordering::Relaxed), 0);
+    // Its origin did nothing wrong, and gets delegations of other files.
+    let opened = world.open(&one, b"o", file(2), (1, 0)).unwrap();
+    let delegated = world.state.delegate(&world.context(), &opened.entry, DelegationWant::Any, false).0;
+    assert!(matches!(delegated, Delegated::Read(_)), "{delegated:?}");
 }
 
 /// It has no lease, and nobody else can release what it holds.
