@@ -112,11 +112,15 @@ pub const VOLUMES_MAX: usize = 4096;
 /// Most quotas of a volume: all are in memory, in some hundred bytes each.
 pub const QUOTAS_MAX: usize = 100_000;
 
-/// Most owners of a volume of which is kept since when they exceed a soft limit of all others.
-pub const QUOTA_NOTES_MAX: usize = 100_000;
-
 /// Most quota trees of a volume: a new one looks at the directories above all of them.
 pub const TREES_MAX: usize = 10_000;
 
-/// Accounts of a volume that are open at the same time, apart from those that something is reserved in.
-pub const ACCOUNTS_MAX: usize = 16_384;
+/// Memory of an open account of a quota, bytes, with its places in tables that grow in steps.
+pub const QUOTA_ACCOUNT_BYTES: u64 = 288;
+
+/// Memory of a note since when an owner exceeds a soft limit of all others, bytes, in a tree that is half full.
+pub const QUOTA_NOTE_BYTES: u64 = 288;
+
+/// Accounts, and notes, that a volume may have in memory however many others have: so that its quotas work, and the accounts that calls
+/// need at the same time do not close each other.
+pub const QUOTA_OWNERS_MIN: usize = 16;

@@ -28,7 +28,7 @@ use crate::limits::{ENTRY_BYTES_MAX, SEGMENT_BYTES_MIN};
 use crate::media::{BLOCK_BYTES, Media};
 use crate::options::{MemoryLimits, Options};
 use crate::pool::{DamagedObjects, Deletions, Identity, Pool};
-use crate::quotas::size_limit;
+use crate::quotas::{Budget, size_limit};
 use crate::schedule::checkpoints::Checkpoints;
 use crate::schedule::cleaner::Cleaner;
 use crate::schedule::deferred_state::DeferredState;
@@ -411,10 +411,11 @@ fn assemble(
         loaded.duplicate_requests.forget_volume(*number);
     }
     let mut quotas = loaded.quotas;
+    let quota_budget = Arc::new(Budget::new(limits.quota_bytes));
     let volumes = live.into_iter().map(|(number, record)| {
         let quotas = quotas.remove(number).unwrap_or_default();
         let mappings = loaded.mappings.get(number).copied().unwrap_or_default();
-        (*number, Arc::new(VolumeState::new(*number, record, quotas, mappings)))
+        (*number, Arc::new(VolumeState::new(*number, record, quotas, mappings, &quota_budget)))
     });
     let volumes: BTreeMap<_, Arc<VolumeState>> = volumes.collect();
     let has_limits = volumes.values().any(|own| own.ledger.is_limited());
@@ -437,6 +438,7 @@ fn assemble(
         space,
         usage: loaded.usage,
         has_limits: AtomicBool::new(has_limits),
+        quota_budget,
         duplicate_requests: loaded.duplicate_requests,
         deferred_state: DeferredState::default(),
         orphans: Orphans::new(loaded.orphans),

@@ -54,6 +54,8 @@ pub struct MemoryLimits {
     pub window_bytes: u64,
     /// What long work found out about files and directories.
     pub note_bytes: u64,
+    /// Accounts of owners with quotas, and notes about them.
+    pub quota_bytes: u64,
     /// Number of cached replies.
     pub duplicate_requests: usize,
 }
@@ -72,7 +74,7 @@ impl MemoryLimits {
         MemoryLimits {
             memtable_bytes: (memory / 12).min(ring / 3).max(64 << 10),
             dirty_bytes: (memory / 12).max(256 << 10),
-            block_cache_bytes: memory / 4,
+            block_cache_bytes: memory / 4 - memory / 64,
             record_cache_bytes: memory / 32,
             index_cache_bytes: memory / 6,
             negative_lookup_bytes: memory / 64,
@@ -80,6 +82,7 @@ impl MemoryLimits {
             inode_bytes: memory / 10,
             window_bytes: memory / 45,
             note_bytes: memory / 360,
+            quota_bytes: memory / 64,
             duplicate_requests: usize::try_from(memory / 12 / REPLY_BYTES)
                 .unwrap_or(usize::MAX)
                 .clamp(limits::REPLIES_MIN, limits::REPLIES_MAX),

@@ -27,6 +27,7 @@ use crate::journal::group_commit::Committer;
 use crate::limits::INTERNAL_NAME;
 use crate::media::Media;
 use crate::options::MemoryLimits;
+use crate::quotas::Budget;
 use crate::schedule::checkpoints::Checkpoints;
 use crate::schedule::deferred_state::DeferredState;
 use crate::schedule::orphans::Orphans;
@@ -73,6 +74,8 @@ pub struct Pool {
     pub(crate) usage: VolumeUsage,
     /// Whether a volume was limited since the pool was opened.
     pub(crate) has_limits: AtomicBool,
+    /// What the ledgers of all volumes may have in memory.
+    pub(crate) quota_budget: Arc<Budget>,
     pub(crate) duplicate_requests: DuplicateRequestCache,
     pub(crate) deferred_state: DeferredState,
     pub(crate) orphans: Orphans,

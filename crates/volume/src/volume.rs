@@ -17,7 +17,7 @@ use crate::api::time::Time;
 use crate::encoding::record::{QuotaRecord, VolumeRecord};
 use crate::limits;
 use crate::pool::Pool;
-use crate::quotas::Ledger;
+use crate::quotas::{Budget, Ledger};
 
 /// A volume of an open pool. Cheap to clone: all clones are the same volume.
 ///
@@ -50,12 +50,14 @@ pub(crate) struct VolumeState {
 }
 
 impl VolumeState {
-    /// Returns the state of a volume with this record and these quotas, of which the index has so many mappings.
+    /// Returns the state of a volume with this record and these quotas, of which the index has so many mappings. It shares `budget`
+    /// with the other volumes of the pool.
     pub(crate) fn new(
         number: VolumeNumber,
         record: &VolumeRecord,
         quotas: BTreeMap<Owner, QuotaRecord>,
         mappings: u64,
+        budget: &Arc<Budget>,
     ) -> VolumeState {
         VolumeState {
             number,
@@ -63,7 +65,7 @@ impl VolumeState {
             handle_secret: record.handle_secret,
             name: RwLock::new(Arc::from(record.name.as_str())),
             is_deleted: AtomicBool::new(record.is_deleted),
-            ledger: Ledger::new(record.size, quotas),
+            ledger: Ledger::new(record.size, quotas, budget),
             mappings: AtomicU64::new(mappings),
             unmapped_in: AtomicU64::new(0),
             next_ino: AtomicU64::new(record.next_ino.0),

@@ -56,7 +56,7 @@ impl Pool {
         self.next_volume.store(number.0 + 1, Ordering::Relaxed);
         let seq = change.commit();
         self.negative_lookups.directory_created(root_id);
-        let own = Arc::new(VolumeState::new(number, &record, BTreeMap::new(), 0));
+        let own = Arc::new(VolumeState::new(number, &record, BTreeMap::new(), 0, &self.quota_budget));
         if own.ledger.is_limited() {
             self.expect_accounts(&own.ledger);
         }
@@ -139,6 +139,7 @@ impl Pool {
             self.volumes.write().remove(&number);
             self.deletions.add(number, record.clone());
         }
+        volume.own.ledger.lock().forget();
         let put = self.begin_background(POOL).map(|mut change| {
             change.put(key::volume(number), record.encode());
             // Before the entry can be frozen: the checkpoint that contains it writes no counters and replies of the volume.

@@ -48,6 +48,8 @@ pub(super) struct Account {
     limits: Limits,
     grace: Grace,
     exceeded: Exceeded,
+    /// Whether there was no room for a note of what is exceeded.
+    is_unnoted: bool,
     /// Set while callers do not fit with what is reserved.
     short: Option<Short>,
     /// So many objects can be made before a limit matters: before one is refused, or a soft limit begins to be exceeded.
@@ -63,6 +65,7 @@ impl Account {
     pub(super) fn limit(&mut self, limits: Limits, grace: Grace, exceeded: Exceeded) {
         (self.limits, self.grace) = (limits, grace);
         self.exceeded = still_exceeded(&limits, self.used, exceeded);
+        self.is_unnoted &= self.exceeded != Exceeded::default();
         self.short = None;
         self.changed();
     }
@@ -98,9 +101,24 @@ impl Account {
         self.reserved
     }
 
-    /// Whether nothing is lost if it is read anew at its next use.
+    /// Returns since when soft limits are exceeded, if only this account knows.
+    pub(super) fn unnoted(&self) -> Option<Exceeded> {
+        self.is_unnoted.then_some(self.exceeded)
+    }
+
+    /// Notes whether there is no room for a note of what is exceeded.
+    pub(super) fn set_unnoted(&mut self, is_unnoted: bool) {
+        self.is_unnoted = is_unnoted;
+    }
+
+    /// Whether nothing is reserved, so that it can be closed, and opened again at its next use.
     pub(super) fn is_idle(&self) -> bool {
-        self.reserved == UsageRecord::default() && self.short.is_none()
+        self.reserved == UsageRecord::default()
+    }
+
+    /// Whether something is forgotten when it is closed: a time that is not noted, or that callers wait.
+    pub(super) fn is_remembering(&self) -> bool {
+        self.is_unnoted || self.short.is_some()
     }
 
     /// Checks whether so much fits with what is used and reserved; `flushed` is the last flush done.
@@ -168,7 +186,7 @@ impl Account {
         self.changed();
     }
 
-    /// Notes which soft limits are exceeded `now`. Returns since when, if that changed.
+    /// Notes which soft limits are exceeded `now`. Returns since when, if that changed or is not noted elsewhere.
     pub(super) fn note_exceeded(&mut self, now: Time) -> Option<Exceeded> {
         let since = |limit: Limit, used: u64, before: Option<Time>| {
             is_exceeded(limit, used).then(|| before.unwrap_or(now))
@@ -177,7 +195,7 @@ impl Account {
             bytes: since(self.limits.bytes, self.used.bytes, self.exceeded.bytes),
             inodes: since(self.limits.inodes, self.used.inodes, self.exceeded.inodes),
         };
-        (exceeded != self.exceeded).then(|| {
+        (exceeded != self.exceeded || self.is_unnoted).then(|| {
             self.exceeded = exceeded;
             self.changed();
             exceeded

@@ -4,6 +4,7 @@
 //! it together. Accounts are opened at their first use: only then is the usage counter read.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -15,11 +16,11 @@ use crate::api::quotas::{
 use crate::api::time::Time;
 use crate::encoding::entry::UsageDelta;
 use crate::encoding::record::{InodeRecord, QuotaRecord, UsageRecord};
-use crate::limits::QUOTA_NOTES_MAX;
 
 use crate::planted::{Fault, is_planted};
 
 use super::account::{Account, Shortage, plus, still_exceeded};
+use super::budget::Budget;
 use super::notices::Notices;
 use super::open::{OpenAccounts, Place};
 use super::recent::Recent;
@@ -50,6 +51,12 @@ const MAPPINGS_MIN: u64 = 8192;
 pub(crate) fn mappings_max(size: u64) -> u64 {
     (size / SIZE_PER_MAPPING).max(MAPPINGS_MIN)
 }
+
+/// Of the accounts of the volume with the most, one part of so many is closed at once, as far as they are idle.
+const CLOSED_PARTS: usize = 16;
+
+/// Most accounts that are closed at once: their volume waits for that.
+const CLOSED_AT_ONCE_MAX: usize = 16;
 
 /// The owners of an object, as far as they may be limited: the volume first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +200,7 @@ pub(crate) struct Ledger {
 }
 
 /// The accounts, locked.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Accounts {
     /// The size of the volume, if there is a limit.
     size: Option<u64>,
@@ -220,20 +227,21 @@ struct Mapped {
 }
 
 impl Ledger {
-    /// Opens the ledger of a volume with this size and these quotas.
-    pub(crate) fn new(size: Option<u64>, quotas: BTreeMap<Owner, QuotaRecord>) -> Ledger {
+    /// Opens the ledger of a volume with this size and these quotas. What it has in memory is part of `budget`.
+    pub(crate) fn new(
+        size: Option<u64>,
+        quotas: BTreeMap<Owner, QuotaRecord>,
+        budget: &Arc<Budget>,
+    ) -> Ledger {
+        let accounts = Accounts::new(size, quotas, budget);
         let ledger = Ledger {
             is_limited: AtomicBool::new(false),
             has_accounts: AtomicBool::new(false),
             mappings_max: AtomicU64::new(u64::MAX),
             mapped: Mutex::default(),
-            accounts: Mutex::default(),
+            accounts: Mutex::new(accounts),
         };
-        {
-            let mut accounts = ledger.accounts.lock();
-            (accounts.size, accounts.quotas) = (size, Quotas::new(quotas));
-            ledger.note_limited(&mut accounts);
-        }
+        ledger.note_limited(&mut ledger.accounts.lock());
         ledger
     }
 
@@ -344,6 +352,20 @@ impl Ledger {
 }
 
 impl Accounts {
+    fn new(size: Option<u64>, quotas: BTreeMap<Owner, QuotaRecord>, budget: &Arc<Budget>) -> Accounts {
+        Accounts {
+            size,
+            quotas: Quotas::new(quotas, Arc::clone(budget)),
+            refused: Default::default(),
+            notices: Notices::default(),
+            limited: Kinds::NONE,
+            complete_after: 0,
+            open: OpenAccounts::new(Arc::clone(budget)),
+            recent: Recent::default(),
+            now: Time::default(),
+        }
+    }
+
     /// Returns the size of the volume, if there is a limit.
     pub(crate) fn size(&self) -> Option<u64> {
         self.size
@@ -357,7 +379,7 @@ impl Accounts {
     /// Replaces all quotas, without a journal.
     #[cfg(test)]
     pub(crate) fn replace_quotas(&mut self, records: BTreeMap<Owner, QuotaRecord>) {
-        self.quotas = Quotas::new(records);
+        self.quotas.replace(records);
     }
 
     /// Counts a caller that a limit of this owner's quota refuses.
@@ -422,17 +444,36 @@ impl Accounts {
 
     fn apply_limits(&mut self, owner: Owner) {
         let (limits, grace) = (self.limits_of(owner), self.grace(owner.kind));
-        let exceeded = self.exceeded(owner);
-        if let Some(account) = self.open.get_mut(owner) {
-            account.limit(limits.unwrap_or_default(), grace, exceeded);
-        }
+        let Some(account) = self.open.get_mut(owner) else { return };
+        let noted = account.unnoted().unwrap_or(self.quotas.record(owner).exceeded);
+        let exceeded = self.quotas.valid_exceeded(owner, noted);
+        account.limit(limits.unwrap_or_default(), grace, exceeded);
     }
 
     /// Opens the account of an owner that uses so much now. No transaction may be in progress.
     pub(crate) fn open(&mut self, owner: Owner, used: UsageRecord) {
         self.recent.clear();
-        self.open.add(owner, Account::new(used));
-        self.apply_limits(owner);
+        if self.open.add(owner, Account::new(used)) {
+            self.apply_limits(owner);
+        }
+    }
+
+    /// Returns how many accounts are open.
+    pub(crate) fn accounts_open(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Closes a part of the idle accounts, so that other volumes may open some. Changes may be in progress.
+    pub(crate) fn close_some(&mut self) {
+        self.recent.clear();
+        self.open.close_idle((self.open.len() / CLOSED_PARTS).clamp(1, CLOSED_AT_ONCE_MAX));
+    }
+
+    /// Forgets what a deleted volume does not need.
+    pub(crate) fn forget(&mut self) {
+        self.recent.clear();
+        self.open.close_idle(usize::MAX);
+        self.quotas.replace(BTreeMap::new());
     }
 
     /// Returns what an owner uses, if its account is open.
@@ -615,16 +656,19 @@ impl Accounts {
         owners.filter_map(|owner| self.note_exceeded(owner, self.now)).collect()
     }
 
-    /// Notes which soft limits of an owner are exceeded. Returns its quota if that changed. When there are very many notes, further
-    /// ones are kept with open accounts only: as anybody can use many numbers of users, memory must not grow with them.
+    /// Notes which soft limits of an owner are exceeded. Returns its quota if that changed. When there is no room for a note, only the
+    /// open account knows, and it is tried again with the next change: as anybody can use many numbers of users, memory must not grow
+    /// with them.
     pub(crate) fn note_exceeded(&mut self, owner: Owner, now: Time) -> Option<(Owner, QuotaRecord)> {
         let account = self.open.get_mut(owner).filter(|account| account.limits().has_soft())?;
         let exceeded = account.note_exceeded(now)?;
         if exceeded.bytes == Some(now) || exceeded.inodes == Some(now) {
             self.notices.add(owner, QuotaNotice::SoftExceeded, now);
         }
-        let before = self.record(owner);
-        if before.is_empty() && self.quotas.notes() >= QUOTA_NOTES_MAX {
+        let before = self.quotas.record(owner);
+        let is_unnoted = before.is_empty() && !self.quotas.can_take_note();
+        account.set_unnoted(is_unnoted && exceeded != Exceeded::default());
+        if is_unnoted || before.exceeded == exceeded {
             return None;
         }
         let record = QuotaRecord { exceeded, ..before };

@@ -2,14 +2,17 @@
 //! time however many there are, except that the quota of all others of a kind recounts that kind.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::api::quotas::{Exceeded, Limit, Limits, Owner, QuotaKind};
 use crate::api::time::Time;
 use crate::encoding::record::QuotaRecord;
 
+use super::budget::Budget;
+
 /// The quotas of a volume. One that stands for all others of a kind has their limits and the grace period, and the time from which on
 /// notes count; one without limits and without a grace period is a *note* that an owner exceeds a soft limit of all others.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Quotas {
     by_owner: BTreeMap<Owner, QuotaRecord>,
     notes: usize,
@@ -19,15 +22,35 @@ pub(crate) struct Quotas {
     soft: usize,
     /// Owners that exceed a soft limit, by kind.
     exceeding: [usize; QuotaKind::ALL.len()],
+    /// Counts the notes of all volumes.
+    budget: Arc<Budget>,
+}
+
+impl Drop for Quotas {
+    fn drop(&mut self) {
+        self.budget.notes_changed(self.notes, 0);
+    }
 }
 
 impl Quotas {
-    pub(super) fn new(records: BTreeMap<Owner, QuotaRecord>) -> Quotas {
-        let mut quotas = Quotas::default();
+    pub(super) fn new(records: BTreeMap<Owner, QuotaRecord>, budget: Arc<Budget>) -> Quotas {
+        let mut quotas = Quotas {
+            by_owner: BTreeMap::new(),
+            notes: 0,
+            limited: [0; QuotaKind::ALL.len()],
+            soft: 0,
+            exceeding: [0; QuotaKind::ALL.len()],
+            budget,
+        };
         for (owner, record) in records {
             quotas.put(owner, record);
         }
         quotas
+    }
+
+    /// Replaces all of them.
+    pub(super) fn replace(&mut self, records: BTreeMap<Owner, QuotaRecord>) {
+        *self = Quotas::new(records, Arc::clone(&self.budget));
     }
 
     pub(crate) fn by_owner(&self) -> &BTreeMap<Owner, QuotaRecord> {
@@ -39,8 +62,9 @@ impl Quotas {
         self.by_owner.len() - self.notes
     }
 
-    pub(super) fn notes(&self) -> usize {
-        self.notes
+    /// Whether there is room for one more note.
+    pub(super) fn can_take_note(&self) -> bool {
+        self.budget.can_take_note(self.notes)
     }
 
     /// Returns how many owners of each kind exceed a soft limit.
@@ -64,7 +88,13 @@ impl Quotas {
 
     /// Returns since when an owner exceeds soft limits that it has, according to its record.
     pub(super) fn exceeded(&self, owner: Owner) -> Exceeded {
-        exceeded(&self.record(owner), &self.record(Owner::others(owner.kind)))
+        self.valid_exceeded(owner, self.record(owner).exceeded)
+    }
+
+    /// Returns which of these times say since when an owner exceeds soft limits that it has.
+    pub(super) fn valid_exceeded(&self, owner: Owner, noted: Exceeded) -> Exceeded {
+        let record = QuotaRecord { exceeded: noted, ..self.record(owner) };
+        exceeded(&record, &self.record(Owner::others(owner.kind)))
     }
 
     /// Replaces the record of an owner; an empty one is not kept.
@@ -79,7 +109,9 @@ impl Quotas {
         let step = |count: &mut usize, is_one: &dyn Fn(&QuotaRecord) -> bool| {
             *count = *count + usize::from(is_one(&record)) - usize::from(is_one(&before));
         };
+        let notes = self.notes;
         step(&mut self.notes, &is_note);
+        self.budget.notes_changed(notes, self.notes);
         step(&mut self.limited[kind], &|record| record.limits.is_some());
         step(&mut self.soft, &|record| record.limits.is_some_and(|limits| limits.has_soft()));
         let others = self.record(Owner::others(owner.kind));
@@ -126,6 +158,10 @@ mod tests {
         Owner::new(KIND, id)
     }
 
+    fn none() -> Quotas {
+        Quotas::new(BTreeMap::new(), Arc::new(Budget::new(1 << 20)))
+    }
+
     fn soft(bytes: u64) -> Option<Limits> {
         let bytes = Limit { soft: Some(bytes), hard: None };
         Some(Limits { bytes, ..Limits::default() })
@@ -137,24 +173,31 @@ mod tests {
 
     #[test]
     fn notes_and_owners_over_soft_limits_are_counted() {
-        let mut quotas = Quotas::default();
+        let mut quotas = none();
         let note = QuotaRecord { exceeded: since(1), ..QuotaRecord::default() };
         let grace = Some(Grace::default());
         quotas.put(Owner::others(KIND), QuotaRecord { grace, limits: soft(1), ..QuotaRecord::default() });
         quotas.put(user(1), note);
         quotas.put(user(2), QuotaRecord { limits: soft(1), ..note });
-        assert_eq!((quotas.set(), quotas.notes(), quotas.exceeding()), (2, 1, [0, 0, 2, 0]));
+        assert_eq!((quotas.set(), quotas.notes, quotas.exceeding()), (2, 1, [0, 0, 2, 0]));
         quotas.put(user(1), note);
         quotas.put(user(2), QuotaRecord { limits: soft(1), ..QuotaRecord::default() });
-        assert_eq!((quotas.set(), quotas.notes(), quotas.exceeding()), (2, 1, [0, 0, 1, 0]));
+        assert_eq!((quotas.set(), quotas.notes, quotas.exceeding()), (2, 1, [0, 0, 1, 0]));
         quotas.put(user(1), QuotaRecord::default());
         quotas.put(user(2), QuotaRecord::default());
-        assert_eq!((quotas.set(), quotas.notes(), quotas.exceeding()), (1, 0, [0; 4]));
+        assert_eq!((quotas.set(), quotas.notes, quotas.exceeding()), (1, 0, [0; 4]));
+    }
+
+    #[test]
+    fn a_note_takes_as_much_as_is_counted_for_it() {
+        // In a tree whose nodes are half full, as owners in the order of their numbers leave them.
+        let bytes = size_of::<(Owner, QuotaRecord)>();
+        assert!(2 * bytes as u64 <= crate::limits::QUOTA_NOTE_BYTES, "{bytes}");
     }
 
     #[test]
     fn notes_count_as_long_as_the_limit_that_they_are_about() {
-        let mut quotas = Quotas::default();
+        let mut quotas = none();
         let others = |quotas: &mut Quotas, limits, exceeded| {
             quotas.put(Owner::others(KIND), QuotaRecord { limits, exceeded, grace: None });
             quotas.exceeding()[2]
@@ -173,13 +216,13 @@ mod tests {
     #[test]
     fn counts_are_those_of_all_records_whatever_changes() {
         let mut random = Random::new(7);
-        let mut quotas = Quotas::default();
+        let mut quotas = none();
         for step in 0..5000 {
             let owner = if random.below(8) == 0 { Owner::others(KIND) } else { user(1 + random.below(9)) };
             let limits = [None, None, soft(1), Some(Limits::default())][random.index(4)];
             let exceeded = [Exceeded::default(), since(i64::from(step)), since(9)][random.index(3)];
             quotas.put(owner, QuotaRecord { limits, exceeded, grace: None });
-            let again = Quotas::new(quotas.by_owner().clone());
+            let again = Quotas::new(quotas.by_owner().clone(), Arc::clone(&quotas.budget));
             assert_eq!(
                 (quotas.notes, quotas.limited, quotas.soft, quotas.exceeding),
                 (again.notes, again.limited, again.soft, again.exceeding),

@@ -17,6 +17,7 @@ use crate::media::memory::Random;
 use crate::pool::Pool;
 use crate::volume::Volume;
 
+mod memory;
 mod soft_limits;
 
 /// A caller at a time.
@@ -86,7 +87,11 @@ impl Caller {
 
 /// Makes a volume in whose root everybody may make files.
 fn volume(pool: &Arc<Pool>) -> Volume {
-    let volume = make(pool, "limited", 21);
+    volume_named(pool, "limited", 21)
+}
+
+fn volume_named(pool: &Arc<Pool>, name: &str, id: u64) -> Volume {
+    let volume = make(pool, name, id);
     let set = SetAttributes { mode: Some(0o777), ..SetAttributes::default() };
     Caller::root().set(&volume, Ino::ROOT, set).unwrap();
     volume

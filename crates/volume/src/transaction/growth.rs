@@ -9,6 +9,7 @@ use crate::api::request::{Credentials, Error, Request};
 use crate::api::time::Time;
 use crate::encoding::record::{InodeRecord, UsageRecord};
 use crate::file::inodes::{HeldGrowth, InodeState};
+use crate::limits::QUOTA_OWNERS_MIN;
 use crate::planted::{Fault, is_planted};
 use crate::pool::{Pool, Subject};
 use crate::quotas::{Claim, Kinds, Ledger, Owners, Place, Refusal, Reservation};
@@ -17,7 +18,7 @@ use crate::tables::usage;
 use crate::tables::usage::Counter;
 use crate::transaction::attempt::{Missing, Stop};
 use crate::transaction::change::Change;
-use crate::volume::Volume;
+use crate::volume::{Volume, VolumeState};
 
 /// What is reserved until it is kept.
 #[derive(Debug)]
@@ -292,10 +293,26 @@ impl Pool {
         }
     }
 
+    /// Closes idle accounts of the volume with the most, if all volumes together have as many as memory has room for: so each volume
+    /// has its part.
+    fn make_room_for_account(&self) {
+        if !self.quota_budget.is_full() {
+            return;
+        }
+        let volumes: Vec<Arc<VolumeState>> = self.volumes.read().values().cloned().collect();
+        let counted = volumes.iter().map(|own| (own.ledger.lock().accounts_open(), own));
+        if let Some((open, own)) = counted.max_by_key(|(open, _)| *open)
+            && open > QUOTA_OWNERS_MIN
+        {
+            own.ledger.lock().close_some();
+        }
+    }
+
     /// Opens the account of an owner. Reads the usage counter; no lock is held.
     pub(crate) fn open_account(&self, volume: VolumeNumber, owner: Owner) -> Result<(), Error> {
         let counter = (volume, owner.kind, owner.id);
         let Some(own) = self.volumes.read().get(&volume).cloned() else { return Err(Error::Stale) };
+        self.make_room_for_account();
         loop {
             let view = self.view();
             let stored = self.stored_usage(&view, counter)?;
