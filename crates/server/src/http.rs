@@ -3,6 +3,7 @@
 //! Each connection has a thread of its own, which no event loop waits for. A request must have arrived whole
 //! [`REQUEST_MAX`] after its first byte, a connection without a request is closed after [`IDLE_MAX`], and a reply must be
 //! taken within [`REPLY_MAX`]. What exceeds a limit is refused with an explanation (RFC 9457) where that is possible.
+//! Threads that serve other hosts are nicer than event loops.
 
 use std::time::Duration;
 

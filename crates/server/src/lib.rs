@@ -37,6 +37,7 @@ pub mod metrics;
 pub mod names;
 mod net;
 pub mod pools;
+mod priority;
 mod protocol;
 pub mod rates;
 pub mod reload;

@@ -17,6 +17,7 @@ use super::connections::Connections;
 use super::handshakes::Handshakes;
 use super::response::Response;
 use super::tls::Tls;
+use crate::priority::let_others_go_first;
 use http_request::Request;
 
 /// Stack of a connection's thread, bytes.
@@ -78,7 +79,13 @@ impl Listener {
             threads: Mutex::new(Vec::new()),
         });
         let accepting = Arc::clone(&shared);
-        let acceptor = thread::Builder::new().name("api".to_owned()).spawn(move || accepting.accept_all())?;
+        let acceptor = thread::Builder::new().name("api".to_owned()).spawn(move || {
+            // Hosts without a token can make it work too. The threads of its connections inherit its priority.
+            if matches!(accepting.socket, Socket::Tcp(..)) {
+                let_others_go_first();
+            }
+            accepting.accept_all();
+        })?;
         Ok(Listener { shared, acceptor })
     }
 

@@ -15,10 +15,11 @@ use super::{
     Body, CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, CONTENT_BYTES_MAX, Handler, Listener, Peer,
     REFUSALS_MAX, Response, STREAMS_MAX, STREAMS_PER_PEER_MAX, Socket, Verdict, client,
 };
+use crate::limits::LONG_NICENESS;
 use http_request::Request;
 
-/// Answers what it was asked; `/live` with two pieces, `/large` with more than sockets take. `/secret` needs a token, `/small` takes
-/// ten bytes of content.
+/// Answers what it was asked; `/live` with two pieces, `/large` with more than sockets take, `/niceness` with that of the thread.
+/// `/secret` needs a token, `/small` takes ten bytes of content.
 struct Echo;
 
 /// An address that is not admitted.
@@ -47,12 +48,20 @@ impl Handler for Echo {
                 ..Response::new(200, "text/plain", "")
             };
         }
+        if request.path == ["niceness"] {
+            return Response::new(200, "text/plain", niceness().to_string());
+        }
         if request.path == ["large"] {
             return Response::new(200, "text/plain", vec![b'x'; 32 << 20]);
         }
         let text = format!("{} {:?} {:?} {peer}", request.method, request.path, request.query);
         Response::new(200, "text/plain", [text.as_bytes(), b"|", &request.content].concat())
     }
+}
+
+/// Returns how nice this thread is.
+fn niceness() -> i32 {
+    rustix::process::getpriority_process(None).unwrap()
 }
 
 fn serve() -> (Listener, std::net::SocketAddr) {
@@ -189,6 +198,25 @@ fn connections_that_are_being_answered_do_not_give_way() {
     assert!(connections.add(address, stream()).is_some());
 }
 
+/// Returns the certificate of these tests.
+fn certificate() -> Tls {
+    let folder = Path::new("src/http/tests");
+    Tls::read(&folder.join("certificate.pem"), &folder.join("key.pem")).unwrap()
+}
+
+fn serve_encrypted() -> (Listener, std::net::SocketAddr) {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    (Listener::start(Socket::Tcp(socket, Some(certificate())), Arc::new(Echo)).unwrap(), address)
+}
+
+/// Encrypts a connection to a server with the certificate of these tests.
+fn encrypted<T: Read + Write>(socket: T) -> rustls::StreamOwned<rustls::ClientConnection, T> {
+    let name = "localhost".try_into().unwrap();
+    let session = rustls::ClientConnection::new(Arc::new(trusting_client()), name).unwrap();
+    rustls::StreamOwned::new(session, socket)
+}
+
 /// A client that trusts the certificate of these tests alone.
 fn trusting_client() -> rustls::ClientConfig {
     let mut roots = rustls::RootCertStore::empty();
@@ -235,11 +263,7 @@ fn small_replies_cut_nobody_off() {
 
 #[test]
 fn requests_over_tls_are_answered_however_slowly_the_handshake_arrives() {
-    let folder = Path::new("src/http/tests");
-    let tls = Tls::read(&folder.join("certificate.pem"), &folder.join("key.pem")).unwrap();
-    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = socket.local_addr().unwrap();
-    let listener = Listener::start(Socket::Tcp(socket, Some(tls)), Arc::new(Echo)).unwrap();
+    let (listener, address) = serve_encrypted();
     // They have begun a handshake, and hold no place of those that are computed.
     let stalled: Vec<_> = (0..4)
         .map(|_| {
@@ -248,12 +272,8 @@ fn requests_over_tls_are_answered_however_slowly_the_handshake_arrives() {
             stream
         })
         .collect();
-    let config = Arc::new(trusting_client());
     for piece in [1, 100, 10_000] {
-        let name = "localhost".try_into().unwrap();
-        let session = rustls::ClientConnection::new(Arc::clone(&config), name).unwrap();
-        let socket = Pieces(TcpStream::connect(address).unwrap(), piece);
-        let mut stream = rustls::StreamOwned::new(session, socket);
+        let mut stream = encrypted(Pieces(TcpStream::connect(address).unwrap(), piece));
         stream.write_all(b"POST /x HTTP/1.1\r\nContent-Length: 2\r\nConnection: close\r\n\r\nab").unwrap();
         let mut reply = String::new();
         let ended = stream.read_to_string(&mut reply);
@@ -280,6 +300,17 @@ impl Write for Pieces {
     fn flush(&mut self) -> std::io::Result<()> {
         self.0.flush()
     }
+}
+
+#[test]
+fn hosts_leave_the_processor_to_event_loops_and_local_processes_do_not() {
+    let (listener, address) = serve();
+    let nicer = (niceness() + LONG_NICENESS).min(19);
+    let reply = exchange(address, b"GET /niceness HTTP/1.1\r\nConnection: close\r\n\r\n");
+    assert!(reply.ends_with(&format!("\r\n\r\n{nicer}")), "{reply}");
+    listener.stop();
+    let reply = local_reply("niceness", "GET", "/niceness");
+    assert_eq!(reply.content, niceness().to_string().as_bytes());
 }
 
 #[test]
@@ -417,18 +448,24 @@ fn stopping_ends_idle_connections() {
     stream.read_to_end(&mut rest).unwrap();
 }
 
-#[test]
-fn the_client_reads_what_the_server_sends() {
-    let path = std::env::temp_dir().join(format!("holdfast-http-{}", std::process::id()));
+/// Makes a request by a local process. The name of the socket is that of the test.
+fn local_reply(test: &str, method: &str, target: &str) -> client::Reply {
+    let path = std::env::temp_dir().join(format!("holdfast-http-{test}-{}", std::process::id()));
     let _ = std::fs::remove_file(&path);
     let socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
     let listener = Listener::start(Socket::Unix(socket), Arc::new(Echo)).unwrap();
-    let reply = client::request(&path, "PATCH", "/v1/x?dry=1", &[("if-match", "\"7\"")], b"{}").unwrap();
+    let reply = client::request(&path, method, target, &[("if-match", "\"7\"")], b"{}").unwrap();
+    listener.stop();
+    std::fs::remove_file(&path).unwrap();
+    reply
+}
+
+#[test]
+fn the_client_reads_what_the_server_sends() {
+    let reply = local_reply("client", "PATCH", "/v1/x?dry=1");
     assert_eq!(reply.status, 200);
     let text = String::from_utf8(reply.content).unwrap();
     assert!(text.starts_with(r#"PATCH ["v1", "x"] [("dry", "1")] uid "#) && text.ends_with("|{}"), "{text}");
-    listener.stop();
-    std::fs::remove_file(&path).unwrap();
 }
 
 #[test]

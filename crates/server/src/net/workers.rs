@@ -17,9 +17,10 @@ use std::thread::{self, JoinHandle};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::limits::{LONG_NICENESS, WORKERS_SHARE};
+use crate::limits::WORKERS_SHARE;
 use crate::net::deferred::DeferredCall;
 use crate::net::mailbox::{Mailbox, Message};
+use crate::priority::let_others_go_first;
 use crate::protocol::calls::Calls;
 
 struct Job {
@@ -212,14 +213,6 @@ impl Pool {
             }
             self.changed.wait(&mut state);
         }
-    }
-}
-
-/// Lowers the priority of this thread.
-fn let_others_go_first() {
-    // On Linux, each thread has a niceness of its own.
-    if let Err(error) = rustix::process::nice(LONG_NICENESS) {
-        tracing::debug!(%error, "long calls have the priority of others");
     }
 }
 
