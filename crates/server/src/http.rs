@@ -57,5 +57,12 @@ pub const LINGER_MAX: Duration = Duration::from_secs(1);
 /// peers take slowly are given up.
 pub const REPLY_BYTES_MAX: usize = 16 << 20;
 
+/// How many bytes a peer may send for each that it is expected to. A record of TLS has some twenty besides its content, or in
+/// place of any: records without content, or with new keys, cost a peer little and the server much.
+pub const RECEIVED_PER_BYTE_MAX: usize = 2;
+
+/// The bytes that it may send besides: a handshake, and what follows in the last record, which has up to 16 KiB.
+pub const RECEIVED_SPARE_BYTES: usize = 20 << 10;
+
 /// What the requests of one listener hold at most, bytes.
 pub const REQUEST_BYTES_MAX: usize = CONNECTIONS_MAX * (HEAD_BYTES_MAX + CONTENT_BYTES_MAX);

@@ -91,6 +91,7 @@ fn late(socket: &mut dyn Connection, received: &[u8], error: io::Error) -> io::R
 /// Throws away content that is on its way: the reply could be lost if the connection were closed before it has arrived.
 fn throw_away(socket: &mut dyn Connection, mut left: usize) -> io::Result<()> {
     socket.allow(LINGER_MAX);
+    socket.expect(left);
     let mut bytes = [0; READ_BYTES];
     while left > 0 {
         match socket.read(&mut bytes)? {
@@ -147,6 +148,7 @@ fn read_head(
     let mut has_begun = !received.is_empty();
     let mut search = HeadSearch::default();
     socket.allow(if has_begun { REQUEST_MAX } else { IDLE_MAX });
+    socket.expect(HEAD_BYTES_MAX);
     loop {
         if has_begun && search.is_worth_parsing(received) {
             match parse_head(received) {
@@ -173,6 +175,7 @@ fn read_content(socket: &mut dyn Connection, received: &mut Vec<u8>, head: &Head
     if head.expects_continue && received.len() < head.content_bytes {
         socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
     }
+    socket.expect(head.content_bytes.saturating_sub(received.len()));
     while received.len() < head.content_bytes {
         if read_some(socket, received)? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());

@@ -1,4 +1,4 @@
-//! Sockets whose reads and writes end by a deadline.
+//! Sockets whose reads and writes end by a deadline, and whose peers send no more than they are expected to.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
@@ -6,6 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use nfs::service::origin;
+
+use super::{RECEIVED_PER_BYTE_MAX, RECEIVED_SPARE_BYTES};
 
 /// Who is at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,21 +68,27 @@ macro_rules! stream {
 stream!(TcpStream);
 stream!(UnixStream);
 
-/// A connection whose reads and writes end by a deadline.
+/// A connection with limits.
 pub(super) trait Connection: Read + Write + Send {
     /// Lets reads and writes take until `time` from now, all together.
     fn allow(&mut self, time: Duration);
+
+    /// Lets the peer send what a request, or a part of one, with at most `bytes` can need, however that is encrypted. Reads fail
+    /// once it sends more.
+    fn expect(&mut self, bytes: usize);
 }
 
 /// A socket with a deadline.
 pub(super) struct Timed {
     stream: Box<dyn Stream>,
     deadline: Instant,
+    /// The bytes that the peer may still send.
+    expected: usize,
 }
 
 impl Timed {
     pub(super) fn new(stream: Box<dyn Stream>) -> Timed {
-        Timed { stream, deadline: Instant::now() }
+        Timed { stream, deadline: Instant::now(), expected: 0 }
     }
 
     fn wait(&self) -> io::Result<()> {
@@ -98,12 +106,22 @@ impl Connection for Timed {
     fn allow(&mut self, time: Duration) {
         self.deadline = Instant::now() + time;
     }
+
+    fn expect(&mut self, bytes: usize) {
+        self.expected = RECEIVED_PER_BYTE_MAX * bytes + RECEIVED_SPARE_BYTES;
+    }
 }
 
 impl Read for Timed {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.expected == 0 {
+            return Err(io::Error::other("the peer sends far more than its request can need"));
+        }
         self.wait()?;
-        self.stream.read(into).map_err(timed_out)
+        let most = into.len().min(self.expected);
+        let count = self.stream.read(&mut into[..most]).map_err(timed_out)?;
+        self.expected -= count;
+        Ok(count)
     }
 }
 

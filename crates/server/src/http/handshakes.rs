@@ -1,12 +1,14 @@
-//! Limits on TLS handshakes: each costs a signature, and any admitted host may begin one.
+//! Limits on TLS: each handshake costs a signature, any admitted host may begin one, and records without content cost too.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Mutex, MutexGuard};
 
-/// Handshakes that are computed at once. One that waits for its peer does not count.
+/// Connections for which what their peers sent is decrypted, or steps of a handshake are computed, at once. One that waits for
+/// its peer does not count.
 const COMPUTED_MAX: usize = 2;
 
 /// Handshakes of one host in each [`WINDOW`].
@@ -25,8 +27,9 @@ const OTHERS_MAX: usize = HOSTS_MAX;
 #[derive(Default)]
 pub(super) struct Handshakes {
     rate: Mutex<Rate>,
-    computed: Mutex<usize>,
-    ended: Condvar,
+    computed: [Mutex<()>; COMPUTED_MAX],
+    /// The one of them that the next connection waits for.
+    next: AtomicUsize,
 }
 
 /// The handshakes that began in a window.
@@ -37,8 +40,8 @@ struct Rate {
     others: usize,
 }
 
-/// The right to compute a part of a handshake.
-pub(super) struct Permit<'a>(&'a Handshakes);
+/// The right to compute what a peer sent.
+pub(super) struct Permit<'a>(Option<MutexGuard<'a, ()>>);
 
 impl Handshakes {
     /// Whether a host, as limits count it, may begin a handshake now; counts it.
@@ -56,19 +59,20 @@ impl Handshakes {
         *count <= PER_HOST_MAX
     }
 
-    /// Waits until a part of a handshake may be computed.
+    /// Waits until what a peer sent may be computed.
     pub(super) fn permit(&self) -> Permit<'_> {
-        let mut computed = self.computed.lock();
-        self.ended.wait_while(&mut computed, |computed| *computed >= COMPUTED_MAX);
-        *computed += 1;
-        Permit(self)
+        let free = self.computed.iter().find_map(Mutex::try_lock);
+        let wait = || self.computed[self.next.fetch_add(1, Ordering::Relaxed) % COMPUTED_MAX].lock();
+        Permit(Some(free.unwrap_or_else(wait)))
     }
 }
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        *self.0.computed.lock() -= 1;
-        self.0.ended.notify_one();
+        if let Some(computed) = self.0.take() {
+            // To the one that has waited longest: a peer that sends on and on must not go first again and again.
+            MutexGuard::unlock_fair(computed);
+        }
     }
 }
 
@@ -95,14 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn two_handshakes_are_computed_at_once() {
+    fn two_are_computed_at_once() {
         let handshakes = Handshakes::default();
-        let (first, _second) = (handshakes.permit(), handshakes.permit());
+        let both = [handshakes.permit(), handshakes.permit()];
         std::thread::scope(|scope| {
             let third = scope.spawn(|| drop(handshakes.permit()));
             assert!(!third.is_finished());
-            drop(first);
+            drop(both);
         });
-        assert_eq!(*handshakes.computed.lock(), 1);
+        assert!(handshakes.computed.iter().all(|computed| !computed.is_locked()));
     }
 }

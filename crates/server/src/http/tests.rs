@@ -9,11 +9,13 @@ use std::time::{Duration, Instant};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
+use super::connection::Timed;
 use super::connections::{Connections, TRUST_MAX, TRUSTED_MAX, YOUNG_MAX};
+use super::handshakes::Handshakes;
 use super::tls::Tls;
 use super::{
-    Body, CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, CONTENT_BYTES_MAX, Handler, Listener, Peer,
-    REFUSALS_MAX, Response, STREAMS_MAX, STREAMS_PER_PEER_MAX, Socket, Verdict, client,
+    Body, CONNECTIONS_MAX, CONNECTIONS_PER_PEER_MAX, CONTENT_BYTES_MAX, HEAD_BYTES_MAX, Handler, Listener,
+    Peer, REFUSALS_MAX, REQUEST_MAX, Response, STREAMS_MAX, STREAMS_PER_PEER_MAX, Socket, Verdict, client,
 };
 use crate::limits::LONG_NICENESS;
 use http_request::Request;
@@ -300,6 +302,71 @@ impl Write for Pieces {
     fn flush(&mut self) -> std::io::Result<()> {
         self.0.flush()
     }
+}
+
+#[test]
+fn a_peer_that_sends_far_more_than_a_request_can_need_is_closed() {
+    let (listener, address) = serve_encrypted();
+    for key_updates in [0, 30] {
+        let mut stream = encrypted(TcpStream::connect(address).unwrap());
+        stream.conn.complete_io(&mut stream.sock).unwrap();
+        let head = [b"GET / HTTP/1.1\r\nname: ".to_vec(), vec![b'x'; 4 * HEAD_BYTES_MAX / 22]].concat();
+        // A change of keys is a record too, of a few bytes which no request has. It may be cut off while it sends.
+        let _sent = head.chunks(1).try_for_each(|byte| {
+            (0..key_updates).try_for_each(|_| stream.conn.refresh_traffic_keys()).unwrap();
+            stream.write_all(byte)
+        });
+        stream.sock.set_read_timeout(Some(REQUEST_MAX / 2)).unwrap();
+        let ended = stream.sock.read_to_end(&mut Vec::new());
+        let is_cut_off =
+            ended.as_ref().map_or_else(|error| error.kind() == std::io::ErrorKind::ConnectionReset, |_| true);
+        assert!(is_cut_off, "{key_updates}: {ended:?}");
+    }
+    listener.stop();
+}
+
+#[test]
+fn a_request_may_come_in_records_of_a_byte() {
+    let (listener, address) = serve_encrypted();
+    let mut stream = encrypted(TcpStream::connect(address).unwrap());
+    let name = "x".repeat(1000);
+    let request =
+        format!("POST /x HTTP/1.1\r\nname: {name}\r\nContent-Length: 100\r\nConnection: close\r\n\r\n");
+    let content = "y".repeat(100);
+    [request.as_bytes(), content.as_bytes()]
+        .concat()
+        .chunks(1)
+        .for_each(|byte| stream.write_all(byte).unwrap());
+    let mut reply = String::new();
+    let ended = stream.read_to_string(&mut reply);
+    assert!(reply.ends_with(&content), "{ended:?}: {reply}");
+    listener.stop();
+}
+
+#[test]
+fn what_peers_send_is_decrypted_two_at_a_time() {
+    let handshakes = Arc::new(Handshakes::default());
+    let (socket, end) = std::os::unix::net::UnixStream::pair().unwrap();
+    let mut connection = certificate().accept(Timed::new(Box::new(socket)), Arc::clone(&handshakes)).unwrap();
+    connection.allow(REQUEST_MAX);
+    connection.expect(2);
+    let (read, bytes) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        for _ in 0..2 {
+            let mut byte = [0];
+            connection.read_exact(&mut byte).unwrap();
+            read.send(byte).unwrap();
+        }
+    });
+    let mut client = encrypted(end);
+    client.write_all(b"a").unwrap();
+    assert_eq!(bytes.recv().unwrap(), *b"a");
+    let others = [handshakes.permit(), handshakes.permit()];
+    client.write_all(b"b").unwrap();
+    assert!(bytes.recv_timeout(Duration::from_millis(200)).is_err(), "two others are decrypted");
+    drop(others);
+    assert_eq!(bytes.recv().unwrap(), *b"b");
+    reader.join().unwrap();
 }
 
 #[test]

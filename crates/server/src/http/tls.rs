@@ -59,24 +59,23 @@ struct Encrypted {
 }
 
 impl Encrypted {
-    /// Completes the handshake. The peer may take its time; what it sends is computed when others leave room for it.
-    fn shake_hands(&mut self) -> io::Result<()> {
+    /// Sends what is due, or takes in what the peer sends next. The peer may take its time; what it sends is computed when others
+    /// leave room for it: a step of a handshake costs a signature, and very many small records cost as much.
+    fn proceed(&mut self) -> io::Result<()> {
         let StreamOwned { conn, sock } = &mut self.stream;
-        while conn.is_handshaking() {
-            if conn.wants_write() {
-                conn.write_tls(sock)?;
-            } else if conn.read_tls(sock)? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            } else {
-                let permit = self.handshakes.permit();
-                let computed = conn.process_new_packets();
-                drop(permit);
-                if let Err(error) = computed {
-                    // An alert that tells the peer.
-                    let _ = conn.write_tls(sock);
-                    return Err(io::Error::other(error));
-                }
-            }
+        if conn.wants_write() {
+            return conn.write_tls(sock).map(drop);
+        }
+        if conn.read_tls(sock)? == 0 && conn.is_handshaking() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let permit = self.handshakes.permit();
+        let computed = conn.process_new_packets();
+        drop(permit);
+        if let Err(error) = computed {
+            // An alert that tells the peer.
+            let _ = conn.write_tls(sock);
+            return Err(io::Error::other(error));
         }
         Ok(())
     }
@@ -84,8 +83,12 @@ impl Encrypted {
 
 impl Read for Encrypted {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.shake_hands()?;
-        self.stream.read(into)
+        loop {
+            match self.stream.conn.reader().read(into) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.proceed()?,
+                ended => return ended,
+            }
+        }
     }
 }
 
@@ -102,5 +105,9 @@ impl Write for Encrypted {
 impl Connection for Encrypted {
     fn allow(&mut self, time: std::time::Duration) {
         self.stream.sock.allow(time);
+    }
+
+    fn expect(&mut self, bytes: usize) {
+        self.stream.sock.expect(bytes);
     }
 }
