@@ -73,8 +73,8 @@ impl Reloader {
     /// connection is closed, and clients keep what they hold for a lease at least ([`Service::note_exports`]).
     ///
     /// # Errors
-    /// There is no file, it has mistakes, an export names a volume that does not exist, or a tier in use would be gone. The
-    /// exports and tiers in force stay.
+    /// There is no file, it has mistakes or lost its last export, an export names a volume that does not exist, or a tier in use
+    /// would be gone. The exports and tiers in force stay.
     pub fn reload(&self) -> Result<Reloaded, Error> {
         let Some(file) = &self.file else {
             // What is in force is what was asked for, so that nothing failed.
@@ -110,6 +110,7 @@ impl Reloader {
     fn replace(&self, file: &Path) -> Result<Reloaded, Error> {
         let mut in_force = self.config.lock();
         let config = Config::read(file).map_err(|error| Error::usage(error.to_string()))?;
+        check_some_remain(&in_force.export, &config.export)?;
         for warning in audience::warnings(&config.export, &self.addresses) {
             tracing::warn!("{warning}");
         }
@@ -162,4 +163,15 @@ impl Reloader {
         };
         self.rates.serve(self.pools.iter().flat_map(of_pool).collect());
     }
+}
+
+/// Refuses to go from some exports to none, which would open every volume to everybody: more likely a part of the file was lost.
+fn check_some_remain(in_force: &[config::Export], configured: &[config::Export]) -> Result<(), Error> {
+    if in_force.is_empty() || !configured.is_empty() {
+        return Ok(());
+    }
+    Err(Error::usage(
+        "the configuration has no [[export]] any more, so each volume would be exported at /NAME, to every client that can reach \
+         the server: name what is exported, or restart the server if that is meant",
+    ))
 }

@@ -133,7 +133,7 @@ impl<'l> Changes<'l> {
         let interrupted = self.beside(&mut client, |changes, signals| {
             changes.change_for(half, guests, Some((signals, &handle)))
         })?;
-        self.end()?;
+        self.end(&handle)?;
         client.verify()?;
         Ok(format!("libnfs {} files, {interrupted} interrupted", client.files()))
     }
@@ -167,8 +167,7 @@ impl<'l> Changes<'l> {
             if let Some((signals, handle)) = kills
                 && self.random.usize(..CHANGES_PER_KILL) == 0
             {
-                self.restarts.push(kill::restart(self.lab, signals, handle)?);
-                self.await_administration()?;
+                self.restart(signals, handle)?;
             } else {
                 self.change()?;
             }
@@ -176,6 +175,14 @@ impl<'l> Changes<'l> {
             thread::sleep(Duration::from_millis(self.random.u64(..PAUSE_MS_MAX)));
         }
         Ok(())
+    }
+
+    /// Kills the server. The configuration that it is started with may have no exports any more, which no reload puts in force.
+    fn restart(&mut self, signals: &Signals, handle: &[u8]) -> Result<(), String> {
+        self.lists = self.lists && self.random.bool();
+        self.configure()?;
+        self.restarts.push(kill::restart(self.lab, signals, handle)?);
+        self.await_administration()
     }
 
     /// Waits until a server that has just begun to serve can be administered too.
@@ -289,11 +296,16 @@ impl<'l> Changes<'l> {
         Ok(what)
     }
 
-    /// Lets the configuration list exports, or no longer.
+    /// Lets the configuration list exports. Once it does, a reload of one without any must be refused.
     fn list(&mut self) -> Result<&'static str, String> {
-        self.lists = !self.lists;
+        if !std::mem::replace(&mut self.lists, true) {
+            self.reload()?;
+            return Ok("changes from all exports to listed ones");
+        }
+        self.lab.export(String::new())?;
+        let refused = expect_refusal(self.ask_to_reload())?;
         self.reload()?;
-        Ok("changes between listed exports and all")
+        Ok(refused)
     }
 
     fn write(&mut self) -> Result<&'static str, String> {
@@ -332,13 +344,22 @@ impl<'l> Changes<'l> {
         if is_reachable { volume.client.verify().or_else(|why| complaint(&why)) } else { Ok(()) }
     }
 
-    /// Writes the configuration, and has the server reload it.
-    fn reload(&mut self) -> Result<(), String> {
+    /// Writes the configuration.
+    fn configure(&mut self) -> Result<(), String> {
         let exported = self.volumes.iter().filter(|volume| self.lists && volume.is_exported);
         let section =
             |Volume { name, .. }: &Volume| format!("[[export]]\npath = \"/{name}\"\nvolume = \"{name}\"\n");
         let exports = exported.map(section).collect::<Vec<String>>().concat();
-        self.lab.export(exports)?;
+        self.lab.export(exports)
+    }
+
+    /// Writes the configuration, and has the server reload it.
+    fn reload(&mut self) -> Result<(), String> {
+        self.configure()?;
+        self.ask_to_reload()
+    }
+
+    fn ask_to_reload(&self) -> Result<(), String> {
         let path = self.socket();
         let mut stream = UnixStream::connect(&path).map_err(process::at(&path))?;
         let head = "POST /v1/exports/reload HTTP/1.1\r\nHost: holdfast\r\nConnection: close\r\n\r\n";
@@ -368,9 +389,9 @@ impl<'l> Changes<'l> {
     }
 
     /// Exports all volumes, gives those of guests their names again, and compares what all hold.
-    fn end(&mut self) -> Result<(), String> {
+    fn end(&mut self, handle: &[u8]) -> Result<(), String> {
         self.lists = false;
-        self.reload()?;
+        self.restart(&Signals::default(), handle)?;
         for (at, (name, _)) in KEPT.into_iter().enumerate() {
             let is = self.volumes.get(at).map_or_else(String::new, |volume| volume.name.clone());
             if is != name {
@@ -382,11 +403,11 @@ impl<'l> Changes<'l> {
     }
 }
 
-/// Checks that a change of an exported volume was refused.
-fn expect_refusal(outcome: Result<String, String>) -> Result<&'static str, String> {
+/// Checks that a change was refused because of the exports.
+fn expect_refusal<T>(outcome: Result<T, String>) -> Result<&'static str, String> {
     match outcome {
         Err(why) if why.contains("[[export]]") => Ok("refused"),
         Err(why) => Err(why),
-        Ok(_) => Err("a volume that the configuration exports is renamed or deleted".to_owned()),
+        Ok(_) => Err("a change was made that the exports forbid".to_owned()),
     }
 }

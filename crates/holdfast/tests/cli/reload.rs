@@ -80,3 +80,29 @@ fn a_refused_reload_leaves_exports_and_tiers_in_force() {
     assert!(status == 200 && exports()[0]["path"] == "/b" && tiers().contains("50"), "{reply}");
     server.stop();
 }
+
+#[test]
+fn a_configuration_that_lost_its_last_export_opens_nothing_to_everybody() {
+    let scratch = Scratch::new();
+    let (server, address, config) = start(&scratch, EXPORT);
+    let token = succeed(&["token", "create", text(&scratch.path("data")), "ops", "--role", "operator"])
+        .trim()
+        .to_owned();
+    let exports = || content(&ask(address, "GET /v1/exports", &token).1);
+    let (before, in_force) = (std::fs::read_to_string(&config).unwrap(), exports());
+
+    let without = before.replace(EXPORT, "");
+    assert!(!without.contains("[[export]]"), "{without}");
+    std::fs::write(&config, without).unwrap();
+    let (status, reply) = ask(address, "POST /v1/exports/reload", &token);
+    assert!(status == 422 && reply.contains("no [[export]] any more"), "{reply}");
+    assert_eq!(exports(), in_force);
+    Client::mount(server.address, "/a");
+    let failed = content(&ask(address, "GET /v1/status", &token).1)["reload_failed"].clone();
+    assert!(failed.as_str().is_some_and(|why| why.contains("restart")), "{failed}");
+
+    std::fs::write(&config, before.replace("/a", "/b")).unwrap();
+    let (status, reply) = ask(address, "POST /v1/exports/reload", &token);
+    assert!(status == 200 && exports()[0]["path"] == "/b", "{reply}");
+    server.stop();
+}
