@@ -20,6 +20,18 @@ impl Progress {
         Progress(Some(Box::new(suspended)))
     }
 
+    /// Whether the COMPOUND stopped since it is long, and others had their turn. Only such a one may end there.
+    #[must_use]
+    pub fn gave_turn_up(&self) -> bool {
+        self.0.as_ref().is_some_and(|suspended| suspended.gave_turn_up)
+    }
+
+    /// Has the next run end the COMPOUND where it stopped: the operation fails with NFS4ERR_DELAY, which the client repeats. What
+    /// it has done so far stays.
+    pub fn end(&mut self) {
+        self.0.iter_mut().for_each(|suspended| suspended.ends = true);
+    }
+
     pub(crate) fn into_inner(mut self) -> Option<Box<Suspended>> {
         self.0.take()
     }
@@ -77,6 +89,10 @@ pub(crate) struct Suspended {
     pub(crate) evaluated: Evaluated,
     pub(crate) moved: Moved,
     pub(crate) tail: Vec<Slice>,
+    /// Whether it stopped since its turn was over.
+    pub(crate) gave_turn_up: bool,
+    /// Whether it ends with the next run.
+    pub(crate) ends: bool,
 }
 
 impl Suspended {

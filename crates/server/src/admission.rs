@@ -10,7 +10,8 @@
 //!
 //! Origins that are fast have a half of the memory, all others together have the other half ([`budget`]). In each half the
 //! origins go on in turn, slow ones last. A connection that waits only because its own origin has its share blocks no
-//! other. If one has waited for [`WAIT_MAX`](crate::limits::WAIT_MAX), another connection has to make room ([`eviction`]).
+//! other. If one has waited for [`WAIT_MAX`](crate::limits::WAIT_MAX), long calls end ([`long_calls`]), or another connection has
+//! to make room ([`eviction`]).
 
 use std::time::Instant;
 
@@ -25,6 +26,7 @@ pub(crate) mod budget;
 pub(crate) mod candidates;
 pub(crate) mod eviction;
 pub(crate) mod line;
+pub(crate) mod long_calls;
 pub(crate) mod origins;
 pub(crate) mod pace;
 pub(crate) mod ready;

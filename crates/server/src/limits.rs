@@ -119,6 +119,13 @@ pub const SMALL_REPLY_ROOM_MAX: usize = 2 * ((64 << 10) + SMALL_REPLY_BYTES_MAX)
 /// The most memory for a reply, bytes, that is reserved only if its call is kept.
 pub const SHORT_REPLY_ROOM_MAX: usize = 2 * SMALL_REPLY_BYTES_MAX;
 
+/// Bytes of the long calls of an origin, among records and among replies, that end after all others: more than a CLONE or COPY of
+/// the Linux client takes.
+pub const LONG_KEPT_BYTES: usize = SHORT_REPLY_ROOM_MAX;
+
+/// Long calls that end at once for one that waits, before the loop looks whether it has had its time. Each takes some 10 µs.
+pub const LONG_ENDED_AT_ONCE_MAX: usize = 64;
+
 /// Bytes of small records that a loop takes in beyond the shares of their origins, to see whether their calls can be executed at
 /// once. Those that cannot keep it.
 pub const LENT_BYTES_MAX: usize = 128 << 10;

@@ -5,13 +5,15 @@
 //! enough for one turn (`turns.rs`), the effects of the operations before it stand: their results, the current and saved
 //! filehandles, the slot. They go into a [`Progress`], with which the same call runs again from that operation.
 //!
+//! A long one that holds what others wait for ends before its next turn: the operation at hand fails with NFS4ERR_DELAY.
+//!
 //! A reply waits for the durability of one volume. If several volumes have changes that are not durable yet, the
 //! COMPOUND runs again after its last operation until one volume remains.
 
 use std::sync::Arc;
 
 use volume::ids::VolumeId;
-use volume::request::Durability;
+use volume::request::{Access, Durability};
 use wire::limits::COMPOUND_OPS_MAX;
 use wire::nfs3;
 use wire::nfs4::compound::{CompoundReader, OpError};
@@ -37,7 +39,11 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     }
     let mut compound = Compound::new(call, reader, reply.start);
     if let Some(suspended) = call.progress.take().and_then(Progress::into_inner) {
+        let ends = suspended.ends;
         compound.resume(*suspended, out);
+        if ends {
+            end_here(&mut compound, out);
+        }
     }
     match evaluate(&mut compound, out) {
         Ok(()) => {
@@ -54,6 +60,9 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
             Ok(after(call, wait))
         }
         Err(Unfinished::Again(again)) => {
+            // A worker waits for media. What would block there all the same is long.
+            let would_block = matches!(again, call::Stop::WouldBlock);
+            compound.is_turn_over |= would_block && call.access == Access::Blocking;
             reply.suspend(&mut compound, call, out);
             Err(again)
         }
@@ -168,7 +177,19 @@ fn suspended(compound: &mut Compound<'_>, tag: &[u8], results: Vec<u8>) -> Suspe
         evaluated: std::mem::take(&mut *compound.evaluated),
         moved: compound.moved,
         tail: std::mem::take(&mut compound.tail),
+        gave_turn_up: compound.is_turn_over,
+        ends: false,
     }
+}
+
+/// Has the next operation fail with NFS4ERR_DELAY, if there is one: it is not executed, or its next part is not.
+fn end_here(compound: &mut Compound<'_>, out: &mut Encoder<'_>) {
+    let Some(operation) = compound.next_operation() else { return };
+    let number = operation.unwrap_or_else(|error| error.num());
+    number.encode(out);
+    compound.evaluated.begin(number, || compound.current.as_ref()?.stored_id());
+    compound.status = fail(compound, number, NfsStat4::Delay, out);
+    compound.index += 1;
 }
 
 /// Evaluates the remaining operations.
@@ -204,11 +225,7 @@ fn step(
         }
         Err(OpStop::Status(status)) => {
             out.rewind(body);
-            compound.tail.clear();
-            status.encode(out);
-            failure_body(number, out);
-            compound.evaluated.note(number);
-            Ok(status)
+            Ok(fail(compound, number, status, out))
         }
         Err(stop) => {
             out.rewind(at);
@@ -220,6 +237,15 @@ fn step(
             })
         }
     }
+}
+
+/// Writes the result of an operation that failed, after its number. Returns its status.
+fn fail(compound: &mut Compound<'_>, operation: OpNum4, status: NfsStat4, out: &mut Encoder<'_>) -> NfsStat4 {
+    compound.tail.clear();
+    status.encode(out);
+    failure_body(operation, out);
+    compound.evaluated.note(operation);
+    status
 }
 
 /// Returns what an operation that met a limit waits for, if it is ordered: ordered operations change the current object.

@@ -179,6 +179,8 @@ pub(crate) struct Compound<'c> {
     pub(super) parts_of_run: u32,
     /// What the operations weigh that this run began, see `turns.rs`.
     pub(super) weight_of_run: u32,
+    /// Whether this run ends since it did as much as a run may do.
+    pub(super) is_turn_over: bool,
     /// The status of the last operation.
     pub(super) status: NfsStat4,
     /// What the reply waits for.
@@ -223,6 +225,7 @@ impl<'c> Compound<'c> {
             parts: Parts::default(),
             parts_of_run: 0,
             weight_of_run: 0,
+            is_turn_over: false,
             status: NfsStat4::Ok,
             waits: Waits::default(),
             changed: false,

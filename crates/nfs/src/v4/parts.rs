@@ -22,6 +22,7 @@ impl Compound<'_> {
             Access::Blocking => PARTS_PER_RUN_MAX,
         };
         if self.parts_of_run >= max {
+            self.is_turn_over = true;
             return Err(OpStop::WouldBlock);
         }
         self.parts_of_run += 1;

@@ -55,6 +55,7 @@ impl Compound<'_> {
             && self.weight_of_run > 0
             && self.weight_of_run.saturating_add(weight) > RUN_WEIGHT_MAX
         {
+            self.is_turn_over = true;
             return Err(OpStop::WouldBlock);
         }
         if !is_short {

@@ -142,6 +142,12 @@ impl Budget {
         fits(asker.held.replies, bytes, free(self, Short::Replies, asker))
     }
 
+    /// Returns how many bytes of a part must become free before an origin may take this many.
+    pub(crate) fn lacks(&self, short: Short, asker: Asker, bytes: usize, is_large: bool) -> usize {
+        let free = if is_large { Budget::free_for_large } else { Budget::free_for_small };
+        (asker.held.of(short) + bytes).saturating_sub(free(self, short, asker))
+    }
+
     /// Whether an origin holds no more requests than its share.
     pub(crate) fn is_within_share(&self, asker: Asker) -> bool {
         asker.held.requests <= self.free_for_small(Short::Requests, asker)

@@ -155,6 +155,16 @@ impl Admission {
         if self.budget.excess(short, half, wanted(waiter.want)) > 0 { half } else { half.other() }
     }
 
+    /// Returns by how many bytes less of a part must be held so that a connection finds room; one at least.
+    pub(super) fn lacks(&self, waiter: &Waiter, short: Short) -> usize {
+        let (bytes, is_large) = match (waiter.want, short) {
+            // A record waits for replies only to be fewer.
+            (Want::Record { .. }, Short::Replies) => (1, false),
+            (want, _) => (wanted(want), want.is_large()),
+        };
+        self.budget.lacks(short, self.asker(waiter.key.origin), bytes, is_large).max(1)
+    }
+
     /// Returns connections of an origin that came into the half of those that are not fast, as many as do not fit there.
     /// `holders` are the connections of the origin.
     fn beyond_half(&self, short: Short, holders: &[Holder]) -> Vec<ConnectionKey> {

@@ -13,6 +13,8 @@ use nfs::service::{CallId, Connection, Incoming, KeptRecord, Outcome, Progress, 
 use volume::request::Access;
 
 use crate::admission::ConnectionKey;
+use crate::admission::long_calls::LongCalls;
+use crate::admission::origins::Held;
 use crate::admission::retry_queues::Ticket;
 use crate::clock;
 use crate::counters::operations::Counted;
@@ -35,6 +37,8 @@ pub(crate) struct DeferredCall {
     pub(crate) access: Access,
     /// A worker has had it, and did not meet its end.
     pub(crate) is_long: bool,
+    /// Its number among the long calls that workers have, if it may end before its next turn.
+    pub(crate) number: Option<u64>,
     /// How far it came.
     pub(crate) progress: Option<Progress>,
     /// Bytes reserved for the reply and the blocks it is made from; zero for a short one.
@@ -57,7 +61,19 @@ pub(crate) struct DeferredCall {
 
 impl DeferredCall {
     /// Runs the call, or the rest of it.
-    pub(crate) fn execute(mut self, calls: &dyn Calls) -> ExecutedCall {
+    pub(crate) fn execute(self, calls: &dyn Calls) -> ExecutedCall {
+        self.run(|incoming, progress, reply| calls.handle(incoming, progress, reply))
+    }
+
+    /// Ends a long call where it stands.
+    pub(crate) fn end(self, calls: &dyn Calls) -> ExecutedCall {
+        self.run(|incoming, progress, reply| calls.end(incoming, progress, reply))
+    }
+
+    fn run(
+        mut self,
+        handle: impl FnOnce(&Incoming<'_>, &mut Option<Progress>, &mut ReplyBuffer) -> Outcome,
+    ) -> ExecutedCall {
         let begun = clock::read();
         self.timing.end(Phase::Line, begun.steady);
         let incoming = Incoming {
@@ -67,7 +83,7 @@ impl DeferredCall {
             access: self.access,
         };
         let mut reply = ReplyBuffer::default();
-        let outcome = calls.handle(&incoming, &mut self.progress, &mut reply);
+        let outcome = handle(&incoming, &mut self.progress, &mut reply);
         self.timing.end(Phase::Engine, clock::steady());
         ExecutedCall { call: self, outcome, reply }
     }
@@ -85,6 +101,11 @@ impl DeferredCall {
     /// Returns what limits count its client by.
     pub(crate) fn origin(&self) -> IpAddr {
         origin(self.connection.peer.ip())
+    }
+
+    /// Returns what the budget counts for it.
+    pub(crate) fn held(&self) -> Held {
+        Held { requests: self.request_bytes(), replies: self.reply_bytes }
     }
 
     /// Returns the bytes that the budget counts for it among requests.
@@ -111,6 +132,8 @@ pub(crate) struct DeferredCalls {
     apart: Apart,
     /// Calls that a worker has.
     pub(crate) at_workers: usize,
+    /// Those of them that may end before their next turn.
+    pub(crate) long: LongCalls,
 }
 
 impl DeferredCalls {

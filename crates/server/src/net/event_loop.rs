@@ -268,10 +268,7 @@ impl EventLoop {
     fn on_message(&mut self, message: Message) {
         match message {
             Message::Connected(newcomer) => self.connect(newcomer),
-            Message::Executed(executed) => {
-                self.deferred.at_workers -= 1;
-                self.executed(*executed);
-            }
+            Message::Executed(executed) => self.came_back(*executed),
             Message::Send(connection, callback, record) => self.send_callback(connection, callback, record),
             Message::GiveWay(origin, asked) => self.give_way(origin, asked),
             Message::Released(released) => self.on_released(released),

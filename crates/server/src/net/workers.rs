@@ -9,7 +9,7 @@
 //!
 //! The lines need no limit of their own: each call in them counts towards the limits of its connection and its loop.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -84,6 +84,23 @@ impl<T> Lines<T> {
         Some((origin, job))
     }
 
+    /// Takes those that wait and that `is_wanted` says.
+    fn take_back(&mut self, is_wanted: impl Fn(&T) -> bool) -> Vec<T> {
+        let mut taken = Vec::new();
+        for line in self.origins.values_mut() {
+            if line.waiting.iter().any(&is_wanted) {
+                let (wanted, others): (VecDeque<T>, _) = line.waiting.drain(..).partition(&is_wanted);
+                taken.extend(wanted);
+                line.waiting = others;
+            }
+        }
+        let origins = &mut self.origins;
+        origins.retain(|_, line| line.running > 0 || !line.waiting.is_empty());
+        self.order.retain(|origin| origins.get(origin).is_some_and(|line| !line.waiting.is_empty()));
+        self.waiting -= taken.len();
+        taken
+    }
+
     /// Ends a call that was begun.
     fn end(&mut self, origin: IpAddr) {
         self.free += 1;
@@ -143,6 +160,16 @@ impl Workers {
         let was_long = std::mem::replace(&mut call.is_long, true);
         let pool = if was_long { &self.long } else { &self.first };
         pool.submit(Job { call, answer_to });
+    }
+
+    /// Returns the calls of a loop, by their numbers among its long ones, that no thread has taken.
+    pub(crate) fn take_back(&self, numbers: &BTreeSet<u64>, answer_to: &Arc<Mailbox>) -> Vec<DeferredCall> {
+        let is_wanted = |job: &Job| {
+            job.call.number.is_some_and(|number| numbers.contains(&number))
+                && Arc::ptr_eq(&job.answer_to, answer_to)
+        };
+        let jobs = [&self.first, &self.long].map(|pool| pool.state.lock().lines.take_back(is_wanted));
+        jobs.into_iter().flatten().map(|job| job.call).collect()
     }
 
     /// Returns the number of calls that no thread has taken.
@@ -250,6 +277,28 @@ mod tests {
         let [one, two, three, four] = begin_all(&mut lines);
         assert_eq!([one, two, three, four], [running[0], 1, running[2], 1]);
         assert!(lines.free > 0);
+    }
+
+    #[test]
+    fn calls_that_are_taken_back_leave_the_order_to_others() {
+        let mut lines = Lines::new(2);
+        for number in 0..10 {
+            lines.push(origin(1 + number % 3), number);
+        }
+        assert_eq!(lines.begin(), Some((origin(1), 0)));
+        assert_eq!(lines.take_back(|number| number % 3 == 1), [1, 4, 7]);
+        let mut taken = lines.take_back(|number| *number > 5);
+        taken.sort_unstable();
+        assert_eq!((taken, lines.waiting), (vec![6, 8, 9], 3));
+        lines.end(origin(1));
+        let rest: Vec<_> = std::iter::from_fn(|| {
+            let begun = lines.begin();
+            begun.iter().for_each(|(origin, _)| lines.end(*origin));
+            begun
+        })
+        .collect();
+        assert_eq!(rest, [(origin(3), 2), (origin(1), 3), (origin(3), 5)]);
+        assert_eq!((lines.free, lines.waiting, lines.origins.len(), lines.order.len()), (2, 0, 0, 0));
     }
 
     #[test]

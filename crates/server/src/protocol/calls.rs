@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use nfs::admission::{Awaited, Needs};
 use nfs::charge::Charge;
 use nfs::service::{
-    ArrivingPayload, CallId, Connection, ConnectionId, Incoming, IncomingRecord, Outcome, Progress,
-    ReplyBuffer, Wait,
+    ArrivingPayload, CallId, Connection, ConnectionId, Incoming, IncomingRecord, KeptRecord, Outcome,
+    Progress, ReplyBuffer, Wait,
 };
 use volume::request::Durable;
 
@@ -22,6 +22,20 @@ pub(crate) trait Calls: Send + Sync {
         progress: &mut Option<Progress>,
         reply: &mut ReplyBuffer,
     ) -> Outcome;
+    /// Whether a call that would block may end where it stopped, by [`Calls::end`].
+    fn may_end(&self, _: &KeptRecord, progress: Option<&Progress>) -> bool {
+        progress.is_some_and(Progress::gave_turn_up)
+    }
+    /// Ends such a call. As [`Calls::handle`], but does none of what is left to do: the reply tells the client to repeat that.
+    fn end(
+        &self,
+        incoming: &Incoming<'_>,
+        progress: &mut Option<Progress>,
+        reply: &mut ReplyBuffer,
+    ) -> Outcome {
+        progress.iter_mut().for_each(Progress::end);
+        self.handle(incoming, progress, reply)
+    }
     /// Returns where to receive the payload of a record of which only the start has arrived; see
     /// [`nfs::service::Service::arriving`].
     fn arriving(&self, start: &[u8], length: usize) -> Option<ArrivingPayload>;

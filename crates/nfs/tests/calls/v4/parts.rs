@@ -262,3 +262,56 @@ fn many_ranges_are_unlocked_and_freed_with_their_open_in_several_turns() {
     let (stops, closed) = run(&session, &[putfh(file), close]);
     assert!(stops >= 5 && closed.status == NfsStat4::Ok, "{stops}: {closed:?}");
 }
+
+/// It gives way to others.
+#[test]
+fn a_long_call_may_end_between_two_parts_and_be_repeated() {
+    let server = Server::new();
+    let (from, to, session) = (long_file(&server, "from"), file(&server, "to"), Session::new(&server));
+    let clone = |number: u64| {
+        let (src_offset, dst_offset) = (0, number << 20);
+        ArgOp4::Clone(CloneArgs { src_stateid: ANY, dst_stateid: ANY, src_offset, dst_offset, count: 0 })
+    };
+    let clones: Vec<_> =
+        [putfh(from), ArgOp4::Savefh, putfh(to)].into_iter().chain((0..8).map(clone)).collect();
+    let all = [&[session.sequence(true)][..], &clones].concat();
+    let (xid, first) = record(&server, root(), 2, &all);
+    let mut progress = None;
+    for access in [Access::Cached, Access::Blocking] {
+        let (outcome, _) = server.offer_again(root(), &first, access, &mut progress);
+        assert!(matches!(outcome, Outcome::WouldBlock), "{outcome:?}");
+    }
+    let stopped = progress.as_mut().unwrap();
+    assert!(stopped.gave_turn_up());
+    stopped.end();
+    let before = change_of(&server, to);
+    let (outcome, ended) = server.offer_again(root(), &first, Access::Blocking, &mut progress);
+    let Outcome::Reply { after, .. } = outcome else { panic!("{outcome:?}") };
+    assert!(progress.is_none());
+    assert_eq!(change_of(&server, to), before, "no part more was done");
+    after.iter().for_each(|wait| server.wait_for(wait));
+    let reply = results(&ended, xid);
+    let number = reply.all.last().map(ResOp4::num);
+    assert_eq!((reply.status, number), (NfsStat4::Delay, Some(OpNum4::Clone)), "{reply:?}");
+    assert!((6..all.len()).contains(&reply.all.len()), "{reply:?}");
+    assert_eq!(server.serve(root(), &first), ended, "the slot has this reply");
+    let (_, again) = run(&session, &clones);
+    assert_eq!(again.status, NfsStat4::Ok);
+    let read = ArgOp4::Read(ReadArgs { stateid: ANY, offset: START, count: 1 << 20 });
+    let found = session.on(to, &[read]);
+    assert!(matches!(found.last(), ResOp4::Read(Ok(found)) if found.data.iter().all(|byte| *byte == b'x')));
+}
+
+/// It is a matter of the device when those go on.
+#[test]
+fn a_call_that_waits_for_media_has_not_given_its_turn_up() {
+    let server = Server::new();
+    let session = Session::new(&server);
+    let operations =
+        [&[session.sequence(false)][..], &to_root(), &[create("one", CreateType4::Dir)]].concat();
+    let (_, record) = record(&server, root(), 2, &operations);
+    let mut progress = None;
+    let (outcome, _) = server.offer_again(root(), &record, Access::Cached, &mut progress);
+    assert!(matches!(outcome, Outcome::WouldBlock), "{outcome:?}");
+    assert!(!progress.unwrap().gave_turn_up());
+}

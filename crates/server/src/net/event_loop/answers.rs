@@ -128,6 +128,7 @@ impl EventLoop {
             id: arrival.record.id().expect("only calls are deferred"),
             access: Access::Cached,
             is_long: false,
+            number: None,
             progress,
             reply_bytes: arrival.reply_bytes,
             lent: std::mem::take(&mut connection.lent),
@@ -178,6 +179,9 @@ impl EventLoop {
             add(&self.counters.blocked, 1);
             call.access = Access::Blocking;
             self.deferred.at_workers += 1;
+            if self.shared.calls.may_end(&call.record, call.progress.as_ref()) {
+                call.number = Some(self.deferred.long.insert(call.owner.origin, call.held()));
+            }
             self.shared.workers.submit(call, Arc::clone(&self.mailbox));
             return;
         }
@@ -210,6 +214,29 @@ impl EventLoop {
         let ticket = self.shared.retry_queues.join(queue, call.ticket, self.number, call.origin());
         call.ticket = Some(ticket);
         self.deferred.insert(ticket, call);
+    }
+
+    /// Continues a call that a worker has run, or ends it if it was chosen for that meanwhile and did not meet its end.
+    pub(super) fn came_back(&mut self, mut executed: ExecutedCall) {
+        self.deferred.at_workers -= 1;
+        let number = executed.call.number.take();
+        let is_ending = number.is_some_and(|number| self.deferred.long.remove(number));
+        if is_ending && matches!(executed.outcome, Outcome::WouldBlock) {
+            self.end_long(executed.call);
+        } else {
+            self.executed(executed);
+        }
+    }
+
+    /// Ends a call before its next turn, so that others have what it holds.
+    pub(super) fn end_long(&mut self, call: DeferredCall) {
+        if call.is_abandoned() {
+            self.abandon(&call);
+            return;
+        }
+        tracing::debug!(client = %call.connection.peer.ip(), "long call ended to make room");
+        let executed = call.end(&*self.shared.calls);
+        self.executed(executed);
     }
 
     /// Continues a deferred call that was run again.

@@ -5,6 +5,8 @@ use std::time::Instant;
 use super::EventLoop;
 use crate::admission::candidates::Candidates;
 use crate::admission::eviction::{Because, Holder};
+use crate::admission::line::Waiter;
+use crate::admission::long_calls::{Choice, When};
 use crate::admission::origins::Half;
 use crate::admission::{Blocked, ConnectionKey, Short, Want};
 use crate::limits::{BLOCKED_CHECK, EVICTIONS_PER_TURN_MAX, PORTION_MAX};
@@ -101,17 +103,8 @@ impl EventLoop {
         }
         for short in Short::BOTH {
             for half in Half::BOTH {
-                // All connections are looked at once, if somebody has waited too long.
-                let mut candidates = None;
-                for _ in 0..EVICTIONS_PER_TURN_MAX {
-                    let Some(waiter) = self.admission.waits_too_long(short, half, now) else { break };
-                    let candidates = candidates.get_or_insert_with(|| self.candidates(short, half, now));
-                    let Some(closed) = self.admission.make_room(&waiter, candidates) else { break };
-                    self.giving_way.extend(closed);
-                    if !self.close_giving_way(began) {
-                        return false;
-                    }
-                    candidates.went_on(self.go_on(now));
+                if !self.make_room_in(half, short, began, now) {
+                    return false;
                 }
             }
             if !self.make_own_room(short, began, now) {
@@ -119,6 +112,67 @@ impl EventLoop {
             }
         }
         true
+    }
+
+    /// Makes room in a part of memory for those of a half that have waited too long. Returns whether there was time for that.
+    fn make_room_in(&mut self, half: Half, short: Short, began: Instant, now: Instant) -> bool {
+        // All connections are looked at once, if somebody has waited too long.
+        let mut candidates = None;
+        for _ in 0..EVICTIONS_PER_TURN_MAX {
+            let Some(waiter) = self.admission.waits_too_long(short, half, now) else { break };
+            let look = |event_loop: &EventLoop| event_loop.candidates(short, half, now);
+            if !self.make_room_for(&waiter, short, &mut candidates, look) {
+                break;
+            }
+            let is_in_time = self.close_giving_way(began) && began.elapsed() < PORTION_MAX;
+            let went_on = self.go_on(now);
+            candidates.iter_mut().for_each(|candidates| candidates.went_on(went_on.iter().copied()));
+            if !is_in_time {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Makes room for a connection. Returns whether there may be more now.
+    ///
+    /// A call that ends is only repeated. So long calls give way before connections do, if they hold enough.
+    fn make_room_for(
+        &mut self,
+        waiter: &Waiter,
+        short: Short,
+        candidates: &mut Option<Candidates>,
+        look: impl FnOnce(&EventLoop) -> Candidates,
+    ) -> bool {
+        if let Some(has_ended) = self.end_some_long(waiter, short, When::Enough) {
+            return has_ended;
+        }
+        let candidates = candidates.get_or_insert_with(|| look(self));
+        if let Some(closed) = self.admission.make_room(waiter, candidates) {
+            self.giving_way.extend(closed);
+            return true;
+        }
+        self.end_some_long(waiter, short, When::Any) == Some(true)
+    }
+
+    /// Ends long calls for a connection that waits. Returns whether some ended at once; those that threads execute end when their
+    /// turn is over. None if too little is held for that.
+    fn end_some_long(&mut self, waiter: &Waiter, short: Short, when: When) -> Option<bool> {
+        let numbers = match self.admission.choose_long(waiter, short, when, &mut self.deferred.long) {
+            Choice::End(numbers) => numbers,
+            Choice::Wait => return Some(false),
+            Choice::TooLittle => return None,
+        };
+        let calls = self.shared.workers.take_back(&numbers, &self.mailbox);
+        let has_ended = !calls.is_empty();
+        for mut call in calls {
+            self.deferred.at_workers -= 1;
+            if let Some(number) = call.number.take() {
+                self.deferred.long.remove(number);
+            }
+            self.end_long(call);
+        }
+        Some(has_ended)
     }
 
     /// Makes room in the shares of origins for those of their connections that have waited too long. Returns whether there was time

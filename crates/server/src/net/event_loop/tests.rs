@@ -9,7 +9,8 @@ use nfs::admission::{Awaited, AwaitedLimit, Needs};
 use nfs::charge::{Charge, Place, Work};
 use nfs::limits::PAYLOAD_BYTES_MIN;
 use nfs::service::{
-    ArrivingPayload, CallId, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Wait,
+    ArrivingPayload, CallId, ConnectionId, Incoming, IncomingRecord, KeptRecord, Outcome, Progress,
+    ReplyBuffer, Wait,
 };
 use nfs::summary::{CallSummary, OperationId, Status, Transferred};
 use parking_lot::Mutex;
@@ -34,6 +35,7 @@ use crate::rates::tests::{Scratch, rates_in};
 mod callbacks;
 mod connections;
 mod leaving;
+mod long_calls;
 mod memory;
 mod payloads;
 mod places;
@@ -83,8 +85,14 @@ const CHARGED: u32 = 15;
 /// Counts as a READ of one byte of volume 1 and of as many of volume 2 as the argument says, where it reads them.
 const APART: u32 = 16;
 
+/// Gives its turn up again and again, after a millisecond each time, until nothing is in the way any more; then as `LARGE`.
+const TURNS: u32 = 17;
+
 /// The argument of a failure reply.
 const FAILED: u32 = u32::MAX;
+
+/// The argument of the reply to a call that ended where it stood.
+const ENDED: u32 = u32::MAX - 1;
 
 /// The argument's place in a call, in words.
 const ARGUMENT: usize = 10;
@@ -150,6 +158,16 @@ impl Fake {
             niceness.push(rustix::process::getpriority_process(None).unwrap());
         }
         take_one(&self.turns)
+    }
+
+    /// Tries to take room for a call of `TAKE`.
+    fn takes_room(&self, xid: u32) -> bool {
+        self.tried.lock().insert(xid);
+        let takes = take_one(&self.room);
+        if takes {
+            self.taken.lock().push(xid);
+        }
+        takes
     }
 
     fn keep_payload(&self, record: &IncomingRecord<'_>) {
@@ -223,27 +241,27 @@ impl Calls for Fake {
                 reply(0);
                 now
             }
+            TURNS if access == Access::Cached || !self.is_free.load(Ordering::SeqCst) => {
+                std::thread::sleep(Duration::from_millis(u64::from(access == Access::Blocking)));
+                Outcome::WouldBlock
+            }
             BUSY if take_one(&self.busy) => Outcome::Busy(None),
             PAYLOAD => {
                 self.keep_payload(incoming.record);
                 reply(0);
                 now
             }
-            LARGE | SLOW | CHARGED | APART => {
-                reply(if procedure >= CHARGED { 0 } else { usize::try_from(argument).unwrap() });
+            LARGE | SLOW | CHARGED | APART | TURNS => {
+                reply(if matches!(procedure, CHARGED | APART) {
+                    0
+                } else {
+                    usize::try_from(argument).unwrap()
+                });
                 summary.volume = Some(VolumeId(if procedure == APART { 2 } else { 1 }));
                 summary.transferred = Transferred { read: argument, written: 0 };
                 Outcome::Reply { after: None, hold: Duration::ZERO, summary }
             }
-            TAKE => {
-                self.tried.lock().insert(xid);
-                if !take_one(&self.room) {
-                    return Outcome::Busy(None);
-                }
-                self.taken.lock().push(xid);
-                reply(0);
-                now
-            }
+            TAKE if !self.takes_room(xid) => Outcome::Busy(None),
             ELSEWHERE if argument > 0 && !take_one(&self.room) => {
                 Outcome::Busy(Some((VolumeId(1), AwaitedLimit::Data)))
             }
@@ -266,6 +284,19 @@ impl Calls for Fake {
         }
     }
 
+    fn may_end(&self, record: &KeptRecord, _: Option<&Progress>) -> bool {
+        word(record.decode().bytes(), 5) == TURNS
+    }
+
+    fn end(&self, incoming: &Incoming<'_>, _: &mut Option<Progress>, out: &mut ReplyBuffer) -> Outcome {
+        write_record(&mut out.bytes, |out| {
+            out.u32(word(incoming.record.bytes(), 0));
+            out.u32(ENDED);
+        });
+        let summary = CallSummary::of_one(OperationId::default(), Status::OK);
+        Outcome::Reply { after: None, hold: Duration::ZERO, summary }
+    }
+
     fn arriving(&self, start: &[u8], _: usize) -> Option<ArrivingPayload> {
         let length = usize::try_from(word(start.get(..PAYLOAD_AT)?, ARGUMENT)).unwrap();
         let is_large = word(start, 5) == PAYLOAD && length >= PAYLOAD_BYTES_MIN;
@@ -275,7 +306,7 @@ impl Calls for Fake {
     fn needs<'r>(&self, record: &IncomingRecord<'r>) -> Needs<'r> {
         let call = record.bytes();
         let reply_bytes_max = match word(call, 5) {
-            LARGE | SLOW => usize::try_from(word(call, ARGUMENT)).unwrap() + 100,
+            LARGE | SLOW | TURNS => usize::try_from(word(call, ARGUMENT)).unwrap() + 100,
             _ => 100,
         };
         let (keeps_order, limit) = match word(call, 5) {
