@@ -14,7 +14,6 @@ use volume::ids::VolumeId;
 use wire::rpc::Credential;
 
 use crate::connection::is_privileged;
-use crate::state::HostAccess;
 
 pub(crate) mod pseudo;
 
@@ -166,6 +165,17 @@ impl fmt::Display for ExportsError {
 }
 
 impl std::error::Error for ExportsError {}
+
+/// The access that exports give a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum HostAccess {
+    /// None.
+    None,
+    /// Read only.
+    Read,
+    /// Read and write.
+    Write,
+}
 
 /// All exports of a server.
 #[derive(Debug, Default)]

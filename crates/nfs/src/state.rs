@@ -63,6 +63,7 @@ pub(crate) mod shares;
 pub(crate) mod stateids;
 
 use crate::connection::ConnectionId;
+use crate::exports::HostAccess;
 
 use callbacks::Callbacks;
 use clients::client::Client;
@@ -130,17 +131,6 @@ pub(crate) trait StateStore {
 
     /// Returns the widest access that the exports of a volume give the host at this address, which calls from privileged ports or not.
     fn access(&self, host: IpAddr, is_privileged: bool, volume: VolumeId) -> HostAccess;
-}
-
-/// The access that exports give a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum HostAccess {
-    /// None.
-    None,
-    /// Read only.
-    Read,
-    /// Read and write.
-    Write,
 }
 
 /// What every request to the state brings.

@@ -9,8 +9,9 @@ use volume::state::{DeferredValue, StateChange, StateKey};
 
 use crate::clocks::ClockReading;
 use crate::context::ServiceContext;
+use crate::exports::HostAccess;
 use crate::state::ids::FileId;
-use crate::state::{Context, DurabilityToken, HostAccess, StateStore};
+use crate::state::{Context, DurabilityToken, StateStore};
 
 impl ServiceContext {
     /// Returns the context of a call of the state machine.

@@ -17,11 +17,12 @@ use parking_lot::Mutex;
 use volume::ids::VolumeId;
 use volume::time::Time;
 
+use crate::exports::HostAccess;
 use crate::state::clients::client::Client;
 use crate::state::clients::removal::{PART, Work};
 use crate::state::ids::ClientId;
 use crate::state::stateids::entry::{Liveness, StateEntry, StateKind};
-use crate::state::{Context, HostAccess, SharedState, StateError};
+use crate::state::{Context, SharedState, StateError};
 
 /// Entries to free, and when to search for more.
 #[derive(Debug, Default)]

@@ -16,6 +16,7 @@ use volume::request::Durable;
 use volume::time::Time;
 use wire::nlm4::Nlm4Stats;
 
+use crate::exports::HostAccess;
 use crate::state::clients::client::{Client, ClientProtocol, Host, LockOwner};
 use crate::state::clients::owner_sequence::OwnerSequence;
 use crate::state::files::OpenRequest;
@@ -29,7 +30,7 @@ use crate::state::record::{
 };
 use crate::state::shares::Resource;
 use crate::state::stateids::entry::StateEntry;
-use crate::state::{Context, DurabilityToken, HostAccess, SharedState, StateError};
+use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
 mod grants;
 mod inquiry;

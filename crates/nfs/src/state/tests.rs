@@ -9,6 +9,7 @@ use super::record::{CallbackSecurity, Channel, Principal};
 use super::restart::{LostRecords, Records};
 use super::sessions::Channels;
 use super::*;
+use crate::exports::HostAccess;
 use crate::state::clients::owner_sequence::OwnerSequence;
 
 mod clients;
