@@ -53,9 +53,10 @@ pub const WORKERS_SHARE: usize = 3;
 /// sent last, unless those need very long.
 pub const LEAVING_MAX: Duration = Duration::from_secs(1);
 
-/// How much nicer than event loops the threads are that continue long calls, or serve administrators at other hosts. Each gets a tenth of a processor that a loop wants too,
-/// which suffices for it to release soon what the loop may wait for. Beside 320 long calls of 16 hosts, 1 % of the small calls of
-/// others took over 96 to 155 ms without this, 21 to 43 ms with it, and no less with 19, where the longest took up to 288 ms.
+/// How much nicer than event loops the threads are that continue long calls, or serve administrators at other hosts. Each gets a
+/// tenth of a processor that a loop wants too, which suffices for it to release soon what the loop may wait for. Beside 320 long calls
+/// of 16 hosts, 1 % of the small calls of others took over 96 to 155 ms without this, 21 to 43 ms with it, and no less with 19, where
+/// the longest took up to 288 ms.
 pub const LONG_NICENESS: i32 = 10;
 
 /// Bytes read from a socket at once, into a buffer that all connections of a loop share.
