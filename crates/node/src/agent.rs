@@ -97,7 +97,7 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Returns the configuration as it is now.
+    /// Returns the current configuration.
     fn config(&self) -> Arc<Config> {
         Arc::clone(&lock(&self.config))
     }

@@ -398,7 +398,7 @@ impl SharedState {
         let Requester { client, file, owner } = requester;
         check_owner(owner)?;
         let name = open_name(b'S', owner);
-        self.check_room(client, client.is_new_open_owner(&name).then_some(&*name))?;
+        self.check_room(client, client.known_open_owner(&name).is_none().then_some(&*name))?;
         let owner = client.open_owner(&name, || OwnerSequence::restored(context.now, true));
         let opening = OpenRequest { client, owner: &owner, mode };
         if reclaim {

@@ -35,7 +35,7 @@ impl Worker {
                 }
                 Ok(Event::End(answer) | Event::EndStopped(answer)) => {
                     self.stop();
-                    // Its addresses may be bound again as soon as the answer is there.
+                    // The caller may bind the same addresses once it has the answer.
                     drop(std::mem::take(&mut self.sockets));
                     let _ = answer.send(Ok(()));
                     return;

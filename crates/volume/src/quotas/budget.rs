@@ -46,7 +46,7 @@ impl Counted {
 }
 
 impl Budget {
-    /// Divides so many bytes: half are for accounts, half for notes.
+    /// Divides a number of bytes: half for accounts, half for notes.
     pub(crate) fn new(bytes: u64) -> Budget {
         Budget {
             accounts: Counted::new(bytes / 2, QUOTA_ACCOUNT_BYTES),
@@ -79,7 +79,7 @@ impl Budget {
         (self.notes.count(), self.notes.max)
     }
 
-    /// Whether a volume that has so many notes may have one more.
+    /// Whether a volume with this many notes may have one more.
     pub(super) fn can_take_note(&self, own: usize) -> bool {
         let free = self.notes.max.saturating_sub(self.notes.count());
         own < QUOTA_OWNERS_MIN || own < free.saturating_mul(TIMES_FREE)

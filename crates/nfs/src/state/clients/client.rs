@@ -465,11 +465,6 @@ impl Client {
         OWNER_BYTES + 2 * name.len() as u64 + reply
     }
 
-    /// Returns whether there is no open owner with this name.
-    pub(crate) fn is_new_open_owner(&self, name: &[u8]) -> bool {
-        !self.inner.lock().open_owners.contains_key(name)
-    }
-
     /// Returns the open owner with this name, if it exists.
     pub(crate) fn known_open_owner(&self, name: &[u8]) -> Option<Arc<OpenOwner>> {
         self.inner.lock().open_owners.get(name).cloned()

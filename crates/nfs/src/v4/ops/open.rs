@@ -59,7 +59,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &OpenArgs<'_>, out: &mut En
     let client = compound.client(args.owner.clientid)?;
     let now = compound.now.steady;
     let name = args.owner.owner.0;
-    compound.state().check_room(&client, client.is_new_open_owner(name).then_some(name))?;
+    compound.state().check_room(&client, client.known_open_owner(name).is_none().then_some(name))?;
     let owner = client.open_owner(name, || OwnerSequence::new(now));
     if compound.minor == 0 {
         // Only the principal that opens first may close; further opens are checked against the file's permissions.

@@ -414,7 +414,7 @@ fn owners_last_replies_are_only_for_their_principal() {
     assert_eq!(held.status(&server, root(), lock(held.open, held.clientid, 4)), NfsStat4::BadSeqId);
 }
 
-/// A long name of whoever has the lock would make every remembered denial as long.
+/// Otherwise a lock owner with a long name would make every remembered denial long.
 #[test]
 fn a_denial_that_names_a_long_owner_is_not_remembered_in_full() {
     let server = Server::new();

@@ -9,7 +9,7 @@ const SOON: Duration = Duration::from_secs(4);
 /// More than a CLONE or COPY needs.
 const MODEST_REPLY: u32 = 6000;
 
-/// Attackers at several addresses, each of which sends the same calls again when all are answered.
+/// Attackers at several addresses, each of which repeats its calls once all are answered.
 struct Attack {
     clients: Vec<Client>,
     calls: Vec<u8>,
@@ -81,7 +81,7 @@ fn others_are_served_beside(harness: Harness, mut attack: Attack) {
             !is_served(&harness, &mut client, &call(*xid, *number, *argument, *padding))
         })
     };
-    // Those of which nothing is known wait for fast ones for some seconds.
+    // Hosts that are not known yet wait some seconds for fast ones.
     assert_eq!(first_that_waits(0..1), None);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
