@@ -22,7 +22,7 @@ use crate::state::clients::owner_sequence::OwnerSequence;
 use crate::state::files::OpenRequest;
 use crate::state::files::share::{Mode, Modes};
 use crate::state::ids::{FileId, StateId};
-use crate::state::locks::ranges::Range;
+use crate::state::locks::ranges::{LockKind, Range};
 use crate::state::locks::waiters::Waiter;
 use crate::state::locks::{LockError, LockRequest, Locker};
 use crate::state::record::{
@@ -567,12 +567,16 @@ impl SharedState {
     }
 }
 
-/// Returns whether a host may be told: of a grant, if it may use that volume; of anything else, if any export admits it.
+/// Returns whether a host may be told: of a grant, if it may still have such a lock there; of anything else, if any export admits it.
 fn is_admitted(context: &Context<'_>, message: &Message) -> bool {
     match message.grant() {
         Some(grant) => {
             let (client, volume) = (&grant.open.client, grant.open.file.volume);
-            context.store.access(message.host(), client.is_privileged(), volume) != HostAccess::None
+            let access = context.store.access(message.host(), client.is_privileged(), volume);
+            match grant.kind {
+                LockKind::Read => access != HostAccess::None,
+                LockKind::Write => access == HostAccess::Write,
+            }
         }
         None => context.store.admits(message.host()),
     }

@@ -16,9 +16,10 @@ use crate::state::clients::removal::{PART, Work};
 use crate::state::files::File;
 use crate::state::ids::FileId;
 use crate::state::locks::LockRequest;
-use crate::state::locks::ranges::{Change, LockKind, Range};
+use crate::state::locks::ranges::{Change, LockKind, Owner as _, Range};
 use crate::state::locks::waiters::Place;
 use crate::state::record::{Key, RangeRecord};
+use crate::state::shares::room_of_origin;
 use crate::state::stateids::entry::StateEntry;
 use crate::state::{Context, SharedState, StateError};
 
@@ -28,8 +29,9 @@ pub(in crate::state) const WOKEN_AT_ONCE: usize = 128;
 /// The time, and how long a lock that is made in parts is waited for before its request counts as given up.
 pub(super) type Clock = (Time, Duration);
 
-/// Locks of a file that are made in parts at a time, each of another owner. Further ones wait.
-const MERGINGS_MAX: usize = 16;
+/// Locks of a file that are made in parts at a time, each of another owner. Further ones wait. Each origin has its share, so that one
+/// cannot keep others waiting.
+const MERGINGS_MAX: u64 = 32;
 
 /// A lock that replaces very many ranges of its owner, in parts. No other owner can lock what conflicts with it meanwhile, so it
 /// cannot fail after its first part.
@@ -65,10 +67,17 @@ impl Mergings {
         of_others.any(|merging| merging.conflicts(wanted.range, wanted.kind))
     }
 
-    /// Forgets what `owner` was making, and what was given up. Returns whether there is a place for one more.
-    fn has_room(&mut self, owner: &LockOwner, clock: Clock) -> bool {
-        self.0.retain(|merging| *merging.owner != *owner && merging.is_going_on(clock));
-        self.0.len() < MERGINGS_MAX
+    /// Forgets what was given up, and what `owner` was making, whose place it keeps. Returns whether it has a place.
+    fn has_room(&mut self, owner: &Arc<LockOwner>, clock: Clock) -> bool {
+        self.0.retain(|merging| merging.is_going_on(clock));
+        let all = self.0.len();
+        self.0.retain(|merging| *merging.owner != **owner);
+        if self.0.len() < all {
+            return true;
+        }
+        let of_origin = |merging: &&Merging| merging.owner.origin() == owner.origin();
+        let of_origin = self.0.iter().filter(of_origin).count() as u64;
+        room_of_origin(MERGINGS_MAX, self.0.len() as u64 - of_origin, of_origin) > 0
     }
 
     /// Ends the one that `owner` asked for. Returns its range.

@@ -76,6 +76,43 @@ fn opens_that_write_or_deny_are_free_once_their_holder_may_only_read() {
 }
 
 #[test]
+fn exclusive_locks_of_a_host_are_free_once_it_may_only_read_and_others_stay() {
+    let mut world = World::new();
+    let [one, two] = [1, 2].map(|number| host(&world, address(number), b"host").unwrap());
+    let lock = |world: &World, client, ino, kind| {
+        let requester = Requester { client, file: file(ino), owner: b"\0\0\0\x01owner" };
+        let wanted = LockRequest { kind, ..ALL };
+        world.state.lock_for_host(&world.context(), requester, &wanted, false).map(drop)
+    };
+    lock(&world, &one, 1, LockKind::Write).unwrap();
+    lock(&world, &one, 2, LockKind::Read).unwrap();
+    permit(&world, address(1), HostAccess::Read);
+    pass(&mut world, 59, &[]);
+    assert!(matches!(lock(&world, &two, 1, LockKind::Read), Err(LockError::Denied(_))));
+    pass(&mut world, 3, &[]);
+    lock(&world, &two, 1, LockKind::Write).unwrap();
+    assert!(matches!(lock(&world, &two, 2, LockKind::Write), Err(LockError::Denied(_))));
+}
+
+/// A part frees the exclusive one of them, and the next the rest.
+#[test]
+fn very_many_locks_of_which_one_is_exclusive_are_all_freed() {
+    let mut world = World::new();
+    let one = host(&world, address(1), b"one").unwrap();
+    let requester = Requester { client: &one, file: file(1), owner: b"\0\0\0\x01owner" };
+    for number in 0..1000 {
+        let kind = if number == 0 { LockKind::Write } else { LockKind::Read };
+        let range = Range { first: 2 * number, last: 2 * number };
+        let wanted = LockRequest { range, kind, waits: false };
+        world.state.lock_for_host(&world.context(), requester, &wanted, false).unwrap();
+    }
+    permit(&world, address(1), HostAccess::Read);
+    pass(&mut world, 70, &[]);
+    let two = host(&world, address(2), b"two").unwrap();
+    lock_for_host(&world, &two, false).unwrap();
+}
+
+#[test]
 fn exports_that_are_mended_within_a_lease_cost_nothing() {
     let mut world = World::new();
     let (one, _) = client_at(&world, address(1), b"one").unwrap();
@@ -138,20 +175,23 @@ fn a_host_that_is_no_longer_admitted_has_no_locks_after_a_lease() {
     lock_for_host(&world, &two, false).unwrap();
 }
 
+/// Nor one that may only read, as it waits for an exclusive lock.
 #[test]
 fn a_host_that_is_no_longer_admitted_is_not_granted_what_it_waits_for() {
-    let mut world = World::new();
-    let [one, two, three] = [1, 2, 3].map(|number| host(&world, address(number), b"host").unwrap());
-    lock_for_host(&world, &one, false).unwrap();
-    assert!(matches!(lock_for_host(&world, &two, true), Err(LockError::Denied(_))));
-    permit(&world, address(2), HostAccess::None);
-    let requester = Requester { client: &one, file: file(1), owner: b"\0\0\0\x01owner" };
-    world.state.unlock_for_host(&world.context(), requester, Range::ALL).unwrap();
-    pass(&mut world, 2, &[]);
-    for call in world.state.take_callbacks() {
-        assert!(!matches!(call.to, Destination::Program { host, .. } if host == address(2)), "{call:?}");
+    for left in [HostAccess::None, HostAccess::Read] {
+        let mut world = World::new();
+        let [one, two, three] = [1, 2, 3].map(|number| host(&world, address(number), b"host").unwrap());
+        lock_for_host(&world, &one, false).unwrap();
+        assert!(matches!(lock_for_host(&world, &two, true), Err(LockError::Denied(_))));
+        permit(&world, address(2), left);
+        let requester = Requester { client: &one, file: file(1), owner: b"\0\0\0\x01owner" };
+        world.state.unlock_for_host(&world.context(), requester, Range::ALL).unwrap();
+        pass(&mut world, 2, &[]);
+        for call in world.state.take_callbacks() {
+            assert!(!matches!(call.to, Destination::Program { host, .. } if host == address(2)), "{call:?}");
+        }
+        lock_for_host(&world, &three, false).unwrap();
     }
-    lock_for_host(&world, &three, false).unwrap();
 }
 
 /// More than one part frees.

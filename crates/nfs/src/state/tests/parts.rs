@@ -6,6 +6,7 @@ use wire::nfs4::create_session_flag::CONN_BACK_CHAN;
 
 use super::delegations::called_client;
 use super::removal::{MANY, delegated, exclusively, gauge, lock};
+use super::shares::{address, client_at};
 use super::*;
 use crate::state::clients::client::Host;
 use crate::state::clients::removal::PART;
@@ -114,6 +115,33 @@ fn locks_that_do_not_conflict_are_made_in_parts_at_once() {
     assert!(parts >= 3, "{parts}");
     while lock(&world, &opened, b"l", &below).map_err(failed) == Err(StateError::Unfinished) {}
     assert_eq!(gauge(&world, "nfs4_locked_ranges"), 2);
+}
+
+/// Goes on with a lock of all bytes of a zone, whose owner has very many in it.
+fn next_part_of(world: &World, opened: &files::Opened, zone: u64) -> Result<(), StateError> {
+    let first = zone << 32;
+    lock(world, opened, &zone.to_be_bytes(), &exclusively(first, first + 8 * PART as u64)).map_err(failed)
+}
+
+/// It takes no more than its share of the places of one file, and what it has begun goes on.
+#[test]
+fn an_origin_that_makes_very_many_locks_in_parts_leaves_others_room() {
+    let world = World::new();
+    let [one, two] = [1, 2].map(|number| client_at(&world, address(number), b"client").unwrap().0);
+    let [opened, others] = [&one, &two].map(|client| world.open(client, b"o", file(1), (3, 0)).unwrap());
+    let first_part_of = |opened: &files::Opened, zone: u64| {
+        let first = zone << 32;
+        let name = zone.to_be_bytes();
+        for number in 0..=2 * PART as u64 {
+            lock(&world, opened, &name, &exclusively(first + 2 * number, first + 2 * number)).unwrap();
+        }
+        next_part_of(&world, opened, zone)
+    };
+    let refused = (0..40).find(|zone| first_part_of(&opened, *zone) != Err(StateError::Unfinished));
+    assert_eq!(refused, Some(19));
+    assert_eq!(first_part_of(&others, 40), Err(StateError::Unfinished));
+    assert_eq!(next_part_of(&world, &opened, 0), Err(StateError::Unfinished));
+    assert_eq!(next_part_of(&world, &opened, 0), Ok(()));
 }
 
 /// Its client may not ask for the rest of it.
