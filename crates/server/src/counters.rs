@@ -43,6 +43,8 @@ pub(crate) struct Counters {
     pub(crate) malformed: AtomicU64,
     /// Connections that were closed to make room for others.
     pub(crate) evicted: AtomicU64,
+    /// Long calls that ended before they were done, to make room for others.
+    pub(crate) cut_short: AtomicU64,
     /// Datagrams that were not answered, by reason.
     pub(crate) dropped: [AtomicU64; Dropped::ALL.len()],
     /// Gauges, set in each turn.
@@ -72,6 +74,7 @@ impl Counters {
             refused: zero(),
             malformed: zero(),
             evicted: zero(),
+            cut_short: zero(),
             dropped: Default::default(),
             connections: gauge(),
             parked: gauge(),
@@ -163,6 +166,7 @@ pub(crate) fn totals<'a>(loops: impl Iterator<Item = &'a Counters> + Clone) -> T
         ("connections_refused", sum(|counters| counters.refused.load(Ordering::Relaxed))),
         ("connections_malformed", sum(|counters| counters.malformed.load(Ordering::Relaxed))),
         ("connections_evicted", sum(|counters| counters.evicted.load(Ordering::Relaxed))),
+        ("calls_cut_short", sum(|counters| counters.cut_short.load(Ordering::Relaxed))),
     ];
     Totals { calls, gauges }
 }

@@ -16,11 +16,12 @@ use crate::counters::tallied::{
 use crate::counters::{Counters, Dropped};
 use crate::metrics::Source;
 use crate::metrics::registry::{
-    CALLS_BLOCKED, CALLS_BUSY, CALLS_HELD, CALLS_IN_LINE, CALLS_WAITED_FOR_MEMORY, CLIENT_BYTES, CLIENT_INFO,
-    CLIENT_OPERATIONS, CONNECTIONS, CONNECTIONS_EVICTED, CONNECTIONS_MALFORMED, CONNECTIONS_REFUSED,
-    DATAGRAMS_DROPPED, Family, IO_SIZE, OPERATION_DURATION, OPERATION_ERRORS, OPERATION_PHASE, OPERATIONS,
-    RECEIVED, REPLIES_PARKED, REPLIES_WAITED, REQUEST_BYTES, REQUEST_BYTES_HIGHEST, REQUEST_BYTES_MAX,
-    SLOW_OPERATIONS, TARGET_BYTES, TARGET_CONNECTIONS, TARGET_ERRORS, TARGET_OPERATIONS, TRANSFERRED,
+    CALLS_BLOCKED, CALLS_BUSY, CALLS_CUT_SHORT, CALLS_HELD, CALLS_IN_LINE, CALLS_WAITED_FOR_MEMORY,
+    CLIENT_BYTES, CLIENT_INFO, CLIENT_OPERATIONS, CONNECTIONS, CONNECTIONS_EVICTED, CONNECTIONS_MALFORMED,
+    CONNECTIONS_REFUSED, DATAGRAMS_DROPPED, Family, IO_SIZE, OPERATION_DURATION, OPERATION_ERRORS,
+    OPERATION_PHASE, OPERATIONS, RECEIVED, REPLIES_PARKED, REPLIES_WAITED, REQUEST_BYTES,
+    REQUEST_BYTES_HIGHEST, REQUEST_BYTES_MAX, SLOW_OPERATIONS, TARGET_BYTES, TARGET_CONNECTIONS,
+    TARGET_ERRORS, TARGET_OPERATIONS, TRANSFERRED,
 };
 use crate::metrics::series::{Buckets, Scrape, Value};
 
@@ -171,11 +172,12 @@ fn add_clients(source: &Source, scrape: &mut Scrape) {
 }
 
 fn add_loops(source: &Source, scrape: &mut Scrape) {
-    let sums: [(&'static Family, fn(&Counters) -> &AtomicU64); 9] = [
+    let sums: [(&'static Family, fn(&Counters) -> &AtomicU64); 10] = [
         (&SLOW_OPERATIONS, |counters| &counters.calls.slow),
         (&CONNECTIONS_REFUSED, |counters| &counters.refused),
         (&CONNECTIONS_MALFORMED, |counters| &counters.malformed),
         (&CONNECTIONS_EVICTED, |counters| &counters.evicted),
+        (&CALLS_CUT_SHORT, |counters| &counters.cut_short),
         (&CALLS_BLOCKED, |counters| &counters.blocked),
         (&CALLS_BUSY, |counters| &counters.busy),
         (&CALLS_WAITED_FOR_MEMORY, |counters| &counters.reply_blocked),

@@ -234,6 +234,7 @@ impl EventLoop {
             self.abandon(&call);
             return;
         }
+        add(&self.counters.cut_short, 1);
         tracing::debug!(client = %call.connection.peer.ip(), "long call ended to make room");
         let executed = call.end(&*self.shared.calls);
         self.executed(executed);

@@ -457,6 +457,11 @@ impl Harness {
         self.loops.counters.iter().map(|counters| counters.held_bytes.load(Ordering::Relaxed)).sum()
     }
 
+    /// Long calls that ended to make room for others.
+    fn calls_cut_short(&self) -> u64 {
+        self.loops.counters.iter().map(|counters| counters.cut_short.load(Ordering::Relaxed)).sum()
+    }
+
     /// Calls in retry queues.
     fn retry_queued(&self) -> usize {
         self.loops.counters.iter().map(|counters| counters.retry_queued.load(Ordering::Relaxed)).sum()

@@ -91,6 +91,7 @@ fn others_are_served_beside(harness: Harness, mut attack: Attack) {
         is_over.store(true, Ordering::SeqCst);
         assert_eq!(waits, None, "a call waits");
         assert!(attacking.join().unwrap() > 0, "no call ended");
+        assert!(harness.calls_cut_short() > 0);
     });
     drop(attack);
     harness.fake.is_free.store(true, Ordering::SeqCst);
@@ -143,5 +144,6 @@ fn a_long_call_ends_only_if_somebody_waits() {
     }
     harness.fake.is_free.store(true, Ordering::SeqCst);
     assert_eq!(large.reply(), (1, 1 << 20, 1 << 20));
+    assert_eq!(harness.calls_cut_short(), 0);
     harness.loops.stop();
 }
