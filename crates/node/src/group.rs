@@ -213,7 +213,8 @@ impl Handle {
 
     fn ask(&self, event: impl FnOnce(Sender<Answer>) -> Event) -> Answer {
         let (sender, answer) = channel();
-        let gone = || "the group's thread has ended: restart the agent".to_owned();
+        let gone =
+            || "the group's thread has ended: try again; if that does not help, restart the agent".to_owned();
         self.events.send(event(sender)).map_err(|_| gone())?;
         answer.recv().map_err(|_| gone())?
     }
