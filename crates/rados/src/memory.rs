@@ -1,5 +1,7 @@
 //! Objects in memory, for tests: with the same guards, and a pool that can be full.
 
+pub(crate) mod link;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,6 +12,8 @@ use crate::objects::{Done, Objects, Piece, Step, Window};
 pub(crate) const CANCELED: i32 = 125;
 const RANGE: i32 = 34;
 const FULL: i32 = 28;
+/// The process is shut out of the cluster.
+const SHUT_DOWN: i32 = 108;
 const EXISTS: i32 = 17;
 const MISSING: i32 = 2;
 
@@ -25,6 +29,13 @@ struct Object {
 pub(crate) fn windows(bytes_max: usize) -> (Arc<Window>, Arc<Window>) {
     let traffic = Arc::default();
     (Window::new(bytes_max, &traffic), Window::new(bytes_max, &traffic))
+}
+
+/// Returns the seed of a test, which it prints.
+pub(crate) fn seed() -> u64 {
+    let seed = std::env::var("SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
+    println!("SEED={seed}");
+    seed
 }
 
 /// The objects of a namespace.
@@ -76,41 +87,57 @@ impl State {
             *left = left.checked_sub(1).ok_or_else(|| io::Error::other("the process was killed"))?;
         }
         let known = self.objects.get(name);
-        let exists = known.is_some();
-        let mut object = known.cloned().unwrap_or_default();
-        let (mut is_there, mut is_removed) = (exists, false);
-        for step in steps {
-            step_one(&mut object, is_there, step)?;
-            is_there |= !matches!(step, Step::SetLength(_) | Step::EpochIs(_) | Step::EpochNotAbove(_));
-            is_removed |= matches!(step, Step::Remove);
-        }
-        let before = known.map(|known| known.bytes.len());
-        if self.is_full && before.is_none_or(|before| object.bytes.len() > before) {
+        steps.iter().try_for_each(|step| check(known, step))?;
+        if self.is_full && known.is_none_or(|known| steps.iter().any(|step| grows(known, step))) {
             return Err(errno(FULL));
         }
         self.version += 1;
-        if is_removed || !is_there {
-            self.objects.remove(name);
-        } else {
-            self.objects.insert(name.to_owned(), Object { version: self.version, ..object });
+        let (mut is_there, mut is_removed) = (known.is_some(), false);
+        let mut object = self.objects.remove(name).unwrap_or_default();
+        object.version = self.version;
+        for step in steps {
+            apply(&mut object, is_there, step);
+            is_there |= !matches!(step, Step::SetLength(_) | Step::EpochIs(_) | Step::EpochNotAbove(_));
+            is_removed |= matches!(step, Step::Remove);
+        }
+        if is_there && !is_removed {
+            self.objects.insert(name.to_owned(), object);
         }
         Ok(self.version)
     }
 }
 
-/// Makes one step.
-fn step_one(object: &mut Object, exists: bool, step: &Step<'_>) -> io::Result<()> {
+/// Whether a step makes an object longer.
+fn grows(object: &Object, step: &Step<'_>) -> bool {
+    let length = object.bytes.len() as u64;
     match step {
-        Step::EpochIs(_) | Step::EpochNotAbove(_) | Step::VersionIs(_) if !exists => {
-            return Err(errno(MISSING));
+        Step::Write(offset, parts) => {
+            offset + parts.iter().map(|part| part.len() as u64).sum::<u64>() > length
         }
-        Step::EpochIs(epoch) if object.epoch != Some(*epoch) => return Err(errno(CANCELED)),
-        Step::EpochNotAbove(epoch) if object.epoch.is_some_and(|stored| stored > *epoch) => {
-            return Err(errno(CANCELED));
+        Step::SetLength(new) => *new > length,
+        Step::Replace(bytes) => bytes.len() as u64 > length,
+        _ => false,
+    }
+}
+
+/// Returns the error of a step that the object does not permit. All steps are checked against the object as it was before the change.
+fn check(object: Option<&Object>, step: &Step<'_>) -> io::Result<()> {
+    let refusal = match (step, object) {
+        (Step::EpochIs(_) | Step::EpochNotAbove(_) | Step::VersionIs(_) | Step::Remove, None) => MISSING,
+        (Step::Create, Some(_)) => EXISTS,
+        (Step::EpochIs(epoch), Some(object)) if object.epoch != Some(*epoch) => CANCELED,
+        (Step::EpochNotAbove(epoch), Some(object)) if object.epoch.is_some_and(|stored| stored > *epoch) => {
+            CANCELED
         }
-        Step::VersionIs(version) if object.version != *version => return Err(errno(RANGE)),
-        Step::Create if exists => return Err(errno(EXISTS)),
-        Step::Remove if !exists => return Err(errno(MISSING)),
+        (Step::VersionIs(version), Some(object)) if object.version != *version => RANGE,
+        _ => return Ok(()),
+    };
+    Err(errno(refusal))
+}
+
+/// Applies a step that is permitted.
+fn apply(object: &mut Object, exists: bool, step: &Step<'_>) {
+    match step {
         Step::EpochIs(_) | Step::EpochNotAbove(_) | Step::VersionIs(_) | Step::Create | Step::Remove => {}
         Step::SetEpoch(epoch) => object.epoch = Some(*epoch),
         Step::Write(offset, parts) => {
@@ -122,7 +149,7 @@ fn step_one(object: &mut Object, exists: bool, step: &Step<'_>) -> io::Result<()
         }
         Step::SetLength(_) if !exists => {}
         Step::SetLength(length) => {
-            object.bytes.resize(usize::try_from(*length).expect("tests write little"), 0)
+            object.bytes.resize(usize::try_from(*length).expect("tests write little"), 0);
         }
         Step::Replace(bytes) => object.bytes = bytes.to_vec(),
         Step::PutPair(key, value) => {
@@ -130,7 +157,6 @@ fn step_one(object: &mut Object, exists: bool, step: &Step<'_>) -> io::Result<()
         }
         Step::RemovePair(key) => drop(object.pairs.remove(*key)),
     }
-    Ok(())
 }
 
 impl Objects for MemoryObjects {

@@ -1,5 +1,8 @@
 //! Whole pools on objects in memory: one owner after another, while the earlier ones go on.
 
+mod takeovers;
+
+use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -9,14 +12,14 @@ use volume::check::{CheckOptions, check};
 use volume::copy::Source;
 use volume::ids::{Ino, PoolId, VolumeId};
 use volume::media::{Media, Tenure};
-use volume::request::{Access, Credentials, Journaled, Request};
+use volume::request::{Access, Credentials, Durable, Error, Journaled, Request};
 use volume::results::{CreateHow, Piece, Stability};
 use volume::time::Time;
-use volume::{CreateOptions, Options, Pool, Progress, Volume, VolumeOptions};
+use volume::{CreateOptions, OpenError, Options, Pool, Progress, Volume, VolumeOptions};
 
-use crate::fence::{Fence, Owned};
+use crate::fence::{Fence, OnLost, Owned};
 use crate::media::{Place, RadosMedia, seal};
-use crate::memory::{MemoryObjects, windows};
+use crate::memory::{MemoryObjects, seed, windows};
 use crate::names::{OBJECT_USIZE, PoolNames};
 use crate::objects::Objects;
 use crate::space::Room;
@@ -27,8 +30,12 @@ const NAMES: PoolNames = PoolNames { id: 7 };
 
 /// Returns the pool as an owner of `epoch` uses it. Losing it is not the end of the test.
 fn place(objects: &Arc<MemoryObjects>, epoch: u64) -> Place {
-    let fence = Fence::new(epoch, Arc::new(|_| ()));
     let objects: Arc<dyn Objects> = Arc::<MemoryObjects>::clone(objects);
+    place_of(objects, epoch, Arc::new(|_| ()))
+}
+
+fn place_of(objects: Arc<dyn Objects>, epoch: u64, on_lost: OnLost) -> Place {
+    let fence = Fence::new(epoch, on_lost);
     let owned = Owned::new(objects, fence, windows(16 << 20));
     let room = Room::new("test");
     room.set(1 << 50, 1 << 50);
@@ -44,10 +51,14 @@ fn place(objects: &Arc<MemoryObjects>, epoch: u64) -> Place {
     }
 }
 
+fn seal_pool(place: &Place) -> io::Result<()> {
+    seal(&place.owned, NAMES, place.journal_objects)
+}
+
 /// Takes the pool over.
 fn take(objects: &Arc<MemoryObjects>, epoch: u64) -> Arc<RadosMedia> {
     let place = place(objects, epoch);
-    seal(&place.owned, NAMES, place.journal_objects).unwrap();
+    seal_pool(&place).unwrap();
     Arc::new(RadosMedia::open(&place).unwrap())
 }
 
@@ -82,10 +93,13 @@ struct Owner {
 
 impl Owner {
     fn new(objects: &Arc<MemoryObjects>, epoch: u64) -> Owner {
-        let media = take(objects, epoch);
+        Owner::open(take(objects, epoch), epoch).unwrap()
+    }
+
+    fn open(media: Arc<RadosMedia>, epoch: u64) -> Result<Owner, OpenError> {
         let now = Time::from_parts(1_000 + i64::try_from(epoch).unwrap(), 0);
-        let volume = Volume::open(Arc::<RadosMedia>::clone(&media), &OPTIONS, now).unwrap();
-        Owner { volume, media, who: Credentials::root(), now }
+        let volume = Volume::open(Arc::<RadosMedia>::clone(&media), &OPTIONS, now)?;
+        Ok(Owner { volume, media, who: Credentials::root(), now })
     }
 
     fn request(&self) -> Request<'_> {
@@ -94,33 +108,55 @@ impl Owner {
 
     /// Makes a file with this content. Returns whether all of it is durable.
     fn write(&self, name: &str, content: &[u8]) -> bool {
+        self.write_some(name, content) == content.len()
+    }
+
+    /// The same, but returns how many bytes are durable.
+    fn write_some(&self, name: &str, content: &[u8]) -> usize {
         let how = CreateHow::Guarded(SetAttributes::default());
         let created = self
             .volume
             .create_file(&self.request(), Ino::ROOT, name.as_bytes(), &how, &mut |_| Journaled::default());
-        let Ok(created) = created else { return false };
+        let Ok(created) = created else { return 0 };
         let ino = created.value.attributes.ino;
-        for (number, part) in content.chunks(32 << 10).enumerate() {
-            let offset = (number * (32 << 10)) as u64;
+        let mut durable = 0;
+        for part in content.chunks(32 << 10) {
+            let offset = durable as u64;
             let written = self.volume.write(&self.request(), ino, offset, part, Stability::FileSync);
-            let Ok(written) = written else { return false };
             while self.volume.step_commit(self.now) == Progress::Worked {}
-            if self.volume.durability(written.after) != volume::request::Durable::Yes {
-                return false;
+            if !written.is_ok_and(|written| self.volume.durability(written.after) == Durable::Yes) {
+                break;
             }
+            durable += part.len();
         }
-        true
+        durable
+    }
+
+    /// Removes a file. Returns whether that is durable.
+    fn remove(&self, name: &str) -> bool {
+        let mut encode = |_: &_| Journaled::default();
+        let removed = self.volume.remove(&self.request(), Ino::ROOT, name.as_bytes(), &mut encode);
+        while self.volume.step_commit(self.now) == Progress::Worked {}
+        removed.is_ok_and(|removed| self.volume.durability(removed.after) == Durable::Yes)
     }
 
     fn read(&self, name: &str) -> Vec<u8> {
-        let found = self.volume.lookup(&self.request(), Ino::ROOT, name.as_bytes()).unwrap();
+        self.find(name).unwrap().unwrap()
+    }
+
+    /// Returns the content of a file, if it is there.
+    fn find(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        let found = match self.volume.lookup(&self.request(), Ino::ROOT, name.as_bytes()) {
+            Err(failure) if failure.error == Error::NoEntry => return Ok(None),
+            found => found.map_err(|failure| failure.error)?.value,
+        };
         let mut bytes = Vec::new();
         loop {
             let at = bytes.len() as u64;
-            let data =
-                self.volume.read(&self.request(), found.value.attributes.ino, at, 1 << 20).unwrap().value;
+            let data = self.volume.read(&self.request(), found.attributes.ino, at, 1 << 20);
+            let data = data.map_err(|failure| failure.error)?.value;
             if data.count == 0 {
-                return bytes;
+                return Ok(Some(bytes));
             }
             for piece in data.pieces {
                 match piece {
@@ -143,9 +179,7 @@ impl Owner {
 
 #[test]
 fn nothing_acknowledged_is_lost_and_earlier_owners_change_nothing() {
-    let seed = std::env::var("SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
-    println!("SEED={seed}");
-    let mut rng = Rng::with_seed(seed);
+    let mut rng = Rng::with_seed(seed());
     let objects = new_pool();
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
     let mut owners: Vec<Owner> = Vec::new();
@@ -230,7 +264,7 @@ fn a_copy_that_ends_at_any_change_is_removed_without_a_trace_and_a_whole_one_is_
         assert!(error.contains("killed"), "{error}");
         // As a namespace does with a pool that is incomplete.
         let next = place(&copy, 2);
-        seal(&next.owned, NAMES, next.journal_objects).unwrap();
+        seal_pool(&next).unwrap();
         next.remove().unwrap();
         assert_eq!(copy.names(""), Vec::<String>::new(), "after {left} changes");
     }

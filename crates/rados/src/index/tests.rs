@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 use super::*;
 use crate::fence::Fence;
-use crate::memory::{MemoryObjects, windows};
+use crate::memory::{MemoryObjects, seed, windows};
 use crate::objects::Objects;
 
 const NAMES: PoolNames = PoolNames { id: 7 };
@@ -68,9 +68,7 @@ fn change(rng: &mut Rng, file: &PagedFile, model: &mut Vec<u8>) -> io::Result<()
 
 #[test]
 fn random_changes_are_what_a_plain_file_has_and_survive_a_reopening_once_synced() {
-    let seed = std::env::var("SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
-    println!("SEED={seed}");
-    let mut rng = Rng::with_seed(seed);
+    let mut rng = Rng::with_seed(seed());
     let objects = create();
     let mut model = Vec::new();
     for epoch in 2..8 {
@@ -96,8 +94,7 @@ fn random_changes_are_what_a_plain_file_has_and_survive_a_reopening_once_synced(
 
 #[test]
 fn a_crash_at_any_change_leaves_what_a_sync_made_durable() {
-    let seed = std::env::var("SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
-    println!("SEED={seed}");
+    let seed = seed();
     for left in 0..40 {
         let mut rng = Rng::with_seed(seed);
         let objects = create();
