@@ -1,6 +1,8 @@
 //! A volume on a Ceph cluster, compared with the cluster itself, and with a local volume whose syncs take as long as a write to the
 //! cluster. Cluster, server and client share the machine.
 
+mod checkpoints;
+
 use super::bench::Time;
 use super::parts::{CREATES, Creates};
 use super::results::{Figure, Goal, median};
@@ -27,69 +29,130 @@ const QUICK_WORKING_SET: &str = "64MiB";
 const CREATES_MIN: f64 = 0.9;
 const TRANSFERS_MIN: f64 = 0.8;
 
-/// Measures creates and large transfers.
+/// What `rados bench` calls MiB per second.
+const BANDWIDTH: &str = "Bandwidth (MB/sec)";
+
+/// The least share of the cluster's writes of 4 MiB that a checkpoint must reach.
+const CHECKPOINTS_MIN: f64 = 0.7;
+
+/// Measures creates, large transfers and checkpoints.
 pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
     let folder = run.folder();
     let bytes = if run.options.quick { QUICK_OSD_BYTES } else { OSD_BYTES };
     let ceph = Ceph::start_with(&folder, run.binary.clone(), "127.0.0.1", bytes)?;
     let server = Server::on_ceph(&ceph, DATA, run.folder(), &["--memory", MEMORY])?;
     let (mut syncs, mut creates, mut transfers) = (Vec::new(), Vec::new(), Vec::new());
-    let mut costs = Vec::new();
+    let mut checkpoints = Vec::new();
     for _ in 0..run.options.rounds {
         let sync = write_seconds(&ceph, run.time())?;
         let local = run.server(&["--sync-delay", &format!("{:.0}", sync * 1e6)])?;
-        let theirs = CREATES.iter().map(|creates| creates.rate(run, &local));
-        let theirs: Vec<f64> = theirs.collect::<Result<_, _>>()?;
+        let theirs = CREATES.iter().map(|creates| create(run, &[], &local, creates));
+        let theirs: Vec<Created> = theirs.collect::<Result<_, _>>()?;
         drop(local);
-        let ours = CREATES.iter().map(|creates| create(run, &ceph, &server, creates));
-        let ours: Vec<(f64, f64)> = ours.collect::<Result<_, _>>()?;
+        let osds = ceph.osds()?;
+        let ours = CREATES.iter().map(|creates| create(run, &osds, &server, creates));
+        let ours: Vec<Created> = ours.collect::<Result<_, _>>()?;
         syncs.push(sync * 1e3);
-        creates.push(ours.iter().zip(theirs).map(|((rate, _), theirs)| rate / theirs).collect::<Vec<_>>());
-        costs.push(ours);
+        creates.push(ours.into_iter().zip(theirs).collect::<Vec<_>>());
         transfers.push(transfer(run, &ceph, &server)?);
+        checkpoints.push(checkpoints::rate(run, &ceph)?);
     }
     let mut figure = |name: String, values: Vec<f64>, unit, goal| {
         run.figures.push(Figure { name, values, unit, goal });
     };
     figure("Ceph: write of 4 KiB, three copies, mean".to_owned(), syncs, " ms", Goal::None);
     for (at, in_flight) in CREATES.iter().map(Creates::in_flight).enumerate() {
+        let rounds = || creates.iter().map(|round: &Vec<(Created, Created)>| &round[at]);
         let name = format!("durable CREATEs on Ceph, {in_flight} in flight, of those with such a sync");
-        figure(name, creates.iter().map(|round| round[at]).collect(), "%", Goal::AtLeast(CREATES_MIN));
-        let name = format!("CPU time of the OSDs per file made and removed, {in_flight} in flight");
-        figure(name, costs.iter().map(|round| round[at].1).collect(), " µs", Goal::None);
+        let rates = rounds().map(|(ours, theirs)| ours.rate / theirs.rate).collect();
+        figure(name, rates, "%", Goal::AtLeast(CREATES_MIN));
+        let name =
+            format!("CPU time of the server on Ceph, {in_flight} in flight, relative to the local volume");
+        figure(name, rounds().map(|(ours, theirs)| ours.server / theirs.server).collect(), "×", Goal::None);
+        let name = format!("CPU time of the OSDs, {in_flight} in flight, relative to the server on Ceph");
+        figure(name, rounds().map(|(ours, _)| ours.osds / ours.server).collect(), "×", Goal::None);
     }
-    for (at, name) in ["WRITE 1 MiB", "READ 1 MiB"].into_iter().enumerate() {
-        let values = transfers.iter().map(|round| round[at]).collect();
-        let name = format!("sequential {name} on Ceph, of `rados bench`");
-        figure(name, values, "%", Goal::AtLeast(TRANSFERS_MIN));
+    for (at, name) in ["WRITE", "READ"].into_iter().enumerate() {
+        let rounds = || transfers.iter().map(|round: &[Transferred; 2]| &round[at]);
+        let rates = rounds().map(|transferred| transferred.rate).collect();
+        let of_bench = format!("sequential {name} 1 MiB on Ceph, of `rados bench`");
+        figure(of_bench, rates, "%", Goal::AtLeast(TRANSFERS_MIN));
+        let cpu = rounds().map(|transferred| transferred.cpu).collect();
+        let of_bench = format!("CPU time per byte of that {name}, relative to `rados bench`");
+        figure(of_bench, cpu, "×", Goal::None);
     }
+    let name = "a checkpoint on Ceph, of writes of 4 MiB by `rados bench`".to_owned();
+    figure(name, checkpoints, "%", Goal::AtLeast(CHECKPOINTS_MIN));
     Ok(())
 }
 
-/// Returns creates per second, and the CPU time of the OSDs per file, which is made, looked at, read and removed, in microseconds.
-fn create(run: &mut Run<'_>, ceph: &Ceph, server: &Server, creates: &Creates) -> Result<(f64, f64), String> {
-    let used = || ceph.osds()?.into_iter().map(cpu::of).sum::<Result<f64, String>>();
-    let before = used()?;
-    let rate = creates.rate(run, server)?;
-    Ok((rate, (used()? - before) * 1e6 / f64::from(creates.files(run))))
+/// Files that were made, looked at, read and removed.
+struct Created {
+    /// Files made per second.
+    rate: f64,
+    /// CPU time of all of it, in seconds.
+    server: f64,
+    osds: f64,
 }
 
-/// Measures large transfers of the server, as fractions of the cluster's own.
-fn transfer(run: &mut Run<'_>, ceph: &Ceph, server: &Server) -> Result<[f64; 2], String> {
+fn create(run: &mut Run<'_>, osds: &[u32], server: &Server, creates: &Creates) -> Result<Created, String> {
+    let used = || Ok::<_, String>((cpu::of(server.target.pid)?, used_by(osds)?));
+    let before = used()?;
+    let rate = creates.rate(run, server)?;
+    let after = used()?;
+    Ok(Created { rate, server: after.0 - before.0, osds: after.1 - before.1 })
+}
+
+/// Large transfers, compared with those of `rados bench`.
+struct Transferred {
+    /// The rate, as a fraction.
+    rate: f64,
+    /// CPU time per byte of OSDs, server and client, relative to OSDs and `rados bench`.
+    cpu: f64,
+}
+
+/// What `rados bench` transfers.
+struct Own {
+    mib_per_s: f64,
+    /// CPU time per MiB in microseconds.
+    osds: f64,
+    client: f64,
+}
+
+/// Measures large writes and reads of the server.
+fn transfer(run: &mut Run<'_>, ceph: &Ceph, server: &Server) -> Result<[Transferred; 2], String> {
     let time = run.time();
     let seconds = format!("{:.0}", time.seconds.ceil());
     let at_once = (TRANSFERS.0 * TRANSFERS.1).to_string();
     let write = ["bench", &seconds, "write", "--no-cleanup", "-b", "1048576", "-t", &at_once];
-    let written = bandwidth(ceph, &write)?;
-    let read = bandwidth(ceph, &["bench", &seconds, "seq", "-t", &at_once])?;
+    let writes = own(ceph, &write, "Total writes made")?;
+    let reads = own(ceph, &["bench", &seconds, "seq", "-t", &at_once], "Total reads made")?;
     ceph.administer("rados", &["--pool", "nfs", "cleanup"])?;
     let set = if run.options.quick { QUICK_WORKING_SET } else { WORKING_SET };
-    let mut through = |workload: &str| -> Result<f64, String> {
-        let sample =
-            run.sample(server, &[workload, "--block", "1MiB", "--working-set", set], TRANSFERS, time)?;
-        Ok(sample.bytes_per_s / f64::from(1u32 << 20))
+    let mut through = |workload: &str, own: &Own| -> Result<Transferred, String> {
+        let words = [workload, "--block", "1MiB", "--working-set", set];
+        let sample = run.sample(server, &words, TRANSFERS, time)?;
+        let cpu = own.osds + sample.server_us + sample.client_us;
+        let rate = sample.bytes_per_s / f64::from(1u32 << 20) / own.mib_per_s;
+        Ok(Transferred { rate, cpu: cpu / (own.osds + own.client) })
     };
-    Ok([through("sequential-write")? / written, through("sequential-read")? / read])
+    Ok([through("sequential-write", &writes)?, through("sequential-read", &reads)?])
+}
+
+/// Runs `rados bench` with objects of 1 MiB, of which it reports the number as `made`.
+fn own(ceph: &Ceph, words: &[&str], made: &str) -> Result<Own, String> {
+    let used = || Ok::<_, String>((used_by(&ceph.osds()?)?, cpu::of_children()?));
+    let before = used()?;
+    let said = bench(ceph, words)?;
+    let after = used()?;
+    let (mib_per_s, made) = (number(&said, BANDWIDTH)?, number(&said, made)?);
+    let each = |before: f64, after: f64| (after - before) * 1e6 / made;
+    Ok(Own { mib_per_s, osds: each(before.0, after.0), client: each(before.1, after.1) })
+}
+
+/// Returns the CPU time of processes in seconds.
+fn used_by(processes: &[u32]) -> Result<f64, String> {
+    processes.iter().map(|pid| cpu::of(*pid)).sum()
 }
 
 /// Returns the seconds that a write of 4 KiB to the cluster takes: the median of several means, since `rados bench` reports no
@@ -98,18 +161,17 @@ fn write_seconds(ceph: &Ceph, time: Time) -> Result<f64, String> {
     let seconds = format!("{:.0}", (time.seconds / 3.0).ceil());
     let words = ["bench", &seconds, "write", "-b", "4096", "-t", "1"];
     let means: Result<Vec<f64>, String> =
-        (0..3).map(|_| number(ceph, &words, "Average Latency(s)")).collect();
+        (0..3).map(|_| number(&bench(ceph, &words)?, "Average Latency(s)")).collect();
     Ok(median(&means?))
 }
 
-/// Returns MiB per second.
-fn bandwidth(ceph: &Ceph, words: &[&str]) -> Result<f64, String> {
-    number(ceph, words, "Bandwidth (MB/sec)")
+/// Runs `rados bench` and returns its report.
+fn bench(ceph: &Ceph, words: &[&str]) -> Result<String, String> {
+    ceph.administer("rados", &[&["--pool", "nfs"][..], words].concat())
 }
 
-/// Runs `rados bench` and returns a number of its report, whose form as JSON is not always valid.
-fn number(ceph: &Ceph, words: &[&str], name: &str) -> Result<f64, String> {
-    let said = ceph.administer("rados", &[&["--pool", "nfs"][..], words].concat())?;
+/// Returns a number of a report of `rados bench`, whose form as JSON is not always valid.
+fn number(said: &str, name: &str) -> Result<f64, String> {
     let line = said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let number = line.and_then(|number| number.trim().parse().ok());
     number.ok_or_else(|| format!("`rados bench` says no {name}: {said}"))

@@ -20,7 +20,7 @@ const WINDOW: usize = 16;
 /// Calls between checks of the clock.
 const CHUNK: usize = 512;
 
-const FILES_PER_DIRECTORY: u64 = 1000;
+pub(super) const FILES_PER_DIRECTORY: u64 = 1000;
 /// Directories of the volume that counts as empty.
 const FEW_DIRECTORIES: u64 = 8;
 
@@ -152,7 +152,7 @@ fn populate(server: Server, count: u64, data: &[u8], file_bytes: u64) -> Result<
 }
 
 /// Makes the files of a directory.
-fn fill(connection: &mut Connection, directory: &[u8], data: &[u8]) -> Result<(), String> {
+pub(super) fn fill(connection: &mut Connection, directory: &[u8], data: &[u8]) -> Result<(), String> {
     let files = usize::try_from(FILES_PER_DIRECTORY).unwrap_or(usize::MAX);
     let mut handles = vec![Vec::new(); files];
     let keep = |number: usize, results: &Results<'_>| {

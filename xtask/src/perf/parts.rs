@@ -175,18 +175,10 @@ impl Creates {
         self.size.0 * self.size.1
     }
 
-    fn files_of_each(&self, run: &Run<'_>) -> u32 {
-        if run.options.quick { self.files / 50 } else { self.files }
-    }
-
-    /// Returns how many files are created and then removed.
-    pub(super) fn files(&self, run: &Run<'_>) -> u32 {
-        self.files_of_each(run) * self.size.0
-    }
-
     /// Measures creates per second.
     pub(super) fn rate(&self, run: &mut Run<'_>, server: &Server) -> Result<f64, String> {
-        let work = ["metadata", "--files", &self.files_of_each(run).to_string()];
+        let files = if run.options.quick { self.files / 50 } else { self.files };
+        let work = ["metadata", "--files", &files.to_string()];
         // Each phase runs once, however short the time.
         let once = Time { warmup: 0.0, seconds: 0.01 };
         let sample = run.sample(server, &work, self.size, once)?;

@@ -64,7 +64,7 @@ fn use_once(server: &Server, path: &str) -> Result<(), String> {
 }
 
 /// Sends a request to the socket, and returns the whole response.
-fn ask(socket: &Path, method: &str, target: &str, content: &str) -> Result<String, String> {
+pub(super) fn ask(socket: &Path, method: &str, target: &str, content: &str) -> Result<String, String> {
     let exchange = || {
         let mut stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(PATIENCE))?;

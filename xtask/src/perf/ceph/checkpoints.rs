@@ -1,0 +1,104 @@
+//! The rate of a checkpoint: how fast the records of very many new files move to the index while nothing else goes on.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{BANDWIDTH, bench, number};
+use crate::ceph::Ceph;
+use crate::nfs::Procedure;
+use crate::perf::growth::{FILES_PER_DIRECTORY, fill};
+use crate::perf::{Run, scrape};
+use crate::server::Server;
+
+/// Where the volume is, and the socket of its server among those of its machine.
+const DATA: &str = "rados:holdfast@nfs/checkpoints";
+const SOCKET: &str = "checkpoints@nfs/admin.sock";
+
+/// New files, and memory that is enough for them: the checkpoint begins a minute after the start, with all of them.
+const FILES: u64 = 100_000;
+const QUICK_FILES: u64 = 10_000;
+const MEMORY: &str = "4 GiB";
+
+/// How far the figures of a pool may lag: its manager gathers them every five seconds.
+const LAG: Duration = Duration::from_secs(12);
+
+/// Time limit of the wait for the checkpoint.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+const MIB: f64 = (1u32 << 20) as f64;
+
+/// Checkpoints so far, and the seconds that they took.
+struct Made {
+    count: f64,
+    seconds: f64,
+}
+
+/// Returns the rate of bytes that a checkpoint writes, as a fraction of what `rados bench` writes in objects of 4 MiB.
+pub(super) fn rate(run: &mut Run<'_>, ceph: &Ceph) -> Result<f64, String> {
+    let seconds = format!("{:.0}", run.time().seconds.ceil());
+    // The index writes as many objects at once (`WRITES_MAX` in `rados/src/index/writing.rs`).
+    let words = ["bench", &seconds, "write", "-b", "4194304", "-t", "4"];
+    let limit = number(&bench(ceph, &words)?, BANDWIDTH)?;
+    let server = Server::on_ceph(ceph, DATA, run.folder(), &["--memory", MEMORY])?;
+    let socket = ceph.local("server").join(SOCKET);
+    let before = made(&socket)?;
+    make_files(&server, if run.options.quick { QUICK_FILES } else { FILES })?;
+    thread::sleep(LAG);
+    let written_before = written(ceph)?;
+    let began = Instant::now();
+    if made(&socket)?.count > before.count {
+        return Err("a checkpoint ended too early".to_owned());
+    }
+    let after = loop {
+        let now = made(&socket)?;
+        if now.count > before.count {
+            break now;
+        }
+        if began.elapsed() > PATIENCE {
+            return Err(format!("there was no checkpoint for {} s", PATIENCE.as_secs()));
+        }
+        thread::sleep(Duration::from_millis(200));
+    };
+    let seconds = after.seconds - before.seconds;
+    if seconds > began.elapsed().as_secs_f64() {
+        return Err("a checkpoint began too early".to_owned());
+    }
+    thread::sleep(LAG);
+    let mib = (written(ceph)? - written_before) / MIB;
+    Ok(mib / seconds / limit)
+}
+
+fn make_files(server: &Server, count: u64) -> Result<(), String> {
+    let mut connection = server.connect()?;
+    let root = server.root()?;
+    let first = connection.make(Procedure::Mkdir, &root, &format!("of {}", server.target.pid))?;
+    for number in 0..count / FILES_PER_DIRECTORY {
+        let directory = connection.make(Procedure::Mkdir, &first, &format!("d{number}"))?;
+        fill(&mut connection, &directory, &[])?;
+    }
+    Ok(())
+}
+
+/// Returns the checkpoints that the server has made.
+fn made(socket: &Path) -> Result<Made, String> {
+    let reply = scrape::ask(socket, "GET", "/metrics", "")?;
+    let value = |name: &str| -> Result<f64, String> {
+        let name = format!("holdfast_checkpoint_seconds_{name}{{");
+        let line = reply.lines().find(|line| line.starts_with(&name));
+        let value = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
+        value.ok_or_else(|| format!("there is no metric {name}"))
+    };
+    Ok(Made { count: value("count")?, seconds: value("sum")? })
+}
+
+/// Returns the bytes that were written to the pool so far, without copies.
+fn written(ceph: &Ceph) -> Result<f64, String> {
+    let said = ceph.administer("rados", &["df", "--format", "json"])?;
+    let json: Value = serde_json::from_str(&said).map_err(|error| format!("`rados df`: {error}"))?;
+    let pools = json["pools"].as_array().into_iter().flatten();
+    let bytes = pools.filter(|pool| pool["name"] == "nfs").find_map(|pool| pool["write_bytes"].as_f64());
+    bytes.ok_or_else(|| format!("`rados df` has no bytes written to the pool: {said}"))
+}
