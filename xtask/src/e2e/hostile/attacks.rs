@@ -229,6 +229,12 @@ const ALL: &[Attack] = &[
         "4 hosts read, clone and overwrite files of one-byte pieces",
         fragments::reads,
     ),
+    attack(
+        "held-replies",
+        Neighbour,
+        "48 COMPOUNDs of 12 hosts that take long and end with a large READ",
+        fragments::held_replies,
+    ),
     attack("deep-paths", Neighbour, "LOOKUPs of the deepest paths and longest COMPOUNDs", names::deep),
     attack(
         "api-handshakes",
