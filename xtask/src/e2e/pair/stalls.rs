@@ -9,6 +9,9 @@ use crate::process;
 /// measured: see docs/results.md.
 const STALL_MAX: f64 = 30.0;
 
+/// Rounds that are shown with their pauses.
+const SHOWN: usize = 3;
+
 /// What happened to a machine.
 pub(in crate::e2e) trait Kind {
     /// Returns what it is called.
@@ -22,7 +25,7 @@ pub(in crate::e2e) fn judge(lab: &Lab, versions: &[&str], blows: &[impl Kind]) -
     let mut longest = vec![0.0; blows.len()];
     for (number, version) in (1..).zip(versions) {
         let waited = of_guest(lab, number, blows)?;
-        println!("NFSv{version}: {}", summary(&waited, blows));
+        println!("NFSv{version}: {}; longest {}", summary(&waited, blows), rounds(&waited));
         longest.iter_mut().zip(waited).for_each(|(most, waited)| *most = f64::max(*most, waited));
     }
     let summary = summary(&longest, blows);
@@ -49,6 +52,14 @@ fn of_guest(lab: &Lab, number: u32, blows: &[impl Kind]) -> Result<Vec<f64>, Str
         longest[index] = f64::max(longest[index], took - blow.pause());
     }
     Ok(longest)
+}
+
+/// Returns the rounds with the longest pauses.
+fn rounds(longest: &[f64]) -> String {
+    let mut rounds: Vec<(usize, f64)> = (1..).zip(longest.iter().copied()).collect();
+    rounds.sort_by(|one, other| other.1.total_cmp(&one.1));
+    let shown = rounds.iter().take(SHOWN).map(|(round, waited)| format!("{waited:.2} s in round {round}"));
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 fn summary(longest: &[f64], blows: &[impl Kind]) -> String {
