@@ -172,14 +172,9 @@ impl Server {
         results.handle(4)
     }
 
-    /// Returns the administrator's socket, once it accepts connections: soon after the first reply.
+    /// Returns the administrator's socket, see [`await_socket`].
     pub(crate) fn admin_socket(&self) -> PathBuf {
-        let socket = self.folder.join("data/admin.sock");
-        let end = Instant::now() + STATUS;
-        while UnixStream::connect(&socket).is_err() && Instant::now() < end {
-            thread::sleep(POLL);
-        }
-        socket
+        await_socket(self.folder.join("data/admin.sock"))
     }
 
     /// Returns the size of the volume's index file.
@@ -209,6 +204,15 @@ impl Drop for Server {
         process::stop(&mut self.child);
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Returns an administrator's socket, once it accepts connections: soon after the first reply.
+pub(crate) fn await_socket(socket: PathBuf) -> PathBuf {
+    let end = Instant::now() + STATUS;
+    while UnixStream::connect(&socket).is_err() && Instant::now() < end {
+        thread::sleep(POLL);
+    }
+    socket
 }
 
 fn spawn(command: &[String], folder: &Path) -> Result<Child, String> {

@@ -11,7 +11,7 @@ use crate::ceph::Ceph;
 use crate::nfs::Procedure;
 use crate::perf::growth::{FILES_PER_DIRECTORY, fill};
 use crate::perf::{Run, scrape};
-use crate::server::Server;
+use crate::server::{Server, await_socket};
 
 /// Where the volume is, and the socket of its server among those of its machine.
 const DATA: &str = "rados:holdfast@nfs/checkpoints";
@@ -36,24 +36,53 @@ struct Made {
     seconds: f64,
 }
 
-/// Returns the rate of bytes that a checkpoint writes, as a fraction of what `rados bench` writes in objects of 4 MiB.
-pub(super) fn rate(run: &mut Run<'_>, ceph: &Ceph) -> Result<f64, String> {
+/// A checkpoint on Ceph.
+pub(super) struct Rate {
+    /// Bytes per second, as a fraction of what `rados bench` writes in objects of 4 MiB.
+    pub(super) of_bench: f64,
+    /// How long it takes, relative to one on a local volume.
+    pub(super) of_local: f64,
+}
+
+/// Measures a checkpoint on Ceph and one on a local volume.
+pub(super) fn rate(run: &mut Run<'_>, ceph: &Ceph) -> Result<Rate, String> {
+    let files = if run.options.quick { QUICK_FILES } else { FILES };
     let seconds = format!("{:.0}", run.time().seconds.ceil());
     // The index writes as many objects at once (`WRITES_MAX` in `rados/src/index/writing.rs`).
     let words = ["bench", &seconds, "write", "-b", "4194304", "-t", "4"];
     let limit = number(&bench(ceph, &words)?, BANDWIDTH)?;
+    let local = run.server(&["--memory", MEMORY])?;
+    let theirs = checkpoint(&local, &local.admin_socket(), files, || Ok(0.0))?;
+    drop(local);
     let server = Server::on_ceph(ceph, DATA, run.folder(), &["--memory", MEMORY])?;
-    let socket = ceph.local("server").join(SOCKET);
-    let before = made(&socket)?;
-    make_files(&server, if run.options.quick { QUICK_FILES } else { FILES })?;
+    let socket = await_socket(ceph.local("server").join(SOCKET));
+    let ours = checkpoint(&server, &socket, files, || written(ceph))?;
+    Ok(Rate { of_bench: ours.bytes / MIB / ours.seconds / limit, of_local: ours.seconds / theirs.seconds })
+}
+
+/// What a checkpoint took.
+struct Taken {
+    seconds: f64,
+    bytes: f64,
+}
+
+/// Makes files and waits for the first checkpoint of a server. `written` returns the bytes that the volume's media have taken so far.
+fn checkpoint(
+    server: &Server,
+    socket: &Path,
+    files: u64,
+    written: impl Fn() -> Result<f64, String>,
+) -> Result<Taken, String> {
+    let before = made(socket)?;
+    make_files(server, files)?;
     thread::sleep(LAG);
-    let written_before = written(ceph)?;
+    let written_before = written()?;
     let began = Instant::now();
-    if made(&socket)?.count > before.count {
+    if made(socket)?.count > before.count {
         return Err("a checkpoint ended too early".to_owned());
     }
     let after = loop {
-        let now = made(&socket)?;
+        let now = made(socket)?;
         if now.count > before.count {
             break now;
         }
@@ -67,8 +96,7 @@ pub(super) fn rate(run: &mut Run<'_>, ceph: &Ceph) -> Result<f64, String> {
         return Err("a checkpoint began too early".to_owned());
     }
     thread::sleep(LAG);
-    let mib = (written(ceph)? - written_before) / MIB;
-    Ok(mib / seconds / limit)
+    Ok(Taken { seconds, bytes: written()? - written_before })
 }
 
 fn make_files(server: &Server, count: u64) -> Result<(), String> {
