@@ -39,11 +39,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     }
     let mut compound = Compound::new(call, reader, reply.start);
     if let Some(suspended) = call.progress.take().and_then(Progress::into_inner) {
-        let ends = suspended.ends;
         compound.resume(*suspended, out);
-        if ends {
-            end_here(&mut compound, out);
-        }
     }
     match evaluate(&mut compound, out) {
         Ok(()) => {
@@ -178,18 +174,8 @@ fn suspended(compound: &mut Compound<'_>, tag: &[u8], results: Vec<u8>) -> Suspe
         moved: compound.moved,
         tail: std::mem::take(&mut compound.tail),
         gave_turn_up: compound.is_turn_over,
-        ends: false,
+        ends: compound.ends,
     }
-}
-
-/// Has the next operation fail with NFS4ERR_DELAY, if there is one: it is not executed, or its next part is not.
-fn end_here(compound: &mut Compound<'_>, out: &mut Encoder<'_>) {
-    let Some(operation) = compound.next_operation() else { return };
-    let number = operation.unwrap_or_else(|error| error.num());
-    number.encode(out);
-    compound.evaluated.begin(number, || compound.current.as_ref()?.stored_id());
-    compound.status = fail(compound, number, NfsStat4::Delay, out);
-    compound.index += 1;
 }
 
 /// Evaluates the remaining operations.
@@ -215,6 +201,7 @@ fn step(
     let body = out.position();
     compound.evaluated.begin(number, || compound.current.as_ref()?.stored_id());
     let done = match operation {
+        Ok(number) if compound.ends && !compound.has_owner_sequence(number) => Err(NfsStat4::Delay.into()),
         Ok(number) => compound.take_turn(number).and_then(|()| perform(compound, number, at, out)),
         Err(error) => Err(error.status(compound.minor).into()),
     };

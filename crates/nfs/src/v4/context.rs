@@ -181,6 +181,8 @@ pub(crate) struct Compound<'c> {
     pub(super) weight_of_run: u32,
     /// Whether this run ends since it did as much as a run may do.
     pub(super) is_turn_over: bool,
+    /// Whether it ends before it is done, as others wait for what it holds: the operation at hand fails with NFS4ERR_DELAY.
+    pub(super) ends: bool,
     /// The status of the last operation.
     pub(super) status: NfsStat4,
     /// What the reply waits for.
@@ -226,6 +228,7 @@ impl<'c> Compound<'c> {
             parts_of_run: 0,
             weight_of_run: 0,
             is_turn_over: false,
+            ends: false,
             status: NfsStat4::Ok,
             waits: Waits::default(),
             changed: false,
@@ -247,6 +250,7 @@ impl<'c> Compound<'c> {
         }
         self.parts = suspended.parts;
         self.status = suspended.status;
+        self.ends = suspended.ends;
         // The configuration may have changed. A handle that is no longer valid counts as none.
         let again = |handle: &Option<Box<[u8]>>| handle.as_ref().and_then(|handle| self.resolve(handle).ok());
         (self.current, self.saved) = (again(&suspended.current), again(&suspended.saved));

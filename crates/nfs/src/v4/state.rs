@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wire::nfs4::{ClientId4, NfsStat4, Stateid4};
+use wire::nfs4::{ClientId4, NfsStat4, OpNum4, Stateid4};
 use wire::rpc::Credential;
 use wire::xdr::{Decoder, Encode as _, Encoder};
 
@@ -172,6 +172,20 @@ impl<'c> Compound<'c> {
         self.in_owner_sequence(sequence, seqid, out, |compound, out| run(compound, &entry, out))
     }
 
+    /// Whether an operation is a request in the sequence of an owner (RFC 7530 section 9.1.7).
+    pub(super) fn has_owner_sequence(&self, operation: OpNum4) -> bool {
+        self.minor == 0
+            && matches!(
+                operation,
+                OpNum4::Close
+                    | OpNum4::Lock
+                    | OpNum4::Locku
+                    | OpNum4::Open
+                    | OpNum4::OpenConfirm
+                    | OpNum4::OpenDowngrade
+            )
+    }
+
     /// Executes request `seqid` of an NFSv4.0 owner, or repeats its reply. Later versions have slots for that.
     pub(super) fn in_owner_sequence(
         &mut self,
@@ -195,7 +209,8 @@ impl<'c> Compound<'c> {
             SequenceCheck::Misordered => return Err(NfsStat4::BadSeqId.into()),
         };
         let at = out.position();
-        let done = run(self, out);
+        // The owner counts NFS4ERR_DELAY, so it must be remembered, too.
+        let done = if self.ends { Err(NfsStat4::Delay.into()) } else { run(self, out) };
         let mut reply = Vec::with_capacity(128);
         let length = out.position().saturating_sub(at) as u64;
         match &done {

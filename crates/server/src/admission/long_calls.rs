@@ -1,8 +1,9 @@
 //! Long calls that may have to end, so that others find room.
 //!
-//! A long call is done in turns, and keeps its record and the room for its reply until its last one, which may be minutes. Its peer
-//! has sent all and takes all, so it keeps every pace, and its connection gives way to nobody. Therefore the call itself does: if
-//! others have waited for [`WAIT_MAX`] for what it holds, it ends between two turns, and its client repeats it.
+//! A long call is done in turns, or waits for something in its way, and keeps its record and the room for its reply until it is
+//! done, which may be minutes. Its peer has sent all and takes all, so it keeps every pace, and its connection gives way to nobody.
+//! Therefore the call itself does: if others have waited for [`WAIT_MAX`] for what it holds, it ends where it stopped, and its
+//! client repeats it.
 //!
 //! Calls of the origin whose long calls hold the most end first, the largest of them first. Those that remain to each origin, with
 //! up to [`LONG_KEPT_BYTES`], end only if nothing else gives way, and if that suffices. So a long call that its origin makes alone
@@ -17,7 +18,7 @@ use super::origins::{Held, OriginKey};
 use super::{Admission, Short};
 use crate::limits::{LONG_ENDED_AT_ONCE_MAX, LONG_KEPT_BYTES};
 
-/// A call that worker threads do in turns.
+/// A call that worker threads do in turns, or that waits.
 #[derive(Clone, Copy, Debug)]
 struct LongCall {
     origin: OriginKey,
@@ -26,7 +27,7 @@ struct LongCall {
     is_ending: bool,
 }
 
-/// The long calls of a loop that worker threads have.
+/// The long calls of a loop.
 #[derive(Debug, Default)]
 pub(crate) struct LongCalls {
     calls: HashMap<u64, LongCall>,

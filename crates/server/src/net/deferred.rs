@@ -5,7 +5,7 @@
 //! tried again by itself: soon at first, then more rarely, and the more rarely the more calls of its origin wait apart.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ pub(crate) struct DeferredCall {
     pub(crate) access: Access,
     /// A worker has had it, and did not meet its end.
     pub(crate) is_long: bool,
-    /// Its number among the long calls that workers have, if it may end before its next turn.
+    /// Its number among those that may end, while a worker has it, or it waits apart.
     pub(crate) number: Option<u64>,
     /// How far it came.
     pub(crate) progress: Option<Progress>,
@@ -132,7 +132,7 @@ pub(crate) struct DeferredCalls {
     apart: Apart,
     /// Calls that a worker has.
     pub(crate) at_workers: usize,
-    /// Those of them that may end before their next turn.
+    /// Those of them, and of those that wait apart, that may end before they are run again.
     pub(crate) long: LongCalls,
 }
 
@@ -160,6 +160,14 @@ impl DeferredCalls {
     /// Takes a call that waits apart and is to be tried now.
     pub(crate) fn take_apart(&mut self, now: Instant) -> Option<DeferredCall> {
         self.apart.take(now)
+    }
+
+    /// Takes those with these numbers that wait apart.
+    pub(crate) fn take_numbered(&mut self, numbers: &BTreeSet<u64>) -> Vec<DeferredCall> {
+        let is_wanted = |call: &DeferredCall| call.number.is_some_and(|number| numbers.contains(&number));
+        let wanted = self.apart.calls.iter().filter(|(_, call)| is_wanted(call));
+        let wanted: Vec<_> = wanted.map(|(key, _)| *key).collect();
+        wanted.into_iter().filter_map(|key| self.apart.remove(key)).collect()
     }
 
     /// Keeps a call that waits for a limit.
@@ -218,8 +226,12 @@ impl Apart {
     }
 
     fn take(&mut self, now: Instant) -> Option<DeferredCall> {
-        let entry = self.calls.first_entry().filter(|entry| entry.key().0 <= now)?;
-        let call = entry.remove();
+        let (key, _) = self.calls.first_key_value().filter(|((due, _), _)| *due <= now)?;
+        self.remove(*key)
+    }
+
+    fn remove(&mut self, key: (Instant, u64)) -> Option<DeferredCall> {
+        let call = self.calls.remove(&key)?;
         if let Entry::Occupied(mut entry) = self.counts.entry(call.origin()) {
             *entry.get_mut() -= 1;
             if *entry.get() == 0 {

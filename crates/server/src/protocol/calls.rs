@@ -22,9 +22,12 @@ pub(crate) trait Calls: Send + Sync {
         progress: &mut Option<Progress>,
         reply: &mut ReplyBuffer,
     ) -> Outcome;
-    /// Whether a call that would block may end where it stopped, by [`Calls::end`].
-    fn may_end(&self, _: &KeptRecord, progress: Option<&Progress>) -> bool {
-        progress.is_some_and(Progress::gave_turn_up)
+    /// Whether a call with this outcome may end where it stopped, by [`Calls::end`]: not while it waits for media, or for room.
+    fn may_end(&self, _: &KeptRecord, progress: Option<&Progress>, outcome: &Outcome) -> bool {
+        progress.is_some_and(|progress| match outcome {
+            Outcome::WouldBlock => progress.gave_turn_up(),
+            outcome => matches!(outcome, Outcome::Later),
+        })
     }
     /// Ends such a call. As [`Calls::handle`], but does none of what is left to do: the reply tells the client to repeat that.
     fn end(

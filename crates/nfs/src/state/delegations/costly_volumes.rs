@@ -97,11 +97,10 @@ impl Cost {
         if lately.is_zero() || left.is_zero() {
             return;
         }
-        // What is not added of it must not hide what others cost meanwhile.
-        if lately <= left {
-            self.counted_until = now;
-        }
         let added = lately.min(left);
+        // What is not added of it must not hide what others cost meanwhile.
+        let rest = i64::try_from((lately - added).as_nanos()).unwrap_or(i64::MAX);
+        self.counted_until = Time::from_nanos(now.nanos().saturating_sub(rest));
         self.of_origins.insert(wait.origin, counted + added);
         self.waited += added;
     }
@@ -142,6 +141,13 @@ mod tests {
             let now = after(9).plus(Duration::from_millis(u64::from(origin)));
             assert!(!costly.count(now, &wait(1, origin, NINE), &config), "{origin}");
         }
+    }
+
+    #[test]
+    fn a_long_wait_for_several_origins_counts_once() {
+        let (costly, config) = (CostlyVolumes::default(), Config::default());
+        let long = config.recall_budget + Duration::from_secs(1);
+        assert!((0..100).all(|origin| !costly.count(after(30), &wait(1, origin, long), &config)));
     }
 
     #[test]

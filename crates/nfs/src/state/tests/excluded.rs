@@ -138,6 +138,29 @@ fn a_change_soon_after_another_is_noted_too() {
     assert!(one.inner.lock().entries.is_empty());
 }
 
+/// Each change costs those whom it concerns what they hold a lease later.
+#[test]
+fn a_mistake_soon_before_an_earlier_one_has_its_effect_can_be_corrected() {
+    let mut world = World::new();
+    let [one, two] = [1, 2].map(|number| client_at(&world, address(number), b"client").unwrap().0);
+    world.open(&one, b"o", file(1), (3, 3)).unwrap();
+    world.open(&two, b"o", file(2), (3, 3)).unwrap();
+    permit(&world, address(2), HostAccess::Read);
+    pass(&mut world, 59, &[&one, &two]);
+    permit(&world, address(1), HostAccess::None);
+    pass(&mut world, 2, &[&one, &two]);
+    let held = |client: &Arc<Client>| client.inner.lock().entries.len();
+    assert_eq!((held(&one), held(&two)), (1, 0));
+    pass(&mut world, 40, &[&one, &two]);
+    permit(&world, address(1), HostAccess::Write);
+    pass(&mut world, 50, &[&one, &two]);
+    permit(&world, address(1), HostAccess::None);
+    pass(&mut world, 59, &[&one, &two]);
+    assert_eq!(held(&one), 1);
+    pass(&mut world, 2, &[&one, &two]);
+    assert_eq!(held(&one), 0);
+}
+
 /// It keeps trusting its cache until it is told.
 #[test]
 fn a_delegation_that_the_exports_end_is_revoked_and_its_client_told() {

@@ -306,11 +306,12 @@ fn ids_tell_nothing_about_others() {
 }
 
 /// A client of NFSv4.0 with an open of "file" and a lock.
-struct Minor0 {
+pub(super) struct Minor0 {
     clientid: ClientId4,
-    handle: &'static [u8],
+    pub(super) handle: &'static [u8],
     open: Stateid4,
-    lock: Stateid4,
+    /// Its owner has made the request 0.
+    pub(super) lock: Stateid4,
 }
 
 fn set_client_id(name: &'static [u8], verifier: u8) -> ArgOp4<'static> {
@@ -335,7 +336,7 @@ fn confirmed(server: &Server, who: Client, name: &'static [u8], verifier: u8) ->
     clientid
 }
 
-fn minor0(server: &Server, who: Client) -> Minor0 {
+pub(super) fn minor0(server: &Server, who: Client) -> Minor0 {
     let handle = file(server, "file");
     let clientid = confirmed(server, who, b"one", 1);
     let results = compound_as(server, who, 0, &[&to_root()[..], &[open(1, clientid, b"owner")]].concat());

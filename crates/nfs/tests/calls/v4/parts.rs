@@ -7,6 +7,7 @@ use volume::request::{Access, Credentials, Request};
 use volume::results::Stability;
 use wire::nfs4::*;
 
+use super::identity::minor0;
 use super::opens::open_itself;
 use super::session::{Session, introduce};
 use super::support::*;
@@ -300,6 +301,40 @@ fn a_long_call_may_end_between_two_parts_and_be_repeated() {
     let read = ArgOp4::Read(ReadArgs { stateid: ANY, offset: START, count: 1 << 20 });
     let found = session.on(to, &[read]);
     assert!(matches!(found.last(), ResOp4::Read(Ok(found)) if found.data.iter().all(|byte| *byte == b'x')));
+}
+
+/// An owner of NFSv4.0 counts the answer, and so must the server.
+#[test]
+fn a_call_that_ends_at_a_request_of_an_owner_uses_its_seqid() {
+    const RANGES: u32 = 1500;
+    let server = Server::new();
+    let held = minor0(&server, root());
+    let mut lock_stateid = held.lock;
+    for lock_seqid in 1..=RANGES {
+        let locker = Locker4::LockOwner(ExistLockOwner4 { lock_stateid, lock_seqid });
+        let offset = 200 + 2 * u64::from(lock_seqid);
+        let locked = compound_as(&server, root(), 0, &[putfh(held.handle), locking(locker, offset)]);
+        let ResOp4::Lock(LockRes::Ok(ok)) = locked.last() else { panic!("{locked:?}") };
+        lock_stateid = ok.lock_stateid;
+    }
+    let unlock = |seqid| {
+        let args =
+            LockuArgs { locktype: NfsLockType4::Write, seqid, lock_stateid, offset: 0, length: u64::MAX };
+        [putfh(held.handle), ArgOp4::Locku(args)]
+    };
+    let (xid, first) = record(&server, root(), 0, &unlock(RANGES + 1));
+    let mut progress = None;
+    let (outcome, _) = server.offer_again(root(), &first, Access::Cached, &mut progress);
+    assert!(matches!(outcome, Outcome::WouldBlock), "{outcome:?}");
+    progress.as_mut().unwrap().end();
+    let (outcome, ended) = server.offer_again(root(), &first, Access::Blocking, &mut progress);
+    assert!(matches!(outcome, Outcome::Reply { .. }), "{outcome:?}");
+    let reply = results(&ended, xid);
+    assert_eq!((reply.status, reply.all.len()), (NfsStat4::Delay, 2), "{reply:?}");
+    let again = compound_as(&server, root(), 0, &unlock(RANGES + 1));
+    assert_eq!(again.status, NfsStat4::Delay, "a repetition is answered alike");
+    let (_, unlocked) = stops_of(&server, 0, &unlock(RANGES + 2));
+    assert_eq!(unlocked.status, NfsStat4::Ok);
 }
 
 /// It is a matter of the device when those go on.

@@ -179,9 +179,7 @@ impl EventLoop {
             add(&self.counters.blocked, 1);
             call.access = Access::Blocking;
             self.deferred.at_workers += 1;
-            if self.shared.calls.may_end(&call.record, call.progress.as_ref()) {
-                call.number = Some(self.deferred.long.insert(call.owner.origin, call.held()));
-            }
+            self.number(&mut call, outcome);
             self.shared.workers.submit(call, Arc::clone(&self.mailbox));
             return;
         }
@@ -195,9 +193,22 @@ impl EventLoop {
             Some(queue) if matches!(outcome, Outcome::Busy(_)) => self.join_queue(call, queue),
             _ => {
                 call.ticket = None;
+                self.number(&mut call, outcome);
                 self.deferred.put_apart(call, Instant::now());
             }
         }
+    }
+
+    /// Gives a call a number if it may end before it is run again.
+    fn number(&mut self, call: &mut DeferredCall, outcome: &Outcome) {
+        if self.shared.calls.may_end(&call.record, call.progress.as_ref(), outcome) {
+            call.number = Some(self.deferred.long.insert(call.owner.origin, call.held()));
+        }
+    }
+
+    /// Takes the number of a call that is no longer waiting. Returns whether it was chosen to end.
+    fn take_number(&mut self, call: &mut DeferredCall) -> bool {
+        call.number.take().is_some_and(|number| self.deferred.long.remove(number))
     }
 
     /// Has a call that met a limit wait for that one, and for no other: what it did before may have waited for another limit, or
@@ -219,17 +230,18 @@ impl EventLoop {
     /// Continues a call that a worker has run, or ends it if it was chosen for that meanwhile and did not meet its end.
     pub(super) fn came_back(&mut self, mut executed: ExecutedCall) {
         self.deferred.at_workers -= 1;
-        let number = executed.call.number.take();
-        let is_ending = number.is_some_and(|number| self.deferred.long.remove(number));
-        if is_ending && matches!(executed.outcome, Outcome::WouldBlock) {
+        let is_ending = self.take_number(&mut executed.call);
+        let ExecutedCall { call, outcome, .. } = &executed;
+        if is_ending && self.shared.calls.may_end(&call.record, call.progress.as_ref(), outcome) {
             self.end_long(executed.call);
         } else {
             self.executed(executed);
         }
     }
 
-    /// Ends a call before its next turn, so that others have what it holds.
-    pub(super) fn end_long(&mut self, call: DeferredCall) {
+    /// Ends a call before it is run again, so that others have what it holds.
+    pub(super) fn end_long(&mut self, mut call: DeferredCall) {
+        self.take_number(&mut call);
         if call.is_abandoned() {
             self.abandon(&call);
             return;
@@ -307,8 +319,9 @@ impl EventLoop {
         let (now, mut bytes) = (Instant::now(), 0);
         while bytes < PORTION_BYTES
             && now.elapsed() < PORTION_MAX
-            && let Some(call) = self.deferred.take_apart(now)
+            && let Some(mut call) = self.deferred.take_apart(now)
         {
+            self.take_number(&mut call);
             if call.is_abandoned() {
                 self.abandon(&call);
                 continue;

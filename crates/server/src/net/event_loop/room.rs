@@ -163,15 +163,11 @@ impl EventLoop {
             Choice::Wait => return Some(false),
             Choice::TooLittle => return None,
         };
-        let calls = self.shared.workers.take_back(&numbers, &self.mailbox);
+        let mut calls = self.shared.workers.take_back(&numbers, &self.mailbox);
+        self.deferred.at_workers -= calls.len();
+        calls.extend(self.deferred.take_numbered(&numbers));
         let has_ended = !calls.is_empty();
-        for mut call in calls {
-            self.deferred.at_workers -= 1;
-            if let Some(number) = call.number.take() {
-                self.deferred.long.remove(number);
-            }
-            self.end_long(call);
-        }
+        calls.into_iter().for_each(|call| self.end_long(call));
         Some(has_ended)
     }
 

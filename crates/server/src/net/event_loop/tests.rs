@@ -88,6 +88,9 @@ const APART: u32 = 16;
 /// Gives its turn up again and again, after a millisecond each time, until nothing is in the way any more; then as `LARGE`.
 const TURNS: u32 = 17;
 
+/// Waits in the middle until nothing is in the way any more; then as `LARGE`.
+const WAITS: u32 = 18;
+
 /// The argument of a failure reply.
 const FAILED: u32 = u32::MAX;
 
@@ -245,13 +248,14 @@ impl Calls for Fake {
                 std::thread::sleep(Duration::from_millis(u64::from(access == Access::Blocking)));
                 Outcome::WouldBlock
             }
+            OBSTRUCTED | WAITS if !self.is_free.load(Ordering::SeqCst) => Outcome::Later,
             BUSY if take_one(&self.busy) => Outcome::Busy(None),
             PAYLOAD => {
                 self.keep_payload(incoming.record);
                 reply(0);
                 now
             }
-            LARGE | SLOW | CHARGED | APART | TURNS => {
+            LARGE | SLOW | CHARGED | APART | TURNS | WAITS => {
                 reply(if matches!(procedure, CHARGED | APART) {
                     0
                 } else {
@@ -265,7 +269,6 @@ impl Calls for Fake {
             ELSEWHERE if argument > 0 && !take_one(&self.room) => {
                 Outcome::Busy(Some((VolumeId(1), AwaitedLimit::Data)))
             }
-            OBSTRUCTED if !self.is_free.load(Ordering::SeqCst) => Outcome::Later,
             LONG | LONG_BLOCK => {
                 std::thread::sleep(Duration::from_micros(argument.into()));
                 reply(0);
@@ -284,8 +287,8 @@ impl Calls for Fake {
         }
     }
 
-    fn may_end(&self, record: &KeptRecord, _: Option<&Progress>) -> bool {
-        word(record.decode().bytes(), 5) == TURNS
+    fn may_end(&self, record: &KeptRecord, _: Option<&Progress>, _: &Outcome) -> bool {
+        matches!(word(record.decode().bytes(), 5), TURNS | WAITS)
     }
 
     fn end(&self, incoming: &Incoming<'_>, _: &mut Option<Progress>, out: &mut ReplyBuffer) -> Outcome {
@@ -306,7 +309,7 @@ impl Calls for Fake {
     fn needs<'r>(&self, record: &IncomingRecord<'r>) -> Needs<'r> {
         let call = record.bytes();
         let reply_bytes_max = match word(call, 5) {
-            LARGE | SLOW | TURNS => usize::try_from(word(call, ARGUMENT)).unwrap() + 100,
+            LARGE | SLOW | TURNS | WAITS => usize::try_from(word(call, ARGUMENT)).unwrap() + 100,
             _ => 100,
         };
         let (keeps_order, limit) = match word(call, 5) {

@@ -130,6 +130,13 @@ fn very_many_long_calls_with_short_replies_give_way() {
     others_are_served_beside(harness, attack);
 }
 
+#[test]
+fn calls_that_wait_for_something_in_their_way_give_way() {
+    let harness = Harness::new(1);
+    let attack = Attack::new(&harness, 4, 4, call(1, WAITS, 1 << 20, 0), 1);
+    others_are_served_beside(harness, attack);
+}
+
 /// However much it holds, and however long it takes.
 #[test]
 fn a_long_call_ends_only_if_somebody_waits() {
