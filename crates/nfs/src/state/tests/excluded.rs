@@ -224,6 +224,7 @@ fn very_many_opens_are_freed_in_parts() {
     let (one, _) = client_at(&world, address(1), b"one").unwrap();
     (0..1000).for_each(|ino| drop(world.open(&one, b"o", file(ino), (1, 0)).unwrap()));
     permit(&world, address(1), HostAccess::None);
+    world.state.tick(&world.context());
     world.pass(61);
     one.renew(world.now);
     world.state.tick(&world.context());
