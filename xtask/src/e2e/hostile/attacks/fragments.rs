@@ -26,7 +26,7 @@ const OVERWRITTEN_BYTES: usize = 80_000;
 /// Hosts of long COMPOUNDs, sessions of each, and CLONEs of one COMPOUND, each of which is done in many turns.
 const HOLDERS: std::ops::Range<u8> = 150..162;
 const SESSIONS: usize = 4;
-const CLONES: usize = 60;
+const CLONES: usize = 50;
 /// Bytes of the READ at their end, for which they hold room meanwhile.
 const HELD_BYTES: u32 = 1 << 20;
 
