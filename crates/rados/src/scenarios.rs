@@ -144,7 +144,7 @@ impl Owner {
         self.find(name).unwrap().unwrap()
     }
 
-    /// Returns the content of a file, if it is there.
+    /// Returns the content of a file, or `None` if the file does not exist.
     fn find(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         let found = match self.volume.lookup(&self.request(), Ino::ROOT, name.as_bytes()) {
             Err(failure) if failure.error == Error::NoEntry => return Ok(None),

@@ -142,7 +142,7 @@ fn transfer(run: &mut Run<'_>, ceph: &Ceph, server: &Server) -> Result<[Transfer
     Ok([through("sequential-write", &writes)?, through("sequential-read", &reads)?])
 }
 
-/// Runs `rados bench` with objects of 1 MiB, of which it reports the number as `made`.
+/// Runs `rados bench` with 1 MiB objects. Its report labels their number `made`.
 fn own(ceph: &Ceph, words: &[&str], made: &str) -> Result<Own, String> {
     let used = || Ok::<_, String>((used_by(&ceph.osds()?)?, cpu::of_children()?));
     let before = used()?;

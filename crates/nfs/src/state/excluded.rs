@@ -111,8 +111,8 @@ impl SharedState {
         !is_refused && !self.excluded.0.lock().found.is_empty()
     }
 
-    /// Compares what clients hold with the exports, if these have changed, or if clients have been restricted for a lease, of whom what
-    /// is useless to them is found. The last ones are those whose calls began before the exports changed.
+    /// Compares what clients hold with the exports when these have changed, and again a lease later: calls that began before the
+    /// change may have opened or locked something since. Finds what has been useless to its holder for a lease.
     fn search(&self, context: &Context<'_>) {
         let lease = self.config.lease;
         let (changed, is_due) = {

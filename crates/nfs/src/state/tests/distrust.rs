@@ -262,7 +262,7 @@ fn one_change_of_a_file_that_many_clients_return_late_is_one_wait() {
     assert!(!is_recalled(&world, &readers[0], other, 2));
 }
 
-/// Each client returns its delegation as soon as it is recalled.
+/// Every client returns its delegations immediately after a recall.
 #[test]
 fn prompt_clients_keep_their_delegations_however_many_files_others_change() {
     let mut world = World::new();

@@ -23,7 +23,7 @@ const READS: usize = 6;
 /// Bytes that are written over a clone: its map is then replaced, piece by piece.
 const OVERWRITTEN_BYTES: usize = 80_000;
 
-/// Hosts of long COMPOUNDs, sessions of each, and CLONEs of one COMPOUND, each of which is done in many turns.
+/// Hosts that send long COMPOUNDs, sessions per host, and CLONEs per COMPOUND. Each CLONE takes many turns.
 const HOLDERS: std::ops::Range<u8> = 150..162;
 const SESSIONS: usize = 4;
 const CLONES: usize = 50;

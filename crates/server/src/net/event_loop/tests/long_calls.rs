@@ -9,7 +9,7 @@ const SOON: Duration = Duration::from_secs(4);
 /// More than a CLONE or COPY needs.
 const MODEST_REPLY: u32 = 6000;
 
-/// Attackers at several addresses, each of which repeats its calls once all are answered.
+/// Attackers at several addresses. Each sends its calls again when it has received all replies.
 struct Attack {
     clients: Vec<Client>,
     calls: Vec<u8>,
