@@ -10,10 +10,11 @@ use super::{Run, cpu};
 use crate::ceph::Ceph;
 use crate::server::Server;
 
-/// Where the volume is.
-const DATA: &str = "rados:holdfast@nfs/perf";
+/// Where the volumes are: files are made on one, and large transfers go to the other.
+const CREATES_DATA: &str = "rados:holdfast@nfs/creates";
+const TRANSFERS_DATA: &str = "rados:holdfast@nfs/transfers";
 
-/// Less than the files that are read, which therefore come from the cluster.
+/// The memory for large transfers: less than the files that are read, which therefore come from the cluster.
 const MEMORY: &str = "384 MiB";
 
 /// Bytes of each OSD.
@@ -40,7 +41,6 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
     let folder = run.folder();
     let bytes = if run.options.quick { QUICK_OSD_BYTES } else { OSD_BYTES };
     let ceph = Ceph::start_with(&folder, run.binary.clone(), "127.0.0.1", bytes)?;
-    let server = Server::on_ceph(&ceph, DATA, run.folder(), &["--memory", MEMORY])?;
     let (mut syncs, mut creates, mut transfers) = (Vec::new(), Vec::new(), Vec::new());
     let mut checkpoints = Vec::new();
     for _ in 0..run.options.rounds {
@@ -49,12 +49,15 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
         let theirs = CREATES.iter().map(|creates| create(run, &[], &local, creates));
         let theirs: Vec<Created> = theirs.collect::<Result<_, _>>()?;
         drop(local);
-        let osds = ceph.osds()?;
+        let (osds, server) = (ceph.osds()?, Server::on_ceph(&ceph, CREATES_DATA, run.folder(), &[])?);
         let ours = CREATES.iter().map(|creates| create(run, &osds, &server, creates));
         let ours: Vec<Created> = ours.collect::<Result<_, _>>()?;
+        drop(server);
         syncs.push(sync * 1e3);
         creates.push(ours.into_iter().zip(theirs).collect::<Vec<_>>());
+        let server = Server::on_ceph(&ceph, TRANSFERS_DATA, run.folder(), &["--memory", MEMORY])?;
         transfers.push(transfer(run, &ceph, &server)?);
+        drop(server);
         checkpoints.push(checkpoints::rate(run, &ceph)?);
     }
     let mut figure = |name: String, values: Vec<f64>, unit, goal| {
