@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Instant;
 
 use crate::config::Group;
-use crate::limits::{CONNECTIONS_MAX, FORMER_KEPT, NEWCOMERS, RECORD_EVERY, RECORD_NEWCOMERS_EVERY};
+use crate::limits::{
+    CONNECTIONS_MAX, FORMER_KEPT, NEWCOMERS, RECORD_EVERY, RECORD_LAST_MAX, RECORD_NEWCOMERS_EVERY,
+};
 use crate::network::Network;
 use crate::shared::Shared;
 
@@ -23,7 +25,9 @@ pub(crate) type List = BTreeSet<(SocketAddr, SocketAddr)>;
 /// A thread that stores the list when it has changed. It ends when this is dropped, or a little later if the device does not
 /// answer.
 pub(crate) struct Recorder {
-    _end: Sender<()>,
+    /// Takes the last list.
+    end: Sender<List>,
+    ended: Receiver<()>,
 }
 
 impl Recorder {
@@ -34,24 +38,39 @@ impl Recorder {
         network: &Arc<dyn Network>,
         former: List,
     ) -> Option<Recorder> {
-        let (end, ended) = channel::<()>();
+        let ((end, told), (alive, ended)) = (channel(), channel::<()>());
         let (config, shared, network) = (config.clone(), shared.clone(), Arc::clone(network));
         let record = move || {
-            let (begun, mut former, mut last) = (Instant::now(), former, None);
+            let _alive = alive;
+            let (begun, mut former, mut stored) = (Instant::now(), former, None);
             let pause = || if begun.elapsed() < NEWCOMERS { RECORD_NEWCOMERS_EVERY } else { RECORD_EVERY };
-            while ended.recv_timeout(pause()) == Err(RecvTimeoutError::Timeout) {
+            loop {
+                let (mut list, is_last) = match told.recv_timeout(pause()) {
+                    Ok(list) => (list, true),
+                    Err(RecvTimeoutError::Timeout) => (list(&config, &*network), false),
+                    Err(RecvTimeoutError::Disconnected) => return,
+                };
                 if begun.elapsed() >= FORMER_KEPT {
                     former.clear();
                 }
-                let mut list = list(&config, &*network);
                 list.extend(former.iter().take(CONNECTIONS_MAX - list.len()));
-                if last.as_ref() != Some(&list) && store(&shared, &list).is_ok() {
-                    last = Some(list);
+                if stored.as_ref() != Some(&list) && store(&shared, &list).is_ok() {
+                    stored = Some(list);
+                }
+                if is_last {
+                    return;
                 }
             }
         };
         thread::Builder::new().name("connections".to_owned()).spawn(record).ok()?;
-        Some(Recorder { _end: end })
+        Some(Recorder { end, ended })
+    }
+
+    /// Has the thread store the list once more, and end. Returns when it has ended, or after [`RECORD_LAST_MAX`].
+    pub(crate) fn finish(self, list: List) {
+        // The thread may have ended, and says nothing when it ends.
+        let _ = self.end.send(list);
+        let _ = self.ended.recv_timeout(RECORD_LAST_MAX);
     }
 }
 

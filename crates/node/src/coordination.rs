@@ -323,6 +323,8 @@ impl Known {
                 }
             }
             (Task::Rest, State::Standby | State::Failed) => self.handle.stop_soon(),
+            // Clients have connected here, and would wait for two starts instead of one.
+            (Task::Yield, State::Starting) => {}
             (Task::Yield | Task::Quit, State::Stopped) => {}
             (Task::Yield | Task::Quit, _) => {
                 self.yielded = Some(now);

@@ -267,8 +267,9 @@ struct Running {
     /// Callers that wait for the start to finish.
     waiting: Vec<Sender<Answer>>,
     refreshed: Instant,
-    /// Keeps the list of connections.
-    _recorder: Option<Recorder>,
+    /// Keeps the list of connections while the addresses are here. Clients connect before they are served, and another machine may
+    /// have to take over from this one by then.
+    recorder: Option<Recorder>,
 }
 
 /// Binds the sockets of a group.

@@ -209,6 +209,16 @@ fn a_group_is_given_up_only_once_the_next_node_stands_and_at_once_by_a_node_that
 }
 
 #[test]
+fn a_group_that_is_starting_is_given_up_once_it_is_served() {
+    let world = World::new("printf '\"claimed\"' >&0; sleep 1; printf '\"ready\"' >&0; exec sleep 60");
+    world.await_state(State::Starting, None, false);
+    world.command(Command::Move(name("home"), name("b")));
+    world.await_state(State::Serving, Some("a"), true);
+    world.await_state(State::Stopped, Some("a"), true);
+    world.end();
+}
+
+#[test]
 fn addresses_are_given_up_when_the_lease_is_not_renewed() {
     let world = World::new(SERVES);
     world.await_state(State::Serving, None, false);

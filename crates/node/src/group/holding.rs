@@ -40,6 +40,9 @@ impl Worker {
             Ok(()) => {
                 (running.has_addresses, running.lapsed) = (true, None);
                 (running.refreshed, running.announcements) = (Instant::now(), 1);
+                let clients = running.clients.clone();
+                running.recorder =
+                    Recorder::start(&self.config, &self.shared, &self.addresses.network, clients);
                 self.running = Some(running);
             }
             Err(reason) => {
@@ -124,6 +127,8 @@ impl Worker {
     fn lapse(&mut self) {
         let Some(running) = &mut self.running else { return };
         (running.has_addresses, running.lapsed) = (false, Some(boot_time()));
+        // Another machine may keep the list now.
+        running.recorder = None;
         running.clients = self.addresses.connections();
         self.addresses.give_up();
         self.log("could not refresh its addresses in time, and takes them again when the claim is renewed");
@@ -139,8 +144,6 @@ impl Worker {
             running.child.reload();
         }
         let clients = running.clients.clone();
-        running._recorder =
-            Recorder::start(&self.config, &self.shared, &self.addresses.network, clients.clone());
         let (phases, waiting) = (running.phases, std::mem::take(&mut running.waiting));
         lock(&self.status).last_start = Some(phases);
         self.show(State::Serving, None);

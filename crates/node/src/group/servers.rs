@@ -153,7 +153,7 @@ impl Worker {
             must_reload: false,
             waiting: Vec::new(),
             refreshed: launched,
-            _recorder: None,
+            recorder: None,
         })
     }
 
@@ -169,7 +169,7 @@ impl Worker {
     /// The server has ended without being told to: starts another one, with the same addresses, unless that is pointless.
     fn ended(&mut self) {
         let Some(running) = self.running.take() else { return };
-        let Running { child, waiting, has_addresses, lapsed, .. } = running;
+        let Running { child, waiting, has_addresses, lapsed, recorder, .. } = running;
         self.renewed.store(0, Ordering::Relaxed);
         let code = child.ended().and_then(|status| status.code());
         self.restarts.retain(|ended| ended.elapsed() < RESTARTS_WITHIN);
@@ -181,7 +181,7 @@ impl Worker {
         match self.relaunch(code) {
             Ok(again) => {
                 self.log("has lost its server and is starting another one");
-                self.running = Some(Running { waiting, has_addresses, lapsed, ..again });
+                self.running = Some(Running { waiting, has_addresses, lapsed, recorder, ..again });
                 self.show(State::Starting, None);
             }
             Err(reason) => {
@@ -220,9 +220,11 @@ impl Worker {
     fn stop(&mut self) {
         let Some(running) = self.running.take() else { return self.show(State::Stopped, None) };
         if running.has_addresses {
+            if let Some(recorder) = running.recorder {
+                recorder.finish(self.addresses.connections());
+            }
             self.addresses.give_up();
         }
-        drop(running._recorder);
         if !running.child.stop(STOP_MAX)
             && let Err(error) = self.shared.release(&self.launch.node, running.instance)
         {

@@ -43,6 +43,16 @@ impl World {
         }
     }
 
+    /// Waits until this list of connections is stored.
+    fn await_list(&self, list: &str) {
+        let begun = Instant::now();
+        let stored = || fs::read_to_string(self.data.join("connections")).unwrap();
+        while stored() != list {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{}", stored());
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     fn end(self) {
         self.handle.stop().unwrap();
         fs::remove_dir_all(self.data).unwrap();
@@ -75,12 +85,26 @@ fn a_start_ends_old_connections_before_it_takes_the_address_and_a_stop_gives_it_
 fn the_next_machine_learns_of_new_connections_and_of_those_to_the_previous_one() {
     let world = World::new("list", SERVES);
     world.handle.serve(Phases::default()).unwrap();
-    let begun = Instant::now();
-    let stored = || fs::read_to_string(world.data.join("connections")).unwrap();
-    while stored() != "10.0.0.5:2049 10.0.0.8:800\n10.0.0.5:2049 10.0.0.9:700\n" {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{}", stored());
-        thread::sleep(Duration::from_millis(5));
-    }
+    world.await_list("10.0.0.5:2049 10.0.0.8:800\n10.0.0.5:2049 10.0.0.9:700\n");
+    world.end();
+}
+
+#[test]
+fn the_next_machine_learns_of_clients_that_connected_before_they_were_served() {
+    let world = World::new("early", "printf '\"claimed\"' >&0; exec sleep 60");
+    world.handle.stand(Candidate::default());
+    world.await_list("10.0.0.5:2049 10.0.0.8:800\n10.0.0.5:2049 10.0.0.9:700\n");
+    assert_eq!(world.handle.status().state, State::Starting);
+    world.end();
+}
+
+#[test]
+fn a_stop_stores_the_connections_first() {
+    let world = World::new("last", SERVES);
+    world.handle.serve(Phases::default()).unwrap();
+    world.handle.stop().unwrap();
+    let stored = fs::read_to_string(world.data.join("connections")).unwrap();
+    assert!(stored.starts_with("10.0.0.5:2049 10.0.0.8:800\n"), "{stored}");
     world.end();
 }
 
