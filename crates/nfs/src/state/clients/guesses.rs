@@ -4,6 +4,7 @@
 //! started. So each origin has few tries.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -16,10 +17,9 @@ pub(in crate::state) const WRONG_VERIFIERS_MAX: u32 = 16;
 /// How long wrong verifiers are counted, from the first one.
 pub(in crate::state) const WINDOW: Duration = Duration::from_secs(60);
 
-/// Origins whose wrong verifiers are counted by themselves. While there are as many, all others together have
-/// [`OTHERS_WRONG_MAX`] tries.
+/// Origins whose wrong verifiers are counted by themselves. While there are as many, the others count in groups, each of which has as
+/// many tries as an origin. Nobody can tell who is in which, so a few of them cannot use up the tries of all.
 const ORIGINS_MAX: usize = 4096;
-const OTHERS_WRONG_MAX: u32 = 4096;
 
 /// The wrong verifiers of each origin, or of several.
 #[derive(Debug, Default)]
@@ -27,7 +27,9 @@ pub(super) struct Guesses {
     by_origin: HashMap<IpAddr, Tries>,
     /// The origins in the order in which their windows began.
     began: VecDeque<(Time, IpAddr)>,
-    others: Tries,
+    groups: HashMap<u8, Tries>,
+    /// Chooses the group of an origin.
+    hasher: RandomState,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,8 +64,17 @@ impl Guesses {
         match self.by_origin.get(&origin) {
             Some(tries) => tries.wrong(now) < WRONG_VERIFIERS_MAX,
             None if self.by_origin.len() < ORIGINS_MAX || self.is_first_over(now) => true,
-            None => self.others.wrong(now) < OTHERS_WRONG_MAX,
+            None => {
+                let group = self.groups.get(&self.group(origin));
+                group.is_none_or(|tries| tries.wrong(now) < WRONG_VERIFIERS_MAX)
+            }
         }
+    }
+
+    /// Returns the group in which an origin counts that is not counted by itself.
+    fn group(&self, origin: IpAddr) -> u8 {
+        let [group, ..] = self.hasher.hash_one(origin).to_be_bytes();
+        group
     }
 
     /// Counts a wrong verifier.
@@ -78,7 +89,7 @@ impl Guesses {
             self.by_origin.insert(origin, Tries { began: now, wrong: 1 });
             self.began.push_back((now, origin));
         } else {
-            self.others.count(now);
+            self.groups.entry(self.group(origin)).or_default().count(now);
         }
     }
 
@@ -112,9 +123,10 @@ mod tests {
     fn very_many_origins_leave_others_tries_and_are_forgotten_with_their_windows() {
         let mut guesses = Guesses::default();
         (0..5000).for_each(|number| guesses.count(origin(number), at(0)));
-        assert!(guesses.may_try(origin(6000), at(1)));
-        (0..OTHERS_WRONG_MAX).for_each(|number| guesses.count(origin(10_000 + number), at(1)));
-        assert!(!guesses.may_try(origin(6000), at(1)), "all others together have as many");
+        (0..WRONG_VERIFIERS_MAX).for_each(|_| guesses.count(origin(6000), at(1)));
+        assert!(!guesses.may_try(origin(6000), at(1)), "no more than the others");
+        let left = (7000..8000).filter(|number| guesses.may_try(origin(*number), at(1))).count();
+        assert!(left > 900, "only those of its group have none: {left}");
         assert!(guesses.may_try(origin(6000), at(61)));
         guesses.count(origin(6000), at(62));
         assert_eq!((guesses.by_origin.len(), guesses.began.len()), (1, 1));
