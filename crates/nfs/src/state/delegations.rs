@@ -351,8 +351,10 @@ impl SharedState {
         let Some(delegation) = entry.as_delegation() else { return Err(StateError::BadStateId) };
         self.count_wait(context, entry);
         if let Recall::Recalled(since) = delegation.recall() {
-            // Whoever has written can take long to write it back; a reader has nothing to do.
-            let is_late = !delegation.write && context.now.since(since) > self.config.prompt_return;
+            // Whoever has written can take long to write it back; a reader has nothing to do. If nobody waits, it costs nobody anything.
+            let is_late = !delegation.write
+                && entry.client.holder.is_awaited(since, entry.other)
+                && context.now.since(since) > self.config.prompt_return;
             if is_late {
                 self.distrust(context, &entry.client);
             }

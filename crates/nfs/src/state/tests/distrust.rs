@@ -228,6 +228,28 @@ fn a_caller_does_not_wait_for_many_origins_that_return_each_delegation_late() {
     granted(ask(&world, &readers[15], 20, 1));
 }
 
+/// Its other volumes may be those of people who never had to wait for it.
+#[test]
+fn an_origin_that_returns_late_what_nobody_waits_for_is_not_distrusted() {
+    let mut world = World::new();
+    let reader = client_at(&world, address(100), b"reader").unwrap().0;
+    let unawaited = granted(ask(&world, &reader, 100, 1));
+    for host in 1..=7 {
+        let other = client_at(&world, address(host), b"other").unwrap().0;
+        let stateid = granted(ask(&world, &other, host.into(), 1));
+        return_after(&mut world, &other, (host.into(), stateid), Duration::from_secs(9));
+    }
+    reader.renew(world.now);
+    assert!(is_recalled(&world, &reader, unawaited, 100));
+    world.pass(30);
+    give_back(&world, &reader, unawaited, 100);
+    assert_eq!(
+        ask(&world, &reader, 101, 1),
+        Delegated::None(NoDelegationReason::Contention),
+        "of the volume"
+    );
+}
+
 /// They renew their leases until the conflict comes, so others wait a lease for each.
 #[test]
 fn a_caller_does_not_wait_a_lease_for_each_of_many_origins_that_fall_silent() {
