@@ -6,7 +6,8 @@
 //! only once in [`SWAP_AGAIN`]. A client that opens a file meanwhile stays.
 //!
 //! Those of the greediest origin give way first, and of these the ones that came within a lease: silent ones, then those
-//! that have had time to open a file, then the others. So older clients are left alone while many come and go.
+//! that have had time to open a file, then the others. So older clients are left alone while many come and go. What an origin holds
+//! within its least is not taken from older ones at all while their leases run.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -185,10 +186,13 @@ impl SharedState {
             return is_neighbour || (is_of_use && (theirs > ours || is_used_up));
         }
         let would_still_have_as_much = theirs.saturating_sub(own) >= ours + amount;
+        // Others could use the place of an established client to hold something, and then not give way when it comes back.
+        let is_established = client.age(context.now) > self.config.lease;
+        let keeps_its_least = is_established && theirs <= self.shares.least(resource);
         let allowed = if is_neighbour {
             client.idle(context.now) > SILENT
         } else {
-            may_swap || would_still_have_as_much
+            !keeps_its_least && (may_swap || would_still_have_as_much)
         };
         allowed && self.holds_nothing(client)
     }

@@ -116,6 +116,30 @@ fn idle_clients_of_hosts_that_hold_little_are_left_alone() {
     }
 }
 
+/// All others hold something, so nobody would give way to it if it came back.
+#[test]
+fn an_established_host_keeps_its_least_whoever_comes() {
+    let mut world = world();
+    let (idle, session) = client_at(&world, address(0), b"idle").unwrap();
+    world.pass(61);
+    idle.renew(world.now);
+    let mut users = Vec::new();
+    for from in 1..5000 {
+        let both = [1, 2].map(|number| user_of(&world, address(from), &name(number)).ok());
+        users.extend(both.into_iter().flatten());
+    }
+    for from in 5000..5100 {
+        users.iter().for_each(|client| client.renew(world.now));
+        let _refused = client_at(&world, address(from), b"newcomer");
+        assert!(is_served(&world, session), "{from}");
+        world.pass(1);
+        idle.renew(world.now);
+    }
+    world.pass(61);
+    users.iter().for_each(|client| client.renew(world.now));
+    assert!(user_of(&world, address(6000), b"newcomer").is_ok(), "its lease is over");
+}
+
 /// What is reserved for others is free all the time.
 #[test]
 fn clients_whose_leases_are_over_give_way_to_whoever_needs_what_is_not_reserved() {
