@@ -25,7 +25,7 @@ pub(crate) enum Transport {
 /// The connection that a call came by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// The client's address.
+    /// The client's address, as [`crate::link_local::named`] names it.
     pub peer: SocketAddr,
     /// The server's address, which the portmapper answers with.
     pub local: SocketAddr,

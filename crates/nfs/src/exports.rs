@@ -14,6 +14,7 @@ use volume::ids::VolumeId;
 use wire::rpc::Credential;
 
 use crate::connection::is_privileged;
+use crate::link_local::without_link;
 
 pub(crate) mod pseudo;
 
@@ -94,9 +95,9 @@ impl Export {
         is_refused.then(|| Rule::PrivilegedPort(address.port()))
     }
 
-    /// Whether one of its networks holds the address.
+    /// Whether one of its networks holds the address. A network of link-local addresses means those of every link.
     fn lists(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
+        let address = without_link(address.to_canonical());
         self.clients.iter().any(|network| contains(network, address))
     }
 }

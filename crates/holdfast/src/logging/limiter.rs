@@ -9,6 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use nfs::link_local;
 use nfs::service::origin;
 
 /// How long lines are counted before the counts begin anew.
@@ -38,7 +39,8 @@ pub(super) enum Source {
 impl Source {
     /// Returns the source of an event with this field `client`: an address, with or without a port.
     pub(super) fn of_client(text: &str) -> Source {
-        let address = text.parse().map(|with_port: SocketAddr| with_port.ip()).or_else(|_| text.parse());
+        let with_port = text.parse::<SocketAddr>().ok().and_then(link_local::named);
+        let address = with_port.map(|peer| peer.ip()).or_else(|| link_local::parse(text));
         address.map_or(Source::OtherClients, |address| Source::Client(origin(address)))
     }
 

@@ -4,12 +4,14 @@
 use std::fmt::{self, Display, Write as _};
 use std::net::SocketAddr;
 
+use crate::link_local::Shown;
+
 /// Why a path that no export has is refused.
 pub(crate) const NO_EXPORT: &str = "no export has this path";
 
 /// Logs that a client may not mount or use `path`.
 pub(crate) fn log(client: SocketAddr, path: &[u8], status: &dyn Display, reason: &dyn Display) {
-    tracing::warn!(event = "mount_refused", client = %client.ip().to_canonical(), path = %PathText(path), %status, %reason, "mount refused");
+    tracing::warn!(event = "mount_refused", client = %Shown(client.ip().to_canonical()), path = %PathText(path), %status, %reason, "mount refused");
 }
 
 /// A path as text; bytes that are not UTF-8 appear as `\xNN`.

@@ -35,6 +35,16 @@ fn networks_admit_only_their_members() {
 }
 
 #[test]
+fn networks_of_link_local_addresses_admit_the_hosts_of_every_link() {
+    for network in ["fe80::/64", "fe80::/10", "::/0"] {
+        let export = Export { clients: networks(&[network]), ..Export::new("/main", ONE) };
+        let admits = |peer: &str| export.admits(crate::link_local::named(at(peer)).unwrap());
+        assert!(admits("[fe80::1%2]:700") && admits("[fe80::1%65535]:700"), "{network}");
+        assert_eq!(admits("[2001:db8::1]:700"), network == "::/0");
+    }
+}
+
+#[test]
 fn mapped_networks_admit_ipv4_clients_and_other_ipv6_networks_do_not() {
     let export = Export { clients: networks(&["::ffff:10.0.0.0/104"]), ..Export::new("/main", ONE) };
     assert!(export.admits(at("10.0.0.1:700")));

@@ -4,6 +4,7 @@ use wire::mount3::{DirPath, MountBody, MountList, Name};
 use wire::xdr::{Encode, Encoder};
 
 use crate::call::{After, Call, Handled};
+use crate::link_local::Shown;
 
 #[expect(clippy::unnecessary_wraps, reason = "has the form of every operation")]
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
@@ -13,7 +14,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
         .mounts
         .list()
         .into_iter()
-        .map(|(client, path)| (client.to_string(), path))
+        .map(|(client, path)| (Shown(client).to_string(), path))
         .collect();
     let bodies: Vec<MountBody<'_>> = mounts
         .iter()

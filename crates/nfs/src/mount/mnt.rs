@@ -15,6 +15,7 @@ use wire::xdr::{Encode, Encoder};
 use crate::call::{After, Call, Handled, Stop, file_handle};
 use crate::context::refusals::{self, NO_EXPORT, PathText};
 use crate::credentials;
+use crate::link_local::Shown;
 use crate::status;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
@@ -48,7 +49,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
             let auth_flavors = AuthFlavors::new(flavors).expect("two flavors are within the limit");
             MntRes::Ok(MntOk { fhandle: file_handle(&handle), auth_flavors }).encode(out);
             service.shared.mounts.add(call.client(), path.0);
-            tracing::info!(event = "mount", client = %call.client(), path = %PathText(path.0), "export mounted");
+            tracing::info!(event = "mount", client = %Shown(call.client()), path = %PathText(path.0), "export mounted");
             Ok(After(Some((volume, promised.after))))
         }
         Err(failure) => {

@@ -24,6 +24,7 @@ use crate::exports::Export;
 use crate::exports::pseudo::Node;
 use crate::incoming::ReceivedPayload;
 use crate::limits::COMPOUND_REPLY_BYTES_MAX;
+use crate::link_local::Shown;
 use crate::progress::{Parts, Suspended};
 use crate::state::SlotGuard;
 use crate::status;
@@ -462,7 +463,7 @@ impl<'c> Compound<'c> {
     pub(crate) fn note_mount(&self) {
         let Some(Target::Stored(Object { export, .. })) = &self.current else { return };
         let client = self.connection.peer.ip().to_canonical();
-        tracing::info!(event = "mount", %client, path = %PathText(export.path.as_bytes()), "export mounted");
+        tracing::info!(event = "mount", client = %Shown(client), path = %PathText(export.path.as_bytes()), "export mounted");
     }
 
     /// Returns the directory of the pseudo file system that the root of a volume covers; none for other objects.

@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use http_request::Request;
 use ipnet::IpNet;
+use nfs::link_local::{Shown, without_link};
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -201,7 +202,7 @@ impl Api {
 
 /// Whether a host may connect: it is in one of `networks`. Without a list, it is this machine, or an export admits it.
 fn is_listed(address: IpAddr, networks: Option<&[IpNet]>, by_exports: impl FnOnce(IpAddr) -> bool) -> bool {
-    let address = address.to_canonical();
+    let address = without_link(address.to_canonical());
     match networks {
         Some(networks) => networks.is_empty() || networks.iter().any(|network| network.contains(&address)),
         None => address.is_loopback() || by_exports(address),
@@ -254,7 +255,7 @@ impl Handler for Api {
 fn log_refusal(request: &Request, peer: Peer, caller: &str, status: u16) {
     tracing::info!(
         target: AUDIT,
-        client = peer.address().map(tracing::field::display),
+        client = peer.address().map(|address| tracing::field::display(Shown(address))),
         caller,
         method = request.method,
         path = path(request),

@@ -56,12 +56,16 @@ fn listen_advice(text: &str) -> String {
 
 /// Parses a network or a single address of clients.
 pub(crate) fn network(text: &str) -> Result<IpNet, String> {
-    if let Ok(address) = text.parse::<IpAddr>() {
-        return Ok(IpNet::from(address));
-    }
-    let Ok(network) = text.parse::<IpNet>() else {
+    let network = text.parse::<IpAddr>().map(IpNet::from).or_else(|_| text.parse());
+    let Ok(network) = network else {
         return Err(format!("{text:?} is not a network: {}", network_advice(text)));
     };
+    if names_link_local_hosts(network) {
+        return Err(format!(
+            "{text:?} can be another host on each link: write \"fe80::/64\" for all hosts on the links of this machine, \
+             or another address of the host"
+        ));
+    }
     if network.trunc() == network {
         return Ok(network);
     }
@@ -70,6 +74,11 @@ pub(crate) fn network(text: &str) -> Result<IpNet, String> {
         network.trunc(),
         IpNet::from(network.addr())
     ))
+}
+
+/// Whether a network is a part of that of all link-local addresses (RFC 4291 section 2.5.6).
+fn names_link_local_hosts(network: IpNet) -> bool {
+    matches!(network, IpNet::V6(network) if network.addr().is_unicast_link_local() && network.prefix_len() > 64)
 }
 
 fn network_advice(text: &str) -> String {
@@ -244,6 +253,8 @@ mod tests {
             ("fd00::1/8", "write \"fd00::/8\" for the network, or \"fd00::1/128\""),
             ("10.1.0.0/255.255.0.0", "write \"10.1.0.0/16\""),
             ("10.0.0.0/99", "0 to 32"),
+            ("fe80::aa", "write \"fe80::/64\""),
+            ("fe80::/65", "another host on each link"),
             ("*", "remove `clients`"),
             ("*.example.org", "host names are not resolved"),
         ];
@@ -253,6 +264,7 @@ mod tests {
         }
         assert_eq!(network("192.0.2.7").unwrap().prefix_len(), 32);
         assert!(network("0.0.0.0/0").is_ok() && network("10.0.0.0/8").is_ok());
+        assert!(network("fe80::/10").is_ok() && network("fe80::/64").is_ok());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use nfs::link_local::socket_address;
 use nfs::service::origin;
 
 use super::{RECEIVED_PER_BYTE_MAX, RECEIVED_SPARE_BYTES};
@@ -14,7 +15,7 @@ use super::{RECEIVED_PER_BYTE_MAX, RECEIVED_SPARE_BYTES};
 pub(crate) enum Peer {
     /// A process of this machine, which the permissions of the socket admitted, by its user.
     Local(u32),
-    /// A host.
+    /// A host, as [`nfs::link_local::named`] names it.
     Remote(SocketAddr),
 }
 
@@ -38,7 +39,7 @@ impl std::fmt::Display for Peer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Peer::Local(uid) => write!(f, "uid {uid}"),
-            Peer::Remote(address) => address.fmt(f),
+            Peer::Remote(address) => socket_address(*address).fmt(f),
         }
     }
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use nfs::link_local::{Shown, named};
 use parking_lot::Mutex;
 use rustix::net::{Shutdown, sockopt};
 
@@ -111,15 +112,16 @@ impl Shared {
     fn accept_all(self: &Arc<Shared>) {
         while !self.stop.load(Ordering::Acquire) {
             let accepted = match &self.socket {
-                Socket::Unix(listener) => listener.accept().and_then(|(stream, _)| local(stream)),
+                Socket::Unix(listener) => listener.accept().map(|(stream, _)| local(stream)),
                 Socket::Tcp(listener, _) => {
-                    listener.accept().and_then(|(stream, address)| remote(stream, address))
+                    listener.accept().map(|(stream, address)| remote(stream, address))
                 }
             };
             match accepted {
-                Ok((streams, peer)) if self.admits(peer) => self.begin(streams, peer),
+                Ok(Ok((streams, peer))) if self.admits(peer) => self.begin(streams, peer),
                 // Closed before a byte is read.
-                Ok(_) => {}
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "cannot serve a connection of an administrator"),
                 Err(_) if self.stop.load(Ordering::Acquire) => return,
                 Err(error) => {
                     tracing::debug!(%error, "cannot accept a connection of an administrator");
@@ -131,7 +133,7 @@ impl Shared {
 
     /// Whether a connection may be served: its peer is admitted, and has not begun too many handshakes.
     fn admits(&self, peer: Peer) -> bool {
-        let client = || peer.address().map(tracing::field::display);
+        let client = || peer.address().map(|address| tracing::field::display(Shown(address)));
         if !self.handler.admits(peer) {
             tracing::info!(
                 client = client(),
@@ -210,7 +212,8 @@ fn local(stream: UnixStream) -> io::Result<(Streams, Peer)> {
 }
 
 fn remote(stream: TcpStream, address: std::net::SocketAddr) -> io::Result<(Streams, Peer)> {
+    let peer = named(address).ok_or(io::ErrorKind::AddrNotAvailable)?;
     stream.set_nodelay(true)?;
     let second = stream.try_clone()?;
-    Ok(((Box::new(stream), Box::new(second)), Peer::Remote(address)))
+    Ok(((Box::new(stream), Box::new(second)), Peer::Remote(peer)))
 }

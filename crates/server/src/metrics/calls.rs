@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use nfs::link_local::Shown;
 use nfs::summary::{Class, OperationId, Protocol, Status};
 use volume::ids::VolumeId;
 
@@ -162,7 +163,7 @@ fn add_clients(source: &Source, scrape: &mut Scrape) {
         *protocols |= counters.protocols.load(Ordering::Relaxed);
     }
     for (client, [operations, bytes, protocols]) in clients {
-        let label: Arc<str> = client.to_string().into();
+        let label: Arc<str> = Shown(client).to_string().into();
         scrape.number(&CLIENT_OPERATIONS, [(&label).into()], operations);
         scrape.number(&CLIENT_BYTES, [(&label).into()], bytes);
         let used = Protocol::ALL.iter().filter(|protocol| protocols & (1 << **protocol as u32) > 0);

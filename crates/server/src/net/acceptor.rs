@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
+use nfs::link_local::{Shown, named, socket_address};
 use nfs::service::Connection as Ends;
 
 use crate::admission::origins::ConnectionOrigin;
@@ -101,17 +102,24 @@ impl Acceptor {
         let shared = Arc::clone(&self.shared);
         for _ in 0..ACCEPTS_PER_TURN_MAX {
             let Some((stream, peer)) = self.listeners.accept(&shared.connections) else { return };
-            if shared.calls.admits(peer.ip()) {
-                self.admit(stream, peer);
-            } else {
-                refuse(&stream, peer, &self.counters);
+            match named(peer) {
+                Some(peer) if shared.calls.admits(peer.ip()) => self.admit(stream, peer),
+                Some(peer) => {
+                    let client = Shown(peer.ip().to_canonical());
+                    tracing::warn!(%client, "connection refused: no export admits this address");
+                    refuse(&stream, &self.counters);
+                }
+                None => {
+                    tracing::warn!(client = %peer, "connection refused: no name for this link-local address");
+                    refuse(&stream, &self.counters);
+                }
             }
         }
     }
 
     fn admit(&mut self, stream: TcpStream, peer: SocketAddr) {
         let Ok(local) = stream.local_addr() else { return };
-        if prepare(&stream, local, peer).is_err() {
+        if prepare(&stream, local, socket_address(peer)).is_err() {
             return;
         }
         if self.ends_by_reset {
@@ -131,22 +139,21 @@ impl Acceptor {
         }
         self.accepted += 1;
         let ends = Ends { peer, local, id: connection_id(self.accepted, self.next, mailboxes.len()) };
-        tracing::debug!(client = %ends.peer, event_loop = self.next, "connection accepted");
+        tracing::debug!(client = %socket_address(ends.peer), event_loop = self.next, "connection accepted");
         chosen.send(Message::Connected(Newcomer { stream, ends, place }));
         self.next = (self.next + 1) % mailboxes.len();
     }
 
     fn log_first(&mut self, client: IpAddr) {
         if self.known_clients.len() < KNOWN_CLIENTS_MAX && self.known_clients.insert(client) {
-            tracing::info!(%client, "client connected for the first time");
+            tracing::info!(client = %Shown(client), "client connected for the first time");
         }
     }
 }
 
-/// Closes a connection that no export admits, without leaving anything of it in the kernel.
-fn refuse(stream: &TcpStream, peer: SocketAddr, counters: &Counters) {
+/// Closes a connection that is not admitted, without leaving anything of it in the kernel.
+fn refuse(stream: &TcpStream, counters: &Counters) {
     add(&counters.refused, 1);
-    tracing::warn!(client = %peer.ip().to_canonical(), "connection refused: no export admits this address");
     reset(stream);
 }
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 use mio::net::UdpSocket;
 use mio::{Events, Interest, Poll, Token, Waker};
 use nfs::datagrams::Unanswered;
+use nfs::link_local::named;
 use nfs::service::origin;
 
 use crate::background::driver::join;
@@ -135,25 +136,24 @@ impl Answerer {
     ) -> Result<(), Dropped> {
         add(&self.counters.received, datagram.len() as u64);
         let (service, now) = (self.protocol.service(), clock::read());
-        if !service.admits(peer.ip()) {
-            return Err(Dropped::Stranger);
-        }
-        if !self.rates.admits(origin(peer.ip()), now.steady) {
+        let client = named(peer).filter(|client| service.admits(client.ip())).ok_or(Dropped::Stranger)?;
+        if !self.rates.admits(origin(client.ip()), now.steady) {
             return Err(Dropped::Rate);
         }
         if datagram.len() > DATAGRAM_BYTES_MAX {
             return Err(Dropped::Malformed);
         }
         let local = local_towards(socket, peer).ok_or(Dropped::NoReply)?;
-        let (reply, summary) =
-            service.handle_datagram(datagram, (peer, local), now).map_err(|unanswered| match unanswered {
+        let (reply, summary) = service.handle_datagram(datagram, (client, local), now).map_err(
+            |unanswered| match unanswered {
                 Unanswered::Malformed => Dropped::Malformed,
                 Unanswered::NoReply => Dropped::NoReply,
-            })?;
+            },
+        )?;
         let target = u32::try_from(number).expect("there are few listen addresses");
         let counted = Counted { target, client: None };
         self.tally.count_bytes(counted, datagram.len() + reply.len());
-        self.tally.begin_source(Source { counted, client: peer.ip(), arrived: now.steady });
+        self.tally.begin_source(Source { counted, client: client.ip(), arrived: now.steady });
         self.tally.answered(&summary, now.steady);
         self.tally.note_time(clock::steady());
         self.tally.count_answered();
@@ -167,6 +167,6 @@ impl Answerer {
 /// Returns the address by which `peer` can reach a socket: that from which a reply would be sent, if the socket is bound to all.
 fn local_towards(socket: &UdpSocket, peer: SocketAddr) -> Option<SocketAddr> {
     let bound = socket.local_addr().ok()?;
-    let ip = if bound.ip().is_unspecified() { source_towards(bound.ip(), peer.ip())? } else { bound.ip() };
+    let ip = if bound.ip().is_unspecified() { source_towards(bound.ip(), peer)? } else { bound.ip() };
     Some(SocketAddr::new(ip, bound.port()))
 }

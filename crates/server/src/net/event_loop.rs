@@ -22,6 +22,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Interest, Poll, Token};
+use nfs::link_local::{Shown, socket_address};
 use nfs::service::Connection as Ends;
 use qos::Released;
 use volume::time::Time;
@@ -294,7 +295,7 @@ impl EventLoop {
 
     /// Closes a connection that was taken out of its place.
     fn close(&mut self, mut connection: Box<Connection>) {
-        tracing::debug!(client = %connection.ends.peer, "connection closed");
+        tracing::debug!(client = %socket_address(connection.ends.peer), "connection closed");
         connection.deregister(self.poll.registry());
         connection.departure.complete();
         self.forget_held(&mut connection);
@@ -328,7 +329,7 @@ impl EventLoop {
         add(&self.counters.evicted, 1);
         tracing::warn!(
             event = "connection_evicted",
-            client = %connection.ends.peer.ip(),
+            client = %Shown(connection.ends.peer.ip()),
             why,
             "connection closed to make room"
         );
@@ -516,7 +517,7 @@ pub(crate) fn log_slow(slow: &SlowCall) {
     let [queue, qos, line, engine, durability, send] = slow.timing.nanos().map(milliseconds);
     tracing::warn!(
         event = "slow_operation",
-        client = %slow.client,
+        client = %Shown(slow.client),
         protocol = slow.operation.protocol().name(),
         operation = slow.operation.name(),
         volume_id = slow.volume.map(tracing::field::display),

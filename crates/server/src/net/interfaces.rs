@@ -39,13 +39,13 @@ fn own() -> Vec<IpAddr> {
     let text = |path| std::fs::read_to_string(path).unwrap_or_default();
     let listed =
         ipv4(&text(IPV4)).into_iter().map(IpAddr::V4).chain(ipv6(&text(IPV6)).into_iter().map(IpAddr::V6));
-    ELSEWHERE.iter().filter_map(|(any, far)| source_towards(*any, *far)).chain(listed).collect()
+    ELSEWHERE.iter().filter_map(|(any, far)| source_towards(*any, (*far, 9).into())).chain(listed).collect()
 }
 
 /// Returns the address from which this machine would send to `far`. Nothing is sent.
-pub(crate) fn source_towards(any: IpAddr, far: IpAddr) -> Option<IpAddr> {
+pub(crate) fn source_towards(any: IpAddr, far: SocketAddr) -> Option<IpAddr> {
     let socket = UdpSocket::bind((any, 0)).ok()?;
-    socket.connect((far, 9)).ok()?;
+    socket.connect(far).ok()?;
     Some(socket.local_addr().ok()?.ip())
 }
 

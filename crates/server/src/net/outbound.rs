@@ -13,6 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token, Waker};
+use nfs::link_local::Shown;
 use nfs::service::{Callback, Destination, origin};
 use parking_lot::Mutex;
 
@@ -256,7 +257,7 @@ impl Driver {
         let id = match &result {
             Ok(_) => exchange.finish(self.poll.registry(), &mut self.links.kept),
             Err(error) => {
-                let client = host.map(tracing::field::display);
+                let client = host.map(|host| tracing::field::display(Shown(host)));
                 tracing::info!(client, %error, "a call to a client failed");
                 exchange.callback.id
             }

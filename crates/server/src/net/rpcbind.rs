@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use nfs::link_local::socket_address;
 use wire::portmap::{self, Mapping, Procedure, Rpcb, RpcbString, netid, universal_address};
 use wire::record::{RecordReader, write_record};
 use wire::rpc::{CallHeader, Credential, OpaqueAuth, ReplyHeader};
@@ -109,7 +110,7 @@ fn exchange(procedure: Procedure, registration: Registration, address: SocketAdd
 /// Returns the call, with its record mark, that asks the rpcbind of `host` for the TCP port of a program.
 pub(crate) fn port_query(host: IpAddr, program: u32, version: u32) -> Vec<u8> {
     let wanted = Registration { program, version, protocol: portmap::PROTOCOL_TCP };
-    query(Procedure::Get, wanted, SocketAddr::new(host, 0))
+    query(Procedure::Get, wanted, socket_address(SocketAddr::new(host, 0)))
 }
 
 /// Returns the port in the answer to [`port_query`], if the program is offered.

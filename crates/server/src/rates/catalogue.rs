@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 
+use nfs::link_local::{self, Shown};
 use nfs::service::origin;
 use qos::tiers::Tiers;
 use schemars::JsonSchema;
@@ -83,16 +84,20 @@ impl Subject {
         if name == OTHER_CLIENTS {
             return Ok(Subject::OtherClients);
         }
-        let address: Result<IpAddr, _> = name.parse();
-        let address = address.map_err(|_| {
+        let address = link_local::parse(name).ok_or_else(|| {
             format!("{name:?} is not a client: give its IP address, or `{OTHER_CLIENTS}` for each client without limits of its own")
         })?;
+        if link_local::link(address) == Some(0) {
+            return Err(format!(
+                "{name:?} is a host on each link: add the number of the server's interface, as in {name}%2"
+            ));
+        }
         Ok(Subject::Client(origin(address)))
     }
 
     pub(super) fn client_name(&self) -> String {
         match self {
-            Subject::Client(origin) => origin.to_string(),
+            Subject::Client(origin) => Shown(*origin).to_string(),
             _ => OTHER_CLIENTS.to_owned(),
         }
     }

@@ -1,6 +1,8 @@
 use std::sync::atomic::Ordering;
 
+use super::shares::create;
 use super::*;
+use crate::link_local::named;
 use crate::state::clients::{NAMESAKES_MAX, WINDOW, WRONG_VERIFIERS_MAX};
 use crate::state::record::CallbackAddress;
 
@@ -26,6 +28,21 @@ fn exchange_id_distinguishes_all_cases() {
     assert_eq!(update(2, 0).unwrap().id, restarted.id);
     assert_eq!(refused(update(3, 0)), StateError::VerifierDiffers);
     assert_eq!(refused(update(2, 5)), StateError::PrincipalDiffers);
+}
+
+/// Another host with the same address and name is not the same host after a restart.
+#[test]
+fn hosts_with_one_link_local_address_on_two_links_are_two_clients() {
+    let world = World::new();
+    let [(one, session), (two, _)] = [2, 3].map(|link| {
+        let address = named(format!("[fe80::1%{link}]:700").parse().unwrap()).unwrap().ip();
+        let peer = Peer { principal: Principal::User(0), address };
+        let who = Introduction { name: b"host", verifier: [link; 8], peer };
+        let exchanged = world.state.exchange_id(&world.context(), &who, 1, false).unwrap();
+        create(&world, exchanged, peer).unwrap()
+    });
+    assert_ne!(one.id, two.id);
+    assert!(!one.is_gone() && world.state.session(session).is_ok());
 }
 
 /// A client that introduces itself without end uses up all 2^32 numbers within hours.

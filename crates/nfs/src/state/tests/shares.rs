@@ -52,7 +52,11 @@ fn verifier(address: IpAddr) -> [u8; 8] {
 }
 
 /// Asks for a session with many slots.
-fn create(world: &World, exchanged: Exchanged, peer: Peer) -> Result<(Arc<Client>, SessionId), StateError> {
+pub(super) fn create(
+    world: &World,
+    exchanged: Exchanged,
+    peer: Peer,
+) -> Result<(Arc<Client>, SessionId), StateError> {
     let channel = Channel {
         request_bytes: 1 << 20,
         reply_bytes: 1 << 20,

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use nfs::link_local::Shown;
 use nfs::summary::OperationId;
 
 use crate::clock;
@@ -80,7 +81,7 @@ fn shown(counted: BTreeMap<Key, ActivityCounts>, mut others: ActivityCounts, mos
     counted.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.calls));
     counted.split_off(counted.len().min(most)).iter().for_each(|(_, counts)| others.add(counts));
     let activities = counted.into_iter().map(|((client, volume, operation), counts)| Activity {
-        client: client.to_string(),
+        client: Shown(client).to_string(),
         volume: volume.to_string(),
         protocol: operation.protocol().name().to_owned(),
         operation: operation.name().to_owned(),

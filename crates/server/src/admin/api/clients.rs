@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use nfs::link_local::{self, Shown};
 use nfs::service::Holding;
 use nfs::summary::Protocol;
 
@@ -19,7 +20,7 @@ use super::{Api, Asked, json};
 pub(super) fn list(api: &Api, asked: &Asked<'_>) -> Result<Response, Problem> {
     let after: Option<IpAddr> = match asked.request.parameter("after") {
         None => None,
-        Some(text) => Some(text.parse().map_err(|_| {
+        Some(text) => Some(link_local::parse(text).ok_or_else(|| {
             Problem::new(422, format!("`after` is an address, not {text:?}: pass `next` of the page before"))
         })?),
     };
@@ -46,7 +47,7 @@ fn page(
     }
     let mut rest = clients.into_iter().filter(|(address, _)| after.is_none_or(|after| *address > after));
     let found: Vec<_> = rest.by_ref().take(most).collect();
-    let next = rest.next().and(found.last()).map(|(address, _)| address.to_string());
+    let next = rest.next().and(found.last()).map(|(address, _)| Shown(*address).to_string());
     let clients = found.iter().map(|(address, (connected, held))| shown(*address, connected, held));
     ClientList { clients: clients.collect(), next }
 }
@@ -66,7 +67,7 @@ fn shown(address: IpAddr, connected: &Connected, held: &[Holding]) -> Client {
     };
     let sum = |count: fn(&Holding) -> u64| held.iter().map(count).sum();
     Client {
-        address: address.to_string(),
+        address: Shown(address).to_string(),
         protocols,
         connections: connected.connections,
         calls: connected.calls,

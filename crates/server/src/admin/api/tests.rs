@@ -79,8 +79,9 @@ fn who_may_connect_is_listed_or_admitted_by_an_export() {
     };
     assert!(listed("127.0.0.1", None) && listed("::1", None) && listed("::ffff:192.0.2.1", None));
     assert!(!listed("192.0.2.2", None));
-    let networks: &[&str] = &["10.0.0.0/8", "fd00::/8"];
+    let networks: &[&str] = &["10.0.0.0/8", "fd00::/8", "fe80::/64"];
     assert!(listed("10.1.2.3", Some(networks)) && listed("::ffff:10.1.2.3", Some(networks)));
+    assert!(listed("fe80:2::1", Some(networks)), "on the link of interface 2");
     assert!(!listed("127.0.0.1", Some(networks)) && !listed("192.0.2.1", Some(networks)));
     assert!(listed("198.51.100.1", Some(&[])));
 }

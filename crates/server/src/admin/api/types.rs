@@ -248,7 +248,7 @@ pub struct EventList {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Client {
-    /// Its address.
+    /// Its address; of a link-local one, with the number of the server's interface, as in `fe80::1%2`.
     pub address: String,
     /// The protocols of its calls and of what it holds.
     pub protocols: Vec<String>,

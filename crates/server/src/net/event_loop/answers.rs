@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nfs::admission::Awaited;
+use nfs::link_local::{Shown, socket_address};
 use nfs::service::{ConnectionId, Incoming, Outcome, Progress, ReplyBuffer, Wait};
 use nfs::summary::CallSummary;
 use volume::request::Access;
@@ -90,7 +91,7 @@ impl EventLoop {
                 self.defer(connection, arrival, &outcome, progress, timing);
             }
             Outcome::Close => {
-                tracing::info!(client = %connection.ends.peer, "connection closed: malformed record or limit exceeded");
+                tracing::info!(client = %socket_address(connection.ends.peer), "connection closed: malformed record or limit exceeded");
                 return Err(Malformed);
             }
         }
@@ -247,7 +248,7 @@ impl EventLoop {
             return;
         }
         add(&self.counters.cut_short, 1);
-        tracing::debug!(client = %call.connection.peer.ip(), "long call ended to make room");
+        tracing::debug!(client = %Shown(call.connection.peer.ip()), "long call ended to make room");
         let executed = call.end(&*self.shared.calls);
         self.executed(executed);
     }

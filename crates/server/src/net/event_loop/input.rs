@@ -4,6 +4,7 @@ use std::io::IoSliceMut;
 use std::time::Instant;
 
 use nfs::admission::Needs;
+use nfs::link_local::socket_address;
 use nfs::service::{Arrived, IncomingRecord, Receiver};
 use wire::limits::RECORD_BYTES_MAX;
 use wire::record::{MARK_BYTES, Peek, peek};
@@ -314,7 +315,7 @@ impl EventLoop {
                 }
                 Ok(None) => Ok(()),
                 Err(error) => {
-                    tracing::info!(client = %connection.ends.peer, %error, "connection closed: malformed record");
+                    tracing::info!(client = %socket_address(connection.ends.peer), %error, "connection closed: malformed record");
                     Err(Malformed)
                 }
             };

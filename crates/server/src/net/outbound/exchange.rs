@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
+use nfs::link_local::{Shown, socket_address};
 use nfs::service::{Callback, Destination};
 use wire::portmap;
 use wire::record::{MARK_BYTES, RecordReader};
@@ -176,8 +177,8 @@ fn open(
     question: Question,
 ) -> io::Result<(TcpStream, SocketAddr, Question)> {
     let stream = match sources.towards(address.ip()) {
-        Some(source) => connect_from(source, address)?,
-        None => TcpStream::connect(address)?,
+        Some(source) => connect_from(source, socket_address(address))?,
+        None => TcpStream::connect(socket_address(address))?,
     };
     stream.set_nodelay(true)?;
     Ok((stream, address, question))
@@ -197,6 +198,7 @@ fn another_call() -> io::Error {
 }
 
 fn not_offered(host: IpAddr, program: u32, version: u32) -> io::Error {
+    let host = Shown(host);
     let text = format!("{host} does not offer program {program}, version {version}, over TCP");
     io::Error::new(io::ErrorKind::NotFound, text)
 }

@@ -8,25 +8,29 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use mio::net::TcpStream;
+use nfs::link_local::{link, named, socket_address};
 use rustix::io::Errno;
 use rustix::net::{SocketType, bind, connect, ipproto};
 
 use crate::net::listener::new_socket;
 
-/// The listen addresses that name one address, rather than all of the machine.
+/// The listen addresses that name one address, rather than all of the machine, [`named`] as clients are.
 #[derive(Debug, Default)]
 pub(super) struct Sources(Vec<IpAddr>);
 
 impl Sources {
     pub(super) fn of(listen: &[SocketAddr]) -> Sources {
-        Sources(listen.iter().map(SocketAddr::ip).filter(|ip| !ip.is_unspecified()).collect())
+        let named = listen.iter().filter_map(|address| named(*address)).map(|address| address.ip());
+        Sources(named.filter(|ip| !ip.is_unspecified()).collect())
     }
 
     /// Returns the address from which to call `client`: of those that can reach it, the one that shares the longest prefix with
     /// it, as RFC 6724 (section 5, rule 8) does for destinations. None leaves the choice to the system.
     pub(super) fn towards(&self, client: IpAddr) -> Option<IpAddr> {
         let can_reach = |source: &&IpAddr| {
-            source.is_ipv4() == client.is_ipv4() && source.is_loopback() == client.is_loopback()
+            source.is_ipv4() == client.is_ipv4()
+                && source.is_loopback() == client.is_loopback()
+                && (link(**source).is_none() || link(**source) == link(client))
         };
         // The first of equals.
         self.0.iter().filter(can_reach).copied().min_by_key(|source| Reverse(common_bits(*source, client)))
@@ -36,7 +40,7 @@ impl Sources {
 /// Begins a connection from `source`, as [`TcpStream::connect`] does from an address that the system chooses.
 pub(super) fn connect_from(source: IpAddr, address: SocketAddr) -> io::Result<TcpStream> {
     let socket = new_socket(address, SocketType::STREAM, ipproto::TCP)?;
-    bind(&socket, &SocketAddr::new(source, 0))?;
+    bind(&socket, &socket_address(SocketAddr::new(source, 0)))?;
     match connect(&socket, &address) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from_std(socket.into())),
         Err(error) => Err(error.into()),
@@ -70,5 +74,17 @@ mod tests {
         assert_eq!(towards("2001:db8:1::1").as_deref(), Some("2001:db8::5"));
         assert_eq!(towards("::1"), None, "no listen address reaches it");
         assert_eq!(Sources::of(&["[::]:2049".parse().unwrap()]).towards("10.2.0.77".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn a_link_local_address_calls_only_clients_on_its_link() {
+        let client = |text: &str| named(text.parse().unwrap()).unwrap().ip();
+        let listen = ["[fe80::5%2]:2049", "[fe80::5%3]:2049"].map(|address| address.parse().unwrap());
+        let sources = Sources::of(&listen);
+        for (address, source) in [("[fe80::1%2]:700", Some(2)), ("[fe80::1%3]:700", Some(3))] {
+            assert_eq!(sources.towards(client(address)).and_then(link), source);
+        }
+        assert_eq!(sources.towards(client("[fe80::1%4]:700")), None);
+        assert_eq!(sources.towards(client("[2001:db8::1]:700")), None);
     }
 }
