@@ -458,12 +458,14 @@ impl SharedState {
     }
 
     /// Sends a call of NLM or NSM. A grant is put off like an unanswered one if its host has its share of calls.
-    pub(super) fn call_host(&self, context: &Context<'_>, message: Message) {
+    pub(super) fn call_host(&self, context: &Context<'_>, mut message: Message) {
         let call = message.call(context.store);
-        let held = match message.grant() {
-            Some(grant) => {
-                let holder = &grant.open.client.holder;
-                let Some(held) = Held::within_share(holder, Resource::CallBytes, call.bytes()) else {
+        let held = match message.grant().map(|grant| Arc::clone(&grant.open.client.holder)) {
+            Some(holder) => {
+                let Some(held) = Held::within_share(&holder, Resource::CallBytes, call.bytes()) else {
+                    if holder.held_by_origin(Resource::CallBytes) == 0 {
+                        message.was_not_sent(context.now, self.config.lease);
+                    }
                     return self.nlm_failed(context, message);
                 };
                 Some(held)
@@ -573,7 +575,7 @@ impl SharedState {
         let Some(mut pending) = self.callbacks.take_pending(id) else { return };
         let client = self.clients.confirmed(pending.client);
         match (&mut pending.job, client) {
-            (Job::Nlm(message), _) => message.was_not_sent(context.now),
+            (Job::Nlm(message), _) => message.was_not_sent(context.now, self.config.lease),
             (job, Some(client)) if client.version == ClientProtocol::V40 => {
                 drop(pending.held);
                 return self.had_no_room(context, &client, job);

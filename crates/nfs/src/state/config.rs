@@ -27,6 +27,9 @@ pub(super) const WAITER_BYTES: u64 = 256;
 const CLIENT_BYTES: u64 = 4 << 10;
 /// Unconfirmed clients may be one for this many confirmed ones.
 const CLIENTS_PER_UNCONFIRMED: usize = 4;
+/// For how many leases at most a delegation that is recalled, or a lock that was granted, is left to its client because there is no
+/// room to call the client.
+pub(super) const UNTOLD_LEASES_MAX: u32 = 4;
 /// Locked ranges for each place in a queue.
 const RANGES_PER_WAITER: u64 = 16;
 

@@ -15,7 +15,7 @@ use volume::ids::VolumeId;
 use volume::time::Time;
 
 use crate::state::clients::client::Client;
-use crate::state::config::Counters;
+use crate::state::config::{Counters, UNTOLD_LEASES_MAX};
 use crate::state::delegations::ConflictKind;
 use crate::state::delegations::of_file::{Place, place};
 use crate::state::ids::{ClientId, FileId, Other};
@@ -27,9 +27,6 @@ pub(in crate::state) const PART: usize = 256;
 
 /// How soon a client that could not be told, or did not understand, is told again.
 const AGAIN: Duration = Duration::from_secs(1);
-
-/// For how many leases at most a recall is put off because there is no room to tell its client.
-const UNTOLD_LEASES_MAX: u32 = 4;
 
 /// How many leases a client has at most to return a delegation while rate limits hold its requests. A reader has nothing to write
 /// back, but opens, and locks that it granted itself, to tell of.

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use volume::time::Time;
 use wire::nlm4::{self, HostName, Netobj, Nlm4Lock, Nlm4Stats, Res, TestArgs};
@@ -13,6 +14,7 @@ use wire::xdr::{Decode, Decoder, Encode, Encoder};
 use crate::state::callbacks::outgoing::Destination;
 
 use super::{Grant, owner_of};
+use crate::state::config::UNTOLD_LEASES_MAX;
 use crate::state::locks::ranges::LockKind;
 use crate::state::shares::{Held, Holder, Resource};
 use crate::state::{DurabilityToken, StateStore};
@@ -113,9 +115,15 @@ impl Message {
         self.host
     }
 
-    /// Notes that the server had no room to send it. A host must have been asked for a whole lease before it loses its locks.
-    pub(in crate::state) fn was_not_sent(&mut self, now: Time) {
-        if matches!(self.kind, MessageKind::Inquiry) {
+    /// Notes that the server had no room to send it. A host must have been asked, or told of a lock, for a whole lease before it
+    /// loses its locks; but a lock that others may want does not wait for ever for that.
+    pub(in crate::state) fn was_not_sent(&mut self, now: Time, lease: Duration) {
+        let begins_anew = match &self.kind {
+            MessageKind::Inquiry => true,
+            MessageKind::Granted(grant) => now.since(grant.since) < UNTOLD_LEASES_MAX * lease,
+            MessageKind::Result | MessageKind::Restarted => false,
+        };
+        if begins_anew {
             self.first_due = now;
         }
     }

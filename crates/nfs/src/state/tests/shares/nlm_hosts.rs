@@ -89,6 +89,30 @@ impl Pair {
         self.world.state.lock_for_host(&self.world.context(), self.requester(number), &wanted, false)
     }
 
+    /// Returns whether a lock is free, which is taken then.
+    fn try_lock(&self, number: usize, range: Range) -> bool {
+        let wanted = LockRequest { range, kind: LockKind::Write, waits: false };
+        // A host that holds nothing is forgotten after some time.
+        let client = &host(&self.world, self.hosts[number].address, b"host").unwrap();
+        let requester = hosts::Requester { client, ..self.requester(number) };
+        match self.world.state.lock_for_host(&self.world.context(), requester, &wanted, false) {
+            Ok(_) => true,
+            Err(LockError::Denied(_)) => false,
+            Err(LockError::Failed(error)) => panic!("{error:?}"),
+        }
+    }
+
+    /// Lets leases pass in which there is no room to call hosts.
+    fn call_nobody_for(&mut self, leases: u64) {
+        for _ in 0..leases * self.world.state.config().lease.as_secs() {
+            self.world.pass(1);
+            self.world.state.tick(&self.world.context());
+            for call in self.world.state.take_callbacks() {
+                self.world.state.callback_not_sent(&self.world.context(), call.id);
+            }
+        }
+    }
+
     fn unlock(&self, number: usize, range: Range) {
         self.world.state.unlock_for_host(&self.world.context(), self.requester(number), range).unwrap();
     }
@@ -164,6 +188,25 @@ fn grants_are_remembered_for_a_lease_after_their_owners_heard_of_them() {
         world.pass(seconds);
         world.state.tick(&world.context());
         assert_eq!(world.state.hosts.grants.len(), remembered);
+    }
+}
+
+/// They do not know of them, and would lose their places.
+#[test]
+fn locks_of_waiters_that_could_not_be_called_are_kept_but_not_for_ever() {
+    for is_called_at_last in [true, false] {
+        let mut pair = Pair::new(Config::default());
+        pair.lock(0, WHOLE).unwrap();
+        assert_waits(pair.lock(1, WHOLE), 0);
+        pair.unlock(0, WHOLE);
+        pair.call_nobody_for(3);
+        assert!(!pair.try_lock(0, WHOLE), "it was granted to the other one");
+        if is_called_at_last {
+            pair.world.pass(5);
+            pair.deliver();
+        }
+        pair.call_nobody_for(3);
+        assert_eq!(pair.try_lock(0, WHOLE), !is_called_at_last);
     }
 }
 
