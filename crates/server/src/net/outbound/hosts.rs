@@ -99,7 +99,7 @@ impl Hosts {
     ///
     /// # Errors
     /// [`NoRoom`] for this call, or for another one in its place: the last one of the longest line. Lines of hosts that are known
-    /// to be silent come first.
+    /// to be silent come first, and of equal ones that whose last call came last.
     pub(super) fn push(&mut self, host: IpAddr, callback: Callback, now: Instant) -> Result<(), NoRoom> {
         self.forget_one(host);
         let to = self.hosts.entry(host).or_insert_with(|| Host::new(now));
@@ -119,8 +119,10 @@ impl Hosts {
 
     fn shed(&mut self) -> Result<(), NoRoom> {
         let waiting = self.hosts.iter().filter(|(_, host)| !host.line.is_empty());
-        let longest = waiting
-            .max_by_key(|(_, host)| (host.standing == Standing::Silent, host.line.len(), host.standing));
+        let longest = waiting.max_by_key(|(_, host)| {
+            let last = host.line.back().map(|(_, until)| *until);
+            (host.standing == Standing::Silent, host.line.len(), host.standing, last)
+        });
         let Some(address) = longest.map(|(address, _)| *address) else { return Ok(()) };
         let last = self.hosts.get_mut(&address).and_then(|host| host.line.pop_back());
         self.waiting -= usize::from(last.is_some());

@@ -133,6 +133,19 @@ fn unknown_hosts_keep_their_calls_however_many_there_are_to_known_ones() {
     assert!(dropped < u64::from(known.end), "{dropped}");
 }
 
+/// Not always those to the same host, which would never be called.
+#[test]
+fn of_equal_hosts_the_call_that_came_last_leaves_the_queue() {
+    let (mut hosts, now) = (Hosts::default(), Instant::now());
+    let at = |number: u32| now + Duration::from_millis(number.into());
+    let count = u32::try_from(OUTBOUND_QUEUED_MAX).unwrap();
+    (0..count).for_each(|number| push(&mut hosts, number, at(number)).unwrap());
+    for number in [count + 7, count + 3, count] {
+        let NoRoom(dropped, _) = push(&mut hosts, number, at(number)).unwrap_err();
+        assert_eq!(dropped, u64::from(number), "those before it keep their places");
+    }
+}
+
 #[test]
 fn calls_wait_for_a_while_only() {
     let (mut hosts, now) = (Hosts::default(), Instant::now());
