@@ -68,7 +68,7 @@ const AGAIN: [u32; 3] =
 /// ```
 ///
 /// A client that was cut off need not know that a call to it failed, so it does not confirm its address again. It is probed again
-/// when it opens a file that is worth a delegation, see [`PathRest`].
+/// when it opens a file that is worth a delegation, see [`PathRest`]. So is one that confirmed its address again right after a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallbackPath {
     /// Not tried yet.
@@ -89,18 +89,26 @@ pub(crate) struct PathRest {
     until: Time,
     /// How long it rests after the next failure.
     next: Duration,
+    /// When the last probe began, or ended.
+    probed: Time,
 }
 
 impl Default for PathRest {
     fn default() -> PathRest {
-        PathRest { until: Time::EPOCH, next: PATH_REST_MIN }
+        PathRest { until: Time::EPOCH, next: PATH_REST_MIN, probed: Time::EPOCH }
     }
 }
 
 impl PathRest {
     /// Returns what follows a failure.
     fn after_failure(self, now: Time) -> PathRest {
-        PathRest { until: now.plus(self.next), next: (2 * self.next).min(PATH_REST_MAX) }
+        PathRest { until: now.plus(self.next), next: (2 * self.next).min(PATH_REST_MAX), ..self }
+    }
+
+    /// Returns whether a client may be probed that has confirmed its address again. Otherwise one that does so all the time, and
+    /// answers slowly, would always be called.
+    fn has_paused(self, now: Time) -> bool {
+        self.probed.plus(PATH_REST_MIN) <= now || now < self.probed
     }
 
     /// Returns whether it is over.
@@ -300,11 +308,14 @@ impl SharedState {
         let begins = {
             let mut held = client.inner.lock();
             let begins = match held.path {
-                CallbackPath::Unknown => true,
+                CallbackPath::Unknown => held.path_rest.has_paused(context.now),
                 CallbackPath::Down => held.path_rest.is_over(context.now),
                 CallbackPath::Probing | CallbackPath::Up => false,
             };
-            held.path = if begins { CallbackPath::Probing } else { held.path };
+            if begins {
+                held.path = CallbackPath::Probing;
+                held.path_rest.probed = context.now;
+            }
             begins
         };
         if begins {
@@ -336,7 +347,10 @@ impl SharedState {
     /// recall, unless what is in the way are unanswered calls to its own origin: an origin must not gain time by not answering.
     fn had_no_room(&self, context: &Context<'_>, client: &Client, job: &Job) {
         match job {
-            Job::Probe => client.inner.lock().path = CallbackPath::Unknown,
+            Job::Probe => {
+                let mut held = client.inner.lock();
+                (held.path, held.path_rest.probed) = (CallbackPath::Unknown, Time::EPOCH);
+            }
             Job::Recall(entry) if client.holder.held_by_origin(Resource::CallBytes) == 0 => {
                 self.recalls.put_off_untold(entry, context.now, self.config.lease);
             }
@@ -671,6 +685,9 @@ impl SharedState {
 /// was cut off, or before it restarted, says nothing about it now.
 fn note_path(context: &Context<'_>, client: &Client, pending: &Pending, path: CallbackPath) {
     let mut held = client.inner.lock();
+    if matches!(pending.job, Job::Probe) {
+        held.path_rest.probed = context.now;
+    }
     if held.callback.as_ref().map(|(confirmed, _)| *confirmed) == pending.confirmed {
         set_path(&mut held, path, context.now);
     }
@@ -678,7 +695,7 @@ fn note_path(context: &Context<'_>, client: &Client, pending: &Pending, path: Ca
 
 fn set_path(state: &mut ClientState, path: CallbackPath, now: Time) {
     state.path_rest = match (state.path, path) {
-        (_, CallbackPath::Up) => PathRest::default(),
+        (_, CallbackPath::Up) => PathRest { probed: state.path_rest.probed, ..PathRest::default() },
         // Many calls fail together.
         (CallbackPath::Down, _) => state.path_rest,
         (_, CallbackPath::Down) => state.path_rest.after_failure(now),

@@ -162,6 +162,36 @@ fn a_v40_client_that_was_cut_off_is_probed_when_it_opens_files_again() {
     assert!(matches!(attempt(&world, 8), Delegated::Read(_)));
 }
 
+/// If it answers slowly, it would always be called otherwise.
+#[test]
+fn a_v40_client_that_confirms_its_address_all_the_time_is_probed_once_a_second() {
+    let mut world = World::new();
+    let pass = |world: &mut World| world.now = world.now.plus(Duration::from_millis(100));
+    let mut probes = 0;
+    for _ in 0..95 {
+        introduced_client(&world, b"one");
+        let calls = world.state.take_callbacks();
+        probes += calls.len();
+        for call in calls {
+            (0..9).for_each(|_| pass(&mut world));
+            world.state.callback_failed(&world.context(), call.id);
+        }
+        pass(&mut world);
+    }
+    assert_eq!(probes, 10, "a call of 0.9 s, and a second");
+    let one = introduced_client(&world, b"one");
+    assert_eq!(one.inner.lock().path, CallbackPath::Unknown);
+    world.pass(1);
+    let attempt = |world: &World| delegate_file(world, &one, file(1), DelegationWant::Any, (1, 0));
+    assert_eq!(attempt(&world), Delegated::None(NoDelegationReason::Resource));
+    assert_eq!(world.state.take_callbacks().len(), 1, "it is probed when it opens a file");
+    let restarted = Introduction { name: b"one", verifier: [2; 8], peer: user_at(0, 1) };
+    let callback = one.inner.lock().callback.clone().unwrap().1;
+    let (id, confirm) = world.state.set_client_id(&world.context(), &restarted, callback).unwrap();
+    world.state.confirm_client_id(&world.context(), id, confirm, &restarted.peer).unwrap();
+    assert_eq!(world.state.take_callbacks().len(), 1, "one that restarted is probed at once");
+}
+
 #[test]
 fn v40_clients_are_told_of_a_revocation_until_they_acknowledge_it() {
     let mut world = World::new();
