@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use super::candidates::Candidates;
 use super::line::Waiter;
-use super::origins::{Half, OriginKey, Standing};
+use super::origins::{Half, Held, OriginKey, Standing};
 use super::pace::Pace;
 use super::{Admission, ConnectionKey, Short, Want};
 use crate::limits::{ORIGIN_REPLIES_MIN, ORIGIN_REQUESTS_MIN, OWN_PACE_TIME, WAIT_MAX};
@@ -114,10 +114,7 @@ impl Admission {
         let (short, now) = (candidates.short, candidates.now);
         let full = self.full_half(waiter, short);
         let fair = self.held(waiter.key.origin, short) + wanted(waiter.want);
-        let fair = fair.max(match short {
-            Short::Requests => ORIGIN_REQUESTS_MIN,
-            Short::Replies => ORIGIN_REPLIES_MIN,
-        });
+        let fair = fair.max(origin_min(short));
         let (reason, origin) = self.first_of(candidates, full, waiter.key)?;
         if reason == Reason::HoldsMore && self.held(origin, short) <= fair {
             return None;
@@ -155,14 +152,19 @@ impl Admission {
         if self.budget.excess(short, half, wanted(waiter.want)) > 0 { half } else { half.other() }
     }
 
-    /// Returns by how many bytes less of a part must be held so that a connection finds room; one at least.
+    /// Returns by how many bytes less of a part must be held so that a connection finds room, or waits for its own share only: if its
+    /// origin holds much, others need not give up as much again. One at least.
     pub(super) fn lacks(&self, waiter: &Waiter, short: Short) -> usize {
         let (bytes, is_large) = match (waiter.want, short) {
             // A record waits for replies only to be fewer.
             (Want::Record { .. }, Short::Replies) => (1, false),
             (want, _) => (wanted(want), want.is_large()),
         };
-        self.budget.lacks(short, self.asker(waiter.key.origin), bytes, is_large).max(1)
+        let mut asker = self.asker(waiter.key.origin);
+        if asker.held.of(short) > origin_min(short) {
+            asker.held = Held::default();
+        }
+        self.budget.lacks(short, asker, bytes, is_large).max(1)
     }
 
     /// Returns connections of an origin that came into the half of those that are not fast, as many as do not fit there.
@@ -184,6 +186,14 @@ impl Admission {
 
     pub(super) fn held(&self, origin: OriginKey, short: Short) -> usize {
         self.budget.origins.held(origin).of(short)
+    }
+}
+
+/// Returns the bytes of a part that an origin may hold in any case.
+fn origin_min(short: Short) -> usize {
+    match short {
+        Short::Requests => ORIGIN_REQUESTS_MIN,
+        Short::Replies => ORIGIN_REPLIES_MIN,
     }
 }
 

@@ -6,7 +6,9 @@ use super::eviction::{Because, Holder};
 use super::origins::OriginKey;
 use super::pace::Pace;
 use super::*;
-use crate::limits::{FAST_PACE_TIME, LOOP_BYTES_MIN, OWN_PACE_MIN, OWN_PACE_TIME, PACE_TIME, WAIT_MAX};
+use crate::limits::{
+    FAST_PACE_TIME, LOOP_BYTES_MIN, OWN_PACE_MIN, OWN_PACE_TIME, PACE_TIME, SMALL_REPLIES_BYTES, WAIT_MAX,
+};
 
 impl Admission {
     /// Returns the first connection of each origin that waits.
@@ -306,4 +308,22 @@ fn a_small_record_passes_no_large_one_that_waits_if_its_origin_has_its_share() {
         kept += 1;
     }
     assert_eq!(kept, SMALL_REQUESTS_BYTES / 2 / SMALL_RECORD_BYTES_MAX);
+}
+
+/// What it would need to have as much again free is its own share, for which it waits.
+#[test]
+fn one_that_holds_much_takes_from_others_only_what_it_lacks_beside_that() {
+    let mut held = Loop::new(64 << 20);
+    let [much, little, third] = held.keys;
+    let (large, all) = (2 * RECORD_BYTES_MAX, (64 << 20) / 8 * 5 - SMALL_REPLIES_BYTES);
+    let missing = 100_000;
+    held.admission.budget.count_replies(much.origin, 0, 8 << 20);
+    held.admission.budget.count_replies(little.origin, 0, 1000);
+    held.admission.budget.count_replies(third.origin, 0, all - (8 << 20) - 1000 - large + missing);
+    let lacks = |key| {
+        let waiter = Waiter { key, want: Want::Reply(large), since: held.now };
+        assert!(!held.admission.is_over_share(&waiter));
+        held.admission.lacks(&waiter, Short::Replies)
+    };
+    assert_eq!((lacks(much), lacks(little)), (missing, missing + 1000));
 }
