@@ -15,7 +15,9 @@
 
 use std::time::Instant;
 
-use crate::limits::{FAST_FIRST, SMALL_RECORD_BYTES_MAX, SMALL_REPLY_ROOM_MAX, SMALL_REQUESTS_BYTES};
+use crate::limits::{
+    FAST_FIRST, SHORT_REPLY_ROOM_MAX, SMALL_RECORD_BYTES_MAX, SMALL_REPLY_ROOM_MAX, SMALL_REQUESTS_BYTES,
+};
 
 use budget::{Asker, Budget};
 use line::{Line, Waiter};
@@ -112,8 +114,8 @@ pub(crate) struct Admission {
     reply_blocked: Line,
     /// Whether a connection waited at the last pass, or later, whose origin is not fast.
     did_steady_wait: bool,
-    /// For each line and half: the bytes of small records that went on before large ones, or of small replies whose calls were
-    /// kept, since a large one went on.
+    /// For each line and half: the bytes of small records that went on before large ones, or of small replies that were not sent
+    /// at once, since a large one went on.
     overtaken: [[usize; 2]; 2],
 }
 
@@ -177,6 +179,15 @@ impl Admission {
             self.note_kept(key, Blocked::Read, length);
         }
         goes_on
+    }
+
+    /// Whether a call may begin whose reply is short. It needs room only if it is not answered at once, so it waits for that only
+    /// behind others, and if its origin has some already.
+    #[inline]
+    pub(crate) fn may_begin_short(&self, key: ConnectionKey, bytes: usize) -> bool {
+        self.reply_blocked.is_empty()
+            || self.budget.origins.kept_replies(key.origin) + bytes <= SHORT_REPLY_ROOM_MAX
+            || self.has_turn(key, Want::Reply(bytes))
     }
 
     /// Whether a small record may be received that is in the socket completely, and fits in case that its call is kept.

@@ -80,6 +80,12 @@ impl Budget {
         self.count(origin, held(before), held(bytes));
     }
 
+    /// Counts replies of calls that are not answered at once, or room for them: `bytes` in place of `before`.
+    pub(crate) fn count_kept_replies(&mut self, origin: OriginKey, before: usize, bytes: usize) {
+        self.origins.count_kept_replies(origin, before, bytes);
+        self.count_replies(origin, before, bytes);
+    }
+
     fn count(&mut self, origin: OriginKey, before: Held, after: Held) {
         self.origins.count(origin, before, after);
         self.total.exchange(before, after);

@@ -99,6 +99,8 @@ struct Origin {
     held: Held,
     /// Bytes that were lent to it.
     lent: usize,
+    /// Bytes of `held` for replies of calls that were not answered at once.
+    kept_replies: usize,
     standing: Standing,
     /// When its standing was last confirmed.
     confirmed: Instant,
@@ -150,6 +152,7 @@ impl Origins {
                 connections: 0,
                 held: Held::default(),
                 lent: 0,
+                kept_replies: 0,
                 standing: Standing::Unknown,
                 confirmed: Instant::now(),
             })
@@ -204,6 +207,17 @@ impl Origins {
     pub(crate) fn count_lent(&mut self, key: OriginKey, before: usize, after: usize) {
         if let Some(origin) = self.get_mut(key) {
             origin.lent = origin.lent - before + after;
+        }
+    }
+
+    pub(crate) fn kept_replies(&self, key: OriginKey) -> usize {
+        self.get(key).map_or(0, |origin| origin.kept_replies)
+    }
+
+    /// Changes what an origin holds for replies of calls that were not answered at once; it is counted by [`Origins::count`] too.
+    pub(crate) fn count_kept_replies(&mut self, key: OriginKey, before: usize, after: usize) {
+        if let Some(origin) = self.get_mut(key) {
+            origin.kept_replies = origin.kept_replies - before + after;
         }
     }
 

@@ -1,4 +1,5 @@
-//! Random hosts send records to one loop by a virtual clock: honest ones are served in bounded time, whatever others do.
+//! Random hosts send records to one loop, or have it make replies, by a virtual clock: honest ones are served in bounded time,
+//! whatever others do.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,6 +14,8 @@ use crate::limits::{
     BLOCKED_CHECK, EVICTIONS_PER_TURN_MAX, FAST_FIRST, FAST_PACE_MIN, LOOP_BYTES_MIN, PACE_MIN, PACE_TIME,
     REQUESTS_EIGHTHS, WAIT_MAX,
 };
+
+mod replies;
 
 /// The step of the clock.
 const STEP: Duration = Duration::from_millis(10);

@@ -310,6 +310,38 @@ fn a_small_record_passes_no_large_one_that_waits_if_its_origin_has_its_share() {
     assert_eq!(kept, SMALL_REQUESTS_BYTES / 2 / SMALL_RECORD_BYTES_MAX);
 }
 
+/// As READs of a little that wait for the disk, of which nothing is known before.
+#[test]
+fn short_replies_take_turns_with_large_ones_once_many_are_kept() {
+    let mut held = Loop::new(LOOP_BYTES_MIN);
+    let [greedy, large, modest] = held.keys;
+    let short = SHORT_REPLY_ROOM_MAX / 2;
+    let keep = |held: &mut Loop| {
+        held.admission.note_kept(greedy, Blocked::Reply, short);
+        held.admission.budget.count_kept_replies(greedy.origin, 0, short);
+    };
+    (0..100).for_each(|_| keep(&mut held));
+    assert!(held.admission.may_begin_short(greedy, short), "nobody waits");
+    held.admission.budget.count_replies(modest.origin, 0, 4 * RECORD_BYTES_MAX);
+    held.admission.block(large, Want::Reply(2 * RECORD_BYTES_MAX), held.now);
+    let mut kept = 0;
+    while kept < 100 && held.admission.may_begin_short(greedy, short) {
+        keep(&mut held);
+        kept += 1;
+    }
+    assert_eq!(kept, OVERTAKEN_BYTES_MAX / short);
+    assert!(held.admission.may_begin_short(modest, SHORT_REPLY_ROOM_MAX), "it has no calls that wait");
+    held.admission.block(greedy, Want::Reply(short), held.now + WAIT_MAX);
+    let mut pass = held.admission.pass(Blocked::Reply);
+    assert!(held.admission.next_of(&mut pass, held.now).is_none(), "it waits behind the large one");
+    held.admission.budget.count_replies(modest.origin, 4 * RECORD_BYTES_MAX, 0);
+    let mut pass = held.admission.pass(Blocked::Reply);
+    let next = std::iter::from_fn(|| held.admission.next_of(&mut pass, held.now));
+    assert_eq!(next.map(|waiter| waiter.key).collect::<Vec<_>>(), [large, greedy]);
+    held.admission.budget.count_kept_replies(greedy.origin, (100 + kept) * short, 0);
+    assert_eq!(held.admission.budget.origins.kept_replies(greedy.origin), 0);
+}
+
 /// What it would need to have as much again free is its own share, for which it waits.
 #[test]
 fn one_that_holds_much_takes_from_others_only_what_it_lacks_beside_that() {

@@ -83,7 +83,7 @@ impl EventLoop {
                 let reply = ParkedReply { owner: connection.key, call, reply, pending, not_before: None };
                 connection.portion_bytes += reply.reply.bytes.len() + reply.reply.tail_bytes();
                 connection.begin_call(0, reply.held_bytes());
-                self.admission.budget.count_replies(connection.key.origin, 0, reply.held_bytes());
+                self.keep_reply(connection.key, reply.held_bytes());
                 self.park(reply, after, hold);
             }
             Outcome::WouldBlock | Outcome::Busy(_) | Outcome::Later => {
@@ -144,16 +144,21 @@ impl EventLoop {
         if call.record.memory_bytes() <= SMALL_RECORD_BYTES_MAX && !is_counted {
             self.admission.note_kept(call.owner, Blocked::Read, call.request_bytes());
         }
-        if (1..=SMALL_REPLY_ROOM_MAX).contains(&call.reply_bytes) {
-            self.admission.note_kept(call.owner, Blocked::Reply, call.reply_bytes);
-        }
         connection.begin_call(call.request_bytes(), call.reply_bytes);
         self.admission.budget.count_requests(call.owner.origin, 0, call.request_bytes());
-        self.admission.budget.count_replies(call.owner.origin, 0, call.reply_bytes);
+        self.keep_reply(call.owner, call.reply_bytes);
         self.run_again(call, outcome);
     }
 
     /// Corrects what rate limits charged for a call by what it did.
+    /// Counts a reply that waits, or the room for one that will be made. If it is small, it may have overtaken a large one.
+    fn keep_reply(&mut self, owner: ConnectionKey, bytes: usize) {
+        if (1..=SMALL_REPLY_ROOM_MAX).contains(&bytes) {
+            self.admission.note_kept(owner, Blocked::Reply, bytes);
+        }
+        self.admission.budget.count_kept_replies(owner.origin, 0, bytes);
+    }
+
     fn settle(&self, passed: Option<&Passed>, summary: &CallSummary) {
         if let Some(passed) = passed {
             self.shared.rates.settle(&passed.charged, summary);
@@ -268,7 +273,7 @@ impl EventLoop {
                 };
                 self.tally.count_bytes(call.counted, reply.bytes.len() + reply.tail_bytes());
                 let reply = ParkedReply { owner, call: call.id, reply, pending, not_before: None };
-                self.admission.budget.count_replies(owner.origin, 0, reply.held_bytes());
+                self.admission.budget.count_kept_replies(owner.origin, 0, reply.held_bytes());
                 if let Some(connection) = self.connections.get_owner(owner) {
                     connection.done.note_call(summary.main.protocol());
                     connection.done.note_bytes(reply.reply.bytes.len() + reply.reply.tail_bytes());
@@ -300,7 +305,7 @@ impl EventLoop {
     fn release(&mut self, call: &DeferredCall) {
         self.admission.budget.count_requests(call.owner.origin, call.request_bytes(), 0);
         self.admission.budget.take_back(call.owner.origin, call.lent);
-        self.admission.budget.count_replies(call.owner.origin, call.reply_bytes, 0);
+        self.admission.budget.count_kept_replies(call.owner.origin, call.reply_bytes, 0);
         if let Some(connection) = self.connections.get_owner(call.owner) {
             connection.release_call(call.request_bytes(), call.reply_bytes);
         }
@@ -436,7 +441,7 @@ impl EventLoop {
 
     /// Ends a call for whose reply `held` bytes were counted; `reply` is sent at the end of the turn.
     fn answered(&mut self, owner: ConnectionKey, held: usize, reply: ReplyBuffer) {
-        self.admission.budget.count_replies(owner.origin, held, 0);
+        self.admission.budget.count_kept_replies(owner.origin, held, 0);
         let Some(mut connection) = self.connections.take_owner(owner) else { return };
         connection.end_call(held);
         connection.output.push(reply, &mut self.buffers);

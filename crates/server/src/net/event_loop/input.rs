@@ -344,24 +344,29 @@ impl EventLoop {
         passed: Option<Box<Passed>>,
     ) -> Result<(), Malformed> {
         let arrival = self.arrival(record, passed);
-        let reply_bytes = arrival.reply_bytes;
-        if reply_bytes > SHORT_REPLY_ROOM_MAX {
-            self.count_output(connection);
-            let is_tight = self.admission.budget.is_tight();
-            let want = Want::Reply(reply_bytes);
-            if !self.admission.may_go_on(connection.key, want) || !connection.may_begin(reply_bytes, is_tight)
-            {
-                add(&self.counters.reply_blocked, 1);
-                connection.waiting = Some(WaitingCall {
-                    record: arrival.record.to_kept(),
-                    reply_bytes,
-                    is_granted: false,
-                    passed: arrival.passed,
-                });
-                return Ok(());
-            }
+        if self.may_begin(connection, arrival.reply_bytes) {
+            return self.call(connection, arrival);
         }
-        self.call(connection, arrival)
+        add(&self.counters.reply_blocked, 1);
+        connection.waiting = Some(WaitingCall {
+            record: arrival.record.to_kept(),
+            reply_bytes: arrival.reply_bytes,
+            is_granted: false,
+            passed: arrival.passed,
+        });
+        Ok(())
+    }
+
+    /// Whether a call may begin whose reply takes this much memory. For a short one, nothing is reserved.
+    #[inline]
+    fn may_begin(&mut self, connection: &mut Connection, reply_bytes: usize) -> bool {
+        if reply_bytes <= SHORT_REPLY_ROOM_MAX {
+            return reply_bytes == 0 || self.admission.may_begin_short(connection.key, reply_bytes);
+        }
+        self.count_output(connection);
+        let is_tight = self.admission.budget.is_tight();
+        self.admission.may_go_on(connection.key, Want::Reply(reply_bytes))
+            && connection.may_begin(reply_bytes, is_tight)
     }
 
     fn arrival<'r>(&self, record: IncomingRecord<'r>, passed: Option<Box<Passed>>) -> Arrival<'r> {

@@ -91,6 +91,12 @@ const TURNS: u32 = 17;
 /// Waits in the middle until nothing is in the way any more; then as `LARGE`.
 const WAITS: u32 = 18;
 
+/// Busy until nothing is in the way any more, where changes of the journal wait; then as `LARGE`.
+const FULL: u32 = 19;
+
+/// As `SLOW`, and takes two milliseconds.
+const DISK: u32 = 20;
+
 /// The argument of a failure reply.
 const FAILED: u32 = u32::MAX;
 
@@ -237,7 +243,7 @@ impl Calls for Fake {
                 let pool = Arc::clone(self.volume.pool());
                 Outcome::Reply { after: Some(Wait { pool, durability }), hold: Duration::ZERO, summary }
             }
-            BLOCK | SLOW | PAYLOAD | LONG_BLOCK if access == Access::Cached => Outcome::WouldBlock,
+            BLOCK | SLOW | DISK | PAYLOAD | LONG_BLOCK if access == Access::Cached => Outcome::WouldBlock,
             BLOCK if self.gives_turn_up() => Outcome::WouldBlock,
             BLOCK => {
                 self.blocked.fetch_add(1, Ordering::SeqCst);
@@ -250,12 +256,14 @@ impl Calls for Fake {
             }
             OBSTRUCTED | WAITS if !self.is_free.load(Ordering::SeqCst) => Outcome::Later,
             BUSY if take_one(&self.busy) => Outcome::Busy(None),
+            FULL if !self.is_free.load(Ordering::SeqCst) => Outcome::Busy(None),
             PAYLOAD => {
                 self.keep_payload(incoming.record);
                 reply(0);
                 now
             }
-            LARGE | SLOW | CHARGED | APART | TURNS | WAITS => {
+            LARGE | SLOW | DISK | CHARGED | APART | TURNS | WAITS | FULL => {
+                std::thread::sleep(Duration::from_millis(if procedure == DISK { 2 } else { 0 }));
                 reply(if matches!(procedure, CHARGED | APART) {
                     0
                 } else {
@@ -288,7 +296,7 @@ impl Calls for Fake {
     }
 
     fn may_end(&self, record: &KeptRecord, _: Option<&Progress>, _: &Outcome) -> bool {
-        matches!(word(record.decode().bytes(), 5), TURNS | WAITS)
+        matches!(word(record.decode().bytes(), 5), TURNS | WAITS | FULL)
     }
 
     fn end(&self, incoming: &Incoming<'_>, _: &mut Option<Progress>, out: &mut ReplyBuffer) -> Outcome {
@@ -309,7 +317,9 @@ impl Calls for Fake {
     fn needs<'r>(&self, record: &IncomingRecord<'r>) -> Needs<'r> {
         let call = record.bytes();
         let reply_bytes_max = match word(call, 5) {
-            LARGE | SLOW | TURNS | WAITS => usize::try_from(word(call, ARGUMENT)).unwrap() + 100,
+            LARGE | SLOW | DISK | TURNS | WAITS | FULL => {
+                usize::try_from(word(call, ARGUMENT)).unwrap() + 100
+            }
             _ => 100,
         };
         let (keeps_order, limit) = match word(call, 5) {
@@ -317,7 +327,7 @@ impl Calls for Fake {
                 std::thread::sleep(Duration::from_micros(word(call, ARGUMENT).into()));
                 (true, AwaitedLimit::Data)
             }
-            ELSEWHERE => (true, AwaitedLimit::Journal),
+            ELSEWHERE | FULL => (true, AwaitedLimit::Journal),
             OBSTRUCTED => (word(call, ARGUMENT) > 0, AwaitedLimit::Data),
             _ => (false, AwaitedLimit::Data),
         };

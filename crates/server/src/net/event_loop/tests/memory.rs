@@ -246,3 +246,46 @@ fn a_large_call_goes_before_small_ones_that_come_after_it() {
     });
     harness.loops.stop();
 }
+
+/// Calls with short replies that wait for the disk, from as many addresses, as many as sockets take.
+#[test]
+fn a_large_reply_goes_before_short_ones_that_wait_for_the_disk_after_it() {
+    let harness = Harness::new(1);
+    let connect = |number| harness.client_at(&format!("127.0.2.{}", 1 + number % 16));
+    let mut crowd: Vec<Client> = (0..64).map(connect).collect();
+    for client in &crowd {
+        client.stream.set_nonblocking(true).unwrap();
+    }
+    let calls: Vec<u8> = (0..64).flat_map(|xid| call(xid, DISK, 8000, 0)).collect();
+    let mut unsent = vec![0; crowd.len()];
+    let mut go_on = || {
+        for (client, unsent) in crowd.iter_mut().zip(&mut unsent) {
+            while client.stream.read(&mut [0; 64 << 10]).is_ok_and(|count| count > 0) {}
+            *unsent = if *unsent == 0 { calls.len() } else { *unsent };
+            *unsent -= client.stream.write(&calls[calls.len() - *unsent..]).unwrap_or(0);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(1) {
+        go_on();
+    }
+    let mut client = harness.client();
+    std::thread::scope(|scope| {
+        let large = scope.spawn(move || {
+            for xid in 0..3 {
+                client.send(xid, LARGE, 1 << 20);
+                assert_eq!(client.reply(), (xid, 1 << 20, 1 << 20));
+                // Nothing is reserved for what is answered at once.
+                client.send(xid, ECHO, 1);
+                assert_eq!(client.reply(), (xid, 1, 0));
+            }
+        });
+        let start = Instant::now();
+        while !large.is_finished() {
+            assert!(start.elapsed() < Duration::from_secs(10), "it waits as long as short ones come");
+            go_on();
+        }
+    });
+    harness.loops.stop();
+}
