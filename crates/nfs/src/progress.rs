@@ -12,34 +12,41 @@ use crate::summary::{Evaluated, Moved};
 /// A COMPOUND that stopped before its end, to be continued. Dropping it ends the COMPOUND: the results so far are final, and
 /// a retransmission finds NFS4ERR_DELAY for the operation that stopped it, or NFS4ERR_RETRY_UNCACHED_REP if the reply is
 /// too large for the slot.
-#[derive(Debug)]
-pub struct Progress(Option<Box<Suspended>>);
+///
+/// The default is that of a COMPOUND that has not begun.
+#[derive(Debug, Default)]
+pub struct Progress {
+    suspended: Option<Box<Suspended>>,
+    ends: bool,
+}
 
 impl Progress {
-    pub(crate) fn new(suspended: Suspended) -> Progress {
-        Progress(Some(Box::new(suspended)))
+    /// Creates that of a COMPOUND that ends with the next run if `ends` says so.
+    pub(crate) fn new(suspended: Suspended, ends: bool) -> Progress {
+        Progress { suspended: Some(Box::new(suspended)), ends }
     }
 
     /// Whether the COMPOUND stopped since it is long, and others had their turn. Only such a one may end there.
     #[must_use]
     pub fn gave_turn_up(&self) -> bool {
-        self.0.as_ref().is_some_and(|suspended| suspended.gave_turn_up)
+        self.suspended.as_ref().is_some_and(|suspended| suspended.gave_turn_up)
     }
 
     /// Has the next run end the COMPOUND where it stopped: the operation fails with NFS4ERR_DELAY, which the client repeats. What
     /// it has done so far stays.
     pub fn end(&mut self) {
-        self.0.iter_mut().for_each(|suspended| suspended.ends = true);
+        self.ends = true;
     }
 
-    pub(crate) fn into_inner(mut self) -> Option<Box<Suspended>> {
-        self.0.take()
+    /// Returns how far it came, and whether it ends with the next run.
+    pub(crate) fn into_parts(mut self) -> (Option<Box<Suspended>>, bool) {
+        (self.suspended.take(), self.ends)
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        let Some(mut suspended) = self.0.take() else { return };
+        let Some(mut suspended) = self.suspended.take() else { return };
         if let Some(slot) = suspended.slot.take() {
             let waits = std::mem::take(&mut suspended.waits);
             let reply = suspended.delayed();
@@ -91,8 +98,6 @@ pub(crate) struct Suspended {
     pub(crate) tail: Vec<Slice>,
     /// Whether it stopped since its turn was over.
     pub(crate) gave_turn_up: bool,
-    /// Whether it ends with the next run.
-    pub(crate) ends: bool,
 }
 
 impl Suspended {

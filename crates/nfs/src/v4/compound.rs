@@ -5,7 +5,8 @@
 //! enough for one turn (`turns.rs`), the effects of the operations before it stand: their results, the current and saved
 //! filehandles, the slot. They go into a [`Progress`], with which the same call runs again from that operation.
 //!
-//! A long one that holds what others wait for ends before its next turn: the operation at hand fails with NFS4ERR_DELAY.
+//! A long one that holds what others wait for ends before its next turn, and one that waits for room in a pool before it is tried
+//! again, or at all: the operation at hand fails with NFS4ERR_DELAY.
 //!
 //! A reply waits for the durability of one volume. If several volumes have changes that are not durable yet, the
 //! COMPOUND runs again after its last operation until one volume remains.
@@ -38,8 +39,9 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
         return Ok(After::NOW);
     }
     let mut compound = Compound::new(call, reader, reply.start);
-    if let Some(suspended) = call.progress.take().and_then(Progress::into_inner) {
-        compound.resume(*suspended, out);
+    if let Some((suspended, ends)) = call.progress.take().map(Progress::into_parts) {
+        compound.ends = ends;
+        suspended.into_iter().for_each(|suspended| compound.resume(*suspended, out));
     }
     match evaluate(&mut compound, out) {
         Ok(()) => {
@@ -140,7 +142,8 @@ impl<'t> Reply<'t> {
     fn suspend(&self, compound: &mut Compound<'_>, call: &Call<'_>, out: &mut Encoder<'_>) {
         if compound.index > 0 {
             let results = out.buffer().get(self.count_at + 4..).unwrap_or_default().to_vec();
-            call.progress.set(Some(Progress::new(suspended(compound, self.tag.0, results))));
+            let suspended = suspended(compound, self.tag.0, results);
+            call.progress.set(Some(Progress::new(suspended, compound.ends)));
         }
     }
 }
@@ -174,7 +177,6 @@ fn suspended(compound: &mut Compound<'_>, tag: &[u8], results: Vec<u8>) -> Suspe
         moved: compound.moved,
         tail: std::mem::take(&mut compound.tail),
         gave_turn_up: compound.is_turn_over,
-        ends: compound.ends,
     }
 }
 

@@ -251,7 +251,6 @@ impl<'c> Compound<'c> {
         }
         self.parts = suspended.parts;
         self.status = suspended.status;
-        self.ends = suspended.ends;
         // The configuration may have changed. A handle that is no longer valid counts as none.
         let again = |handle: &Option<Box<[u8]>>| handle.as_ref().and_then(|handle| self.resolve(handle).ok());
         (self.current, self.saved) = (again(&suspended.current), again(&suspended.saved));

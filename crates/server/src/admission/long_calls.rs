@@ -5,11 +5,16 @@
 //! Therefore the call itself does: if others have waited for [`WAIT_MAX`] for what it holds, it ends where it stopped, and its
 //! client repeats it.
 //!
+//! So does a call that waits for room in a pool, but only for those that wait for replies, and only if its own reply may be longer
+//! than [`SHORT_REPLY_ROOM_MAX`]: it asks for more than ordinary clients do in the call of a change. A WRITE, whose record may be
+//! large and whose reply is short, is never cut short by a pool that is slow.
+//!
 //! Calls of the origin whose long calls hold the most end first, the largest of them first. Those that remain to each origin, with
 //! up to [`LONG_KEPT_BYTES`], end only if nothing else gives way, and if that suffices. So a long call that its origin makes alone
 //! does not end because others make many, nor for one that waits for something else.
 //!
 //! [`WAIT_MAX`]: crate::limits::WAIT_MAX
+//! [`SHORT_REPLY_ROOM_MAX`]: crate::limits::SHORT_REPLY_ROOM_MAX
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

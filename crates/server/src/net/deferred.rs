@@ -3,6 +3,8 @@
 //!
 //! What is in the way of a call that waits apart says nothing about others, so it has no place in any order, and each call is
 //! tried again by itself: soon at first, then more rarely, and the more rarely the more calls of its origin wait apart.
+//!
+//! While others wait for what such a call holds, it may have to end: [`crate::admission::long_calls`].
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -37,7 +39,7 @@ pub(crate) struct DeferredCall {
     pub(crate) access: Access,
     /// A worker has had it, and did not meet its end.
     pub(crate) is_long: bool,
-    /// Its number among those that may end, while a worker has it, or it waits apart.
+    /// Its number among those that may end, while it waits, or a worker has it.
     pub(crate) number: Option<u64>,
     /// How far it came.
     pub(crate) progress: Option<Progress>,
@@ -132,7 +134,7 @@ pub(crate) struct DeferredCalls {
     apart: Apart,
     /// Calls that a worker has.
     pub(crate) at_workers: usize,
-    /// Those of them, and of those that wait apart, that may end before they are run again.
+    /// Those of all of them that may end before they are run again.
     pub(crate) long: LongCalls,
 }
 
@@ -162,12 +164,16 @@ impl DeferredCalls {
         self.apart.take(now)
     }
 
-    /// Takes those with these numbers that wait apart.
+    /// Takes those with these numbers that wait for a limit, or apart.
     pub(crate) fn take_numbered(&mut self, numbers: &BTreeSet<u64>) -> Vec<DeferredCall> {
         let is_wanted = |call: &DeferredCall| call.number.is_some_and(|number| numbers.contains(&number));
-        let wanted = self.apart.calls.iter().filter(|(_, call)| is_wanted(call));
-        let wanted: Vec<_> = wanted.map(|(key, _)| *key).collect();
-        wanted.into_iter().filter_map(|key| self.apart.remove(key)).collect()
+        let apart = self.apart.calls.iter().filter(|(_, call)| is_wanted(call));
+        let apart: Vec<_> = apart.map(|(key, _)| *key).collect();
+        let busy = self.busy.iter().filter(|(_, call)| is_wanted(call));
+        let busy: Vec<_> = busy.map(|(ticket, _)| *ticket).collect();
+        let apart = apart.into_iter().filter_map(|key| self.apart.remove(key));
+        let busy = busy.into_iter().filter_map(|ticket| self.busy.remove(&ticket));
+        apart.chain(busy).collect()
     }
 
     /// Keeps a call that waits for a limit.

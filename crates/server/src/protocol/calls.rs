@@ -22,12 +22,14 @@ pub(crate) trait Calls: Send + Sync {
         progress: &mut Option<Progress>,
         reply: &mut ReplyBuffer,
     ) -> Outcome;
-    /// Whether a call with this outcome may end where it stopped, by [`Calls::end`]: not while it waits for media, or for room.
+    /// Whether a call with this outcome may end where it stopped, by [`Calls::end`]: not while it waits for media. One that waits
+    /// for room in a pool may not have been tried yet; it must be a COMPOUND, as all are whose replies may be large.
     fn may_end(&self, _: &KeptRecord, progress: Option<&Progress>, outcome: &Outcome) -> bool {
-        progress.is_some_and(|progress| match outcome {
-            Outcome::WouldBlock => progress.gave_turn_up(),
-            outcome => matches!(outcome, Outcome::Later),
-        })
+        match outcome {
+            Outcome::WouldBlock => progress.is_some_and(Progress::gave_turn_up),
+            Outcome::Later => progress.is_some(),
+            outcome => matches!(outcome, Outcome::Busy(_)),
+        }
     }
     /// Ends such a call. As [`Calls::handle`], but does none of what is left to do: the reply tells the client to repeat that.
     fn end(
@@ -36,7 +38,7 @@ pub(crate) trait Calls: Send + Sync {
         progress: &mut Option<Progress>,
         reply: &mut ReplyBuffer,
     ) -> Outcome {
-        progress.iter_mut().for_each(Progress::end);
+        progress.get_or_insert_default().end();
         self.handle(incoming, progress, reply)
     }
     /// Returns where to receive the payload of a record of which only the start has arrived; see

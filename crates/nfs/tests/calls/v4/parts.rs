@@ -1,6 +1,6 @@
 //! Operations on long ranges give their turn up, and continue where they stopped.
 
-use nfs::service::Outcome;
+use nfs::service::{Outcome, Progress};
 use volume::handle::Handle;
 use volume::ids::VolumeId;
 use volume::request::{Access, Credentials, Request};
@@ -301,6 +301,31 @@ fn a_long_call_may_end_between_two_parts_and_be_repeated() {
     let read = ArgOp4::Read(ReadArgs { stateid: ANY, offset: START, count: 1 << 20 });
     let found = session.on(to, &[read]);
     assert!(matches!(found.last(), ResOp4::Read(Ok(found)) if found.data.iter().all(|byte| *byte == b'x')));
+}
+
+/// As one that waits behind others for room in a pool. It uses nothing up, so that the same call may be made again.
+#[test]
+fn a_call_may_end_before_it_has_begun() {
+    let server = Server::new();
+    let (file, session) = (file(&server, "file"), Session::new(&server));
+    let write =
+        ArgOp4::Write(WriteArgs { stateid: ANY, offset: 0, stable: StableHow4::Unstable, data: b"x".into() });
+    for minor in [0, 2] {
+        let sequence = (minor > 0).then(|| session.sequence(true));
+        let all: Vec<_> = sequence.into_iter().chain([putfh(file), write]).collect();
+        let before = change_of(&server, file);
+        let (xid, call) = record(&server, root(), minor, &all);
+        let mut progress = Some(Progress::default());
+        progress.as_mut().unwrap().end();
+        let (outcome, ended) = server.offer_again(root(), &call, Access::Cached, &mut progress);
+        assert!(matches!(outcome, Outcome::Reply { after: None, .. }), "{outcome:?}");
+        let reply = results(&ended, xid);
+        assert_eq!((reply.status, reply.all.len()), (NfsStat4::Delay, 1), "{reply:?}");
+        assert_eq!(reply.all[0].num(), all[0].num());
+        assert_eq!(change_of(&server, file), before);
+        let again = results(&server.serve(root(), &call), xid);
+        assert_eq!((again.status, again.all.len()), (NfsStat4::Ok, all.len()), "{again:?}");
+    }
 }
 
 /// An owner of NFSv4.0 counts the answer, and so must the server.

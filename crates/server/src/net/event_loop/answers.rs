@@ -12,6 +12,7 @@ use volume::time::Time;
 
 use super::input::Arrival;
 use super::{EventLoop, Malformed};
+use crate::admission::origins::Held;
 use crate::admission::{Blocked, ConnectionKey};
 use crate::clock::steady;
 use crate::counters::add;
@@ -19,7 +20,7 @@ use crate::counters::phases::{Phase, Timing};
 use crate::counters::tally::PendingCall;
 use crate::limits::{
     BUSY_RETRY, CONNECTION_BYTES_MAX, HELD_FOR_WORKERS_BYTES, PORTION_BYTES, PORTION_MAX,
-    SMALL_RECORD_BYTES_MAX, SMALL_REPLY_ROOM_MAX,
+    SHORT_REPLY_ROOM_MAX, SMALL_RECORD_BYTES_MAX, SMALL_REPLY_ROOM_MAX,
 };
 use crate::net::connection::{Connection, Passed};
 use crate::net::deferred::{DeferredCall, ExecutedCall};
@@ -150,7 +151,6 @@ impl EventLoop {
         self.run_again(call, outcome);
     }
 
-    /// Corrects what rate limits charged for a call by what it did.
     /// Counts a reply that waits, or the room for one that will be made. If it is small, it may have overtaken a large one.
     fn keep_reply(&mut self, owner: ConnectionKey, bytes: usize) {
         if (1..=SMALL_REPLY_ROOM_MAX).contains(&bytes) {
@@ -159,6 +159,7 @@ impl EventLoop {
         self.admission.budget.count_kept_replies(owner.origin, 0, bytes);
     }
 
+    /// Corrects what rate limits charged for a call by what it did.
     fn settle(&self, passed: Option<&Passed>, summary: &CallSummary) {
         if let Some(passed) = passed {
             self.shared.rates.settle(&passed.charged, summary);
@@ -205,10 +206,16 @@ impl EventLoop {
         }
     }
 
-    /// Gives a call a number if it may end before it is run again.
+    /// Gives a call a number if it may end before it is run again. One that waits for room in a pool does so for as long as the pool
+    /// takes, so it ends only for its reply, and if that is longer than those of the changes that ordinary clients make.
     fn number(&mut self, call: &mut DeferredCall, outcome: &Outcome) {
+        let held = match outcome {
+            Outcome::Busy(_) if call.reply_bytes <= SHORT_REPLY_ROOM_MAX => return,
+            Outcome::Busy(_) => Held { requests: 0, ..call.held() },
+            _ => call.held(),
+        };
         if self.shared.calls.may_end(&call.record, call.progress.as_ref(), outcome) {
-            call.number = Some(self.deferred.long.insert(call.owner.origin, call.held()));
+            call.number = Some(self.deferred.long.insert(call.owner.origin, held));
         }
     }
 
@@ -230,6 +237,7 @@ impl EventLoop {
     fn join_queue(&mut self, mut call: DeferredCall, queue: usize) {
         let ticket = self.shared.retry_queues.join(queue, call.ticket, self.number, call.origin());
         call.ticket = Some(ticket);
+        self.number(&mut call, &Outcome::Busy(None));
         self.deferred.insert(ticket, call);
     }
 
@@ -248,6 +256,7 @@ impl EventLoop {
     /// Ends a call before it is run again, so that others have what it holds.
     pub(super) fn end_long(&mut self, mut call: DeferredCall) {
         self.take_number(&mut call);
+        call.ticket.take().into_iter().for_each(|ticket| self.shared.retry_queues.leave(ticket));
         if call.is_abandoned() {
             self.abandon(&call);
             return;
@@ -371,7 +380,8 @@ impl EventLoop {
             if ticket.queue != queue || !self.shared.retry_queues.is_first(ticket) {
                 return false;
             }
-            let call = self.deferred.remove(ticket).expect("it was found there");
+            let mut call = self.deferred.remove(ticket).expect("it was found there");
+            self.take_number(&mut call);
             if call.is_abandoned() {
                 self.shared.retry_queues.leave(ticket);
                 self.abandon(&call);

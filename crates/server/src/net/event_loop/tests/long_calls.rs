@@ -137,6 +137,54 @@ fn calls_that_wait_for_something_in_their_way_give_way() {
     others_are_served_beside(harness, attack);
 }
 
+#[test]
+fn calls_with_large_replies_that_wait_for_room_in_a_pool_give_way() {
+    let harness = Harness::new(1);
+    let attack = Attack::new(&harness, 4, 4, call(1, FULL, 1 << 20, 0), 1);
+    others_are_served_beside(harness, attack);
+}
+
+/// A WRITE, for example: it waits for as long as the pool takes, whoever needs its memory.
+#[test]
+fn a_call_with_a_short_reply_that_waits_for_room_in_a_pool_does_not_end() {
+    let harness = Harness::new(1);
+    let mut writers = ["127.0.3.1", "127.0.3.2"].map(|address| harness.client_at(address));
+    for writer in &mut writers {
+        writer.stream.write_all(&call(1, FULL, 8000, 1 << 20)).unwrap();
+    }
+    harness.wait_until("waiting", |harness| harness.retry_queued() == 2);
+    let mut client = harness.client();
+    client.stream.set_nonblocking(true).unwrap();
+    let _ = client.stream.write(&call(1, ECHO, 0, 1 << 20));
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!((harness.calls_cut_short(), harness.retry_queued()), (0, 2));
+    harness.fake.is_free.store(true, Ordering::SeqCst);
+    for writer in &mut writers {
+        assert_eq!(writer.reply(), (1, 8000, 8000));
+    }
+    harness.loops.stop();
+}
+
+/// Only the first call of a queue is tried, so that one must be there.
+#[test]
+fn calls_that_end_leave_their_queue() {
+    let harness = Harness::new(1);
+    let mut waiting: Vec<Client> =
+        (1..5).map(|number| harness.client_at(&format!("127.0.3.{number}"))).collect();
+    waiting.iter_mut().for_each(|client| client.send(1, FULL, 1 << 20));
+    harness.wait_until("waiting", |harness| harness.retry_queued() > 1);
+    let mut client = harness.client();
+    client.send(2, LARGE, 1 << 20);
+    assert_eq!(client.reply(), (2, 1 << 20, 1 << 20));
+    assert!(harness.calls_cut_short() > 0);
+    harness.fake.is_free.store(true, Ordering::SeqCst);
+    for client in &mut waiting {
+        let (xid, argument, _) = client.reply();
+        assert!(xid == 1 && [ENDED, 1 << 20].contains(&argument), "{argument}");
+    }
+    harness.loops.stop();
+}
+
 /// However much it holds, and however long it takes.
 #[test]
 fn a_long_call_ends_only_if_somebody_waits() {
