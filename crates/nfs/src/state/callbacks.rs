@@ -68,7 +68,8 @@ const AGAIN: [u32; 3] =
 /// ```
 ///
 /// A client that was cut off need not know that a call to it failed, so it does not confirm its address again. It is probed again
-/// when it opens a file that is worth a delegation, see [`PathRest`]. So is one that confirmed its address again right after a probe.
+/// when it opens a file that is worth a delegation, see [`PathRest`]. So is one that confirms its address again during a probe, or within
+/// a second of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallbackPath {
     /// Not tried yet.
@@ -105,8 +106,8 @@ impl PathRest {
         PathRest { until: now.plus(self.next), next: (2 * self.next).min(PATH_REST_MAX), ..self }
     }
 
-    /// Returns whether a client may be probed that has confirmed its address again. Otherwise one that does so all the time, and
-    /// answers slowly, would always be called.
+    /// Returns whether a client that has confirmed its address again may be probed. Without the pause, one that confirms it all the
+    /// time would be called all the time.
     fn has_paused(self, now: Time) -> bool {
         self.probed.plus(PATH_REST_MIN) <= now || now < self.probed
     }
@@ -477,9 +478,7 @@ impl SharedState {
         let held = match message.grant().map(|grant| Arc::clone(&grant.open.client.holder)) {
             Some(holder) => {
                 let Some(held) = Held::within_share(&holder, Resource::CallBytes, call.bytes()) else {
-                    if holder.held_by_origin(Resource::CallBytes) == 0 {
-                        message.was_not_sent(context.now, self.config.lease);
-                    }
+                    message.was_not_sent(context.now, self.config.lease);
                     return self.nlm_failed(context, message);
                 };
                 Some(held)
@@ -589,7 +588,10 @@ impl SharedState {
         let Some(mut pending) = self.callbacks.take_pending(id) else { return };
         let client = self.clients.confirmed(pending.client);
         match (&mut pending.job, client) {
-            (Job::Nlm(message), _) => message.was_not_sent(context.now, self.config.lease),
+            (Job::Nlm(message), _) => {
+                drop(pending.held.take());
+                message.was_not_sent(context.now, self.config.lease);
+            }
             (job, Some(client)) if client.version == ClientProtocol::V40 => {
                 drop(pending.held);
                 return self.had_no_room(context, &client, job);
@@ -690,6 +692,8 @@ fn note_path(context: &Context<'_>, client: &Client, pending: &Pending, path: Ca
     }
     if held.callback.as_ref().map(|(confirmed, _)| *confirmed) == pending.confirmed {
         set_path(&mut held, path, context.now);
+    } else if matches!(pending.job, Job::Probe) && held.path == CallbackPath::Probing {
+        held.path = CallbackPath::Unknown;
     }
 }
 

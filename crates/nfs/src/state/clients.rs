@@ -14,6 +14,7 @@ use volume::time::Time;
 
 use crate::connection::ConnectionId;
 
+use crate::state::callbacks::CallbackPath;
 use crate::state::clients::client::{Client, ClientProtocol};
 use crate::state::clients::table::{Name, Table, Unconfirmed, name_of};
 use crate::state::ids::ClientId;
@@ -155,7 +156,7 @@ impl SharedState {
     /// not reach it, and until it tries to return a revoked one: nothing else tells it to stop trusting them.
     pub(crate) fn renew(&self, context: &Context<'_>, id: ClientId, peer: &Peer) -> Result<(), StateError> {
         let client = self.client(context, id, peer)?;
-        let down = client.inner.lock().path == crate::state::callbacks::CallbackPath::Down;
+        let down = client.inner.lock().path == CallbackPath::Down;
         let was_revoked = client.revoked.load(Ordering::Relaxed) > 0;
         if was_revoked || down && client.delegations.load(Ordering::Relaxed) > 0 {
             Err(StateError::CallbackPathDown)
@@ -346,7 +347,10 @@ impl SharedState {
         table.set_addresses(client, &record.addresses);
         if let ClientKind::V40 { confirm, callback } = record.kind {
             held.callback = Some((confirm, callback));
-            held.path = crate::state::callbacks::CallbackPath::Unknown;
+            // A probe that is under way says nothing of the new address; its end makes the path unknown.
+            if held.path != CallbackPath::Probing {
+                held.path = CallbackPath::Unknown;
+            }
         }
         Ok(())
     }

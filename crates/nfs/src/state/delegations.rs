@@ -351,7 +351,8 @@ impl SharedState {
         let Some(delegation) = entry.as_delegation() else { return Err(StateError::BadStateId) };
         self.count_wait(context, entry);
         if let Recall::Recalled(since) = delegation.recall() {
-            // Whoever has written can take long to write it back; a reader has nothing to do. If nobody waits, it costs nobody anything.
+            // Whoever has written can take long to write it back; a reader has nothing to do. A late return for which nobody waits costs
+            // nobody anything.
             let is_late = !delegation.write
                 && entry.client.holder.is_awaited(since, entry.other)
                 && context.now.since(since) > self.config.prompt_return;

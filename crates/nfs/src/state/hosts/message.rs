@@ -116,11 +116,15 @@ impl Message {
     }
 
     /// Notes that the server had no room to send it. A host must have been asked, or told of a lock, for a whole lease before it
-    /// loses its locks; but a lock that others may want does not wait for ever for that.
+    /// loses its locks; but a lock that others may want does not wait for ever for that. Calls of its own origin that are unanswered
+    /// give it no time.
     pub(in crate::state) fn was_not_sent(&mut self, now: Time, lease: Duration) {
         let begins_anew = match &self.kind {
             MessageKind::Inquiry => true,
-            MessageKind::Granted(grant) => now.since(grant.since) < UNTOLD_LEASES_MAX * lease,
+            MessageKind::Granted(grant) => {
+                grant.open.client.holder.held_by_origin(Resource::CallBytes) == 0
+                    && now.since(grant.since) < UNTOLD_LEASES_MAX * lease
+            }
             MessageKind::Result | MessageKind::Restarted => false,
         };
         if begins_anew {

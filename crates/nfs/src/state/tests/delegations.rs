@@ -193,6 +193,23 @@ fn a_v40_client_that_confirms_its_address_all_the_time_is_probed_once_a_second()
 }
 
 #[test]
+fn a_v40_client_that_answers_very_slowly_has_one_probe_under_way_however_often_it_confirms_its_address() {
+    let mut world = World::new();
+    let mut probes = Vec::new();
+    for _ in 0..50 {
+        introduced_client(&world, b"one");
+        probes.extend(world.state.take_callbacks());
+        world.now = world.now.plus(Duration::from_millis(100));
+    }
+    assert_eq!(probes.len(), 1);
+    world.state.callback_failed(&world.context(), probes[0].id);
+    assert_eq!(introduced_client(&world, b"one").inner.lock().path, CallbackPath::Unknown);
+    world.pass(1);
+    introduced_client(&world, b"one");
+    assert_eq!(world.state.take_callbacks().len(), 1, "the address is another one now");
+}
+
+#[test]
 fn v40_clients_are_told_of_a_revocation_until_they_acknowledge_it() {
     let mut world = World::new();
     let one = called_client(&world, b"one");
