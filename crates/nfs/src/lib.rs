@@ -26,7 +26,7 @@
 //! | `credentials` | AUTH_SYS credentials after squashing |
 //! | `attributes`, `status` | the engine's attributes and errors as those of NFSv3, and back |
 //! | [`summary`] | what a call did, for metrics |
-//! | [`link_local`] | addresses that each link has for itself: how peers are named |
+//! | [`link_local`] | link-local addresses: a peer that has one is named by address and link |
 //! | [`limits`] | limits that documents or several modules use, with their reasons |
 //!
 //! What is deliberately absent: sockets, threads and clocks. State of clients is in `state`; a client of NFSv3 has none

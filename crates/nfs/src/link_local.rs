@@ -72,7 +72,7 @@ pub fn parse(text: &str) -> Option<IpAddr> {
             let named = named(SocketAddrV6::new(address, 0, 0, scope).into())?;
             link(named.ip()).map(|_| named.ip())
         }
-        None => text.parse().ok(),
+        None => text.parse().ok().filter(|address| link(*address).is_none_or(|link| link == 0)),
     }
 }
 
@@ -128,9 +128,15 @@ mod tests {
     fn peers_that_no_name_tells_apart_have_none() {
         assert_eq!(named(socket("[fe80::1%65536]:700")), None);
         assert_eq!(named(socket("[fe80:3::1%2]:700")), None, "it could claim to be on another link");
-        for text in
-            ["fe80::1%65536", "fe80:3::1%2", "2001:db8::1%2", "192.0.2.1%2", "fe80::1%eth0", "fe80::1%"]
-        {
+        for text in [
+            "fe80::1%65536",
+            "fe80:3::1%2",
+            "fe80:3::1",
+            "2001:db8::1%2",
+            "192.0.2.1%2",
+            "fe80::1%eth0",
+            "fe80::1%",
+        ] {
             assert_eq!(parse(text), None, "{text}");
         }
     }

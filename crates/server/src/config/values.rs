@@ -62,7 +62,7 @@ pub(crate) fn network(text: &str) -> Result<IpNet, String> {
     };
     if names_link_local_hosts(network) {
         return Err(format!(
-            "{text:?} can be another host on each link: write \"fe80::/64\" for all hosts on the links of this machine, \
+            "{text:?} names a different host on each link: write \"fe80::/64\" for all hosts on the links of this machine, \
              or another address of the host"
         ));
     }
@@ -76,9 +76,12 @@ pub(crate) fn network(text: &str) -> Result<IpNet, String> {
     ))
 }
 
-/// Whether a network is a part of that of all link-local addresses (RFC 4291 section 2.5.6).
+/// Whether a network has only some of the hosts on a link by their link-local addresses, which other links have too (RFC 4291
+/// section 2.5.6).
 fn names_link_local_hosts(network: IpNet) -> bool {
-    matches!(network, IpNet::V6(network) if network.addr().is_unicast_link_local() && network.prefix_len() > 64)
+    let IpNet::V6(network) = network else { return false };
+    let address = network.addr();
+    address.is_unicast_link_local() && (network.prefix_len() > 64 || address.segments()[1] != 0)
 }
 
 fn network_advice(text: &str) -> String {
@@ -254,7 +257,8 @@ mod tests {
             ("10.1.0.0/255.255.0.0", "write \"10.1.0.0/16\""),
             ("10.0.0.0/99", "0 to 32"),
             ("fe80::aa", "write \"fe80::/64\""),
-            ("fe80::/65", "another host on each link"),
+            ("fe80:3::/32", "write \"fe80::/64\""),
+            ("fe80::/65", "a different host on each link"),
             ("*", "remove `clients`"),
             ("*.example.org", "host names are not resolved"),
         ];

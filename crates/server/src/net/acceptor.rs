@@ -110,7 +110,7 @@ impl Acceptor {
                     refuse(&stream, &self.counters);
                 }
                 None => {
-                    tracing::warn!(client = %peer, "connection refused: no name for this link-local address");
+                    tracing::warn!(client = %peer, "connection refused: this link-local address cannot be named");
                     refuse(&stream, &self.counters);
                 }
             }

@@ -89,7 +89,7 @@ impl Subject {
         })?;
         if link_local::link(address) == Some(0) {
             return Err(format!(
-                "{name:?} is a host on each link: add the number of the server's interface, as in {name}%2"
+                "{name:?} names a different host on each link: add the number of the server's interface, as in {name}%2"
             ));
         }
         Ok(Subject::Client(origin(address)))
