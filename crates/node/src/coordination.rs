@@ -323,7 +323,7 @@ impl Known {
                 }
             }
             (Task::Rest, State::Standby | State::Failed) => self.handle.stop_soon(),
-            // Clients have connected here, and would wait for two starts instead of one.
+            // Clients may have connected here already: a move now would make them wait for two starts. A start that hangs fails.
             (Task::Yield, State::Starting) => {}
             (Task::Yield | Task::Quit, State::Stopped) => {}
             (Task::Yield | Task::Quit, _) => {

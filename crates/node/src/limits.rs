@@ -34,7 +34,7 @@ pub(crate) const RECORD_EVERY: Duration = Duration::from_secs(1);
 /// The same for the first [`NEWCOMERS`] after a takeover, while all clients connect again: this machine may be lost too.
 pub(crate) const RECORD_NEWCOMERS_EVERY: Duration = Duration::from_millis(200);
 
-/// How long a group that is stopped waits until the list is stored: so long may clients wait that the next machine does not know of.
+/// How long a group that stops waits for its last list to be stored. Its clients have no server meanwhile.
 pub(crate) const RECORD_LAST_MAX: Duration = Duration::from_millis(500);
 
 /// How long clients take to connect again after a takeover.

@@ -220,10 +220,9 @@ impl Worker {
     fn stop(&mut self) {
         let Some(running) = self.running.take() else { return self.show(State::Stopped, None) };
         if running.has_addresses {
-            if let Some(recorder) = running.recorder {
-                recorder.finish(self.addresses.connections());
-            }
+            let clients = self.addresses.connections();
             self.addresses.give_up();
+            running.recorder.into_iter().for_each(|recorder| recorder.finish(clients.clone()));
         }
         if !running.child.stop(STOP_MAX)
             && let Err(error) = self.shared.release(&self.launch.node, running.instance)
