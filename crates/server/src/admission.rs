@@ -124,7 +124,9 @@ pub(crate) struct Admission {
 pub(crate) struct Pass {
     blocked: Blocked,
     waiters: std::vec::IntoIter<Waiter>,
-    /// For each half: a large record or reply found no room, so that others must not overtake it.
+    /// For each half: a large record or reply waits, and not for its own share alone.
+    has_large: [bool; 2],
+    /// For each half: such a one found no room, so that others must not overtake it.
     is_stopped: [bool; 2],
 }
 
@@ -181,8 +183,8 @@ impl Admission {
         goes_on
     }
 
-    /// Whether a call may begin whose reply is short. It needs room only if it is not answered at once, so it waits for that only
-    /// behind others, and if its origin has some already.
+    /// Whether a call with a short reply may begin. It needs room only if it is not answered at once, so it waits only if others
+    /// wait, and if its origin already holds room for such replies.
     #[inline]
     pub(crate) fn may_begin_short(&self, key: ConnectionKey, bytes: usize) -> bool {
         self.reply_blocked.is_empty()
@@ -198,7 +200,7 @@ impl Admission {
 
     /// Notes that bytes of a small record or reply are kept, which may have overtaken large ones.
     pub(crate) fn note_kept(&mut self, key: ConnectionKey, blocked: Blocked, bytes: usize) {
-        if self.is_behind(key, self.line(blocked)) {
+        if self.may_overtake(blocked, self.half(key.origin)) && self.is_behind(key, self.line(blocked)) {
             self.overtaken[blocked.index()][self.half(key.origin).index()] += bytes;
         }
     }
@@ -266,7 +268,11 @@ impl Admission {
         self.did_steady_wait =
             fronts.any(|waiter| self.half(waiter.key.origin) == Half::Steady && !self.is_over_share(waiter));
         let waiters = self.in_order(self.line(blocked).turns());
-        Pass { blocked, waiters: waiters.into_iter(), is_stopped: [false; 2] }
+        let mut has_large = [false; 2];
+        for waiter in waiters.iter().filter(|waiter| waiter.want.is_large() && !self.is_over_share(waiter)) {
+            has_large[self.half(waiter.key.origin).index()] = true;
+        }
+        Pass { blocked, waiters: waiters.into_iter(), has_large, is_stopped: [false; 2] }
     }
 
     /// Returns the next connection that goes on, which waits no more. Its memory must be counted before the next call.
@@ -283,11 +289,12 @@ impl Admission {
                 continue;
             }
             let overtaken = &mut self.overtaken[pass.blocked.index()][half.index()];
+            let passes_large = !want.is_large() && pass.has_large[half.index()];
             match want {
                 Want::Answer => {}
-                Want::Record { length, .. } if is_stopped => *overtaken += length,
+                Want::Record { length, .. } if passes_large => *overtaken += length,
                 // It counts when its call is kept.
-                Want::Reply(_) if is_stopped => {}
+                Want::Reply(_) if passes_large => {}
                 Want::Record { .. } | Want::Reply(_) => *overtaken = 0,
             }
             self.line_mut(pass.blocked).pop(origin, now);

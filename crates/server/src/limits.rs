@@ -117,7 +117,7 @@ pub const SMALL_RECORD_BYTES_MAX: usize = 64 << 10;
 /// has headroom that larger ones leave.
 pub const SMALL_REPLY_ROOM_MAX: usize = 2 * ((64 << 10) + SMALL_REPLY_BYTES_MAX);
 
-/// The most memory for a reply, bytes, that is reserved only if its call is kept.
+/// The most memory for a reply, bytes, that is reserved only if its call is kept, or had to wait its turn.
 pub const SHORT_REPLY_ROOM_MAX: usize = 2 * SMALL_REPLY_BYTES_MAX;
 
 /// Bytes of the long calls of an origin, among records and among replies, that end after all others: more than a CLONE or COPY of

@@ -152,8 +152,8 @@ impl Admission {
         if self.budget.excess(short, half, wanted(waiter.want)) > 0 { half } else { half.other() }
     }
 
-    /// Returns by how many bytes less of a part must be held so that a connection finds room, or waits for its own share only: if its
-    /// origin holds much, others need not give up as much again. One at least.
+    /// Returns how many bytes of a part must become free before a connection finds room. If its origin holds much, that does not
+    /// count: the connection then waits for its own share, and others need not give up as much again. At least one.
     pub(super) fn lacks(&self, waiter: &Waiter, short: Short) -> usize {
         let (bytes, is_large) = match (waiter.want, short) {
             // A record waits for replies only to be fewer.

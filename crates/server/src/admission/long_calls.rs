@@ -5,9 +5,9 @@
 //! Therefore the call itself does: if others have waited for [`WAIT_MAX`] for what it holds, it ends where it stopped, and its
 //! client repeats it.
 //!
-//! So does a call that waits for room in a pool, but only for those that wait for replies, and only if its own reply may be longer
-//! than [`SHORT_REPLY_ROOM_MAX`]: it asks for more than ordinary clients do in the call of a change. A WRITE, whose record may be
-//! large and whose reply is short, is never cut short by a pool that is slow.
+//! A call that waits for room in a pool ends too, but only to free memory for replies, and only if its own reply may take more than
+//! [`SHORT_REPLY_ROOM_MAX`]. Ordinary clients do not ask for that much in a call that changes something. A WRITE has a short reply,
+//! however large its record is, so a slow pool never cuts it short.
 //!
 //! Calls of the origin whose long calls hold the most end first, the largest of them first. Those that remain to each origin, with
 //! up to [`LONG_KEPT_BYTES`], end only if nothing else gives way, and if that suffices. So a long call that its origin makes alone

@@ -188,7 +188,7 @@ families! {
         "Calls that wait for a limit of a pool, or for something that is in their way.";
     Gauge CALLS_QUEUED_FOR_WORKERS "holdfast_calls_queued_for_workers" [] "Calls that wait for a worker.";
     Counter CALLS_CUT_SHORT "holdfast_calls_cut_short_total" []
-        "Long calls that were ended with NFS4ERR_DELAY to make room for others.";
+        "COMPOUNDs that took long or waited, and were ended with NFS4ERR_DELAY to make room for others.";
     Counter CALLS_BLOCKED "holdfast_calls_blocked_total" [] "Calls that were handed to workers.";
     Counter CALLS_BUSY "holdfast_calls_busy_total" [] "Times that a call found no room in the engine.";
     Counter CALLS_WAITED_FOR_MEMORY "holdfast_calls_waited_for_memory_total" []

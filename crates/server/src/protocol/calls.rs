@@ -23,7 +23,8 @@ pub(crate) trait Calls: Send + Sync {
         reply: &mut ReplyBuffer,
     ) -> Outcome;
     /// Whether a call with this outcome may end where it stopped, by [`Calls::end`]: not while it waits for media. One that waits
-    /// for room in a pool may not have been tried yet; it must be a COMPOUND, as all are whose replies may be large.
+    /// for room in a pool may not have been tried yet. It must be a COMPOUND: calls of other versions that wait for a pool have short
+    /// replies.
     fn may_end(&self, _: &KeptRecord, progress: Option<&Progress>, outcome: &Outcome) -> bool {
         match outcome {
             Outcome::WouldBlock => progress.is_some_and(Progress::gave_turn_up),

@@ -206,17 +206,22 @@ impl EventLoop {
         }
     }
 
-    /// Gives a call a number if it may end before it is run again. One that waits for room in a pool does so for as long as the pool
-    /// takes, so it ends only for its reply, and if that is longer than those of the changes that ordinary clients make.
+    /// Gives a call a number if it may end before it is run again.
     fn number(&mut self, call: &mut DeferredCall, outcome: &Outcome) {
+        if let Some(held) = self.held_if_ends(call, outcome) {
+            call.number = Some(self.deferred.long.insert(call.owner.origin, held));
+        }
+    }
+
+    /// Returns for what a call may end, if it may. One that waits for room in a pool does so for as long as the pool takes, so it ends
+    /// only for its reply, and if that is longer than those of the changes that ordinary clients make.
+    fn held_if_ends(&self, call: &DeferredCall, outcome: &Outcome) -> Option<Held> {
         let held = match outcome {
-            Outcome::Busy(_) if call.reply_bytes <= SHORT_REPLY_ROOM_MAX => return,
+            Outcome::Busy(_) if call.reply_bytes <= SHORT_REPLY_ROOM_MAX => return None,
             Outcome::Busy(_) => Held { requests: 0, ..call.held() },
             _ => call.held(),
         };
-        if self.shared.calls.may_end(&call.record, call.progress.as_ref(), outcome) {
-            call.number = Some(self.deferred.long.insert(call.owner.origin, held));
-        }
+        self.shared.calls.may_end(&call.record, call.progress.as_ref(), outcome).then_some(held)
     }
 
     /// Takes the number of a call that is no longer waiting. Returns whether it was chosen to end.
@@ -245,8 +250,7 @@ impl EventLoop {
     pub(super) fn came_back(&mut self, mut executed: ExecutedCall) {
         self.deferred.at_workers -= 1;
         let is_ending = self.take_number(&mut executed.call);
-        let ExecutedCall { call, outcome, .. } = &executed;
-        if is_ending && self.shared.calls.may_end(&call.record, call.progress.as_ref(), outcome) {
+        if is_ending && self.held_if_ends(&executed.call, &executed.outcome).is_some() {
             self.end_long(executed.call);
         } else {
             self.executed(executed);

@@ -165,7 +165,9 @@ impl EventLoop {
         };
         let mut calls = self.shared.workers.take_back(&numbers, &self.mailbox);
         self.deferred.at_workers -= calls.len();
-        calls.extend(self.deferred.take_numbered(&numbers));
+        if calls.len() < numbers.len() {
+            calls.extend(self.deferred.take_numbered(&numbers));
+        }
         let has_ended = !calls.is_empty();
         calls.into_iter().for_each(|call| self.end_long(call));
         Some(has_ended)
