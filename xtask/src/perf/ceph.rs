@@ -41,6 +41,8 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
     let folder = run.folder();
     let bytes = if run.options.quick { QUICK_OSD_BYTES } else { OSD_BYTES };
     let ceph = Ceph::start_with(&folder, run.binary.clone(), "127.0.0.1", bytes)?;
+    // It runs all the time, and so gets back the space of what it has written.
+    let large = Server::on_ceph(&ceph, TRANSFERS_DATA, run.folder(), &["--memory", MEMORY])?;
     let (mut syncs, mut creates, mut transfers) = (Vec::new(), Vec::new(), Vec::new());
     let mut checkpoints = Vec::new();
     for _ in 0..run.options.rounds {
@@ -55,9 +57,7 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
         drop(server);
         syncs.push(sync * 1e3);
         creates.push(ours.into_iter().zip(theirs).collect::<Vec<_>>());
-        let server = Server::on_ceph(&ceph, TRANSFERS_DATA, run.folder(), &["--memory", MEMORY])?;
-        transfers.push(transfer(run, &ceph, &server)?);
-        drop(server);
+        transfers.push(transfer(run, &ceph, &large)?);
         checkpoints.push(checkpoints::rate(run, &ceph)?);
     }
     let mut figure = |name: String, values: Vec<f64>, unit, goal| {
