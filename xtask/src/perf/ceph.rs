@@ -10,15 +10,14 @@ use super::{Run, cpu};
 use crate::ceph::Ceph;
 use crate::server::Server;
 
-/// Where the volumes are: files are made on one, and large transfers go to the other.
-const CREATES_DATA: &str = "rados:holdfast@nfs/creates";
-const TRANSFERS_DATA: &str = "rados:holdfast@nfs/transfers";
+/// Where the volume is.
+const DATA: &str = "rados:holdfast@nfs/perf";
 
 /// The memory for large transfers: less than the files that are read, which therefore come from the cluster.
 const MEMORY: &str = "384 MiB";
 
-/// Bytes of each OSD.
-const OSD_BYTES: u64 = 4 << 30;
+/// Bytes of each OSD: two journals of 512 MiB, and what three rounds leave behind.
+const OSD_BYTES: u64 = 9 << 29;
 const QUICK_OSD_BYTES: u64 = 3 << 30;
 
 /// Large transfers: connections, and operations in flight on each.
@@ -41,8 +40,6 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
     let folder = run.folder();
     let bytes = if run.options.quick { QUICK_OSD_BYTES } else { OSD_BYTES };
     let ceph = Ceph::start_with(&folder, run.binary.clone(), "127.0.0.1", bytes)?;
-    // It runs all the time, and so gets back the space of what it has written.
-    let large = Server::on_ceph(&ceph, TRANSFERS_DATA, run.folder(), &["--memory", MEMORY])?;
     let (mut syncs, mut creates, mut transfers) = (Vec::new(), Vec::new(), Vec::new());
     let mut checkpoints = Vec::new();
     for _ in 0..run.options.rounds {
@@ -51,13 +48,15 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
         let theirs = CREATES.iter().map(|creates| create(run, &[], &local, creates));
         let theirs: Vec<Created> = theirs.collect::<Result<_, _>>()?;
         drop(local);
-        let (osds, server) = (ceph.osds()?, Server::on_ceph(&ceph, CREATES_DATA, run.folder(), &[])?);
+        let (osds, server) = (ceph.osds()?, Server::on_ceph(&ceph, DATA, run.folder(), &[])?);
         let ours = CREATES.iter().map(|creates| create(run, &osds, &server, creates));
         let ours: Vec<Created> = ours.collect::<Result<_, _>>()?;
         drop(server);
         syncs.push(sync * 1e3);
         creates.push(ours.into_iter().zip(theirs).collect::<Vec<_>>());
-        transfers.push(transfer(run, &ceph, &large)?);
+        let server = Server::on_ceph(&ceph, DATA, run.folder(), &["--memory", MEMORY])?;
+        transfers.push(transfer(run, &ceph, &server)?);
+        drop(server);
         checkpoints.push(checkpoints::rate(run, &ceph)?);
     }
     let mut figure = |name: String, values: Vec<f64>, unit, goal| {
