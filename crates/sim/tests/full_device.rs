@@ -38,3 +38,9 @@ fn a_limit_of_the_volume_is_no_lost_space() {
 fn a_segment_less_is_no_lost_space() {
     full_device::run(459_730_068_737, 15).unwrap_or_else(|wrong| panic!("{wrong}"));
 }
+
+/// With this seed, calls wait for the cleaner long before one is refused.
+#[test]
+fn a_device_fills_up_however_long_calls_wait() {
+    full_device::run(459_750_992_900, 15).unwrap_or_else(|wrong| panic!("{wrong}"));
+}

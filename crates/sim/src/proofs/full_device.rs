@@ -18,8 +18,8 @@ use crate::workload::{Event, Profile, Step, Workload};
 /// Bytes of a segment.
 const SEGMENT_BYTES: u64 = 512 << 10;
 
-/// The number of events that must fill the device.
-const FILLING: usize = 1500;
+/// The number of events that must fill the device. Before a call is refused, many wait for the cleaner, which works now and then.
+const FILLING: usize = 3000;
 /// The number of events on the full device that are crashed.
 const EVENTS: usize = 50;
 /// The number of rounds of background work that must free removed space.
