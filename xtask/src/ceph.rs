@@ -1,5 +1,5 @@
-//! A Ceph cluster for a chore, with all its data in memory: see `e2e/ceph`. Its pools, and what uses them, are set up by the steps of
-//! `docs/rados.md`, typed as they stand there.
+//! A Ceph cluster for a chore, which keeps its data in memory unless told otherwise: see `e2e/ceph`. Its pools, and what uses them, are
+//! set up by the steps of `docs/rados.md`, typed as they stand there.
 
 use std::collections::BTreeMap;
 use std::fs;
