@@ -27,7 +27,7 @@ pub fn named(peer: SocketAddr) -> Option<SocketAddr> {
     }
 }
 
-/// Returns the address of a [`named`] one as sockets take it, with the interface as its scope.
+/// Converts a [`named`] address to the one that sockets take, which has the interface as its scope.
 #[must_use]
 pub fn socket_address(named: SocketAddr) -> SocketAddr {
     match (named, link(named.ip())) {
@@ -49,7 +49,7 @@ pub fn link(address: IpAddr) -> Option<u16> {
     }
 }
 
-/// Returns a [`named`] address as it is on the wire.
+/// Returns the address that a [`named`] one has on the wire.
 #[must_use]
 #[inline]
 pub fn without_link(address: IpAddr) -> IpAddr {

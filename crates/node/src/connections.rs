@@ -68,7 +68,7 @@ impl Recorder {
 
     /// Has the thread store the list once more, and end. Returns when it has ended, or after [`RECORD_LAST_MAX`].
     pub(crate) fn finish(self, list: List) {
-        // The thread may have ended, and says nothing when it ends.
+        // The thread may have ended already. It sends nothing when it ends: the channel closes.
         let _ = self.end.send(list);
         let _ = self.ended.recv_timeout(RECORD_LAST_MAX);
     }

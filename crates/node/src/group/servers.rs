@@ -222,7 +222,9 @@ impl Worker {
         if running.has_addresses {
             let clients = self.addresses.connections();
             self.addresses.give_up();
-            running.recorder.into_iter().for_each(|recorder| recorder.finish(clients.clone()));
+            if let Some(recorder) = running.recorder {
+                recorder.finish(clients);
+            }
         }
         if !running.child.stop(STOP_MAX)
             && let Err(error) = self.shared.release(&self.launch.node, running.instance)

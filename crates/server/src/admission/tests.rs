@@ -310,7 +310,7 @@ fn a_small_record_passes_no_large_one_that_waits_if_its_origin_has_its_share() {
     assert_eq!(kept, SMALL_REQUESTS_BYTES / 2 / SMALL_RECORD_BYTES_MAX);
 }
 
-/// As READs of a little that wait for the disk, of which nothing is known before.
+/// An example is small READs from disk: when they arrive, nothing shows that they will have to wait.
 #[test]
 fn short_replies_take_turns_with_large_ones_once_many_are_kept() {
     let mut held = Loop::new(LOOP_BYTES_MIN);

@@ -17,8 +17,8 @@ pub(in crate::state) const WRONG_VERIFIERS_MAX: u32 = 16;
 /// How long wrong verifiers are counted, from the first one.
 pub(in crate::state) const WINDOW: Duration = Duration::from_secs(60);
 
-/// Origins whose wrong verifiers are counted by themselves. While there are as many, the others count in groups, each of which has as
-/// many tries as an origin. Nobody can tell who is in which, so a few of them cannot use up the tries of all.
+/// Origins whose wrong verifiers are counted separately. While there are this many, further origins are counted in groups, and each
+/// group has as many tries as an origin. The grouping is secret, so a few origins cannot use up the tries of all.
 const ORIGINS_MAX: usize = 4096;
 
 /// The wrong verifiers of each origin, or of several.

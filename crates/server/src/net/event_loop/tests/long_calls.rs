@@ -65,8 +65,10 @@ fn is_served(harness: &Harness, client: &mut Client, call: &[u8]) -> bool {
     start.elapsed() < SOON
 }
 
-/// Makes calls of others beside an attack, each of which must be answered soon, and one that is long itself, which must not end.
-fn others_are_served_beside(harness: Harness, mut attack: Attack) {
+/// Makes calls of others beside an [`Attack`], each of which must be answered soon, and one that is long itself, which must not end.
+fn others_are_served_beside(addresses: usize, connections: usize, calls: Vec<u8>, count: usize) {
+    let harness = Harness::new(1);
+    let mut attack = Attack::new(&harness, addresses, connections, calls, count);
     let mut modest = harness.client_at("127.0.0.7");
     modest.send(1, TURNS, MODEST_REPLY);
     let mut client = harness.client();
@@ -102,49 +104,37 @@ fn others_are_served_beside(harness: Harness, mut attack: Attack) {
 
 #[test]
 fn long_calls_with_large_replies_give_way() {
-    let harness = Harness::new(1);
-    let attack = Attack::new(&harness, 4, 4, call(1, TURNS, 1 << 20, 0), 1);
-    others_are_served_beside(harness, attack);
+    others_are_served_beside(4, 4, call(1, TURNS, 1 << 20, 0), 1);
 }
 
 #[test]
 fn long_calls_with_large_records_give_way() {
-    let harness = Harness::new(1);
-    let attack = Attack::new(&harness, 4, 4, call(1, TURNS, 1, 1 << 20), 1);
-    others_are_served_beside(harness, attack);
+    others_are_served_beside(4, 4, call(1, TURNS, 1, 1 << 20), 1);
 }
 
 #[test]
 fn long_calls_of_many_sizes_give_way() {
-    let harness = Harness::new(1);
     let calls = [1 << 20, 300_000, 60_000, 10_000, 100].map(|bytes| call(1, TURNS, bytes, 0)).concat();
-    let attack = Attack::new(&harness, 12, 2, calls, 5);
-    others_are_served_beside(harness, attack);
+    others_are_served_beside(12, 2, calls, 5);
 }
 
 #[test]
 fn very_many_long_calls_with_short_replies_give_way() {
-    let harness = Harness::new(1);
     let calls = (0..64).flat_map(|xid| call(xid, TURNS, 8000, 600)).collect();
-    let attack = Attack::new(&harness, 32, 2, calls, 64);
-    others_are_served_beside(harness, attack);
+    others_are_served_beside(32, 2, calls, 64);
 }
 
 #[test]
 fn calls_that_wait_for_something_in_their_way_give_way() {
-    let harness = Harness::new(1);
-    let attack = Attack::new(&harness, 4, 4, call(1, WAITS, 1 << 20, 0), 1);
-    others_are_served_beside(harness, attack);
+    others_are_served_beside(4, 4, call(1, WAITS, 1 << 20, 0), 1);
 }
 
 #[test]
 fn calls_with_large_replies_that_wait_for_room_in_a_pool_give_way() {
-    let harness = Harness::new(1);
-    let attack = Attack::new(&harness, 4, 4, call(1, FULL, 1 << 20, 0), 1);
-    others_are_served_beside(harness, attack);
+    others_are_served_beside(4, 4, call(1, FULL, 1 << 20, 0), 1);
 }
 
-/// A WRITE, for example: it waits for as long as the pool takes, whoever needs its memory.
+/// A WRITE, for example, waits for as long as the pool takes, whoever needs its memory.
 #[test]
 fn a_call_with_a_short_reply_that_waits_for_room_in_a_pool_does_not_end() {
     let harness = Harness::new(1);
