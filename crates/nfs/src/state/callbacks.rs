@@ -46,6 +46,9 @@ const LOOK: Duration = Duration::from_secs(1);
 const PATH_REST_MIN: Duration = Duration::from_secs(1);
 const PATH_REST_MAX: Duration = Duration::from_secs(60);
 
+/// The pause after a probe, in times of how long the probe took.
+const PROBE_PAUSE: u32 = 9;
+
 /// Memory of a call without names, in bytes.
 const CALL_BYTES: usize = 1024;
 
@@ -68,8 +71,7 @@ const AGAIN: [u32; 3] =
 /// ```
 ///
 /// A client that was cut off need not know that a call to it failed, so it does not confirm its address again. It is probed again
-/// when it opens a file that is worth a delegation, see [`PathRest`]. So is one that confirms its address again during a probe, or within
-/// a second of one.
+/// when it opens a file, see [`PathRest`]. So is one that confirms its address again during a probe, or right after one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallbackPath {
     /// Not tried yet.
@@ -90,13 +92,15 @@ pub(crate) struct PathRest {
     until: Time,
     /// How long it rests after the next failure.
     next: Duration,
-    /// When the last probe began, or ended.
+    /// When the last probe began.
     probed: Time,
+    /// A client that confirmed its address again is not probed before this.
+    paused: Time,
 }
 
 impl Default for PathRest {
     fn default() -> PathRest {
-        PathRest { until: Time::EPOCH, next: PATH_REST_MIN, probed: Time::EPOCH }
+        PathRest { until: Time::EPOCH, next: PATH_REST_MIN, probed: Time::EPOCH, paused: Time::EPOCH }
     }
 }
 
@@ -106,10 +110,18 @@ impl PathRest {
         PathRest { until: now.plus(self.next), next: (2 * self.next).min(PATH_REST_MAX), ..self }
     }
 
-    /// Returns whether a client that has confirmed its address again may be probed. Without the pause, one that confirms it all the
-    /// time would be called all the time.
+    /// Returns what follows a probe, which may have failed: a pause that is [`PROBE_PAUSE`] times as long as the probe, up to a second.
+    /// Without it, a client that answers slowly, and confirms its address all the time, would be called all the time. Linux confirms
+    /// its address twice when it mounts.
+    fn after_probe(self, now: Time) -> PathRest {
+        let pause = now.since(self.probed).saturating_mul(PROBE_PAUSE).min(PATH_REST_MIN);
+        PathRest { paused: now.plus(pause), ..self }
+    }
+
+    /// Returns whether a client that has confirmed its address again may be probed.
     fn has_paused(self, now: Time) -> bool {
-        self.probed.plus(PATH_REST_MIN) <= now || now < self.probed
+        // The clock may have been set back.
+        self.paused <= now || now.plus(PATH_REST_MIN) < self.paused
     }
 
     /// Returns whether it is over.
@@ -348,10 +360,7 @@ impl SharedState {
     /// recall, unless what is in the way are unanswered calls to its own origin: an origin must not gain time by not answering.
     fn had_no_room(&self, context: &Context<'_>, client: &Client, job: &Job) {
         match job {
-            Job::Probe => {
-                let mut held = client.inner.lock();
-                (held.path, held.path_rest.probed) = (CallbackPath::Unknown, Time::EPOCH);
-            }
+            Job::Probe => client.inner.lock().path = CallbackPath::Unknown,
             Job::Recall(entry) if client.holder.held_by_origin(Resource::CallBytes) == 0 => {
                 self.recalls.put_off_untold(entry, context.now, self.config.lease);
             }
@@ -688,7 +697,7 @@ impl SharedState {
 fn note_path(context: &Context<'_>, client: &Client, pending: &Pending, path: CallbackPath) {
     let mut held = client.inner.lock();
     if matches!(pending.job, Job::Probe) {
-        held.path_rest.probed = context.now;
+        held.path_rest = held.path_rest.after_probe(context.now);
     }
     if held.callback.as_ref().map(|(confirmed, _)| *confirmed) == pending.confirmed {
         set_path(&mut held, path, context.now);
@@ -699,7 +708,7 @@ fn note_path(context: &Context<'_>, client: &Client, pending: &Pending, path: Ca
 
 fn set_path(state: &mut ClientState, path: CallbackPath, now: Time) {
     state.path_rest = match (state.path, path) {
-        (_, CallbackPath::Up) => PathRest { probed: state.path_rest.probed, ..PathRest::default() },
+        (_, CallbackPath::Up) => PathRest { paused: state.path_rest.paused, ..PathRest::default() },
         // Many calls fail together.
         (CallbackPath::Down, _) => state.path_rest,
         (_, CallbackPath::Down) => state.path_rest.after_failure(now),

@@ -228,6 +228,10 @@ impl SharedState {
         created: bool,
     ) -> (Delegated, Option<DurabilityToken>) {
         let none = |why| (Delegated::None(why), None);
+        if open.client.version == ClientProtocol::V40 {
+            // Most clients open a file more than once before they get a delegation: the server knows by then whether it can call them.
+            self.probe(context, &open.client);
+        }
         let wanted = match want {
             DelegationWant::None => return none(NoDelegationReason::NotWanted),
             DelegationWant::Cancel => return none(NoDelegationReason::Cancelled),
@@ -238,10 +242,6 @@ impl SharedState {
             DelegationWant::Read => Some(false),
             DelegationWant::Write => Some(true),
         };
-        if open.client.version == ClientProtocol::V40 {
-            // There may have been no room for the first test.
-            self.probe(context, &open.client);
-        }
         let fits = open.client.holder.room(Resource::Delegations) > 0;
         let returns = open.client.holder.returns_delegations(context.now);
         if !fits || !returns || !self.can_be_called(&open.client) {

@@ -107,6 +107,15 @@ fn introduced_client(world: &World, name: &[u8]) -> Arc<Client> {
     world.state.client(&world.context(), id, &user_at(0, 1)).unwrap()
 }
 
+/// Answers the call that tests whether a client can be called, the only one there is.
+fn answer_probe(world: &World) {
+    let probe = world.state.take_callbacks().remove(0);
+    let mut answer = Vec::new();
+    ReplyHeader::accepted(u32::try_from(probe.id).unwrap(), AcceptStat::Success)
+        .encode(&mut Encoder::new(&mut answer));
+    world.state.callback_answered(&world.context(), probe.id, &answer);
+}
+
 /// As when a client was cut off, and comes back before the connection of the call fails.
 #[test]
 fn a_call_that_fails_late_says_nothing_about_a_v40_client_that_came_back() {
@@ -154,11 +163,7 @@ fn a_v40_client_that_was_cut_off_is_probed_when_it_opens_files_again() {
     world.pass(16);
     one.renew(world.now);
     assert_eq!(attempt(&world, 8), none, "it is being found out");
-    let probe = world.state.take_callbacks().remove(0);
-    let mut answer = Vec::new();
-    ReplyHeader::accepted(u32::try_from(probe.id).unwrap(), AcceptStat::Success)
-        .encode(&mut Encoder::new(&mut answer));
-    world.state.callback_answered(&world.context(), probe.id, &answer);
+    answer_probe(&world);
     assert!(matches!(attempt(&world, 8), Delegated::Read(_)));
 }
 
@@ -190,6 +195,24 @@ fn a_v40_client_that_confirms_its_address_all_the_time_is_probed_once_a_second()
     let (id, confirm) = world.state.set_client_id(&world.context(), &restarted, callback).unwrap();
     world.state.confirm_client_id(&world.context(), id, confirm, &restarted.peer).unwrap();
     assert_eq!(world.state.take_callbacks().len(), 1, "one that restarted is probed at once");
+}
+
+/// As Linux does when it mounts.
+#[test]
+fn a_v40_client_that_confirms_its_address_twice_can_be_called_when_it_opens_a_file_the_second_time() {
+    let mut world = World::new();
+    let pass =
+        |world: &mut World, milliseconds| world.now = world.now.plus(Duration::from_millis(milliseconds));
+    let one = introduced_client(&world, b"one");
+    pass(&mut world, 1);
+    answer_probe(&world);
+    introduced_client(&world, b"one");
+    assert_eq!((one.inner.lock().path, world.state.take_callbacks().len()), (CallbackPath::Unknown, 0));
+    pass(&mut world, 9);
+    let open = |world: &World| delegate_file(world, &one, file(1), DelegationWant::NoPreference, (1, 0));
+    assert_eq!(open(&world), Delegated::None(NoDelegationReason::NotWanted));
+    answer_probe(&world);
+    assert!(matches!(open(&world), Delegated::Read(_)));
 }
 
 #[test]
