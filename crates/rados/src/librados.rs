@@ -37,6 +37,9 @@ const EXCLUSIVE: c_int = 1;
 /// Pairs of an omap that are read at once.
 const PAIRS_MAX: u64 = 1024;
 
+/// Pieces of an object that are read by one operation.
+const READS_PER_OPERATION: usize = 64;
+
 /// How long watchers may take to answer a notification.
 const NOTIFY_MILLISECONDS: u64 = 1000;
 
@@ -114,12 +117,13 @@ functions! {
     rados_aio_get_return_value(Raw) -> c_int;
     rados_aio_get_version(Raw) -> u64;
     rados_aio_release(Raw);
-    rados_aio_read(Raw, *const c_char, Raw, *mut c_char, usize, u64) -> c_int;
     rados_stat(Raw, *const c_char, *mut u64, *mut i64) -> c_int;
     rados_create_read_op() -> Raw;
     rados_release_read_op(Raw);
     rados_read_op_omap_get_vals2(Raw, *const c_char, *const c_char, u64, *mut Raw, *mut u8, *mut c_int);
+    rados_read_op_read(Raw, u64, usize, *mut c_char, *mut usize, *mut c_int);
     rados_read_op_operate(Raw, Raw, *const c_char, c_int) -> c_int;
+    rados_aio_read_op_operate(Raw, Raw, Raw, *const c_char, c_int) -> c_int;
     rados_omap_get_next2(Raw, *mut *mut c_char, *mut *mut c_char, *mut usize, *mut usize) -> c_int;
     rados_omap_get_end(Raw);
     rados_watch3(
@@ -390,48 +394,49 @@ impl Pool {
         })
     }
 
-    /// Reads all pieces at once, and returns when each has its result.
+    /// Reads all pieces at once, and returns when each has its result. Successive ones of the same object are one operation, which
+    /// costs the cluster much less than one for each.
     pub fn read(&self, pieces: &mut [Piece<'_>]) {
+        let of_objects = pieces.chunk_by_mut(|one, next| one.object == next.object);
+        let together = of_objects.flat_map(|pieces| pieces.chunks_mut(READS_PER_OPERATION));
+        // It does not panic before it has waited, so the buffers outlive the reads.
+        let started: Vec<Reading<'_, '_>> = together.map(|pieces| self.start_reading(pieces)).collect();
+        for reading in started {
+            reading.finish(self.functions());
+        }
+    }
+
+    /// Starts to read pieces of one object. The caller waits for the end before the borrow of the buffers ends.
+    fn start_reading<'r, 'b>(&self, pieces: &'r mut [Piece<'b>]) -> Reading<'r, 'b> {
         let functions = self.functions();
-        let mut started = Vec::with_capacity(pieces.len());
-        for piece in pieces.iter_mut() {
-            let mut completion = ptr::null_mut();
-            // SAFETY: there is no callback.
-            let made = unsafe {
-                (functions.rados_aio_create_completion2)(ptr::null_mut(), None, &raw mut completion)
-            };
-            let begun = check(made).and_then(|()| c_string(&piece.object)).and_then(|name| {
-                // SAFETY: the buffer outlives the read, for which this function waits below. It does not panic in between:
-                // the vector has room for all completions.
-                check(unsafe {
-                    (functions.rados_aio_read)(
-                        self.raw,
-                        name.as_ptr(),
-                        completion,
-                        piece.buffer.as_mut_ptr().cast(),
-                        piece.buffer.len(),
+        let mut outcomes: Vec<Outcome> = pieces.iter().map(|_| Outcome::default()).collect();
+        let mut completion = ptr::null_mut();
+        // SAFETY: there is no callback.
+        let made =
+            unsafe { (functions.rados_aio_create_completion2)(ptr::null_mut(), None, &raw mut completion) };
+        let name = pieces.first().map_or("", |piece| &piece.object);
+        let begun = check(made).and_then(|()| c_string(name)).and_then(|name| {
+            // SAFETY: the buffers and the outcomes outlive the operation, for whose end `Reading::finish` waits. The operation may be
+            // released once it has begun.
+            check(unsafe {
+                let operation = (functions.rados_create_read_op)();
+                for (piece, outcome) in pieces.iter_mut().zip(&mut outcomes) {
+                    (functions.rados_read_op_read)(
+                        operation,
                         piece.offset,
-                    )
-                })
-            });
-            started.push((completion, begun));
-        }
-        for (piece, (completion, begun)) in pieces.iter_mut().zip(started) {
-            piece.result = begun.and_then(|()| {
-                // SAFETY: the completion belongs to a read that was started.
-                let result = unsafe {
-                    (functions.rados_aio_wait_for_complete)(completion);
-                    (functions.rados_aio_get_return_value)(completion)
-                };
-                // SAFETY: the read is complete.
-                piece.version = unsafe { (functions.rados_aio_get_version)(completion) };
-                check(result).map(|()| usize::try_from(result).unwrap_or(0))
-            });
-            if !completion.is_null() {
-                // SAFETY: the completion is not used any more.
-                unsafe { (functions.rados_aio_release)(completion) };
-            }
-        }
+                        piece.buffer.len(),
+                        piece.buffer.as_mut_ptr().cast(),
+                        &raw mut outcome.count,
+                        &raw mut outcome.result,
+                    );
+                }
+                let begun =
+                    (functions.rados_aio_read_op_operate)(operation, self.raw, completion, name.as_ptr(), 0);
+                (functions.rados_release_read_op)(operation);
+                begun
+            })
+        });
+        Reading { pieces, outcomes, completion, begun }
     }
 
     /// Returns the length of an object.
@@ -630,6 +635,53 @@ unsafe extern "C" fn completed(completion: Raw, argument: Raw) {
         ((functions.rados_aio_get_return_value)(completion), (functions.rados_aio_get_version)(completion))
     };
     (callback.done)(check(result).map(|()| version));
+}
+
+/// What the library says of a piece that was read.
+#[derive(Default)]
+struct Outcome {
+    /// Bytes that were read.
+    count: usize,
+    /// Negative if that failed.
+    result: c_int,
+}
+
+/// A read of pieces of one object. The library writes to their buffers and to the outcomes until it is complete.
+struct Reading<'r, 'b> {
+    pieces: &'r mut [Piece<'b>],
+    outcomes: Vec<Outcome>,
+    completion: Raw,
+    /// Whether it was started.
+    begun: io::Result<()>,
+}
+
+impl Reading<'_, '_> {
+    /// Waits for the end, and notes the results.
+    fn finish(self, functions: &Functions) {
+        let mut version = 0;
+        let done = self.begun.and_then(|()| {
+            // SAFETY: the completion belongs to a read that was started, and that is complete after the first call.
+            check(unsafe {
+                (functions.rados_aio_wait_for_complete)(self.completion);
+                version = (functions.rados_aio_get_version)(self.completion);
+                (functions.rados_aio_get_return_value)(self.completion)
+            })
+        });
+        if !self.completion.is_null() {
+            // SAFETY: the completion is not used any more.
+            unsafe { (functions.rados_aio_release)(self.completion) };
+        }
+        for (piece, outcome) in self.pieces.iter_mut().zip(self.outcomes) {
+            let done = done.as_ref().map_err(again).copied();
+            piece.result = done.and_then(|()| check(outcome.result)).map(|()| outcome.count);
+            piece.version = version;
+        }
+    }
+}
+
+/// Returns the same error once more.
+fn again(error: &io::Error) -> io::Error {
+    error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
 }
 
 /// The steps of a change, as the library collects them.
