@@ -82,14 +82,18 @@ impl Holder {
 }
 
 impl Admission {
-    /// Returns the first connection of a half that waits for a part of memory, if it has waited too long.
-    pub(crate) fn waits_too_long(&self, short: Short, half: Half, now: Instant) -> Option<Waiter> {
+    /// Returns the connections that have waited too long for a part of memory: of each origin of a half its first one, in the order
+    /// in which they go on. None if the one that goes on next has not waited that long.
+    pub(crate) fn waiting_too_long(&self, short: Short, half: Half, now: Instant) -> Vec<Waiter> {
         let turns = self.read_blocked.turns().chain(self.reply_blocked.turns());
-        let waiters = self.in_order(turns.filter(|(_, waiter)| self.half(waiter.key.origin) == half));
+        let mut waiters = self.in_order(turns.filter(|(_, waiter)| self.half(waiter.key.origin) == half));
+        waiters.retain(|waiter| self.short_for(waiter) == short && !self.is_over_share(waiter));
+        let waits_too_long = |waiter: &Waiter| now.saturating_duration_since(waiter.since) >= WAIT_MAX;
+        if !waiters.first().is_some_and(waits_too_long) {
+            return Vec::new();
+        }
+        waiters.retain(waits_too_long);
         waiters
-            .into_iter()
-            .find(|waiter| self.short_for(waiter) == short && !self.is_over_share(waiter))
-            .filter(|waiter| now.saturating_duration_since(waiter.since) >= WAIT_MAX)
     }
 
     /// Returns the connections that wait for a part of memory only because their origins have their share, and have waited too long
@@ -155,11 +159,7 @@ impl Admission {
     /// Returns how many bytes of a part must become free before a connection finds room. If its origin holds much, that does not
     /// count: the connection then waits for its own share, and others need not give up as much again. At least one.
     pub(super) fn lacks(&self, waiter: &Waiter, short: Short) -> usize {
-        let (bytes, is_large) = match (waiter.want, short) {
-            // A record waits for replies only to be fewer.
-            (Want::Record { .. }, Short::Replies) => (1, false),
-            (want, _) => (wanted(want), want.is_large()),
-        };
+        let (bytes, is_large) = wanted_of(waiter.want, short);
         let mut asker = self.asker(waiter.key.origin);
         if asker.held.of(short) > origin_min(short) {
             asker.held = Held::default();
@@ -194,6 +194,15 @@ fn origin_min(short: Short) -> usize {
     match short {
         Short::Requests => ORIGIN_REQUESTS_MIN,
         Short::Replies => ORIGIN_REPLIES_MIN,
+    }
+}
+
+/// Returns the bytes of a part that a connection waits for, and whether they are many.
+pub(super) fn wanted_of(want: Want, short: Short) -> (usize, bool) {
+    match (want, short) {
+        // A record waits for replies only to be fewer.
+        (Want::Record { .. }, Short::Replies) => (1, false),
+        (want, _) => (wanted(want), want.is_large()),
     }
 }
 

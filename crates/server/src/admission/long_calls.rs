@@ -9,15 +9,18 @@
 //! [`SHORT_REPLY_ROOM_MAX`]. Ordinary clients do not ask for that much in a call that changes something. A WRITE has a short reply,
 //! however large its record is, so a slow pool never cuts it short.
 //!
-//! Calls of the origin whose long calls hold the most end first, the largest of them first. Those that remain to each origin, with
-//! up to [`LONG_KEPT_BYTES`], end only if nothing else gives way, and if that suffices. So a long call that its origin makes alone
-//! does not end because others make many, nor for one that waits for something else.
+//! Calls end at once for all that have waited so long: whoever makes long calls waits again as soon as some of them have ended, and
+//! the others would have to wait for as many rounds. Calls of the origin whose long calls hold the most end first, the largest of
+//! them first. Those that remain to each origin, with up to [`LONG_KEPT_BYTES`], end only if nothing else gives way, and if that
+//! suffices. So a long call that its origin makes alone does not end because others make many, nor for one that waits for something
+//! else.
 //!
 //! [`WAIT_MAX`]: crate::limits::WAIT_MAX
 //! [`SHORT_REPLY_ROOM_MAX`]: crate::limits::SHORT_REPLY_ROOM_MAX
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::eviction::wanted_of;
 use super::line::Waiter;
 use super::origins::{Held, OriginKey};
 use super::{Admission, Short};
@@ -50,6 +53,15 @@ pub(crate) enum Choice {
     TooLittle,
 }
 
+/// The bytes that become free.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    /// For the connection that goes on next. Less is of no use.
+    first: usize,
+    /// For all that wait.
+    all: usize,
+}
+
 /// When long calls end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
@@ -72,11 +84,11 @@ impl LongCalls {
         self.calls.remove(&number).is_some_and(|call| call.is_ending)
     }
 
-    /// Chooses calls that end, of the origins for which `gives_way` says so, so that `wanted` bytes of a part become free.
+    /// Chooses calls that end, of the origins for which `gives_way` says so, so that bytes of a part become free.
     fn choose(
         &mut self,
         short: Short,
-        wanted: usize,
+        wanted: Wanted,
         when: When,
         gives_way: impl Fn(OriginKey) -> bool,
     ) -> Choice {
@@ -88,15 +100,16 @@ impl LongCalls {
                 false => by_origin.entry(call.origin).or_default().push((call.held.of(short), *number)),
             }
         }
-        if freed >= wanted {
+        let suffices = |chosen: &[(usize, u64)]| {
+            freed + chosen.iter().map(|(bytes, _)| bytes).sum::<usize>() >= wanted.first
+        };
+        let mut chosen = greediest(&by_origin, wanted.all.saturating_sub(freed), LONG_KEPT_BYTES);
+        if chosen.is_empty() && freed >= wanted.first {
             return Choice::Wait;
         }
-        let suffices =
-            |chosen: &[(usize, u64)]| freed + chosen.iter().map(|(bytes, _)| bytes).sum::<usize>() >= wanted;
-        let mut chosen = greediest(&by_origin, wanted - freed, LONG_KEPT_BYTES);
         let mut must_suffice = when == When::Enough;
         if chosen.is_empty() && when == When::Any {
-            chosen = greediest(&by_origin, wanted - freed, 0);
+            chosen = greediest(&by_origin, wanted.first - freed, 0);
             must_suffice = true;
         }
         if chosen.is_empty() || (must_suffice && !suffices(&chosen)) {
@@ -138,16 +151,20 @@ fn greediest(
 }
 
 impl Admission {
-    /// Chooses long calls that end for a connection that has waited too long for a part of memory.
+    /// Chooses long calls that end for connections that have waited too long for a part of memory: `first`, which goes on next, and
+    /// `others` of its half.
     pub(crate) fn choose_long(
         &self,
-        waiter: &Waiter,
+        (first, others): (&Waiter, &[Waiter]),
         short: Short,
         when: When,
         calls: &mut LongCalls,
     ) -> Choice {
-        let full = self.full_half(waiter, short);
-        calls.choose(short, self.lacks(waiter, short), when, |origin| self.half(origin) == full)
+        let full = self.full_half(first, short);
+        let lacks = self.lacks(first, short);
+        let others: usize = others.iter().map(|waiter| wanted_of(waiter.want, short).0).sum();
+        let wanted = Wanted { first: lacks, all: lacks + others };
+        calls.choose(short, wanted, when, |origin| self.half(origin) == full)
     }
 }
 
@@ -171,12 +188,17 @@ mod tests {
         (calls, origins, numbers)
     }
 
+    fn alone(bytes: usize) -> Wanted {
+        Wanted { first: bytes, all: bytes }
+    }
+
     #[test]
     fn the_greediest_origins_end_their_largest_calls_first() {
         let (mut calls, _, numbers) =
             holding(&[(0, LARGE), (0, LARGE), (0, LARGE), (1, LARGE / 2), (1, LARGE), (2, LARGE / 4)]);
-        let choose =
-            |calls: &mut LongCalls, wanted| calls.choose(Short::Replies, wanted, When::Enough, |_| true);
+        let choose = |calls: &mut LongCalls, wanted| {
+            calls.choose(Short::Replies, alone(wanted), When::Enough, |_| true)
+        };
         assert_eq!(choose(&mut calls, 2 * LARGE), Choice::End([numbers[1], numbers[2]].into()));
         assert_eq!(choose(&mut calls, 2 * LARGE), Choice::Wait, "threads have them yet");
         assert_eq!(choose(&mut calls, 3 * LARGE), Choice::End([numbers[4]].into()));
@@ -186,20 +208,40 @@ mod tests {
         assert_eq!(choose(&mut calls, 1), Choice::TooLittle);
     }
 
+    /// Those who wait need not wait for one another.
+    #[test]
+    fn calls_end_for_all_that_wait_but_not_if_they_do_not_suffice_for_the_first() {
+        let (mut calls, _, numbers) =
+            holding(&[(0, LARGE), (0, LARGE), (1, LARGE), (1, LARGE), (2, SHORT_REPLY_ROOM_MAX)]);
+        let choose = |calls: &mut LongCalls, first, all| {
+            calls.choose(Short::Replies, Wanted { first, all }, When::Enough, |_| true)
+        };
+        assert_eq!(choose(&mut calls, 5 * LARGE, 6 * LARGE), Choice::TooLittle);
+        assert_eq!(choose(&mut calls, LARGE, 2 * LARGE), Choice::End([numbers[1], numbers[3]].into()));
+        assert_eq!(choose(&mut calls, 2 * LARGE, 2 * LARGE), Choice::Wait);
+        assert_eq!(choose(&mut calls, LARGE, 9 * LARGE), Choice::End([numbers[0], numbers[2]].into()));
+        assert_eq!(
+            choose(&mut calls, LARGE, 9 * LARGE),
+            Choice::Wait,
+            "those that end suffice for the first"
+        );
+        assert_eq!(choose(&mut calls, 5 * LARGE, 9 * LARGE), Choice::TooLittle);
+    }
+
     #[test]
     fn a_call_with_a_short_reply_ends_only_if_nothing_else_does_and_that_suffices() {
         let (mut calls, origins, numbers) =
             holding(&[(0, SHORT_REPLY_ROOM_MAX), (1, SHORT_REPLY_ROOM_MAX), (1, 4000), (2, LARGE)]);
         let greedy = |origin| origin != origins[2];
-        assert_eq!(calls.choose(Short::Replies, LARGE, When::Enough, greedy), Choice::TooLittle);
-        let ending = calls.choose(Short::Replies, LARGE, When::Any, greedy);
+        assert_eq!(calls.choose(Short::Replies, alone(LARGE), When::Enough, greedy), Choice::TooLittle);
+        let ending = calls.choose(Short::Replies, alone(LARGE), When::Any, greedy);
         assert_eq!(ending, Choice::End([numbers[1]].into()), "one of two, and none of the other half");
-        assert_eq!(calls.choose(Short::Requests, 2001, When::Any, |_| true), Choice::TooLittle);
+        assert_eq!(calls.choose(Short::Requests, alone(2001), When::Any, |_| true), Choice::TooLittle);
         let short = SHORT_REPLY_ROOM_MAX;
         let (mut calls, _, numbers) = holding(&[(0, short), (1, 4000), (2, short)]);
-        assert_eq!(calls.choose(Short::Replies, 1, When::Enough, |_| true), Choice::TooLittle);
-        assert_eq!(calls.choose(Short::Replies, LARGE, When::Any, |_| true), Choice::TooLittle);
-        let ending = calls.choose(Short::Replies, 2 * short, When::Any, |_| true);
+        assert_eq!(calls.choose(Short::Replies, alone(1), When::Enough, |_| true), Choice::TooLittle);
+        assert_eq!(calls.choose(Short::Replies, alone(LARGE), When::Any, |_| true), Choice::TooLittle);
+        let ending = calls.choose(Short::Replies, alone(2 * short), When::Any, |_| true);
         assert_eq!(ending, Choice::End([numbers[0], numbers[2]].into()), "the smallest would end last");
     }
 }

@@ -212,10 +212,9 @@ impl World {
         let mut candidates = self.admission.candidates(Short::Requests, holders.into_iter(), self.now);
         for half in Half::BOTH {
             for _ in 0..EVICTIONS_PER_TURN_MAX {
-                let Some(waiter) = self.admission.waits_too_long(Short::Requests, half, self.now) else {
-                    break;
-                };
-                let Some(closed) = self.admission.make_room(&waiter, &mut candidates) else { break };
+                let waiters = self.admission.waiting_too_long(Short::Requests, half, self.now);
+                let Some(waiter) = waiters.first() else { break };
+                let Some(closed) = self.admission.make_room(waiter, &mut candidates) else { break };
                 closed.into_iter().for_each(|key| self.close(key.index));
                 candidates.went_on(self.go_on());
             }

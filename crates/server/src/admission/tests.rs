@@ -83,9 +83,9 @@ impl Loop {
                 Holder { key: self.keys[number], bytes: RECORD_BYTES_MAX, because: Because::Pace(pace) }
             })
             .collect();
-        let waiter = self.admission.waits_too_long(Short::Requests, self.admission.half(key.origin), now);
+        let waiters = self.admission.waiting_too_long(Short::Requests, self.admission.half(key.origin), now);
         let mut candidates = self.admission.candidates(Short::Requests, holders.into_iter(), now);
-        let closed = waiter.and_then(|waiter| self.admission.make_room(&waiter, &mut candidates));
+        let closed = waiters.first().and_then(|waiter| self.admission.make_room(waiter, &mut candidates));
         self.admission.forget(key);
         let number = |key| self.keys.iter().position(|other| *other == key).unwrap();
         closed.map(|closed| closed.into_iter().map(number).collect())
@@ -98,13 +98,13 @@ fn who_waits_for_its_own_share_stops_nobody_else() {
     let [greedy, other, _] = held.keys;
     assert!(held.fill(0) > 0);
     held.admission.block(greedy, RECORD, held.now);
-    assert!(held.admission.waits_too_long(Short::Requests, Half::Fast, held.now + WAIT_MAX).is_none());
+    assert!(held.admission.waiting_too_long(Short::Requests, Half::Fast, held.now + WAIT_MAX).is_empty());
     assert!(held.admission.may_go_on(other, RECORD), "it fits");
     assert!(!held.admission.may_go_on(greedy, RECORD), "it queues behind its own");
     assert!(held.fill(1) > 0);
     held.admission.block(other, RECORD, held.now);
     for half in [Half::Fast, Half::Steady] {
-        let waits = held.admission.waits_too_long(Short::Requests, half, held.now + WAIT_MAX).is_some();
+        let waits = !held.admission.waiting_too_long(Short::Requests, half, held.now + WAIT_MAX).is_empty();
         assert_eq!(waits, half == Half::Fast, "both wait for memory now");
     }
 }

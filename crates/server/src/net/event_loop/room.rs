@@ -63,7 +63,7 @@ impl EventLoop {
 
     /// Frees memory that connections keep for their next record, if somebody has waited too long.
     fn release_idle(&mut self, now: Instant) {
-        let waits = |half| self.admission.waits_too_long(Short::Requests, half, now).is_some();
+        let waits = |half| !self.admission.waiting_too_long(Short::Requests, half, now).is_empty();
         if !Half::BOTH.into_iter().any(waits) {
             return;
         }
@@ -119,9 +119,10 @@ impl EventLoop {
         // All connections are looked at once, if somebody has waited too long.
         let mut candidates = None;
         for _ in 0..EVICTIONS_PER_TURN_MAX {
-            let Some(waiter) = self.admission.waits_too_long(short, half, now) else { break };
+            let waiters = self.admission.waiting_too_long(short, half, now);
+            let Some((first, others)) = waiters.split_first() else { break };
             let look = |event_loop: &EventLoop| event_loop.candidates(short, half, now);
-            if !self.make_room_for(&waiter, short, &mut candidates, look) {
+            if !self.make_room_for((first, others), short, &mut candidates, look) {
                 break;
             }
             let is_in_time = self.close_giving_way(began) && began.elapsed() < PORTION_MAX;
@@ -134,31 +135,31 @@ impl EventLoop {
         true
     }
 
-    /// Makes room for a connection. Returns whether there may be more now.
+    /// Makes room for the first of those that wait. Returns whether there may be more now.
     ///
-    /// A call that ends is only repeated. So long calls give way before connections do, if they hold enough.
+    /// A call that ends is only repeated. So long calls give way before connections do, if they hold enough, and for all that wait.
     fn make_room_for(
         &mut self,
-        waiter: &Waiter,
+        waiters: (&Waiter, &[Waiter]),
         short: Short,
         candidates: &mut Option<Candidates>,
         look: impl FnOnce(&EventLoop) -> Candidates,
     ) -> bool {
-        if let Some(has_ended) = self.end_some_long(waiter, short, When::Enough) {
+        if let Some(has_ended) = self.end_some_long(waiters, short, When::Enough) {
             return has_ended;
         }
         let candidates = candidates.get_or_insert_with(|| look(self));
-        if let Some(closed) = self.admission.make_room(waiter, candidates) {
+        if let Some(closed) = self.admission.make_room(waiters.0, candidates) {
             self.giving_way.extend(closed);
             return true;
         }
-        self.end_some_long(waiter, short, When::Any) == Some(true)
+        self.end_some_long(waiters, short, When::Any) == Some(true)
     }
 
-    /// Ends long calls for a connection that waits. Returns whether some ended at once; those that threads execute end when their
-    /// turn is over. None if too little is held for that.
-    fn end_some_long(&mut self, waiter: &Waiter, short: Short, when: When) -> Option<bool> {
-        let numbers = match self.admission.choose_long(waiter, short, when, &mut self.deferred.long) {
+    /// Ends long calls for connections that wait. Returns whether some ended at once; those that threads execute end when their
+    /// turn is over. None if too little is held even for the first.
+    fn end_some_long(&mut self, waiters: (&Waiter, &[Waiter]), short: Short, when: When) -> Option<bool> {
+        let numbers = match self.admission.choose_long(waiters, short, when, &mut self.deferred.long) {
             Choice::End(numbers) => numbers,
             Choice::Wait => return Some(false),
             Choice::TooLittle => return None,
