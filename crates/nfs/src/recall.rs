@@ -9,6 +9,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use volume::attributes::SetAttributes;
 use volume::ids::{Ino, VolumeId};
 use volume::request::{Answer, Durable, Error, Failure};
 use volume::results::{AccessMask, Found, Removed, Renamed};
@@ -45,6 +46,8 @@ pub(crate) enum Right<'o, 'a> {
     Read,
     /// To write the file, or to own it.
     Write,
+    /// To own the file.
+    Own,
     /// To add names to this directory.
     AddTo(&'o Object<'a>),
     /// To remove the object's name from this directory.
@@ -101,6 +104,11 @@ impl Granted {
 }
 
 impl Right<'_, '_> {
+    /// Returns the right to set attributes.
+    pub(crate) fn to_set(attributes: &SetAttributes) -> Self {
+        if attributes.need_owner() { Right::Own } else { Right::Write }
+    }
+
     /// Checks that the caller has the right for `object`.
     ///
     /// # Errors
@@ -109,7 +117,7 @@ impl Right<'_, '_> {
     fn check(self, object: &Object<'_>) -> Result<(), Error> {
         let at = match self {
             Right::None => return Ok(()),
-            Right::Read | Right::Write => object,
+            Right::Read | Right::Write | Right::Own => object,
             Right::AddTo(directory) | Right::RemoveFrom(directory) => directory,
         };
         let Some(granted) = Granted::of(at)? else { return Ok(()) };
@@ -117,10 +125,12 @@ impl Right<'_, '_> {
             Right::None => true,
             Right::Read => granted.owns || granted.has_any(AccessMask::READ | AccessMask::EXECUTE),
             Right::Write => granted.owns || granted.has_any(AccessMask::MODIFY),
+            Right::Own => granted.owns,
             Right::AddTo(_) | Right::RemoveFrom(_) => granted.changes_names(),
         };
         if !suffices {
-            return granted.refuse(Error::AccessDenied);
+            let is_owners = matches!(self, Right::Own);
+            return granted.refuse(if is_owners { Error::NotPermitted } else { Error::AccessDenied });
         }
         if matches!(self, Right::RemoveFrom(_)) && granted.is_sticky && !granted.owns {
             match Granted::of(object)? {

@@ -16,7 +16,12 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let object = call.object(args.object)?;
     let _in_flight = match args.new_attributes.size {
         Some(_) => call.check_io(&object, IoMode::Write)?,
-        None => call.recaller().object(&object, ConflictKind::Modify, Right::Write)?,
+        None => {
+            // Attributes that cannot be set are refused below.
+            let set = set_attributes(&args.new_attributes);
+            let right = set.map_or(Right::Write, |set| Right::to_set(&set));
+            call.recaller().object(&object, ConflictKind::Modify, right)?
+        }
     };
     let operation = Once {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {

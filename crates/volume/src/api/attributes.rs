@@ -135,3 +135,15 @@ pub struct SetAttributes {
     /// Modification time.
     pub mtime: SetTime,
 }
+
+impl SetAttributes {
+    /// Whether only the owner may set them, as with chmod(2), chown(2) and utimensat(2).
+    pub fn need_owner(&self) -> bool {
+        let sets_time = |time| matches!(time, SetTime::To(_));
+        self.mode.is_some()
+            || self.uid.is_some()
+            || self.gid.is_some()
+            || sets_time(self.atime)
+            || sets_time(self.mtime)
+    }
+}

@@ -141,12 +141,7 @@ fn check(
     if who.uid != 0 && (sets_owner || (sets_group && !(owns(who, inode) && joins))) {
         return Err(Error::NotPermitted);
     }
-    let needs_owner = set.mode.is_some()
-        || set.uid.is_some()
-        || set.gid.is_some()
-        || matches!(set.atime, SetTime::To(_))
-        || matches!(set.mtime, SetTime::To(_));
-    if needs_owner && !owns(who, inode) {
+    if set.need_owner() && !owns(who, inode) {
         return Err(Error::NotPermitted);
     }
     let sets_now = set.atime == SetTime::Now || set.mtime == SetTime::Now;

@@ -23,7 +23,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SetattrArgs<'_>, out: &mut
         let stateid = compound.stateid(args.stateid)?;
         drop(check_io(compound, stateid, &object, IoMode::Write)?);
     }
-    let _in_flight = compound.recaller().object(&object, ConflictKind::Modify, Right::Write)?;
+    let _in_flight = compound.recaller().object(&object, ConflictKind::Modify, Right::to_set(&set))?;
     let attrsset = args.obj_attributes.attrmask;
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
