@@ -3,6 +3,8 @@
 
 mod checkpoints;
 
+use std::thread;
+
 use super::bench::Time;
 use super::parts::{CREATES, Creates};
 use super::results::{Figure, Goal, median};
@@ -82,6 +84,8 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
         let cpu = rounds().map(|transferred| transferred.cpu).collect();
         let of_bench = format!("CPU time per byte of that {name}, relative to `rados bench`");
         figure(of_bench, cpu, "×", Goal::None);
+        let in_use = rounds().map(|transferred| transferred.in_use).collect();
+        figure(format!("of all processors, in use for that {name}"), in_use, "%", Goal::None);
     }
     let rounds = || checkpoints.iter().map(|rate: &checkpoints::Rate| (rate.of_bench, rate.of_local));
     let name = "a checkpoint on Ceph, of writes of 4 MiB by `rados bench`".to_owned();
@@ -114,6 +118,8 @@ struct Transferred {
     rate: f64,
     /// CPU time per byte of OSDs, server and client, relative to OSDs and `rados bench`.
     cpu: f64,
+    /// The fraction of all processors that these take at that rate, if a byte costs the OSDs as much as with `rados bench`.
+    in_use: f64,
 }
 
 /// What `rados bench` transfers.
@@ -134,12 +140,17 @@ fn transfer(run: &mut Run<'_>, ceph: &Ceph, server: &Server) -> Result<[Transfer
     let reads = own(ceph, &["bench", &seconds, "seq", "-t", &at_once], "Total reads made")?;
     ceph.administer("rados", &["--pool", "nfs", "cleanup"])?;
     let set = if run.options.quick { QUICK_WORKING_SET } else { WORKING_SET };
+    let processors = thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
     let mut through = |workload: &str, own: &Own| -> Result<Transferred, String> {
         let words = [workload, "--block", "1MiB", "--working-set", set];
         let sample = run.sample(server, &words, TRANSFERS, time)?;
         let cpu = own.osds + sample.server_us + sample.client_us;
-        let rate = sample.bytes_per_s / f64::from(1u32 << 20) / own.mib_per_s;
-        Ok(Transferred { rate, cpu: cpu / (own.osds + own.client) })
+        let mib_per_s = sample.bytes_per_s / f64::from(1u32 << 20);
+        Ok(Transferred {
+            rate: mib_per_s / own.mib_per_s,
+            cpu: cpu / (own.osds + own.client),
+            in_use: cpu * mib_per_s / 1e6 / processors,
+        })
     };
     Ok([through("sequential-write", &writes)?, through("sequential-read", &reads)?])
 }
