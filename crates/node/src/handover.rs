@@ -16,13 +16,19 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::limits::SOCKETS_MAX;
+use crate::limits::{ADDRESS_LATE_MAX, ADDRESS_LIFETIME, SOCKETS_MAX};
 
 /// The longest message in bytes.
 const MESSAGE_BYTES_MAX: usize = 4096;
 
 /// The message that says that the agent runs.
 const SIGN_OF_LIFE: &[u8] = b".";
+
+/// How long an agent may give no sign of life. The addresses that it refreshes, each after a sign, are gone by then, so a server that
+/// ends cannot tell its clients. If it could, they would connect again at once, to the sockets of this machine that the agent keeps,
+/// where nobody serves them: the kernel would take their requests, and they would wait for a reply until they probe the connection,
+/// after 20 s with Linux.
+pub const SILENCE_MAX: Duration = ADDRESS_LIFETIME.saturating_add(ADDRESS_LATE_MAX);
 
 /// How long a sign of life is waited for at once.
 const LISTEN: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };

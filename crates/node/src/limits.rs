@@ -6,6 +6,10 @@ use std::time::Duration;
 /// time.
 pub(crate) const ADDRESS_LIFETIME: Duration = Duration::from_secs(3);
 
+/// How much longer the kernel may keep such an address: it looks once a second, or a quarter of one later (`check_lifetime` of its
+/// `devinet.c`).
+pub(crate) const ADDRESS_LATE_MAX: Duration = Duration::from_millis(1250);
+
 /// How often addresses are refreshed.
 pub(crate) const REFRESH: Duration = Duration::from_millis(500);
 

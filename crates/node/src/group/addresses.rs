@@ -68,7 +68,7 @@ impl Addresses {
         for address in &self.config.addresses {
             if let Err(error) = self.network.give_up(*address) {
                 eprintln!(
-                    "holdfast: cannot give up the address {address}: {error}; the kernel removes it within 3 s"
+                    "holdfast: cannot give up the address {address}: {error}; the kernel removes it within 5 s"
                 );
             }
         }

@@ -9,16 +9,13 @@ use std::thread;
 use std::time::Duration;
 
 use cluster::{Name, Time, Version, Watched};
-use node::handover::{self, Candidate, Handover, Loss, Report};
+use node::handover::{self, Candidate, Handover, Loss, Report, SILENCE_MAX};
 use rados::{Candidacy, Location, Progress, Told};
 use rustix::process::{Signal, getpid, kill_process};
 use server::config::memory::{CEPH_MEMORY_BYTES_MIN, MEMORY_BYTES_MIN, default_memory_bytes};
 use server::error::Error;
 use server::group::{Group, Right};
 use store::Claim;
-
-/// How long an agent may give no sign of life, in which the addresses that it refreshes expire.
-const SILENCE_MAX: Duration = Duration::from_secs(3);
 
 /// How long a server may take to finish the calls in flight whose agent is silent. Its lease runs out after that.
 const STOP_MAX: Duration = Duration::from_secs(1);
