@@ -61,9 +61,13 @@ impl Line {
         self.by_origin.values().filter_map(OfOrigin::front)
     }
 
-    /// Returns the first connection of each origin, with the time since which it is the origin's turn.
+    /// Returns the first connection of each origin, with the time since which it is the origin's turn: not longer than that connection
+    /// waits. Otherwise an origin whose connections are closed and replaced all the time would soon come before all others.
     pub(crate) fn turns(&self) -> impl Iterator<Item = (Instant, Waiter)> {
-        self.by_origin.values().filter_map(|origin| Some((origin.turn, *origin.front()?)))
+        self.by_origin.values().filter_map(|origin| {
+            let front = *origin.front()?;
+            Some((origin.turn.max(front.since), front))
+        })
     }
 
     /// Removes the first connection of an origin, which goes on; it is the turn of the others before the next one of this
@@ -124,6 +128,28 @@ mod tests {
             line.pop(first.key.origin, start + Duration::from_millis(round));
         }
         assert_eq!((served.as_slice(), line.is_empty()), (&[0, 3, 5, 1, 4, 2][..], true));
+    }
+
+    #[test]
+    fn an_origin_whose_connections_are_closed_and_replaced_does_not_come_first() {
+        let mut origins = Origins::default();
+        let [greedy, modest] =
+            ["192.0.2.1", "192.0.2.2"].map(|address| origins.join(address.parse().unwrap()));
+        let (start, mut line) = (Instant::now(), Line::default());
+        let push = |line: &mut Line, index, origin, since| {
+            let key = ConnectionKey { index, generation: 0, origin };
+            line.push(Waiter { key, want: Want::Answer, since: start + Duration::from_millis(since) });
+            key
+        };
+        let mut before = push(&mut line, 0, greedy, 0);
+        push(&mut line, 1, modest, 10);
+        for number in 1..4 {
+            let next = push(&mut line, 1 + number, greedy, 20 * u64::try_from(number).unwrap());
+            line.remove(before);
+            before = next;
+        }
+        let first = line.turns().min_by_key(|(turn, _)| *turn).unwrap().1;
+        assert_eq!(first.key.origin, modest);
     }
 
     #[test]

@@ -8,8 +8,7 @@
 //!
 //! A call that meets something else than the limit leaves the queue; see [`crate::net::deferred`].
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -48,10 +47,27 @@ struct RetryQueue {
 struct Waiting {
     /// The loop and the origin of each waiting call.
     calls: BTreeMap<Place, (usize, IpAddr)>,
-    /// The calls of each origin: their number, and the round of the last one.
-    origins: HashMap<IpAddr, (usize, u64)>,
-    /// The round of the call that left last.
+    /// The origins of these calls, and those that have had their turn in this round.
+    origins: HashMap<IpAddr, OfOrigin>,
+    /// The origins without a call, by the round in which the last one left.
+    idle: BTreeSet<(u64, IpAddr)>,
+    /// The round of the first call.
     round: u64,
+}
+
+#[derive(Default)]
+struct OfOrigin {
+    /// The rounds of its calls.
+    rounds: BTreeSet<u64>,
+    /// The last round in which a call of it left.
+    left: Option<u64>,
+}
+
+impl OfOrigin {
+    /// Returns the last round in which it had a call.
+    fn last(&self) -> Option<u64> {
+        self.rounds.last().copied().max(self.left)
+    }
 }
 
 impl Waiting {
@@ -63,16 +79,18 @@ impl Waiting {
         origin: IpAddr,
         next: &AtomicU64,
     ) -> (Place, bool) {
-        let last = self.origins.get(&origin).map(|(_, round)| *round);
+        let last = self.origins.get(&origin).and_then(OfOrigin::last);
         let place = place.unwrap_or_else(|| Place {
-            round: last.map_or(self.round, |round| round + 1),
+            round: last.map_or(self.round, |round| self.round.max(round + 1)),
             number: next.fetch_add(1, Ordering::Relaxed),
         });
         let is_new = self.calls.insert(place, (loop_number, origin)).is_none();
         if is_new {
-            let (count, round) = self.origins.entry(origin).or_insert((0, place.round));
-            *count += 1;
-            *round = place.round.max(*round);
+            let of_origin = self.origins.entry(origin).or_default();
+            of_origin.rounds.insert(place.round);
+            if let Some(left) = of_origin.left {
+                self.idle.remove(&(left, origin));
+            }
         }
         (place, is_new)
     }
@@ -80,14 +98,30 @@ impl Waiting {
     /// Removes a call. Returns whether it waited.
     fn remove(&mut self, place: Place) -> bool {
         let Some((_, origin)) = self.calls.remove(&place) else { return false };
-        self.round = self.round.max(place.round);
-        if let Entry::Occupied(mut entry) = self.origins.entry(origin) {
-            entry.get_mut().0 -= 1;
-            if entry.get().0 == 0 {
-                entry.remove();
+        let first = self.calls.keys().next().map_or(place.round, |first| first.round);
+        self.round = self.round.max(first);
+        if let Some(of_origin) = self.origins.get_mut(&origin) {
+            of_origin.rounds.remove(&place.round);
+            // One that left before its turn has not used it.
+            let left = place.round.min(self.round);
+            of_origin.left = of_origin.left.max(Some(left));
+            if of_origin.rounds.is_empty() {
+                self.idle.extend(of_origin.left.map(|left| (left, origin)));
             }
         }
+        self.forget();
         true
+    }
+
+    /// Forgets origins without a call that had none in this round. Until then they are remembered: otherwise those that have one call
+    /// at a time, again and again, would keep the further calls of others waiting for ever.
+    fn forget(&mut self) {
+        while let Some((left, origin)) = self.idle.first().copied()
+            && (left < self.round || self.calls.is_empty())
+        {
+            self.idle.remove(&(left, origin));
+            self.origins.remove(&origin);
+        }
     }
 }
 
@@ -208,5 +242,44 @@ mod tests {
         waiting.push((queues.join(0, None, 0, origin(4)), 4));
         let rest: Vec<u8> = (0..5).map(|_| serve(&mut waiting)).collect();
         assert_eq!(rest, [2, 4, 1, 1, 1]);
+        assert!(queues.queues[0].waiting.lock().origins.is_empty());
+    }
+
+    #[test]
+    fn calls_of_an_origin_have_their_turns_however_often_others_make_one() {
+        let queues = RetryQueues::new(1);
+        let mut waiting: Vec<(Ticket, u8)> = [1; 4]
+            .into_iter()
+            .chain(2..12)
+            .map(|number| (queues.join(0, None, 0, origin(number)), number))
+            .collect();
+        let mut served = Vec::new();
+        for _ in 0..44 {
+            let at = waiting.iter().position(|(ticket, _)| queues.is_first(*ticket)).unwrap();
+            let (ticket, number) = waiting.remove(at);
+            queues.leave(ticket);
+            served.push(number);
+            if number > 1 {
+                waiting.push((queues.join(0, None, 0, origin(number)), number));
+            }
+        }
+        let turns: Vec<usize> = (0..44).filter(|at| served[*at] == 1).collect();
+        assert_eq!(turns.len(), 4, "{served:?}");
+        assert!(turns.windows(2).all(|two| two[1] - two[0] <= 11), "{turns:?}");
+    }
+
+    /// As when a connection is closed.
+    #[test]
+    fn calls_that_leave_before_their_turn_put_nobody_back() {
+        let queues = RetryQueues::new(1);
+        let deep: Vec<Ticket> = (0..100).map(|_| queues.join(0, None, 0, origin(1))).collect();
+        let other: Vec<Ticket> = (0..100).map(|_| queues.join(0, None, 0, origin(2))).collect();
+        for ticket in deep.iter().rev() {
+            queues.leave(*ticket);
+        }
+        let newcomer = queues.join(0, None, 0, origin(3));
+        let again = queues.join(0, None, 0, origin(1));
+        assert!(other[0] < newcomer && newcomer < other[1]);
+        assert!(other[1] < again && again < other[2], "it may have had its turn in this round");
     }
 }

@@ -45,7 +45,8 @@ impl SharedState {
     /// Finds clients that have been idle beyond courtesy, and those whose leases are over if memory is short, or if their
     /// origin was refused something. They are removed in parts, and so are unused owners of the others.
     fn find_silent(&self, context: &Context<'_>) {
-        let short = [Resource::StateBytes, Resource::Ranges].iter().any(|of| self.shares.is_short(*of));
+        let of = [Resource::StateBytes, Resource::Ranges, Resource::Clients, Resource::SessionBytes];
+        let short = of.into_iter().any(|of| self.shares.is_short(of));
         self.clients.forget_unconfirmed(context.now, self.config.lease);
         let (mut silent, mut others) = (Vec::new(), Vec::new());
         for client in self.clients.all() {

@@ -155,6 +155,29 @@ fn clients_whose_leases_are_over_give_way_to_whoever_needs_what_is_not_reserved(
     user_of(&world, address(2), b"another").unwrap();
 }
 
+/// Otherwise newcomers would have to displace them, one after another, for a day.
+#[test]
+fn clients_whose_leases_are_over_leave_when_there_is_little_room_for_others() {
+    let mut world = world();
+    let is_short = |world: &World| {
+        [Resource::Clients, Resource::SessionBytes].iter().any(|of| world.state.shares.is_short(*of))
+    };
+    let mut all = Vec::new();
+    for from in 1..5000 {
+        if !is_short(&world) {
+            all.push(user_of(&world, address(from), b"user").unwrap());
+        }
+    }
+    assert!(is_short(&world), "though nobody was refused");
+    world.pass(61);
+    all[0].renew(world.now);
+    for _ in 0..20 {
+        world.pass(1);
+        world.state.tick(&world.context());
+    }
+    assert!(!all[0].is_gone() && all[1..].iter().all(|client| client.is_gone()) && !is_short(&world));
+}
+
 #[test]
 fn the_greediest_origin_gives_way_first() {
     let mut world = world();
