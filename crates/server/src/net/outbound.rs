@@ -229,7 +229,7 @@ impl Driver {
                 self.advance(token);
             }
             Err((callback, error)) => {
-                self.hosts.ended(host, Ending::Failed, now);
+                self.hosts.ended(host, callback.to, Ending::Failed, now);
                 self.end(callback.id, Err(error));
             }
         }
@@ -243,7 +243,7 @@ impl Driver {
         }
     }
 
-    /// Ends a call. If the host was silent, those that wait for it end as well.
+    /// Ends a call. If it was not answered, those that wait for the same program or address end as well.
     fn finish(&mut self, token: Token, result: io::Result<Vec<u8>>) {
         let Some(exchange) = self.exchanges.remove(&token) else { return };
         let now = Instant::now();
@@ -253,7 +253,8 @@ impl Driver {
             Err(_) => Ending::Failed,
         };
         let host = host(&exchange.callback);
-        let lost = host.map(|host| self.hosts.ended(host, how, now)).unwrap_or_default();
+        let lost =
+            host.map(|host| self.hosts.ended(host, exchange.callback.to, how, now)).unwrap_or_default();
         let id = match &result {
             Ok(_) => exchange.finish(self.poll.registry(), &mut self.links.kept),
             Err(error) => {

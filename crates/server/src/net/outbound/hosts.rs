@@ -2,13 +2,15 @@
 //! did not answer: each standing has slots of its own, and a call that is slow gives way to others. A host that did not
 //! answer rests before it is called again. So hosts that do not answer cost others a second at most, however many they are.
 //!
-//! A host is an origin, as limits count hosts. At most one call to each is in flight.
+//! A host is an origin, as limits count hosts. At most one call to each is in flight. But several machines can be of one origin, and
+//! several programs of one machine are called, such as its lock manager, and a client in a process of one of its users. So what does not
+//! answer is an address and port, or a program: calls to others of the origin stay, and those that answered lately come first.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use nfs::service::Callback;
+use nfs::service::{Callback, Destination};
 
 use crate::limits::{
     OUTBOUND_CALLS_MAX, OUTBOUND_HOSTS_MAX, OUTBOUND_QUEUED_MAX, OUTBOUND_QUEUED_PER_HOST_MAX, OUTBOUND_SLOW,
@@ -20,6 +22,8 @@ const REST_MIN: Duration = Duration::from_secs(1);
 const REST_MAX: Duration = Duration::from_secs(8);
 /// How long it is remembered that a host did not answer.
 const SILENCE_REMEMBERED: Duration = Duration::from_secs(60);
+/// Addresses and programs of a host that are remembered since they answered.
+const ANSWERED_MAX: usize = 8;
 
 /// What is known of a host; better ones come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,12 +69,50 @@ struct Host {
     is_called: bool,
     /// Calls that wait, with the times until which they do.
     line: VecDeque<(Callback, Instant)>,
+    /// What answered its last call, the latest last.
+    answered: VecDeque<Destination>,
 }
 
 impl Host {
     fn new(now: Instant) -> Host {
-        let (standing, rest, line) = (Standing::Unknown, REST_MIN, VecDeque::new());
-        Host { standing, since: now, rest, rested: now, is_called: false, line }
+        Host {
+            standing: Standing::Unknown,
+            since: now,
+            rest: REST_MIN,
+            rested: now,
+            is_called: false,
+            line: VecDeque::new(),
+            answered: VecDeque::new(),
+        }
+    }
+
+    /// Returns the place of the call that is made next: the first one to what answered lately, or the first one of all.
+    fn next(&self) -> usize {
+        self.line.iter().position(|(call, _)| self.answered.contains(&call.to)).unwrap_or(0)
+    }
+
+    /// Returns when it may be called again. If the call is to what answered lately, it rests for a second at most.
+    fn ready(&self) -> Instant {
+        let next = self.line.get(self.next());
+        let is_expected = next.is_some_and(|(call, _)| self.answered.contains(&call.to));
+        if is_expected { self.rested.min(self.since + REST_MIN) } else { self.rested }
+    }
+
+    fn note_answer(&mut self, to: Destination, has_answered: bool) {
+        self.answered.retain(|other| *other != to);
+        if has_answered {
+            self.answered.push_back(to);
+        }
+        if self.answered.len() > ANSWERED_MAX {
+            self.answered.pop_front();
+        }
+    }
+
+    /// Makes room in the line for a call to what answered lately: returns the last one to something that did not.
+    fn displace(&mut self, to: Destination) -> Option<Callback> {
+        let at = self.line.iter().rposition(|(call, _)| !self.answered.contains(&call.to))?;
+        let is_better = self.answered.contains(&to);
+        if is_better { self.line.remove(at).map(|(call, _)| call) } else { None }
     }
 
     fn is_idle(&self) -> bool {
@@ -103,8 +145,12 @@ impl Hosts {
     pub(super) fn push(&mut self, host: IpAddr, callback: Callback, now: Instant) -> Result<(), NoRoom> {
         self.forget_one(host);
         let to = self.hosts.entry(host).or_insert_with(|| Host::new(now));
+        let mut displaced = None;
         if to.line.len() >= OUTBOUND_QUEUED_PER_HOST_MAX {
-            return Err(NoRoom(callback.id, "too many calls wait for this client"));
+            let no_room = |id| NoRoom(id, "too many calls wait for this client");
+            let Some(other) = to.displace(callback.to) else { return Err(no_room(callback.id)) };
+            self.waiting -= 1;
+            displaced = Some(no_room(other.id));
         }
         if to.is_idle() {
             if to.standing == Standing::Silent && now >= to.since + SILENCE_REMEMBERED {
@@ -114,7 +160,11 @@ impl Hosts {
         }
         to.line.push_back((callback, now + OUTBOUND_WAIT_MAX));
         self.waiting += 1;
-        if self.waiting > OUTBOUND_QUEUED_MAX { self.shed() } else { Ok(()) }
+        match displaced {
+            Some(displaced) => Err(displaced),
+            None if self.waiting > OUTBOUND_QUEUED_MAX => self.shed(),
+            None => Ok(()),
+        }
     }
 
     fn shed(&mut self) -> Result<(), NoRoom> {
@@ -156,7 +206,7 @@ impl Hosts {
 
     /// Returns the first host of a standing that has rested.
     fn first_rested(&self, standing: Standing, now: Instant) -> Option<usize> {
-        let has_rested = |address| self.hosts.get(address).is_some_and(|host| host.rested <= now);
+        let has_rested = |address| self.hosts.get(address).is_some_and(|host| host.ready() <= now);
         self.next[standing as usize].iter().position(has_rested)
     }
 
@@ -166,7 +216,7 @@ impl Hosts {
             let Some(index) = self.first_rested(standing, now) else { continue };
             let address = self.next[standing as usize].remove(index)?;
             let host = self.hosts.get_mut(&address)?;
-            let (callback, _) = host.line.pop_front()?;
+            let (callback, _) = host.line.remove(host.next())?;
             host.is_called = true;
             self.in_flight[standing as usize] += 1;
             self.waiting -= 1;
@@ -190,12 +240,13 @@ impl Hosts {
             .is_some_and(|host| host.standing == to || host.standing > to && !has_all_its_slots)
     }
 
-    /// Notes how the call to a host ended. Returns the calls that it would not answer either.
-    pub(super) fn ended(&mut self, address: IpAddr, how: Ending, now: Instant) -> Vec<u64> {
+    /// Notes how the call to a host ended, which went to `to`. Returns the calls that would not be answered either.
+    pub(super) fn ended(&mut self, address: IpAddr, to: Destination, how: Ending, now: Instant) -> Vec<u64> {
         let Some(host) = self.hosts.get_mut(&address) else { return Vec::new() };
         self.in_flight[host.standing as usize] -= 1;
         host.is_called = false;
         host.since = now;
+        host.note_answer(to, matches!(how, Ending::Answered(_)));
         let mut lost = Vec::new();
         match how {
             Ending::Answered(after) => {
@@ -207,7 +258,8 @@ impl Hosts {
                 host.standing = Standing::Silent;
                 host.rested = now + host.rest;
                 host.rest = (2 * host.rest).min(REST_MAX);
-                lost.extend(host.line.drain(..).map(|(callback, _)| callback.id));
+                lost.extend(host.line.iter().filter(|(call, _)| call.to == to).map(|(call, _)| call.id));
+                host.line.retain(|(call, _)| call.to != to);
                 self.waiting -= lost.len();
             }
         }
@@ -237,8 +289,8 @@ impl Hosts {
     /// Returns when a waiting call is late or a host has rested, whichever is first.
     pub(super) fn next_change(&self, now: Instant) -> Option<Instant> {
         let of_host = |host: &Host| {
-            let (_, until) = host.line.front()?;
-            Some(if host.rested > now { host.rested.min(*until) } else { *until })
+            let ((_, until), ready) = (host.line.front()?, host.ready());
+            Some(if ready > now { ready.min(*until) } else { *until })
         };
         self.hosts.values().filter_map(of_host).min()
     }

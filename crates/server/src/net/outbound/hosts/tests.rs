@@ -8,10 +8,19 @@ fn address(number: u32) -> IpAddr {
     IpAddr::from(Ipv4Addr::from(0x0a00_0000 + number))
 }
 
+fn to(host: u32) -> Destination {
+    Destination::Address(SocketAddr::new(address(host), 1))
+}
+
 /// Lets a call with the number of its host wait.
 fn push(hosts: &mut Hosts, host: u32, now: Instant) -> Result<(), NoRoom> {
-    let to = Destination::Address(SocketAddr::new(address(host), 1));
-    hosts.push(address(host), Callback { id: host.into(), to, record: Vec::new() }, now)
+    hosts.push(address(host), Callback { id: host.into(), to: to(host), record: Vec::new() }, now)
+}
+
+/// A port of host 0, for a call with its number.
+fn port(number: u16) -> (Destination, Callback) {
+    let to = Destination::Address(SocketAddr::new(address(0), number));
+    (to, Callback { id: number.into(), to, record: Vec::new() })
 }
 
 /// Begins all calls whose turn it is. Returns the numbers of the hosts.
@@ -24,7 +33,7 @@ fn call(hosts: &mut Hosts, numbers: std::ops::Range<u32>, how: Ending, now: Inst
     for number in numbers {
         push(hosts, number, now).unwrap();
         assert_eq!(begin(hosts, now), [u64::from(number)]);
-        hosts.ended(address(number), how, now);
+        hosts.ended(address(number), to(number), how, now);
     }
 }
 
@@ -72,7 +81,7 @@ fn slow_calls_give_way_to_hosts_of_the_same_or_a_better_standing() {
     let gives_way = |host| hosts.can_give_way(address(host), Standing::Unknown);
     assert!(gives_way(2) && !gives_way(0));
     assert!(!gives_way(1), "that would be no slot for it");
-    hosts.ended(address(2), Ending::Silent, later);
+    hosts.ended(address(2), to(2), Ending::Silent, later);
     assert_eq!(begin(&mut hosts, later).len(), 1);
 }
 
@@ -83,13 +92,17 @@ fn silent_hosts_rest_longer_each_time_and_take_few_slots() {
     for rest in [1, 2, 4, 8, 8] {
         (0..3).for_each(|_| push(&mut hosts, 7, then).unwrap());
         assert_eq!(begin(&mut hosts, then), [7], "one call at a time");
-        assert_eq!(hosts.ended(address(7), Ending::Silent, then), [7, 7], "it would not answer these either");
+        assert_eq!(
+            hosts.ended(address(7), to(7), Ending::Silent, then),
+            [7, 7],
+            "it would not answer these either"
+        );
         push(&mut hosts, 7, then).unwrap();
         assert!(begin(&mut hosts, then).is_empty());
         let rested = then + Duration::from_secs(rest);
         assert_eq!(hosts.next_change(then), Some(rested));
         assert_eq!(begin(&mut hosts, rested), [7]);
-        hosts.ended(address(7), Ending::Failed, rested);
+        hosts.ended(address(7), to(7), Ending::Failed, rested);
         then = rested;
     }
     call(&mut hosts, 100..300, Ending::Silent, then);
@@ -168,4 +181,58 @@ fn few_hosts_are_remembered() {
     assert!(hosts.hosts.contains_key(&address(8191)) && !hosts.hosts.contains_key(&address(0)));
     call(&mut hosts, 9000..9001, Ending::Failed, now);
     assert!(!hosts.hosts.contains_key(&address(9000)), "nothing is known of it");
+}
+
+/// Another machine of the origin, or another user of the machine, must not cost a lock manager its calls.
+#[test]
+fn what_does_not_answer_costs_its_neighbours_of_the_origin_little() {
+    let (mut hosts, now, host) = (Hosts::default(), Instant::now(), address(0));
+    let ((silent, call), (manager, to_manager)) = (port(9), port(4045));
+    hosts.push(host, to_manager.clone(), now).unwrap();
+    assert_eq!(begin(&mut hosts, now), [4045]);
+    assert!(hosts.ended(host, manager, PROMPTLY, now).is_empty());
+    for _ in 0..3 {
+        hosts.push(host, call.clone(), now).unwrap();
+    }
+    assert_eq!(begin(&mut hosts, now), [9]);
+    let (other, to_other) = port(111);
+    for callback in [&call, &to_other, &to_manager, &call] {
+        hosts.push(host, callback.clone(), now).unwrap();
+    }
+    assert_eq!(hosts.ended(host, silent, Ending::Silent, now), [9, 9, 9, 9], "the others stay");
+    hosts.push(host, call.clone(), now).unwrap();
+    let rested = now + REST_MIN;
+    assert_eq!(hosts.next_change(now), Some(rested));
+    assert_eq!(begin(&mut hosts, rested), [4045], "it answered lately");
+    hosts.ended(host, manager, PROMPTLY, rested);
+    assert_eq!(begin(&mut hosts, rested), [111]);
+    hosts.ended(host, other, Ending::Failed, rested);
+    assert_eq!(begin(&mut hosts, rested), [9]);
+    // One that answered rests no longer than a second, however often others did not.
+    let mut then = rested;
+    for _ in 0..4 {
+        assert!(hosts.ended(host, silent, Ending::Silent, then).is_empty());
+        hosts.push(host, call.clone(), then).unwrap();
+        then = hosts.next_change(then).unwrap();
+        assert_eq!(begin(&mut hosts, then), [9]);
+    }
+    hosts.ended(host, silent, Ending::Silent, then);
+    hosts.push(host, call.clone(), then).unwrap();
+    hosts.push(host, to_manager, then).unwrap();
+    assert!(begin(&mut hosts, then).is_empty());
+    assert_eq!(begin(&mut hosts, then + REST_MIN), [4045]);
+}
+
+#[test]
+fn a_full_line_has_room_for_what_answered_lately() {
+    let (mut hosts, now, host) = (Hosts::default(), Instant::now(), address(0));
+    let ((manager, to_manager), (_, call)) = (port(4045), port(9));
+    hosts.push(host, to_manager.clone(), now).unwrap();
+    begin(&mut hosts, now);
+    hosts.ended(host, manager, PROMPTLY, now);
+    let refused = (0..=OUTBOUND_QUEUED_PER_HOST_MAX).find(|_| hosts.push(host, call.clone(), now).is_err());
+    assert_eq!(refused, Some(OUTBOUND_QUEUED_PER_HOST_MAX));
+    assert_eq!(hosts.push(host, to_manager.clone(), now).unwrap_err().0, 9);
+    assert_eq!(hosts.waiting, OUTBOUND_QUEUED_PER_HOST_MAX);
+    assert_eq!(hosts.begin_next(now).unwrap().1, to_manager);
 }
