@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// Lifetime of an address that is not refreshed. If an agent hangs, another machine can be reached at its addresses after this
-/// time.
+/// Lifetime of an address that is not refreshed. If an agent hangs, another machine can be reached at its addresses once the kernel has
+/// removed them, up to [`ADDRESS_LATE_MAX`] after this time.
 pub(crate) const ADDRESS_LIFETIME: Duration = Duration::from_secs(3);
 
-/// How much longer the kernel may keep such an address: it looks once a second, or a quarter of one later (`check_lifetime` of its
-/// `devinet.c`).
+/// How much longer the kernel may keep such an address: it checks lifetimes once a second, and may put a check off by a quarter of a
+/// second (`check_lifetime` of its `devinet.c`).
 pub(crate) const ADDRESS_LATE_MAX: Duration = Duration::from_millis(1250);
 
 /// How often addresses are refreshed.

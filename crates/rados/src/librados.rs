@@ -394,8 +394,8 @@ impl Pool {
         })
     }
 
-    /// Reads all pieces at once, and returns when each has its result. Successive ones of the same object are one operation, which
-    /// costs the cluster much less than one for each.
+    /// Reads all pieces at once, and returns when each has its result. Consecutive pieces of the same object are read by one operation,
+    /// up to [`READS_PER_OPERATION`] of them, which costs the cluster much less than one for each.
     pub fn read(&self, pieces: &mut [Piece<'_>]) {
         let of_objects = pieces.chunk_by_mut(|one, next| one.object == next.object);
         let together = of_objects.flat_map(|pieces| pieces.chunks_mut(READS_PER_OPERATION));

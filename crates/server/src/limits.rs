@@ -124,7 +124,7 @@ pub const SHORT_REPLY_ROOM_MAX: usize = 2 * SMALL_REPLY_BYTES_MAX;
 /// the Linux client takes.
 pub const LONG_KEPT_BYTES: usize = SHORT_REPLY_ROOM_MAX;
 
-/// Long calls that end at once for one that waits, before the loop looks whether it has had its time. Each takes some 10 µs.
+/// Long calls that end at once, before the loop looks whether it has had its time. Each takes some 10 µs.
 pub const LONG_ENDED_AT_ONCE_MAX: usize = 64;
 
 /// Bytes of small records that a loop takes in beyond the shares of their origins, to see whether their calls can be executed at
@@ -242,8 +242,8 @@ pub const KNOWN_CLIENTS_MAX: usize = 4096;
 /// Calls to clients over connections of our own, at once; one to each host.
 pub const OUTBOUND_CALLS_MAX: usize = 256;
 
-/// Such calls that wait for their turn. If there is one more, the last one to the host that most of them are for fails; hosts
-/// that do not answer come before others. Of the calls that their thread has yet to take, a host may have an eighth of the places that
+/// Such calls that wait for their turn. If there is one more, the last one to the host that most of them are for fails, of those to
+/// what did not answer lately; hosts that do not answer come before others. Of the calls that their thread has yet to take, a host may have an eighth of the places that
 /// are free.
 pub const OUTBOUND_QUEUED_MAX: usize = 1024;
 

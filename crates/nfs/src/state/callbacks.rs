@@ -46,7 +46,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const PATH_REST_MIN: Duration = Duration::from_secs(1);
 const PATH_REST_MAX: Duration = Duration::from_secs(60);
 
-/// The pause after a probe, in times of how long the probe took.
+/// How many times as long as a probe the pause after it is.
 const PROBE_PAUSE: u32 = 9;
 
 /// Memory of a call without names, in bytes.
@@ -111,8 +111,8 @@ impl PathRest {
     }
 
     /// Returns what follows a probe, which may have failed: a pause that is [`PROBE_PAUSE`] times as long as the probe, up to a second.
-    /// Without it, a client that answers slowly, and confirms its address all the time, would be called all the time. Linux confirms
-    /// its address twice when it mounts.
+    /// Without it, a client that answers slowly, and confirms its address all the time, would be called all the time. After a quick
+    /// answer it is short, since Linux confirms its address twice when it mounts.
     fn after_probe(self, now: Time) -> PathRest {
         let pause = now.since(self.probed).saturating_mul(PROBE_PAUSE).min(PATH_REST_MIN);
         PathRest { paused: now.plus(pause), ..self }
@@ -708,7 +708,10 @@ fn note_path(context: &Context<'_>, client: &Client, pending: &Pending, path: Ca
 
 fn set_path(state: &mut ClientState, path: CallbackPath, now: Time) {
     state.path_rest = match (state.path, path) {
-        (_, CallbackPath::Up) => PathRest { paused: state.path_rest.paused, ..PathRest::default() },
+        (_, CallbackPath::Up) => {
+            let PathRest { probed, paused, .. } = state.path_rest;
+            PathRest { probed, paused, ..PathRest::default() }
+        }
         // Many calls fail together.
         (CallbackPath::Down, _) => state.path_rest,
         (_, CallbackPath::Down) => state.path_rest.after_failure(now),

@@ -82,8 +82,8 @@ impl Holder {
 }
 
 impl Admission {
-    /// Returns the connections that have waited too long for a part of memory: of each origin of a half its first one, in the order
-    /// in which they go on. None if the one that goes on next has not waited that long.
+    /// Returns the connections that have waited too long for a part of memory: the first one of each origin of a half, in the order in
+    /// which they go on. Empty if the one that goes on next has not waited that long.
     pub(crate) fn waiting_too_long(&self, short: Short, half: Half, now: Instant) -> Vec<Waiter> {
         let turns = self.read_blocked.turns().chain(self.reply_blocked.turns());
         let mut waiters = self.in_order(turns.filter(|(_, waiter)| self.half(waiter.key.origin) == half));

@@ -61,8 +61,9 @@ impl Line {
         self.by_origin.values().filter_map(OfOrigin::front)
     }
 
-    /// Returns the first connection of each origin, with the time since which it is the origin's turn: not longer than that connection
-    /// waits. Otherwise an origin whose connections are closed and replaced all the time would soon come before all others.
+    /// Returns the first connection of each origin, with the time since when it has been the origin's turn. That is never before the
+    /// connection began to wait: otherwise an origin whose connections are closed and replaced all the time would soon come before all
+    /// others.
     pub(crate) fn turns(&self) -> impl Iterator<Item = (Instant, Waiter)> {
         self.by_origin.values().filter_map(|origin| {
             let front = *origin.front()?;

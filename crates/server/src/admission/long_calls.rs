@@ -47,7 +47,7 @@ pub(crate) struct LongCalls {
 pub(crate) enum Choice {
     /// Those of these numbers end.
     End(BTreeSet<u64>),
-    /// Those that were chosen before suffice, once threads have given them back.
+    /// Those that were chosen before suffice for the first, and no more are to end. Threads have yet to give them back.
     Wait,
     /// None holds what it waits for, or all together hold too little.
     TooLittle,
@@ -162,7 +162,8 @@ impl Admission {
     ) -> Choice {
         let full = self.full_half(first, short);
         let lacks = self.lacks(first, short);
-        let others: usize = others.iter().map(|waiter| wanted_of(waiter.want, short).0).sum();
+        let others = others.iter().filter(|waiter| self.full_half(waiter, short) == full);
+        let others: usize = others.map(|waiter| wanted_of(waiter.want, short).0).sum();
         let wanted = Wanted { first: lacks, all: lacks + others };
         calls.choose(short, wanted, when, |origin| self.half(origin) == full)
     }

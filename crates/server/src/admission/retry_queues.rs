@@ -14,6 +14,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
+/// Origins without a call that are remembered, for each queue.
+const IDLE_MAX: usize = 4096;
+
 /// A place in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket {
@@ -51,7 +54,7 @@ struct Waiting {
     origins: HashMap<IpAddr, OfOrigin>,
     /// The origins without a call, by the round in which the last one left.
     idle: BTreeSet<(u64, IpAddr)>,
-    /// The round of the first call.
+    /// The latest round that the first call has been in.
     round: u64,
 }
 
@@ -81,7 +84,7 @@ impl Waiting {
     ) -> (Place, bool) {
         let last = self.origins.get(&origin).and_then(OfOrigin::last);
         let place = place.unwrap_or_else(|| Place {
-            round: last.map_or(self.round, |round| self.round.max(round + 1)),
+            round: last.map_or(self.round_of_newcomers(), |round| self.round.max(round + 1)),
             number: next.fetch_add(1, Ordering::Relaxed),
         });
         let is_new = self.calls.insert(place, (loop_number, origin)).is_none();
@@ -102,7 +105,7 @@ impl Waiting {
         self.round = self.round.max(first);
         if let Some(of_origin) = self.origins.get_mut(&origin) {
             of_origin.rounds.remove(&place.round);
-            // One that left before its turn has not used it.
+            // One that left before its turn uses up this round at most, not the later one in which it was.
             let left = place.round.min(self.round);
             of_origin.left = of_origin.left.max(Some(left));
             if of_origin.rounds.is_empty() {
@@ -113,11 +116,16 @@ impl Waiting {
         true
     }
 
+    /// Returns the round that an origin joins of which nothing is known. If very many have had their turn in this one, it ends.
+    fn round_of_newcomers(&self) -> u64 {
+        self.round + u64::from(self.idle.len() >= IDLE_MAX)
+    }
+
     /// Forgets origins without a call that had none in this round. Until then they are remembered: otherwise those that have one call
     /// at a time, again and again, would keep the further calls of others waiting for ever.
     fn forget(&mut self) {
         while let Some((left, origin)) = self.idle.first().copied()
-            && (left < self.round || self.calls.is_empty())
+            && (left < self.round || self.calls.is_empty() || self.idle.len() > IDLE_MAX)
         {
             self.idle.remove(&(left, origin));
             self.origins.remove(&origin);

@@ -42,15 +42,15 @@ impl SharedState {
         soon.min(if goes_on { PAUSE } else { TICK })
     }
 
-    /// Finds clients that have been idle beyond courtesy, and those whose leases are over if memory is short, or if their
+    /// Finds clients that have been idle beyond courtesy, and those whose leases are over if there is little room for others, or if their
     /// origin was refused something. They are removed in parts, and so are unused owners of the others.
     fn find_silent(&self, context: &Context<'_>) {
-        let of = [Resource::StateBytes, Resource::Ranges, Resource::Clients, Resource::SessionBytes];
-        let short = of.into_iter().any(|of| self.shares.is_short(of));
+        let resources = [Resource::StateBytes, Resource::Ranges, Resource::Clients, Resource::SessionBytes];
+        let is_short = resources.into_iter().any(|resource| self.shares.is_short(resource));
         self.clients.forget_unconfirmed(context.now, self.config.lease);
         let (mut silent, mut others) = (Vec::new(), Vec::new());
         for client in self.clients.all() {
-            let needed = short || client.holder.was_refused();
+            let needed = is_short || client.holder.was_refused();
             let patience = if needed { self.config.lease } else { self.config.courtesy };
             let nothing = !client.has_state();
             let idle = client.idle(context.now);

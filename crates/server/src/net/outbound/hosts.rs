@@ -2,9 +2,10 @@
 //! did not answer: each standing has slots of its own, and a call that is slow gives way to others. A host that did not
 //! answer rests before it is called again. So hosts that do not answer cost others a second at most, however many they are.
 //!
-//! A host is an origin, as limits count hosts. At most one call to each is in flight. But several machines can be of one origin, and
-//! several programs of one machine are called, such as its lock manager, and a client in a process of one of its users. So what does not
-//! answer is an address and port, or a program: calls to others of the origin stay, and those that answered lately come first.
+//! A host is an origin, as limits count hosts. At most one call to each is in flight. But an origin can have several machines, and a
+//! machine several programs that are called: its lock manager, and clients of NFSv4.0 that any of its users may run. So silence is noted
+//! for a single destination, which is an address and port, or a program: calls to others of the origin stay in line, and those to
+//! destinations that answered lately come first.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -22,7 +23,7 @@ const REST_MIN: Duration = Duration::from_secs(1);
 const REST_MAX: Duration = Duration::from_secs(8);
 /// How long it is remembered that a host did not answer.
 const SILENCE_REMEMBERED: Duration = Duration::from_secs(60);
-/// Addresses and programs of a host that are remembered since they answered.
+/// Destinations of a host that are remembered since they answered.
 const ANSWERED_MAX: usize = 8;
 
 /// What is known of a host; better ones come first.
@@ -66,10 +67,14 @@ struct Host {
     rest: Duration,
     /// When it may be called again.
     rested: Instant,
+    /// When a call was last not answered.
+    silent: Instant,
     is_called: bool,
+    /// Whether the last call went before another one that had come earlier.
+    overtook: bool,
     /// Calls that wait, with the times until which they do.
     line: VecDeque<(Callback, Instant)>,
-    /// What answered its last call, the latest last.
+    /// Destinations that answered their last call, the latest last.
     answered: VecDeque<Destination>,
 }
 
@@ -80,22 +85,36 @@ impl Host {
             since: now,
             rest: REST_MIN,
             rested: now,
+            silent: now,
             is_called: false,
+            overtook: false,
             line: VecDeque::new(),
             answered: VecDeque::new(),
         }
     }
 
-    /// Returns the place of the call that is made next: the first one to what answered lately, or the first one of all.
-    fn next(&self) -> usize {
-        self.line.iter().position(|(call, _)| self.answered.contains(&call.to)).unwrap_or(0)
+    fn has_answered(&self, call: &Callback) -> bool {
+        self.answered.contains(&call.to)
     }
 
-    /// Returns when it may be called again. If the call is to what answered lately, it rests for a second at most.
-    fn ready(&self) -> Instant {
-        let next = self.line.get(self.next());
-        let is_expected = next.is_some_and(|(call, _)| self.answered.contains(&call.to));
-        if is_expected { self.rested.min(self.since + REST_MIN) } else { self.rested }
+    /// Returns the place in line of the call that is made next: the first one to a destination that answered lately, or the first one
+    /// of all. One that has waited for long has every second turn.
+    fn next_in_line(&self, now: Instant) -> usize {
+        let overdue = now + OUTBOUND_WAIT_MAX.saturating_sub(REST_MAX);
+        if self.overtook && self.line.front().is_some_and(|(_, until)| *until <= overdue) {
+            return 0;
+        }
+        self.line.iter().position(|(call, _)| self.has_answered(call)).unwrap_or(0)
+    }
+
+    /// Returns when it may be called again. For a destination that answered lately, it rests for a second at most after a silence.
+    fn ready_at(&self, now: Instant) -> Instant {
+        let next = self.line.get(self.next_in_line(now));
+        match (next.is_some_and(|(call, _)| self.has_answered(call)), self.standing) {
+            (true, Standing::Silent) => self.rested.min(self.silent + REST_MIN),
+            (true, _) => self.rested.min(self.since),
+            (false, _) => self.rested,
+        }
     }
 
     fn note_answer(&mut self, to: Destination, has_answered: bool) {
@@ -108,11 +127,18 @@ impl Host {
         }
     }
 
-    /// Makes room in the line for a call to what answered lately: returns the last one to something that did not.
-    fn displace(&mut self, to: Destination) -> Option<Callback> {
-        let at = self.line.iter().rposition(|(call, _)| !self.answered.contains(&call.to))?;
-        let is_better = self.answered.contains(&to);
-        if is_better { self.line.remove(at).map(|(call, _)| call) } else { None }
+    /// Returns the place in line of the last call to a destination that did not answer lately.
+    fn last_unanswered(&self) -> Option<usize> {
+        self.line.iter().rposition(|(call, _)| !self.has_answered(call))
+    }
+
+    /// Makes room in the line for a call to a destination that answered lately. Returns the call that leaves.
+    fn displace_for(&mut self, call: &Callback) -> Option<Callback> {
+        if !self.has_answered(call) {
+            return None;
+        }
+        let at = self.last_unanswered()?;
+        self.line.remove(at).map(|(call, _)| call)
     }
 
     fn is_idle(&self) -> bool {
@@ -140,7 +166,8 @@ impl Hosts {
     /// Lets a call wait for its turn.
     ///
     /// # Errors
-    /// [`NoRoom`] for this call, or for another one in its place: the last one of the longest line. Lines of hosts that are known
+    /// [`NoRoom`] for this call, or for another one in its place. If the host's own line is full, that is its last call to a destination
+    /// that did not answer lately; if there are too many in all, the last such call of the longest line. Lines of hosts that are known
     /// to be silent come first, and of equal ones that whose last call came last.
     pub(super) fn push(&mut self, host: IpAddr, callback: Callback, now: Instant) -> Result<(), NoRoom> {
         self.forget_one(host);
@@ -148,7 +175,7 @@ impl Hosts {
         let mut displaced = None;
         if to.line.len() >= OUTBOUND_QUEUED_PER_HOST_MAX {
             let no_room = |id| NoRoom(id, "too many calls wait for this client");
-            let Some(other) = to.displace(callback.to) else { return Err(no_room(callback.id)) };
+            let Some(other) = to.displace_for(&callback) else { return Err(no_room(callback.id)) };
             self.waiting -= 1;
             displaced = Some(no_room(other.id));
         }
@@ -174,7 +201,10 @@ impl Hosts {
             (host.standing == Standing::Silent, host.line.len(), host.standing, last)
         });
         let Some(address) = longest.map(|(address, _)| *address) else { return Ok(()) };
-        let last = self.hosts.get_mut(&address).and_then(|host| host.line.pop_back());
+        let last = self.hosts.get_mut(&address).and_then(|host| {
+            let at = host.last_unanswered().or_else(|| host.line.len().checked_sub(1))?;
+            host.line.remove(at)
+        });
         self.waiting -= usize::from(last.is_some());
         self.remove_if_nothing_waits(address);
         last.map_or(Ok(()), |(call, _)| Err(NoRoom(call.id, "many calls wait, most of them for this client")))
@@ -194,7 +224,7 @@ impl Hosts {
     fn remove_if_nothing_waits(&mut self, address: IpAddr) {
         let Some(host) = self.hosts.get(&address).filter(|host| host.line.is_empty()) else { return };
         self.next[host.standing as usize].retain(|next| *next != address);
-        if host.is_idle() && host.standing == Standing::Unknown {
+        if host.is_idle() && host.standing == Standing::Unknown && host.answered.is_empty() {
             self.hosts.remove(&address);
         }
     }
@@ -206,7 +236,7 @@ impl Hosts {
 
     /// Returns the first host of a standing that has rested.
     fn first_rested(&self, standing: Standing, now: Instant) -> Option<usize> {
-        let has_rested = |address| self.hosts.get(address).is_some_and(|host| host.ready() <= now);
+        let has_rested = |address| self.hosts.get(address).is_some_and(|host| host.ready_at(now) <= now);
         self.next[standing as usize].iter().position(has_rested)
     }
 
@@ -216,8 +246,9 @@ impl Hosts {
             let Some(index) = self.first_rested(standing, now) else { continue };
             let address = self.next[standing as usize].remove(index)?;
             let host = self.hosts.get_mut(&address)?;
-            let (callback, _) = host.line.remove(host.next())?;
-            host.is_called = true;
+            let at = host.next_in_line(now);
+            let (callback, _) = host.line.remove(at)?;
+            (host.is_called, host.overtook) = (true, at != 0);
             self.in_flight[standing as usize] += 1;
             self.waiting -= 1;
             return Some((address, callback));
@@ -256,6 +287,7 @@ impl Hosts {
             Ending::Failed => host.standing = host.standing.max(Standing::Unknown),
             Ending::Silent => {
                 host.standing = Standing::Silent;
+                host.silent = now;
                 host.rested = now + host.rest;
                 host.rest = (2 * host.rest).min(REST_MAX);
                 lost.extend(host.line.iter().filter(|(call, _)| call.to == to).map(|(call, _)| call.id));
@@ -289,7 +321,7 @@ impl Hosts {
     /// Returns when a waiting call is late or a host has rested, whichever is first.
     pub(super) fn next_change(&self, now: Instant) -> Option<Instant> {
         let of_host = |host: &Host| {
-            let ((_, until), ready) = (host.line.front()?, host.ready());
+            let ((_, until), ready) = (host.line.front()?, host.ready_at(now));
             Some(if ready > now { ready.min(*until) } else { *until })
         };
         self.hosts.values().filter_map(of_host).min()

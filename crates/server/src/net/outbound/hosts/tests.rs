@@ -236,3 +236,59 @@ fn a_full_line_has_room_for_what_answered_lately() {
     assert_eq!(hosts.waiting, OUTBOUND_QUEUED_PER_HOST_MAX);
     assert_eq!(hosts.begin_next(now).unwrap().1, to_manager);
 }
+
+/// Many locks of one host may become free at the same time.
+#[test]
+fn what_answers_after_a_silence_of_its_neighbours_is_called_again_at_once() {
+    let (mut hosts, now, host) = (Hosts::default(), Instant::now(), address(0));
+    let ((silent, call), (manager, to_manager)) = (port(9), port(4045));
+    hosts.push(host, to_manager.clone(), now).unwrap();
+    begin(&mut hosts, now);
+    hosts.ended(host, manager, PROMPTLY, now);
+    let mut then = now;
+    for _ in 0..4 {
+        hosts.push(host, call.clone(), then).unwrap();
+        then = hosts.next_change(then).map_or(then, |at| at.max(then));
+        assert_eq!(begin(&mut hosts, then), [9]);
+        hosts.ended(host, silent, Ending::Silent, then);
+    }
+    (0..3).for_each(|_| hosts.push(host, to_manager.clone(), then).unwrap());
+    then += REST_MIN;
+    for _ in 0..3 {
+        assert_eq!(begin(&mut hosts, then), [4045]);
+        hosts.ended(host, manager, PROMPTLY, then);
+    }
+}
+
+#[test]
+fn what_answers_all_the_time_leaves_turns_to_others_of_its_origin() {
+    let (mut hosts, now, host) = (Hosts::default(), Instant::now(), address(0));
+    let ((_, call), (manager, to_manager)) = (port(9), port(4045));
+    hosts.push(host, to_manager.clone(), now).unwrap();
+    begin(&mut hosts, now);
+    hosts.ended(host, manager, PROMPTLY, now);
+    hosts.push(host, call, now).unwrap();
+    let mut then = now;
+    let is_called = (0..40).any(|_| {
+        hosts.push(host, to_manager.clone(), then).unwrap();
+        let begun = begin(&mut hosts, then);
+        hosts.ended(host, manager, PROMPTLY, then);
+        then += Duration::from_millis(400);
+        begun == [9]
+    });
+    assert!(is_called, "before it has waited for {OUTBOUND_WAIT_MAX:?}");
+}
+
+#[test]
+fn a_refused_call_does_not_make_a_host_forget_what_answered() {
+    let (mut hosts, now, host) = (Hosts::default(), Instant::now(), address(0));
+    let ((refused, call), (manager, to_manager)) = (port(9), port(4045));
+    for (callback, to, how) in [(&to_manager, manager, PROMPTLY), (&call, refused, Ending::Failed)] {
+        hosts.push(host, callback.clone(), now).unwrap();
+        begin(&mut hosts, now);
+        hosts.ended(host, to, how, now);
+    }
+    hosts.push(host, call, now).unwrap();
+    hosts.push(host, to_manager, now).unwrap();
+    assert_eq!(begin(&mut hosts, now), [4045]);
+}
