@@ -708,10 +708,7 @@ fn note_path(context: &Context<'_>, client: &Client, pending: &Pending, path: Ca
 
 fn set_path(state: &mut ClientState, path: CallbackPath, now: Time) {
     state.path_rest = match (state.path, path) {
-        (_, CallbackPath::Up) => {
-            let PathRest { probed, paused, .. } = state.path_rest;
-            PathRest { probed, paused, ..PathRest::default() }
-        }
+        (_, CallbackPath::Up) => PathRest { until: Time::EPOCH, next: PATH_REST_MIN, ..state.path_rest },
         // Many calls fail together.
         (CallbackPath::Down, _) => state.path_rest,
         (_, CallbackPath::Down) => state.path_rest.after_failure(now),

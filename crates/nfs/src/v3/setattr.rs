@@ -14,19 +14,18 @@ use crate::state::stateids::IoMode;
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: SetattrArgs<'_> = call.arguments()?;
     let object = call.object(args.object)?;
+    let set = set_attributes(&args.new_attributes);
     let _in_flight = match args.new_attributes.size {
         Some(_) => call.check_io(&object, IoMode::Write)?,
         None => {
             // Attributes that cannot be set are refused below.
-            let set = set_attributes(&args.new_attributes);
-            let right = set.map_or(Right::Write, |set| Right::to_set(&set));
+            let right = set.as_ref().map_or(Right::Write, Right::to_set);
             call.recaller().object(&object, ConflictKind::Modify, right)?
         }
     };
     let operation = Once {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
-            let set = set_attributes(&args.new_attributes)?;
-            let guard = args.guard.map(time).transpose()?;
+            let (set, guard) = (set?, args.guard.map(time).transpose()?);
             object.volume.set_attributes(request, object.ino, &set, guard, encode)
         },
         succeed: |changed: &_, out: &mut Encoder<'_>| {

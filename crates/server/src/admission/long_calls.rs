@@ -9,11 +9,11 @@
 //! [`SHORT_REPLY_ROOM_MAX`]. Ordinary clients do not ask for that much in a call that changes something. A WRITE has a short reply,
 //! however large its record is, so a slow pool never cuts it short.
 //!
-//! Calls end at once for all that have waited so long: whoever makes long calls waits again as soon as some of them have ended, and
-//! the others would have to wait for as many rounds. Calls of the origin whose long calls hold the most end first, the largest of
-//! them first. Those that remain to each origin, with up to [`LONG_KEPT_BYTES`], end only if nothing else gives way, and if that
-//! suffices. So a long call that its origin makes alone does not end because others make many, nor for one that waits for something
-//! else.
+//! Calls end for every connection that has waited this long, not just for the first. A client whose long calls have ended sends
+//! them again and waits too, so each such client would cost the others one more round. Calls of the origin whose long calls hold
+//! the most end first, the largest of them first. Those that remain to each origin, with up to [`LONG_KEPT_BYTES`], end only if
+//! nothing else gives way, and if that suffices. So a long call that its origin makes alone does not end because others make many,
+//! nor for one that waits for something else.
 //!
 //! [`WAIT_MAX`]: crate::limits::WAIT_MAX
 //! [`SHORT_REPLY_ROOM_MAX`]: crate::limits::SHORT_REPLY_ROOM_MAX

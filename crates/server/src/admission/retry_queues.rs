@@ -67,7 +67,7 @@ struct OfOrigin {
 }
 
 impl OfOrigin {
-    /// Returns the last round in which it had a call.
+    /// Returns the latest round that it has used, or has a call in.
     fn last(&self) -> Option<u64> {
         self.rounds.last().copied().max(self.left)
     }
@@ -105,7 +105,7 @@ impl Waiting {
         self.round = self.round.max(first);
         if let Some(of_origin) = self.origins.get_mut(&origin) {
             of_origin.rounds.remove(&place.round);
-            // One that left before its turn uses up this round at most, not the later one in which it was.
+            // A call that leaves before its turn uses up the current round at most, not the later one that it was placed in.
             let left = place.round.min(self.round);
             of_origin.left = of_origin.left.max(Some(left));
             if of_origin.rounds.is_empty() {
@@ -116,7 +116,7 @@ impl Waiting {
         true
     }
 
-    /// Returns the round that an origin joins of which nothing is known. If very many have had their turn in this one, it ends.
+    /// Returns the round that a new origin joins: the next one if very many origins have had their turn in this one, so that it ends.
     fn round_of_newcomers(&self) -> u64 {
         self.round + u64::from(self.idle.len() >= IDLE_MAX)
     }

@@ -65,7 +65,8 @@ fn is_served(harness: &Harness, client: &mut Client, call: &[u8]) -> bool {
     start.elapsed() < SOON
 }
 
-/// Makes calls of others beside an [`Attack`], each of which must be answered soon, and one that is long itself, which must not end.
+/// Makes calls of other clients beside an [`Attack`]. Each must be answered soon. One of them is long itself, and must not be cut
+/// short.
 fn others_are_served_beside(addresses: usize, connections: usize, calls: Vec<u8>, count: usize) {
     let harness = Harness::new(1);
     let mut attack = Attack::new(&harness, addresses, connections, calls, count);
@@ -134,7 +135,7 @@ fn calls_with_large_replies_that_wait_for_room_in_a_pool_give_way() {
     others_are_served_beside(4, 4, call(1, FULL, 1 << 20, 0), 1);
 }
 
-/// A WRITE, for example, waits for as long as the pool takes, whoever needs its memory.
+/// A WRITE, for example, waits as long as the pool takes, even if others need its memory.
 #[test]
 fn a_call_with_a_short_reply_that_waits_for_room_in_a_pool_does_not_end() {
     let harness = Harness::new(1);

@@ -17,10 +17,17 @@ fn push(hosts: &mut Hosts, host: u32, now: Instant) -> Result<(), NoRoom> {
     hosts.push(address(host), Callback { id: host.into(), to: to(host), record: Vec::new() }, now)
 }
 
-/// A port of host 0, for a call with its number.
-fn port(number: u16) -> (Destination, Callback) {
+/// Returns a call to a port of host 0, with the port's number.
+fn to_port(number: u16) -> Callback {
     let to = Destination::Address(SocketAddr::new(address(0), number));
-    (to, Callback { id: number.into(), to, record: Vec::new() })
+    Callback { id: number.into(), to, record: Vec::new() }
+}
+
+/// Makes a call to a port of host 0, which is its turn, and ends it. Returns the calls that end with it.
+fn make(hosts: &mut Hosts, call: &Callback, how: Ending, now: Instant) -> Vec<u64> {
+    hosts.push(address(0), call.clone(), now).unwrap();
+    assert_eq!(begin(hosts, now), [call.id]);
+    hosts.ended(address(0), call.to, how, now)
 }
 
 /// Begins all calls whose turn it is. Returns the numbers of the hosts.
@@ -187,15 +194,14 @@ fn few_hosts_are_remembered() {
 #[test]
 fn what_does_not_answer_costs_its_neighbours_of_the_origin_little() {
     let (mut hosts, now, host) = (Hosts::default(), Instant::now(), address(0));
-    let ((silent, call), (manager, to_manager)) = (port(9), port(4045));
-    hosts.push(host, to_manager.clone(), now).unwrap();
-    assert_eq!(begin(&mut hosts, now), [4045]);
-    assert!(hosts.ended(host, manager, PROMPTLY, now).is_empty());
+    let (call, to_manager) = (to_port(9), to_port(4045));
+    let (silent, manager) = (call.to, to_manager.to);
+    assert!(make(&mut hosts, &to_manager, PROMPTLY, now).is_empty());
     for _ in 0..3 {
         hosts.push(host, call.clone(), now).unwrap();
     }
     assert_eq!(begin(&mut hosts, now), [9]);
-    let (other, to_other) = port(111);
+    let to_other = to_port(111);
     for callback in [&call, &to_other, &to_manager, &call] {
         hosts.push(host, callback.clone(), now).unwrap();
     }
@@ -206,7 +212,7 @@ fn what_does_not_answer_costs_its_neighbours_of_the_origin_little() {
     assert_eq!(begin(&mut hosts, rested), [4045], "it answered lately");
     hosts.ended(host, manager, PROMPTLY, rested);
     assert_eq!(begin(&mut hosts, rested), [111]);
-    hosts.ended(host, other, Ending::Failed, rested);
+    hosts.ended(host, to_other.to, Ending::Failed, rested);
     assert_eq!(begin(&mut hosts, rested), [9]);
     // One that answered rests no longer than a second, however often others did not.
     let mut then = rested;
@@ -226,10 +232,8 @@ fn what_does_not_answer_costs_its_neighbours_of_the_origin_little() {
 #[test]
 fn a_full_line_has_room_for_what_answered_lately() {
     let (mut hosts, now, host) = (Hosts::default(), Instant::now(), address(0));
-    let ((manager, to_manager), (_, call)) = (port(4045), port(9));
-    hosts.push(host, to_manager.clone(), now).unwrap();
-    begin(&mut hosts, now);
-    hosts.ended(host, manager, PROMPTLY, now);
+    let (call, to_manager) = (to_port(9), to_port(4045));
+    make(&mut hosts, &to_manager, PROMPTLY, now);
     let refused = (0..=OUTBOUND_QUEUED_PER_HOST_MAX).find(|_| hosts.push(host, call.clone(), now).is_err());
     assert_eq!(refused, Some(OUTBOUND_QUEUED_PER_HOST_MAX));
     assert_eq!(hosts.push(host, to_manager.clone(), now).unwrap_err().0, 9);
@@ -241,10 +245,9 @@ fn a_full_line_has_room_for_what_answered_lately() {
 #[test]
 fn what_answers_after_a_silence_of_its_neighbours_is_called_again_at_once() {
     let (mut hosts, now, host) = (Hosts::default(), Instant::now(), address(0));
-    let ((silent, call), (manager, to_manager)) = (port(9), port(4045));
-    hosts.push(host, to_manager.clone(), now).unwrap();
-    begin(&mut hosts, now);
-    hosts.ended(host, manager, PROMPTLY, now);
+    let (call, to_manager) = (to_port(9), to_port(4045));
+    let (silent, manager) = (call.to, to_manager.to);
+    make(&mut hosts, &to_manager, PROMPTLY, now);
     let mut then = now;
     for _ in 0..4 {
         hosts.push(host, call.clone(), then).unwrap();
@@ -263,10 +266,9 @@ fn what_answers_after_a_silence_of_its_neighbours_is_called_again_at_once() {
 #[test]
 fn what_answers_all_the_time_leaves_turns_to_others_of_its_origin() {
     let (mut hosts, now, host) = (Hosts::default(), Instant::now(), address(0));
-    let ((_, call), (manager, to_manager)) = (port(9), port(4045));
-    hosts.push(host, to_manager.clone(), now).unwrap();
-    begin(&mut hosts, now);
-    hosts.ended(host, manager, PROMPTLY, now);
+    let (call, to_manager) = (to_port(9), to_port(4045));
+    let manager = to_manager.to;
+    make(&mut hosts, &to_manager, PROMPTLY, now);
     hosts.push(host, call, now).unwrap();
     let mut then = now;
     let is_called = (0..40).any(|_| {
@@ -282,12 +284,9 @@ fn what_answers_all_the_time_leaves_turns_to_others_of_its_origin() {
 #[test]
 fn a_refused_call_does_not_make_a_host_forget_what_answered() {
     let (mut hosts, now, host) = (Hosts::default(), Instant::now(), address(0));
-    let ((refused, call), (manager, to_manager)) = (port(9), port(4045));
-    for (callback, to, how) in [(&to_manager, manager, PROMPTLY), (&call, refused, Ending::Failed)] {
-        hosts.push(host, callback.clone(), now).unwrap();
-        begin(&mut hosts, now);
-        hosts.ended(host, to, how, now);
-    }
+    let (call, to_manager) = (to_port(9), to_port(4045));
+    make(&mut hosts, &to_manager, PROMPTLY, now);
+    make(&mut hosts, &call, Ending::Failed, now);
     hosts.push(host, call, now).unwrap();
     hosts.push(host, to_manager, now).unwrap();
     assert_eq!(begin(&mut hosts, now), [4045]);
