@@ -15,11 +15,9 @@
 
 use std::time::Instant;
 
-use crate::limits::{
-    FAST_FIRST, SHORT_REPLY_ROOM_MAX, SMALL_RECORD_BYTES_MAX, SMALL_REPLY_ROOM_MAX, SMALL_REQUESTS_BYTES,
-};
+use crate::limits::{FAST_FIRST, SMALL_RECORD_BYTES_MAX, SMALL_REPLY_ROOM_MAX, SMALL_REQUESTS_BYTES};
 
-use budget::{Asker, Budget};
+use budget::{Asker, Budget, keeps_little};
 use line::{Line, Waiter};
 use origins::{Half, Held, OriginKey, Standing};
 use ready::{Ready, Turn};
@@ -184,12 +182,17 @@ impl Admission {
     }
 
     /// Whether a call with a short reply may begin. It needs room only if it is not answered at once, so it waits only if others
-    /// wait, and if its origin already holds room for such replies.
+    /// wait, or if much is kept for such replies; and only if its origin keeps room for some.
     #[inline]
     pub(crate) fn may_begin_short(&self, key: ConnectionKey, bytes: usize) -> bool {
-        self.reply_blocked.is_empty()
-            || self.budget.origins.kept_replies(key.origin) + bytes <= SHORT_REPLY_ROOM_MAX
-            || self.has_turn(key, Want::Reply(bytes))
+        let nobody_waits = self.reply_blocked.is_empty();
+        if nobody_waits && self.budget.keeps_few_short() {
+            return true;
+        }
+        let asker = self.asker(key.origin);
+        keeps_little(asker.held.kept_short, bytes)
+            || self.budget.may_keep_short(asker, bytes)
+                && (nobody_waits || self.has_turn(key, Want::Reply(bytes)))
     }
 
     /// Whether a small record may be received that is in the socket completely, and fits in case that its call is kept.

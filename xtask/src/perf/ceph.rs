@@ -87,11 +87,16 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
         let in_use = rounds().map(|transferred| transferred.in_use).collect();
         figure(format!("of all processors, in use for that {name}"), in_use, "%", Goal::None);
     }
-    let rounds = || checkpoints.iter().map(|rate: &checkpoints::Rate| (rate.of_bench, rate.of_local));
-    let name = "a checkpoint on Ceph, of writes of 4 MiB by `rados bench`".to_owned();
-    figure(name, rounds().map(|(of_bench, _)| of_bench).collect(), "%", Goal::AtLeast(CHECKPOINTS_MIN));
-    let name = "time of a checkpoint on Ceph, relative to the local volume".to_owned();
-    figure(name, rounds().map(|(_, of_local)| of_local).collect(), "×", Goal::None);
+    let mut of_rounds = |name: &str, part: fn(&checkpoints::Rate) -> f64, unit, goal| {
+        figure(name.to_owned(), checkpoints.iter().map(part).collect(), unit, goal);
+    };
+    let least = || Goal::AtLeast(CHECKPOINTS_MIN);
+    let name = "a checkpoint of empty files on Ceph, of writes of 4 MiB by `rados bench`";
+    of_rounds(name, |rate| rate.of_bench, "%", least());
+    let name = "a checkpoint of files of 16 KiB on Ceph, of those writes";
+    of_rounds(name, |rate| rate.with_data, "%", least());
+    let name = "time of the checkpoint of empty files, relative to the local volume";
+    of_rounds(name, |rate| rate.of_local, "×", Goal::None);
     Ok(())
 }
 

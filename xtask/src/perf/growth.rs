@@ -28,7 +28,7 @@ const HUGE_FILE_BYTES: u64 = 1 << 40;
 const SMALL_FILE_BYTES: u64 = 64 << 20;
 const BLOCK_BYTES: u32 = 4096;
 const UNSTABLE: u32 = 0;
-const FILE_SYNC: u32 = 2;
+pub(super) const FILE_SYNC: u32 = 2;
 
 /// Most data in each file.
 pub(super) const FILE_BYTES_MAX: u32 = 1 << 20;
@@ -144,7 +144,7 @@ fn populate(server: Server, count: u64, data: &[u8], file_bytes: u64) -> Result<
             else {
                 return Ok(0);
             };
-            fill(connection, directory, data)?;
+            fill(connection, directory, (data, UNSTABLE))?;
         }
     })?;
     cpu::wait_until_idle(populated.server.target.pid, REST)?;
@@ -152,7 +152,11 @@ fn populate(server: Server, count: u64, data: &[u8], file_bytes: u64) -> Result<
 }
 
 /// Makes the files of a directory.
-pub(super) fn fill(connection: &mut Connection, directory: &[u8], data: &[u8]) -> Result<(), String> {
+pub(super) fn fill(
+    connection: &mut Connection,
+    directory: &[u8],
+    (data, stability): (&[u8], u32),
+) -> Result<(), String> {
     let files = usize::try_from(FILES_PER_DIRECTORY).unwrap_or(usize::MAX);
     let mut handles = vec![Vec::new(); files];
     let keep = |number: usize, results: &Results<'_>| {
@@ -167,7 +171,7 @@ pub(super) fn fill(connection: &mut Connection, directory: &[u8], data: &[u8]) -
     }
     let length = u32::try_from(data.len()).map_err(|_| "too much data for a file")?;
     let write = |number: usize, arguments: &mut Arguments| {
-        arguments.opaque(&handles[number]).long(0).word(length).word(UNSTABLE).opaque(data);
+        arguments.opaque(&handles[number]).long(0).word(length).word(stability).opaque(data);
     };
     connection.many(Procedure::Write, files, WINDOW, write, ok)
 }

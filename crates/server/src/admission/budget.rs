@@ -18,8 +18,8 @@ use wire::limits::RECORD_BYTES_MAX;
 use super::Short;
 use super::origins::{Half, Held, OriginKey, Origins};
 use crate::limits::{
-    LENT_BYTES_MAX, PORTION_BYTES, REQUESTS_EIGHTHS, SMALL_RECORD_BYTES_MAX, SMALL_REPLIES_BYTES,
-    SMALL_REPLY_ROOM_MAX, SMALL_REQUESTS_BYTES,
+    LENT_BYTES_MAX, PORTION_BYTES, REQUESTS_EIGHTHS, SHORT_REPLY_ROOM_MAX, SMALL_RECORD_BYTES_MAX,
+    SMALL_REPLIES_BYTES, SMALL_REPLY_ROOM_MAX, SMALL_REQUESTS_BYTES,
 };
 
 /// Who asks for memory.
@@ -70,20 +70,21 @@ impl Budget {
 
     /// Counts requests of an origin: `bytes` in place of `before`.
     pub(crate) fn count_requests(&mut self, origin: OriginKey, before: usize, bytes: usize) {
-        let held = |requests| Held { requests, replies: 0 };
+        let held = |requests| Held { requests, ..Held::default() };
         self.count(origin, held(before), held(bytes));
     }
 
     /// Counts replies of an origin: `bytes` in place of `before`.
     pub(crate) fn count_replies(&mut self, origin: OriginKey, before: usize, bytes: usize) {
-        let held = |replies| Held { requests: 0, replies };
+        let held = |replies| Held { replies, ..Held::default() };
         self.count(origin, held(before), held(bytes));
     }
 
-    /// Counts replies of calls that are not answered at once, or room for them: `bytes` in place of `before`.
-    pub(crate) fn count_kept_replies(&mut self, origin: OriginKey, before: usize, bytes: usize) {
-        self.origins.count_kept_replies(origin, before, bytes);
-        self.count_replies(origin, before, bytes);
+    /// Counts the reply of a call that is not answered at once, or room for it: `bytes` in place of `before`.
+    pub(crate) fn count_kept_reply(&mut self, origin: OriginKey, before: usize, bytes: usize) {
+        let short = |bytes| if bytes <= SHORT_REPLY_ROOM_MAX { bytes } else { 0 };
+        let held = |replies| Held { requests: 0, replies, kept_short: short(replies) };
+        self.count(origin, held(before), held(bytes));
     }
 
     fn count(&mut self, origin: OriginKey, before: Held, after: Held) {
@@ -145,7 +146,21 @@ impl Budget {
     pub(crate) fn may_reply(&self, asker: Asker, bytes: usize) -> bool {
         let is_small = bytes <= SMALL_REPLY_ROOM_MAX;
         let free = if is_small { Budget::free_for_small } else { Budget::free_for_large };
-        fits(asker.held.replies, bytes, free(self, Short::Replies, asker))
+        let may_be_kept = bytes > SHORT_REPLY_ROOM_MAX || self.may_keep_short(asker, bytes);
+        may_be_kept && fits(asker.held.replies, bytes, free(self, Short::Replies, asker))
+    }
+
+    /// Whether room may be kept for one more short reply. Calls that wait for media for long keep it meanwhile; together they
+    /// leave enough for a large reply. Each origin may always keep a little.
+    pub(crate) fn may_keep_short(&self, asker: Asker, bytes: usize) -> bool {
+        let kept = asker.held.kept_short;
+        keeps_little(kept, bytes) || fits(kept, bytes, self.free_for_short(asker))
+    }
+
+    /// Whether so little is kept for short replies, in all, that one more need not be asked for.
+    #[inline]
+    pub(crate) fn keeps_few_short(&self) -> bool {
+        self.total.kept_short < SMALL_REPLIES_BYTES / 4
     }
 
     /// Returns how many bytes of a part must become free before an origin may take this many.
@@ -189,6 +204,14 @@ impl Budget {
         self.free(short, asker, |part| part.all.saturating_sub(part.headroom))
     }
 
+    fn free_for_short(&self, asker: Asker) -> usize {
+        let part = self.part(Short::Replies);
+        let kept_by_half = self.origins.held_by(asker.half, self.total).kept_short;
+        let of_half = part.half().short_max().saturating_sub(kept_by_half);
+        let of_both = part.short_max().saturating_sub(self.total.kept_short);
+        if asker.is_confined { of_half } else { of_half.max(of_both) }
+    }
+
     /// Returns what is free of that which `usable` says of a part: in the asker's half, or in both if that is more and it may
     /// use both.
     fn free(&self, short: Short, asker: Asker, usable: impl Fn(Part) -> usize) -> usize {
@@ -204,6 +227,17 @@ impl Part {
     fn half(self) -> Part {
         Part { all: self.all / 2, headroom: self.headroom / 2 }
     }
+
+    /// Returns the most that may be kept for short replies: half of it, unless the rest is too little for a large reply.
+    fn short_max(self) -> usize {
+        let besides_large = self.all.saturating_sub(self.headroom + 2 * RECORD_BYTES_MAX);
+        besides_large.min(self.all / 2).max(self.headroom)
+    }
+}
+
+/// Whether an origin that keeps `kept` bytes for short replies may keep `bytes` more, whatever others keep.
+pub(crate) fn keeps_little(kept: usize, bytes: usize) -> bool {
+    kept + bytes <= SHORT_REPLY_ROOM_MAX
 }
 
 /// Whether `bytes` more fit into what is free, for an origin that holds `held`.

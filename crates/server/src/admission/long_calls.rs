@@ -183,7 +183,7 @@ mod tests {
         let origins = ["192.0.2.1", "192.0.2.2", "192.0.2.3"]
             .map(|address| budget.origins.join(address.parse().unwrap()));
         let mut calls = LongCalls::default();
-        let held = |replies| Held { requests: 500, replies };
+        let held = |replies| Held { requests: 500, replies, ..Held::default() };
         let numbers =
             replies.iter().map(|(origin, bytes)| calls.insert(origins[*origin], held(*bytes))).collect();
         (calls, origins, numbers)

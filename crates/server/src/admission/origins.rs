@@ -99,8 +99,6 @@ struct Origin {
     held: Held,
     /// Bytes that were lent to it.
     lent: usize,
-    /// Bytes of `held` for replies of calls that were not answered at once.
-    kept_replies: usize,
     standing: Standing,
     /// When its standing was last confirmed.
     confirmed: Instant,
@@ -113,6 +111,8 @@ pub(crate) struct Held {
     pub(crate) requests: usize,
     /// Replies that are being made, wait or are unsent.
     pub(crate) replies: usize,
+    /// Of these, the short ones of calls that were not answered at once: room for them, or the replies themselves.
+    pub(crate) kept_short: usize,
 }
 
 impl Held {
@@ -127,6 +127,7 @@ impl Held {
     pub(crate) fn exchange(&mut self, before: Held, after: Held) {
         self.requests = self.requests - before.requests + after.requests;
         self.replies = self.replies - before.replies + after.replies;
+        self.kept_short = self.kept_short - before.kept_short + after.kept_short;
     }
 }
 
@@ -152,7 +153,6 @@ impl Origins {
                 connections: 0,
                 held: Held::default(),
                 lent: 0,
-                kept_replies: 0,
                 standing: Standing::Unknown,
                 confirmed: Instant::now(),
             })
@@ -181,7 +181,9 @@ impl Origins {
         match half {
             Half::Steady => steady,
             Half::Fast => {
-                Held { requests: total.requests - steady.requests, replies: total.replies - steady.replies }
+                let mut fast = total;
+                fast.exchange(steady, Held::default());
+                fast
             }
         }
     }
@@ -207,17 +209,6 @@ impl Origins {
     pub(crate) fn count_lent(&mut self, key: OriginKey, before: usize, after: usize) {
         if let Some(origin) = self.get_mut(key) {
             origin.lent = origin.lent - before + after;
-        }
-    }
-
-    pub(crate) fn kept_replies(&self, key: OriginKey) -> usize {
-        self.get(key).map_or(0, |origin| origin.kept_replies)
-    }
-
-    /// Changes what an origin holds for replies of calls that were not answered at once; it is counted by [`Origins::count`] too.
-    pub(crate) fn count_kept_replies(&mut self, key: OriginKey, before: usize, after: usize) {
-        if let Some(origin) = self.get_mut(key) {
-            origin.kept_replies = origin.kept_replies - before + after;
         }
     }
 
@@ -307,7 +298,7 @@ mod tests {
     }
 
     fn replies(replies: usize) -> Held {
-        Held { requests: 0, replies }
+        Held { replies, ..Held::default() }
     }
 
     #[test]

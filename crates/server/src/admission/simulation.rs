@@ -12,7 +12,7 @@ use super::pace::Pace;
 use super::*;
 use crate::limits::{
     BLOCKED_CHECK, EVICTIONS_PER_TURN_MAX, FAST_FIRST, FAST_PACE_MIN, LOOP_BYTES_MIN, PACE_MIN, PACE_TIME,
-    REQUESTS_EIGHTHS, WAIT_MAX,
+    REQUESTS_EIGHTHS, SHORT_REPLY_ROOM_MAX, WAIT_MAX,
 };
 
 mod replies;

@@ -7,7 +7,8 @@ use super::origins::OriginKey;
 use super::pace::Pace;
 use super::*;
 use crate::limits::{
-    FAST_PACE_TIME, LOOP_BYTES_MIN, OWN_PACE_MIN, OWN_PACE_TIME, PACE_TIME, SMALL_REPLIES_BYTES, WAIT_MAX,
+    FAST_PACE_TIME, LOOP_BYTES_MIN, OWN_PACE_MIN, OWN_PACE_TIME, PACE_TIME, SHORT_REPLY_ROOM_MAX,
+    SMALL_REPLIES_BYTES, WAIT_MAX,
 };
 
 impl Admission {
@@ -318,7 +319,7 @@ fn short_replies_take_turns_with_large_ones_once_many_are_kept() {
     let short = SHORT_REPLY_ROOM_MAX / 2;
     let keep = |held: &mut Loop| {
         held.admission.note_kept(greedy, Blocked::Reply, short);
-        held.admission.budget.count_kept_replies(greedy.origin, 0, short);
+        held.admission.budget.count_kept_reply(greedy.origin, 0, short);
     };
     (0..100).for_each(|_| keep(&mut held));
     assert!(held.admission.may_begin_short(greedy, short), "nobody waits");
@@ -338,8 +339,41 @@ fn short_replies_take_turns_with_large_ones_once_many_are_kept() {
     let mut pass = held.admission.pass(Blocked::Reply);
     let next = std::iter::from_fn(|| held.admission.next_of(&mut pass, held.now));
     assert_eq!(next.map(|waiter| waiter.key).collect::<Vec<_>>(), [large, greedy]);
-    held.admission.budget.count_kept_replies(greedy.origin, (100 + kept) * short, 0);
-    assert_eq!(held.admission.budget.origins.kept_replies(greedy.origin), 0);
+    (0..100 + kept).for_each(|_| held.admission.budget.count_kept_reply(greedy.origin, short, 0));
+    assert_eq!(held.admission.budget.origins.held(greedy.origin).kept_short, 0);
+}
+
+/// On a slow disk such calls wait for seconds.
+#[test]
+fn calls_that_wait_for_media_leave_room_for_a_large_reply() {
+    for limit in [2 * LOOP_BYTES_MIN, 64 << 20] {
+        let mut held = Loop::new(limit);
+        let [greedy, large, modest] = held.keys;
+        let others = (0..40).map(|number| {
+            let address = std::net::IpAddr::from([198, 51, 100, number]);
+            held.admission.budget.origins.join(address.into())
+        });
+        let others: Vec<OriginKey> = others.collect();
+        let greedy_ones: Vec<_> =
+            others.into_iter().map(|origin| ConnectionKey { origin, ..greedy }).chain([greedy]).collect();
+        let short = SHORT_REPLY_ROOM_MAX / 2;
+        for key in &greedy_ones {
+            while held.admission.may_begin_short(*key, short) {
+                held.admission.budget.count_kept_reply(key.origin, 0, short);
+            }
+            held.admission.block(*key, Want::Reply(short), held.now);
+        }
+        let mut pass = held.admission.pass(Blocked::Reply);
+        assert!(held.admission.next_of(&mut pass, held.now).is_none());
+        assert!(held.admission.waiting_too_long(Short::Replies, Half::Fast, held.now + WAIT_MAX).is_empty());
+        assert!(held.admission.may_begin_short(modest, SHORT_REPLY_ROOM_MAX), "it has no calls that wait");
+        assert!(held.admission.may_go_on(large, Want::Reply(2 * RECORD_BYTES_MAX)), "{limit}");
+        while held.admission.budget.origins.held(greedy.origin).kept_short > 0 {
+            held.admission.budget.count_kept_reply(greedy.origin, short, 0);
+        }
+        let mut pass = held.admission.pass(Blocked::Reply);
+        assert_eq!(held.admission.next_of(&mut pass, held.now).map(|waiter| waiter.key), Some(greedy));
+    }
 }
 
 /// What it would need to have as much again free is its own share, for which it waits.

@@ -107,7 +107,7 @@ impl DeferredCall {
 
     /// Returns what the budget counts for it.
     pub(crate) fn held(&self) -> Held {
-        Held { requests: self.request_bytes(), replies: self.reply_bytes }
+        Held { requests: self.request_bytes(), replies: self.reply_bytes, ..Held::default() }
     }
 
     /// Returns the bytes that the budget counts for it among requests.

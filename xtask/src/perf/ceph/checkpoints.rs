@@ -4,22 +4,33 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use serde_json::Value;
 
 use super::{BANDWIDTH, bench, number};
 use crate::ceph::Ceph;
 use crate::nfs::Procedure;
-use crate::perf::growth::{FILES_PER_DIRECTORY, fill};
+use crate::perf::growth::{FILE_SYNC, FILES_PER_DIRECTORY, fill};
 use crate::perf::{Run, scrape};
+use crate::process::random_bytes;
 use crate::server::{Server, await_socket};
 
 /// Where the volume is, and the socket of its server among those of its machine.
 const DATA: &str = "rados:holdfast@nfs/checkpoints";
 const SOCKET: &str = "checkpoints@nfs/admin.sock";
 
-/// New files, and memory that is enough for them: the checkpoint begins a minute after the start, with all of them.
-const FILES: u64 = 100_000;
-const QUICK_FILES: u64 = 10_000;
+/// New files of a checkpoint.
+struct Files {
+    count: u64,
+    bytes: usize,
+}
+
+/// Files that are records of the index alone, and files whose data move from the journal to segments too.
+const EMPTY: Files = Files { count: 100_000, bytes: 0 };
+const SMALL: Files = Files { count: 4_000, bytes: 16 << 10 };
+const QUICK_PART: u64 = 4;
+
+/// A checkpoint begins a minute after the start or the one before, unless a memtable is full, which takes more than those files.
 const MEMORY: &str = "4 GiB";
 
 /// How far the figures of a pool may lag: its manager gathers them every five seconds.
@@ -40,24 +51,33 @@ struct Made {
 pub(super) struct Rate {
     /// Bytes per second, as a fraction of what `rados bench` writes in objects of 4 MiB.
     pub(super) of_bench: f64,
-    /// How long it takes, relative to one on a local volume.
+    /// The same if the files have data.
+    pub(super) with_data: f64,
+    /// How long the first takes, relative to one on a local volume.
     pub(super) of_local: f64,
 }
 
-/// Measures a checkpoint on Ceph and one on a local volume.
+/// Measures two checkpoints on Ceph and one on a local volume.
 pub(super) fn rate(run: &mut Run<'_>, ceph: &Ceph) -> Result<Rate, String> {
-    let files = if run.options.quick { QUICK_FILES } else { FILES };
+    let part = if run.options.quick { QUICK_PART } else { 1 };
+    let [empty, small] = [EMPTY, SMALL].map(|files| Files { count: files.count / part, ..files });
     let seconds = format!("{:.0}", run.time().seconds.ceil());
     // The index writes as many objects at once (`WRITES_MAX` in `rados/src/index/writing.rs`).
     let words = ["bench", &seconds, "write", "-b", "4194304", "-t", "4"];
     let limit = number(&bench(ceph, &words)?, BANDWIDTH)?;
     let local = run.server(&["--memory", MEMORY])?;
-    let theirs = checkpoint(&local, &local.admin_socket(), files, || Ok(0.0))?;
+    let theirs = checkpoint(&local, &local.admin_socket(), &empty, || Ok(0.0))?;
     drop(local);
     let server = Server::on_ceph(ceph, DATA, run.folder(), &["--memory", MEMORY])?;
     let socket = await_socket(ceph.local("server").join(SOCKET));
-    let ours = checkpoint(&server, &socket, files, || written(ceph))?;
-    Ok(Rate { of_bench: ours.bytes / MIB / ours.seconds / limit, of_local: ours.seconds / theirs.seconds })
+    let ours = checkpoint(&server, &socket, &empty, || written(ceph))?;
+    let with_data = checkpoint(&server, &socket, &small, || written(ceph))?;
+    let of_bench = |taken: &Taken| taken.bytes / MIB / taken.seconds / limit;
+    Ok(Rate {
+        of_bench: of_bench(&ours),
+        with_data: of_bench(&with_data),
+        of_local: ours.seconds / theirs.seconds,
+    })
 }
 
 /// What a checkpoint took.
@@ -66,11 +86,11 @@ struct Taken {
     bytes: f64,
 }
 
-/// Makes files and waits for the first checkpoint of a server. `written` returns the bytes that the volume's media have taken so far.
+/// Makes files and waits for the next checkpoint of a server. `written` returns the bytes that the volume's media have taken so far.
 fn checkpoint(
     server: &Server,
     socket: &Path,
-    files: u64,
+    files: &Files,
     written: impl Fn() -> Result<f64, String>,
 ) -> Result<Taken, String> {
     let before = made(socket)?;
@@ -99,13 +119,15 @@ fn checkpoint(
     Ok(Taken { seconds, bytes: written()? - written_before })
 }
 
-fn make_files(server: &Server, count: u64) -> Result<(), String> {
+fn make_files(server: &Server, files: &Files) -> Result<(), String> {
     let mut connection = server.connect()?;
     let root = server.root()?;
-    let first = connection.make(Procedure::Mkdir, &root, &format!("of {}", server.target.pid))?;
-    for number in 0..count / FILES_PER_DIRECTORY {
+    let first = format!("of {} with {} bytes", server.target.pid, files.bytes);
+    let first = connection.make(Procedure::Mkdir, &root, &first)?;
+    let data = random_bytes(&mut Rng::new(), files.bytes);
+    for number in 0..files.count / FILES_PER_DIRECTORY {
         let directory = connection.make(Procedure::Mkdir, &first, &format!("d{number}"))?;
-        fill(&mut connection, &directory, &[])?;
+        fill(&mut connection, &directory, (&data, FILE_SYNC))?;
     }
     Ok(())
 }

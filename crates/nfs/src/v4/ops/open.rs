@@ -296,7 +296,10 @@ fn delegate(
     want: DelegationWant,
     created: bool,
 ) -> Delegated {
-    let want = if opened.confirm || !file.export.delegations { DelegationWant::None } else { want };
+    if !file.export.delegations {
+        return Delegated::None(NoDelegationReason::NotWanted);
+    }
+    let want = if opened.confirm { DelegationWant::None } else { want };
     let (delegated, token) =
         compound.state().delegate(&compound.state_context(), &opened.entry, want, created);
     if let Some(token) = token {

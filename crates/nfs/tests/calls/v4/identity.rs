@@ -315,18 +315,27 @@ pub(super) struct Minor0 {
 }
 
 fn set_client_id(name: &'static [u8], verifier: u8) -> ArgOp4<'static> {
+    set_client_id_at(name, verifier, b"0.0.0.0.0.0")
+}
+
+/// Introduces a client that is called at this universal address (RFC 5665 section 5.2.3.3).
+fn set_client_id_at(name: &'static [u8], verifier: u8, address: &'static [u8]) -> ArgOp4<'static> {
     ArgOp4::SetClientId(SetClientIdArgs {
         client: NfsClientId4 { verifier: [verifier; 8], id: OwnerId4(name) },
         callback: CbClient4 {
             cb_program: 1 << 30,
-            cb_location: Netaddr4 { netid: Utf8Str4(b"tcp"), addr: Utf8Str4(b"0.0.0.0.0.0") },
+            cb_location: Netaddr4 { netid: Utf8Str4(b"tcp"), addr: Utf8Str4(address) },
         },
         callback_ident: 1,
     })
 }
 
 fn confirmed(server: &Server, who: Client, name: &'static [u8], verifier: u8) -> ClientId4 {
-    let results = compound_as(server, who, 0, &[set_client_id(name, verifier)]);
+    set_and_confirm(server, who, set_client_id(name, verifier))
+}
+
+fn set_and_confirm(server: &Server, who: Client, set_client_id: ArgOp4<'_>) -> ClientId4 {
+    let results = compound_as(server, who, 0, &[set_client_id]);
     let ResOp4::SetClientId(SetClientIdRes::Ok(ok)) = results.last() else { panic!("{results:?}") };
     let (clientid, setclientid_confirm) = (ok.clientid, ok.setclientid_confirm);
     let confirm = SetClientIdConfirmArgs { clientid, setclientid_confirm };
@@ -494,4 +503,20 @@ fn hosts_that_no_export_admits_have_no_state() {
     server.export(vec![Export { privileged_port_required: true, ..open_export() }]);
     refused(&server, "192.0.2.1:1024");
     introduced(&server, root(), b"new", 1);
+}
+
+#[test]
+fn opening_files_of_an_export_without_delegations_has_no_client_called() {
+    for delegations in [true, false] {
+        let mut server = Server::new();
+        server.export(vec![Export { delegations, ..open_export() }]);
+        file(&server, "file");
+        let clientid = set_and_confirm(&server, root(), set_client_id_at(b"one", 1, b"192.0.2.1.8.1"));
+        let [probe] = &server.service.take_callbacks()[..] else { panic!("one probe") };
+        server.service.callback_failed(probe.id, server.clocks());
+        server.pass(60);
+        let opens = [&to_root()[..], &[open(1, clientid, b"owner")]].concat();
+        assert_eq!(compound_as(&server, root(), 0, &opens).status, Done);
+        assert_eq!(server.service.take_callbacks().len(), usize::from(delegations));
+    }
 }

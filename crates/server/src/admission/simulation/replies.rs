@@ -92,7 +92,7 @@ impl World {
             self.at_disk.pop();
             let caller = &mut self.callers[number];
             caller.begun -= 1;
-            self.admission.budget.count_kept_replies(caller.key.origin, caller.bytes, 0);
+            self.admission.budget.count_kept_reply(caller.key.origin, caller.bytes, 0);
         }
     }
 
@@ -141,7 +141,7 @@ impl World {
         if caller.bytes <= SMALL_REPLY_ROOM_MAX {
             self.admission.note_kept(caller.key, Blocked::Reply, caller.bytes);
         }
-        self.admission.budget.count_kept_replies(caller.key.origin, 0, caller.bytes);
+        self.admission.budget.count_kept_reply(caller.key.origin, 0, caller.bytes);
         let time = self.random.u128(1..DISK_MAX.as_micros());
         let done = self.now + Duration::from_micros(u64::try_from(time).unwrap());
         self.at_disk.push(Reverse((done, number)));

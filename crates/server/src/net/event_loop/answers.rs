@@ -156,7 +156,7 @@ impl EventLoop {
         if (1..=SMALL_REPLY_ROOM_MAX).contains(&bytes) {
             self.admission.note_kept(owner, Blocked::Reply, bytes);
         }
-        self.admission.budget.count_kept_replies(owner.origin, 0, bytes);
+        self.admission.budget.count_kept_reply(owner.origin, 0, bytes);
     }
 
     /// Corrects what rate limits charged for a call by what it did.
@@ -286,7 +286,7 @@ impl EventLoop {
                 };
                 self.tally.count_bytes(call.counted, reply.bytes.len() + reply.tail_bytes());
                 let reply = ParkedReply { owner, call: call.id, reply, pending, not_before: None };
-                self.admission.budget.count_kept_replies(owner.origin, 0, reply.held_bytes());
+                self.admission.budget.count_kept_reply(owner.origin, 0, reply.held_bytes());
                 if let Some(connection) = self.connections.get_owner(owner) {
                     connection.done.note_call(summary.main.protocol());
                     connection.done.note_bytes(reply.reply.bytes.len() + reply.reply.tail_bytes());
@@ -318,7 +318,7 @@ impl EventLoop {
     fn release(&mut self, call: &DeferredCall) {
         self.admission.budget.count_requests(call.owner.origin, call.request_bytes(), 0);
         self.admission.budget.take_back(call.owner.origin, call.lent);
-        self.admission.budget.count_kept_replies(call.owner.origin, call.reply_bytes, 0);
+        self.admission.budget.count_kept_reply(call.owner.origin, call.reply_bytes, 0);
         if let Some(connection) = self.connections.get_owner(call.owner) {
             connection.release_call(call.request_bytes(), call.reply_bytes);
         }
@@ -455,7 +455,7 @@ impl EventLoop {
 
     /// Ends a call for whose reply `held` bytes were counted; `reply` is sent at the end of the turn.
     fn answered(&mut self, owner: ConnectionKey, held: usize, reply: ReplyBuffer) {
-        self.admission.budget.count_kept_replies(owner.origin, held, 0);
+        self.admission.budget.count_kept_reply(owner.origin, held, 0);
         let Some(mut connection) = self.connections.take_owner(owner) else { return };
         connection.end_call(held);
         connection.output.push(reply, &mut self.buffers);
