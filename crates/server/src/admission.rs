@@ -15,7 +15,9 @@
 
 use std::time::Instant;
 
-use crate::limits::{FAST_FIRST, SMALL_RECORD_BYTES_MAX, SMALL_REPLY_ROOM_MAX, SMALL_REQUESTS_BYTES};
+use crate::limits::{
+    FAST_FIRST, SHORT_REPLY_ROOM_MAX, SMALL_RECORD_BYTES_MAX, SMALL_REPLY_ROOM_MAX, SMALL_REQUESTS_BYTES,
+};
 
 use budget::{Asker, Budget, keeps_little};
 use line::{Line, Waiter};
@@ -182,17 +184,18 @@ impl Admission {
     }
 
     /// Whether a call with a short reply may begin. It needs room only if it is not answered at once, so it waits only if others
-    /// wait, or if much is kept for such replies; and only if its origin keeps room for some.
+    /// wait, and if its origin already keeps room for such replies.
     #[inline]
     pub(crate) fn may_begin_short(&self, key: ConnectionKey, bytes: usize) -> bool {
-        let nobody_waits = self.reply_blocked.is_empty();
-        if nobody_waits && self.budget.keeps_few_short() {
-            return true;
-        }
-        let asker = self.asker(key.origin);
-        keeps_little(asker.held.kept_short, bytes)
-            || self.budget.may_keep_short(asker, bytes)
-                && (nobody_waits || self.has_turn(key, Want::Reply(bytes)))
+        self.reply_blocked.is_empty()
+            || keeps_little(self.budget.origins.held(key.origin).kept_short, bytes)
+            || self.has_turn(key, Want::Reply(bytes))
+    }
+
+    /// Whether a call that is not answered at once may keep room for its reply. Calls that wait for media keep it as long as these
+    /// take, which may be seconds. So all room for short replies is bounded, and leaves enough for a large one.
+    pub(crate) fn may_keep_reply(&self, origin: OriginKey, bytes: usize) -> bool {
+        bytes > SHORT_REPLY_ROOM_MAX || self.budget.may_keep_short(self.asker(origin), bytes)
     }
 
     /// Whether a small record may be received that is in the socket completely, and fits in case that its call is kept.

@@ -93,7 +93,7 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
     let least = || Goal::AtLeast(CHECKPOINTS_MIN);
     let name = "a checkpoint of empty files on Ceph, of writes of 4 MiB by `rados bench`";
     of_rounds(name, |rate| rate.of_bench, "%", least());
-    let name = "a checkpoint of files of 16 KiB on Ceph, of those writes";
+    let name = "a checkpoint of files of 16 KiB on Ceph, of the same writes";
     of_rounds(name, |rate| rate.with_data, "%", least());
     let name = "time of the checkpoint of empty files, relative to the local volume";
     of_rounds(name, |rate| rate.of_local, "×", Goal::None);

@@ -3,7 +3,7 @@
 use volume::limits::TRANSFER_BYTES_MAX;
 use wire::nfs3::*;
 
-use crate::support::{Server, assert_unchanged, client, root};
+use crate::support::{Server, assert_unchanged, client, place, root};
 
 fn setattr(
     server: &Server,
@@ -56,6 +56,24 @@ fn setattr_guards_fail_after_a_change() {
     let refused = setattr(&server, file, set, Some(ctime)).unwrap_err();
     assert_eq!(refused.status, NfsStat3::NotSync);
     assert_eq!(assert_unchanged(refused.body), server.getattr(file));
+}
+
+/// No right is needed to set nothing, so nothing may change.
+#[test]
+fn setattr_of_nothing_changes_nothing() {
+    let server = Server::new();
+    let how = CreateHow3::Exclusive(*b"verifier");
+    let create = CreateArgs { place: place(server.root(), "file"), how };
+    let made: CreateRes<'_> = server.call(root(), Procedure::Create, &create);
+    let file = made.unwrap().obj.unwrap();
+    let old = server.getattr(file);
+    let nothing = SetattrArgs { object: file, new_attributes: Sattr3::default(), guard: None };
+    let set: SetattrRes = server.call(client(7, 7), Procedure::Setattr, &nothing);
+    assert_eq!(assert_unchanged(set.unwrap().obj_wcc), old);
+    let wrong = Some(NfsTime3 { seconds: 1, nanoseconds: 0 });
+    assert_eq!(setattr(&server, file, Sattr3::default(), wrong).unwrap_err().status, NfsStat3::NotSync);
+    let again: CreateRes<'_> = server.call(root(), Procedure::Create, &create);
+    assert!(again.is_ok(), "the verifier is still that of its creation");
 }
 
 #[test]

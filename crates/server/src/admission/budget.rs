@@ -146,21 +146,13 @@ impl Budget {
     pub(crate) fn may_reply(&self, asker: Asker, bytes: usize) -> bool {
         let is_small = bytes <= SMALL_REPLY_ROOM_MAX;
         let free = if is_small { Budget::free_for_small } else { Budget::free_for_large };
-        let may_be_kept = bytes > SHORT_REPLY_ROOM_MAX || self.may_keep_short(asker, bytes);
-        may_be_kept && fits(asker.held.replies, bytes, free(self, Short::Replies, asker))
+        fits(asker.held.replies, bytes, free(self, Short::Replies, asker))
     }
 
-    /// Whether room may be kept for one more short reply. Calls that wait for media for long keep it meanwhile; together they
-    /// leave enough for a large reply. Each origin may always keep a little.
+    /// Whether room may be kept for one more short reply. Each origin may always keep a little.
     pub(crate) fn may_keep_short(&self, asker: Asker, bytes: usize) -> bool {
         let kept = asker.held.kept_short;
         keeps_little(kept, bytes) || fits(kept, bytes, self.free_for_short(asker))
-    }
-
-    /// Whether so little is kept for short replies, in all, that one more need not be asked for.
-    #[inline]
-    pub(crate) fn keeps_few_short(&self) -> bool {
-        self.total.kept_short < SMALL_REPLIES_BYTES / 4
     }
 
     /// Returns how many bytes of a part must become free before an origin may take this many.
@@ -204,12 +196,11 @@ impl Budget {
         self.free(short, asker, |part| part.all.saturating_sub(part.headroom))
     }
 
+    /// Returns how much more may be kept for short replies in a half. That is the same whether its origins may use the other one or
+    /// not: they give it back only when their calls are answered.
     fn free_for_short(&self, asker: Asker) -> usize {
-        let part = self.part(Short::Replies);
-        let kept_by_half = self.origins.held_by(asker.half, self.total).kept_short;
-        let of_half = part.half().short_max().saturating_sub(kept_by_half);
-        let of_both = part.short_max().saturating_sub(self.total.kept_short);
-        if asker.is_confined { of_half } else { of_half.max(of_both) }
+        let kept = self.origins.held_by(asker.half, self.total).kept_short;
+        self.part(Short::Replies).half().short_max().saturating_sub(kept)
     }
 
     /// Returns what is free of that which `usable` says of a part: in the asker's half, or in both if that is more and it may
@@ -228,10 +219,10 @@ impl Part {
         Part { all: self.all / 2, headroom: self.headroom / 2 }
     }
 
-    /// Returns the most that may be kept for short replies: half of it, unless the rest is too little for a large reply.
+    /// Returns the most that may be kept for short replies: half of the part, or less if the rest is too little for a large reply.
     fn short_max(self) -> usize {
-        let besides_large = self.all.saturating_sub(self.headroom + 2 * RECORD_BYTES_MAX);
-        besides_large.min(self.all / 2).max(self.headroom)
+        let beside_large = self.all.saturating_sub(self.headroom + 2 * RECORD_BYTES_MAX);
+        beside_large.min(self.all / 2)
     }
 }
 

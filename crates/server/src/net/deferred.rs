@@ -4,10 +4,12 @@
 //! What is in the way of a call that waits apart says nothing about others, so it has no place in any order, and each call is
 //! tried again by itself: soon at first, then more rarely, and the more rarely the more calls of its origin wait apart.
 //!
+//! A call whose reply has no room yet waits for that first, among those of its origin.
+//!
 //! While others wait for what such a call holds, it may have to end: [`crate::admission::long_calls`].
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -16,7 +18,7 @@ use volume::request::Access;
 
 use crate::admission::ConnectionKey;
 use crate::admission::long_calls::LongCalls;
-use crate::admission::origins::Held;
+use crate::admission::origins::{Held, OriginKey};
 use crate::admission::retry_queues::Ticket;
 use crate::clock;
 use crate::counters::operations::Counted;
@@ -132,6 +134,7 @@ pub(crate) struct DeferredCalls {
     /// When to try them again.
     retry: Option<Instant>,
     apart: Apart,
+    pub(crate) roomless: Roomless,
     /// Calls that a worker has.
     pub(crate) at_workers: usize,
     /// Those of all of them that may end before they are run again.
@@ -139,9 +142,9 @@ pub(crate) struct DeferredCalls {
 }
 
 impl DeferredCalls {
-    /// Returns the number of calls that wait for a limit, or apart.
+    /// Returns the number of calls that wait for a limit, apart, or for room for their replies.
     pub(crate) fn busy(&self) -> usize {
-        self.busy.len() + self.apart.calls.len()
+        self.busy.len() + self.apart.calls.len() + self.roomless.length
     }
 
     pub(crate) fn in_flight(&self) -> usize {
@@ -164,7 +167,7 @@ impl DeferredCalls {
         self.apart.take(now)
     }
 
-    /// Takes those with these numbers that wait for a limit, or apart.
+    /// Takes those with these numbers that wait for a limit, apart, or for room for their replies.
     pub(crate) fn take_numbered(&mut self, numbers: &BTreeSet<u64>) -> Vec<DeferredCall> {
         let is_wanted = |call: &DeferredCall| call.number.is_some_and(|number| numbers.contains(&number));
         let apart = self.apart.calls.iter().filter(|(_, call)| is_wanted(call));
@@ -173,7 +176,7 @@ impl DeferredCalls {
         let busy: Vec<_> = busy.map(|(ticket, _)| *ticket).collect();
         let apart = apart.into_iter().filter_map(|key| self.apart.remove(key));
         let busy = busy.into_iter().filter_map(|ticket| self.busy.remove(&ticket));
-        apart.chain(busy).collect()
+        apart.chain(busy).chain(self.roomless.take_all(is_wanted)).collect()
     }
 
     /// Keeps a call that waits for a limit.
@@ -207,6 +210,79 @@ impl DeferredCalls {
         if !self.busy.is_empty() {
             self.retry = Some(Instant::now() + pause);
         }
+    }
+}
+
+/// A call that waits for room for its reply.
+#[derive(Debug)]
+pub(crate) struct WithoutRoom {
+    pub(crate) call: DeferredCall,
+    /// The room that it needs, bytes.
+    pub(crate) reply_bytes: usize,
+    /// What it met when it was tried.
+    pub(crate) outcome: Outcome,
+}
+
+/// Calls that wait for room for their replies. Their connections go on meanwhile, since other calls may need none.
+#[derive(Debug, Default)]
+pub(crate) struct Roomless {
+    by_origin: BTreeMap<OriginKey, VecDeque<WithoutRoom>>,
+    /// The origins in turn.
+    order: VecDeque<OriginKey>,
+    length: usize,
+}
+
+impl Roomless {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Whether a call of this origin waits.
+    pub(crate) fn has(&self, origin: OriginKey) -> bool {
+        self.by_origin.contains_key(&origin)
+    }
+
+    pub(crate) fn push(&mut self, waiting: WithoutRoom) {
+        let origin = waiting.call.owner.origin;
+        if !self.has(origin) {
+            self.order.push_back(origin);
+        }
+        self.by_origin.entry(origin).or_default().push_back(waiting);
+        self.length += 1;
+    }
+
+    /// Takes all calls that are wanted.
+    fn take_all(&mut self, is_wanted: impl Fn(&DeferredCall) -> bool) -> Vec<DeferredCall> {
+        let mut taken = Vec::new();
+        for calls in self.by_origin.values_mut() {
+            let (wanted, rest) =
+                std::mem::take(calls).into_iter().partition(|waiting| is_wanted(&waiting.call));
+            *calls = rest;
+            taken.extend(VecDeque::into_iter(wanted).map(|waiting| waiting.call));
+        }
+        self.by_origin.retain(|_, calls| !calls.is_empty());
+        self.order.retain(|origin| self.by_origin.contains_key(origin));
+        self.length -= taken.len();
+        taken
+    }
+
+    /// Takes the next call for which there is room, or which nobody awaits.
+    pub(crate) fn take(&mut self, has_room: impl Fn(OriginKey, usize) -> bool) -> Option<WithoutRoom> {
+        let may_go_on = |origin: &OriginKey| {
+            let first = self.by_origin[origin].front().expect("an origin without calls is forgotten");
+            has_room(*origin, first.reply_bytes) || first.call.is_abandoned()
+        };
+        let at = self.order.iter().position(may_go_on)?;
+        let origin = self.order.remove(at).expect("it was found there");
+        let calls = self.by_origin.get_mut(&origin).expect("it has calls");
+        let taken = calls.pop_front();
+        if calls.is_empty() {
+            self.by_origin.remove(&origin);
+        } else {
+            self.order.push_back(origin);
+        }
+        self.length -= 1;
+        taken
     }
 }
 

@@ -200,6 +200,9 @@ impl EventLoop {
                 self.release_parked();
             }
             self.send_touched();
+            if !self.deferred.roomless.is_empty() {
+                self.readmit();
+            }
             self.unblock();
             self.tick();
         }

@@ -311,8 +311,10 @@ impl Model {
 }
 
 /// Judges access to extended attributes: files and directories have them, and the mode bits for data (4 or 2) guard
-/// them.
+/// them; those of a sticky directory are only its owner's to change.
 fn judge_xattr(inode: &Inode, who: &Credentials, wanted: u32, expected: &mut Expected) {
     expected.must(!matches!(inode.kind, FileType::Regular | FileType::Directory), Error::NotPermitted);
+    let is_sticky = inode.is_directory() && inode.mode_now() & 0o1000 != 0;
+    expected.must(is_sticky && wanted == 2 && !inode.owned_by(who), Error::NotPermitted);
     expected.must(!inode.owned_by(who) && !inode.grants(who, wanted), Error::AccessDenied);
 }

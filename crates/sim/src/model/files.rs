@@ -78,12 +78,13 @@ impl Model {
         // Truncating works on a full disk; growing needs space for metadata, and none for its hole.
         expected.observed = observed_by_refusal(&before, call);
         let Success::Set { object: wcc } = self.decide(call, expected)? else { return call.unexpected() };
-        if let Some(size) = set.size {
-            self.resize(id, who, now, ino, size);
-        } else if *set != SetAttributes::default() {
-            self.edit(ino).touch(now);
-        } else {
-            self.edit(ino).maybe_touch(now);
+        if *set == SetAttributes::default() {
+            let mutation = self.compare_wcc(&before, ino, wcc, "SETATTR")?;
+            return Ok(Observed { mutation, ..Observed::default() });
+        }
+        match set.size {
+            Some(size) => self.resize(id, who, now, ino, size),
+            None => self.edit(ino).touch(now),
         }
         self.mutations += 1;
         let mutation = self.mutations;

@@ -34,6 +34,10 @@ impl Volume {
             check(request.credentials, state.record(), set, guard)
                 .map_err(|error| Stop::Failed(Failure { error, after }))?;
             let before = state.attributes().before();
+            if *set == SetAttributes::default() {
+                // Nothing was asked of anybody's rights, so nothing may change: neither times nor the verifier of a creation.
+                return Ok(Promised { value: Wcc { before, after: state.attributes() }, after });
+            }
             let old = state.record().clone();
             let owners = Owners::new(old.tree, set.uid.unwrap_or(old.uid), set.gid.unwrap_or(old.gid));
             if owners != Owners::of(&old) {

@@ -19,7 +19,7 @@ use crate::transaction::attempt::{Attempt, Stop};
 use crate::transaction::change::Change;
 use crate::transaction::growth::of_bytes;
 use crate::transaction::permission;
-use crate::transaction::permission::{READ, WRITE};
+use crate::transaction::permission::{READ, STICKY, WRITE};
 use crate::volume::Volume;
 
 /// Extended attributes that are read at once.
@@ -229,10 +229,18 @@ fn check_name(name: &[u8]) -> Result<(), Error> {
 }
 
 /// Checks permission: read for attributes of a readable file, write for those of a writable one. Only files and
-/// directories have them, as the modes of other objects do not cover them.
+/// directories have them, as the modes of other objects do not cover them. In a sticky directory users share room for names, not
+/// the directory itself, so only its owner changes its attributes, as on Linux.
 fn check(who: &Credentials, record: &InodeRecord, wanted: u16) -> Result<(), Error> {
     if !matches!(record.file_type, FileType::Regular | FileType::Directory) {
         return Err(Error::NotPermitted);
     }
-    if permission::owns(who, record) { Ok(()) } else { permission::check(who, record, wanted) }
+    if permission::owns(who, record) {
+        return Ok(());
+    }
+    let is_sticky = record.file_type == FileType::Directory && record.mode & STICKY != 0;
+    if is_sticky && wanted == WRITE {
+        return Err(Error::NotPermitted);
+    }
+    permission::check(who, record, wanted)
 }

@@ -175,6 +175,23 @@ fn attributes_are_bounded_and_guarded_by_the_mode() {
 }
 
 #[test]
+fn only_the_owner_changes_attributes_of_a_sticky_directory() {
+    let mut world = World::new();
+    let directory = world.mkdir(Ino::ROOT, "shared").unwrap();
+    world.set_xattr(directory, "a", b"1", SetXattr::Either).unwrap();
+    for (mode, allowed) in [(0o777, Ok(())), (0o1777, Err(Error::NotPermitted))] {
+        world.who = Credentials::root();
+        world.chmod(directory, mode);
+        world.who = Credentials { uid: 5, gid: 5, groups: vec![] };
+        assert_eq!(world.set_xattr(directory, "b", b"2", SetXattr::Either).map(drop), allowed, "{mode:o}");
+        assert_eq!(world.xattr(directory, "a").unwrap(), b"1");
+    }
+    assert_eq!(world.remove_xattr(directory, "a").map(drop), Err(Error::NotPermitted));
+    world.who = Credentials::root();
+    world.check();
+}
+
+#[test]
 fn cached_access_blocks_only_for_attributes_not_in_memory() {
     let mut world = World::new();
     let (bare, file) = (world.file("bare"), world.file("file"));

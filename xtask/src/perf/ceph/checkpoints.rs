@@ -1,4 +1,5 @@
-//! The rate of a checkpoint: how fast the records of very many new files move to the index while nothing else goes on.
+//! The rate of a checkpoint: how fast the records of very many new files move to the index, and the data of others to segments, while
+//! nothing else goes on.
 
 use std::path::Path;
 use std::thread;
@@ -28,9 +29,12 @@ struct Files {
 /// Files that are records of the index alone, and files whose data move from the journal to segments too.
 const EMPTY: Files = Files { count: 100_000, bytes: 0 };
 const SMALL: Files = Files { count: 4_000, bytes: 16 << 10 };
+/// Of these files, a quick run makes one in so many.
 const QUICK_PART: u64 = 4;
+const _: () = assert!(SMALL.count / QUICK_PART >= FILES_PER_DIRECTORY);
 
-/// A checkpoint begins a minute after the start or the one before, unless a memtable is full, which takes more than those files.
+/// Memory of the server: no memtable is full with these files, so that a checkpoint begins only a minute after the start, or after
+/// the beginning of the one before.
 const MEMORY: &str = "4 GiB";
 
 /// How far the figures of a pool may lag: its manager gathers them every five seconds.

@@ -23,7 +23,7 @@ use crate::limits::{
     SHORT_REPLY_ROOM_MAX, SMALL_RECORD_BYTES_MAX, SMALL_REPLY_ROOM_MAX,
 };
 use crate::net::connection::{Connection, Passed};
-use crate::net::deferred::{DeferredCall, ExecutedCall};
+use crate::net::deferred::{DeferredCall, ExecutedCall, WithoutRoom};
 use crate::net::parked::ParkedReply;
 
 impl EventLoop {
@@ -39,7 +39,7 @@ impl EventLoop {
         let held = held_timing(arrival.passed.as_deref()).or_else(|| connection.unread_timing());
         if let Some(outcome) = self.expected(&arrival) {
             let timing = begun_timing(held, connection.arrived, begun.steady);
-            self.defer(connection, arrival, &outcome, None, timing);
+            self.defer(connection, arrival, outcome, None, timing);
             return Ok(());
         }
         let output = &mut connection.output;
@@ -89,7 +89,7 @@ impl EventLoop {
             }
             Outcome::WouldBlock | Outcome::Busy(_) | Outcome::Later => {
                 let timing = executed_timing(held, connection.arrived, begun.steady);
-                self.defer(connection, arrival, &outcome, progress, timing);
+                self.defer(connection, arrival, outcome, progress, timing);
             }
             Outcome::Close => {
                 tracing::info!(client = %socket_address(connection.ends.peer), "connection closed: malformed record or limit exceeded");
@@ -112,12 +112,12 @@ impl EventLoop {
         is_for_workers(arrival).then_some(Outcome::WouldBlock)
     }
 
-    /// Keeps a call that was not executed, with all that it will need counted.
+    /// Keeps a call that was not executed, with all that it will need counted. If there is no room for its reply, it waits for that.
     fn defer(
         &mut self,
         connection: &mut Connection,
         arrival: Arrival<'_>,
-        outcome: &Outcome,
+        outcome: Outcome,
         progress: Option<Progress>,
         timing: Timing,
     ) {
@@ -132,7 +132,7 @@ impl EventLoop {
             is_long: false,
             number: None,
             progress,
-            reply_bytes: arrival.reply_bytes,
+            reply_bytes: 0,
             lent: std::mem::take(&mut connection.lent),
             queue: calls.expected_queue(&arrival.needs),
             ticket: None,
@@ -145,10 +145,45 @@ impl EventLoop {
         if call.record.memory_bytes() <= SMALL_RECORD_BYTES_MAX && !is_counted {
             self.admission.note_kept(call.owner, Blocked::Read, call.request_bytes());
         }
-        connection.begin_call(call.request_bytes(), call.reply_bytes);
-        self.admission.budget.count_requests(call.owner.origin, 0, call.request_bytes());
-        self.keep_reply(call.owner, call.reply_bytes);
-        self.run_again(call, outcome);
+        connection.begin_call(call.request_bytes(), 0);
+        let origin = call.owner.origin;
+        self.admission.budget.count_requests(origin, 0, call.request_bytes());
+        let mut waiting = WithoutRoom { call, reply_bytes: arrival.reply_bytes, outcome };
+        let waits =
+            self.deferred.roomless.has(origin) && (1..=SHORT_REPLY_ROOM_MAX).contains(&waiting.reply_bytes);
+        if waits || !self.admission.may_keep_reply(origin, waiting.reply_bytes) {
+            self.number(&mut waiting.call, &waiting.outcome);
+            self.deferred.roomless.push(waiting);
+        } else {
+            connection.add_reply_bytes(waiting.reply_bytes);
+            self.go_on_with_room(waiting);
+        }
+    }
+
+    /// Has calls go on that waited for room for their replies, as far as there is some.
+    pub(super) fn readmit(&mut self) {
+        loop {
+            let admission = &self.admission;
+            let has_room = |origin, bytes| admission.may_keep_reply(origin, bytes);
+            let Some(mut waiting) = self.deferred.roomless.take(has_room) else { return };
+            self.take_number(&mut waiting.call);
+            if waiting.call.is_abandoned() {
+                self.abandon(&waiting.call);
+                continue;
+            }
+            if let Some(connection) = self.connections.get_owner(waiting.call.owner) {
+                connection.add_reply_bytes(waiting.reply_bytes);
+            }
+            self.go_on_with_room(waiting);
+        }
+    }
+
+    /// Counts the room for the reply to a call, and has it run again.
+    fn go_on_with_room(&mut self, waiting: WithoutRoom) {
+        let WithoutRoom { mut call, reply_bytes, outcome } = waiting;
+        call.reply_bytes = reply_bytes;
+        self.keep_reply(call.owner, reply_bytes);
+        self.run_again(call, &outcome);
     }
 
     /// Counts a reply that waits, or the room for one that will be made. If it is small, it may have overtaken a large one.

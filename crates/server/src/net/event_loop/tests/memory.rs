@@ -289,3 +289,20 @@ fn a_large_reply_goes_before_short_ones_that_wait_for_the_disk_after_it() {
     });
     harness.loops.stop();
 }
+
+#[test]
+fn calls_that_are_answered_at_once_do_not_wait_for_room_with_those_that_are_not() {
+    let harness = Harness::new(1);
+    let mut client = harness.client();
+    // Far more than one origin may keep.
+    for xid in 0..64 {
+        client.send(xid, DISK, 8000);
+    }
+    client.send(64, ECHO, 1);
+    let order: Vec<u32> = (0..65).map(|_| client.reply().0).collect();
+    let at = order.iter().position(|xid| *xid == 64).unwrap();
+    assert!(at < 32, "{order:?}");
+    assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), 65);
+    harness.wait_until("giving memory back", |harness| harness.held_bytes() < LOOP_BYTES_MIN / 8);
+    harness.loops.stop();
+}
