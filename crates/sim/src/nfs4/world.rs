@@ -19,9 +19,11 @@ use crate::random::Random;
 const TRACE_LINES: usize = 60;
 /// Rounds at the end before the run is given up.
 const ATTEMPTS_MAX: usize = 3000;
-/// How far the wall clock may be wrong, in seconds: several leases, but less than half of the time for which replies are
-/// remembered after a crash.
-const WALL_CLOCK_ERROR_MAX: u64 = 120;
+/// How far the wall clock may be wrong, in seconds: more than two leases. Twice that and the time of a run are less than
+/// the five minutes, by the wall clock, for which replies are remembered after a crash.
+const WALL_CLOCK_ERROR_MAX: u64 = 75;
+/// When the last long silence may begin, in nanoseconds after the start.
+const LAST_LONG_SILENCE: i64 = 60_000_000_000;
 
 /// A client's request, and what is known of it.
 #[derive(Debug)]
@@ -498,7 +500,7 @@ impl World {
             self.set_wall_clock();
         }
         let milliseconds = match self.random.below(200) {
-            0 if self.plan.deaths => 40_000,
+            0 if self.plan.deaths && self.now - START < LAST_LONG_SILENCE => 40_000,
             1..=4 => 4000,
             5..=20 => 500,
             _ => 1 + self.random.below(30),
