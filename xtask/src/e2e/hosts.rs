@@ -1,7 +1,7 @@
 //! Machines with agents: network namespaces, each with a cable to a bridge in the scenario's own.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::thread;
@@ -109,6 +109,14 @@ impl<'l> Host<'l> {
         self.agent = Some(process::start(self.holdfast("node").stdout(log).stderr(errors))?);
         let begun = Instant::now();
         while self.cluster(words).is_err() {
+            if let Some(Ok(Some(status))) = self.agent.as_mut().map(Child::try_wait) {
+                let log = fs::read_to_string(self.lab.log()).unwrap_or_default();
+                let last = log.lines().last().unwrap_or_default();
+                return Err(format!(
+                    "the agent of {} ended: {status}; the log ends with {last:?}",
+                    self.name
+                ));
+            }
             if begun.elapsed() > START {
                 return Err(format!("the agent of {} does not answer", self.name));
             }

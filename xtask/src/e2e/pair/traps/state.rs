@@ -70,10 +70,13 @@ pub(super) fn survivors(pair: &mut Pair<'_>) -> Result<String, String> {
     Ok(format!("it was gone within {} ms", took.as_millis()))
 }
 
-/// Whether a process runs, rather than that it has ended and nobody has asked how.
+/// Whether a thread of a process runs: it may hold sockets and files of the process after the first thread has ended.
 fn is_alive(process: u64) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { return false };
+    threads.flatten().any(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    })
 }
 
 /// Another machine's name in the block of the claim. A client asks all the time; the last thing that it hears is a good answer.
