@@ -9,10 +9,11 @@
 //! A call that meets something else than the limit leaves the queue; see [`crate::net::deferred`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+
+use super::origins::ConnectionOrigin;
 
 /// Origins without a call that are remembered, for each queue.
 const IDLE_MAX: usize = 4096;
@@ -49,11 +50,11 @@ struct RetryQueue {
 #[derive(Default)]
 struct Waiting {
     /// The loop and the origin of each waiting call.
-    calls: BTreeMap<Place, (usize, IpAddr)>,
+    calls: BTreeMap<Place, (usize, ConnectionOrigin)>,
     /// The origins of these calls, and those that have had their turn in this round.
-    origins: HashMap<IpAddr, OfOrigin>,
+    origins: HashMap<ConnectionOrigin, OfOrigin>,
     /// The origins without a call, by the round in which the last one left.
-    idle: BTreeSet<(u64, IpAddr)>,
+    idle: BTreeSet<(u64, ConnectionOrigin)>,
     /// The latest round that the first call has been in.
     round: u64,
 }
@@ -79,7 +80,7 @@ impl Waiting {
         &mut self,
         place: Option<Place>,
         loop_number: usize,
-        origin: IpAddr,
+        origin: ConnectionOrigin,
         next: &AtomicU64,
     ) -> (Place, bool) {
         let last = self.origins.get(&origin).and_then(OfOrigin::last);
@@ -164,7 +165,7 @@ impl RetryQueues {
         queue: usize,
         ticket: Option<Ticket>,
         loop_number: usize,
-        origin: IpAddr,
+        origin: ConnectionOrigin,
     ) -> Ticket {
         let place = ticket.map(|ticket| ticket.place);
         // The number is drawn under the lock, so that a later number of a queue is always inserted later.
@@ -198,10 +199,12 @@ impl RetryQueues {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, SocketAddr};
+
     use super::*;
 
-    fn origin(number: u8) -> IpAddr {
-        IpAddr::from([192, 0, 2, number])
+    fn origin(number: u8) -> ConnectionOrigin {
+        IpAddr::from([192, 0, 2, number]).into()
     }
 
     #[test]
@@ -251,6 +254,16 @@ mod tests {
         let rest: Vec<u8> = (0..5).map(|_| serve(&mut waiting)).collect();
         assert_eq!(rest, [2, 4, 1, 1, 1]);
         assert!(queues.queues[0].waiting.lock().origins.is_empty());
+    }
+
+    #[test]
+    fn users_of_a_host_delay_a_call_of_its_kernel_by_one() {
+        let queues = RetryQueues::new(1);
+        let [user, kernel] =
+            [40_000, 900].map(|port| ConnectionOrigin::of(SocketAddr::from(([192, 0, 2, 1], port))));
+        let users: Vec<Ticket> = (0..100).map(|_| queues.join(0, None, 0, user)).collect();
+        let kernels = queues.join(0, None, 0, kernel);
+        assert!(users[0] < kernels && kernels < users[1]);
     }
 
     #[test]

@@ -10,15 +10,14 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use nfs::service::{CallId, Connection, Incoming, KeptRecord, Outcome, Progress, ReplyBuffer, origin};
+use nfs::service::{CallId, Connection, Incoming, KeptRecord, Outcome, Progress, ReplyBuffer};
 use volume::request::Access;
 
 use crate::admission::ConnectionKey;
 use crate::admission::long_calls::LongCalls;
-use crate::admission::origins::{Held, OriginKey};
+use crate::admission::origins::{ConnectionOrigin, Held, OriginKey};
 use crate::admission::retry_queues::Ticket;
 use crate::clock;
 use crate::counters::operations::Counted;
@@ -103,8 +102,8 @@ impl DeferredCall {
     }
 
     /// Returns what limits count its client by.
-    pub(crate) fn origin(&self) -> IpAddr {
-        origin(self.connection.peer.ip())
+    pub(crate) fn origin(&self) -> ConnectionOrigin {
+        ConnectionOrigin::of(self.connection.peer)
     }
 
     /// Returns what the budget counts for it.
@@ -293,7 +292,7 @@ struct Apart {
     calls: BTreeMap<(Instant, u64), DeferredCall>,
     next: u64,
     /// The calls of each origin.
-    counts: HashMap<IpAddr, u32>,
+    counts: HashMap<ConnectionOrigin, u32>,
 }
 
 impl Apart {

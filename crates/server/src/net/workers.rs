@@ -11,12 +11,12 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::admission::origins::ConnectionOrigin;
 use crate::limits::WORKERS_SHARE;
 use crate::net::deferred::DeferredCall;
 use crate::net::mailbox::{Mailbox, Message};
@@ -38,9 +38,9 @@ struct Line<T> {
 /// What waits for threads, and whose it is.
 struct Lines<T> {
     /// The origins with calls that wait or run.
-    origins: HashMap<IpAddr, Line<T>>,
+    origins: HashMap<ConnectionOrigin, Line<T>>,
     /// Those with calls that wait. The first one's turn is next.
-    order: VecDeque<IpAddr>,
+    order: VecDeque<ConnectionOrigin>,
     /// Threads that execute no call.
     free: usize,
     waiting: usize,
@@ -51,7 +51,7 @@ impl<T> Lines<T> {
         Lines { origins: HashMap::new(), order: VecDeque::new(), free: threads, waiting: 0 }
     }
 
-    fn push(&mut self, origin: IpAddr, job: T) {
+    fn push(&mut self, origin: ConnectionOrigin, job: T) {
         let line =
             self.origins.entry(origin).or_insert_with(|| Line { waiting: VecDeque::new(), running: 0 });
         if line.waiting.is_empty() {
@@ -71,7 +71,7 @@ impl<T> Lines<T> {
     }
 
     /// Begins the next call, if a thread may be used for one.
-    fn begin(&mut self) -> Option<(IpAddr, T)> {
+    fn begin(&mut self) -> Option<(ConnectionOrigin, T)> {
         let origin = self.order.remove(self.next_in_order()?)?;
         let line = self.origins.get_mut(&origin)?;
         let job = line.waiting.pop_front()?;
@@ -102,7 +102,7 @@ impl<T> Lines<T> {
     }
 
     /// Ends a call that was begun.
-    fn end(&mut self, origin: IpAddr) {
+    fn end(&mut self, origin: ConnectionOrigin) {
         self.free += 1;
         if let Some(line) = self.origins.get_mut(&origin) {
             line.running -= 1;
@@ -222,7 +222,7 @@ impl Pool {
     }
 
     /// Ends the thread's last call, if there was one, and waits for the next. Returns nothing when all is over.
-    fn next(&self, ended: Option<IpAddr>) -> Option<(IpAddr, Job)> {
+    fn next(&self, ended: Option<ConnectionOrigin>) -> Option<(ConnectionOrigin, Job)> {
         let mut state = self.state.lock();
         if let Some(origin) = ended {
             state.lines.end(origin);
@@ -245,10 +245,12 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
-    fn origin(number: u8) -> IpAddr {
-        IpAddr::from([192, 0, 2, number])
+    fn origin(number: u8) -> ConnectionOrigin {
+        IpAddr::from([192, 0, 2, number]).into()
     }
 
     /// Begins what may begin. Returns the number of calls of each of four origins.
