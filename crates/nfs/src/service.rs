@@ -314,6 +314,13 @@ impl Service {
         self.context.exports.admit_address(client)
     }
 
+    /// Returns whether an export of this volume admits the peer of a connection. Calls of others that name an object of it are
+    /// refused.
+    #[must_use]
+    pub fn admits_to(&self, volume: VolumeId, connection: &Connection) -> bool {
+        self.context.exports.admitting(volume, connection.peer).is_some()
+    }
+
     /// Notes that a connection is closed: no call will come by it, and nothing can be sent by it.
     pub fn connection_closed(&self, connection: ConnectionId) {
         self.context.shared.state.connection_closed(connection);

@@ -12,7 +12,7 @@ pub const LIMITERS_MAX: usize = 4;
 
 /// Names a client, between which limiters share their rates evenly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ClientId(pub u64);
+pub struct ClientId(pub u128);
 
 /// Names an event loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

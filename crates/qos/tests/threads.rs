@@ -47,7 +47,7 @@ fn run(
         let now = Time::from_nanos(clock.fetch_add(STEP, Relaxed));
         let token = Token { event_loop: LoopId(event_loop), call: number };
         let cost = if number % 3 == 0 { Cost::read(BYTES) } else { Cost::write(BYTES) };
-        match scheduler.admit(now, &Call { limiters, client: ClientId(number % 5), cost, token }) {
+        match scheduler.admit(now, &Call { limiters, client: ClientId((number % 5).into()), cost, token }) {
             Verdict::Admitted => seen.admitted += 1,
             Verdict::Full => seen.full += 1,
             Verdict::Held => {

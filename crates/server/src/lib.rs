@@ -25,6 +25,7 @@ mod admission;
 mod background;
 pub mod clock;
 pub mod config;
+mod connection_origin;
 mod counters;
 pub mod data;
 pub mod error;

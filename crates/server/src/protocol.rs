@@ -110,6 +110,11 @@ impl Calls for Protocol {
         Some(number * AwaitedLimit::COUNT + limit.number())
     }
 
+    fn expected_queue(&self, needs: &Needs<'_>, client: &Connection) -> Option<usize> {
+        let awaited = needs.awaited()?;
+        if self.service().admits_to(awaited.0, client) { self.queue_of(awaited) } else { None }
+    }
+
     fn charge(&self, record: &IncomingRecord<'_>, connection: &Connection) -> Option<Charge> {
         self.service().charge(record, connection)
     }

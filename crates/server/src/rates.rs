@@ -20,6 +20,7 @@ use volume::ids::VolumeId;
 use volume::time::Time;
 
 use crate::clock;
+use crate::connection_origin::ConnectionOrigin;
 use crate::data::Files;
 use crate::error::{Error, ErrorKind};
 use crate::names;
@@ -71,7 +72,8 @@ struct Settings {
 pub(crate) struct Asker<'l> {
     /// The number of the listen address.
     pub(crate) target: u32,
-    pub(crate) origin: IpAddr,
+    /// Limiters share what they let pass evenly between these.
+    pub(crate) origin: ConnectionOrigin,
     /// The limiter of the client, if it has limits.
     pub(crate) limiter: Option<&'l Arc<Limiter>>,
 }

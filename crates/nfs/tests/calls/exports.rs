@@ -1,6 +1,8 @@
 //! The rules of exports apply to every call.
 
 use nfs::exports::{Export, Squash};
+use nfs::service::IncomingRecord;
+use volume::handle::Handle;
 use wire::mount3::{self, DirPath, MntRes, MountStat3};
 use wire::nfs3::*;
 use wire::rpc::{AuthStat, Credential, RejectedReply, ReplyBody};
@@ -92,6 +94,26 @@ fn calls_count_for_no_volume_that_does_not_admit_their_client() {
     let charged = |who: Client| server.charged(who, &call.record(who));
     assert!(charged(at("10.1.2.3:900")).is_some());
     assert_eq!(charged(at("192.0.2.1:900")), None);
+}
+
+/// Otherwise the users of a host would use up its limits, with calls that are refused, and have it wait for pools.
+#[test]
+fn calls_that_are_refused_for_their_port_count_for_no_limit() {
+    let mut server = Server::new();
+    let root = server.root();
+    let args = encoded(&GetattrArgs { object: root });
+    let call =
+        Call { xid: 1, program: PROGRAM, version: 3, procedure: Procedure::Getattr.code(), args: &args };
+    server.export(vec![Export { privileged_port_required: true, ..open_export() }]);
+    let volume = Handle::parse(root.as_bytes()).unwrap().volume;
+    let counts = |who: Client| {
+        let connection = who.connection();
+        let record = call.record(who);
+        let charge = server.service.charge(&IncomingRecord::decode(&record), &connection);
+        (charge.is_some(), server.service.admits_to(volume, &connection))
+    };
+    assert_eq!(counts(at("10.1.2.3:1023")), (true, true));
+    assert_eq!(counts(at("10.1.2.3:1024")), (false, false));
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    fn connection(&self) -> Connection {
+    pub(crate) fn connection(&self) -> Connection {
         Connection { peer: self.peer, local: "192.0.2.2:2049".parse().unwrap(), id: ConnectionId(1) }
     }
 }

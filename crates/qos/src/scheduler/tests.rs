@@ -20,7 +20,7 @@ fn token(call: u64) -> Token {
 }
 
 fn call(limiters: &[Arc<Limiter>], client: u64, cost: Cost, number: u64) -> Call<'_> {
-    Call { limiters, client: ClientId(client), cost, token: token(number) }
+    Call { limiters, client: ClientId(client.into()), cost, token: token(number) }
 }
 
 /// Releases everything until a time, and returns the calls with the times of their release.

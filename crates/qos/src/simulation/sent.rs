@@ -55,5 +55,5 @@ impl Sent {
 }
 
 pub(super) fn id(client: usize) -> ClientId {
-    ClientId(u64::try_from(client).expect("few clients"))
+    ClientId(u128::try_from(client).expect("few clients"))
 }

@@ -1,29 +1,13 @@
 //! What the connections of each origin hold in one event loop.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-use nfs::service::{is_privileged, origin};
 use slab::Slab;
 
 use super::Short;
+use crate::connection_origin::ConnectionOrigin;
 use crate::limits::{STANDING_REMEMBERED, THROTTLED_REMEMBERED};
-
-/// What connections are counted by: their origin. Those from privileged ports count apart, so that the users of a host take
-/// nothing from its kernel's client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct ConnectionOrigin {
-    address: IpAddr,
-    is_privileged: bool,
-}
-
-impl ConnectionOrigin {
-    /// Returns that of a peer.
-    pub(crate) fn of(peer: SocketAddr) -> ConnectionOrigin {
-        ConnectionOrigin { address: origin(peer.ip()), is_privileged: is_privileged(peer) }
-    }
-}
 
 /// Names an origin of a loop while it has connections, calls or replies there, or was not fast lately. Calls may outlive that:
 /// for a name that is not in use any more nothing is held, and nothing is counted.
@@ -273,13 +257,9 @@ impl Origins {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::net::IpAddr;
 
-    impl From<IpAddr> for ConnectionOrigin {
-        fn from(address: IpAddr) -> ConnectionOrigin {
-            ConnectionOrigin { address, is_privileged: true }
-        }
-    }
+    use super::*;
 
     impl std::str::FromStr for ConnectionOrigin {
         type Err = std::net::AddrParseError;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::origins::ConnectionOrigin;
+use crate::connection_origin::ConnectionOrigin;
 
 /// Origins without a call that are remembered, for each queue.
 const IDLE_MAX: usize = 4096;

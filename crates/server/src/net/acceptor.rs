@@ -17,7 +17,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use nfs::link_local::{Shown, named, socket_address};
 use nfs::service::Connection as Ends;
 
-use crate::admission::origins::ConnectionOrigin;
+use crate::connection_origin::ConnectionOrigin;
 use crate::counters::{Counters, add};
 use crate::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN_MAX, KNOWN_CLIENTS_MAX, PLACE_PAUSE};
 use crate::net::callbacks::connection_id;

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use crate::admission::origins::ConnectionOrigin;
+use crate::connection_origin::ConnectionOrigin;
 use crate::limits::CONNECTIONS_SPARE;
 use crate::net::listener::UNREAD_MAX;
 use crate::net::socket_buffers::{BufferBudget, SocketBuffers};

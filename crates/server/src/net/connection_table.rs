@@ -8,7 +8,8 @@ use nfs::service::ConnectionId;
 use slab::Slab;
 
 use crate::admission::ConnectionKey;
-use crate::admission::origins::{ConnectionOrigin, OriginKey};
+use crate::admission::origins::OriginKey;
+use crate::connection_origin::ConnectionOrigin;
 use crate::counters::operations::Counted;
 use crate::limits::GIVE_WAY_CHOICES_MAX;
 use crate::net::connection::{Connection, Newcomer};

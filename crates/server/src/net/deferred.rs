@@ -17,9 +17,10 @@ use volume::request::Access;
 
 use crate::admission::ConnectionKey;
 use crate::admission::long_calls::LongCalls;
-use crate::admission::origins::{ConnectionOrigin, Held, OriginKey};
+use crate::admission::origins::{Held, OriginKey};
 use crate::admission::retry_queues::Ticket;
 use crate::clock;
+use crate::connection_origin::ConnectionOrigin;
 use crate::counters::operations::Counted;
 use crate::counters::phases::{Phase, Timing};
 use crate::limits::{BUSY_RETRY, DEFERRED_OVERHEAD_BYTES, RETRY_DOUBLINGS_MAX, RETRY_SPACING};

@@ -27,10 +27,10 @@ use nfs::service::Connection as Ends;
 use qos::Released;
 use volume::time::Time;
 
-use crate::admission::origins::ConnectionOrigin;
 use crate::admission::retry_queues::RetryQueues;
 use crate::admission::{Admission, ConnectionKey};
 use crate::clock::{self, CallClock};
+use crate::connection_origin::ConnectionOrigin;
 use crate::counters::census::Connected;
 use crate::counters::tally::{SlowCall, Tally, TallySettings};
 use crate::counters::{Counters, add};

@@ -12,7 +12,7 @@ use nfs::service::ConnectionId;
 use parking_lot::Mutex;
 use qos::Released;
 
-use crate::admission::origins::ConnectionOrigin;
+use crate::connection_origin::ConnectionOrigin;
 use crate::net::connection::Newcomer;
 use crate::net::deferred::ExecutedCall;
 

@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::admission::origins::ConnectionOrigin;
+use crate::connection_origin::ConnectionOrigin;
 use crate::limits::WORKERS_SHARE;
 use crate::net::deferred::DeferredCall;
 use crate::net::mailbox::{Mailbox, Message};

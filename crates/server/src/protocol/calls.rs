@@ -51,10 +51,9 @@ pub(crate) trait Calls: Send + Sync {
     fn queues(&self) -> usize;
     /// Returns the queue of a limit; none if its volume is not served.
     fn queue_of(&self, awaited: Awaited) -> Option<usize>;
-    /// Returns the queue in which a call probably waits if a limit is reached; none if it keeps no order.
-    fn expected_queue(&self, needs: &Needs<'_>) -> Option<usize> {
-        self.queue_of(needs.awaited()?)
-    }
+    /// Returns the queue in which a call probably waits if a limit is reached; none if it keeps no order, or no export of the volume
+    /// admits the client, so that it will be refused.
+    fn expected_queue(&self, needs: &Needs<'_>, client: &Connection) -> Option<usize>;
     /// Returns what a call counts towards rate limits; none if it counts nothing.
     fn charge(&self, record: &IncomingRecord<'_>, connection: &Connection) -> Option<Charge>;
     /// Notes that a call has arrived, and is held: its client is alive.

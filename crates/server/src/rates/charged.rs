@@ -5,7 +5,6 @@
 //! each until it is let on: it could not wait for all of them at once, as limiters know one cost of a call. Where it has passed,
 //! it was charged.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use nfs::charge::{Charge, Work};
@@ -78,7 +77,7 @@ impl Charged {
         }
         let mut stages = stages.into_iter();
         let first = stages.next()?;
-        Some(Charged { client: client_id(asker.origin), first, others: stages.collect(), passed: 0 })
+        Some(Charged { client: ClientId(asker.origin.number()), first, others: stages.collect(), passed: 0 })
     }
 
     /// Returns whose call it is.
@@ -177,13 +176,4 @@ fn of_class(moved: Transferred, class: Class) -> u32 {
         Class::Write => moved.written,
         Class::Metadata => 0,
     }
-}
-
-/// Returns what limiters tell a client by. No two origins have the same: the upper half of an IPv6 address is that of a network,
-/// and networks of zero have no hosts.
-fn client_id(origin: IpAddr) -> ClientId {
-    ClientId(match origin {
-        IpAddr::V4(address) => address.to_bits().into(),
-        IpAddr::V6(address) => u64::try_from(address.to_bits() >> 64).unwrap_or(u64::MAX),
-    })
 }

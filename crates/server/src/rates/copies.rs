@@ -15,6 +15,7 @@ use volume::limits::TRANSFER_BYTES_MAX;
 
 use super::limiters::OfClient;
 use super::{Asker, Charged, Rates};
+use crate::connection_origin::ConnectionOrigin;
 
 /// Stands for the thread that copies, beside the numbers of loops.
 const COPYING: LoopId = LoopId(u16::MAX - 1);
@@ -85,9 +86,9 @@ impl CopyLimits for Rates {
             return Some(u64::MAX);
         }
         let bytes = u32::try_from(part.bytes).unwrap_or(u32::MAX).min(TRANSFER_BYTES_MAX);
-        let from = origin(part.peer.ip());
-        let limiter = self.limiter_of(from, &mut OfClient::default());
-        let asker = Asker { target: NO_TARGET, origin: from, limiter: limiter.as_ref() };
+        let limiter = self.limiter_of(origin(part.peer.ip()), &mut OfClient::default());
+        let origin = ConnectionOrigin::of(part.peer);
+        let asker = Asker { target: NO_TARGET, origin, limiter: limiter.as_ref() };
         let charge = Charge::of_one(Some(part.volume), Work::write(bytes));
         let Some(mut charged) = self.charged(&charge, &asker) else { return Some(u64::MAX) };
         let number = self.copies.next.fetch_add(1, Ordering::Relaxed);

@@ -1,3 +1,4 @@
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 
@@ -135,7 +136,7 @@ fn a_call_passes_the_limits_of_its_target_pool_volume_and_client() {
     }
     let limiter = rates.limiter_of(origin, &mut of_client);
     let charge = |volume: Option<u64>| Charge::of_one(volume.map(VolumeId), Work::read(4096));
-    let asker = Asker { target: 0, origin, limiter: limiter.as_ref() };
+    let asker = Asker { target: 0, origin: origin.into(), limiter: limiter.as_ref() };
     let passed = |charge: Charge, asker: Asker<'_>| {
         rates.charged(&charge, &asker).map_or(0, |found| found.limiters().count())
     };
@@ -161,7 +162,7 @@ fn two_limited_volumes(root: &Path) -> Arc<Rates> {
 fn a_call_waits_for_each_volume_in_which_it_moves_data() {
     let scratch = Scratch::new();
     let rates = two_limited_volumes(&scratch.0);
-    let asker = Asker { target: 0, origin: "192.0.2.7".parse().unwrap(), limiter: None };
+    let asker = Asker { target: 0, origin: "192.0.2.7".parse::<IpAddr>().unwrap().into(), limiter: None };
     let token = |call| Token { event_loop: LoopId(0), call };
     let moves = |first, second| {
         let places = work_in(&[(1, Work::read(first)), (2, Work::read(second))]);
@@ -185,7 +186,7 @@ fn a_call_waits_for_each_volume_in_which_it_moves_data() {
 fn what_a_call_moves_is_charged_where_it_was_moved() {
     let scratch = Scratch::new();
     let rates = two_limited_volumes(&scratch.0);
-    let asker = Asker { target: 0, origin: "192.0.2.7".parse().unwrap(), limiter: None };
+    let asker = Asker { target: 0, origin: "192.0.2.7".parse::<IpAddr>().unwrap().into(), limiter: None };
     let token = |call| Token { event_loop: LoopId(0), call };
     let read = |volume, bytes| Charge::of_one(Some(VolumeId(volume)), Work::read(bytes));
     let charged = |charge: &Charge| rates.charged(charge, &asker).unwrap();
@@ -290,7 +291,7 @@ fn throttled_clients_without_limits_of_their_own_are_counted_together() {
     let hold = |address: &str, tokens: &mut std::ops::RangeFrom<u64>| {
         let origin = address.parse().unwrap();
         let limiter = rates.limiter_of(origin, &mut OfClient::default());
-        let asker = Asker { target: 0, origin, limiter: limiter.as_ref() };
+        let asker = Asker { target: 0, origin: origin.into(), limiter: limiter.as_ref() };
         for call in tokens.take(2) {
             let token = Token { event_loop: LoopId(0), call };
             let _ = rates.admit(&mut rates.charged(&charge, &asker).unwrap(), token);
@@ -312,6 +313,31 @@ fn throttled_clients_without_limits_of_their_own_are_counted_together() {
     rates.change(Kind::Client, "192.0.2.7", &reset).unwrap();
     let after = others();
     assert!(after.held[total] == 2 && after.throttled >= between.throttled, "{after:?}");
+}
+
+/// The limit is the host's, and its users have a part of it.
+#[test]
+fn users_of_a_host_take_no_more_than_half_of_its_limit() {
+    let scratch = Scratch::new();
+    let rates = rates_in(&scratch.0, &[1]);
+    rates.change(Kind::Client, "192.0.2.7", &total_bytes(10 * MIB)).unwrap();
+    let limiter = rates.limiter_of("192.0.2.7".parse().unwrap(), &mut OfClient::default());
+    let held = |port: u16, call: u64| {
+        let origin = ConnectionOrigin::of(SocketAddr::from(([192, 0, 2, 7], port)));
+        let asker = Asker { target: 0, origin, limiter: limiter.as_ref() };
+        let charge = Charge::of_one(None, Work::read(64 << 10));
+        let token = Token { event_loop: LoopId(0), call };
+        rates.admit(&mut rates.charged(&charge, &asker).unwrap(), token) == Verdict::Held
+    };
+    let first = (0..).find(|call| held(40_000, *call)).unwrap();
+    assert!((1..20).all(|more| held(40_000, first + more)) && held(900, 1000));
+    let mut released = Vec::new();
+    let is_of_kernel = |one: &Released| matches!(one, Released::Call { token, .. } if token.call == 1000);
+    while !released.iter().any(is_of_kernel) {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        rates.release(&mut released);
+    }
+    assert!(released.iter().position(is_of_kernel).unwrap() <= 2, "{released:?}");
 }
 
 #[test]

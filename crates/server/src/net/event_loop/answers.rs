@@ -37,7 +37,7 @@ impl EventLoop {
         let begun = self.call_clock.begin_call();
         self.tally.note_time(begun.steady);
         let held = held_timing(arrival.passed.as_deref()).or_else(|| connection.unread_timing());
-        if let Some(outcome) = self.expected(&arrival) {
+        if let Some(outcome) = self.expected(&arrival, connection) {
             let timing = begun_timing(held, connection.arrived, begun.steady);
             self.defer(connection, arrival, outcome, None, timing);
             return Ok(());
@@ -101,10 +101,10 @@ impl EventLoop {
     }
 
     /// Returns what would become of a call that need not be tried: others wait for a limit before it, or it is one for workers.
-    fn expected(&self, arrival: &Arrival<'_>) -> Option<Outcome> {
+    fn expected(&self, arrival: &Arrival<'_>, connection: &Connection) -> Option<Outcome> {
         let queues = &self.shared.retry_queues;
         if queues.len() > 0
-            && let Some(queue) = self.shared.calls.expected_queue(&arrival.needs)
+            && let Some(queue) = self.shared.calls.expected_queue(&arrival.needs, &connection.ends)
             && queues.is_waiting(queue)
         {
             return Some(Outcome::Busy(None));
@@ -134,7 +134,7 @@ impl EventLoop {
             progress,
             reply_bytes: 0,
             lent: std::mem::take(&mut connection.lent),
-            queue: calls.expected_queue(&arrival.needs),
+            queue: calls.expected_queue(&arrival.needs, &connection.ends),
             ticket: None,
             obstructions: 0,
             counted: connection.counted,

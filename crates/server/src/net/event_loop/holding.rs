@@ -12,6 +12,7 @@ use qos::{ClientId, LoopId, Released, Token, Verdict};
 use super::EventLoop;
 use crate::admission::Want;
 use crate::admission::origins::Standing;
+use crate::connection_origin::ConnectionOrigin;
 use crate::counters::phases::{Phase, Timing};
 use crate::net::connection::{Connection, Passed};
 use crate::net::held::HeldCall;
@@ -32,10 +33,11 @@ impl EventLoop {
         let Some(charge) = self.shared.calls.charge(record, &connection.ends) else {
             return Judged::Passed(None);
         };
-        let from = origin(connection.ends.peer.ip());
+        let peer = connection.ends.peer;
         let rates = &self.shared.rates;
-        let limiter = rates.limiter_of(from, &mut connection.client_limits);
-        let asker = Asker { target: connection.counted.target, origin: from, limiter: limiter.as_ref() };
+        let limiter = rates.limiter_of(origin(peer.ip()), &mut connection.client_limits);
+        let target = connection.counted.target;
+        let asker = Asker { target, origin: ConnectionOrigin::of(peer), limiter: limiter.as_ref() };
         let Some(mut charged) = rates.charged(&charge, &asker) else { return Judged::Passed(None) };
         let has_room = charge.is_urgent || self.held.has_room(charged.client(), record.length());
         let token = self.token(connection);

@@ -343,7 +343,7 @@ impl Calls for Fake {
         Some(limit.number())
     }
 
-    fn expected_queue(&self, needs: &Needs<'_>) -> Option<usize> {
+    fn expected_queue(&self, needs: &Needs<'_>, _: &Ends) -> Option<usize> {
         needs.change.map(|(_, limit)| limit.number())
     }
 

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::admission::line::Waiter;
-use crate::admission::origins::ConnectionOrigin;
 use crate::admission::{Blocked, Want};
+use crate::connection_origin::ConnectionOrigin;
 use crate::limits::REQUESTS_EIGHTHS;
 use crate::net::connection::WaitingCall;
 use crate::net::connection_shares::ConnectionShares;
