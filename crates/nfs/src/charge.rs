@@ -102,6 +102,9 @@ pub struct Charge {
     pub work: Work,
     /// Whether it must not be held: it ends what a client holds, renews its lease, or makes its data durable.
     pub is_urgent: bool,
+    /// Whether it counts for the limits of its client: not if it comes from a port from which no export admits that. Users of a host
+    /// could otherwise use up what its kernel's client may do, with calls that are refused.
+    pub is_of_client: bool,
     first: Option<Place>,
     /// Other volumes than the first. Of ordinary clients, no call is about several.
     others: Vec<Place>,
@@ -112,7 +115,7 @@ impl Charge {
     #[must_use]
     pub fn of_one(volume: Option<VolumeId>, work: Work) -> Charge {
         let first = volume.map(|volume| Place { volume, work });
-        Charge { work, is_urgent: false, first, others: Vec::new() }
+        Charge { work, is_urgent: false, is_of_client: true, first, others: Vec::new() }
     }
 
     /// Returns what counts for a call that does this in all, and the parts of it in these volumes. If it is not known where it does
@@ -121,7 +124,7 @@ impl Charge {
     pub fn of_several(work: Work, mut places: Vec<Place>) -> Charge {
         places.sort_by_key(|place| std::cmp::Reverse(place.work.bytes()));
         let mut places = places.into_iter();
-        Charge { work, is_urgent: false, first: places.next(), others: places.collect() }
+        Charge { first: places.next(), others: places.collect(), ..Charge::of_one(None, work) }
     }
 
     /// Returns the same for a call that must not be held.

@@ -38,6 +38,12 @@ impl Progress {
         self.ends = true;
     }
 
+    /// Returns the memory that its results so far hold, bytes.
+    #[must_use]
+    pub fn results_bytes(&self) -> usize {
+        self.suspended.as_ref().map_or(0, |suspended| suspended.results_bytes())
+    }
+
     /// Returns how far it came, and whether it ends with the next run.
     pub(crate) fn into_parts(mut self) -> (Option<Box<Suspended>>, bool) {
         (self.suspended.take(), self.ends)
@@ -101,6 +107,10 @@ pub(crate) struct Suspended {
 }
 
 impl Suspended {
+    fn results_bytes(&self) -> usize {
+        self.results.capacity() + self.tail.iter().map(Slice::kept_bytes).sum::<usize>()
+    }
+
     /// Returns the reply that ends it where it stopped.
     fn delayed(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(64 + self.results.len());

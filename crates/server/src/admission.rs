@@ -195,7 +195,8 @@ impl Admission {
     /// Whether a call that is not answered at once may keep room for its reply. Calls that wait for media keep it as long as these
     /// take, which may be seconds. So all room for short replies is bounded, and leaves enough for a large one.
     pub(crate) fn may_keep_reply(&self, origin: OriginKey, bytes: usize) -> bool {
-        bytes > SHORT_REPLY_ROOM_MAX || self.budget.may_keep_short(self.asker(origin), bytes)
+        let is_short = (1..=SHORT_REPLY_ROOM_MAX).contains(&bytes);
+        !is_short || self.budget.may_keep_short(self.asker(origin), bytes)
     }
 
     /// Whether a small record may be received that is in the socket completely, and fits in case that its call is kept.

@@ -1,4 +1,4 @@
-//! What connections are counted by.
+//! What connections, their calls and their memory are counted by.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,12 +13,13 @@ pub(crate) struct ConnectionOrigin {
 }
 
 impl ConnectionOrigin {
-    /// Returns that of a peer.
+    /// Returns the origin of a peer's connections.
     pub(crate) fn of(peer: SocketAddr) -> ConnectionOrigin {
         ConnectionOrigin { address: origin(peer.ip()), is_privileged: is_privileged(peer) }
     }
 
-    /// Returns a number that no other has: that of an IPv6 network is above those of IPv4 addresses.
+    /// Returns a number that no other peer's origin has. Those of IPv4 addresses are at least 2, as 0.0.0.0 is no peer's, and less
+    /// than 2³³; those of IPv6 networks are multiples of 2⁶⁴, plus one for privileged ports.
     pub(crate) fn number(self) -> u128 {
         let address = match self.address {
             IpAddr::V4(address) => u128::from(address.to_bits()) << 1,

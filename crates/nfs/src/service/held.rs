@@ -16,17 +16,14 @@ enum Shown {
 }
 
 impl Service {
-    /// Determines what a record counts towards rate limits; none if it is no call, or one that does nothing. So does one from a
-    /// port from which no export admits its host: it is refused, and users of a host would otherwise use up what its kernel's
-    /// client may do. It does not count for a volume that no export admits the caller to, whatever handle it names: others have
-    /// that volume's limits.
+    /// Determines what a record counts towards rate limits; none if it is no call, or one that does nothing. It does not count for
+    /// a volume that no export admits the caller to, whatever handle it names: others have that volume's limits.
     #[must_use]
     pub fn charge(&self, record: &IncomingRecord<'_>, connection: &Connection) -> Option<Charge> {
         let ServiceContext { exports, pseudo, .. } = &self.context;
-        if !exports.admit(connection.peer) {
-            return None;
-        }
-        Charge::of(record, &Map { exports, pseudo, peer: connection.peer })
+        let mut charge = Charge::of(record, &Map { exports, pseudo, peer: connection.peer })?;
+        charge.is_of_client = exports.admit(connection.peer);
+        Some(charge)
     }
 
     /// Notes that a call has arrived which is held. It renews the lease of its client, as its execution would (RFC 7530 section

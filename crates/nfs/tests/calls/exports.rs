@@ -98,7 +98,7 @@ fn calls_count_for_no_volume_that_does_not_admit_their_client() {
 
 /// Otherwise the users of a host would use up its limits, with calls that are refused, and have it wait for pools.
 #[test]
-fn calls_that_are_refused_for_their_port_count_for_no_limit() {
+fn calls_that_are_refused_for_their_port_do_not_count_for_their_host() {
     let mut server = Server::new();
     let root = server.root();
     let args = encoded(&GetattrArgs { object: root });
@@ -110,7 +110,7 @@ fn calls_that_are_refused_for_their_port_count_for_no_limit() {
         let connection = who.connection();
         let record = call.record(who);
         let charge = server.service.charge(&IncomingRecord::decode(&record), &connection);
-        (charge.is_some(), server.service.admits_to(volume, &connection))
+        (charge.unwrap().is_of_client, server.service.admits_to(volume, &connection))
     };
     assert_eq!(counts(at("10.1.2.3:1023")), (true, true));
     assert_eq!(counts(at("10.1.2.3:1024")), (false, false));

@@ -152,7 +152,8 @@ impl Budget {
     /// Whether room may be kept for one more short reply. Each origin may always keep a little.
     pub(crate) fn may_keep_short(&self, asker: Asker, bytes: usize) -> bool {
         let kept = asker.held.kept_short;
-        keeps_little(kept, bytes) || fits(kept, bytes, self.free_for_short(asker))
+        keeps_little(kept, bytes)
+            || fits(kept, bytes, self.free_for_short(asker)) && self.may_reply(asker, bytes)
     }
 
     /// Returns how many bytes of a part must become free before an origin may take this many.
@@ -196,8 +197,8 @@ impl Budget {
         self.free(short, asker, |part| part.all.saturating_sub(part.headroom))
     }
 
-    /// Returns how much more may be kept for short replies in a half. That is the same whether its origins may use the other one or
-    /// not: they give it back only when their calls are answered.
+    /// Returns how much more may be kept for short replies in a half. What is free in the other half adds nothing, even for origins
+    /// that may use it: they would give it back only when their calls are answered.
     fn free_for_short(&self, asker: Asker) -> usize {
         let kept = self.origins.held_by(asker.half, self.total).kept_short;
         self.part(Short::Replies).half().short_max().saturating_sub(kept)

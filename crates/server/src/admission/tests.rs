@@ -373,7 +373,22 @@ fn calls_that_wait_for_media_leave_room_for_a_large_reply() {
         assert!(held.admission.may_keep_reply(last, short));
         held.admission.budget.count_kept_reply(last, 0, short);
         assert!(!held.admission.may_keep_reply(last, short), "one for one");
+        assert!(held.admission.may_keep_reply(last, 0), "it needs none");
     }
+}
+
+/// Their connections go on, and would bring more and more of them.
+#[test]
+fn calls_get_no_room_for_short_replies_that_all_replies_together_do_not_leave() {
+    let limit = 64 << 20;
+    let mut held = Loop::new(limit);
+    let [_, large, other] = held.keys;
+    held.admission.budget.count_kept_reply(other.origin, 0, SHORT_REPLY_ROOM_MAX);
+    assert!(held.admission.may_keep_reply(other.origin, SHORT_REPLY_ROOM_MAX));
+    held.admission.budget.count_replies(large.origin, 0, limit);
+    assert!(!held.admission.may_keep_reply(other.origin, SHORT_REPLY_ROOM_MAX));
+    held.admission.budget.count_kept_reply(other.origin, SHORT_REPLY_ROOM_MAX, 0);
+    assert!(held.admission.may_keep_reply(other.origin, SHORT_REPLY_ROOM_MAX), "each may keep a little");
 }
 
 /// What it would need to have as much again free is its own share, for which it waits.

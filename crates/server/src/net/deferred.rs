@@ -4,7 +4,7 @@
 //! What is in the way of a call that waits apart says nothing about others, so it has no place in any order, and each call is
 //! tried again by itself: soon at first, then more rarely, and the more rarely the more calls of its origin wait apart.
 //!
-//! A call whose reply has no room yet waits for that first, among those of its origin.
+//! A call first waits until there is room for its reply, in line with others of its origin.
 //!
 //! While others wait for what such a call holds, it may have to end: [`crate::admission::long_calls`].
 
@@ -45,8 +45,11 @@ pub(crate) struct DeferredCall {
     pub(crate) number: Option<u64>,
     /// How far it came.
     pub(crate) progress: Option<Progress>,
-    /// Bytes reserved for the reply and the blocks it is made from; zero for a short one.
+    /// Bytes reserved for the reply and the blocks it is made from; zero for one that needs none, and while the call waits for
+    /// room for it.
     pub(crate) reply_bytes: usize,
+    /// Bytes of its results so far while it waits for room for its reply; zero later, as the room is for these too.
+    pub(crate) results_bytes: usize,
     /// Bytes that were lent for its record.
     pub(crate) lent: usize,
     /// The retry queue for it; none if it keeps no order.
@@ -114,7 +117,7 @@ impl DeferredCall {
 
     /// Returns the bytes that the budget counts for it among requests.
     pub(crate) fn request_bytes(&self) -> usize {
-        self.record.memory_bytes() + DEFERRED_OVERHEAD_BYTES
+        self.record.memory_bytes() + DEFERRED_OVERHEAD_BYTES + self.results_bytes
     }
 }
 
@@ -266,22 +269,23 @@ impl Roomless {
         taken
     }
 
-    /// Takes the next call for which there is room, or which nobody awaits.
-    pub(crate) fn take(&mut self, has_room: impl Fn(OriginKey, usize) -> bool) -> Option<WithoutRoom> {
-        let may_go_on = |origin: &OriginKey| {
-            let first = self.by_origin[origin].front().expect("an origin without calls is forgotten");
-            has_room(*origin, first.reply_bytes) || first.call.is_abandoned()
-        };
-        let at = self.order.iter().position(may_go_on)?;
-        let origin = self.order.remove(at).expect("it was found there");
+    /// Returns the number of origins with calls.
+    pub(crate) fn origins(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Ends the turn of the next origin. Takes its first call if that may go on.
+    pub(crate) fn next(&mut self, may_go_on: impl Fn(&WithoutRoom) -> bool) -> Option<WithoutRoom> {
+        let origin = self.order.pop_front()?;
         let calls = self.by_origin.get_mut(&origin).expect("it has calls");
-        let taken = calls.pop_front();
+        let goes_on = calls.front().is_some_and(may_go_on);
+        let taken = if goes_on { calls.pop_front() } else { None };
+        self.length -= usize::from(taken.is_some());
         if calls.is_empty() {
             self.by_origin.remove(&origin);
         } else {
             self.order.push_back(origin);
         }
-        self.length -= 1;
         taken
     }
 }

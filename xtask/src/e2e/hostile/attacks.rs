@@ -23,6 +23,7 @@ mod logs;
 mod names;
 mod nlm;
 mod records;
+mod users;
 mod waits;
 
 /// The attacks of a sample.
@@ -35,6 +36,8 @@ pub(super) enum By {
     Stranger,
     /// A host that the export admits.
     Neighbour,
+    /// An unprivileged user of a well-behaved client's host.
+    ClientUser,
     /// A user of the server's machine.
     LocalUser,
 }
@@ -44,6 +47,7 @@ impl fmt::Display for By {
         f.write_str(match self {
             By::Stranger => "a stranger",
             By::Neighbour => "a neighbour",
+            By::ClientUser => "a client's user",
             By::LocalUser => "a local user",
         })
     }
@@ -73,7 +77,7 @@ const fn attack(
 
 pub(super) use handshakes::configuration;
 
-use By::{LocalUser, Neighbour, Stranger};
+use By::{ClientUser, LocalUser, Neighbour, Stranger};
 
 const ALL: &[Attack] = &[
     attack(
@@ -235,6 +239,7 @@ const ALL: &[Attack] = &[
         "48 COMPOUNDs of 12 hosts that take long and end with a large READ",
         fragments::held_replies,
     ),
+    attack("users-calls", ClientUser, "5,000 calls wait for the rate limit of the host", users::calls),
     attack("deep-paths", Neighbour, "LOOKUPs of the deepest paths and longest COMPOUNDs", names::deep),
     attack(
         "api-handshakes",

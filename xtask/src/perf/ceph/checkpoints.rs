@@ -29,7 +29,7 @@ struct Files {
 /// Files that are records of the index alone, and files whose data move from the journal to segments too.
 const EMPTY: Files = Files { count: 100_000, bytes: 0 };
 const SMALL: Files = Files { count: 4_000, bytes: 16 << 10 };
-/// Of these files, a quick run makes one in so many.
+/// A quick run makes one in this many of these files.
 const QUICK_PART: u64 = 4;
 const _: () = assert!(SMALL.count / QUICK_PART >= FILES_PER_DIRECTORY);
 

@@ -290,6 +290,7 @@ fn filehandles_stateids_and_slots_outlast_a_turn() {
     let cached = Access::Cached;
     let (outcome, _) = server.offer_again(root(), &record, cached, &mut progress);
     assert!(matches!(outcome, Outcome::WouldBlock), "{outcome:?}");
+    assert!(progress.as_ref().is_some_and(|progress| progress.results_bytes() > 0), "it keeps its results");
     let (_, repeated) = server.offer(root(), &record, cached);
     assert_eq!(results(&repeated, xid).status, NfsStat4::Delay, "the slot is in use");
     let mut out = Vec::new();

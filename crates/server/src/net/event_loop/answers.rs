@@ -112,7 +112,8 @@ impl EventLoop {
         is_for_workers(arrival).then_some(Outcome::WouldBlock)
     }
 
-    /// Keeps a call that was not executed, with all that it will need counted. If there is no room for its reply, it waits for that.
+    /// Keeps a call that was not executed. It waits for room for its reply if there is none; then it is counted with all that it
+    /// will need.
     fn defer(
         &mut self,
         connection: &mut Connection,
@@ -122,7 +123,7 @@ impl EventLoop {
         timing: Timing,
     ) {
         let calls = &self.shared.calls;
-        let call = DeferredCall {
+        let mut call = DeferredCall {
             owner: connection.key,
             connection: connection.ends,
             departure: connection.departure.clone(),
@@ -133,6 +134,7 @@ impl EventLoop {
             number: None,
             progress,
             reply_bytes: 0,
+            results_bytes: 0,
             lent: std::mem::take(&mut connection.lent),
             queue: calls.expected_queue(&arrival.needs, &connection.ends),
             ticket: None,
@@ -141,41 +143,64 @@ impl EventLoop {
             passed: arrival.passed,
             timing,
         };
+        let (origin, reply_bytes) = (call.owner.origin, arrival.reply_bytes);
+        let waits = self.deferred.roomless.has(origin) && (1..=SHORT_REPLY_ROOM_MAX).contains(&reply_bytes);
+        let waits = waits || !self.admission.may_keep_reply(origin, reply_bytes);
+        if waits {
+            call.results_bytes = call.progress.as_ref().map_or(0, Progress::results_bytes);
+        }
         let is_counted = call.lent > 0 || connection.has_reserved();
         if call.record.memory_bytes() <= SMALL_RECORD_BYTES_MAX && !is_counted {
             self.admission.note_kept(call.owner, Blocked::Read, call.request_bytes());
         }
         connection.begin_call(call.request_bytes(), 0);
-        let origin = call.owner.origin;
         self.admission.budget.count_requests(origin, 0, call.request_bytes());
-        let mut waiting = WithoutRoom { call, reply_bytes: arrival.reply_bytes, outcome };
-        let waits =
-            self.deferred.roomless.has(origin) && (1..=SHORT_REPLY_ROOM_MAX).contains(&waiting.reply_bytes);
-        if waits || !self.admission.may_keep_reply(origin, waiting.reply_bytes) {
+        let mut waiting = WithoutRoom { call, reply_bytes, outcome };
+        if waits {
             self.number(&mut waiting.call, &waiting.outcome);
             self.deferred.roomless.push(waiting);
         } else {
-            connection.add_reply_bytes(waiting.reply_bytes);
+            connection.add_reply_bytes(reply_bytes);
             self.go_on_with_room(waiting);
         }
     }
 
-    /// Has calls go on that waited for room for their replies, as far as there is some.
+    /// Gives each origin a turn to have a call go on that waited for room for its reply. What takes longer than a portion goes on in
+    /// the next turn of the loop, and so do origins that have had one.
     pub(super) fn readmit(&mut self) {
-        loop {
+        let begun = Instant::now();
+        let (mut turns, mut is_any) = (self.deferred.roomless.origins(), false);
+        while turns > 0 && begun.elapsed() < PORTION_MAX {
+            turns -= 1;
             let admission = &self.admission;
-            let has_room = |origin, bytes| admission.may_keep_reply(origin, bytes);
-            let Some(mut waiting) = self.deferred.roomless.take(has_room) else { return };
-            self.take_number(&mut waiting.call);
-            if waiting.call.is_abandoned() {
-                self.abandon(&waiting.call);
-                continue;
+            let may_go_on = |waiting: &WithoutRoom| {
+                let origin = waiting.call.owner.origin;
+                admission.may_keep_reply(origin, waiting.reply_bytes) || waiting.call.is_abandoned()
+            };
+            if let Some(waiting) = self.deferred.roomless.next(may_go_on) {
+                self.readmit_one(waiting);
+                is_any = true;
             }
-            if let Some(connection) = self.connections.get_owner(waiting.call.owner) {
-                connection.add_reply_bytes(waiting.reply_bytes);
-            }
-            self.go_on_with_room(waiting);
         }
+        self.has_more |= (is_any || turns > 0) && !self.deferred.roomless.is_empty();
+    }
+
+    fn readmit_one(&mut self, mut waiting: WithoutRoom) {
+        let call = &mut waiting.call;
+        self.take_number(call);
+        if call.is_abandoned() {
+            self.abandon(call);
+            // Its connection may be closed now.
+            self.has_more = true;
+            return;
+        }
+        let (owner, results_bytes) = (call.owner, std::mem::take(&mut call.results_bytes));
+        self.admission.budget.count_requests(owner.origin, results_bytes, 0);
+        if let Some(connection) = self.connections.get_owner(owner) {
+            connection.release_call(results_bytes, 0);
+            connection.add_reply_bytes(waiting.reply_bytes);
+        }
+        self.go_on_with_room(waiting);
     }
 
     /// Counts the room for the reply to a call, and has it run again.

@@ -35,7 +35,9 @@ impl EventLoop {
         };
         let peer = connection.ends.peer;
         let rates = &self.shared.rates;
-        let limiter = rates.limiter_of(origin(peer.ip()), &mut connection.client_limits);
+        let of_client =
+            charge.is_of_client.then(|| rates.limiter_of(origin(peer.ip()), &mut connection.client_limits));
+        let limiter = of_client.flatten();
         let target = connection.counted.target;
         let asker = Asker { target, origin: ConnectionOrigin::of(peer), limiter: limiter.as_ref() };
         let Some(mut charged) = rates.charged(&charge, &asker) else { return Judged::Passed(None) };
