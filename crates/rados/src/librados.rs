@@ -399,14 +399,12 @@ impl Pool {
     pub fn read(&self, pieces: &mut [Piece<'_>]) {
         let of_objects = pieces.chunk_by_mut(|one, next| one.object == next.object);
         let together = of_objects.flat_map(|pieces| pieces.chunks_mut(READS_PER_OPERATION));
-        // It does not panic before it has waited, so the buffers outlive the reads.
         let started: Vec<Reading<'_, '_>> = together.map(|pieces| self.start_reading(pieces)).collect();
-        for reading in started {
-            reading.finish(self.functions());
-        }
+        drop(started);
     }
 
-    /// Starts to read pieces of one object. The caller waits for the end before the borrow of the buffers ends.
+    /// Starts to read pieces of one object. What is returned must be dropped, which waits for the end, before the borrow of the buffers
+    /// ends.
     fn start_reading<'r, 'b>(&self, pieces: &'r mut [Piece<'b>]) -> Reading<'r, 'b> {
         let functions = self.functions();
         let mut outcomes: Vec<Outcome> = pieces.iter().map(|_| Outcome::default()).collect();
@@ -416,7 +414,7 @@ impl Pool {
             unsafe { (functions.rados_aio_create_completion2)(ptr::null_mut(), None, &raw mut completion) };
         let name = pieces.first().map_or("", |piece| &piece.object);
         let begun = check(made).and_then(|()| c_string(name)).and_then(|name| {
-            // SAFETY: the buffers and the outcomes outlive the operation, for whose end `Reading::finish` waits. The operation may be
+            // SAFETY: the buffers and the outcomes outlive the operation, for whose end dropping the `Reading` waits. The operation may be
             // released once it has begun.
             check(unsafe {
                 let operation = (functions.rados_create_read_op)();
@@ -436,7 +434,7 @@ impl Pool {
                 begun
             })
         });
-        Reading { pieces, outcomes, completion, begun }
+        Reading { pieces, outcomes, completion, begun, functions }
     }
 
     /// Returns the length of an object.
@@ -653,25 +651,26 @@ struct Reading<'r, 'b> {
     completion: Raw,
     /// Whether it was started.
     begun: io::Result<()>,
+    functions: &'static Functions,
 }
 
-impl Reading<'_, '_> {
+impl Drop for Reading<'_, '_> {
     /// Waits for the end, and notes the results.
-    fn finish(self, functions: &Functions) {
+    fn drop(&mut self) {
         let mut version = 0;
-        let done = self.begun.and_then(|()| {
+        let done = self.begun.as_ref().map_err(again).and_then(|()| {
             // SAFETY: the completion belongs to a read that was started, and that is complete after the first call.
             check(unsafe {
-                (functions.rados_aio_wait_for_complete)(self.completion);
-                version = (functions.rados_aio_get_version)(self.completion);
-                (functions.rados_aio_get_return_value)(self.completion)
+                (self.functions.rados_aio_wait_for_complete)(self.completion);
+                version = (self.functions.rados_aio_get_version)(self.completion);
+                (self.functions.rados_aio_get_return_value)(self.completion)
             })
         });
         if !self.completion.is_null() {
             // SAFETY: the completion is not used any more.
-            unsafe { (functions.rados_aio_release)(self.completion) };
+            unsafe { (self.functions.rados_aio_release)(self.completion) };
         }
-        for (piece, outcome) in self.pieces.iter_mut().zip(self.outcomes) {
+        for (piece, outcome) in self.pieces.iter_mut().zip(&self.outcomes) {
             let done = done.as_ref().map_err(again).copied();
             piece.result = done.and_then(|()| check(outcome.result)).map(|()| outcome.count);
             piece.version = version;
