@@ -18,8 +18,8 @@ use wire::limits::RECORD_BYTES_MAX;
 use super::Short;
 use super::origins::{Half, Held, OriginKey, Origins};
 use crate::limits::{
-    LENT_BYTES_MAX, PORTION_BYTES, REQUESTS_EIGHTHS, SHORT_REPLY_ROOM_MAX, SMALL_RECORD_BYTES_MAX,
-    SMALL_REPLIES_BYTES, SMALL_REPLY_ROOM_MAX, SMALL_REQUESTS_BYTES,
+    KEPT_CALLS_MIN, LENT_BYTES_MAX, PORTION_BYTES, READ_BYTES, REQUESTS_EIGHTHS, SHORT_REPLY_ROOM_MAX,
+    SMALL_RECORD_BYTES_MAX, SMALL_REPLIES_BYTES, SMALL_REPLY_ROOM_MAX, SMALL_REQUESTS_BYTES,
 };
 
 /// Who asks for memory.
@@ -74,6 +74,13 @@ impl Budget {
         self.count(origin, held(before), held(bytes));
     }
 
+    /// Counts a call that is not answered at once: `bytes` in place of `before`.
+    pub(crate) fn count_kept_call(&mut self, origin: OriginKey, before: usize, bytes: usize) {
+        let small = |bytes| if bytes <= SMALL_RECORD_BYTES_MAX { bytes } else { 0 };
+        let held = |requests| Held { requests, kept_calls: small(requests), ..Held::default() };
+        self.count(origin, held(before), held(bytes));
+    }
+
     /// Counts replies of an origin: `bytes` in place of `before`.
     pub(crate) fn count_replies(&mut self, origin: OriginKey, before: usize, bytes: usize) {
         let held = |replies| Held { replies, ..Held::default() };
@@ -83,7 +90,7 @@ impl Budget {
     /// Counts the reply of a call that is not answered at once, or room for it: `bytes` in place of `before`.
     pub(crate) fn count_kept_reply(&mut self, origin: OriginKey, before: usize, bytes: usize) {
         let short = |bytes| if bytes <= SHORT_REPLY_ROOM_MAX { bytes } else { 0 };
-        let held = |replies| Held { requests: 0, replies, kept_short: short(replies) };
+        let held = |replies| Held { replies, kept_short: short(replies), ..Held::default() };
         self.count(origin, held(before), held(bytes));
     }
 
@@ -120,15 +127,20 @@ impl Budget {
         Short::BOTH.into_iter().any(|short| self.total.of(short) > self.part(short).all / 2)
     }
 
-    /// Whether there is memory for whatever one read of a connection brings, without looking at it before.
+    /// Whether there is memory for whatever one read of a connection brings, without looking at it before, and for a large record
+    /// beside it: what was read may have to wait.
     pub(crate) fn has_plenty(&self, asker: Asker) -> bool {
-        asker.held.requests + RECORD_BYTES_MAX <= self.free_for_large(Short::Requests, asker)
+        asker.held.requests + RECORD_BYTES_MAX + READ_BYTES <= self.free_for_large(Short::Requests, asker)
+            && self.may_keep_call(asker, 0)
             && asker.held.replies + PORTION_BYTES <= self.free_for_small(Short::Replies, asker)
     }
 
     /// Whether a record of this length may begin, for which `counted` bytes are counted already.
     pub(crate) fn may_receive(&self, asker: Asker, length: usize, counted: usize) -> bool {
         let is_small = length <= SMALL_RECORD_BYTES_MAX;
+        if is_small && !self.may_keep_call(asker, length) {
+            return false;
+        }
         let free = if is_small { Budget::free_for_small } else { Budget::free_for_large };
         fits(
             asker.held.requests.saturating_sub(counted),
@@ -156,6 +168,15 @@ impl Budget {
             || fits(kept, bytes, self.free_for_short(asker)) && self.may_reply(asker, bytes)
     }
 
+    /// Whether a small call may be kept that is not answered at once. Each origin may always keep a little.
+    fn may_keep_call(&self, asker: Asker, bytes: usize) -> bool {
+        let kept = asker.held.kept_calls;
+        kept == 0 || kept + bytes <= KEPT_CALLS_MIN || {
+            let of_half = self.origins.held_by(asker.half, self.total).kept_calls;
+            fits(kept, bytes, self.part(Short::Requests).half().short_max().saturating_sub(of_half))
+        }
+    }
+
     /// Returns how many bytes of a part must become free before an origin may take this many.
     pub(crate) fn lacks(&self, short: Short, asker: Asker, bytes: usize, is_large: bool) -> usize {
         let free = if is_large { Budget::free_for_large } else { Budget::free_for_small };
@@ -164,7 +185,7 @@ impl Budget {
 
     /// Whether an origin holds no more requests than its share.
     pub(crate) fn is_within_share(&self, asker: Asker) -> bool {
-        asker.held.requests <= self.free_for_small(Short::Requests, asker)
+        asker.held.requests <= self.free_for_small(Short::Requests, asker) && self.may_keep_call(asker, 0)
     }
 
     /// Returns by how much the origins of a half would hold more than large records or replies may take of it, if they held
@@ -220,7 +241,8 @@ impl Part {
         Part { all: self.all / 2, headroom: self.headroom / 2 }
     }
 
-    /// Returns the most that may be kept for short replies: half of the part, or less if the rest is too little for a large reply.
+    /// Returns the most that may be kept for short replies, or for small calls: half of the part, or less if the rest is too little
+    /// for a large one.
     fn short_max(self) -> usize {
         let beside_large = self.all.saturating_sub(self.headroom + 2 * RECORD_BYTES_MAX);
         beside_large.min(self.all / 2)

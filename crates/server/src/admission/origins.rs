@@ -93,6 +93,8 @@ struct Origin {
 pub(crate) struct Held {
     /// Records that are arriving, and calls that wait.
     pub(crate) requests: usize,
+    /// Of these, small calls that were not answered at once.
+    pub(crate) kept_calls: usize,
     /// Replies that are being made, wait or are unsent.
     pub(crate) replies: usize,
     /// Of these, the short ones of calls that were not answered at once: room for them, or the replies themselves.
@@ -110,6 +112,7 @@ impl Held {
     /// Puts `after` in the place of `before`, which is a part of it.
     pub(crate) fn exchange(&mut self, before: Held, after: Held) {
         self.requests = self.requests - before.requests + after.requests;
+        self.kept_calls = self.kept_calls - before.kept_calls + after.kept_calls;
         self.replies = self.replies - before.replies + after.replies;
         self.kept_short = self.kept_short - before.kept_short + after.kept_short;
     }

@@ -7,8 +7,8 @@ use super::origins::OriginKey;
 use super::pace::Pace;
 use super::*;
 use crate::limits::{
-    FAST_PACE_TIME, LOOP_BYTES_MIN, OWN_PACE_MIN, OWN_PACE_TIME, PACE_TIME, SHORT_REPLY_ROOM_MAX,
-    SMALL_REPLIES_BYTES, WAIT_MAX,
+    FAST_PACE_TIME, KEPT_CALLS_MIN, LOOP_BYTES_MIN, OWN_PACE_MIN, OWN_PACE_TIME, PACE_TIME,
+    SHORT_REPLY_ROOM_MAX, SMALL_REPLIES_BYTES, WAIT_MAX,
 };
 
 impl Admission {
@@ -374,6 +374,28 @@ fn calls_that_wait_for_media_leave_room_for_a_large_reply() {
         held.admission.budget.count_kept_reply(last, 0, short);
         assert!(!held.admission.may_keep_reply(last, short), "one for one");
         assert!(held.admission.may_keep_reply(last, 0), "it needs none");
+    }
+}
+
+/// On a slow disk these end after seconds, and others come all the time.
+#[test]
+fn small_calls_that_wait_leave_room_for_a_large_record() {
+    const CALL: usize = 600;
+    for (limit, hosts) in [(LOOP_BYTES_MIN, 20), (64 << 20, 120)] {
+        let mut held = Loop::new(limit);
+        let large = held.keys[1];
+        for number in 0..hosts {
+            let address = std::net::IpAddr::from([198, 51, 100, number]);
+            let origin = held.admission.budget.origins.join(address.into());
+            let mut kept = 0;
+            while held.admission.is_within_share(origin) {
+                held.admission.budget.count_kept_call(origin, 0, CALL);
+                kept += CALL;
+            }
+            assert!(kept >= KEPT_CALLS_MIN, "each may keep a little: {kept}");
+        }
+        let want = Want::Record { length: RECORD_BYTES_MAX, counted: 0 };
+        assert!(held.admission.may_go_on(large, want), "{limit}");
     }
 }
 

@@ -154,7 +154,7 @@ impl EventLoop {
             self.admission.note_kept(call.owner, Blocked::Read, call.request_bytes());
         }
         connection.begin_call(call.request_bytes(), 0);
-        self.admission.budget.count_requests(origin, 0, call.request_bytes());
+        self.admission.budget.count_kept_call(origin, 0, call.request_bytes());
         let mut waiting = WithoutRoom { call, reply_bytes, outcome };
         if waits {
             self.number(&mut waiting.call, &waiting.outcome);
@@ -194,8 +194,9 @@ impl EventLoop {
             self.has_more = true;
             return;
         }
-        let (owner, results_bytes) = (call.owner, std::mem::take(&mut call.results_bytes));
-        self.admission.budget.count_requests(owner.origin, results_bytes, 0);
+        let (owner, before) = (call.owner, call.request_bytes());
+        let results_bytes = std::mem::take(&mut call.results_bytes);
+        self.admission.budget.count_kept_call(owner.origin, before, call.request_bytes());
         if let Some(connection) = self.connections.get_owner(owner) {
             connection.release_call(results_bytes, 0);
             connection.add_reply_bytes(waiting.reply_bytes);
@@ -376,7 +377,7 @@ impl EventLoop {
 
     /// Stops counting what a deferred call was counted with.
     fn release(&mut self, call: &DeferredCall) {
-        self.admission.budget.count_requests(call.owner.origin, call.request_bytes(), 0);
+        self.admission.budget.count_kept_call(call.owner.origin, call.request_bytes(), 0);
         self.admission.budget.take_back(call.owner.origin, call.lent);
         self.admission.budget.count_kept_reply(call.owner.origin, call.reply_bytes, 0);
         if let Some(connection) = self.connections.get_owner(call.owner) {

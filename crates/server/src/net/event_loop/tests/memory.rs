@@ -214,7 +214,7 @@ fn small_calls_in_line_hold_no_more_than_their_share() {
         assert_eq!(client.reply(), (1, 1, 0));
     });
     let highest = harness.loops.counters[0].held_bytes_highest.load(Ordering::Relaxed);
-    assert!((bound / 2..=bound).contains(&highest), "{highest} bytes were held");
+    assert!((bound / 4..=bound).contains(&highest), "{highest} bytes were held");
     drop(flood);
     harness.fake.room.store(1 << 20, Ordering::SeqCst);
     harness.wait_until("giving memory back", |harness| harness.held_bytes() < LOOP_BYTES_MIN / 8);
