@@ -414,8 +414,8 @@ impl Pool {
             unsafe { (functions.rados_aio_create_completion2)(ptr::null_mut(), None, &raw mut completion) };
         let name = pieces.first().map_or("", |piece| &piece.object);
         let begun = check(made).and_then(|()| c_string(name)).and_then(|name| {
-            // SAFETY: the buffers and the outcomes outlive the operation, for whose end dropping the `Reading` waits. The operation may be
-            // released once it has begun.
+            // SAFETY: the buffers and the outcomes outlive the operation, as dropping the `Reading` waits for its end. The operation
+            // may be released once it has begun.
             check(unsafe {
                 let operation = (functions.rados_create_read_op)();
                 for (piece, outcome) in pieces.iter_mut().zip(&mut outcomes) {

@@ -15,11 +15,9 @@
 
 use std::time::Instant;
 
-use crate::limits::{
-    FAST_FIRST, SHORT_REPLY_ROOM_MAX, SMALL_RECORD_BYTES_MAX, SMALL_REPLY_ROOM_MAX, SMALL_REQUESTS_BYTES,
-};
+use crate::limits::{FAST_FIRST, SMALL_RECORD_BYTES_MAX, SMALL_REPLY_ROOM_MAX, SMALL_REQUESTS_BYTES};
 
-use budget::{Asker, Budget, keeps_little};
+use budget::{Asker, Budget, keeps_little, needs_short_room};
 use line::{Line, Waiter};
 use origins::{Half, Held, OriginKey, Standing};
 use ready::{Ready, Turn};
@@ -195,8 +193,7 @@ impl Admission {
     /// Whether a call that is not answered at once may keep room for its reply. Calls that wait for media keep it as long as these
     /// take, which may be seconds. So all room for short replies is bounded, and leaves enough for a large one.
     pub(crate) fn may_keep_reply(&self, origin: OriginKey, bytes: usize) -> bool {
-        let is_short = (1..=SHORT_REPLY_ROOM_MAX).contains(&bytes);
-        !is_short || self.budget.may_keep_short(self.asker(origin), bytes)
+        !needs_short_room(bytes) || self.budget.may_keep_short(self.asker(origin), bytes)
     }
 
     /// Whether a small record may be received that is in the socket completely, and fits in case that its call is kept.

@@ -1,4 +1,4 @@
-//! What connections, their calls and their memory are counted by.
+//! The origin under which a connection, its calls and its memory are counted.
 
 use std::net::{IpAddr, SocketAddr};
 

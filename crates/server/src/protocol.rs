@@ -111,8 +111,8 @@ impl Calls for Protocol {
     }
 
     fn expected_queue(&self, needs: &Needs<'_>, client: &Connection) -> Option<usize> {
-        let awaited = needs.awaited()?;
-        if self.service().admits_to(awaited.0, client) { self.queue_of(awaited) } else { None }
+        let is_admitted = |awaited: &Awaited| self.service().admits_to(awaited.0, client);
+        self.queue_of(needs.awaited().filter(is_admitted)?)
     }
 
     fn charge(&self, record: &IncomingRecord<'_>, connection: &Connection) -> Option<Charge> {

@@ -89,7 +89,7 @@ impl Budget {
 
     /// Counts the reply of a call that is not answered at once, or room for it: `bytes` in place of `before`.
     pub(crate) fn count_kept_reply(&mut self, origin: OriginKey, before: usize, bytes: usize) {
-        let short = |bytes| if bytes <= SHORT_REPLY_ROOM_MAX { bytes } else { 0 };
+        let short = |bytes| if needs_short_room(bytes) { bytes } else { 0 };
         let held = |replies| Held { replies, kept_short: short(replies), ..Held::default() };
         self.count(origin, held(before), held(bytes));
     }
@@ -165,16 +165,15 @@ impl Budget {
     pub(crate) fn may_keep_short(&self, asker: Asker, bytes: usize) -> bool {
         let kept = asker.held.kept_short;
         keeps_little(kept, bytes)
-            || fits(kept, bytes, self.free_for_short(asker)) && self.may_reply(asker, bytes)
+            || fits(kept, bytes, self.free_to_keep(Short::Replies, asker)) && self.may_reply(asker, bytes)
     }
 
     /// Whether a small call may be kept that is not answered at once. Each origin may always keep a little.
     fn may_keep_call(&self, asker: Asker, bytes: usize) -> bool {
         let kept = asker.held.kept_calls;
-        kept == 0 || kept + bytes <= KEPT_CALLS_MIN || {
-            let of_half = self.origins.held_by(asker.half, self.total).kept_calls;
-            fits(kept, bytes, self.part(Short::Requests).half().short_max().saturating_sub(of_half))
-        }
+        kept == 0
+            || kept + bytes <= KEPT_CALLS_MIN
+            || fits(kept, bytes, self.free_to_keep(Short::Requests, asker))
     }
 
     /// Returns how many bytes of a part must become free before an origin may take this many.
@@ -218,11 +217,11 @@ impl Budget {
         self.free(short, asker, |part| part.all.saturating_sub(part.headroom))
     }
 
-    /// Returns how much more may be kept for short replies in a half. What is free in the other half adds nothing, even for origins
-    /// that may use it: they would give it back only when their calls are answered.
-    fn free_for_short(&self, asker: Asker) -> usize {
-        let kept = self.origins.held_by(asker.half, self.total).kept_short;
-        self.part(Short::Replies).half().short_max().saturating_sub(kept)
+    /// Returns how much more may be kept in a half, for small calls or for short replies. What is free in the other half adds
+    /// nothing, even for origins that may use it: they would give it back only when their calls are answered.
+    fn free_to_keep(&self, short: Short, asker: Asker) -> usize {
+        let kept = self.origins.held_by(asker.half, self.total).kept(short);
+        self.part(short).half().short_max().saturating_sub(kept)
     }
 
     /// Returns what is free of that which `usable` says of a part: in the asker's half, or in both if that is more and it may
@@ -247,6 +246,11 @@ impl Part {
         let beside_large = self.all.saturating_sub(self.headroom + 2 * RECORD_BYTES_MAX);
         beside_large.min(self.all / 2)
     }
+}
+
+/// Whether a reply that needs so many bytes of room, if any, is a short one.
+pub(crate) fn needs_short_room(bytes: usize) -> bool {
+    (1..=SHORT_REPLY_ROOM_MAX).contains(&bytes)
 }
 
 /// Whether an origin that keeps `kept` bytes for short replies may keep `bytes` more, whatever others keep.

@@ -109,6 +109,14 @@ impl Held {
         }
     }
 
+    /// Returns what is kept of it for calls that were not answered at once: small calls, or short replies.
+    pub(crate) fn kept(self, short: Short) -> usize {
+        match short {
+            Short::Requests => self.kept_calls,
+            Short::Replies => self.kept_short,
+        }
+    }
+
     /// Puts `after` in the place of `before`, which is a part of it.
     pub(crate) fn exchange(&mut self, before: Held, after: Held) {
         self.requests = self.requests - before.requests + after.requests;

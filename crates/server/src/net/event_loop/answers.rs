@@ -12,6 +12,7 @@ use volume::time::Time;
 
 use super::input::Arrival;
 use super::{EventLoop, Malformed};
+use crate::admission::budget::needs_short_room;
 use crate::admission::origins::Held;
 use crate::admission::{Blocked, ConnectionKey};
 use crate::clock::steady;
@@ -144,8 +145,8 @@ impl EventLoop {
             timing,
         };
         let (origin, reply_bytes) = (call.owner.origin, arrival.reply_bytes);
-        let waits = self.deferred.roomless.has(origin) && (1..=SHORT_REPLY_ROOM_MAX).contains(&reply_bytes);
-        let waits = waits || !self.admission.may_keep_reply(origin, reply_bytes);
+        let is_behind = needs_short_room(reply_bytes) && self.deferred.roomless.has(origin);
+        let waits = is_behind || !self.admission.may_keep_reply(origin, reply_bytes);
         if waits {
             call.results_bytes = call.progress.as_ref().map_or(0, Progress::results_bytes);
         }

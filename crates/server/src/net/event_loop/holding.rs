@@ -35,9 +35,11 @@ impl EventLoop {
         };
         let peer = connection.ends.peer;
         let rates = &self.shared.rates;
-        let of_client =
-            charge.is_of_client.then(|| rates.limiter_of(origin(peer.ip()), &mut connection.client_limits));
-        let limiter = of_client.flatten();
+        let limiter = if charge.is_of_client {
+            rates.limiter_of(origin(peer.ip()), &mut connection.client_limits)
+        } else {
+            None
+        };
         let target = connection.counted.target;
         let asker = Asker { target, origin: ConnectionOrigin::of(peer), limiter: limiter.as_ref() };
         let Some(mut charged) = rates.charged(&charge, &asker) else { return Judged::Passed(None) };
