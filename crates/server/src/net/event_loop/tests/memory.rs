@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::limits::KEPT_CALLS_MIN;
 
 /// More than sockets take without a reader.
 const REPLIES: u32 = 16;
@@ -172,8 +173,10 @@ struct Flood {
 }
 
 impl Flood {
+    const ADDRESSES: usize = 16;
+
     fn new(harness: &Harness) -> Flood {
-        let connect = |number| harness.client_at(&format!("127.0.2.{}", 1 + number % 16));
+        let connect = |number| harness.client_at(&format!("127.0.2.{}", 1 + number % Flood::ADDRESSES));
         let clients: Vec<Client> = (0..128).map(connect).collect();
         for client in &clients {
             client.stream.set_nonblocking(true).unwrap();
@@ -214,7 +217,9 @@ fn small_calls_in_line_hold_no_more_than_their_share() {
         assert_eq!(client.reply(), (1, 1, 0));
     });
     let highest = harness.loops.counters[0].held_bytes_highest.load(Ordering::Relaxed);
-    assert!((bound / 4..=bound).contains(&highest), "{highest} bytes were held");
+    // With so little memory, the part of each address is what it may always keep.
+    let least = Flood::ADDRESSES * KEPT_CALLS_MIN;
+    assert!((least..=bound).contains(&highest), "{highest} bytes were held");
     drop(flood);
     harness.fake.room.store(1 << 20, Ordering::SeqCst);
     harness.wait_until("giving memory back", |harness| harness.held_bytes() < LOOP_BYTES_MIN / 8);
