@@ -107,6 +107,8 @@ pub(crate) struct Call<'a> {
     pub(crate) credentials: &'a SharedCredentials,
     pub(crate) now: ClockReading,
     pub(crate) access: Access,
+    /// Whether a COPY copies no more before its reply than it was charged for.
+    pub(crate) is_metered: bool,
     /// File data that ends the reply without being copied into its buffer.
     pub(crate) tail: Cell<Vec<Slice>>,
     /// How far the call came when it was last run. An operation that stops leaves it here.

@@ -26,7 +26,10 @@ mod walk;
 const NULL: u32 = 0;
 
 /// What a GETXATTR asks for, bytes. Most values are shorter; the rest of a longer one is owed.
-const XATTR_BYTES_ASKED: u32 = 256;
+const XATTR_BYTES_ASKED: u32 = 4 << 10;
+
+/// What a COPY asks for at most before it is executed, bytes: as much as a WRITE may have.
+pub(crate) const COPY_BYTES_CHARGED_MAX: u32 = TRANSFER_BYTES_MAX;
 
 /// What a call, or its part in a volume, does: an operation on metadata if it moves nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,9 +80,9 @@ impl Work {
             ArgOp4::Getxattr(_) => Work::read(XATTR_BYTES_ASKED),
             ArgOp4::Setxattr(args) => Work::write(length(args.value.0.len())),
             ArgOp4::Copy(args) => match u32::try_from(args.count) {
-                Ok(count) if count > 0 => Work::write(count.min(TRANSFER_BYTES_MAX)),
+                Ok(count) if count > 0 => Work::write(count.min(COPY_BYTES_CHARGED_MAX)),
                 // Without a count, it is the rest of the source, however long that is.
-                _ => Work::write(TRANSFER_BYTES_MAX),
+                _ => Work::write(COPY_BYTES_CHARGED_MAX),
             },
             _ => Work::METADATA,
         }

@@ -41,7 +41,7 @@ impl Service {
             return Err(Unanswered::Malformed);
         }
         let connection = Connection { peer, local, id: ConnectionId::DATAGRAM };
-        let incoming = Incoming { record, connection, now, access: Access::Blocking };
+        let incoming = Incoming { record, connection, now, access: Access::Blocking, is_metered: false };
         let mut reply = ReplyBuffer::default();
         match self.handle(&incoming, &mut None, &mut reply) {
             Outcome::Reply { after: None, summary, .. } => {

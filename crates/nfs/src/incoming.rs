@@ -138,6 +138,9 @@ pub struct Incoming<'r> {
     pub now: ClockReading,
     /// Whether media may be read.
     pub access: Access,
+    /// Whether rate limits count the bytes that it writes. Before its reply, a COPY then copies no more than it was charged for
+    /// ([`crate::charge::Charge`]).
+    pub is_metered: bool,
 }
 
 /// A buffer for replies: bytes, and file data that is sent directly after them without being copied.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::cost::Cost;
+use crate::cost::{Class, Cost};
 use crate::gate::Gate;
 use crate::limits::{Dimension, Limits};
 use crate::time::Time;
@@ -59,6 +59,13 @@ impl Limiter {
     /// Whether it limits anything. Callers may leave out limiters that do not.
     pub fn is_limited(&self) -> bool {
         self.limited.load(Relaxed) != 0
+    }
+
+    /// Whether it limits the bytes that calls of a class move.
+    pub fn limits_bytes(&self, class: Class) -> bool {
+        let limited = self.limited.load(Relaxed);
+        let mut bytes = class.dimensions().iter().filter(|dimension| dimension.is_bytes());
+        bytes.any(|dimension| limited & dimension.bit() != 0)
     }
 
     /// Changes the limits. Returns whether they are others than before.

@@ -22,8 +22,7 @@ pub const HELD_MAX: Duration = Duration::from_secs(4);
 
 /// For how long a limiter lets nothing pass because of bytes that were moved before they were charged. A call that is held
 /// this long after those before it is answered well before clients take a server for gone, and before leases end. More
-/// than this is moved at once only by a COPY of a large file, or by calls that the server could not foresee; the rest is not
-/// owed.
+/// than this is moved at once only by very many calls whose size the server could not foresee; the rest is not owed.
 pub const OWED_MAX: Duration = HELD_MAX;
 
 /// How far its calls that are never held may put a client's other calls behind those of others, as time at the rate. This is at

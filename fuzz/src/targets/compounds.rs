@@ -306,7 +306,7 @@ impl World {
         for _ in 0..ATTEMPTS_MAX {
             let mut reply = ReplyBuffer::default();
             let record = &IncomingRecord::decode(record);
-            let incoming = Incoming { record, connection, now: self.now.into(), access };
+            let incoming = Incoming { record, connection, now: self.now.into(), access, is_metered: false };
             match self.service.handle(&incoming, &mut progress, &mut reply) {
                 Outcome::Reply { after, .. } => {
                     let out = reply.into_bytes();

@@ -97,7 +97,7 @@ impl World {
         let mut progress = None;
         for _ in 0..ATTEMPTS_MAX {
             let mut reply = ReplyBuffer::default();
-            let incoming = Incoming { record, connection, now: self.now.into(), access: Access::Blocking };
+            let incoming = Incoming { record, connection, now: self.now.into(), access: Access::Blocking, is_metered: false };
             match self.service.handle(&incoming, &mut progress, &mut reply) {
                 Outcome::Reply { .. } => {
                     work(&self.volume, self.now);

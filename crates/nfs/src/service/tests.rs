@@ -56,8 +56,13 @@ fn nfs(procedure: Procedure, args: &impl Encode) -> Vec<u8> {
 fn handle(record: &[u8]) -> (Outcome, Vec<u8>) {
     let mut reply = ReplyBuffer { bytes: vec![0xaa; 7], tail: Vec::new() };
     let record = &IncomingRecord::decode(record);
-    let incoming =
-        Incoming { record, connection: connection(), now: Time::EPOCH.into(), access: Access::Cached };
+    let incoming = Incoming {
+        record,
+        connection: connection(),
+        now: Time::EPOCH.into(),
+        access: Access::Cached,
+        is_metered: false,
+    };
     let outcome = service().handle(&incoming, &mut None, &mut reply);
     let mut out = reply.into_bytes();
     assert_eq!(out.get(..7), Some(&[0xaa; 7][..]), "earlier replies stay as they are");

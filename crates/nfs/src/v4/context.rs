@@ -160,6 +160,8 @@ pub(crate) struct Compound<'c> {
     credentials: &'c SharedCredentials,
     pub(crate) now: ClockReading,
     pub(crate) access: Access,
+    /// Whether a COPY copies no more before its reply than it was charged for.
+    pub(crate) is_metered: bool,
     /// The minor version: 0, 1 or 2.
     pub(crate) minor: u32,
     /// The number of operations.
@@ -216,6 +218,7 @@ impl<'c> Compound<'c> {
             connection: call.connection,
             now: call.now,
             access: call.access,
+            is_metered: call.is_metered,
             minor: reader.minorversion(),
             operations: reader.announced(),
             index: 0,

@@ -34,6 +34,8 @@ pub(crate) struct Server {
     /// Seconds.
     wall_ahead: Cell<i64>,
     xid: Cell<u32>,
+    /// Whether rate limits count what calls write.
+    pub(crate) is_metered: Cell<bool>,
 }
 
 /// The address and the credential of a caller.
@@ -112,6 +114,7 @@ impl Server {
             now: Cell::new(1_700_000_001),
             wall_ahead: Cell::new(0),
             xid: Cell::new(1000),
+            is_metered: Cell::new(false),
         }
     }
 
@@ -130,6 +133,7 @@ impl Server {
             now: Cell::new(1_700_000_001),
             wall_ahead: Cell::new(0),
             xid: Cell::new(1000),
+            is_metered: Cell::new(false),
         })
     }
 
@@ -150,11 +154,11 @@ impl Server {
 
     /// Reopens the media as another process would after a kill.
     pub(crate) fn restarted(self) -> Server {
-        let Server { service, volume, media, now, wall_ahead, xid } = self;
+        let Server { service, volume, media, now, wall_ahead, xid, is_metered } = self;
         drop((service, volume));
         let volume = open(&media);
         let service = Service::new(vec![open_export()], vec![Arc::clone(&volume)]).unwrap();
-        let server = Server { service, volume, media, now, wall_ahead, xid };
+        let server = Server { service, volume, media, now, wall_ahead, xid, is_metered };
         server.service.restore_state(server.clocks()).unwrap();
         server
     }
@@ -227,7 +231,8 @@ impl Server {
         let connection =
             Connection { peer: who.peer, local: "192.0.2.2:2049".parse().unwrap(), id: ConnectionId(1) };
         let mut reply = ReplyBuffer::default();
-        let incoming = Incoming { record, connection, now: self.clocks(), access };
+        let is_metered = self.is_metered.get();
+        let incoming = Incoming { record, connection, now: self.clocks(), access, is_metered };
         let outcome = self.service.handle(&incoming, progress, &mut reply);
         (outcome, reply.into_bytes())
     }

@@ -166,6 +166,13 @@ pub(crate) struct Passed {
     pub(crate) timing: Option<Timing>,
 }
 
+impl Passed {
+    /// Whether rate limits count the bytes that it writes.
+    pub(crate) fn is_metered(&self) -> bool {
+        self.charged.is_metered()
+    }
+}
+
 /// The result of a read.
 pub(crate) enum Received {
     /// This number of bytes.

@@ -88,6 +88,7 @@ impl DeferredCall {
             connection: self.connection,
             now: begun,
             access: self.access,
+            is_metered: self.passed.as_deref().is_some_and(Passed::is_metered),
         };
         let mut reply = ReplyBuffer::default();
         let outcome = handle(&incoming, &mut self.progress, &mut reply);

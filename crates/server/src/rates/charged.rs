@@ -85,6 +85,14 @@ impl Charged {
         self.client
     }
 
+    /// Whether the bytes that it writes are limited.
+    pub(crate) fn is_metered(&self) -> bool {
+        self.stages().any(|stage| {
+            let class = stage.cost.class;
+            class == Class::Write && stage.limiters.iter().any(|limiter| limiter.limits_bytes(class))
+        })
+    }
+
     /// Returns all limiters that it passes.
     #[cfg(test)]
     pub(super) fn limiters(&self) -> impl Iterator<Item = &Arc<Limiter>> {

@@ -204,6 +204,25 @@ fn what_a_call_moves_is_charged_where_it_was_moved() {
 }
 
 #[test]
+fn a_copy_is_metered_where_written_bytes_are_limited() {
+    let scratch = Scratch::new();
+    let rates = rates_in(&scratch.0, &[1, 2]);
+    let asker = Asker { target: 0, origin: "192.0.2.7".parse::<IpAddr>().unwrap().into(), limiter: None };
+    let is_metered = |volume, work| {
+        rates.charged(&Charge::of_one(Some(VolumeId(volume)), work), &asker).unwrap().is_metered()
+    };
+    for limited in [setting::Rate::TotalBytes, setting::Rate::WriteBytes] {
+        let limits = [(limited, Some(10 * MIB))].into();
+        let change = SettingChange { limits, reset: true, ..SettingChange::default() };
+        rates.change(Kind::Volume, "volume 1", &change).unwrap();
+        assert!(is_metered(1, Work::write(1)));
+    }
+    let limits = [(setting::Rate::ReadBytes, Some(10 * MIB)), (setting::Rate::TotalOps, Some(1000))].into();
+    rates.change(Kind::Volume, "volume 2", &SettingChange { limits, ..SettingChange::default() }).unwrap();
+    assert!(!is_metered(2, Work::write(1)), "only its operations are limited");
+}
+
+#[test]
 fn copies_after_their_reply_wait_for_limits() {
     let scratch = Scratch::new();
     let rates = rates_in(&scratch.0, &[1, 2]);

@@ -137,7 +137,8 @@ impl Server {
         let mut reply = ReplyBuffer::default();
         let record = &IncomingRecord::decode(&sent.record);
         let now = self.clocks(now);
-        let incoming = Incoming { record, connection: sent.connection, now, access: *access };
+        let incoming =
+            Incoming { record, connection: sent.connection, now, access: *access, is_metered: false };
         let outcome = self.service.handle(&incoming, progress, &mut reply);
         let bytes = reply.into_bytes();
         match outcome {
@@ -167,7 +168,7 @@ impl Server {
         for access in [Access::Cached, Access::Blocking] {
             let mut reply = ReplyBuffer::default();
             let record = &IncomingRecord::decode(record);
-            let incoming = Incoming { record, connection, now: self.clocks(now), access };
+            let incoming = Incoming { record, connection, now: self.clocks(now), access, is_metered: false };
             match self.service.handle(&incoming, &mut progress, &mut reply) {
                 Outcome::Reply { .. } => return Ok(Some(reply.into_bytes())),
                 Outcome::WouldBlock => {}

@@ -296,7 +296,7 @@ impl World {
                 let access = volume::request::Access::Cached;
                 let record = &IncomingRecord::decode(&decoded.answer);
                 let mut reply = ReplyBuffer::default();
-                let incoming = Incoming { record, connection, now, access };
+                let incoming = Incoming { record, connection, now, access, is_metered: false };
                 let _ = self.server.service.handle(&incoming, &mut None, &mut reply);
                 if !reply.into_bytes().is_empty() {
                     return Err("the server answered the answer to a callback".to_owned());

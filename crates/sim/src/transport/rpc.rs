@@ -107,7 +107,8 @@ impl RpcTransport {
         let (_, service) = self.service.as_ref().expect("made above");
         let (record, connection) = (message.record()?, message.connection());
         let record = &IncomingRecord::decode(&record);
-        let incoming = Incoming { record, connection, now: Time::from_nanos(now).into(), access };
+        let incoming =
+            Incoming { record, connection, now: Time::from_nanos(now).into(), access, is_metered: false };
         let mut reply = ReplyBuffer::default();
         let outcome = service.handle(&incoming, &mut None, &mut reply);
         let out = reply.into_bytes();

@@ -109,7 +109,7 @@ impl Server {
         let record = &IncomingRecord::decode(&record);
         loop {
             let access = Access::Blocking;
-            let incoming = Incoming { record, connection, now: self.now.into(), access };
+            let incoming = Incoming { record, connection, now: self.now.into(), access, is_metered: false };
             match self.service.handle(&incoming, &mut progress, &mut reply) {
                 Outcome::Reply { .. } => break,
                 Outcome::Busy(_) | Outcome::Later => {}

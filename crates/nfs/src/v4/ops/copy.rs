@@ -1,5 +1,8 @@
 //! COPY (RFC 7862 section 15.2) within the server, by sharing data. A few parts, which is all of most files, are copied
 //! before the reply. The rest is copied after it if the client allows that; otherwise the client continues from there.
+//!
+//! Where rate limits count what is written, no more is copied before the reply than was charged for. Whatever is copied beyond
+//! that would be owed, and calls of others would wait until it is paid.
 
 use volume::request::{Access, Durability};
 use wire::nfs4::{
@@ -8,6 +11,7 @@ use wire::nfs4::{
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Object;
+use crate::charge::COPY_BYTES_CHARGED_MAX;
 use crate::state::copies::{CopyRequest, CopySide};
 use crate::state::ids::StateId;
 use crate::v4::context::{Compound, Done, OpStop};
@@ -29,7 +33,8 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CopyArgs<'_>, out: &mut En
     }
     compound.note_change();
     let wanted = compound.parts.wanted;
-    let (count, after) = first_parts(compound, (&from, offset), (&to, at), wanted)?;
+    let most = if compound.is_metered { COPY_BYTES_CHARGED_MAX.into() } else { u64::MAX };
+    let (count, after) = first_parts(compound, (&from, offset), (&to, at), wanted.min(most))?;
     compound.note_written(to.volume, count);
     let left = if count < wanted && !args.synchronous {
         let order = order(compound, args, (&from, &to), wanted)?;

@@ -292,6 +292,25 @@ fn copies_wait_for_rate_limits() {
     assert_eq!(told(&server, NfsStat4::Ok).len(), 1);
 }
 
+/// Otherwise the rest would be owed, and others under the same limits would wait until it is paid.
+#[test]
+fn under_rate_limits_no_more_is_copied_before_the_reply_than_was_charged() {
+    let server = Server::new();
+    let session = Session::new(&server);
+    let (from, to) = (file(&server, "from"), file(&server, "to"));
+    let piece = vec![7; SIZE / 4];
+    for offset in (0..SIZE as u64).step_by(SIZE / 4) {
+        let args = WriteArgs { stateid: ANY, offset, stable: StableHow4::FileSync, data: piece[..].into() };
+        assert_eq!(session.on(from, &[ArgOp4::Write(args)]).status, NfsStat4::Ok);
+    }
+    let copied = || copy_to(&session, from, to, true).response.count;
+    assert_eq!(copied(), SIZE as u64);
+    server.is_metered.set(true);
+    assert_eq!(copied(), 1 << 20);
+    let rest = copy_to(&session, from, to, false).response.callback_id.unwrap();
+    assert_eq!(status(&session, to, rest).unwrap().count, 1 << 20);
+}
+
 /// All are continued whenever one can go on, so each host remembers when its own can.
 #[test]
 fn copies_rest_while_the_journal_is_full() {

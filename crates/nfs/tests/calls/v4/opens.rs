@@ -169,7 +169,8 @@ fn serve_all(service: &Service, records: &[(u32, Vec<u8>)]) -> Vec<Vec<u8>> {
         loop {
             let mut reply = ReplyBuffer::default();
             let record = &IncomingRecord::decode(record);
-            let incoming = Incoming { record, connection, now: now.into(), access: Access::Blocking };
+            let incoming =
+                Incoming { record, connection, now: now.into(), access: Access::Blocking, is_metered: false };
             if matches!(service.handle(&incoming, &mut progress, &mut reply), Outcome::Reply { .. }) {
                 return reply.into_bytes();
             }

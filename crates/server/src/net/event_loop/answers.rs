@@ -53,6 +53,7 @@ impl EventLoop {
             connection: connection.ends,
             now: begun,
             access: Access::Cached,
+            is_metered: arrival.passed.as_deref().is_some_and(Passed::is_metered),
         };
         let outcome = self.shared.calls.handle(&incoming, &mut progress, &mut reply);
         output.bytes = reply.bytes;

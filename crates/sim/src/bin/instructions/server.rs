@@ -153,7 +153,13 @@ impl Server {
         let record = &IncomingRecord::decode(record);
         let mut progress = None;
         for access in [Access::Cached, Access::Blocking] {
-            let incoming = Incoming { record, connection: self.connection, now: self.now.into(), access };
+            let incoming = Incoming {
+                record,
+                connection: self.connection,
+                now: self.now.into(),
+                access,
+                is_metered: false,
+            };
             match self.service.handle(&incoming, &mut progress, &mut self.reply) {
                 Outcome::Reply { after, .. } => {
                     self.waits.extend(after);
