@@ -315,7 +315,8 @@ impl Backlog {
             return Some(Terms::Fits(queue.excused));
         }
         let Some((first, _)) = queue.first() else { return Some(Terms::Fits(Ticks(0))) };
-        let next = Place { tag: queue.next_tag(flow.key.client), number: u64::MAX };
+        let units = flow.head_cost().units(id.dimension);
+        let next = Place { tag: queue.next_tag(flow.key.client), units, number: u64::MAX };
         if first < flow.place(id).unwrap_or(next) {
             return None;
         }

@@ -33,10 +33,13 @@ impl FlowKey {
     }
 }
 
-/// Where a flow stands: by its start tag, and among equal tags by arrival.
+/// Where a flow stands: by its start tag. Among equal tags the smallest call goes first, and among equal calls the one that came
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) tag: u64,
+    /// Units of its first call.
+    pub(crate) units: u32,
     pub(crate) number: u64,
 }
 

@@ -2,7 +2,9 @@
 //!
 //! Each client has a *finish tag*: the units that it was served here. Its next call starts at this tag, or at the queue's
 //! virtual time, the start tag of the call served last, if that is later, so an idle client saves up no share. The lowest
-//! start tag goes first, so clients get equal shares whatever the number of their connections and the size of their calls.
+//! start tag goes first, so clients get equal shares whatever the number of their connections and the size of their calls. The start
+//! tag of a client that comes now and then is the virtual time, which no other one's is below. Of those with this tag, the smallest
+//! call goes first, so that a small one now and then does not wait for a large one of each of the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -131,7 +133,7 @@ impl Queue {
     pub(crate) fn take_place(&mut self, client: ClientId, units: u32, number: u64) -> Place {
         let tag = self.next_tag(client);
         self.accounts.entry(client).or_default().finish = tag.saturating_add(u64::from(units));
-        Place { tag, number }
+        Place { tag, units: if is_planted(Fault::FirstComeFirstServed) { 0 } else { units }, number }
     }
 
     /// Takes a call that is not served here off a client's finish tag.

@@ -109,6 +109,16 @@ fn a_client_with_one_small_call_at_a_time_gets_its_share_beside_large_ones() {
     assert!(jain(&shares) >= 0.99, "{shares:?}");
 }
 
+/// A round of the others' calls takes 0.8 seconds.
+#[test]
+fn a_small_call_now_and_then_waits_for_no_round_of_large_ones() {
+    let light = Client { pause: Duration::from_secs(2), ..client(1, 1, 4 * KIB, 50) };
+    let alone = rates(&plan(&[total_bytes(48 * MIB)], vec![light.clone()]))[0];
+    let large = std::iter::repeat_n(client(4, 2, 1024 * KIB, 50), 40);
+    let beside = rates(&plan(&[total_bytes(48 * MIB)], std::iter::once(light).chain(large).collect()))[0];
+    assert!(beside > alone * 0.8, "{beside} bytes a second, {alone} alone");
+}
+
 #[test]
 fn several_limits_are_each_reached() {
     // Both clients share a target; the second has a volume of its own with a lower limit.
