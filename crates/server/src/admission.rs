@@ -15,9 +15,14 @@
 
 use std::time::Instant;
 
-use crate::limits::{FAST_FIRST, SMALL_RECORD_BYTES_MAX, SMALL_REPLY_ROOM_MAX, SMALL_REQUESTS_BYTES};
+use wire::limits::RECORD_BYTES_MAX;
 
-use budget::{Asker, Budget, keeps_little, needs_short_room};
+use crate::limits::{
+    FAST_FIRST, KEPT_CALLS_MIN, SHORT_REPLY_ROOM_MAX, SMALL_RECORD_BYTES_MAX, SMALL_REPLY_ROOM_MAX,
+    SMALL_REQUESTS_BYTES,
+};
+
+use budget::{Asker, Budget, needs_short_room};
 use line::{Line, Waiter};
 use origins::{Half, Held, OriginKey, Standing};
 use ready::{Ready, Turn};
@@ -101,6 +106,22 @@ pub(crate) enum Short {
 
 impl Short {
     pub(crate) const BOTH: [Short; 2] = [Short::Requests, Short::Replies];
+
+    /// Returns the bytes that the largest record or reply takes.
+    fn largest(self) -> usize {
+        match self {
+            Self::Requests => RECORD_BYTES_MAX,
+            Self::Replies => 2 * RECORD_BYTES_MAX,
+        }
+    }
+
+    /// Returns the bytes of small calls that wait, or of short replies, that are a little.
+    fn kept_min(self) -> usize {
+        match self {
+            Self::Requests => KEPT_CALLS_MIN,
+            Self::Replies => SHORT_REPLY_ROOM_MAX,
+        }
+    }
 }
 
 /// Which connections of a loop may be served now, and which are blocked until there is memory.
@@ -186,7 +207,7 @@ impl Admission {
     #[inline]
     pub(crate) fn may_begin_short(&self, key: ConnectionKey, bytes: usize) -> bool {
         self.reply_blocked.is_empty()
-            || keeps_little(self.budget.origins.held(key.origin).kept_short, bytes)
+            || self.budget.origins.held(key.origin).kept_short + bytes <= SHORT_REPLY_ROOM_MAX
             || self.has_turn(key, Want::Reply(bytes))
     }
 
@@ -234,10 +255,18 @@ impl Admission {
         self.overtaken[blocked.index()][half.index()] < OVERTAKEN_BYTES_MAX
     }
 
-    /// Whether a connection waits only because its origin has its share. One that has room now is about to go on.
+    /// Whether a connection waits only because its origin has its share, or because all small calls that wait have theirs: what
+    /// others hold does not matter. One that has room now is about to go on.
     fn is_over_share(&self, waiter: &Waiter) -> bool {
         let asker = self.asker(waiter.key.origin);
-        self.fits(Asker { held: Held::default(), ..asker }, waiter.want) && !self.fits(asker, waiter.want)
+        let alone = Asker { held: Held::default(), ..asker };
+        let is_free = match waiter.want {
+            Want::Record { length, counted } => {
+                self.budget.may_answer(alone) && self.budget.is_free(alone, length, counted)
+            }
+            want => self.fits(alone, want),
+        };
+        is_free && !self.fits(asker, waiter.want)
     }
 
     /// Whether the half of those that are not fast is theirs alone, since one of them waits, and not for its own share alone.

@@ -113,7 +113,8 @@ pub const LOOP_BYTES_MIN: usize = 8 << 20;
 /// memory only if its call is kept. A socket receives more than this before it is read.
 pub const SMALL_RECORD_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes of small calls that wait which each origin may keep, however many others keep: some fifty.
+/// Bytes of small calls that wait which each origin may keep, as long as what all keep leaves room for a large record: some fifty
+/// calls.
 pub const KEPT_CALLS_MIN: usize = 32 << 10;
 
 /// The most memory for a small reply and what it is made from, bytes: twice 64 KiB of data or names and what surrounds them. It

@@ -18,7 +18,7 @@ use wire::limits::RECORD_BYTES_MAX;
 use super::Short;
 use super::origins::{Half, Held, OriginKey, Origins};
 use crate::limits::{
-    KEPT_CALLS_MIN, LENT_BYTES_MAX, PORTION_BYTES, READ_BYTES, REQUESTS_EIGHTHS, SHORT_REPLY_ROOM_MAX,
+    LENT_BYTES_MAX, PORTION_BYTES, READ_BYTES, REQUESTS_EIGHTHS, SHORT_REPLY_ROOM_MAX,
     SMALL_RECORD_BYTES_MAX, SMALL_REPLIES_BYTES, SMALL_REPLY_ROOM_MAX, SMALL_REQUESTS_BYTES,
 };
 
@@ -94,7 +94,8 @@ impl Budget {
         self.count(origin, held(before), held(bytes));
     }
 
-    fn count(&mut self, origin: OriginKey, before: Held, after: Held) {
+    /// Counts what an origin holds: `after` in place of `before`.
+    pub(crate) fn count(&mut self, origin: OriginKey, before: Held, after: Held) {
         self.origins.count(origin, before, after);
         self.total.exchange(before, after);
         self.highest = self.highest.max(self.held());
@@ -128,19 +129,24 @@ impl Budget {
     }
 
     /// Whether there is memory for whatever one read of a connection brings, without looking at it before, and for a large record
-    /// beside it: what was read may have to wait.
+    /// beside it: what was read may have to wait, and then counts as small calls.
     pub(crate) fn has_plenty(&self, asker: Asker) -> bool {
+        let waits_nothing = self.kept_by(asker.half, Short::Requests) == 0;
         asker.held.requests + RECORD_BYTES_MAX + READ_BYTES <= self.free_for_large(Short::Requests, asker)
-            && self.may_keep_call(asker, 0)
+            && (waits_nothing || self.may_keep(Short::Requests, asker, READ_BYTES))
             && asker.held.replies + PORTION_BYTES <= self.free_for_small(Short::Replies, asker)
     }
 
-    /// Whether a record of this length may begin, for which `counted` bytes are counted already.
+    /// Whether a record of this length may begin, for which `counted` bytes are counted already. The call of a small one may have to be
+    /// kept.
     pub(crate) fn may_receive(&self, asker: Asker, length: usize, counted: usize) -> bool {
+        let may_wait = length > SMALL_RECORD_BYTES_MAX || self.may_keep_call(asker, length);
+        may_wait && self.is_free(asker, length, counted)
+    }
+
+    /// Whether there is memory for a record of this length, for which `counted` bytes are counted already.
+    pub(crate) fn is_free(&self, asker: Asker, length: usize, counted: usize) -> bool {
         let is_small = length <= SMALL_RECORD_BYTES_MAX;
-        if is_small && !self.may_keep_call(asker, length) {
-            return false;
-        }
         let free = if is_small { Budget::free_for_small } else { Budget::free_for_large };
         fits(
             asker.held.requests.saturating_sub(counted),
@@ -161,19 +167,34 @@ impl Budget {
         fits(asker.held.replies, bytes, free(self, Short::Replies, asker))
     }
 
-    /// Whether room may be kept for one more short reply. Each origin may always keep a little.
+    /// Whether room may be kept for one more short reply.
     pub(crate) fn may_keep_short(&self, asker: Asker, bytes: usize) -> bool {
-        let kept = asker.held.kept_short;
-        keeps_little(kept, bytes)
-            || fits(kept, bytes, self.free_to_keep(Short::Replies, asker)) && self.may_reply(asker, bytes)
+        self.keeps_little(Short::Replies, asker, bytes)
+            || self.may_keep(Short::Replies, asker, bytes) && self.may_reply(asker, bytes)
     }
 
-    /// Whether a small call may be kept that is not answered at once. Each origin may always keep a little.
+    /// Whether a small call may be kept that is not answered at once.
     fn may_keep_call(&self, asker: Asker, bytes: usize) -> bool {
-        let kept = asker.held.kept_calls;
-        kept == 0
-            || kept + bytes <= KEPT_CALLS_MIN
-            || fits(kept, bytes, self.free_to_keep(Short::Requests, asker))
+        self.keeps_little(Short::Requests, asker, bytes) || self.may_keep(Short::Requests, asker, bytes)
+    }
+
+    /// Whether an origin would keep no more than a little, which each may keep as long as what all keep leaves room for a large record
+    /// or reply. The last quarter of what that allows is for origins that keep nothing.
+    fn keeps_little(&self, short: Short, asker: Asker, bytes: usize) -> bool {
+        let (kept, all) = (asker.held.kept(short), self.kept_by(asker.half, short) + bytes);
+        let most = self.part(short).half().beside(short.largest());
+        if kept == 0 { all <= most } else { kept + bytes <= short.kept_min() && all <= most / 4 * 3 }
+    }
+
+    /// Whether `bytes` more may be kept for small calls or for short replies. What is free in the other half adds nothing, even for
+    /// origins that may use it: they would give it back only when their calls are answered.
+    fn may_keep(&self, short: Short, asker: Asker, bytes: usize) -> bool {
+        let free = self.part(short).half().short_max().saturating_sub(self.kept_by(asker.half, short));
+        fits(asker.held.kept(short), bytes, free)
+    }
+
+    fn kept_by(&self, half: Half, short: Short) -> usize {
+        self.origins.held_by(half, self.total).kept(short)
     }
 
     /// Returns how many bytes of a part must become free before an origin may take this many.
@@ -217,13 +238,6 @@ impl Budget {
         self.free(short, asker, |part| part.all.saturating_sub(part.headroom))
     }
 
-    /// Returns how much more may be kept in a half, for small calls or for short replies. What is free in the other half adds
-    /// nothing, even for origins that may use it: they would give it back only when their calls are answered.
-    fn free_to_keep(&self, short: Short, asker: Asker) -> usize {
-        let kept = self.origins.held_by(asker.half, self.total).kept(short);
-        self.part(short).half().short_max().saturating_sub(kept)
-    }
-
     /// Returns what is free of that which `usable` says of a part: in the asker's half, or in both if that is more and it may
     /// use both.
     fn free(&self, short: Short, asker: Asker, usable: impl Fn(Part) -> usize) -> usize {
@@ -241,21 +255,20 @@ impl Part {
     }
 
     /// Returns the most that may be kept for short replies, or for small calls: half of the part, or less if the rest is too little
-    /// for a large one.
+    /// for large ones.
     fn short_max(self) -> usize {
-        let beside_large = self.all.saturating_sub(self.headroom + 2 * RECORD_BYTES_MAX);
-        beside_large.min(self.all / 2)
+        self.beside(2 * RECORD_BYTES_MAX).min(self.all / 2)
+    }
+
+    /// Returns what is left beside so many bytes for what is large.
+    fn beside(self, large: usize) -> usize {
+        self.all.saturating_sub(self.headroom + large)
     }
 }
 
 /// Whether a reply that needs so many bytes of room, if any, is a short one.
 pub(crate) fn needs_short_room(bytes: usize) -> bool {
     (1..=SHORT_REPLY_ROOM_MAX).contains(&bytes)
-}
-
-/// Whether an origin that keeps `kept` bytes for short replies may keep `bytes` more, whatever others keep.
-pub(crate) fn keeps_little(kept: usize, bytes: usize) -> bool {
-    kept + bytes <= SHORT_REPLY_ROOM_MAX
 }
 
 /// Whether `bytes` more fit into what is free, for an origin that holds `held`.

@@ -14,7 +14,7 @@ use wire::limits::RECORD_BYTES_MAX;
 use wire::record::MARK_BYTES;
 
 use crate::admission::eviction::{Because, Holder};
-use crate::admission::origins::Standing;
+use crate::admission::origins::{Held, Standing};
 use crate::admission::pace::Pace;
 use crate::admission::{ConnectionKey, Short, Want};
 use crate::counters::census::Connected;
@@ -127,8 +127,9 @@ pub(crate) struct Connection {
     pub(crate) portion_bytes: usize,
     /// It moved much data when it was last served.
     pub(crate) is_heavy: bool,
-    /// Bytes that the budget counts for what it receives, and for its output.
-    pub(crate) counted_input: usize,
+    /// What the budget counts for what it receives.
+    pub(crate) counted_input: Held,
+    /// Bytes that the budget counts for its output.
     pub(crate) counted_output: usize,
     /// When a byte was last moved.
     moved: Instant,
@@ -221,7 +222,7 @@ impl Connection {
             is_touched: false,
             portion_bytes: 0,
             is_heavy: false,
-            counted_input: 0,
+            counted_input: Held::default(),
             counted_output: 0,
             moved: Instant::now(),
             moved_bytes: 0,
@@ -351,12 +352,12 @@ impl Connection {
     pub(crate) fn holder(&self, short: Short) -> Option<Holder> {
         let waits_for_more = matches!(self.want(), Want::Record { counted: 1.., .. });
         let (bytes, because) = match short {
-            Short::Requests if waits_for_more => (self.counted_input, Because::WaitsForMore),
+            Short::Requests if waits_for_more => (self.counted_input.requests, Because::WaitsForMore),
             Short::Requests => {
                 // While it does not take replies, it may not be read.
                 let of_record = self.record_pace.filter(|_| self.waits_for_peer());
                 let paces = [of_record, self.reply_pace].into_iter().flatten();
-                (self.counted_input, Because::Pace(paces.min_by_key(Pace::behind_since)?))
+                (self.counted_input.requests, Because::Pace(paces.min_by_key(Pace::behind_since)?))
             }
             Short::Replies => (self.counted_output, Because::Pace(self.reply_pace?)),
         };
@@ -496,10 +497,13 @@ impl Connection {
         self.output.unsent()
     }
 
-    /// Returns the bytes of memory it holds for input, apart from deferred calls.
-    pub(crate) fn input_bytes(&self) -> usize {
+    /// Returns what it holds for input, apart from deferred calls. What remains of a portion counts as small calls that wait: it may
+    /// stay until those before it are answered.
+    pub(crate) fn held_input(&self) -> Held {
         let waiting = self.waiting.as_ref().map_or(0, |waiting| waiting.record.memory_bytes());
-        self.record_bytes() + self.rest.capacity() + waiting + self.stopped_bytes()
+        let rest = self.rest.capacity();
+        let requests = self.record_bytes() + rest + waiting + self.stopped_bytes();
+        Held { requests, kept_calls: rest, ..Held::default() }
     }
 
     /// Returns the bytes of the call that rate limits have no room for.

@@ -27,6 +27,7 @@ use nfs::service::Connection as Ends;
 use qos::Released;
 use volume::time::Time;
 
+use crate::admission::origins::Held;
 use crate::admission::retry_queues::RetryQueues;
 use crate::admission::{Admission, ConnectionKey};
 use crate::clock::{self, CallClock};
@@ -308,7 +309,7 @@ impl EventLoop {
         }
         self.take_back(&mut connection);
         let budget = &mut self.admission.budget;
-        budget.count_requests(origin_key, connection.counted_input, 0);
+        budget.count(origin_key, connection.counted_input, Held::default());
         budget.count_replies(origin_key, connection.counted_output + connection.granted_bytes(), 0);
         budget.origins.leave(origin_key);
         self.tally.disconnected(connection.counted);
@@ -385,9 +386,9 @@ impl EventLoop {
 
     /// Counts what a connection holds.
     fn count(&mut self, connection: &mut Connection) {
-        let input = connection.input_bytes();
+        let input = connection.held_input();
         if input != connection.counted_input {
-            self.admission.budget.count_requests(connection.key.origin, connection.counted_input, input);
+            self.admission.budget.count(connection.key.origin, connection.counted_input, input);
             connection.counted_input = input;
         }
         self.count_output(connection);
