@@ -21,7 +21,7 @@ use crate::connection::Connection;
 use crate::context::{Located, Refused, ServiceContext};
 use crate::credentials::SharedCredentials;
 use crate::exports::Export;
-use crate::incoming::ReceivedPayload;
+use crate::incoming::{CopyTerms, ReceivedPayload};
 use crate::progress::Progress;
 use crate::state::ids::FileId;
 use crate::status::Retry;
@@ -107,8 +107,8 @@ pub(crate) struct Call<'a> {
     pub(crate) credentials: &'a SharedCredentials,
     pub(crate) now: ClockReading,
     pub(crate) access: Access,
-    /// Whether a COPY copies no more before its reply than it was charged for.
-    pub(crate) is_metered: bool,
+    /// How much a COPY may copy.
+    pub(crate) copy_terms: CopyTerms,
     /// File data that ends the reply without being copied into its buffer.
     pub(crate) tail: Cell<Vec<Slice>>,
     /// How far the call came when it was last run. An operation that stops leaves it here.

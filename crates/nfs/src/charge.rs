@@ -15,6 +15,7 @@ use wire::xdr::{Decode, Decoder};
 
 use crate::incoming::IncomingRecord;
 
+pub use crate::incoming::CopyTerms;
 pub use copies::{CopyId, CopyLimits, CopyPart};
 pub(crate) use walk::Map;
 use walk::Walk;
@@ -28,7 +29,7 @@ const NULL: u32 = 0;
 /// What a GETXATTR asks for, bytes. Most values are shorter; the rest of a longer one is owed.
 const XATTR_BYTES_ASKED: u32 = 4 << 10;
 
-/// What a COPY asks for at most before it is executed, bytes: as much as a WRITE may have.
+/// What all COPYs of a call together ask for at most before it is executed, bytes: as much as a WRITE may have.
 pub(crate) const COPY_BYTES_CHARGED_MAX: u32 = TRANSFER_BYTES_MAX;
 
 /// What a call, or its part in a volume, does: an operation on metadata if it moves nothing.
@@ -201,6 +202,8 @@ impl Charge {
 struct Found {
     work: Work,
     places: Vec<Place>,
+    /// The bytes of all COPYs, which together copy no more than one before the reply if they are charged.
+    copied: u32,
     /// Operations by what they are; SEQUENCE is none of them.
     urgent: usize,
     getattrs: usize,
@@ -222,7 +225,12 @@ impl Found {
             }
             _ => self.others += 1,
         }
-        let work = Work::of(operation);
+        let mut work = Work::of(operation);
+        if number == OpNum4::Copy {
+            let bytes = work.bytes().min(COPY_BYTES_CHARGED_MAX - self.copied);
+            self.copied += bytes;
+            work = Work::write(bytes);
+        }
         self.work = self.work.and(work);
         for volume in volumes {
             self.note_at(Place { volume, work });

@@ -11,7 +11,7 @@ use wire::record::MARK_BYTES;
 
 use crate::clocks::ClockReading;
 use crate::connection::{Connection, ConnectionId};
-use crate::incoming::{Incoming, IncomingRecord, ReplyBuffer};
+use crate::incoming::{CopyTerms, Incoming, IncomingRecord, ReplyBuffer};
 use crate::service::{Outcome, Service};
 use crate::summary::CallSummary;
 
@@ -41,7 +41,8 @@ impl Service {
             return Err(Unanswered::Malformed);
         }
         let connection = Connection { peer, local, id: ConnectionId::DATAGRAM };
-        let incoming = Incoming { record, connection, now, access: Access::Blocking, is_metered: false };
+        let incoming =
+            Incoming { record, connection, now, access: Access::Blocking, copy_terms: CopyTerms::Free };
         let mut reply = ReplyBuffer::default();
         match self.handle(&incoming, &mut None, &mut reply) {
             Outcome::Reply { after: None, summary, .. } => {

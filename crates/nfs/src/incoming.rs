@@ -127,6 +127,17 @@ pub struct CallId {
     pub procedure: u32,
 }
 
+/// How much a COPY may copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyTerms {
+    /// As much as it wants: no rate limit counts what it writes.
+    Free,
+    /// Before its reply, no more than it was charged for. What is copied after it is charged part by part.
+    Charged,
+    /// No more than it was charged for at all: limits of a target count it, and what is copied after a reply passes no target.
+    ChargedByTarget,
+}
+
 /// A record and the circumstances under which it is executed.
 #[derive(Clone, Copy, Debug)]
 pub struct Incoming<'r> {
@@ -138,9 +149,8 @@ pub struct Incoming<'r> {
     pub now: ClockReading,
     /// Whether media may be read.
     pub access: Access,
-    /// Whether rate limits count the bytes that it writes. Before its reply, a COPY then copies no more than it was charged for
-    /// ([`crate::charge::Charge`]).
-    pub is_metered: bool,
+    /// How much a COPY may copy.
+    pub copy_terms: CopyTerms,
 }
 
 /// A buffer for replies: bytes, and file data that is sent directly after them without being copied.

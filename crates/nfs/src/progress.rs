@@ -88,6 +88,8 @@ pub(crate) struct Suspended {
     pub(crate) operation: Option<OpNum4>,
     /// The parts of it that are done.
     pub(crate) parts: Parts,
+    /// Bytes that the COPYs before it have copied.
+    pub(crate) copied: u64,
     pub(crate) status: NfsStat4,
     pub(crate) tag: Box<[u8]>,
     /// The results of the operations before it.

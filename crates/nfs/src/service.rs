@@ -260,7 +260,7 @@ impl Service {
         progress: &mut Option<Progress>,
         reply: &mut ReplyBuffer,
     ) -> Outcome {
-        let Incoming { record, ref connection, now, access, is_metered } = *incoming;
+        let Incoming { record, ref connection, now, access, copy_terms } = *incoming;
         let (header, arguments) = match record.call() {
             Ok(call) => call,
             Err(CallError::NotACall) if is_reply(record.bytes()) => {
@@ -284,7 +284,7 @@ impl Service {
             credentials: &credentials,
             now,
             access,
-            is_metered,
+            copy_terms,
             tail: Cell::default(),
             progress: Cell::from_mut(progress),
             bytes: record.length(),

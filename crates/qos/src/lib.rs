@@ -12,7 +12,8 @@
 //!   the first ten seconds have 101 % of the rate with the default burst, and any later ones 100 %.
 //! - While calls wait at a gate, it lets through what its rate allows, though each release is up to half a burst late.
 //! - Clients that have calls waiting get equal shares at each gate, in its own units, of what they ask for.
-//! - A small call of a client that comes now and then waits for about one large call of others, not for one of each.
+//! - At a limit of bytes, a small call of a client that comes now and then waits for about one large call of others, not for one of
+//!   each.
 //! - Nothing waits for ever: a client with a call at a gate has its turn after each other client had one. At most [`HELD_MAX`] of
 //!   calls waits at a gate, more only if the limit was lowered since, clients came for whom others had left no room, or calls came
 //!   that had passed other limiters ([`Scheduler::go_on`]).

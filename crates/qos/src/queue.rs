@@ -2,9 +2,9 @@
 //!
 //! Each client has a *finish tag*: the units that it was served here. Its next call starts at this tag, or at the queue's
 //! virtual time, the start tag of the call served last, if that is later, so an idle client saves up no share. The lowest
-//! start tag goes first, so clients get equal shares whatever the number of their connections and the size of their calls. The start
-//! tag of a client that comes now and then is the virtual time, which no other one's is below. Of those with this tag, the smallest
-//! call goes first, so that a small one now and then does not wait for a large one of each of the others.
+//! start tag goes first, so clients get equal shares whatever the number of their connections and the size of their calls. A client
+//! that comes now and then starts at the virtual time, as do those whose turn it is. Among equal tags the smallest call goes first, so
+//! that its call does not wait for a large one of each of the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub const HELD_MAX: Duration = Duration::from_secs(4);
 
 /// For how long a limiter lets nothing pass because of bytes that were moved before they were charged. A call that is held
 /// this long after those before it is answered well before clients take a server for gone, and before leases end. More
-/// than this is moved at once only by very many calls whose size the server could not foresee; the rest is not owed.
+/// than this is moved at once only by calls whose size the server could not foresee; the rest is not owed.
 pub const OWED_MAX: Duration = HELD_MAX;
 
 /// How far its calls that are never held may put a client's other calls behind those of others, as time at the rate. This is at

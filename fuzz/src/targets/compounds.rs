@@ -13,6 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nfs::charge::CopyTerms;
 use nfs::limits::COMPOUND_REPLY_BYTES_MAX;
 use nfs::service::{
     Connection, ConnectionId, Incoming, IncomingRecord, Outcome, ReplyBuffer, Service,
@@ -306,7 +307,7 @@ impl World {
         for _ in 0..ATTEMPTS_MAX {
             let mut reply = ReplyBuffer::default();
             let record = &IncomingRecord::decode(record);
-            let incoming = Incoming { record, connection, now: self.now.into(), access, is_metered: false };
+            let incoming = Incoming { record, connection, now: self.now.into(), access, copy_terms: CopyTerms::Free };
             match self.service.handle(&incoming, &mut progress, &mut reply) {
                 Outcome::Reply { after, .. } => {
                     let out = reply.into_bytes();

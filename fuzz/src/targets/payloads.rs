@@ -7,6 +7,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use nfs::charge::CopyTerms;
 use nfs::service::{
     Connection, ConnectionId, Incoming, IncomingRecord, Outcome, Receiver, ReplyBuffer, Service,
 };
@@ -97,7 +98,7 @@ impl World {
         let mut progress = None;
         for _ in 0..ATTEMPTS_MAX {
             let mut reply = ReplyBuffer::default();
-            let incoming = Incoming { record, connection, now: self.now.into(), access: Access::Blocking, is_metered: false };
+            let incoming = Incoming { record, connection, now: self.now.into(), access: Access::Blocking, copy_terms: CopyTerms::Free };
             match self.service.handle(&incoming, &mut progress, &mut reply) {
                 Outcome::Reply { .. } => {
                     work(&self.volume, self.now);

@@ -207,6 +207,8 @@ fn values_of_attributes_and_copies_count_like_data() {
         let copied = compound(&[putfh(&file), ArgOp4::Savefh, putfh(&file), copy(count)]);
         assert_eq!(copied, Charge::of_one(Some(VOLUME), Work::write(bytes)));
     }
+    let several = [putfh(&file), ArgOp4::Savefh, putfh(&file), copy(5), copy(1 << 20), copy(0)];
+    assert_eq!(compound(&several), Charge::of_one(Some(VOLUME), Work::write(TRANSFER_BYTES_MAX)));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use wire::xdr::{Decode, decode_all};
 use wire::{mount3, portmap};
 
 use super::*;
+use crate::incoming::CopyTerms;
 
 const NULL: u32 = 0;
 
@@ -61,7 +62,7 @@ fn handle(record: &[u8]) -> (Outcome, Vec<u8>) {
         connection: connection(),
         now: Time::EPOCH.into(),
         access: Access::Cached,
-        is_metered: false,
+        copy_terms: CopyTerms::Free,
     };
     let outcome = service().handle(&incoming, &mut None, &mut reply);
     let mut out = reply.into_bytes();

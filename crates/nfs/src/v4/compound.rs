@@ -163,6 +163,7 @@ fn suspended(compound: &mut Compound<'_>, tag: &[u8], results: Vec<u8>) -> Suspe
         index: compound.index,
         operation: compound.unfinished(),
         parts: compound.parts,
+        copied: compound.copied,
         status: compound.status,
         tag: tag.into(),
         results,

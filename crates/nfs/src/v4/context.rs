@@ -22,7 +22,7 @@ use crate::context::{Located, Refused, ServiceContext};
 use crate::credentials::SharedCredentials;
 use crate::exports::Export;
 use crate::exports::pseudo::Node;
-use crate::incoming::ReceivedPayload;
+use crate::incoming::{CopyTerms, ReceivedPayload};
 use crate::limits::COMPOUND_REPLY_BYTES_MAX;
 use crate::link_local::Shown;
 use crate::progress::{Parts, Suspended};
@@ -160,8 +160,8 @@ pub(crate) struct Compound<'c> {
     credentials: &'c SharedCredentials,
     pub(crate) now: ClockReading,
     pub(crate) access: Access,
-    /// Whether a COPY copies no more before its reply than it was charged for.
-    pub(crate) is_metered: bool,
+    /// How much a COPY may copy.
+    pub(crate) copy_terms: CopyTerms,
     /// The minor version: 0, 1 or 2.
     pub(crate) minor: u32,
     /// The number of operations.
@@ -178,6 +178,8 @@ pub(crate) struct Compound<'c> {
     pub(crate) slot: Option<SlotGuard>,
     /// The parts of the operation that are done.
     pub(crate) parts: Parts,
+    /// Bytes that the COPYs before it have copied, over all runs.
+    pub(crate) copied: u64,
     /// The number of parts that this run began, of all operations.
     pub(super) parts_of_run: u32,
     /// What the operations weigh that this run began, see `turns.rs`.
@@ -218,7 +220,7 @@ impl<'c> Compound<'c> {
             connection: call.connection,
             now: call.now,
             access: call.access,
-            is_metered: call.is_metered,
+            copy_terms: call.copy_terms,
             minor: reader.minorversion(),
             operations: reader.announced(),
             index: 0,
@@ -229,6 +231,7 @@ impl<'c> Compound<'c> {
             saved_stateid: None,
             slot: None,
             parts: Parts::default(),
+            copied: 0,
             parts_of_run: 0,
             weight_of_run: 0,
             is_turn_over: false,
@@ -253,6 +256,7 @@ impl<'c> Compound<'c> {
             self.index += 1;
         }
         self.parts = suspended.parts;
+        self.copied = suspended.copied;
         self.status = suspended.status;
         // The configuration may have changed. A handle that is no longer valid counts as none.
         let again = |handle: &Option<Box<[u8]>>| handle.as_ref().and_then(|handle| self.resolve(handle).ok());

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nfs::charge::CopyTerms;
 use nfs::exports::{Export, Squash};
 use nfs::service::{
     ClockReading, Connection, ConnectionId, Incoming, IncomingRecord, KeptRecord, Outcome, Progress,
@@ -34,8 +35,8 @@ pub(crate) struct Server {
     /// Seconds.
     wall_ahead: Cell<i64>,
     xid: Cell<u32>,
-    /// Whether rate limits count what calls write.
-    pub(crate) is_metered: Cell<bool>,
+    /// How much a COPY may copy.
+    pub(crate) copy_terms: Cell<CopyTerms>,
 }
 
 /// The address and the credential of a caller.
@@ -114,7 +115,7 @@ impl Server {
             now: Cell::new(1_700_000_001),
             wall_ahead: Cell::new(0),
             xid: Cell::new(1000),
-            is_metered: Cell::new(false),
+            copy_terms: Cell::new(CopyTerms::Free),
         }
     }
 
@@ -133,7 +134,7 @@ impl Server {
             now: Cell::new(1_700_000_001),
             wall_ahead: Cell::new(0),
             xid: Cell::new(1000),
-            is_metered: Cell::new(false),
+            copy_terms: Cell::new(CopyTerms::Free),
         })
     }
 
@@ -154,11 +155,11 @@ impl Server {
 
     /// Reopens the media as another process would after a kill.
     pub(crate) fn restarted(self) -> Server {
-        let Server { service, volume, media, now, wall_ahead, xid, is_metered } = self;
+        let Server { service, volume, media, now, wall_ahead, xid, copy_terms } = self;
         drop((service, volume));
         let volume = open(&media);
         let service = Service::new(vec![open_export()], vec![Arc::clone(&volume)]).unwrap();
-        let server = Server { service, volume, media, now, wall_ahead, xid, is_metered };
+        let server = Server { service, volume, media, now, wall_ahead, xid, copy_terms };
         server.service.restore_state(server.clocks()).unwrap();
         server
     }
@@ -231,8 +232,8 @@ impl Server {
         let connection =
             Connection { peer: who.peer, local: "192.0.2.2:2049".parse().unwrap(), id: ConnectionId(1) };
         let mut reply = ReplyBuffer::default();
-        let is_metered = self.is_metered.get();
-        let incoming = Incoming { record, connection, now: self.clocks(), access, is_metered };
+        let copy_terms = self.copy_terms.get();
+        let incoming = Incoming { record, connection, now: self.clocks(), access, copy_terms };
         let outcome = self.service.handle(&incoming, progress, &mut reply);
         (outcome, reply.into_bytes())
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use mio::Registry;
 use mio::net::TcpStream;
+use nfs::charge::CopyTerms;
 use nfs::limits::PAYLOAD_BYTES_MIN;
 use nfs::service::{Connection as Ends, KeptRecord, Receiver};
 use nfs::summary::Protocol;
@@ -167,11 +168,9 @@ pub(crate) struct Passed {
     pub(crate) timing: Option<Timing>,
 }
 
-impl Passed {
-    /// Whether rate limits count the bytes that it writes.
-    pub(crate) fn is_metered(&self) -> bool {
-        self.charged.is_metered()
-    }
+/// Returns how much a COPY may copy that passed rate limits, if it met any.
+pub(crate) fn copy_terms(passed: Option<&Passed>) -> CopyTerms {
+    passed.map_or(CopyTerms::Free, |passed| passed.charged.copy_terms())
 }
 
 /// The result of a read.

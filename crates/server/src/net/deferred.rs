@@ -24,7 +24,7 @@ use crate::connection_origin::ConnectionOrigin;
 use crate::counters::operations::Counted;
 use crate::counters::phases::{Phase, Timing};
 use crate::limits::{BUSY_RETRY, DEFERRED_OVERHEAD_BYTES, RETRY_DOUBLINGS_MAX, RETRY_SPACING};
-use crate::net::connection::Passed;
+use crate::net::connection::{Passed, copy_terms};
 use crate::net::departure::Departure;
 use crate::protocol::calls::Calls;
 
@@ -88,7 +88,7 @@ impl DeferredCall {
             connection: self.connection,
             now: begun,
             access: self.access,
-            is_metered: self.passed.as_deref().is_some_and(Passed::is_metered),
+            copy_terms: copy_terms(self.passed.as_deref()),
         };
         let mut reply = ReplyBuffer::default();
         let outcome = handle(&incoming, &mut self.progress, &mut reply);

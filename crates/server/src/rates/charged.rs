@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use nfs::charge::{Charge, Work};
+use nfs::charge::{Charge, CopyTerms, Work};
 use nfs::summary::{MovedIn, Transferred};
 use qos::{Call, Class, ClientId, Cost, Limiter, Scheduler, Time, Token, Verdict};
 use volume::ids::VolumeId;
@@ -26,6 +26,8 @@ pub(crate) struct Charged {
     others: Vec<Stage>,
     /// Stages that it has passed.
     passed: usize,
+    /// Whether its target limits bytes that are written, and it writes some.
+    is_of_target: bool,
 }
 
 /// Limiters that a call passes at once, all for the same cost.
@@ -77,7 +79,10 @@ impl Charged {
         }
         let mut stages = stages.into_iter();
         let first = stages.next()?;
-        Some(Charged { client: ClientId(asker.origin.number()), first, others: stages.collect(), passed: 0 })
+        let is_of_target = charge.work.written.is_some()
+            && limiters.of_target(asker.target).is_some_and(|limiter| limiter.limits_bytes(Class::Write));
+        let client = ClientId(asker.origin.number());
+        Some(Charged { client, first, others: stages.collect(), passed: 0, is_of_target })
     }
 
     /// Returns whose call it is.
@@ -85,12 +90,16 @@ impl Charged {
         self.client
     }
 
-    /// Whether the bytes that it writes are limited.
-    pub(crate) fn is_metered(&self) -> bool {
-        self.stages().any(|stage| {
-            let class = stage.cost.class;
-            class == Class::Write && stage.limiters.iter().any(|limiter| limiter.limits_bytes(class))
-        })
+    /// Returns how much a COPY in it may copy.
+    pub(crate) fn copy_terms(&self) -> CopyTerms {
+        let limits = |stage: &Stage| stage.limiters.iter().any(|limiter| limiter.limits_bytes(Class::Write));
+        if self.is_of_target {
+            CopyTerms::ChargedByTarget
+        } else if self.stages().any(|stage| stage.cost.class == Class::Write && limits(stage)) {
+            CopyTerms::Charged
+        } else {
+            CopyTerms::Free
+        }
     }
 
     /// Returns all limiters that it passes.

@@ -163,11 +163,16 @@ impl Limiters {
         client: Option<&Arc<Limiter>>,
     ) -> Vec<Arc<Limiter>> {
         let mut found = Vec::with_capacity(LIMITERS_MAX);
-        let target = usize::try_from(target).ok().and_then(|number| self.targets.get(number));
-        found.extend(target.map(|(_, limiter)| limiter).filter(limits).cloned());
+        found.extend(self.of_target(target).filter(limits).cloned());
         self.add_volume(volume, &mut found);
         found.extend(client.filter(limits).cloned());
         found
+    }
+
+    /// Returns the limiter of a target.
+    pub(super) fn of_target(&self, target: u32) -> Option<&Arc<Limiter>> {
+        let number = usize::try_from(target).ok()?;
+        self.targets.get(number).map(|(_, limiter)| limiter)
     }
 
     /// Returns the limiters of a volume and its pool, those that limit something.

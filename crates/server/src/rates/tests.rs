@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 
-use nfs::charge::{CopyId, CopyLimits, CopyPart, Place, Work};
+use nfs::charge::{CopyId, CopyLimits, CopyPart, CopyTerms, Place, Work};
 use nfs::summary::{OperationId, Status, Transferred};
 use qos::LoopId;
 
@@ -204,22 +204,29 @@ fn what_a_call_moves_is_charged_where_it_was_moved() {
 }
 
 #[test]
-fn a_copy_is_metered_where_written_bytes_are_limited() {
+fn a_copy_pays_before_it_copies_where_written_bytes_are_limited() {
     let scratch = Scratch::new();
     let rates = rates_in(&scratch.0, &[1, 2]);
     let asker = Asker { target: 0, origin: "192.0.2.7".parse::<IpAddr>().unwrap().into(), limiter: None };
-    let is_metered = |volume, work| {
-        rates.charged(&Charge::of_one(Some(VolumeId(volume)), work), &asker).unwrap().is_metered()
+    let terms = |volume, work| {
+        rates.charged(&Charge::of_one(Some(VolumeId(volume)), work), &asker).unwrap().copy_terms()
     };
-    for limited in [setting::Rate::TotalBytes, setting::Rate::WriteBytes] {
-        let limits = [(limited, Some(10 * MIB))].into();
+    let limit = |kind, name, dimension| {
+        let limits = [(dimension, Some(1000 * MIB))].into();
         let change = SettingChange { limits, reset: true, ..SettingChange::default() };
-        rates.change(Kind::Volume, "volume 1", &change).unwrap();
-        assert!(is_metered(1, Work::write(1)));
+        rates.change(kind, name, &change).unwrap();
+    };
+    for dimension in [setting::Rate::TotalBytes, setting::Rate::WriteBytes] {
+        limit(Kind::Volume, "volume 1", dimension);
+        assert_eq!(terms(1, Work::write(1)), CopyTerms::Charged);
     }
-    let limits = [(setting::Rate::ReadBytes, Some(10 * MIB)), (setting::Rate::TotalOps, Some(1000))].into();
-    rates.change(Kind::Volume, "volume 2", &SettingChange { limits, ..SettingChange::default() }).unwrap();
-    assert!(!is_metered(2, Work::write(1)), "only its operations are limited");
+    for dimension in [setting::Rate::ReadBytes, setting::Rate::WriteOps] {
+        limit(Kind::Volume, "volume 2", dimension);
+        assert_eq!(terms(2, Work::write(1)), CopyTerms::Free, "its bytes are not limited");
+    }
+    limit(Kind::Target, "target", setting::Rate::WriteBytes);
+    assert_eq!(terms(1, Work::write(1)), CopyTerms::ChargedByTarget);
+    assert_eq!(terms(1, Work::read(1)), CopyTerms::Free);
 }
 
 #[test]

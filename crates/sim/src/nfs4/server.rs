@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nfs::charge::CopyTerms;
 use nfs::service::{
     ClockReading, Connection, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer,
     Service, Wait,
@@ -137,8 +138,13 @@ impl Server {
         let mut reply = ReplyBuffer::default();
         let record = &IncomingRecord::decode(&sent.record);
         let now = self.clocks(now);
-        let incoming =
-            Incoming { record, connection: sent.connection, now, access: *access, is_metered: false };
+        let incoming = Incoming {
+            record,
+            connection: sent.connection,
+            now,
+            access: *access,
+            copy_terms: CopyTerms::Free,
+        };
         let outcome = self.service.handle(&incoming, progress, &mut reply);
         let bytes = reply.into_bytes();
         match outcome {
@@ -168,7 +174,8 @@ impl Server {
         for access in [Access::Cached, Access::Blocking] {
             let mut reply = ReplyBuffer::default();
             let record = &IncomingRecord::decode(record);
-            let incoming = Incoming { record, connection, now: self.clocks(now), access, is_metered: false };
+            let incoming =
+                Incoming { record, connection, now: self.clocks(now), access, copy_terms: CopyTerms::Free };
             match self.service.handle(&incoming, &mut progress, &mut reply) {
                 Outcome::Reply { .. } => return Ok(Some(reply.into_bytes())),
                 Outcome::WouldBlock => {}

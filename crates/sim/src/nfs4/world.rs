@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use nfs::charge::CopyTerms;
 use nfs::service::{ConnectionId, Destination, Incoming, IncomingRecord, ReplyBuffer};
 use wire::nfs4::*;
 
@@ -296,7 +297,7 @@ impl World {
                 let access = volume::request::Access::Cached;
                 let record = &IncomingRecord::decode(&decoded.answer);
                 let mut reply = ReplyBuffer::default();
-                let incoming = Incoming { record, connection, now, access, is_metered: false };
+                let incoming = Incoming { record, connection, now, access, copy_terms: CopyTerms::Free };
                 let _ = self.server.service.handle(&incoming, &mut None, &mut reply);
                 if !reply.into_bytes().is_empty() {
                     return Err("the server answered the answer to a callback".to_owned());

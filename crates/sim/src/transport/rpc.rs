@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use nfs::charge::CopyTerms;
 use nfs::service::{Connection, ConnectionId, Incoming, IncomingRecord, Outcome, ReplyBuffer, Service};
 use volume::Volume;
 use volume::ids::Ino;
@@ -107,8 +108,13 @@ impl RpcTransport {
         let (_, service) = self.service.as_ref().expect("made above");
         let (record, connection) = (message.record()?, message.connection());
         let record = &IncomingRecord::decode(&record);
-        let incoming =
-            Incoming { record, connection, now: Time::from_nanos(now).into(), access, is_metered: false };
+        let incoming = Incoming {
+            record,
+            connection,
+            now: Time::from_nanos(now).into(),
+            access,
+            copy_terms: CopyTerms::Free,
+        };
         let mut reply = ReplyBuffer::default();
         let outcome = service.handle(&incoming, &mut None, &mut reply);
         let out = reply.into_bytes();

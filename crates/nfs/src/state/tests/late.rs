@@ -15,6 +15,7 @@ use wire::xdr::{Encode, Encoder};
 
 use super::*;
 use crate::exports::{Export, Squash};
+use crate::incoming::CopyTerms;
 use crate::service::{Connection, Incoming, IncomingRecord, Outcome, ReplyBuffer, Service};
 use crate::state::delegations::{Delegated, DelegationWant};
 
@@ -109,7 +110,8 @@ impl Server {
         let record = &IncomingRecord::decode(&record);
         loop {
             let access = Access::Blocking;
-            let incoming = Incoming { record, connection, now: self.now.into(), access, is_metered: false };
+            let incoming =
+                Incoming { record, connection, now: self.now.into(), access, copy_terms: CopyTerms::Free };
             match self.service.handle(&incoming, &mut progress, &mut reply) {
                 Outcome::Reply { .. } => break,
                 Outcome::Busy(_) | Outcome::Later => {}

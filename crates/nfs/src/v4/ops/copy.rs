@@ -1,7 +1,7 @@
 //! COPY (RFC 7862 section 15.2) within the server, by sharing data. A few parts, which is all of most files, are copied
 //! before the reply. The rest is copied after it if the client allows that; otherwise the client continues from there.
 //!
-//! Where rate limits count what is written, no more is copied before the reply than was charged for. Whatever is copied beyond
+//! Where rate limits count what is written, all COPYs of a call together copy no more before the reply than was charged for. Whatever is copied beyond
 //! that would be owed, and calls of others would wait until it is paid.
 
 use volume::request::{Access, Durability};
@@ -12,6 +12,7 @@ use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Object;
 use crate::charge::COPY_BYTES_CHARGED_MAX;
+use crate::incoming::CopyTerms;
 use crate::state::copies::{CopyRequest, CopySide};
 use crate::state::ids::StateId;
 use crate::v4::context::{Compound, Done, OpStop};
@@ -33,10 +34,21 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CopyArgs<'_>, out: &mut En
     }
     compound.note_change();
     let wanted = compound.parts.wanted;
-    let most = if compound.is_metered { COPY_BYTES_CHARGED_MAX.into() } else { u64::MAX };
+    let most = match compound.copy_terms {
+        CopyTerms::Free => u64::MAX,
+        CopyTerms::Charged | CopyTerms::ChargedByTarget => {
+            u64::from(COPY_BYTES_CHARGED_MAX).saturating_sub(compound.copied)
+        }
+    };
+    if most == 0 && wanted > 0 {
+        // To copy nothing would mean that the source ends there.
+        return Err(NfsStat4::Delay.into());
+    }
     let (count, after) = first_parts(compound, (&from, offset), (&to, at), wanted.min(most))?;
     compound.note_written(to.volume, count);
-    let left = if count < wanted && !args.synchronous {
+    compound.copied += count;
+    let may_continue = !args.synchronous && compound.copy_terms != CopyTerms::ChargedByTarget;
+    let left = if count < wanted && may_continue {
         let order = order(compound, args, (&from, &to), wanted)?;
         continue_after_reply(compound, order, (count, after))
     } else {

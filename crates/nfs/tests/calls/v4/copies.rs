@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use nfs::charge::{CopyId, CopyLimits, CopyPart};
+use nfs::charge::{CopyId, CopyLimits, CopyPart, CopyTerms};
 use nfs::exports::Export;
 use nfs::service::Destination;
 use volume::handle::Handle;
@@ -44,8 +44,9 @@ fn files(server: &Server, session: &Session<'_>) -> (&'static [u8], &'static [u8
     (from, to, data)
 }
 
-fn copy_to(session: &Session<'_>, from: &[u8], to: &[u8], synchronous: bool) -> CopyOk {
-    let args = CopyArgs {
+/// The arguments for a whole file.
+fn whole(synchronous: bool) -> CopyArgs<'static> {
+    CopyArgs {
         src_stateid: ANY,
         dst_stateid: ANY,
         src_offset: 0,
@@ -54,8 +55,11 @@ fn copy_to(session: &Session<'_>, from: &[u8], to: &[u8], synchronous: bool) -> 
         consecutive: true,
         synchronous,
         source_server: Array::EMPTY,
-    };
-    let results = session.on(from, &[ArgOp4::Savefh, putfh(to), ArgOp4::Copy(args)]);
+    }
+}
+
+fn copy_to(session: &Session<'_>, from: &[u8], to: &[u8], synchronous: bool) -> CopyOk {
+    let results = session.on(from, &[ArgOp4::Savefh, putfh(to), ArgOp4::Copy(whole(synchronous))]);
     let ResOp4::Copy(Ok(copied)) = results.last() else { panic!("{results:?}") };
     *copied
 }
@@ -305,10 +309,17 @@ fn under_rate_limits_no_more_is_copied_before_the_reply_than_was_charged() {
     }
     let copied = || copy_to(&session, from, to, true).response.count;
     assert_eq!(copied(), SIZE as u64);
-    server.is_metered.set(true);
+    server.copy_terms.set(CopyTerms::Charged);
     assert_eq!(copied(), 1 << 20);
     let rest = copy_to(&session, from, to, false).response.callback_id.unwrap();
     assert_eq!(status(&session, to, rest).unwrap().count, 1 << 20);
+    let both = [ArgOp4::Savefh, putfh(to), ArgOp4::Copy(whole(true)), ArgOp4::Copy(whole(true))];
+    let results = session.on(from, &both);
+    let [.., ResOp4::Copy(Ok(first)), ResOp4::Copy(Err(_))] = &results.all[..] else { panic!("{results:?}") };
+    assert_eq!((first.response.count, results.status), (1 << 20, NfsStat4::Delay), "as much as one COPY");
+    server.copy_terms.set(CopyTerms::ChargedByTarget);
+    let copied = copy_to(&session, from, to, false).response;
+    assert_eq!((copied.callback_id, copied.count), (None, 1 << 20), "the rest would pass no target");
 }
 
 /// All are continued whenever one can go on, so each host remembers when its own can.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use nfs::charge::CopyTerms;
 use nfs::exports::Export;
 use nfs::service::{Connection, ConnectionId, Incoming, IncomingRecord, Outcome, ReplyBuffer, Service};
 use volume::request::Access;
@@ -169,8 +170,13 @@ fn serve_all(service: &Service, records: &[(u32, Vec<u8>)]) -> Vec<Vec<u8>> {
         loop {
             let mut reply = ReplyBuffer::default();
             let record = &IncomingRecord::decode(record);
-            let incoming =
-                Incoming { record, connection, now: now.into(), access: Access::Blocking, is_metered: false };
+            let incoming = Incoming {
+                record,
+                connection,
+                now: now.into(),
+                access: Access::Blocking,
+                copy_terms: CopyTerms::Free,
+            };
             if matches!(service.handle(&incoming, &mut progress, &mut reply), Outcome::Reply { .. }) {
                 return reply.into_bytes();
             }

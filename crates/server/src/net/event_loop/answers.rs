@@ -23,7 +23,7 @@ use crate::limits::{
     BUSY_RETRY, CONNECTION_BYTES_MAX, HELD_FOR_WORKERS_BYTES, PORTION_BYTES, PORTION_MAX,
     SHORT_REPLY_ROOM_MAX, SMALL_RECORD_BYTES_MAX, SMALL_REPLY_ROOM_MAX,
 };
-use crate::net::connection::{Connection, Passed};
+use crate::net::connection::{Connection, Passed, copy_terms};
 use crate::net::deferred::{DeferredCall, ExecutedCall, WithoutRoom};
 use crate::net::parked::ParkedReply;
 
@@ -53,7 +53,7 @@ impl EventLoop {
             connection: connection.ends,
             now: begun,
             access: Access::Cached,
-            is_metered: arrival.passed.as_deref().is_some_and(Passed::is_metered),
+            copy_terms: copy_terms(arrival.passed.as_deref()),
         };
         let outcome = self.shared.calls.handle(&incoming, &mut progress, &mut reply);
         output.bytes = reply.bytes;

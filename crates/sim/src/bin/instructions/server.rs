@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nfs::charge::CopyTerms;
 use nfs::service::{Connection, ConnectionId, Incoming, IncomingRecord, Outcome, ReplyBuffer, Service, Wait};
 use sim::{compound, rpc};
 use volume::handle::Handle;
@@ -158,7 +159,7 @@ impl Server {
                 connection: self.connection,
                 now: self.now.into(),
                 access,
-                is_metered: false,
+                copy_terms: CopyTerms::Free,
             };
             match self.service.handle(&incoming, &mut progress, &mut self.reply) {
                 Outcome::Reply { after, .. } => {
