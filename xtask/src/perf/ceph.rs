@@ -1,9 +1,7 @@
 //! A volume on a Ceph cluster, compared with the cluster itself, and with a local volume whose syncs take as long as a write to the
-//! cluster. Cluster, server and client share the machine.
+//! cluster. The cluster has one half of the machine's processors; servers, clients and `rados bench` have the other.
 
 mod checkpoints;
-
-use std::thread;
 
 use super::bench::Time;
 use super::parts::{CREATES, Creates};
@@ -41,7 +39,10 @@ const CHECKPOINTS_MIN: f64 = 0.7;
 pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
     let folder = run.folder();
     let bytes = if run.options.quick { QUICK_OSD_BYTES } else { OSD_BYTES };
+    let processors = cpu::Processors::all()?;
+    processors.take_first_half()?;
     let ceph = Ceph::start_with(&folder, run.binary.clone(), "127.0.0.1", bytes)?;
+    let others = processors.take_second_half()?;
     let (mut syncs, mut creates, mut transfers) = (Vec::new(), Vec::new(), Vec::new());
     let mut checkpoints = Vec::new();
     for _ in 0..run.options.rounds {
@@ -57,7 +58,7 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
         syncs.push(sync * 1e3);
         creates.push(ours.into_iter().zip(theirs).collect::<Vec<_>>());
         let server = Server::on_ceph(&ceph, DATA, run.folder(), &["--memory", MEMORY])?;
-        transfers.push(transfer(run, &ceph, &server)?);
+        transfers.push(transfer(run, &ceph, &server, others)?);
         drop(server);
         checkpoints.push(checkpoints::rate(run, &ceph)?);
     }
@@ -76,19 +77,10 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
         let name = format!("CPU time of the OSDs, {in_flight} in flight, relative to the server on Ceph");
         figure(name, rounds().map(|(ours, _)| ours.osds / ours.server).collect(), "×", Goal::None);
     }
-    for (at, name) in ["WRITE", "READ"].into_iter().enumerate() {
-        let rounds = || transfers.iter().map(|round: &[Transferred; 2]| &round[at]);
-        let rates = rounds().map(|transferred| transferred.rate).collect();
-        let of_bench = format!("sequential {name} 1 MiB on Ceph, of `rados bench`");
-        figure(of_bench, rates, "%", Goal::AtLeast(TRANSFERS_MIN));
-        let cpu = rounds().map(|transferred| transferred.cpu).collect();
-        let of_bench = format!("CPU time per byte of that {name}, relative to `rados bench`");
-        figure(of_bench, cpu, "×", Goal::None);
-        let in_use = rounds().map(|transferred| transferred.in_use).collect();
-        figure(format!("of all processors, in use for that {name}"), in_use, "%", Goal::None);
-    }
+    run.figures.extend(transfer_figures(&transfers));
     let mut of_rounds = |name: &str, part: fn(&checkpoints::Rate) -> f64, unit, goal| {
-        figure(name.to_owned(), checkpoints.iter().map(part).collect(), unit, goal);
+        let values = checkpoints.iter().map(part).collect();
+        run.figures.push(Figure { name: name.to_owned(), values, unit, goal });
     };
     let least = || Goal::AtLeast(CHECKPOINTS_MIN);
     let name = "a checkpoint of empty files on Ceph, of writes of 4 MiB by `rados bench`";
@@ -98,6 +90,27 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
     let name = "time of the checkpoint of empty files, relative to the local volume";
     of_rounds(name, |rate| rate.of_local, "×", Goal::None);
     Ok(())
+}
+
+/// Returns what large transfers show.
+fn transfer_figures(transfers: &[[Transferred; 2]]) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for (at, name) in ["WRITE", "READ"].into_iter().enumerate() {
+        let mut figure = |name: String, part: fn(&Transferred) -> f64, unit, goal| {
+            let values = transfers.iter().map(|round| part(&round[at])).collect();
+            figures.push(Figure { name, values, unit, goal });
+        };
+        let of_bench = format!("sequential {name} 1 MiB on Ceph, of `rados bench`");
+        figure(of_bench, |transferred| transferred.rate, "%", Goal::AtLeast(TRANSFERS_MIN));
+        let of_bench = format!("CPU time per byte of that {name}, relative to `rados bench`, both with OSDs");
+        figure(of_bench, |transferred| transferred.cpu, "×", Goal::None);
+        let of_bench =
+            format!("CPU time per byte of the server alone for that {name}, relative to `rados bench` alone");
+        figure(of_bench, |transferred| transferred.server, "×", Goal::None);
+        let in_use = format!("of the processors of server and client, in use for that {name}");
+        figure(in_use, |transferred| transferred.in_use, "%", Goal::None);
+    }
+    figures
 }
 
 /// Files that were made, looked at, read and removed.
@@ -123,7 +136,10 @@ struct Transferred {
     rate: f64,
     /// CPU time per byte of OSDs, server and client, relative to OSDs and `rados bench`.
     cpu: f64,
-    /// The fraction of all processors that these take at that rate, if a byte costs the OSDs as much as with `rados bench`.
+    /// CPU time per byte of the server alone, relative to `rados bench` without the OSDs. If only CPU time bounds both, and both have
+    /// equally many processors, the server reaches the reciprocal of this as a fraction of the rate.
+    server: f64,
+    /// The fraction of their processors that server and client take at that rate.
     in_use: f64,
 }
 
@@ -136,7 +152,12 @@ struct Own {
 }
 
 /// Measures large writes and reads of the server.
-fn transfer(run: &mut Run<'_>, ceph: &Ceph, server: &Server) -> Result<[Transferred; 2], String> {
+fn transfer(
+    run: &mut Run<'_>,
+    ceph: &Ceph,
+    server: &Server,
+    processors: usize,
+) -> Result<[Transferred; 2], String> {
     let time = run.time();
     let seconds = format!("{:.0}", time.seconds.ceil());
     let at_once = (TRANSFERS.0 * TRANSFERS.1).to_string();
@@ -145,16 +166,16 @@ fn transfer(run: &mut Run<'_>, ceph: &Ceph, server: &Server) -> Result<[Transfer
     let reads = own(ceph, &["bench", &seconds, "seq", "-t", &at_once], "Total reads made")?;
     ceph.administer("rados", &["--pool", "nfs", "cleanup"])?;
     let set = if run.options.quick { QUICK_WORKING_SET } else { WORKING_SET };
-    let processors = thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
     let mut through = |workload: &str, own: &Own| -> Result<Transferred, String> {
         let words = [workload, "--block", "1MiB", "--working-set", set];
         let sample = run.sample(server, &words, TRANSFERS, time)?;
-        let cpu = own.osds + sample.server_us + sample.client_us;
+        let cpu = sample.server_us + sample.client_us;
         let mib_per_s = sample.bytes_per_s / f64::from(1u32 << 20);
         Ok(Transferred {
             rate: mib_per_s / own.mib_per_s,
-            cpu: cpu / (own.osds + own.client),
-            in_use: cpu * mib_per_s / 1e6 / processors,
+            cpu: (own.osds + cpu) / (own.osds + own.client),
+            server: sample.server_us / own.client,
+            in_use: cpu * mib_per_s / 1e6 / processors as f64,
         })
     };
     Ok([through("sequential-write", &writes)?, through("sequential-read", &reads)?])

@@ -4,6 +4,8 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
 /// The unit of CPU time in `/proc`, fixed by Linux's ABI (USER_HZ).
 const TICKS_PER_SECOND: f64 = 100.0;
 
@@ -14,6 +16,46 @@ const CHILDREN: usize = 13;
 /// A process is idle if it uses at most [`IDLE_SECONDS`] of CPU time per interval.
 const INTERVAL: Duration = Duration::from_millis(200);
 const IDLE_SECONDS: f64 = 0.015;
+
+/// The processors that this thread may use. When this is dropped it may use all of them again; processes that it started keep theirs.
+pub(super) struct Processors {
+    all: CpuSet,
+    numbers: Vec<usize>,
+}
+
+impl Processors {
+    /// Returns those that there are.
+    pub(super) fn all() -> Result<Processors, String> {
+        let all = sched_getaffinity(None).map_err(|error| format!("no list of processors: {error}"))?;
+        let numbers = (0..CpuSet::MAX_CPU).filter(|number| all.is_set(*number)).collect();
+        Ok(Processors { all, numbers })
+    }
+
+    /// Has what this thread starts from now on run on the first half. If their number is odd, the one in the middle is in both halves.
+    pub(super) fn take_first_half(&self) -> Result<(), String> {
+        let half = self.numbers.len().div_ceil(2);
+        take(&self.numbers[..half])
+    }
+
+    /// The same for the second half. Returns the number of processors in it.
+    pub(super) fn take_second_half(&self) -> Result<usize, String> {
+        let half = &self.numbers[self.numbers.len() / 2..];
+        take(half).map(|()| half.len())
+    }
+}
+
+impl Drop for Processors {
+    fn drop(&mut self) {
+        // They were allowed before.
+        let _ = sched_setaffinity(None, &self.all);
+    }
+}
+
+fn take(numbers: &[usize]) -> Result<(), String> {
+    let mut processors = CpuSet::new();
+    numbers.iter().for_each(|number| processors.set(*number));
+    sched_setaffinity(None, &processors).map_err(|error| format!("processors {numbers:?}: {error}"))
+}
 
 fn seconds(path: &str, first: usize) -> Result<f64, String> {
     let text = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
