@@ -15,11 +15,8 @@
 
 use std::time::Instant;
 
-use wire::limits::RECORD_BYTES_MAX;
-
 use crate::limits::{
-    FAST_FIRST, KEPT_CALLS_MIN, SHORT_REPLY_ROOM_MAX, SMALL_RECORD_BYTES_MAX, SMALL_REPLY_ROOM_MAX,
-    SMALL_REQUESTS_BYTES,
+    FAST_FIRST, SHORT_REPLY_ROOM_MAX, SMALL_RECORD_BYTES_MAX, SMALL_REPLY_ROOM_MAX, SMALL_REQUESTS_BYTES,
 };
 
 use budget::{Asker, Budget, needs_short_room};
@@ -106,22 +103,6 @@ pub(crate) enum Short {
 
 impl Short {
     pub(crate) const BOTH: [Short; 2] = [Short::Requests, Short::Replies];
-
-    /// Returns the bytes that the largest record or reply takes.
-    fn largest(self) -> usize {
-        match self {
-            Self::Requests => RECORD_BYTES_MAX,
-            Self::Replies => 2 * RECORD_BYTES_MAX,
-        }
-    }
-
-    /// Returns the bytes of small calls that wait, or of short replies, that are a little.
-    fn kept_min(self) -> usize {
-        match self {
-            Self::Requests => KEPT_CALLS_MIN,
-            Self::Replies => SHORT_REPLY_ROOM_MAX,
-        }
-    }
 }
 
 /// Which connections of a loop may be served now, and which are blocked until there is memory.
@@ -255,18 +236,10 @@ impl Admission {
         self.overtaken[blocked.index()][half.index()] < OVERTAKEN_BYTES_MAX
     }
 
-    /// Whether a connection waits only because its origin has its share, or because all small calls that wait have theirs: what
-    /// others hold does not matter. One that has room now is about to go on.
+    /// Whether a connection waits only because its origin has its share. One that has room now is about to go on.
     fn is_over_share(&self, waiter: &Waiter) -> bool {
         let asker = self.asker(waiter.key.origin);
-        let alone = Asker { held: Held::default(), ..asker };
-        let is_free = match waiter.want {
-            Want::Record { length, counted } => {
-                self.budget.may_answer(alone) && self.budget.is_free(alone, length, counted)
-            }
-            want => self.fits(alone, want),
-        };
-        is_free && !self.fits(asker, waiter.want)
+        self.fits(Asker { held: Held::default(), ..asker }, waiter.want) && !self.fits(asker, waiter.want)
     }
 
     /// Whether the half of those that are not fast is theirs alone, since one of them waits, and not for its own share alone.
@@ -284,9 +257,9 @@ impl Admission {
         Asker { held: self.budget.origins.held(origin), half, is_confined }
     }
 
-    /// Whether there is memory for whatever one read of a connection brings, and nobody waits for it.
-    pub(crate) fn has_plenty(&self, key: ConnectionKey) -> bool {
-        self.read_blocked.is_empty() && self.budget.has_plenty(self.asker(key.origin))
+    /// Returns how many bytes of a connection may be read without looking at them before; zero while somebody waits for memory.
+    pub(crate) fn unseen_max(&self, key: ConnectionKey) -> usize {
+        if self.read_blocked.is_empty() { self.budget.unseen_max(self.asker(key.origin)) } else { 0 }
     }
 
     /// Has a connection wait for memory.

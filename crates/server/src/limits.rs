@@ -113,9 +113,13 @@ pub const LOOP_BYTES_MIN: usize = 8 << 20;
 /// memory only if its call is kept. A socket receives more than this before it is read.
 pub const SMALL_RECORD_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes of small calls that wait which each origin may keep, as long as what all keep leaves room for a large record: some fifty
-/// calls.
+/// Bytes of small calls that wait which each origin may keep beyond its share, as long as all together leave room for a large record:
+/// some fifty calls.
 pub const KEPT_CALLS_MIN: usize = 32 << 10;
+
+/// Bytes that are read of a connection without looking at them before, if there is no room for [`READ_BYTES`]: about a hundred small
+/// calls.
+pub const LITTLE_READ_BYTES: usize = 16 << 10;
 
 /// The most memory for a small reply and what it is made from, bytes: twice 64 KiB of data or names and what surrounds them. It
 /// has headroom that larger ones leave.

@@ -18,8 +18,9 @@ use wire::limits::RECORD_BYTES_MAX;
 use super::Short;
 use super::origins::{Half, Held, OriginKey, Origins};
 use crate::limits::{
-    LENT_BYTES_MAX, PORTION_BYTES, READ_BYTES, REQUESTS_EIGHTHS, SHORT_REPLY_ROOM_MAX,
-    SMALL_RECORD_BYTES_MAX, SMALL_REPLIES_BYTES, SMALL_REPLY_ROOM_MAX, SMALL_REQUESTS_BYTES,
+    KEPT_CALLS_MIN, LENT_BYTES_MAX, LITTLE_READ_BYTES, PORTION_BYTES, READ_BYTES, REQUESTS_EIGHTHS,
+    SHORT_REPLY_ROOM_MAX, SMALL_RECORD_BYTES_MAX, SMALL_REPLIES_BYTES, SMALL_REPLY_ROOM_MAX,
+    SMALL_REQUESTS_BYTES,
 };
 
 /// Who asks for memory.
@@ -128,25 +129,30 @@ impl Budget {
         Short::BOTH.into_iter().any(|short| self.total.of(short) > self.part(short).all / 2)
     }
 
-    /// Whether there is memory for whatever one read of a connection brings, without looking at it before, and for a large record
-    /// beside it: what was read may have to wait, and then counts as small calls.
-    pub(crate) fn has_plenty(&self, asker: Asker) -> bool {
-        let waits_nothing = self.kept_by(asker.half, Short::Requests) == 0;
-        asker.held.requests + RECORD_BYTES_MAX + READ_BYTES <= self.free_for_large(Short::Requests, asker)
-            && (waits_nothing || self.may_keep(Short::Requests, asker, READ_BYTES))
-            && asker.held.replies + PORTION_BYTES <= self.free_for_small(Short::Replies, asker)
+    /// Returns how many bytes of a connection may be read without looking at them before. Zero unless there is memory for as much as
+    /// one read brings, and for a large record beside it. What is read may have to wait, so it must fit into what may be kept.
+    pub(crate) fn unseen_max(&self, asker: Asker) -> usize {
+        let has_memory = asker.held.requests + RECORD_BYTES_MAX + READ_BYTES
+            <= self.free_for_large(Short::Requests, asker)
+            && asker.held.replies + PORTION_BYTES <= self.free_for_small(Short::Replies, asker);
+        let half = self.part(Short::Requests).half();
+        let (own, all) =
+            (asker.held.kept_calls + asker.held.rests, self.kept_by(asker.half, Short::Requests));
+        match has_memory {
+            true if all == 0 => READ_BYTES.min(half.beside(RECORD_BYTES_MAX) / 2),
+            true if fits(own, READ_BYTES, half.short_max().saturating_sub(all)) => READ_BYTES,
+            true if self.is_little(asker, own + LITTLE_READ_BYTES, LITTLE_READ_BYTES) => LITTLE_READ_BYTES,
+            _ => 0,
+        }
     }
 
-    /// Whether a record of this length may begin, for which `counted` bytes are counted already. The call of a small one may have to be
-    /// kept.
+    /// Whether a record of this length may begin, or go on for which `counted` bytes are counted already. The call of a small one may
+    /// have to be kept.
     pub(crate) fn may_receive(&self, asker: Asker, length: usize, counted: usize) -> bool {
-        let may_wait = length > SMALL_RECORD_BYTES_MAX || self.may_keep_call(asker, length);
-        may_wait && self.is_free(asker, length, counted)
-    }
-
-    /// Whether there is memory for a record of this length, for which `counted` bytes are counted already.
-    pub(crate) fn is_free(&self, asker: Asker, length: usize, counted: usize) -> bool {
         let is_small = length <= SMALL_RECORD_BYTES_MAX;
+        if is_small && counted == 0 && !self.may_keep_call(asker, length) {
+            return false;
+        }
         let free = if is_small { Budget::free_for_small } else { Budget::free_for_large };
         fits(
             asker.held.requests.saturating_sub(counted),
@@ -167,23 +173,26 @@ impl Budget {
         fits(asker.held.replies, bytes, free(self, Short::Replies, asker))
     }
 
-    /// Whether room may be kept for one more short reply.
+    /// Whether room may be kept for one more short reply. Each origin may always keep a little.
     pub(crate) fn may_keep_short(&self, asker: Asker, bytes: usize) -> bool {
-        self.keeps_little(Short::Replies, asker, bytes)
+        asker.held.kept_short + bytes <= SHORT_REPLY_ROOM_MAX
             || self.may_keep(Short::Replies, asker, bytes) && self.may_reply(asker, bytes)
     }
 
-    /// Whether a small call may be kept that is not answered at once.
+    /// Whether a small call may be kept that is not answered at once. Each origin may keep one in any case: what others wait for must
+    /// not stop it; and a little as long as all together leave room for a large record.
     fn may_keep_call(&self, asker: Asker, bytes: usize) -> bool {
-        self.keeps_little(Short::Requests, asker, bytes) || self.may_keep(Short::Requests, asker, bytes)
+        let kept = asker.held.kept_calls;
+        kept == 0
+            || self.is_little(asker, kept + bytes, bytes)
+            || self.may_keep(Short::Requests, asker, bytes)
     }
 
-    /// Whether an origin would keep no more than a little, which each may keep as long as what all keep leaves room for a large record
-    /// or reply. The last quarter of what that allows is for origins that keep nothing.
-    fn keeps_little(&self, short: Short, asker: Asker, bytes: usize) -> bool {
-        let (kept, all) = (asker.held.kept(short), self.kept_by(asker.half, short) + bytes);
-        let most = self.part(short).half().beside(short.largest());
-        if kept == 0 { all <= most } else { kept + bytes <= short.kept_min() && all <= most / 4 * 3 }
+    /// Whether small calls are a little of which an origin would keep so many bytes with those that are new. A quarter of the room beside
+    /// a large record is left to origins that keep nothing.
+    fn is_little(&self, asker: Asker, kept: usize, new: usize) -> bool {
+        let room = self.part(Short::Requests).half().beside(RECORD_BYTES_MAX);
+        kept <= KEPT_CALLS_MIN && self.kept_by(asker.half, Short::Requests) + new <= room / 4 * 3
     }
 
     /// Whether `bytes` more may be kept for small calls or for short replies. What is free in the other half adds nothing, even for
@@ -193,8 +202,10 @@ impl Budget {
         fits(asker.held.kept(short), bytes, free)
     }
 
+    /// Returns what the origins of a half keep for small calls, or for short replies.
     fn kept_by(&self, half: Half, short: Short) -> usize {
-        self.origins.held_by(half, self.total).kept(short)
+        let held = self.origins.held_by(half, self.total);
+        held.kept(short) + if short == Short::Requests { held.rests } else { 0 }
     }
 
     /// Returns how many bytes of a part must become free before an origin may take this many.
@@ -320,7 +331,8 @@ mod tests {
         let all = LIMIT / 8 * 3 - SMALL_REQUESTS_BYTES;
         let taken = fill(&mut budget, greedy, fast);
         assert!(taken <= all / 2 + RECORD_BYTES_MAX && taken > all / 2 - RECORD_BYTES_MAX, "{taken}");
-        assert!(!budget.has_plenty(fast(&budget, greedy)) && budget.has_plenty(fast(&budget, second)));
+        assert_eq!(budget.unseen_max(fast(&budget, greedy)), 0);
+        assert_eq!(budget.unseen_max(fast(&budget, second)), READ_BYTES);
         assert!(fill(&mut budget, second, fast) > all / 4 - RECORD_BYTES_MAX);
         assert!(fill(&mut budget, third, fast) > all / 8 - RECORD_BYTES_MAX);
         assert!(budget.held() <= all);

@@ -95,6 +95,8 @@ pub(crate) struct Held {
     pub(crate) requests: usize,
     /// Of these, small calls that were not answered at once.
     pub(crate) kept_calls: usize,
+    /// Of these, input that was read and is not taken in before calls ahead of it are answered.
+    pub(crate) rests: usize,
     /// Replies that are being made, wait or are unsent.
     pub(crate) replies: usize,
     /// Of these, the short ones of calls that were not answered at once: room for them, or the replies themselves.
@@ -121,6 +123,7 @@ impl Held {
     pub(crate) fn exchange(&mut self, before: Held, after: Held) {
         self.requests = self.requests - before.requests + after.requests;
         self.kept_calls = self.kept_calls - before.kept_calls + after.kept_calls;
+        self.rests = self.rests - before.rests + after.rests;
         self.replies = self.replies - before.replies + after.replies;
         self.kept_short = self.kept_short - before.kept_short + after.kept_short;
     }

@@ -353,13 +353,9 @@ fn short_replies_take_turns_with_large_ones_once_many_are_kept() {
 /// On a slow disk such calls wait for seconds.
 #[test]
 fn calls_that_wait_for_media_leave_room_for_a_large_reply() {
-    for (limit, hosts, is_confined) in [
-        (LOOP_BYTES_MIN, 40, false),
-        (LOOP_BYTES_MIN, 2000, true),
-        (16 << 20, 2000, true),
-        (64 << 20, 40, false),
-        (64 << 20, 40, true),
-    ] {
+    for (limit, hosts, is_confined) in
+        [(LOOP_BYTES_MIN, 40, false), (LOOP_BYTES_MIN, 3, true), (64 << 20, 40, false), (64 << 20, 40, true)]
+    {
         let mut held = Loop::new(limit);
         let [steady, large, other] = held.keys;
         if is_confined {
@@ -391,7 +387,7 @@ fn calls_that_wait_for_media_leave_room_for_a_large_reply() {
 #[test]
 fn small_calls_that_wait_leave_room_for_a_large_record() {
     const CALL: usize = 600;
-    for (limit, hosts) in [(LOOP_BYTES_MIN, 400), (16 << 20, 100), (16 << 20, 10_000), (64 << 20, 120)] {
+    for (limit, hosts) in [(LOOP_BYTES_MIN, 90), (16 << 20, 700), (64 << 20, 4000)] {
         let mut held = Loop::new(limit);
         let large = held.keys[1];
         for number in 0..hosts {
@@ -402,8 +398,8 @@ fn small_calls_that_wait_leave_room_for_a_large_record() {
                 held.admission.budget.count_kept_call(origin, 0, CALL);
                 kept += CALL;
             }
-            assert!(kept + CALL > KEPT_CALLS_MIN || number >= 4, "host {number} may keep {kept}");
-            assert!(kept > 0 || number >= 60, "host {number} may keep none");
+            let is_early = number < 4;
+            assert!(kept >= if is_early { KEPT_CALLS_MIN - CALL } else { CALL }, "{number} may keep {kept}");
         }
         let want = Want::Record { length: RECORD_BYTES_MAX, counted: 0 };
         assert!(held.admission.may_go_on(large, want), "{limit} {hosts}");

@@ -461,7 +461,7 @@ impl Connection {
     /// Takes in no more, whatever the peer has sent.
     pub(crate) fn end_input(&mut self) {
         self.is_ended = true;
-        self.rest = Vec::new();
+        (self.rest, self.rest_taken) = (Vec::new(), 0);
         self.receiver = Receiver::new(RECORD_BYTES_MAX);
         self.announced = 0;
     }
@@ -496,13 +496,14 @@ impl Connection {
         self.output.unsent()
     }
 
-    /// Returns what it holds for input, apart from deferred calls. What remains of a portion counts as small calls that wait: it may
-    /// stay until those before it are answered.
+    /// Returns what it holds for input, apart from deferred calls.
     pub(crate) fn held_input(&self) -> Held {
         let waiting = self.waiting.as_ref().map_or(0, |waiting| waiting.record.memory_bytes());
-        let rest = self.rest.capacity();
-        let requests = self.record_bytes() + rest + waiting + self.stopped_bytes();
-        Held { requests, kept_calls: rest, ..Held::default() }
+        Held {
+            requests: self.record_bytes() + self.rest.capacity() + waiting + self.stopped_bytes(),
+            rests: if self.keeps_calls() { self.rest.len() - self.rest_taken } else { 0 },
+            ..Held::default()
+        }
     }
 
     /// Returns the bytes of the call that rate limits have no room for.

@@ -366,7 +366,7 @@ impl EventLoop {
             self.admission.budget.origins.note(connection.key.origin, standing, Instant::now());
         }
         // While its origin has plenty of memory, the buffer is kept for the next record.
-        if connection.receiver.is_between_records() && !self.admission.has_plenty(connection.key) {
+        if connection.receiver.is_between_records() && self.admission.unseen_max(connection.key) == 0 {
             connection.receiver.release();
         }
         self.count(&mut connection);

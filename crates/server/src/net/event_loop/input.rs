@@ -144,7 +144,7 @@ impl EventLoop {
             let left = self.take_in(connection, &rest[connection.rest_taken..])?;
             connection.rest_taken = rest.len() - left;
             if left == 0 {
-                rest = Vec::new();
+                (rest, connection.rest_taken) = (Vec::new(), 0);
             }
             connection.rest = rest;
             return Ok(());
@@ -170,8 +170,9 @@ impl EventLoop {
     /// another one, memory must be reserved first. Of a large record, only the start is read into `buffer`.
     fn receivable(&mut self, connection: &mut Connection, buffer: &mut [u8]) -> usize {
         let most = if connection.begins_large_record() { FIRST_READ_BYTES } else { buffer.len() };
-        if self.admission.has_plenty(connection.key) {
-            return most;
+        let unseen = self.admission.unseen_max(connection.key);
+        if unseen > 0 {
+            return most.min(unseen);
         }
         if connection.has_reserved() || !connection.receiver.is_between_records() {
             return connection.missing().min(most);
@@ -227,8 +228,8 @@ impl EventLoop {
         let in_place: usize = spaces.iter().map(|space| space.len()).sum();
         if in_place == payload {
             // What follows a payload comes with its end: the rest of the record, and the start of the next.
-            let plenty = self.admission.has_plenty(connection.key);
-            let most = if plenty { FIRST_READ_BYTES } else { rest.min(FIRST_READ_BYTES) };
+            let has_plenty = self.admission.unseen_max(connection.key) > 0;
+            let most = if has_plenty { FIRST_READ_BYTES } else { rest.min(FIRST_READ_BYTES) };
             spaces.push(IoSliceMut::new(&mut buffer[..most]));
         }
         let received = connection.receive(&mut spaces);
