@@ -15,11 +15,9 @@
 
 use std::time::Instant;
 
-use crate::limits::{
-    FAST_FIRST, SHORT_REPLY_ROOM_MAX, SMALL_RECORD_BYTES_MAX, SMALL_REPLY_ROOM_MAX, SMALL_REQUESTS_BYTES,
-};
+use crate::limits::{FAST_FIRST, SMALL_RECORD_BYTES_MAX, SMALL_REPLY_ROOM_MAX, SMALL_REQUESTS_BYTES};
 
-use budget::{Asker, Budget, needs_short_room};
+use budget::{Asker, Budget, keeps_little, needs_short_room};
 use line::{Line, Waiter};
 use origins::{Half, Held, OriginKey, Standing};
 use ready::{Ready, Turn};
@@ -188,7 +186,7 @@ impl Admission {
     #[inline]
     pub(crate) fn may_begin_short(&self, key: ConnectionKey, bytes: usize) -> bool {
         self.reply_blocked.is_empty()
-            || self.budget.origins.held(key.origin).kept_short + bytes <= SHORT_REPLY_ROOM_MAX
+            || keeps_little(self.budget.origins.held(key.origin).kept_short, bytes)
             || self.has_turn(key, Want::Reply(bytes))
     }
 
@@ -257,7 +255,7 @@ impl Admission {
         Asker { held: self.budget.origins.held(origin), half, is_confined }
     }
 
-    /// Returns how many bytes of a connection may be read without looking at them before; zero while somebody waits for memory.
+    /// Returns how many bytes of a connection may be read without looking at them first; zero while somebody waits for memory.
     pub(crate) fn unseen_max(&self, key: ConnectionKey) -> usize {
         if self.read_blocked.is_empty() { self.budget.unseen_max(self.asker(key.origin)) } else { 0 }
     }

@@ -117,7 +117,7 @@ pub const SMALL_RECORD_BYTES_MAX: usize = 64 << 10;
 /// some fifty calls.
 pub const KEPT_CALLS_MIN: usize = 32 << 10;
 
-/// Bytes that are read of a connection without looking at them before, if there is no room for [`READ_BYTES`]: about a hundred small
+/// Bytes that are read of a connection without looking at them first, if there is no room for [`READ_BYTES`]: about a hundred small
 /// calls.
 pub const LITTLE_READ_BYTES: usize = 16 << 10;
 

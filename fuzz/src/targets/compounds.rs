@@ -307,7 +307,8 @@ impl World {
         for _ in 0..ATTEMPTS_MAX {
             let mut reply = ReplyBuffer::default();
             let record = &IncomingRecord::decode(record);
-            let incoming = Incoming { record, connection, now: self.now.into(), access, copy_terms: CopyTerms::Free };
+            let incoming =
+                Incoming { record, connection, now: self.now.into(), access, copy_terms: CopyTerms::Free };
             match self.service.handle(&incoming, &mut progress, &mut reply) {
                 Outcome::Reply { after, .. } => {
                     let out = reply.into_bytes();

@@ -98,7 +98,13 @@ impl World {
         let mut progress = None;
         for _ in 0..ATTEMPTS_MAX {
             let mut reply = ReplyBuffer::default();
-            let incoming = Incoming { record, connection, now: self.now.into(), access: Access::Blocking, copy_terms: CopyTerms::Free };
+            let incoming = Incoming {
+                record,
+                connection,
+                now: self.now.into(),
+                access: Access::Blocking,
+                copy_terms: CopyTerms::Free,
+            };
             match self.service.handle(&incoming, &mut progress, &mut reply) {
                 Outcome::Reply { .. } => {
                     work(&self.volume, self.now);

@@ -129,7 +129,7 @@ impl Budget {
         Short::BOTH.into_iter().any(|short| self.total.of(short) > self.part(short).all / 2)
     }
 
-    /// Returns how many bytes of a connection may be read without looking at them before. Zero unless there is memory for as much as
+    /// Returns how many bytes of a connection may be read without looking at them first. Zero unless there is memory for as much as
     /// one read brings, and for a large record beside it. What is read may have to wait, so it must fit into what may be kept.
     pub(crate) fn unseen_max(&self, asker: Asker) -> usize {
         let has_memory = asker.held.requests + RECORD_BYTES_MAX + READ_BYTES
@@ -138,11 +138,16 @@ impl Budget {
         let half = self.part(Short::Requests).half();
         let (own, all) =
             (asker.held.kept_calls + asker.held.rests, self.kept_by(asker.half, Short::Requests));
-        match has_memory {
-            true if all == 0 => READ_BYTES.min(half.beside(RECORD_BYTES_MAX) / 2),
-            true if fits(own, READ_BYTES, half.short_max().saturating_sub(all)) => READ_BYTES,
-            true if self.is_little(asker, own + LITTLE_READ_BYTES, LITTLE_READ_BYTES) => LITTLE_READ_BYTES,
-            _ => 0,
+        if !has_memory {
+            0
+        } else if all == 0 {
+            READ_BYTES.min(half.beside(RECORD_BYTES_MAX) / 2)
+        } else if fits(own, READ_BYTES, half.short_max().saturating_sub(all)) {
+            READ_BYTES
+        } else if self.is_little(asker, own + LITTLE_READ_BYTES, LITTLE_READ_BYTES) {
+            LITTLE_READ_BYTES
+        } else {
+            0
         }
     }
 
@@ -175,7 +180,7 @@ impl Budget {
 
     /// Whether room may be kept for one more short reply. Each origin may always keep a little.
     pub(crate) fn may_keep_short(&self, asker: Asker, bytes: usize) -> bool {
-        asker.held.kept_short + bytes <= SHORT_REPLY_ROOM_MAX
+        keeps_little(asker.held.kept_short, bytes)
             || self.may_keep(Short::Replies, asker, bytes) && self.may_reply(asker, bytes)
     }
 
@@ -188,8 +193,8 @@ impl Budget {
             || self.may_keep(Short::Requests, asker, bytes)
     }
 
-    /// Whether small calls are a little of which an origin would keep so many bytes with those that are new. A quarter of the room beside
-    /// a large record is left to origins that keep nothing.
+    /// Whether an origin that keeps `kept` bytes of small calls, `new` of them new, keeps only a little. A quarter of the room that a large
+    /// record leaves is reserved for origins that keep nothing.
     fn is_little(&self, asker: Asker, kept: usize, new: usize) -> bool {
         let room = self.part(Short::Requests).half().beside(RECORD_BYTES_MAX);
         kept <= KEPT_CALLS_MIN && self.kept_by(asker.half, Short::Requests) + new <= room / 4 * 3
@@ -271,15 +276,20 @@ impl Part {
         self.beside(2 * RECORD_BYTES_MAX).min(self.all / 2)
     }
 
-    /// Returns what is left beside so many bytes for what is large.
+    /// Returns what remains after the headroom and `large` bytes for large records or replies.
     fn beside(self, large: usize) -> usize {
         self.all.saturating_sub(self.headroom + large)
     }
 }
 
-/// Whether a reply that needs so many bytes of room, if any, is a short one.
+/// Whether a reply needs room, and little enough to be a short one.
 pub(crate) fn needs_short_room(bytes: usize) -> bool {
     (1..=SHORT_REPLY_ROOM_MAX).contains(&bytes)
+}
+
+/// Whether an origin that keeps `kept` bytes for short replies may keep `bytes` more, whatever others keep.
+pub(crate) fn keeps_little(kept: usize, bytes: usize) -> bool {
+    kept + bytes <= SHORT_REPLY_ROOM_MAX
 }
 
 /// Whether `bytes` more fit into what is free, for an origin that holds `held`.

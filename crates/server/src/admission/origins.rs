@@ -111,7 +111,7 @@ impl Held {
         }
     }
 
-    /// Returns what is kept of it for calls that were not answered at once: small calls, or short replies.
+    /// Returns the part of it that calls keep which were not answered at once: small calls, or short replies.
     pub(crate) fn kept(self, short: Short) -> usize {
         match short {
             Short::Requests => self.kept_calls,

@@ -1,8 +1,8 @@
 //! COPY (RFC 7862 section 15.2) within the server, by sharing data. A few parts, which is all of most files, are copied
 //! before the reply. The rest is copied after it if the client allows that; otherwise the client continues from there.
 //!
-//! Where rate limits count what is written, all COPYs of a call together copy no more before the reply than was charged for. Whatever is copied beyond
-//! that would be owed, and calls of others would wait until it is paid.
+//! Where rate limits count what is written, all COPYs of a call together copy no more before the reply than was charged for.
+//! Whatever is copied beyond that would be owed, and calls of others would wait until it is paid.
 
 use volume::request::{Access, Durability};
 use wire::nfs4::{
